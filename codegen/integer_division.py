@@ -65,7 +65,17 @@ class IntegerDivision:
             return self.shift_by_literal("shr", left, divisor.bit_length() - 1, dtype, lanes)
         if natural or not dtype.is_signed:
             return self._op("udiv" if op == "div" else "urem", left, right, dtype, lanes)
-        return self._floor(op, left, right, dtype, lanes)
+        return self._floor_by_literal(op, left, right, dtype, lanes)
+
+    def _floor_by_literal(self, op: str, left: str, right: str, dtype: DType, lanes: int) -> str:
+        """The floor of x / d, for x < 0 as not(not(x) / d): LLVM multiplies unsigned numbers by an inverse."""
+        sign = self.shift_by_literal("shr", left, dtype.bits - 1, dtype, lanes)
+        natural = self._op("xor", left, sign, dtype, lanes)
+        quotient = self._op("udiv", natural, right, dtype, lanes)
+        floor = self._op("xor", quotient, sign, dtype, lanes)
+        if op == "div":
+            return floor
+        return self._op("sub", left, self._op("mul", floor, right, dtype, lanes), dtype, lanes)
 
     def _unsigned(self, op: str, left: str, right: str, dtype: DType, lanes: int) -> str:
         zero, one = (constant(n, dtype, lanes) for n in (0, 1))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...base.dtypes import F64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..ir.attributes import FloatAttr
-from .elementwise import FLOAT, Row, define
+from ..ir.attributes import ChoiceAttr, FloatAttr
+from .elementwise import NUMBER, Row, define
+from .elementwise_binary import div_reference
 
 
 def reciprocal_parts(divisor: float) -> tuple[float, float]:
@@ -20,7 +23,23 @@ def reciprocal_parts(divisor: float) -> tuple[float, float]:
     return float(high), float(np.float32(reciprocal - float(high)))
 
 
-def _quotient(x: Expr, divisor: float) -> Expr:
+def _quotient(x: Expr, divisor: float, rounding: str) -> Expr:
+    """x / divisor without a division."""
+    return _of_float(x, divisor) if x.dtype.is_float else _of_integer(x, int(divisor), rounding)
+
+
+def _of_integer(x: Expr, divisor: int, rounding: str) -> Expr:
+    """The floor, of which code generation makes a multiplication as the divisor is a literal.
+
+    The quotient of a negative x towards 0 is the floor of (x + divisor - 1) / divisor, a sum that cannot overflow.
+    """
+    if rounding == "trunc" and x.dtype.kind == "int":
+        sign = t.binary("shr", x, x.dtype.bits - 1)
+        x = t.add(x, t.binary("and", sign, divisor - 1))
+    return t.div(x, divisor)
+
+
+def _of_float(x: Expr, divisor: float) -> Expr:
     """x / divisor as a multiplication and a fused multiply-add, in at most a quarter of the time of a division.
 
     The two parts hold 48 bits of the reciprocal, so the quotient is correctly rounded unless it is within 2**-22 ULP of
@@ -34,13 +53,21 @@ def _quotient(x: Expr, divisor: float) -> Expr:
     return t.call("fma", x, t.const(high, x.dtype), t.mul(x, low))
 
 
+def _quotient_ref(x: Any, divisor: float, rounding: str) -> Any:
+    return x / divisor if x.dtype.kind == "f" else div_reference(x, x.dtype.type(divisor), rounding)
+
+
 DIV_CONSTANT = define(
     Row(
         "div_constant",
-        "x / divisor; 1 / divisor is a normal f32 and divisor no power of two.",
+        "x / divisor; of floats, 1 / divisor is a normal f32 and divisor no power of two; of integers, divisor is "
+        "positive and below 2**24, and they round as in div.",
         _quotient,
-        lambda x, divisor: x / divisor,
-        FLOAT,
-        attrs={"divisor": FloatAttr("what is divided by")},
+        _quotient_ref,
+        NUMBER,
+        attrs={
+            "divisor": FloatAttr("what is divided by"),
+            "rounding": ChoiceAttr("of integers", "floor", "trunc"),
+        },
     )
 )

@@ -45,7 +45,8 @@ def divide(a: Expr, b: Expr, rounding: str) -> Expr:
     return t.add(quotient, t.cast(t.binary("and", inexact, negative), a.dtype))
 
 
-def _div_ref(a: Any, b: Any, rounding: str) -> Any:
+def div_reference(a: Any, b: Any, rounding: str) -> Any:
+    """What `divide` computes, of arrays."""
     if a.dtype.kind == "f":
         return a / b
     quotient = np.floor_divide(a, b)
@@ -162,7 +163,7 @@ BINARY = {row.name: define(row) for row in ROWS}
 
 Div = define(
     Row("div", "a / b; integers round to minus infinity, or to 0 with rounding='trunc'; x / 0 is 0 for integers.",
-        divide, _div_ref, NUMBER, AB, {"rounding": ChoiceAttr("of integers", "floor", "trunc")}),
+        divide, div_reference, NUMBER, AB, {"rounding": ChoiceAttr("of integers", "floor", "trunc")}),
 )  # fmt: skip
 Mod = define(
     Row("mod",
