@@ -31,9 +31,12 @@ class UserError(_ReportedError):
 
 
 class UnsupportedError(_ReportedError):
-    """The input is valid but graphc does not handle it. Lists every such item at once."""
+    """The input is valid but graphc does not handle it. Lists every such item at once, and what to do about them."""
 
     exit_code = 3
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(f"{message}; {remedy}" if remedy else message)
 
 
 class InternalError(GraphcError):

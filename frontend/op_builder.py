@@ -13,6 +13,7 @@ from ..base.dims import MOST, Dim, Size, Symbol, bounds, size, symbol_name
 from ..base.dtypes import S64, DType
 from ..base.errors import UnsupportedError, UserError
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, sizes_in
+from .refusals import WITHOUT
 from .shape_spec import check_size
 
 _MOST_ELEMENTS = 1 << 27
@@ -121,9 +122,9 @@ class OpBuilder:
         text = f"{self.type} '{self.name}': {rule}, got {values}"
         return UserError(text + (f"; {remedy}" if remedy else ""))
 
-    def unsupported(self, what: str) -> UnsupportedError:
-        """The error for something valid that graphc does not handle."""
-        return UnsupportedError(f"{self.type} '{self.name}': {what} is not supported")
+    def unsupported(self, what: str, remedy: str = WITHOUT) -> UnsupportedError:
+        """The error for something valid that graphc does not handle, and what to do about it."""
+        return UnsupportedError(f"{self.type} '{self.name}': {what} is not supported", remedy)
 
 
 Value = GraphTensor | Array

@@ -262,6 +262,7 @@ def _open_layouts(module: Any, sizes: Sizes) -> Layouts:
         strides = [sizes.of(step) for step in example.stride()]
         known = tuple(step for step in strides if step is not None)
         if len(known) != len(strides):
-            raise UnsupportedError(f"result {i} has strides that are no expressions of sizes")
+            what = f"result {i} has strides that are no expressions of sizes"
+            raise UnsupportedError(what, "return it contiguous")
         layouts.append((i, known))
     return layouts

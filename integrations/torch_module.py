@@ -95,7 +95,8 @@ def _fixed(argument: Any) -> tuple[Any] | None:
     """The value of an argument that is no tensor. UnsupportedError for open sizes, which are none."""
     if type(argument).__name__ == "SymIntArgument":
         raise UnsupportedError(
-            f"'{argument.name}': an open size as an argument or a result is not supported"
+            f"'{argument.name}': an open size as an argument or a result is not supported",
+            "pass it as a tensor, or export it as a number",
         )
     return (argument.value,) if type(argument).__name__ == "ConstantArgument" else None
 

@@ -73,7 +73,8 @@ def _reader_of_sizes(found: FxGraph) -> Callable[[Sequence[Any]], Mapping[str, i
         (symbol, *others) = symbols_of([value])
         factor, _ = factored(value)
         if others or value != size(symbol) * factor:
-            raise UnsupportedError(f"argument {position} must be one open size, got {value}")
+            what = f"argument {position} must be one open size, got {value}"
+            raise UnsupportedError(what, "pass sizes, not what is computed of them")
         rows.append((position, symbol.name, factor, symbol.least, symbol.most))
 
     def read(args: Sequence[Any]) -> Mapping[str, int] | None:

@@ -53,6 +53,22 @@ def vague_names(root: Path) -> list[str]:
     ]
 
 
+def without_remedy(root: Path) -> list[str]:
+    """Refusals that do not say what to do about them, but for those that only add to another error who is meant."""
+    found = []
+    for path in _sources(root):
+        source = path.read_text(encoding="utf-8")
+        if path.relative_to(root).parts[0] == "tests" or "UnsupportedError(" not in source:
+            continue
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "UnsupportedError":
+                texts = [x.value for x in ast.walk(node.args[0]) if isinstance(x, ast.Constant)]
+                said = "".join(x for x in texts if isinstance(x, str))
+                if len(node.args) == 1 and "; " not in said and len(said) > len("node '' (): "):
+                    found.append(f"{path.relative_to(root).as_posix()}:{node.lineno}: {said}")
+    return found
+
+
 def untested(root: Path) -> list[str]:
     """Passes, ops, templates and kernels without a test file at the mirrored path."""
     found = []
@@ -132,6 +148,19 @@ def test_defaults_of_attributes_are_in_schemas(tmp_path: Path) -> None:
     assert own_defaults(ROOT) == []
     (tmp_path / "planted.py").write_text("def f(op):\n    return op.attrs.get('axis', 0)\n")
     assert own_defaults(tmp_path) == ["planted.py:2"]
+
+
+def test_every_refusal_says_what_to_do_about_it() -> None:
+    assert without_remedy(ROOT) == []
+
+
+def test_planted_refusals_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        'raise UnsupportedError(f"{who}: things are not supported")\n'
+        'raise UnsupportedError("things are not supported", "do without")\n'
+        'raise UnsupportedError(f"node {name}: {error}")\n'
+    )
+    assert without_remedy(tmp_path) == ["a.py:1: : things are not supported"]
 
 
 def test_no_test_ends_early() -> None:

@@ -9,6 +9,7 @@ from ...base.dtypes import BOOL, DType
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, GraphTensor
 from ..op_builder import OpBuilder
+from ..refusals import DEFINED
 from .row import Means, Row, Table
 from .spelling import Attribute, Formal, Spelling
 from .values import MUST_BE_GIVEN, as_kind, same
@@ -165,8 +166,8 @@ def read_rows(node: NodeReader, choices: Sequence[tuple[Row, Spelling]]) -> Any:
         values = " or ".join(dict.fromkeys(str(w.literal) for w in wanted if w.name == a.name))
         given = _value(node, choices[0][0], a)
         if not any(same(given, w.literal) for w in wanted if w.name == a.name):
-            raise node.unsupported(f"{a.name} {given!r} (it must be {values})")
-    raise node.unsupported("this combination of attributes and element types")
+            raise node.unsupported(f"{a.name} {given!r}", f"it must be {values}")
+    raise node.unsupported("this combination of attributes and element types", DEFINED)
 
 
 def _built(node: NodeReader, row: Row, spelling: Spelling, operands: list[GraphTensor]) -> Any:

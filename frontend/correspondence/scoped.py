@@ -12,6 +12,7 @@ from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..folding import fold, is_foldable
 from ..op_builder import Value
+from ..refusals import FIXED
 from .reading import NodeReader
 from .spelling import Formal
 
@@ -114,7 +115,7 @@ class ScopedReader(NodeReader, Generic[K, I]):
         if value is None:
             key = self.key_of(operand)
             what = f"{what or operand} ('{self.scope.constant_name(key)}')"
-            text = self.unsupported(f"{what} that depends on the model's inputs")
+            text = self.unsupported(f"{what} that depends on the model's inputs", FIXED)
             error = NotKnownError(str(text))
             error.key = key
             raise error

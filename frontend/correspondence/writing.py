@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from ...base.dtypes import S32
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ..refusals import counted
 from .reading import Pair
 from .row import Table
 from .spelling import Spelling
@@ -90,10 +91,9 @@ class ExportFrame(Generic[V]):
     def finish(self) -> None:
         """UnsupportedError listing everything that the format cannot express."""
         if self.failures:
-            counted = ", ".join(f"{what} ({n}x)" for what, n in sorted(self.failures.items()))
-            raise UnsupportedError(
-                f"graph '{self.graph.name}': {self.format_name} cannot express: {counted}"
-            )
+            who = f"graph '{self.graph.name}'"
+            told = f"{who}: {self.format_name} cannot express: {counted(self.failures)}"
+            raise UnsupportedError(told, "write another format, such as graphc's own (--to graph)")
 
     def bind_unknown(self, op: Op) -> None:
         """Bind the outputs of an op that was not written, so that its consumers are checked too."""

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ...base.dtypes import from_numpy
-from ...base.errors import UnsupportedError, UserError
+from ...base.errors import UserError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..refusals import foreign_ops
 from ..shape_spec import InputSpec, check_names
 from .document import Dump, DumpGraph, GraphName, Node, TensorText
 from .liveness import live_nodes
@@ -94,8 +95,7 @@ def _check_supported(dump: Dump, used: list[DumpGraph], supported: set[str]) -> 
         if node.type not in supported and not is_source(node)
     )
     if unknown:
-        counted = ", ".join(f"{name} ({count}x)" for name, count in sorted(unknown.items()))
-        raise UnsupportedError(f"{dump.label}: these ops are not supported: {counted}")
+        raise foreign_ops(dump.label, unknown)
 
 
 def _given_constants(

@@ -140,7 +140,8 @@ def _caller(scope: Scope) -> Call:
         if scope.depth >= _DEEPEST:
             raise UnsupportedError(
                 f"{scope.session.dump.label}: graph '{source.name}' is nested more than {_DEEPEST} deep, "
-                "which is not supported"
+                "which is not supported",
+                "call it from fewer levels",
             )
         scope.session.step(Node(name, source.name))
         inner = Scope(scope.session, source, graph or scope.graph, f"{name}/", scope.depth + 1)
@@ -156,7 +157,8 @@ def _caller(scope: Scope) -> Call:
             elif any(node is other for other in live):
                 raise UnsupportedError(
                     f"{scope.session.dump.label} line {node.line}: Data '{node.name}' of graph '{source.name}' has "
-                    f"index {index}, for which the caller has no input"
+                    f"index {index}, for which the caller has no input",
+                    "give the caller one",
                 )
         _import_nodes(inner)
         return [(inner.values[r], r in inner.guessed) for r in source.results]

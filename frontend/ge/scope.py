@@ -45,7 +45,8 @@ class Session:
         if self.steps > _MOST_STEPS:
             raise UnsupportedError(
                 f"{self.dump.label}: more than {_MOST_STEPS} nodes after inlining calls and unrolling loops "
-                f"are not supported; the last one was {node.type} '{node.name}'"
+                f"are not supported; the last one was {node.type} '{node.name}'",
+                "call graphs and run loops fewer times",
             )
 
 

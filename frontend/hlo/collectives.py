@@ -8,6 +8,7 @@ from typing import Any
 
 from ...base.dtypes import U32
 from ...graph_ir.ir.graph import GraphTensor
+from ..refusals import HOST
 from .scope import Handler, Step
 from .syntax import Computation, Instruction
 from .values import fits
@@ -18,7 +19,7 @@ def _one_replica(step: Step) -> Any:
     step.count(1, -1)
     value = tuple(step.operands) if step.gives_tuple else step.operands[0]
     if not fits(step.shape, value):
-        raise step.unsupported("more than one replica")
+        raise step.unsupported("more than one replica", "compile the module for one")
     return value
 
 
@@ -28,7 +29,7 @@ def _permute(step: Step) -> Any:
     pairs = re.findall(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}", step.word("source_target_pairs"))
     sources = {source for source, target in pairs if target == "0"}
     if sources - {"0"}:
-        raise step.unsupported("more than one replica")
+        raise step.unsupported("more than one replica", "compile the module for one")
     zero = step.constant(0, x.details.dtype)
     return x if sources else step.broadcast(zero, x.details.plain_dims)
 
@@ -60,7 +61,7 @@ def _recv(step: Step) -> Any:
 
 def _one_device(step: Step) -> None:
     if step.attribute("is_host_transfer", False):
-        raise step.unsupported("a transfer to or from the host")
+        raise step.unsupported("a transfer to or from the host", HOST)
 
 
 def _recv_done(step: Step) -> Any:

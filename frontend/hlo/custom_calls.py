@@ -129,12 +129,30 @@ TARGETS: dict[str, Handler] = {
 }  # fmt: skip
 """What calls a target means."""
 
+_FACTORIZATIONS = {
+    **dict.fromkeys(("geqrf", "orgqr", "ungqr", "geqp3", "householder"), "a QR factorization"),
+    "qr": "a QR factorization",
+    **dict.fromkeys(("gesdd", "gesvd", "gesvj", "gejsv", "svd"), "a singular value decomposition"),
+    **dict.fromkeys(
+        ("syevd", "heevd", "syevj", "eigh"), "an eigendecomposition of a symmetric matrix"
+    ),
+    **dict.fromkeys(("geev", "eig"), "an eigendecomposition"),
+    "gees": "a Schur decomposition",
+    "gehrd": "a Hessenberg reduction",
+    **dict.fromkeys(("sytrd", "hetrd"), "a tridiagonal reduction"),
+}
+"""Words in the names of targets, LAPACK's routines among them, to what they compute."""
+
 
 def _custom_call(step: Step) -> Any:
     target = step.word("custom_call_target")
-    if target not in TARGETS:
-        raise step.unsupported(f"target '{target}'")
-    return TARGETS[target](step)
+    if target in TARGETS:
+        return TARGETS[target](step)
+    known = next((what for word, what in _FACTORIZATIONS.items() if word in target.lower()), None)
+    if known:
+        remedy = "compute it outside of the model (Cholesky and LU factorizations are supported)"
+        raise step.unsupported(f"{known} (target '{target}')", remedy)
+    raise step.unsupported(f"target '{target}'", "export the model for the CPU, without it")
 
 
 HANDLERS: dict[str, Handler] = {"custom-call": _custom_call}

@@ -21,7 +21,9 @@ def _set_dimension_size(step: Step) -> GraphTensor:
         raise step.rule("operand 1 must be s32[]", step.shown(size))
     known, most = step.known(size), x.details.plain_dims[axis]
     if known is None:
-        raise step.unsupported("a size that depends on the model's inputs")
+        raise step.unsupported(
+            "a size that depends on the model's inputs", "make it a constant of the module"
+        )
     if not 0 <= int(known) <= most:
         raise step.rule(f"the size of axis {axis} must be in [0, {most}]", str(int(known)))
     return step.sliced(x, axis, 0, int(known))
@@ -33,7 +35,9 @@ def _dynamic_reshape(step: Step) -> GraphTensor:
     x, *sizes = step.tensors()
     known = [step.known(size) for size in sizes]
     if any(size is None for size in known):
-        raise step.unsupported("sizes that depend on the model's inputs")
+        raise step.unsupported(
+            "sizes that depend on the model's inputs", "make it a constant of the module"
+        )
     return step.make("reshape", x, shape=tuple(int(size) for size in known if size is not None))
 
 

@@ -38,7 +38,9 @@ def _rng_bit_generator(step: Step) -> Any:
     name, dtype = step.word("algorithm"), state.details.dtype
     generate = _GENERATORS.get(name)
     if generate is None:
-        raise step.unsupported(f"algorithm {name or 'of no name'}")
+        raise step.unsupported(
+            f"algorithm {name or 'of no name'}", "use rng_three_fry or rng_philox"
+        )
     sizes = (2,) if name == "rng_three_fry" else (2, 3)
     count = state.details.elements // (2 if dtype == U32 else 1)
     if dtype not in (U32, U64) or state.details.rank != 1 or count not in sizes or (

@@ -37,7 +37,8 @@ def _ranked_sort(step: Step, arrays: list[GraphTensor], axis: int, body: Computa
     size, rank = dims[axis], len(dims)
     if size > _MOST_COMPARED:
         raise step.unsupported(
-            f"a comparator other than < or > for more than {_MOST_COMPARED} elements"
+            f"a comparator other than < or > for more than {_MOST_COMPARED} elements",
+            "compare by < or >",
         )
     # Pairs (j, i) are on two axes that replace the sorted one.
     pairs = (*dims[:axis], size, size, *dims[axis + 1 :])

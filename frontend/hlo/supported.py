@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ...base.errors import UnsupportedError
+from ..refusals import DEFINED, HOST
 from .op_table import HANDLERS
 from .shapes import DTYPES, PARTS, UNBOUNDED, Shape
 from .syntax import Called, Computation, Module
@@ -14,8 +15,7 @@ OWN = ("parameter", "constant")
 """Opcodes that are the importer's own."""
 
 _RANDOM = "its values differ from run to run, so pass them as inputs or use rng-bit-generator"
-_HOST = "a model is one call: pass the values as inputs and outputs"
-_REMEDIES = {"rng": _RANDOM, "rng-get-and-update-state": _RANDOM, "infeed": _HOST, "outfeed": _HOST}
+_REMEDIES = {"rng": _RANDOM, "rng-get-and-update-state": _RANDOM, "infeed": HOST, "outfeed": HOST}
 
 
 def _reachable(module: Module) -> Iterator[Computation]:
@@ -42,7 +42,7 @@ def check_supported(module: Module) -> None:
         if counted
     ]
     if found:
-        raise UnsupportedError(f"{module.origin.label}: {'; '.join(found)}")
+        raise UnsupportedError(f"{module.origin.label}: {'; '.join(found)}", DEFINED)
 
 
 def _shown(name: str, count: int) -> str:

@@ -17,7 +17,7 @@ def labels_of(node: NodeContext, name: str) -> tuple[int, ...]:
     if node.given("classlabels_strings") and node.attr_texts("classlabels_strings"):
         texts = node.attr_texts("classlabels_strings")
         raise node.unsupported(
-            f"labels that are texts ({', '.join(texts[:3])}); train with numbers as labels, which"
+            f"labels that are texts ({', '.join(texts[:3])})", "train with numbers as labels"
         )
     return node.attr_ints(name, None) or ()
 

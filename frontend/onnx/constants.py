@@ -13,6 +13,7 @@ from ..correspondence.compositions.known import number_range
 from ..correspondence.compositions.run_time import range_from
 from ..folding import LARGEST_ARRAY
 from ..op_builder import Value
+from ..refusals import FIXED
 from ..shape_spec import check_size
 from ..size_values import settled
 from .scope import Handler, NodeContext
@@ -81,7 +82,7 @@ def _range(node: NodeContext) -> Value:
 def _open_range(node: NodeContext, start: Size, limit: Size, delta: Size) -> Value:
     """A range whose start or length is open."""
     if delta != 1 or not limit - start >= 0:
-        raise node.unsupported(f"a range from {start} to {limit} in steps of {delta}")
+        raise node.unsupported(f"a range from {start} to {limit} in steps of {delta}", FIXED)
     return positions(node, limit - start, 0, 1, start)
 
 

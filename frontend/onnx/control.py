@@ -26,6 +26,7 @@ from ..correspondence.compositions.control import (
 )
 from ..correspondence.compositions.movement import stack
 from ..op_builder import OpBuilder, Value
+from ..refusals import FIXED
 from .nesting import captured, every_node
 from .scope import Handler, Listed, NodeContext, Scope
 from .sequences import is_listed
@@ -162,7 +163,9 @@ def _unrolled(
         return None
     collected = range(len(body.output) - 1 - len(state))
     if collected and not rows:
-        raise node.unsupported("collecting rows in no rounds, whose shape is then never told,")
+        raise node.unsupported(
+            "collecting rows in no rounds, whose shape is then never told,", FIXED
+        )
     parts = ([node.scope.as_tensor(row[k]) for row in rows] for k in collected)
     return [*current, *(stack(node, *part) for part in parts)]
 

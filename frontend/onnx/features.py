@@ -9,6 +9,7 @@ import numpy as np
 from ...base.dtypes import BOOL, F32, S64
 from ...graph_ir.ir.graph import Array, GraphTensor
 from ..op_builder import Value
+from ..refusals import NUMBERS
 from .classes import labels_of, post_transform, two_scores, winner
 from .scope import Handler, NodeContext
 
@@ -75,14 +76,18 @@ def _imputer(node: NodeContext) -> Value:
 
 
 def _one_hot(node: NodeContext) -> Value:
-    """A new last axis with 1 at the category, f32; no 1 for what is none of them."""
+    """A new last axis with 1 at the category, f32; no 1 for what is none of them, or an error of the run (zeros=0)."""
     if node.given("cats_strings") and node.attr_texts("cats_strings"):
-        raise node.unsupported("categories that are texts")
-    if not node.attr_int("zeros", 1):
-        raise node.unsupported("zeros=0, an error for what is no category,")
+        raise node.unsupported("categories that are texts", NUMBERS)
     cats, x = node.attr_ints("cats_int64s"), node.converted(node.tensor(0), S64)
     wide = node.reshaped(x, (*x.details.plain_dims, 1))
-    return node.make("cast", node.helper("eq", wide, node.constant(list(cats), S64)), dtype="f32")
+    found = node.helper("eq", wide, node.constant(list(cats), S64))
+    if not node.attr_int("zeros", 1):
+        holds = node.helper("reduce_any", found, axes=(x.details.rank,), keep_dims=False)
+        axes = tuple(range(x.details.rank))
+        message = f"each value must be one of the categories {list(cats)} (`zeros` is 0)"
+        node.require(node.helper("reduce_all", holds, axes=axes, keep_dims=False), message)
+    return node.make("cast", found, dtype="f32")
 
 
 def _extractor(node: NodeContext) -> Value:
@@ -97,7 +102,7 @@ def _extractor(node: NodeContext) -> Value:
 def _table(node: NodeContext, name: str, what: str) -> Array:
     """Keys or values of a label encoder, in whichever attribute they are."""
     if node.given(f"{name}_strings"):
-        raise node.unsupported(f"{what} that are texts")
+        raise node.unsupported(f"{what} that are texts", NUMBERS)
     if node.given(f"{name}_tensor"):
         return node.attr_array(f"{name}_tensor").reshape(-1)
     if node.given(f"{name}_int64s"):

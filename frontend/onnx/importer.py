@@ -18,6 +18,7 @@ from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ..correspondence.scoped import NotKnownError, results_of
 from ..op_builder import Value
+from ..refusals import FIXED, WITHOUT, foreign_ops
 from ..shape_spec import InputSpec, check_size
 from .inline import inline_functions, is_handled, type_of
 from .inputs import declared_shapes, implied_values, resolve_inputs, written_shapes
@@ -84,7 +85,8 @@ def load_onnx(
         import_graph(graph_proto, scope)
     except NotKnownError as error:
         if error.key in {op.name for op in graph.inputs}:
-            error.args = (f"{error}; fix the input's value: --const {error.key}=@value.npy",)
+            given = f"fix the input's value: --const {error.key}=@value.npy"
+            error.args = (str(error).replace(FIXED, given),)
         raise
     for output in graph_proto.output:
         for name, tensor in named_results(scope, output.name):
@@ -102,8 +104,7 @@ def _check_supported(nodes: list[NodeProto], label: str) -> None:
         if not is_handled(node)
     )
     if unknown:
-        counted = ", ".join(f"{name} ({count}x)" for name, count in sorted(unknown.items()))
-        raise UnsupportedError(f"{label}: these ops are not supported: {counted}")
+        raise foreign_ops(label, unknown)
 
 
 def _arguments(proto: GraphProto) -> list[ValueInfoProto]:
@@ -181,6 +182,6 @@ def _run(node: NodeProto, scope: Scope) -> list[Value]:
     missing = [name for name in node.output[len(results) :] if name]
     if missing:
         raise UnsupportedError(
-            f"{who}: its output {len(results)} ('{missing[0]}') is not supported"
+            f"{who}: its output {len(results)} ('{missing[0]}') is not supported", WITHOUT
         )
     return results

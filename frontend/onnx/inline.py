@@ -102,7 +102,8 @@ def _check_growth(model: ModelProto, label: str) -> None:
     total = _nodes(every_node(model.graph), sizes)
     if total > MAX_NODES:
         raise UnsupportedError(
-            f"{label}: its functions stand for more than {MAX_NODES:,} nodes, the most that graphc expands"
+            f"{label}: its functions stand for more than {MAX_NODES:,} nodes, the most that graphc expands",
+            "export the model in parts",
         )
 
 

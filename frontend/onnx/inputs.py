@@ -15,6 +15,7 @@ from ...base.records import dataclass
 from ...base.size_limits import limited
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..open_names import OpenNames, is_plain_name, sum_of
+from ..refusals import WITHOUT
 from ..shape_spec import InputSpec, check_names, check_size
 from .tensors import to_dtype
 
@@ -83,7 +84,8 @@ def _declaration(info: ValueInfoProto, label: str) -> _Declared:
         if kind is None:
             raise UserError(f"{who} must have a type, but has none")
         raise UnsupportedError(
-            f"{who}: only tensors are supported, got {kind.removesuffix('_type')}"
+            f"{who}: only tensors are supported, got {kind.removesuffix('_type')}",
+            WITHOUT,
         )
     dtype = to_dtype(who, info.type.tensor_type.elem_type)
     if not info.type.tensor_type.HasField("shape"):

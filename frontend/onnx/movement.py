@@ -20,6 +20,7 @@ from ..correspondence.compositions.run_time import (
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value, like
+from ..refusals import FOR_INFERENCE
 from .export import Exporter
 from .scope import Handler, NodeContext
 
@@ -30,7 +31,7 @@ def _dropout(node: NodeContext) -> Value | list[Value]:
     if node.opset >= 12 and node.has(2):
         training = node.known(2)
         if training is None or training.any():
-            raise node.unsupported("training mode")
+            raise node.unsupported("training mode", FOR_INFERENCE)
     x = node.tensor(0)
     if not node.wants(1):
         return x

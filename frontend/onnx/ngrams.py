@@ -7,13 +7,14 @@ import numpy as np
 from ...base.dtypes import F32, S64
 from ...graph_ir.ir.graph import Array, GraphTensor
 from ..op_builder import Value
+from ..refusals import NUMBERS
 from .scope import Handler, NodeContext
 
 
 def _pools(node: NodeContext) -> list[tuple[int, Array, Array]]:
     """Length, n-grams [count, length] and their indices in the result, for each length that counts."""
     if node.attr_texts("pool_strings"):
-        raise node.unsupported("n-grams of texts")
+        raise node.unsupported("n-grams of texts", NUMBERS)
     pool = np.array(node.attr_ints("pool_int64s", None) or (), np.int64)
     starts = (*(node.attr_ints("ngram_counts", None) or ()), pool.size)
     indices = np.array(node.attr_ints("ngram_indexes", None) or (), np.int64)

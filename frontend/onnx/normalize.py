@@ -12,6 +12,7 @@ from ...graph_ir.ir.graph import Array, GraphTensor, Op
 from ..correspondence.compositions.reduction import moments
 from ..correspondence.reading import Pair
 from ..op_builder import Value, like
+from ..refusals import FOR_INFERENCE
 from .export import Exporter
 from .scope import Handler, NodeContext
 
@@ -82,9 +83,9 @@ def _read_batch_norm(node: NodeContext, _: str) -> Value | list[Value]:
     if node.opset >= 14 and node.attr_int("training_mode"):
         return _train_batch_norm(node)
     if any(node.wants(i) for i in range(1, 5)):
-        raise node.unsupported("training mode (outputs after the first)")
+        raise node.unsupported("training mode (outputs after the first)", FOR_INFERENCE)
     if node.opset < 9 and not node.attr_int("spatial"):
-        raise node.unsupported("spatial=0")
+        raise node.unsupported("spatial=0", "export it with opset 9 or later")
     x = node.tensor(0)
     dims = x.details.plain_dims
     if len(dims) < 2:

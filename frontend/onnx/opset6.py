@@ -9,6 +9,7 @@ from onnx import NodeProto, helper
 from ...base.errors import UnsupportedError
 from ..correspondence.scoped import details_of
 from ..op_builder import OpBuilder
+from ..refusals import FOR_INFERENCE
 from .scope import Scope, node_name
 
 _TRAINS = ("BatchNormalization", "Dropout")
@@ -22,12 +23,13 @@ def in_opset_7(node: NodeProto, scope: Scope) -> NodeProto:
     given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     who = f"{node.op_type} '{node_name(node)}'"
     if node.op_type in _TRAINS and not given.get("is_test"):
-        raise UnsupportedError(
-            f"{who}: training mode is not supported; export the model for inference"
-        )
+        raise UnsupportedError(f"{who}: training mode is not supported", FOR_INFERENCE)
     for name in _OTHERS.get(node.op_type, ()):
         if name in given:
-            raise UnsupportedError(f"{who}: attribute '{name}' of opset 6 is not supported")
+            raise UnsupportedError(
+                f"{who}: attribute '{name}' of opset 6 is not supported",
+                "export it with a later opset",
+            )
     if node.op_type == "PRelu":  # a slope for each channel
         given["axis"] = 1
     elif node.op_type not in _ALIGNED or "axis" not in given:

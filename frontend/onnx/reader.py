@@ -80,7 +80,9 @@ def _check_envelope(source: ModelSource) -> None:
         raise UserError(f"{label}: a graph must have outputs, but '{model.graph.name}' has none")
     if model.graph.sparse_initializer:
         names = ", ".join(f"'{s.values.name}'" for s in model.graph.sparse_initializer)
-        raise UnsupportedError(f"{label}: sparse initializers are not supported, it has {names}")
+        raise UnsupportedError(
+            f"{label}: sparse initializers are not supported, it has {names}", "store them dense"
+        )
     opset_of(source)
 
 
@@ -111,6 +113,7 @@ def opset_of(source: ModelSource) -> int:
         )
     if not OLDEST_OPSET <= versions[0] <= newest:
         raise UnsupportedError(
-            f"{source.label}: opsets {OLDEST_OPSET} to {newest} are supported, it uses {versions[0]}"
+            f"{source.label}: opsets {OLDEST_OPSET} to {newest} are supported, it uses {versions[0]}",
+            "export it with one of them, or convert it (`onnx.version_converter`)",
         )
     return int(versions[0])

@@ -18,6 +18,7 @@ from ..correspondence.scoped import ScopedReader, ValueScope
 from ..correspondence.spelling import Formal
 from ..correspondence.values import MUST_BE_GIVEN
 from ..op_builder import Value
+from ..refusals import FIXED
 from .tensors import to_array, to_dtype
 
 ImportGraph = Callable[[GraphProto, "Scope"], list[Value]]
@@ -68,7 +69,8 @@ class Scope(ValueScope[str]):
         if isinstance(given, Listed):
             raise UnsupportedError(
                 "a sequence or an optional value where a tensor is wanted, or in a branch or loop that only a run "
-                "decides on, is not supported; fix the inputs that decide (`--const`)"
+                "decides on, is not supported",
+                FIXED,
             )
         return super().as_tensor(value)
 
@@ -132,10 +134,18 @@ class NodeContext(ScopedReader[str, int]):
             raise self.rule(f"input {index} must be given", f"{self.count} inputs")
         return str(self.node.input[index])
 
+    def require(self, holds: GraphTensor, message: str) -> None:
+        """Have each run check a condition (bool[]). UnsupportedError in a branch or loop that only a run decides on."""
+        if self.scope.checks is None:
+            raise self.unsupported("an error of the run, inside a branch or loop,", FIXED)
+        self.scope.require(holds, f"{self.type} '{self.name}': {message}")
+
     def counted(self, number: GraphTensor, most: Size, name: str = "") -> Size:
         """A number that a run computes as a size. UnsupportedError in a branch or loop that only a run decides on."""
         if self.scope.checks is None:
-            raise self.unsupported("a result whose size depends on data, inside a branch or loop,")
+            raise self.unsupported(
+                "a result whose size depends on data, inside a branch or loop,", FIXED
+            )
         return super().counted(number, most, name)
 
     def counted_name(self, index: int, axis: int) -> str:

@@ -16,6 +16,7 @@ from ...base.dtypes import BF16, BOOL, F16, DType, from_numpy
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import Array
 from ..correspondence.element_types import element_types
+from ..refusals import OTHER_TYPE
 from ..shape_spec import check_size
 from .external_data import external_data
 
@@ -37,7 +38,7 @@ def to_dtype(who: str, data_type: int) -> DType:
     names = {number: name for name, number in TensorProto.DataType.items()}
     if data_type == TensorProto.UNDEFINED or data_type not in names:
         raise UserError(f"{who}: the element type must be given, got number {data_type}")
-    raise UnsupportedError(f"{who}: element type {names[data_type]} is not supported")
+    raise UnsupportedError(f"{who}: element type {names[data_type]} is not supported", OTHER_TYPE)
 
 
 def to_array(
@@ -51,7 +52,9 @@ def to_array(
     dims = tuple(proto.dims)
     check_size(who, dtype, dims)
     if proto.HasField("segment"):
-        raise UnsupportedError(f"{who}: tensors stored in segments are not supported")
+        raise UnsupportedError(
+            f"{who}: tensors stored in segments are not supported", "save the model again"
+        )
     if proto.data_location == TensorProto.EXTERNAL:
         data = external_data(proto, who, folder, _stored_bytes(dtype, dims))
     elif data is None and proto.HasField("raw_data"):

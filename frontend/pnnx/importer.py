@@ -13,6 +13,7 @@ from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ..correspondence.compositions.complex_numbers import Complex
+from ..refusals import WITHOUT, foreign_ops
 from ..shape_spec import InputSpec
 from ..torch_calls.builder import Builder
 from ..torch_calls.promotion import number_dtype
@@ -76,8 +77,7 @@ def _check_supported(program: Program) -> None:
         elif op.type not in HANDLERS and op.type not in (_INPUT, _OUTPUT):
             unknown[op.type] += 1
     if unknown:
-        counted = ", ".join(f"{name} ({count}x)" for name, count in sorted(unknown.items()))
-        raise UnsupportedError(f"{program.label}: these operators are not supported: {counted}")
+        raise foreign_ops(program.label, unknown, "operators")
 
 
 def _make_outputs(op: Operator, scope: Scope) -> None:
@@ -105,7 +105,7 @@ def _tensor(op: Operator, value: Value, scope: Scope) -> GraphTensor:
     if isinstance(value, GraphTensor):
         return value
     if value is None or isinstance(value, (str, list)):
-        raise UnsupportedError(f"{op}: a result that is not a tensor is not supported")
+        raise UnsupportedError(f"{op}: a result that is not a tensor is not supported", WITHOUT)
     return Builder(scope.graph, op.type, op.name).constant(value, number_dtype(value))
 
 

@@ -146,7 +146,8 @@ class Node(Call):
         left += [f"${name}" for name in self._inputs if name not in self._read]
         if left:
             raise UnsupportedError(
-                f"{self.op}: these parameters are not supported: {', '.join(left)}"
+                f"{self.op}: these parameters are not supported: {', '.join(left)}",
+                "export the model without them",
             )
 
 

@@ -14,6 +14,7 @@ from ...base.dtypes import BOOL
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import Array
 from ..model_text import unreadable
+from ..refusals import OTHER_TYPE
 from .program import TensorType
 
 MAPPED_BYTES = 1 << 20
@@ -52,7 +53,9 @@ class Weights:
             pairs = TensorType((*declared.dims, 2), f"f{declared.part.bits}")
             return self.read(operator_name, key, pairs)
         if dtype is None:
-            raise UnsupportedError(f"{who}: element type {declared.suffix} is not supported")
+            raise UnsupportedError(
+                f"{who}: element type {declared.suffix} is not supported", OTHER_TYPE
+            )
         dims = tuple(int(dim) for dim in declared.dims)
         count = math.prod(dims)
         if not count:

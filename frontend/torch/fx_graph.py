@@ -10,7 +10,7 @@ from ...base.dims import MOST, Dim, Limit, Size
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor
-from .fx_reader import MISSING, Values, read_nodes
+from .fx_reader import MISSING, Values, read_nodes, unsupported
 from .sizes import Sizes
 from .tensors import array_of, details_of
 
@@ -95,7 +95,7 @@ def _flat(results: Any) -> list[Any]:
 def _result(graph: Graph, node: Any, values: Values) -> int | tuple[Any]:
     value = values[node] if hasattr(node, "op") else node
     if value is MISSING:
-        raise UnsupportedError(f"a result of the type of '{node.name}' is not supported")
+        raise unsupported(f"a result of the type of '{node.name}'")
     if not isinstance(value, GraphTensor):
         return (value,)
     graph.make_output(value, node.name)

@@ -77,9 +77,7 @@ def read_nodes(graph: Graph, nodes: Iterable[Any], values: Values, sizes: Sizes)
         try:
             for x in node.all_input_nodes:
                 if values[x] is MISSING:
-                    raise UnsupportedError(
-                        f"{type_of(node.target)} of {_type_text(x)} is not supported"
-                    )
+                    raise unsupported(f"{type_of(node.target)} of {_type_text(x)}")
             values[node] = _read(graph, node, values, sizes)
         except NeedsLimit:
             raise
@@ -90,6 +88,11 @@ def read_nodes(graph: Graph, nodes: Iterable[Any], values: Values, sizes: Sizes)
             refused[node] = str(error)
             values[node] = _stand_in(graph, node, sizes)
     return refused
+
+
+def unsupported(what: str) -> UnsupportedError:
+    """Without a remedy: callers may run it in PyTorch, or refuse the model and say what to do."""
+    return UnsupportedError(f"{what} is not supported", "")
 
 
 def _type_text(fx: Any) -> str:
@@ -115,7 +118,7 @@ def _stand_in(graph: Graph, fx: Any, sizes: Sizes) -> Any:
 def _read(graph: Graph, fx: Any, values: Values, sizes: Sizes) -> Any:
     read = reader_of(fx.target)
     if read is None:
-        raise UnsupportedError(f"{type_of(fx.target)} is not supported")
+        raise unsupported(type_of(fx.target))
     bound, defaults = bind(fx, values, sizes)
     outputs = _outputs(fx)
     type_name = f"aten.{type_of(fx.target)}"

@@ -10,6 +10,7 @@ from ...base.errors import UnsupportedError, UserError
 from ...base.size_limits import limited
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..refusals import DEFINED
 from ..shape_spec import InputSpec, check_names, open_name
 from .fx_reader import Values, read_nodes, source_line
 from .program import decomposed, open_program
@@ -41,7 +42,7 @@ def load_exported(
             values[node] = graph.make_constant(*value)
     refused = read_nodes(graph, _calls(program), values, sizes)
     if refused:
-        raise UnsupportedError(f"{_WHO}: {_listed(refused)}")
+        raise UnsupportedError(f"{_WHO}: {_listed(refused)}", DEFINED)
     for name, value in _results(program, values):
         graph.make_output(value, name)
     if not graph.outputs:
@@ -107,7 +108,9 @@ def _input(node: Any, spec: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -
         return getattr(spec.arg, "value", tensor)
     details = details_of(tensor, f"input '{node.name}'", sizes)
     if details is None:
-        raise UnsupportedError(f"{_WHO}: the sizes of input '{node.name}' are not supported")
+        raise UnsupportedError(
+            f"{_WHO}: the sizes of input '{node.name}' are not supported", "export them as numbers"
+        )
     given = specs.get(node.name)
     if given is None:
         return details
@@ -130,7 +133,10 @@ def _held(program: Any, target: str) -> Any:
     for known in (program.state_dict, program.constants):
         if target in known:
             return known[target]
-    raise UnsupportedError(f"{_WHO}: '{target}' that is no tensor is not supported")
+    raise UnsupportedError(
+        f"{_WHO}: '{target}' that is no tensor is not supported",
+        "make it an attribute of the module",
+    )
 
 
 # Outputs.

@@ -20,7 +20,9 @@ def _read_slice(node: Node) -> Value:
         raise node.rule("the input must have axes", "a scalar")
     ends = [0 if start is None else start, MOST if end is None else end]
     if not all(isinstance(at, (int, Dim)) for at in ends):
-        raise node.unsupported("a slice that depends on the model's data")
+        raise node.unsupported(
+            "a slice that depends on the model's data", "make it a number of the program"
+        )
     begin, stop = ends
     step = node.attr_int("step", 1)
     return slice_axes(node, x, [begin], [stop], [node.attr_int("dim", 0)], [step])  # type: ignore[list-item]

@@ -9,6 +9,7 @@ from ..correspondence.compositions.reduction import variance
 from ..correspondence.compositions.windows import per_channel
 from ..correspondence.reading import Pair
 from ..op_builder import like
+from ..refusals import FOR_INFERENCE
 from ..torch_calls.call import Value
 from ..torch_calls.op_table import READS
 from .node import Node
@@ -43,7 +44,7 @@ def _read_batch_norm(node: Node, name: str) -> list[Value]:
 def _by_batch(node: Node) -> list[Value]:
     """The result, the mean and 1 / the deviation of each channel; new statistics of training are not kept."""
     if node.given("running_mean"):
-        raise node.unsupported("training=True")
+        raise node.unsupported("training=True", FOR_INFERENCE)
     x, epsilon = node.tensor_of(), node.attr_float("eps")
     axes = tuple(axis for axis in range(x.details.rank) if axis != 1)
     found = _statistics(node, x, axes, epsilon)

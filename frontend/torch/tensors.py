@@ -10,6 +10,7 @@ from ...base.dtypes import BF16, DType
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..refusals import OTHER_TYPE
 from ..torch_calls.call import WORD_DTYPES
 from .sizes import Sizes
 
@@ -18,7 +19,7 @@ def dtype_of(tensor: Any, who: str) -> DType:
     """The element type of a tensor. UnsupportedError for those graphc does not have."""
     dtype = WORD_DTYPES.get(str(tensor.dtype))
     if dtype is None:
-        raise UnsupportedError(f"{who}: element type {tensor.dtype} is not supported")
+        raise UnsupportedError(f"{who}: element type {tensor.dtype} is not supported", OTHER_TYPE)
     return dtype
 
 
@@ -39,7 +40,9 @@ def details_of(tensor: Any, who: str, sizes: Sizes) -> LogicalTensor | None:
     import torch
 
     if tensor.layout != torch.strided or tensor.is_quantized:
-        raise UnsupportedError(f"{who}: a tensor that is not dense is not supported")
+        raise UnsupportedError(
+            f"{who}: a tensor that is not dense is not supported", "give it dense"
+        )
     dims = [sizes.of(dim) for dim in tensor.shape]
     known = tuple(dim for dim in dims if dim is not None)
     return LogicalTensor(dtype_of(tensor, who), known) if len(known) == len(dims) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...base.dtypes import F64
+from ..refusals import FOR_INFERENCE
 from .call import Call, Value
 
 SOFTPLUS_THRESHOLD = 20.0
@@ -56,7 +57,7 @@ def _dropout(node: Call, _: str) -> Value:
     """Dropout is the identity in inference; F.dropout does drop unless training=False."""
     share = node.attr_float("p", 0.5)
     if node.attr_bool("training", not node.is_module) and share:
-        raise node.unsupported("training=True")
+        raise node.unsupported("training=True", FOR_INFERENCE)
     return node.tensor_of()
 
 

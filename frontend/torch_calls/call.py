@@ -116,7 +116,9 @@ class Call(Builder):
         is_list = kind in ("ints", "floats")
         items = value if isinstance(value, list) and is_list else [value]
         if any(isinstance(item, GraphTensor) for item in items):
-            raise self.unsupported(f"'{name}' that depends on the model's data")
+            raise self.unsupported(
+                f"'{name}' that depends on the model's data", "make it a number of the program"
+            )
         found = [_understood(kind.removesuffix("s"), item) for item in items]
         if None in found:
             given = shown(items if "int" in kind else value)

@@ -126,7 +126,9 @@ def _field(node: Call, name: str) -> list[int | None] | None:
         return None
     values = value if isinstance(value, list) else [value]
     if any(isinstance(v, GraphTensor) for v in values):
-        raise node.unsupported(f"'{name}' that depends on the model's data")
+        raise node.unsupported(
+            f"'{name}' that depends on the model's data", "make it a number of the program"
+        )
     if not all(v is None or type(v) is int for v in values):
         raise node.rule(f"'{name}' must hold integers", str(values)[:80])
     return [v if isinstance(v, int) else None for v in values]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...graph_ir.ir.graph import GraphTensor
+from ..refusals import FOR_INFERENCE
 from .call import Call, Value
 from .promotion import promote
 
@@ -60,7 +61,7 @@ def _read_per_channel(node: Call, op_name: str) -> Value:
     if x.details.rank < 2:
         raise node.rule("the input must have a batch and a channel axis", str(x.details))
     if node.attr_bool("training", False):
-        raise node.unsupported("training=True")
+        raise node.unsupported("training=True", FOR_INFERENCE)
     parameters = _scale_and_bias(node, x, x.details.plain_dims[1:2])
     attrs: dict[str, Any] = {"epsilon": node.attr_float("eps", DEFAULT_EPSILON)}
     if op_name == "group_norm":

@@ -16,6 +16,7 @@ from ...base.errors import GraphcError, InternalError, UnsupportedError, UserErr
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..open_names import OpenNames
+from ..refusals import DEFINED, OTHER_TYPE, WITHOUT
 from ..shape_spec import InputSpec, check_names, check_size
 from .document import DTYPES, OPEN, Entry, Node, TvmGraph
 from .inference import build
@@ -159,7 +160,8 @@ class _Importer:
         if kind.dtype not in DTYPES:
             name = self.source.nodes[entry.node].name
             raise UnsupportedError(
-                f"{self.source.label}: '{name}' has dtype {kind.dtype}, which is not supported"
+                f"{self.source.label}: '{name}' has dtype {kind.dtype}, which is not supported",
+                OTHER_TYPE,
             )
         node = self.source.nodes[entry.node]
         if OPEN in kind.shape and node.op != "null":
@@ -209,7 +211,9 @@ class _Importer:
         """An entry's tensor. An uncompiled file does not say how many outputs its nodes have."""
         if entry not in self.values:
             name = self.source.nodes[entry.node].name
-            raise UnsupportedError(f"output {entry.output} of node '{name}' is not supported")
+            raise UnsupportedError(
+                f"output {entry.output} of node '{name}' is not supported", WITHOUT
+            )
         return self.values[entry]
 
     def outputs(self, number: int) -> list[LogicalTensor | None]:
@@ -240,7 +244,9 @@ class _Importer:
         """An operator of an uncompiled graph, with its attributes as the file has them."""
         name = node.op.replace(".", "_")
         if name not in OPERATORS:
-            raise UnsupportedError(f"node '{node.name}': operator '{node.op}' is not supported")
+            raise UnsupportedError(
+                f"node '{node.name}': operator '{node.op}' is not supported", DEFINED
+            )
         given = {**self.patterns(node, name), **node.attrs, **self.hinted(node, name)}
         return build(
             self.graph, Call(name, node.name, operands, given, stored=True), OPERATORS[name]
@@ -274,7 +280,8 @@ class _Importer:
             if len(taken) < fewest:
                 raise UnsupportedError(
                     f"node '{node.name}' ({node.attrs['func_name']}): the second operand of {name} is a constant "
-                    "inside the kernel, which is not in the file"
+                    "inside the kernel, which is not in the file",
+                    "compile the graph without constants in kernels",
                 )
             call = Call(
                 name,
@@ -290,7 +297,8 @@ class _Importer:
         if unused:
             raise UnsupportedError(
                 f"node '{node.name}' ({node.attrs['func_name']}): its {len(operands)} operands cannot be matched "
-                "to its operators"
+                "to its operators",
+                "give the graph that was not compiled",
             )
         return current
 
@@ -328,5 +336,6 @@ class _Importer:
         if [(d.dtype, d.plain_dims) for d in got] != [(d.dtype, d.plain_dims) for d in known]:
             raise UnsupportedError(
                 f"node '{node.name}' ({node.attrs.get('func_name')}): its operators are read to give "
-                f"{', '.join(map(str, got))}, but the file says {', '.join(map(str, known))}"
+                f"{', '.join(map(str, got))}, but the file says {', '.join(map(str, known))}",
+                "say the attributes of its operators (`--attr`)",
             )

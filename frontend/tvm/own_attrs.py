@@ -28,7 +28,8 @@ def own_op(node: Node) -> tuple[str, dict[str, Any]] | None:
         raise UserError(f"attribute '{ATTRS_KEY}' must be a JSON object, got {str(attrs)[:40]}")
     if node.attrs[OP_KEY] not in names():
         raise UnsupportedError(
-            f"node '{node.name}': op '{node.attrs[OP_KEY]}' is not in the registry"
+            f"node '{node.name}': op '{node.attrs[OP_KEY]}' is not in the registry",
+            "define it (`graphc.ops.define`) before the file is read",
         )
     return node.attrs[OP_KEY], attrs
 

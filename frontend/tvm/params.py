@@ -17,6 +17,7 @@ from ...base.errors import InternalError, UnsupportedError, UserError
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array
 from ..model_text import unreadable
+from ..refusals import OTHER_TYPE
 
 _LIST_MAGIC = 0xF7E58D4F05049CB7
 _ARRAY_MAGIC = 0xDD5E40F096B4A13F
@@ -110,7 +111,8 @@ def _array(name: str, value: Array) -> Iterator[Any]:
     array = np.asarray(value, np.asarray(value).dtype.newbyteorder("<"), order="C")
     if array.dtype not in _CODES:
         raise UnsupportedError(
-            f"parameter '{name}': dtype {array.dtype} has no code in .params files"
+            f"parameter '{name}': dtype {array.dtype} has no code in .params files",
+            OTHER_TYPE,
         )
     code, bits = _CODES[array.dtype]
     head = struct.pack("<QQiiiBBH", _ARRAY_MAGIC, 0, 1, 0, array.ndim, code, bits, 1)
@@ -126,7 +128,8 @@ class _Reader:
         (magic,) = self.unpack("<Q", "the magic number")
         if magic == _MXNET_MAGIC:
             raise UnsupportedError(
-                f"{self.label}: parameters of MXNet are not supported, only those of TVM"
+                f"{self.label}: parameters of MXNet are not supported, only those of TVM",
+                "save them with TVM (`tvm.runtime.save_param_dict`)",
             )
         if magic != _LIST_MAGIC:
             raise self.error(f"the magic number must be {_LIST_MAGIC:#x}, got {magic:#x}", 0)
@@ -183,7 +186,8 @@ class _Reader:
         if (code, bits) not in _DTYPES or lanes != 1:
             raise UnsupportedError(
                 f"{self.label}: array '{name}' has element type code {code} of {bits} bits and {lanes} lanes, "
-                "which is not supported"
+                "which is not supported",
+                OTHER_TYPE,
             )
         dtype = _DTYPES[code, bits]
         if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size:

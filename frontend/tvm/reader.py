@@ -94,7 +94,8 @@ class _Checker:
         inputs = self.items(f"{who}: inputs", item.get("inputs", []))
         if any(isinstance(x, str) for x in inputs):
             raise UnsupportedError(
-                f"{self.label}: {who} names its inputs: this is a dump of TVM's debugger, give the graph JSON itself"
+                f"{self.label}: {who} names its inputs: this is a dump of TVM's debugger",
+                "give the graph JSON itself",
             )
         attrs: Any = next((item[key] for key in ("attrs", "attr", "param") if key in item), {})
         if not isinstance(attrs, dict) or not all(isinstance(v, str) for v in attrs.values()):

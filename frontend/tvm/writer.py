@@ -94,7 +94,8 @@ class _Writer:
     def kernel(self, op: Op) -> dict[str, Any]:
         if not all(x.details.format.is_plain for x in (*op.inputs, *op.outputs)):
             raise UnsupportedError(
-                f"{op.op_name} '{op.name}': a blocked layout cannot be written to a TVM graph"
+                f"{op.op_name} '{op.name}': a blocked layout cannot be written to a TVM graph",
+                "write the graph before layouts are chosen",
             )
         attrs = {
             "num_inputs": str(len(op.inputs)),

@@ -59,7 +59,9 @@ def lookup(op_name: str) -> type[Op]:
     """The class of an op name. UnsupportedError when there is none."""
     _load()
     if op_name not in _CLASSES:
-        raise UnsupportedError(f"op '{op_name}' is not in the registry")
+        raise UnsupportedError(
+            f"op '{op_name}' is not in the registry", "define it (`graphc.ops.define`)"
+        )
     return _CLASSES[op_name]
 
 

@@ -208,7 +208,8 @@ class Resize(CompositeOp):
         linear = self.mode in ("nearest", "linear") and not self.antialias
         if not linear or self.coordinates == "tf_crop_and_resize" or self.exclude_outside:
             wanted = "an axis of open size must be resized by nearest or linear, without antialias"
-            raise UnsupportedError(f"resize '{self.name}': {wanted}, exclude_outside or a roi")
+            who = f"resize '{self.name}': {wanted}, exclude_outside or a roi, got mode={self.mode}"
+            raise UnsupportedError(who, "give that size as a number")
         scale = None if self.scales is None else self.scales[axis]
         nearest = self.nearest_mode if self.mode == "nearest" else ""
         return AxisSampling(*self._sizes(axis), scale, self.coordinates, nearest)

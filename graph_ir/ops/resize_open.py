@@ -85,7 +85,8 @@ def _places(make: Composer, how: AxisSampling) -> GraphTensor:
     if how.coordinates == "pytorch_half_pixel":
         return make("select", is_one, i, centered)
     raise UnsupportedError(
-        f"resize '{make.owner.name}': coordinates '{how.coordinates}' need the sizes when compiling"
+        f"resize '{make.owner.name}': coordinates '{how.coordinates}' need the sizes when compiling",
+        "give them as numbers",
     )
 
 

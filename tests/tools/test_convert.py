@@ -114,9 +114,21 @@ def test_what_a_target_cannot_express_is_listed_and_nothing_is_written(tmp_path:
     start = tmp_path / "start.graph"
     start.write_text(print_graph(graph, full=True))
     for target, message in (
-        ("onnx", "graph 'g': ONNX cannot express: count_leading_zeros (1x), popcount (2x)"),
-        ("pnnx", "graph 'g': PNNX cannot express: count_leading_zeros (1x), popcount (2x)"),
-        ("ge", "graph 'g': GE cannot express: count_leading_zeros (1x), popcount (2x)"),
+        (
+            "onnx",
+            "graph 'g': ONNX cannot express: count_leading_zeros (1x), popcount (2x); "
+            "write another format, such as graphc's own (--to graph)",
+        ),
+        (
+            "pnnx",
+            "graph 'g': PNNX cannot express: count_leading_zeros (1x), popcount (2x); "
+            "write another format, such as graphc's own (--to graph)",
+        ),
+        (
+            "ge",
+            "graph 'g': GE cannot express: count_leading_zeros (1x), popcount (2x); "
+            "write another format, such as graphc's own (--to graph)",
+        ),
     ):
         with pytest.raises(UnsupportedError) as error:
             convert(start, target, tmp_path / f"m{FORMATS[target].suffix}")

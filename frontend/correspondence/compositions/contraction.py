@@ -153,7 +153,7 @@ def tensor_product(
 def matrix_power(node: OpBuilder, x: Tensor, n: int) -> Tensor:
     """The product of n copies of a matrix, by squaring."""
     if n < 1:
-        raise node.unsupported(f"the power {n} of a matrix (it must be 1 or more)")
+        raise node.unsupported(f"the power {n} of a matrix", "it must be 1 or more")
     total = None
     while n:
         if n % 2:

@@ -11,6 +11,7 @@ from ....base.dims import Dim, Size, is_known
 from ....base.dtypes import S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
+from ...refusals import FIXED
 from .movement import broadcast_to
 
 
@@ -65,7 +66,7 @@ def one_hot(
 def one_hot_classes(node: OpBuilder, indices: Tensor, count: int = -1) -> Tensor:
     """A new last axis of `count` elements: 1 at the index, 0 elsewhere, s64."""
     if count < 0:
-        raise node.unsupported("a number of classes that the data decides")
+        raise node.unsupported("a number of classes that the data decides", FIXED)
     zero, one = (node.constant(value, S64) for value in (0, 1))
     return one_hot(node, indices, one, zero, count)
 

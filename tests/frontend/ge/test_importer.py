@@ -221,7 +221,10 @@ def test_all_unsupported_ops_are_named_at_once():
     )
     with pytest.raises(UnsupportedError) as error:
         run(lines + RETURN, {"x": "f32[4]"}, X)
-    assert str(error.value) == "ge dump: these ops are not supported: Conv9D (2x), DynamicRNN (1x)"
+    assert str(error.value) == (
+        "ge dump: these ops are not supported: Conv9D (2x), DynamicRNN (1x); "
+        "use others (docs/formats.md lists those that are read) or define them (`graphc.ops.define`)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -229,10 +232,11 @@ def test_all_unsupported_ops_are_named_at_once():
     [
         (node("Reshape", "x=%x"), "Reshape 'r': input 'shape' must be given, got only ['x']"),
         (node("Cast", "x=%x"), "Cast 'r': attribute 'dst_type' must be given, got only []"),
-        (node("Cast", "x=%x", "dst_type: 13"), "Cast 'r': dst_type 13 is not supported"),
+        (node("Cast", "x=%x", "dst_type: 13"), "Cast 'r': dst_type 13 is not supported; export the model without it"),
         (node("MatMul", "x1=%x, x2=%x"), "MatMul 'r': operands must be matrices, got f32[2,3,4] and f32[2,3,4]"),
         (node("Transpose", "x=%x, perm=%x"),
-         "Transpose 'r': perm ('x') that depends on the model's inputs is not supported"),
+         "Transpose 'r': perm ('x') that depends on the model's inputs is not supported; "
+         "fix the inputs that decide it (`--const`)"),
         (node("Add", "x1=%x, x1=%x"), "Add 'r': inputs must have different names, got 'x1' twice"),
         (node("Unpack", "x=%x", "num: 2, axis: 1"),
          "Unpack 'r': the number of parts must be the size 3 of axis 1, got 2"),

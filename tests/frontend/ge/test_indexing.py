@@ -143,14 +143,17 @@ def test_softmax_of_half_in_single_precision():
     [
         (node("SoftmaxV2", "x=%x", "axes: {0, 1}"),
          "SoftmaxV2 'r': attribute 'axes' must be one integer, got (0, 1)"),
-        (node("Where", "x=%x"), "Where 'r': x ('x') that depends on the model's inputs is not supported"),
-        (node("Einsum", "x_0=%x", 'equation: "ab>b", N: 1'), "Einsum 'r': equation=ab>b is not supported"),
+        (node("Where", "x=%x"), "Where 'r': x ('x') that depends on the model's inputs is not supported; "
+        "fix the inputs that decide it (`--const`)"),
+        (node("Einsum", "x_0=%x", 'equation: "ab>b", N: 1'), "Einsum 'r': equation=ab>b is not supported; "
+        "export the model without it"),
         (node("Einsum", "x_0=%x", 'equation: "ab,bc->ac", N: 1'), "Einsum 'r': there must be 2 tensors, got 1 inputs"),
         (node("GatherNd", "x=%x, indices=%i"),
          "GatherNd 'r': indices must have 1 to 3 entries on their last axis, got s64[2,4]"),
         (const("p", "[4 0 0 0 0 0]") + node("MirrorPad", "x=%x, paddings=%p", 'mode: "SYMMETRIC"'),
          "MirrorPad 'r': paddings of axis 0 must be 0 to 3, got 4 and 0"),
-        (node("Bitcast", "x=%x", "type: 9"), "Bitcast 'r': a bitcast of f32 to s64 is not supported"),
+        (node("Bitcast", "x=%x", "type: 9"), "Bitcast 'r': a bitcast of f32 to s64 is not supported; "
+        "export the model without it"),
         (node("SpaceToDepth", "x=%x", "block_size: 2"),
          "SpaceToDepth 'r': x must be an image, got f32[3,4,5]"),
     ],

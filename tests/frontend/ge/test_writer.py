@@ -92,7 +92,10 @@ def test_all_ops_without_a_node_are_named():
     graph.make_output(graph.make("xor", [y, y]).outputs[0])
     with pytest.raises(UnsupportedError) as error:
         write_ge(graph)
-    assert str(error.value) == ("graph 'g': GE cannot express: and of s32 (1x), xor (2x)")
+    assert str(error.value) == (
+        "graph 'g': GE cannot express: and of s32 (1x), xor (2x); "
+        "write another format, such as graphc's own (--to graph)"
+    )
 
 
 IMAGE = (2, 4, 7, 6)
@@ -150,4 +153,7 @@ def test_what_a_node_does_not_hold_is_named(name, attrs, why):
     graph.make_output(graph.make(name, [x], attrs).outputs[0])
     with pytest.raises(UnsupportedError) as error:
         write_ge(graph)
-    assert str(error.value) == f"graph 'g': GE cannot express: {name} with {why} (1x)"
+    assert (
+        str(error.value) == f"graph 'g': GE cannot express: {name} with {why} (1x); "
+        "write another format, such as graphc's own (--to graph)"
+    )

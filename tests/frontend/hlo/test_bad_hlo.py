@@ -147,18 +147,20 @@ def test_everything_unsupported_is_listed_at_once() -> None:
     assert str(caught.value) == (
         "m.hlo: these opcodes are not supported: ragged-dot (2x), rng (1x: its values differ from run to "
         "run, so pass them as inputs or use rng-bit-generator), stochastic-convert (1x); "
-        "these element types are not supported: f6e2m3fn (1x)"
+        "these element types are not supported: f6e2m3fn (1x); "
+        "use others (docs/formats.md lists those that are read) or define them (`graphc.ops.define`)"
     )
     text = module(
         """x = f32[4] parameter(0)
         a = f32[4] custom-call(x), custom_call_target="first"
-        ROOT r = f32[4] custom-call(a), custom_call_target="second" """
+        ROOT r = f32[4] custom-call(a), custom_call_target="lapack_sgeqrf_ffi" """
     )
     with pytest.raises(UnsupportedError) as caught:
         import_hlo(parse_hlo(text, "m.hlo"))
     assert str(caught.value) == (
-        "m.hlo:5:3: custom-call 'a': target 'first' is not supported; "
-        "m.hlo:6:3: custom-call 'r': target 'second' is not supported"
+        "m.hlo:5:3: custom-call 'a': target 'first' is not supported; export the model for the CPU, without it; "
+        "m.hlo:6:3: custom-call 'r': a QR factorization (target 'lapack_sgeqrf_ffi') is not supported; "
+        "compute it outside of the model (Cholesky and LU factorizations are supported)"
     )
 
 

@@ -104,10 +104,14 @@ def test_values_that_differ_from_run_to_run() -> None:
 @pytest.mark.parametrize(
     ("shape", "algorithm", "message"),
     [
-        ("u64[3]", "rng_three_fry", "a state u64[3] is not supported"),
-        ("u32[3]", "rng_philox", "a state u32[3] is not supported"),
-        ("u64[4]", "rng_default", "a state u64[4] is not supported"),
-        ("u64[2]", "rng_other", "algorithm rng_other is not supported"),
+        ("u64[3]", "rng_three_fry", "a state u64[3] is not supported; export the model without it"),
+        ("u32[3]", "rng_philox", "a state u32[3] is not supported; export the model without it"),
+        ("u64[4]", "rng_default", "a state u64[4] is not supported; export the model without it"),
+        (
+            "u64[2]",
+            "rng_other",
+            "algorithm rng_other is not supported; use rng_three_fry or rng_philox",
+        ),
     ],
 )
 def test_what_is_not_supported(shape: str, algorithm: str, message: str) -> None:

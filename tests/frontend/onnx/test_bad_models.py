@@ -216,29 +216,35 @@ UNSUPPORTED: dict[str, tuple[Callable[[], ModelProto], str]] = {
             X,
         ),
         "model: these ops are not supported: ImageDecoder (2x), NoSuchOp (1x), StringConcat (1x), "
-        "com.microsoft.BeamSearch (1x)",
+        "com.microsoft.BeamSearch (1x); "
+        "use others (docs/formats.md lists those that are read) or define them (`graphc.ops.define`)",
     ),
     "old opset": (
         lambda: model([node("Relu", "x")], X, opset=5),
-        f"model: opsets 6 to {onnx.defs.onnx_opset_version()} are supported, it uses 5",
+        f"model: opsets 6 to {onnx.defs.onnx_opset_version()} are supported, it uses 5; "
+        "export it with one of them, or convert it (`onnx.version_converter`)",
     ),
     "training in opset 6": (
         lambda: model([node("Dropout", "x", name="n")], X, opset=6),
-        "Dropout 'n': training mode is not supported; export the model for inference",
+        "Dropout 'n': training mode is not supported; export the model for inference (`model.eval()`)",
     ),
     "an attribute of opset 6": (
         lambda: model([node("Upsample", "x", name="n", width_scale=2.0)], X, opset=6),
-        "Upsample 'n': attribute 'width_scale' of opset 6 is not supported",
+        "Upsample 'n': attribute 'width_scale' of opset 6 is not supported; export it with a later opset",
     ),
     "newer opset": (
         lambda: model([node("Relu", "x")], X, opset=99),
-        f"model: opsets 6 to {onnx.defs.onnx_opset_version()} are supported, it uses 99",
+        f"model: opsets 6 to {onnx.defs.onnx_opset_version()} are supported, it uses 99; "
+        "export it with one of them, or convert it (`onnx.version_converter`)",
     ),
     "strings": (
         lambda: model([node("Identity", "x")], X, dtypes={"x": TensorProto.STRING}),
-        "model: input 'x': element type STRING is not supported",
+        "model: input 'x': element type STRING is not supported; convert the model to another type, such as float32",
     ),
-    "sparse": (sparse, "model: sparse initializers are not supported, it has 'w'"),
+    "sparse": (
+        sparse,
+        "model: sparse initializers are not supported, it has 'w'; store them dense",
+    ),
     "a shape that depends on inputs": (
         lambda: model(
             [node("Reshape", "x s", name="n")], X | {"s": [2]}, dtypes={"s": TensorProto.INT64}
@@ -249,11 +255,11 @@ UNSUPPORTED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     "a huge constant": (
         lambda: model([node("Trilu", "x", name="n")], {"x": [1 << 20, 1 << 10]}),
         "Trilu 'n': a computed constant of more than 134217728 elements ([1048576, 1024]) "
-        "is not supported",
+        "is not supported; export the model without it",
     ),
     "training": (
         lambda: model([node("Dropout", "x - t", name="n")], X, {"t": np.array(True)}),
-        "Dropout 'n': training mode is not supported",
+        "Dropout 'n': training mode is not supported; export the model for inference (`model.eval()`)",
     ),
 }
 

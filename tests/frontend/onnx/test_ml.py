@@ -237,6 +237,14 @@ def test_features_and_linear_models(
     check(ml(op_type, feeds, version=2 if op_type == "LabelEncoder" else 1, **attrs), feeds)
 
 
+def test_a_run_with_a_value_of_no_category_is_an_error_where_the_model_says_so() -> None:
+    feeds = {"x": np.array([[1, 3], [2, 1]])}
+    proto = ml("OneHotEncoder", feeds, version=1, cats_int64s=[1, 2, 3], zeros=0)
+    check(proto, feeds, native=True)
+    with pytest.raises(UserError, match=r"each value must be one of the categories \[1, 2, 3\]"):
+        load(proto).evaluate([np.array([[1, 4], [2, 1]])])
+
+
 def test_nan_is_a_label_like_others() -> None:
     keys = [float("nan"), float(X[0, 1])]
     proto = ml("LabelEncoder", {"x": X[:, 1]}, keys_floats=keys, values_int64s=[4, 5])

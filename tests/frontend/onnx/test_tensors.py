@@ -61,8 +61,16 @@ BAD: list[tuple[TensorProto, type[GraphcError], str]] = [
     ),
     (TensorProto(dims=[2]), UserError, "t: the element type must be given, got number 0"),
     (TensorProto(data_type=999), UserError, "t: the element type must be given, got number 999"),
-    (TensorProto(data_type=8), UnsupportedError, "t: element type STRING is not supported"),
-    (TensorProto(data_type=14), UnsupportedError, "t: element type COMPLEX64 is not supported"),
+    (
+        TensorProto(data_type=8),
+        UnsupportedError,
+        "t: element type STRING is not supported; convert the model to another type, such as float32",
+    ),
+    (
+        TensorProto(data_type=14),
+        UnsupportedError,
+        "t: element type COMPLEX64 is not supported; convert the model to another type, such as float32",
+    ),
     (
         TensorProto(data_type=2, dims=[1], int32_data=[300]),
         UserError,
@@ -71,7 +79,7 @@ BAD: list[tuple[TensorProto, type[GraphcError], str]] = [
     (
         TensorProto(data_type=1, segment=TensorProto.Segment(begin=0, end=1)),
         UnsupportedError,
-        "t: tensors stored in segments are not supported",
+        "t: tensors stored in segments are not supported; save the model again",
     ),
 ]
 

@@ -191,7 +191,7 @@ def test_all_that_onnx_cannot_express_is_listed() -> None:
         to_onnx(graph)
     assert str(error.value) == (
         "graph 'g': ONNX cannot express: atan2 (2x), reduce_sum of s8 (1x), "
-        "reorder in a blocked layout (1x)"
+        "reorder in a blocked layout (1x); write another format, such as graphc's own (--to graph)"
     )
 
 

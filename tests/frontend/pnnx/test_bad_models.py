@@ -84,7 +84,8 @@ LINES = [
     ("pnnx.Expression e 1 1 x y expr=add(@0,1", 4, "pnnx.Expression 'e': an expression must be complete, got "
      "'add(@0,1'"),
     ("F.relu r 1 2 x y z", 4, "F.relu 'r' must have 1 outputs, got 2"),
-    ("prim::Constant c 0 1 y value=red", 5, "pnnx.Output 'out': a result that is not a tensor is not supported"),
+    ("prim::Constant c 0 1 y value=red", 5, "pnnx.Output 'out': a result that is not a tensor is not supported; "
+    "export the model without it"),
 ]  # fmt: skip
 
 
@@ -123,7 +124,8 @@ def test_all_that_is_not_supported_is_listed_at_once(tmp_path: Path) -> None:
     )
     assert message_of(path) == (
         "these operators are not supported: beta in pnnx.Expression (1x), gamma in pnnx.Expression (2x), "
-        "models.yolo.Segment (1x), torch.unique (2x) "
+        "models.yolo.Segment (1x), torch.unique (2x); "
+        "use others (docs/formats.md lists those that are read) or define them (`graphc.ops.define`) "
         f"(in '{path}')"
     )
 

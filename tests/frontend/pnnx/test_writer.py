@@ -269,7 +269,7 @@ def test_all_that_cannot_be_written_is_listed_and_nothing_is_left_behind(tmp_pat
         write_pnnx(graph, tmp_path / "g.param")
     assert str(error.value) == (
         "graph 'g': PNNX cannot express: hard_sigmoid with alpha=0.2 (1x), input of u16 (1x), "
-        "reduce_log_sum (1x), reduce_sum_square (1x)"
+        "reduce_log_sum (1x), reduce_sum_square (1x); write another format, such as graphc's own (--to graph)"
     )
     assert not list(tmp_path.iterdir())
 
@@ -358,4 +358,7 @@ def test_windows_that_pnnx_has_no_form_for(
     graph = graph_with(op_name, [np.zeros(dims, F)], attrs)
     with pytest.raises(UnsupportedError) as error:
         write_pnnx(graph, tmp_path / "g.param")
-    assert str(error.value) == f"graph 'g': PNNX cannot express: {what} (1x)"
+    assert (
+        str(error.value)
+        == f"graph 'g': PNNX cannot express: {what} (1x); write another format, such as graphc's own (--to graph)"
+    )

@@ -215,16 +215,18 @@ def test_an_old_symbol():
          "node 'k0' (tvmgen_default_dnnl_main_0): its name does not begin with fused_, so it is code that TVM did "
          "not generate"),
         ("fused_nn_relu", [[2], [2]], [2],
-         "node 'k0' (fused_nn_relu): its 2 operands cannot be matched to its operators"),
+         "node 'k0' (fused_nn_relu): its 2 operands cannot be matched to its operators; "
+         "give the graph that was not compiled"),
         ("fused_nn_relu", [[2]], [3],
-         "node 'k0' (fused_nn_relu): its operators are read to give f32[2], but the file says f32[3]"),
+         "node 'k0' (fused_nn_relu): its operators are read to give f32[2], but the file says f32[3]; "
+         "say the attributes of its operators (`--attr`)"),
     ],
 )  # fmt: skip
 def test_what_a_name_does_not_tell(func, shapes, result, message):
     if message is None:
         message = (
             f"node 'k0' ({func}): the second operand of add is a constant inside the kernel, "
-            "which is not in the file"
+            "which is not in the file; compile the graph without constants in kernels"
         )
     with pytest.raises(UnsupportedError) as error:
         one(func, shapes, result)
@@ -281,7 +283,7 @@ def changed(**changes: Any) -> str:
         (changed(nodes__1__inputs=[[0, 1, 0]]), "node 1 'k0': node 0 has 1 outputs, got output 1"),
         (changed(nodes__1__inputs=[]), "node 1 'k0': num_inputs is 1, but it has 0 inputs"),
         (changed(nodes__1__inputs=["x"]),
-         "node 1 'k0' names its inputs: this is a dump of TVM's debugger, give the graph JSON itself"),
+         "node 1 'k0' names its inputs: this is a dump of TVM's debugger; give the graph JSON itself"),
         (changed(nodes__1__attrs={}), "node 1 'k0': attrs must have 'func_name', got []"),
         (changed(node_row_ptr=[0, 1]), "node_row_ptr must have 3 numbers that grow by the outputs of each node, got 2"),
         (changed(node_row_ptr=[0, 2, 3]),
@@ -292,7 +294,7 @@ def changed(**changes: Any) -> str:
          "attrs 'shape' must be a list_shape of 2 values, got list_shape of 1"),
         (changed(attrs__shape=["list_shape", [[2], [-2]]]), "attrs 'shape' must not have negative sizes"),
         (changed(attrs__dltype=["list_str", ["float32x4", "float32"]]),
-         "'x' has dtype float32x4, which is not supported"),
+         "'x' has dtype float32x4, which is not supported; convert the model to another type, such as float32"),
         ('{"nodes": [], "nodes": []}', "key 'nodes' is given twice in one object"),
         (json.dumps(GOOD)[:-1], None),
     ],

@@ -116,14 +116,19 @@ def test_what_cannot_be_written_is_named_at_once():
         write_tvm(graph)
     assert str(error.value) == (
         "graph 'g': reorder 'a': a blocked layout cannot be written to a TVM graph; "
-        "reorder 'b': a blocked layout cannot be written to a TVM graph"
+        "write the graph before layouts are chosen; "
+        "reorder 'b': a blocked layout cannot be written to a TVM graph; write the graph before layouts are chosen"
     )
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"x_op": "what"}, "graph json: node 'act0': op 'what' is not in the registry"),
+        (
+            {"x_op": "what"},
+            "graph json: node 'act0': op 'what' is not in the registry; "
+            "define it (`graphc.ops.define`) before the file is read",
+        ),
         ({"x_attrs": "{"}, "graph json: node 'act0': attribute 'x_attrs' must be JSON, got '{'"),
         (
             {"x_attrs": "[]"},
