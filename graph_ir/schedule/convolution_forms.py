@@ -217,7 +217,9 @@ def _im2col_cycles(
 ) -> float | None:
     """The product, the copy of its right-hand side into panels, and writing and reading the im2col matrix.
 
-    Weights that do not stay in L2 are read in rows a page or more apart, once for each image.
+    Weights that do not stay in L2 are read in rows a page or more apart, once for each image. Every image pays for the
+    kernels of its own that padding and im2col are: the order of sums is another than that of the direct form, and the
+    number of images must not decide it.
     """
     kernel = kernels[0]
     if not kernel.accumulator.is_float or g.is_open:
@@ -227,12 +229,11 @@ def _im2col_cycles(
     product = product_cycles(g.outputs, pixels, tile, target, kernel)
     copied = g.terms * pixels * kernel.a.size
     copies = (1 if g.is_product else 3) * copied / machine.copy_bytes_per_cycle
-    # Separate kernels: the padding and im2col.
     stored = 0.0 if g.is_product else 2.0 * machine.band_cycles
     steps = math.ceil(g.terms / kernel.k_group)
     weights = g.outputs * g.terms * kernel.a.size
     streamed = weights / machine.strided_bytes_per_cycle if weights > target.l2_bytes else 0.0
-    return g.batch * g.groups * (max(steps * product, streamed) + copies) + stored
+    return g.batch * (g.groups * (max(steps * product, streamed) + copies) + stored)
 
 
 def _direct(make: Composer, op: Convolution) -> GraphTensor:

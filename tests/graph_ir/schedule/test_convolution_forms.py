@@ -17,6 +17,7 @@ from graphc.graph_ir.ops.convolution import Convolution
 from graphc.graph_ir.rewriting.decisions import log_of
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.convolution_forms import FORMS, ranked_forms
+from graphc.graph_ir.schedule.convolution_sizes import geometry_of
 from graphc.runtime.executor import CompiledModel
 from support.lowered import integers
 
@@ -61,6 +62,20 @@ def test_large_images_take_large_tiles_and_small_ones_small_tiles() -> None:
 
 def test_few_channels_are_not_worth_the_transforms() -> None:
     assert names(layer(3, 12))[0] == "direct"
+
+
+@pytest.mark.parametrize(
+    "graph", [layer(8, 4), layer(16, 4, kernel=2, before=(0, 0), after=(0, 0)), layer(8, 8)]
+)
+def test_the_order_of_sums_is_that_of_one_image_for_any_number(graph: Graph) -> None:
+    """An open batch has the bits of each: im2col and the direct form add in other orders."""
+    op = next(op for op in graph.ops if isinstance(op, Convolution))
+    one, many = (
+        ranked_forms(op, asking("auto", "winograd"), replace(geometry_of(op), batch=images))
+        for images in (1, 64)
+    )
+    assert [form.name for form, _ in one] == [form.name for form, _ in many]
+    assert [64 * cycles for _, cycles in one] == pytest.approx([cycles for _, cycles in many], 0.1)
 
 
 def test_depthwise() -> None:
