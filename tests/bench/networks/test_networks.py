@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 from graphc.bench.networks import NETWORKS, TRANSFORMERS
+from graphc.bench.networks.densenet import densenet121
 from graphc.bench.networks.gpt2 import gpt2
 from graphc.bench.networks.net import ConvLayer, Net, one_layer
 from graphc.bench.networks.swin import swin
@@ -42,9 +43,14 @@ SMALL = (*NETWORKS, *SMALL_TRANSFORMERS)
 
 
 def small(name: str) -> Net:
-    """The smallest image whose last layer still has a place, and an eighth of the channels; few blocks and tokens."""
+    """The smallest image whose last layer still has a place, and an eighth of the channels; few blocks and tokens.
+
+    All 58 layers of a densenet are compiled in `test_light_models.py`.
+    """
     if name in SMALL_TRANSFORMERS:
         return SMALL_TRANSFORMERS[name]()
+    if name == "densenet121":
+        return densenet121(32, 0.125, blocks=(2, 3, 2, 2))
     image = {"alexnet": 67, "zfnet": 67, "inception_v1": 67}.get(name, 32)
     return NETWORKS[name](image=image, width=0.125)
 

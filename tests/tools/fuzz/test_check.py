@@ -20,7 +20,7 @@ from graphc.tools.fuzz.check import check, compare
 from graphc.tools.fuzz.outcome import INTERNAL, REFUSED, RIGHT, WRONG
 from support.graphs import graph_of
 
-CHUNKS, CHUNK = 5, 20
+CHUNKS, CHUNK = 2, 20
 """Of the 2,000 that `make check` runs: enough to notice at once."""
 
 
