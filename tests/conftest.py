@@ -54,6 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["GRAPHC_CACHE_DIR"] = ""
     os.environ["GRAPHC_VERIFY"] = "1"
     os.environ["GRAPHC_JOBS"] = "1"  # the suite itself takes every CPU
+    # NumPy's threads wait in a loop after each product, 20 ms of a CPU that another worker could use.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     isa.pretend(config.getoption("--isa"))
     # OpenVINO's telemetry forks, of which JAX warns wherever a test has started it.
     sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
