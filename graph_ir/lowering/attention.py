@@ -16,7 +16,7 @@ from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..ops.matmul import MOST_FEW, MatmulCore
-from ..rewriting.attention import before_narrowing, has_open_sizes, softmax_scores
+from ..rewriting.attention import before_narrowing, has_open_sizes, is_softmax, softmax_scores
 from ..rewriting.groups import reduces_rows
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.attention import AttentionBlocking, attention_blocking
@@ -73,7 +73,12 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
         body = nest(AttentionTemplate(problem, blocking, ctx.target))
         return Function(name, params, Block((body,)), note)
     sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
-    body = nest(OpenAttention(problem, blocking, ctx.target, sharing))
+    open_ = OpenAttention(problem, blocking, ctx.target, sharing)
+    if divisor is not None and is_softmax(ops):
+        scaled = _scores_epilogue(first, softmax_scores(second.inputs[0]), in_memory, sums)
+        body = open_.nest(None, open_.softmax(scaled), result, True)
+    else:
+        body = nest(open_)
     for rows, template in _few(problem, blocking.kernel, ctx).items():
         body = If(t.compare("eq", t.as_expr(problem.rows), rows), nest(template), body)
     return Function(name, params, Block((body,)), note)

@@ -84,8 +84,14 @@ def is_online(ops: Sequence[Op]) -> bool:
     blocks."""
     products = [op for op in ops if isinstance(op, MatmulCore)]
     plain = all(op.inputs[1].details.format.is_plain for op in products)
+    return plain and is_softmax(ops)
+
+
+def is_softmax(ops: Sequence[Op]) -> bool:
+    """Whether a group's row operations are elementwise ops followed by a softmax."""
+    second = [op for op in ops if isinstance(op, MatmulCore)][-1]
     only = sum(map(reduces_rows, ops)) == 2
-    return plain and only and softmax_scores(products[-1].inputs[0]) is not None
+    return only and softmax_scores(second.inputs[0]) is not None
 
 
 def softmax_scores(weights: GraphTensor) -> GraphTensor | None:

@@ -15,13 +15,15 @@ another order when compiled for that many, are the nests of such attention, chos
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from ...base.dims import Size, bounds, is_known, substitute
 from ...base.target import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Allocate, Block, Brgemm, Buffer, Expr, Let, Slice, Stmt, Var
+from ...tensor_ir.nodes import Allocate, Block, Brgemm, Buffer, Expr, Let, Slice, Stmt, Store, Var
 from ...tensor_ir.sizes import number_or_expr
+from ..ir.computation import Index
 from ..schedule.attention import AttentionBlocking
 from ..schedule.product import worth_threads
 from .attention import AttentionProblem, AttentionTemplate, RowWork, over_panels
@@ -104,6 +106,54 @@ class OpenAttention(AttentionTemplate):
             Let(size, ceil_div(rows, t.maximum(blocks, 1))),
             loop(block, blocks, Block(steps), "serial"),
         ]
+
+    def softmax(self, scores: EpilogueValue | None) -> RowWork:
+        """Row work that leaves exponentials in the panel and their sum as divisor; `scores`: what comes before it.
+
+        Loops over an open number of columns take the last ones one by one. The one of the exponentials has none: it
+        goes on in the padding.
+        """
+        lanes, columns = self.target.lanes(self.sums), t.as_expr(self.problem.columns)
+        padded = t.mul(ceil_div(columns, t.as_expr(lanes)), lanes)
+        maxima, place = self.row_values(0, self.sums), (t.ZERO,)
+        lowest = t.const(-math.inf, self.sums)
+
+        def work(index: Index, at: Callable[[Expr], Index], row: Index) -> list[list[Stmt]]:
+            c, e, s = Var("mc"), Var("ec"), Var("sc")
+            score, biggest = Var("score", self.sums), Var("biggest", self.sums)
+            most, total = (Buffer(x, self.sums, (1,), "local") for x in ("most", "total"))
+            keep: EpilogueValue = lambda _, acc: ([], acc)  # noqa: E731
+            lets, value = (scores or keep)((*index, c), score)
+            scaled = Var("scaled", self.sums)
+            one: tuple[Stmt, ...] = (
+                Let(score, t.load(self.panel, at(c))),
+                *lets,
+                Let(scaled, value),
+                Store(self.panel, at(c), scaled),
+                Store(most, place, t.maximum(t.load(most, place), scaled)),
+            )
+            power = t.call("exp", t.sub(t.load(self.panel, at(e)), biggest))
+            add = Store(total, place, t.add(t.load(total, place), t.load(self.panel, at(s))))
+            return [
+                [
+                    Allocate(most),
+                    Store(most, place, lowest),
+                    loop(c, columns, Block(one), "vector"),
+                    Store(maxima, row, t.load(most, place)),
+                ],
+                [
+                    Let(biggest, t.load(maxima, row)),
+                    loop(e, padded, Store(self.panel, at(e), power), "vector"),
+                ],
+                [
+                    Allocate(total),
+                    Store(total, place, t.const(0.0, self.sums)),
+                    loop(s, columns, add, "vector"),
+                    Store(self.divisors, row, t.load(total, place)),
+                ],
+            ]
+
+        return work
 
     def _keys(self, body: list[Stmt]) -> Operand:
         """The keys in panels, of which the last one is whole."""

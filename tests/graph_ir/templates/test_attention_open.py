@@ -98,7 +98,7 @@ def test_every_tail(dtype: DType, isa: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("isa", ISAS)
 def test_the_bits_are_those_of_the_model_of_that_length(isa: str, rng: np.random.Generator) -> None:
     model = compile_model(masked(B, S), isa)
-    for batch, length in ((2, 1), (1, 3), (3, 4), (1, 5), (2, 33), (1, 100)):
+    for batch, length in ((2, 1), (1, 3), (3, 4), (1, 5), (2, 15), (2, 33), (1, 127)):
         arrays = arrays_of(model, {"B": batch, "S": length}, rng)
         alone = compile_model(masked(batch, length), isa)
         assert model(*arrays).tobytes() == alone(*arrays).tobytes(), (batch, length)
