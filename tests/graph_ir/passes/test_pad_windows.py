@@ -21,6 +21,7 @@ from support.graphs import run_pass
 from support.lowered import integers
 
 KINDS = ["max_pool", "min_pool", "sum_pool", "prod_pool"]
+WITH_AVERAGES = [*KINDS, "avg_pool"]
 
 
 def pool(op_name: str, dtype: DType, shape: tuple[int, ...], **attrs: object) -> Graph:
@@ -91,7 +92,6 @@ def test_extremes_of_bytes_in_channels_last(dtype: DType, target: str) -> None:
         np.testing.assert_array_equal(np.asarray(result), wanted)
 
 
-@pytest.mark.parametrize("op_name", [*KINDS, "avg_pool"])
 @pytest.mark.parametrize(
     "attrs",
     [
@@ -101,19 +101,21 @@ def test_extremes_of_bytes_in_channels_last(dtype: DType, target: str) -> None:
     ],
     ids=str,
 )
-def test_native_behind_a_convolution(op_name: str, attrs: dict[str, object]) -> None:
+def test_native_behind_a_convolution(attrs: dict[str, object]) -> None:
     graph = Graph("net")
     x = graph.make_input(LogicalTensor(F32, (1, 16, 9, 10)), "x")
     w = graph.make_constant((integers((17, 16, 3, 3)) > 3).astype(np.float32), "w")
     y = graph.make("convolution", [x, w], {"before": (1, 1), "after": (1, 1)}, "conv").outputs[0]
-    y = graph.make(op_name, [y], attrs, "pool").outputs[0]
-    graph.make_output(graph.make("relu", [y], {}, "relu").outputs[0])
+    pools = [graph.make(op_name, [y], attrs, op_name).outputs[0] for op_name in WITH_AVERAGES]
+    for pooled in pools:
+        graph.make_output(graph.make("relu", [pooled]).outputs[0])
     array = (integers((1, 16, 9, 10), 3) / 4).astype(np.float32)
-    (expected,) = graph.evaluate([array])
+    expected = graph.evaluate([array])
     for disabled in ((), ("channel-windows",)):
         options = CompileOptions(2, frozenset(disabled), winograd="f2")  # exact here
         made = compile_stages(graph, "native", options)
         padded = [call.kernel for call in made.lowered.calls if "_pad_" in call.kernel]
-        assert bool(padded) == bool(disabled)
-        result = np.asarray(CompiledModel(made.artifact, 2)(array))
-        np.testing.assert_allclose(result, expected, rtol=1e-6)
+        # One for each value that is stored around the image: averages add what sums do.
+        assert len(padded) == (len(KINDS) if disabled else 0)
+        for result, wanted in zip(CompiledModel(made.artifact, 2)(array), expected, strict=True):
+            np.testing.assert_allclose(np.asarray(result), wanted, rtol=1e-6)
