@@ -55,9 +55,21 @@ def decomposed(program: Any, own: Mapping[Any, Any] = MappingProxyType({})) -> A
 @cache
 def decomposition_table() -> dict[Any, Any]:
     """PyTorch's decompositions of operators that graphc does not read, but composites, which tracing takes apart."""
+    import torch
     from torch._decomp import global_decomposition_table
 
-    return _unread(global_decomposition_table["post_autograd"])
+    own = {torch.ops.aten.mkldnn_rnn_layer.default: _lstm_layer}
+    return _unread(global_decomposition_table["post_autograd"] | own)
+
+
+def _lstm_layer(
+    x: Any, w: Any, r: Any, b: Any, rb: Any, h: Any, c: Any, is_reverse: bool, *rest: Any
+) -> Any:
+    """The steps of an LSTM in one direction, which PyTorch has a kernel for and no rule; the last result is nothing."""
+    from torch._decomp.decompositions import one_layer_lstm
+
+    y, (h_n, c_n) = one_layer_lstm(x, (h[0], c[0]), (w, r, b, rb), rest[4], is_reverse)
+    return y, h_n.unsqueeze(0), c_n.unsqueeze(0), x.new_empty(0)
 
 
 @cache

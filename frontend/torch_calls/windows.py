@@ -141,15 +141,14 @@ def _read_pool(node: Call, x: GraphTensor, op_name: str) -> list[GraphTensor] | 
     if op_name == "max_pool":
         return _largest(node, x, attrs)
     is_counted = node.attr_bool("count_include_pad", True)
-    if not x.details.dtype.is_float:  # the mean is cut, not rounded
-        wide = node.converted(x, F64)
-        return node.converted(
-            node.part().make("avg_pool", wide, **attrs, count_include_pad=is_counted),
-            x.details.dtype,
-        )
+    dtype = x.details.dtype
+    wide = x if dtype.is_float else node.converted(x, F64)  # their mean is cut, not rounded
     if node.given("divisor_override"):
-        return mean_by(node, x, node.attr_int("divisor_override"), **attrs)
-    return node.make(op_name, x, **attrs, count_include_pad=is_counted)
+        y = mean_by(node, wide, node.attr_int("divisor_override"), **attrs)
+    else:
+        build = node if dtype.is_float else node.part()
+        y = build.make(op_name, wide, **attrs, count_include_pad=is_counted)
+    return node.converted(y, dtype)
 
 
 def _largest(node: Call, x: GraphTensor, attrs: dict[str, Any]) -> list[GraphTensor] | GraphTensor:

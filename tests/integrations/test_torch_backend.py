@@ -188,6 +188,16 @@ def test_tracing_lists_no_composites_and_collects_no_garbage(
     assert collecting and not any(collecting)
 
 
+@torch._dynamo.config.patch(allow_rnn=True)  # type: ignore[untyped-decorator,unused-ignore]
+def test_recurrent_layers_that_dynamo_is_allowed_to_capture() -> None:
+    """On CPUs PyTorch makes one operator of each direction of an LSTM, with biases or without."""
+    for biases in (True, False):
+        module = torch.nn.LSTM(3, 4, bidirectional=True, bias=biases).eval()
+        x = torch.randn(2, 1, 3)
+        (y, last), (wanted, state) = compiled(module, strict=True)(x), module(x)
+        check([y, *last], [wanted, *state])
+
+
 def test_operators_of_users_and_their_decompositions() -> None:
     with torch.library._scoped_library("graphc_tests", "DEF") as library:
         library.define("twice(Tensor x) -> Tensor")

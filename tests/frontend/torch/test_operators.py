@@ -82,6 +82,9 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "addbmm": (lambda x, y: torch.addbmm(x, y, y, beta=2, alpha=3), X[:, :3], torch.ones(2, 3, 3) * 0.5),
     "a list with an empty vector": (lambda x, y: torch.cat([y, x], 1), X, torch.ones(0)),
     "averages of integers": (lambda x: F.avg_pool1d(x[None], 2), torch.tensor([[-3, 2, 5, -8]])),
+    "sums of integers divided": (
+        lambda x: F.avg_pool2d(x[None], (1, 2), divisor_override=-3), torch.tensor([[-3, 2, 5, -9]]),
+    ),
     "memory as new": (lambda x: torch.empty_strided((2, 2), (1, 2)).fill_(3) + x[0, 0], X),
     "columns": (lambda x: F.fold(x[None], (4, 3), (2, 2), padding=(0, 1)), torch.ones(4, 12)),
     "5-D grids": (lambda x, g: F.grid_sample(x, g, align_corners=False), torch.ones(1, 2, 2, 2, 3),
