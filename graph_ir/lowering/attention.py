@@ -21,7 +21,8 @@ from ..rewriting.groups import reduces_rows
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.attention import AttentionBlocking, attention_blocking
 from ..schedule.context import LowerContext
-from ..schedule.matmul_tile import pick_tile
+from ..schedule.matmul_tile import tile_of_plain
+from ..schedule.product import Product
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
 from ..templates.attention_open import OpenAttention, at_size
 from ..templates.matmul import EpilogueValue
@@ -97,8 +98,11 @@ def _few(
         sizes = at_size(problem, symbol.name, rows)
         if is_known(sizes.rows, sizes.columns) and sizes.rows == rows:
             first, second = (
-                pick_tile(rows, n, ctx.target, kernel) for n in (sizes.columns, sizes.width)
-            )
+                tile_of_plain(Product(1, rows, n, k, kernel, ctx.target), b.col == 1)
+                for n, k, b in (
+                    (sizes.columns, sizes.depth, sizes.b), (sizes.width, sizes.columns, sizes.d),
+                )
+            )  # fmt: skip
             own = AttentionBlocking(rows, sizes.columns, (first, second), kernel, False, False)
             found[rows] = AttentionTemplate(sizes, own, ctx.target)
     return found

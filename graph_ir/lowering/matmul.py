@@ -23,7 +23,7 @@ from ..schedule.matmul_tile import (
     MatmulBlocking,
     few_rows,
     pick_blocking,
-    pick_tile,
+    tile_of_plain,
 )
 from ..schedule.product import Product
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
@@ -104,7 +104,7 @@ def _few_of_open(
         if m != rows or not isinstance(n, int) or not isinstance(k, int):
             break
         product = Product(batch, rows, n, k, kernel, ctx.target, ctx.options.threads)
-        blocking = pick_blocking(product, pick_tile(rows, n, ctx.target, kernel))
+        blocking = pick_blocking(product, tile_of_plain(product, problem.b.col == 1))
         sizes = replace(problem, m=rows, n=n, k=k)
         found[rows] = MatmulTemplate(sizes, blocking, kernel, ctx.target, epilogue)
     return found

@@ -37,7 +37,7 @@ def typical_images(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
         symbol.name: min(max(symbol.least, TYPICAL_IMAGE), symbol.most)
         for symbol in symbols_of(x[2:])
     }
-    image |= {s.name: s.typical for s in symbols_of((x[0], *y)) if s.name not in image}
+    image |= {s.name: s.typical for s in symbols_of((*x[:2], *y)) if s.name not in image}
     before, after = (tuple(evaluate(one, image) for one in dims) for dims in (x, y))
     return before, after, not is_known(*x[2:], *y[2:])
 

@@ -74,6 +74,15 @@ def extra_bytes(product: Product, tile: GemmTile) -> float:
     return product.batch * (groups * more * target.machine.shared_bytes_per_cycle)
 
 
+def tile_of_plain(product: Product, is_row_major: bool) -> GemmTile:
+    """The tile of a product whose B is computed: panels as wide as a row-major B are B as it lies, and cost no copy."""
+    copied = product.batch * product.k * product.n * product.kernel.b.size
+    for tile in product.kernel.tiles if is_row_major else ():
+        if product.columns(tile) == product.n and extra_bytes(product, tile) < copied:
+            return tile
+    return pick_tile(product.m, product.n, product.target, product.kernel)
+
+
 def reads_in_place(rows: int, tile: GemmTile) -> bool:
     """Whether so few rows share a row-major B that copying it into panels costs more than cache and page misses."""
     return rows <= 4 * tile.rows

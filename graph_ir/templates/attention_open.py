@@ -25,6 +25,7 @@ from ...tensor_ir.nodes import Allocate, Block, Brgemm, Buffer, Expr, Let, Slice
 from ...tensor_ir.sizes import number_or_expr
 from ..ir.computation import Index
 from ..schedule.attention import AttentionBlocking
+from ..schedule.matmul_tile import rows_for
 from ..schedule.product import worth_threads
 from .attention import AttentionProblem, AttentionTemplate, RowWork, over_panels
 from .matmul import EpilogueValue
@@ -201,6 +202,7 @@ class OpenAttention(AttentionTemplate):
             begin = t.mul(panel, d.row) if d.panel else column
             b = Slice(d.buffer, (offset_of(d, self.batch_vars, begin),))
             b_row, padded = (d.panel, d.panel) if d.panel else (number_or_expr(d.row), n)
+            order = rows_for(n, self.tiles[1], self.target, self.kernel)
 
             def tile(at: Expr, rows: int) -> Stmt:
                 first = t.add(row, at)
@@ -208,7 +210,7 @@ class OpenAttention(AttentionTemplate):
                 a = Slice(self.panel, (t.mul(at, self.row_stride),))
                 return Brgemm(
                     Slice(p.c.buffer, (place,)), a, b, rows, n, depth, 1, 0, self.row_stride, 1, 0,
-                    b_row, c_row, False, padded, self._epilogue(result, first, column), height,
+                    b_row, c_row, False, padded, self._epilogue(result, first, column), order,
                 )  # fmt: skip
 
             return row_tiles(count, height, tile)

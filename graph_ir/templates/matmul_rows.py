@@ -31,6 +31,7 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from ...tensor_ir.sizes import number_or_expr
+from ..schedule.matmul_tile import rows_for
 from .matmul import EpilogueValue, MatmulTemplate, RowBlock
 from .open_tasks import Sharing, batch_indices, ceil_div, shared_tasks
 from .operand import offset_of
@@ -81,7 +82,8 @@ class RowsTemplate(MatmulTemplate):
         return self.m_block
 
     def _tile_rows(self, columns: int) -> int:
-        return self.blocking.tile.rows
+        """That of many rows, of which a lower tile is a part."""
+        return rows_for(columns, self.blocking.tile, self.target, self.kernel)
 
     def _in_place(self, rows: int | Expr) -> bool:
         """B is copied into panels once for all rows, unless it has an open number of them."""

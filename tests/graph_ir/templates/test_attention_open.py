@@ -104,6 +104,35 @@ def test_the_bits_are_those_of_the_model_of_that_length(isa: str, rng: np.random
         assert model(*arrays).tobytes() == alone(*arrays).tobytes(), (batch, length)
 
 
+@pytest.mark.parametrize(
+    ("isa", "depth", "width", "lengths"),
+    [("avx512", 32, 32, (2, 3)), ("avx2", 16, 24, (2, 4)), ("avx2", 24, 80, (5,))],
+)
+def test_few_rows_split_their_sums_as_those_of_known_sizes(
+    isa: str, depth: int, width: int, lengths: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    """Values as wide as a register tile, and a last panel of one vector."""
+    if isa not in ISAS:
+        pytest.skip(f"this CPU has no {isa}")
+
+    def heads(length: Size) -> Graph:
+        graph, dims = Graph("heads"), (depth, depth, width)
+        q, k, v = (
+            graph.make_input(LogicalTensor(F32, (2, length, one)), name)
+            for one, name in zip(dims, "qkv", strict=True)
+        )
+        scores = graph.make("matmul_core", [q, k], {"transpose_b": True}).outputs
+        weights = graph.make("softmax", scores).outputs[0]
+        graph.make_output(graph.make("matmul_core", [weights, v]).outputs[0], "y")
+        return graph
+
+    model = compile_model(heads(S), isa)
+    for length in lengths:
+        arrays = arrays_of(model, {"S": length}, rng)
+        alone = compile_model(heads(length), isa)
+        assert model(*arrays).tobytes() == alone(*arrays).tobytes(), length
+
+
 @pytest.mark.parametrize("sizes", [{"B": 0, "S": 7}, {"B": 2, "S": 0}], ids=str)
 def test_nothing_of_nothing(sizes: Mapping[str, int], rng: np.random.Generator) -> None:
     model = compile_model(masked(B, S))

@@ -7,8 +7,10 @@ import pytest
 
 import graphc
 from graphc import Graph
-from graphc.base.dims import Size
-from graphc.base.dtypes import S8, U8
+from graphc.base.dims import Size, Symbol, size
+from graphc.base.dtypes import F32, S8, U8
+from graphc.base.errors import UnsupportedError
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.images import SIZES, H, Layers, N, W, agree, image
 
 
@@ -50,3 +52,11 @@ def test_images_of_bytes() -> None:
         view = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
         wanted = np.einsum("nchwij,ocij->nohw", view, value.astype(np.int32))
         assert np.array_equal(model(x), wanted)
+
+
+def test_an_open_number_of_channels_is_refused_by_name() -> None:
+    graph, channels = Graph("channels"), size(Symbol("C"))
+    x, w = (graph.make_input(LogicalTensor(F32, (1, channels, 1, 1)), name) for name in "xw")
+    graph.make_output(graph.make("convolution", [x, w]).outputs[0], "y")
+    with pytest.raises(UnsupportedError, match="'channels': .* is not known when compiling"):
+        graphc.compile(graph)
