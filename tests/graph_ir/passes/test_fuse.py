@@ -348,6 +348,24 @@ def test_rows_padded_at_their_ends_are_stored_before_they_are_reduced() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("layout", "wanted"), [("NHWC", ["p", "r", "y s"]), ("CNHW", ["p", "r y s"])]
+)
+def test_rows_whose_elements_lie_apart_are_moved_before_they_are_reduced(
+    layout: str, wanted: list[str]
+) -> None:
+    """Channels last, say; whole rows in another order are read where they lie."""
+    body = f"""
+    %x = Node[type=input] () -> f32[2,8,3,4]
+    %p = Node[type=reorder] (inputs = (x=%x), attrs = {{format: {layout}}}) -> f32[2,8,3,4]{{{layout}}}
+    %r = Node[type=reorder] (inputs = (x=%p), attrs = {{format: NCHW}}) -> f32[2,8,3,4]
+    %y = Node[type=reduce_mean] (inputs = (x=%r), attrs = {{axes: {{3}}, keep_dims: false}}) -> f32[2,8,3]
+    %s = Node[type=sqrt] (inputs = (x=%y)) -> f32[2,8,3]
+    return (output=%s)
+    """
+    assert groups(body) == wanted
+
+
 def test_weights_of_one_row_of_a_plain_constant_are_no_attention() -> None:
     """Ops inside a group do not see that what they read is a constant, and would weigh its rows in a reduction."""
     graph = Graph("attention")
