@@ -10,11 +10,15 @@ import pytest
 
 from graphc.base.dtypes import ALL, BF16, F32
 from graphc.base.target import Target
+from graphc.codegen.kernel_parts import CompiledPart, Part
+from graphc.tensor_ir import pipeline
+from graphc.tensor_ir.builder import LoopBuilder, const
+from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
 from support import isa
 from support.golden import Golden
 from support.process import run_cli, run_python
-from support.shared_objects import shared
+from support.shared_objects import shared, shared_parts
 from support.tolerance import assert_close
 
 SHARED = np.random.default_rng(0)
@@ -190,3 +194,33 @@ def test_equal_texts_are_compiled_once() -> None:
     assert asked == [(text, target.cpu, level) for text, target, level in different]
     assert [compile_once(text, one, 2) for text in ("c", "ab", "c")] == [b"c", b"ab", b"c"]
     assert asked[3:] == [("c", "x", 2), ("ab", "x", 2)], "the one not asked for longest has gone"
+
+
+def test_equal_kernels_are_compiled_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Zeros of either sign and other targets are not equal; what replaces a pass is asked each time."""
+    asked: list[Part] = []
+
+    def compiled(part: Part, target: Target, check: bool) -> CompiledPart:
+        asked.append(part)
+        return CompiledPart(b"code")
+
+    def part(number: float, name: str) -> Part:
+        out, b = Buffer("out", F32, (4,)), LoopBuilder()
+        b.store(out, (0,), const(number, F32))
+        return Part(Module((b.function("kernel", (out,)),)), name)
+
+    compile_once, target = shared_parts(compiled), Target("avx2")
+    for _ in range(2):
+        for name, number in (("a", 0.0), ("b", 0.0), ("a", -0.0)):
+            compile_once(part(number, name), target, True)
+        compile_once(part(0.0, "a"), Target("avx512"), True)
+    assert len(asked) == 3
+    monkeypatch.setattr(pipeline, "PASSES", pipeline.PASSES[1:])
+    compile_once(part(0.0, "a"), target, True)
+    monkeypatch.undo()
+    with caplog.at_level("DEBUG", "graphc.loops"):
+        compile_once(part(0.0, "a"), target, True)
+    compile_once(part(0.0, "a"), target, True)
+    assert len(asked) == 5

@@ -13,7 +13,7 @@ from graphc.base.errors import InternalError, UserError
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
 from graphc.bench.networks import NETWORKS
-from graphc.codegen import kernel_parts
+from graphc.codegen import kernel_parts, kernel_pool
 from graphc.codegen.aot import CALLS_LEVEL, OPT_LEVEL, compile_to_part
 from graphc.codegen.host import target_for
 from graphc.codegen.kernel_parts import (
@@ -84,7 +84,8 @@ def test_workers_make_the_objects_this_process_makes() -> None:
     assert set(total_seconds(made)) == {"loops", "emit", "llvm"}
 
 
-def test_a_network_is_the_same_whoever_compiles_it() -> None:
+def test_a_network_is_the_same_whoever_compiles_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_pool, "compile_part", compile_part)  # not what tests share
     case = NETWORKS["shufflenet"](image=32, width=0.125).case()
     image = case.arrays()["x"]
     alone = CompileRequest(case.model, target_for("native"), CompileOptions(2))
