@@ -14,6 +14,19 @@ def k_splits(rows: int, vectors: int) -> int:
     return min(4, max(1, 8 // (rows * vectors)))
 
 
+MOST_SPLIT = 12
+"""Accumulators of a tile whose sums are split: as many as leave registers for the operands on every ISA."""
+
+
+def tile_height(m: int, rows: int, vectors: int) -> int:
+    """The height of the tiles of m rows, where `rows` says how sums are split.
+
+    Low tiles have split sums; where all rows fit into one tile, the panel is read once for all of them.
+    """
+    splits = k_splits(rows, vectors)
+    return m if splits > 1 and rows < m and m * splits * vectors <= MOST_SPLIT else rows
+
+
 def split_rows(m: int, rows: int) -> list[tuple[int, int, int]]:
     """Cut m rows into (first row, count of tiles, rows per tile) runs of tiles of at most `rows`.
 

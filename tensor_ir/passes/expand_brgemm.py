@@ -37,7 +37,7 @@ from ..nodes import (
     Var,
 )
 from ..substitution import substitute_expr
-from ..tiling import k_splits, split_rows
+from ..tiling import k_splits, split_rows, tile_height
 from ..visitor import Rewriter, bound_names, map_functions
 
 
@@ -59,7 +59,8 @@ class _Expander(Rewriter):
         tiles: list[Stmt] = []
         if not s.n:
             return ()
-        for first, count, rows in split_rows(s.m, s.tile_rows):
+        vectors = -(-s.n_padded // self.target.lanes(s.accumulator))
+        for first, count, rows in split_rows(s.m, tile_height(s.m, s.tile_rows, vectors)):
             if count == 1:
                 tiles.append(_Tile(s, t.as_expr(first), rows, self.target, self.names).statement())
                 continue

@@ -30,7 +30,7 @@ from graphc.tensor_ir.nodes import (
 )
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
 from graphc.tensor_ir.printer import print_module
-from graphc.tensor_ir.tiling import k_splits, split_rows
+from graphc.tensor_ir.tiling import k_splits, split_rows, tile_height
 from graphc.tensor_ir.verifier import verify
 from graphc.tensor_ir.visitor import Rewriter, map_functions, walk
 from support.golden import Golden
@@ -124,7 +124,7 @@ def test_the_interpreter_is_no_accomplice() -> None:
 
 @pytest.mark.parametrize("part", ["plain", "epilogue"])
 def test_text(part: str, golden: Golden) -> None:
-    module = module_of(3, 9, 5, tile_rows=2, bias=part == "epilogue", accumulate=part == "plain")
+    module = module_of(5, 9, 5, tile_rows=2, bias=part == "epilogue", accumulate=part == "plain")
     expanded = check(module)
     golden(print_module(expanded))
 
@@ -210,6 +210,15 @@ def test_small_tiles_deal_k_out_to_several_sums() -> None:
     expanded = check(module_of(1, 8, 8, tile_rows=1))
     (acc,) = [n.buffer for n in walk(expanded) if type(n).__name__ == "Allocate"]
     assert acc.shape == (4, 8)
+
+
+def test_a_few_rows_whose_sums_are_split_are_one_tile() -> None:
+    """Two rows of 3 vectors, in tiles of one row: the panel is read once, each sum still has the parts of one row."""
+    cases = ((2, 1, 3), (3, 1, 3), (5, 4, 1), (9, 4, 1), (9, 4, 3))
+    assert [tile_height(*case) for case in cases] == [2, 1, 5, 4, 4]
+    expanded = check(module_of(2, 24, 8, tile_rows=1))
+    (acc,) = [n.buffer for n in walk(expanded) if type(n).__name__ == "Allocate"]
+    assert acc.shape == (2 * 2, 24)
 
 
 class _MarkPrefetched(Rewriter):
