@@ -8,6 +8,7 @@ from typing import Any
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..torch_calls.call import Call, Value
+from .tensors import dtype_of
 
 SAME_ARGUMENT = {
     "input": ("self",),
@@ -83,6 +84,10 @@ class Node(Call):
     def example_dims(self, output: int) -> tuple[int, ...]:
         """The shape of an output as PyTorch infers it."""
         return tuple(self._examples.outputs[output].shape)
+
+    def as_output(self, x: GraphTensor, output: int) -> GraphTensor:
+        """x in the type that PyTorch infers of an output."""
+        return self.converted(x, dtype_of(self._examples.outputs[output], self.type))
 
     def argument(self, name: str, default: Value = None) -> Value:
         """An argument by the name of the schema, or by that of PyTorch's function; `default` where it is None."""

@@ -30,7 +30,7 @@ def _statistics(
     mean = node.helper("reduce_mean", wide, axes=axes, keep_dims=True)
     spread = variance(node.part(), wide, axes, correction=0, keep_dims=True)
     spread = node.helper("rsqrt", node.helper("add", spread, like(node, epsilon, spread)))
-    return [mean, spread]
+    return [node.as_output(mean, 1), node.as_output(spread, 2)]
 
 
 def _read_batch_norm(node: Node, name: str) -> list[Value]:

@@ -148,6 +148,14 @@ def test_open_sizes_that_must_be_multiples(compiles: list[Any]) -> None:
     assert len(compiles) == 1
 
 
+def test_normalizations_of_16_bits_are_not_left_to_pytorch() -> None:
+    """Their statistics are of that type too."""
+    layers = torch.nn.GroupNorm(2, 4), torch.nn.LayerNorm(3)
+    model = torch.nn.Sequential(*layers).bfloat16().eval()
+    x = torch.randn(2, 4, 3, dtype=torch.bfloat16)
+    torch.testing.assert_close(compiled(model, strict=True)(x), model(x), rtol=0.05, atol=0.05)
+
+
 def test_complex_numbers_are_left_to_pytorch() -> None:
     """Inputs, constants and results of such calls, and calls of them that are read for other types."""
 
