@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ...base.errors import UnsupportedError
-from ..refusals import DEFINED, HOST
+from ..refusals import DEFINED, HOST, OTHER_TYPE
 from .op_table import HANDLERS
 from .shapes import DTYPES, PARTS, UNBOUNDED, Shape
 from .syntax import Called, Computation, Module
@@ -33,16 +33,19 @@ def _reachable(module: Module) -> Iterator[Computation]:
 
 
 def check_supported(module: Module) -> None:
-    """UnsupportedError with every opcode and element type that is not handled."""
-    words = ("opcodes", "element types")
-    found = [
-        f"these {what} are not supported: "
-        + ", ".join(_shown(name, count) for name, count in sorted(counted.items()))
-        for what, counted in zip(words, foreign(_reachable(module)), strict=True)
-        if counted
-    ]
+    """UnsupportedError with every opcode, element type and size that is not handled."""
+    words = ("opcodes", "element types", "shapes without a bound")
+    remedies = (DEFINED, OTHER_TYPE, "give each size a number, or a bound (`<=8`)")
+    told = zip(words, remedies, foreign(_reachable(module)), strict=True)
+    found = [(what, remedy, counted) for what, remedy, counted in told if counted]
     if found:
-        raise UnsupportedError(f"{module.origin.label}: {'; '.join(found)}", DEFINED)
+        lists = (
+            f"these {what} are not supported: "
+            + ", ".join(_shown(name, count) for name, count in sorted(counted.items()))
+            for what, _, counted in found
+        )
+        remedy = "; ".join(remedy for _, remedy, _ in found)
+        raise UnsupportedError(f"{module.origin.label}: {'; '.join(lists)}", remedy)
 
 
 def _shown(name: str, count: int) -> str:
@@ -50,25 +53,29 @@ def _shown(name: str, count: int) -> str:
     return f"{name} ({count}x{remedy})"
 
 
-def foreign(computations: Iterable[Computation]) -> tuple[Counter[str], Counter[str]]:
-    """How often each opcode and element type occurs that is not handled."""
+def foreign(
+    computations: Iterable[Computation],
+) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """How often each opcode, element type and shape without a bound occurs that is not handled."""
     opcodes: Counter[str] = Counter()
     types: Counter[str] = Counter()
+    shapes: Counter[str] = Counter()
     for computation in computations:
         for instruction in computation.instructions:
             if instruction.opcode not in HANDLERS and instruction.opcode not in OWN:
                 opcodes[instruction.opcode] += 1
-            types.update(_foreign_types(instruction.shape))
-    return opcodes, types
+            for shape in _leaves(instruction.shape):
+                if UNBOUNDED in shape.dims:
+                    shapes[shape.logical()] += 1
+                elif shape.type not in DTYPES and shape.type not in PARTS and shape.type != "token":
+                    types[shape.type] += 1
+    return opcodes, types, shapes
 
 
-def _foreign_types(shape: Shape | None) -> Iterator[str]:
-    if shape is None:
-        return
-    if shape.is_tuple:
+def _leaves(shape: Shape | None) -> Iterator[Shape]:
+    """The arrays of a shape, those in tuples too."""
+    if shape is not None and shape.is_tuple:
         for element in shape.elements:
-            yield from _foreign_types(element)
-    elif shape.type not in DTYPES and shape.type not in PARTS and shape.type != "token":
-        yield shape.type
-    elif UNBOUNDED in shape.dims:
-        yield shape.logical()
+            yield from _leaves(element)
+    elif shape is not None:
+        yield shape

@@ -148,7 +148,8 @@ def test_everything_unsupported_is_listed_at_once() -> None:
         "m.hlo: these opcodes are not supported: ragged-dot (2x), rng (1x: its values differ from run to "
         "run, so pass them as inputs or use rng-bit-generator), stochastic-convert (1x); "
         "these element types are not supported: f6e2m3fn (1x); "
-        "use others (docs/formats.md lists those that are read) or define them (`graphc.ops.define`)"
+        "use others (docs/formats.md lists those that are read) or define them (`graphc.ops.define`); "
+        "convert the model to another type, such as float32"
     )
     text = module(
         """x = f32[4] parameter(0)
@@ -161,6 +162,16 @@ def test_everything_unsupported_is_listed_at_once() -> None:
         "m.hlo:5:3: custom-call 'a': target 'first' is not supported; export the model for the CPU, without it; "
         "m.hlo:6:3: custom-call 'r': a QR factorization (target 'lapack_sgeqrf_ffi') is not supported; "
         "compute it outside of the model (Cholesky and LU factorizations are supported)"
+    )
+
+
+def test_sizes_without_a_bound_are_named() -> None:
+    text = module("x = f32[?,4] parameter(0)\n ROOT r = f32[?,4] abs(x)")
+    with pytest.raises(UnsupportedError) as caught:
+        import_hlo(parse_hlo(text, "m.hlo"))
+    assert str(caught.value) == (
+        "m.hlo: these shapes without a bound are not supported: f32[?,4] (2x); "
+        "give each size a number, or a bound (`<=8`)"
     )
 
 
