@@ -107,9 +107,15 @@ def _saturate(a: Array, dtype: DType) -> Array:
     return result.astype(dtype.numpy)[()]
 
 
+_SMALL = 1 << 14
+"""Up to this no float overflows that has infinities, so that NumPy has nothing to warn of."""
+
+
 def literal(value: int | float | bool, dtype: DType) -> Array:
     """The NumPy scalar of a `Const`. InternalError when the dtype cannot hold the value."""
     try:
+        if abs(value) <= _SMALL:
+            return dtype.numpy.type(value)
         with np.errstate(all="ignore"):
             return dtype.numpy.type(value)
     except OverflowError as error:

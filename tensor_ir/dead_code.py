@@ -19,7 +19,7 @@ from .nodes import (
     Store,
     Var,
 )
-from .visitor import READING, Rewriter, buffers_in, vars_in, walk_statements
+from .visitor import READING, Rewriter, add_vars, buffers_in, walk_statements
 
 
 def without_dead_code(function: Function) -> Function:
@@ -37,10 +37,11 @@ class _Sweep(Rewriter):
         self.used: set[str] = set()
 
     def expr(self, e: Expr) -> Expr:
-        if type(e) is Var:
-            self.used.add(e.name)
-        elif type(e) is not Const:
-            self.used.update(vars_in(e))
+        kind = type(e)
+        if kind is Var:
+            self.used.add(e.name)  # type: ignore[union-attr]
+        elif kind is not Const:
+            add_vars(e, self.used)
         return e
 
     def block(self, s: Block) -> Block:
@@ -62,10 +63,18 @@ class _Sweep(Rewriter):
         return e if len(kept) == len(e.lets) else replace(e, lets=tuple(reversed(kept)))
 
     def let(self, s: Let) -> Stmt | tuple[Stmt, ...]:
-        return super().let(s) if s.var.name in self.used else ()
+        if s.var.name not in self.used:
+            return ()
+        self.expr(s.value)
+        return s
 
     def store(self, s: Store) -> Stmt | tuple[Stmt, ...]:
-        return super().store(s) if s.buffer.name in self.read else ()
+        if s.buffer.name not in self.read:
+            return ()
+        for index in s.indices:
+            self.expr(index)
+        self.expr(s.value)
+        return s
 
     def allocate(self, s: Allocate) -> Stmt | tuple[Stmt, ...]:
         return s if s.buffer.name in self.read else ()

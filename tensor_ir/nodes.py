@@ -74,7 +74,7 @@ class Buffer:
 # --- expressions ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Const:
     """A literal of a scalar type."""
 
@@ -83,7 +83,7 @@ class Const:
     lanes: int = field(default=1, init=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Var:
     """A loop variable, a scalar parameter, or the name bound by a `Let`."""
 
@@ -92,7 +92,7 @@ class Var:
     lanes: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Load:
     """Elements of a buffer, from the one at `indices` (one per axis)."""
 
@@ -107,7 +107,7 @@ class Load:
         return self.buffer.dtype
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Unary:
     """`op` of `UNARY_OPS`; `not` is bitwise (logical for bool); the rounding ops take floats."""
 
@@ -125,7 +125,7 @@ class Unary:
         return self.operand.lanes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Binary:
     """`op` of `BINARY_OPS`; `div` of integers is the floor division."""
 
@@ -144,7 +144,7 @@ class Binary:
         return self.left.lanes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Compare:
     """`op` of `COMPARE_OPS`, giving bool; every comparison with NaN is false but `ne`."""
 
@@ -159,7 +159,7 @@ class Compare:
         return self.left.lanes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Select:
     """`then` where `condition` holds, else `otherwise`; both are evaluated."""
 
@@ -178,7 +178,7 @@ class Select:
         return self.then.lanes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cast:
     """Conversion by value, lane by lane."""
 
@@ -191,7 +191,7 @@ class Cast:
         return self.operand.lanes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Broadcast:
     """A scalar copied to every lane."""
 
@@ -236,7 +236,7 @@ class Shuffle:
         return len(self.pattern)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """An intrinsic of `tensor_ir.intrinsics`: vector math, `fma`, dot products, horizontal reductions, bit casts."""
 
@@ -251,7 +251,7 @@ Expr = Union[Const, Var, Load, Unary, Binary, Compare, Select, Cast, Broadcast, 
 # --- statements ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Store:
     """Write `value` (its lanes say how many elements) to a buffer from the element at `indices` on."""
 
@@ -261,7 +261,7 @@ class Store:
     active: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Let:
     """Bind `var` to a value until the enclosing block ends."""
 
@@ -276,14 +276,14 @@ class Allocate:
     buffer: Buffer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Block:
     """Statements in order."""
 
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class For:
     """for var in range(begin, end, step)."""
 

@@ -154,6 +154,19 @@ def vars_in(node: Node) -> dict[str, Var]:
     return found
 
 
+def add_vars(node: Node, names: set[str]) -> None:
+    """Add the name of every variable read inside `node` to `names`."""
+    stack = [node]
+    while stack:  # as in `vars_in`
+        current = stack.pop()
+        if type(current) is Var:
+            names.add(current.name)
+            continue
+        below = _CHILDREN.get(type(current))
+        if below:
+            stack.extend(below(current))
+
+
 def bound_names(node: Node) -> Iterator[str]:
     """Names of the variables and buffers that `node` and what is inside it introduce."""
     for inner in walk_statements(node):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...base.contraction import multiplied_as
-from ...base.dtypes import S32
+from ...base.dtypes import S32, S64
 from ...base.records import dataclass
 from ...base.target import Target
 from .. import builder as t
@@ -38,13 +38,15 @@ from ..nodes import (
 )
 from ..substitution import substitute_expr
 from ..tiling import k_splits, split_rows, tile_height
-from ..visitor import Rewriter, bound_names, map_functions
+from ..visitor import Rewriter, bound_names, map_functions, walk_statements
 
 
 def expand_brgemm(module: Module, target: Target) -> Module:
     """Expand every Brgemm of every function."""
 
     def rewrite(function: Function) -> Function:
+        if not any(type(s) is Brgemm for s in walk_statements(function.body)):
+            return function
         return _Expander(target, Names(bound_names(function))).function(function)
 
     return map_functions(module, rewrite)
@@ -91,8 +93,9 @@ class _Tile:
         self.vectors = -(-self.g.n // self.lanes)
         # By the width of the panel, not of its remainder, so that equal columns have equal sums.
         self.splits = k_splits(self.g.tile_rows, -(-self.g.n_padded // self.lanes))
-        shape = (self.splits * self.rows, self.vectors * self.lanes)
-        self.acc = Buffer(self.names.fresh("acc"), self.dtype, shape, "local")
+        self.width = self.vectors * self.lanes
+        size = self.splits * self.rows * self.width
+        self.acc = Buffer(self.names.fresh("acc"), self.dtype, (size,), "local")
         self.steps = -(-self.g.k // self.g.k_group) if isinstance(self.g.k, int) else 1
 
     def statement(self) -> Stmt:
@@ -248,7 +251,7 @@ class _Tile:
         values: dict[str, Expr] = {
             epilogue.row.name: t.add(self.row0, r), epilogue.col.name: col, epilogue.acc.name: acc,
         }  # fmt: skip
-        body: list[Stmt] = [Let(acc, Load(self.acc, (t.as_expr(r), col)))]
+        body: list[Stmt] = [Let(acc, Load(self.acc, (t.add(r * self.width, col),)))]
         for let in epilogue.lets:
             value = substitute_expr(let.value, values)
             var = replace(let.var, name=self.names.fresh(let.var.name))
@@ -269,7 +272,7 @@ class _Tile:
         return rest if rest < self.lanes else None
 
     def _acc_index(self, r: int, v: int) -> tuple[Expr, ...]:
-        return t.as_expr(r), t.as_expr(v * self.lanes)
+        return (Const(r * self.width + v * self.lanes, S64),)
 
     def _c_index(self, r: int, column: Expr) -> tuple[Expr, ...]:
         return self._at(self.g.c, t.add(t.mul(t.add(self.row0, r), self.g.c_row), column))

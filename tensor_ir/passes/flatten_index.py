@@ -11,12 +11,20 @@ from ...base.target import Target
 from .. import builder as t
 from ..nodes import Allocate, Buffer, Expr, Function, Load, Module, Slice, Stmt, Store
 from ..sizes import elements_of
-from ..visitor import Rewriter, map_functions
+from ..visitor import Rewriter, map_functions, walk_statements
 
 
 def flatten_index(module: Module, target: Target) -> Module:
     """Flatten the buffers of every function."""
-    return map_functions(module, lambda function: _Flattener().function(function))
+    return map_functions(module, _flatten_function)
+
+
+def _flatten_function(function: Function) -> Function:
+    inside = (s.buffer for s in walk_statements(function.body) if type(s) is Allocate)
+    params = (param for param in function.params if isinstance(param, Buffer))
+    if all(len(buffer.shape) == 1 for buffer in (*params, *inside)):
+        return function
+    return _Flattener().function(function)
 
 
 class _Flattener(Rewriter):

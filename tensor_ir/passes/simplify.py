@@ -7,6 +7,7 @@ Ensures: names are unique within a function; index arithmetic is in the normal f
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,11 +56,16 @@ class _Simplifier(Rewriter):
     """One top-down walk, so that the ranges of enclosing loops are known."""
 
     def __init__(self, function: Function) -> None:
-        self.names = Names(bound_names(function))
+        self._function = function
         self.seen = {param.name for param in function.params}
         self.algebra = IndexAlgebra(super().expr)
         self.renamed: dict[str, Expr] = {}
         self.buffers: dict[str, Buffer] = {}
+
+    @cached_property
+    def names(self) -> Names:
+        """All names of the function; most functions need no fresh one."""
+        return Names(bound_names(self._function))
 
     # expressions
 
