@@ -209,7 +209,7 @@ def test_small_tiles_deal_k_out_to_several_sums() -> None:
     ]
     expanded = check(module_of(1, 8, 8, tile_rows=1))
     (acc,) = [n.buffer for n in walk(expanded) if type(n).__name__ == "Allocate"]
-    assert acc.shape == (4, 8)
+    assert acc.shape == (4 * 8,)
 
 
 def test_a_few_rows_whose_sums_are_split_are_one_tile() -> None:
@@ -218,7 +218,7 @@ def test_a_few_rows_whose_sums_are_split_are_one_tile() -> None:
     assert [tile_height(*case) for case in cases] == [2, 1, 5, 4, 4]
     expanded = check(module_of(2, 24, 8, tile_rows=1))
     (acc,) = [n.buffer for n in walk(expanded) if type(n).__name__ == "Allocate"]
-    assert acc.shape == (2 * 2, 24)
+    assert acc.shape == (2 * 2 * 24,)
 
 
 class _MarkPrefetched(Rewriter):
