@@ -38,7 +38,8 @@ def write_formula(writer: Writer, op: Op) -> Value:
     operands = [writer.broadcast(v, details.plain_dims) for v in writer.operands(op)]
     wide = [writer.cast(v, v.dtype.accumulator) for v in operands]
     formula = _Formula(writer, wide, details.plain_dims)
-    if op.op_name == "div_constant":  # its formula is an implementation detail of division
+    # The formula of a quotient of floats is an implementation detail of division.
+    if op.op_name == "div_constant" and details.dtype.is_float:
         divisor = formula.constant(op.attr("divisor"), wide[0].dtype)
         return writer.cast(writer.same("divide", wide[0], divisor), details.dtype)
     return writer.cast(formula.write(elementwise_formula(op)), details.dtype)

@@ -110,9 +110,9 @@ def test_loops(limit: int) -> None:
 def test_what_subgraphs_hold_is_listed_too() -> None:
     with pytest.raises(UnsupportedError) as error:
         to_onnx(choice(MOST_BRANCHES + 1))
-    assert (
-        str(error.value)
-        == "graph 'choice': ONNX cannot express: case of more than 64 branches (1x)"
+    assert str(error.value) == (
+        "graph 'choice': ONNX cannot express: case of more than 64 branches (1x); "
+        "write another format, such as graphc's own (--to graph)"
     )
     graph = Graph("g")
     index = graph.make_constant(np.array(0), "index")
