@@ -124,4 +124,7 @@ def test_what_subgraphs_hold_is_listed_too() -> None:
     graph.make_output(graph.make("atan2", [made.outputs[0], x]).outputs[0])
     with pytest.raises(UnsupportedError) as error:
         to_onnx(graph)
-    assert str(error.value) == "graph 'g': ONNX cannot express: atan2 (4x)"
+    assert str(error.value) == (
+        "graph 'g': ONNX cannot express: atan2 (4x); "
+        "write another format, such as graphc's own (--to graph)"
+    )
