@@ -1,4 +1,4 @@
-"""Lower vector-matrix products to multiply and reduce, so that the matrix is not copied."""
+"""Lower products of a matrix and a vector to multiply and reduce, so that the matrix is not copied."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from ..schedule.context import LowerContext
 
 
 def matvec_to_reduction(graph: Graph, ctx: LowerContext) -> bool:
-    """Replace f32 products of one row with a transposed matrix that is not constant.
+    """Replace f32 products of one row or one column with a matrix whose sums lie along its rows.
 
     %y = matmul_core(%x[1,k], %w[n,k], transpose_b=true)
     ->
     %p = mul(%x, %w); %s = reduce_sum(%p, axes={1}); %y = reshape(%s, shape={1,n})
 
-    The product's template would first pack the matrix into panels, which takes several times as long as reductions
-    that read it in place. Constant matrices are packed at compile time.
+    and matmul_core(%w[m,k], %x[k,1]) likewise. A product's template would first pack the matrix into panels, which
+    takes several times as long as reductions that read it in place, or fill one column of a panel. Constant matrices
+    and vectors stay: they are packed at compile time.
     Requires: topological order, transposes in `transpose_b`.
     Ensures: topological order.
     """
@@ -28,18 +29,37 @@ def matvec_to_reduction(graph: Graph, ctx: LowerContext) -> bool:
 
 def _as_reduction(graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, MatmulCore)
-    x, w = op.inputs
-    result = op.outputs[0].details
-    rows, _, terms = op.sizes
-    if rows != 1 or op.transpose_a or not op.transpose_b or not terms or result.dtype != F32:
+    result, terms = op.outputs[0].details, op.sizes[2]
+    if (
+        op.transpose_a
+        or not terms
+        or any(x.details.dtype != F32 for x in (*op.inputs, *op.outputs))
+    ):
         return None
-    if w.details.dtype != F32 or w.producer_owner.op_name == "constant":
+    found = _matrix_and_row(graph, op)
+    if found is None:
         return None
-    if math.prod(result.plain_dims) * terms > MOST_USES * w.details.elements:
+    matrix, row = found
+    if math.prod(result.plain_dims) * terms > MOST_USES * matrix.details.elements:
         return None
-    products = graph.make("mul", [x, w], name=f"{op.name}.mul").outputs[0]
+    products = graph.make("mul", [row, matrix], name=f"{op.name}.mul").outputs[0]
     last = {"axes": (len(products.details.plain_dims) - 1,), "keep_dims": False}
     sums = graph.make("reduce_sum", [products], last, f"{op.name}.reduce_sum").outputs[0]
     return graph.make(
         "reshape", [sums], {"shape": result.plain_dims}, f"{op.name}.reshape"
     ).outputs[0]
+
+
+def _matrix_and_row(graph: Graph, op: MatmulCore) -> tuple[GraphTensor, GraphTensor] | None:
+    """The matrix [..., k] whose rows are summed, and the vector [..., 1, k]."""
+    (a, b), (rows, columns, terms) = op.inputs, op.sizes
+    if b.producer_owner.op_name == "constant":
+        return None
+    if rows == 1:
+        return (b, a) if op.transpose_b else None
+    if columns != 1 or a.producer_owner.op_name == "constant":
+        return None
+    if op.transpose_b:
+        return a, b
+    dims = (*b.details.plain_dims[:-2], 1, terms)
+    return a, graph.make("reshape", [b], {"shape": dims}, f"{op.name}.row").outputs[0]

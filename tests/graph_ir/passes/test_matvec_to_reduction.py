@@ -42,6 +42,13 @@ def test_what_is_left_to_the_template() -> None:
     assert not matvec_to_reduction(product((1, 0), (5, 0)), ctx), "nothing to sum"
     assert matvec_to_reduction(product((4, 1, 8), (5, 8)), ctx)
     assert not matvec_to_reduction(product((5, 1, 8), (5, 8)), ctx), "shared by many"
+    assert matvec_to_reduction(product((5, 8), (1, 8)), ctx), "one column"
+    assert matvec_to_reduction(product((5, 8), (8, 1), transpose_b=False), ctx)
+    assert not matvec_to_reduction(product((5, 8), (8, 1), constant=True, transpose_b=False), ctx)
+    assert not matvec_to_reduction(
+        product((8, 5), (8, 1), transpose_a=True, transpose_b=False), ctx
+    )
+    assert not matvec_to_reduction(product((5, 8), (5, 8, 1), transpose_b=False), ctx), "shared"
 
 
 @pytest.mark.parametrize(
@@ -53,6 +60,8 @@ def test_what_is_left_to_the_template() -> None:
         ((2, 3, 1, 40), (2, 3, 17, 40)),
         ((3, 1, 16), (1, 31, 16)),
         ((1, 64), (2, 5, 64)),
+        ((33, 257), (1, 257)),
+        ((3, 17, 40), (3, 1, 40)),
     ],
     ids=str,
 )
