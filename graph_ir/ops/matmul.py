@@ -119,7 +119,7 @@ class MatmulCore(TunableOp):
         used = math.prod(self.outputs[0].details.plain_dims[:-2])
         own = math.prod(w.details.plain_dims[:-2])
         is_short = w.details.format.is_plain and bounds(n)[1] <= MOST_WEIGHED
-        return is_short and bool(used <= MOST_USES * own)
+        return is_short and bounds(MOST_USES * own - used)[0] >= 0
 
     @property
     def contraction(self) -> Contraction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...base.dims import bounds
 from ...base.dtypes import F32
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.matmul import MOST_USES, MatmulCore
@@ -30,19 +31,17 @@ def matvec_to_reduction(graph: Graph, ctx: LowerContext) -> bool:
 def _as_reduction(graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, MatmulCore)
     result, terms = op.outputs[0].details, op.sizes[2]
-    if (
-        op.transpose_a
-        or not terms
-        or any(x.details.dtype != F32 for x in (*op.inputs, *op.outputs))
-    ):
+    found = _matrix_and_vector(op) if terms and not op.transpose_a else None
+    if found is None or any(x.details.dtype != F32 for x in (*op.inputs, *op.outputs)):
         return None
-    found = _matrix_and_row(graph, op)
-    if found is None:
+    matrix, vector = found
+    read = math.prod(result.plain_dims) * terms
+    if bounds(MOST_USES * matrix.details.elements - read)[0] < 0:
         return None
-    matrix, row = found
-    if math.prod(result.plain_dims) * terms > MOST_USES * matrix.details.elements:
-        return None
-    products = graph.make("mul", [row, matrix], name=f"{op.name}.mul").outputs[0]
+    dims = (*vector.details.plain_dims[:-2], 1, terms)
+    if vector.details.plain_dims != dims:  # a column
+        vector = graph.make("reshape", [vector], {"shape": dims}, f"{op.name}.row").outputs[0]
+    products = graph.make("mul", [vector, matrix], name=f"{op.name}.mul").outputs[0]
     last = {"axes": (len(products.details.plain_dims) - 1,), "keep_dims": False}
     sums = graph.make("reduce_sum", [products], last, f"{op.name}.reduce_sum").outputs[0]
     return graph.make(
@@ -50,16 +49,12 @@ def _as_reduction(graph: Graph, op: Op) -> GraphTensor | None:
     ).outputs[0]
 
 
-def _matrix_and_row(graph: Graph, op: MatmulCore) -> tuple[GraphTensor, GraphTensor] | None:
-    """The matrix [..., k] whose rows are summed, and the vector [..., 1, k]."""
-    (a, b), (rows, columns, terms) = op.inputs, op.sizes
+def _matrix_and_vector(op: MatmulCore) -> tuple[GraphTensor, GraphTensor] | None:
+    """The matrix [..., k] whose rows are summed, and the vector."""
+    (a, b), (rows, columns, _) = op.inputs, op.sizes
     if b.producer_owner.op_name == "constant":
         return None
     if rows == 1:
         return (b, a) if op.transpose_b else None
-    if columns != 1 or a.producer_owner.op_name == "constant":
-        return None
-    if op.transpose_b:
-        return a, b
-    dims = (*b.details.plain_dims[:-2], 1, terms)
-    return a, graph.make("reshape", [b], {"shape": dims}, f"{op.name}.row").outputs[0]
+    is_column = columns == 1 and a.producer_owner.op_name != "constant"
+    return (a, b) if is_column else None

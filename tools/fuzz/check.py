@@ -16,6 +16,7 @@ from ...base.dtypes import F64
 from ...base.errors import UnsupportedError, UserError
 from ...base.options import CompileOptions
 from ...driver.compiler import compile_stages
+from ...frontend.correspondence.values import attributes_of
 from ...graph_ir.ir.graph import Array, Graph
 from ...graph_ir.rewriting.known_sizes import with_sizes
 from ...graph_ir.text.parser import parse_graph
@@ -165,7 +166,7 @@ def _rounds_parameters(name: str, graph: Graph) -> bool:
         return any(
             isinstance(x, float) and math.isfinite(x) and round(x, 6) != x
             for op in graph.ops
-            for x in op.attrs.values()
+            for x in attributes_of(op).values()
         )
     wide = any(y.details.dtype == F64 for op in graph.ops for y in op.outputs)
     return wide and name in ("onnx", "pnnx")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32, F64, DType
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Graph
@@ -12,10 +15,13 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.matvec_to_reduction import matvec_to_reduction
 from support.lowered import context, integers
 
+Shape = tuple[Any, ...]
+N = size(Symbol("N", 1, 40))
+
 
 def product(
-    x: tuple[int, ...],
-    w: tuple[int, ...],
+    x: Shape,
+    w: Shape,
     dtype: DType = F32,
     constant: bool = False,
     **attrs: bool,
@@ -49,6 +55,28 @@ def test_what_is_left_to_the_template() -> None:
         product((8, 5), (8, 1), transpose_a=True, transpose_b=False), ctx
     )
     assert not matvec_to_reduction(product((5, 8), (5, 8, 1), transpose_b=False), ctx), "shared"
+
+
+@pytest.mark.parametrize(
+    ("x", "w"),
+    [
+        ((N, 1, 8), (5, 8)),
+        ((N, 8), (1, 8)),
+        ((5, 8), (N, 1, 8)),
+        ((N, 5, 8), (N, 1, 8)),
+        ((N, 1, 8), (8, 5)),
+        ((N, 1, 8), (N, 8, 5)),
+    ],
+    ids=str,
+)
+def test_open_sizes_may_leave_it_open_whether_a_matrix_is_read_often(x: Shape, w: Shape) -> None:
+    """Then it is a product; it was an error."""
+    transpose = w[-1] == x[-1]
+    model = compile_model(product(x, w, transpose_b=transpose))
+    for number in (1, 3, 17):
+        left, right = (integers(tuple(number if d is N else d for d in s), 2) for s in (x, w))
+        wanted = left @ (right.swapaxes(-1, -2) if transpose else right)
+        np.testing.assert_array_equal(model(left, right), wanted)
 
 
 @pytest.mark.parametrize(

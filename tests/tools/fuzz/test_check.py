@@ -129,14 +129,18 @@ def test_what_a_format_refuses_is_no_fault() -> None:
     assert outcome.kind == RIGHT and outcome.refusals[0].startswith("pnnx: ")
 
 
-def test_numbers_that_a_format_rounds_are_not_called_wrong() -> None:
-    """GE's text has six decimals: a slope of 1/6 is not the same afterwards, and that is no fault of ours."""
-    graph = graph_of("""
-        %x = Node[type=input] () -> f32[1]
-        %y = Node[type=leaky_relu] (inputs = (x=%x), attrs = {alpha: 0.16666666666666666}) -> f32[1]
+@pytest.mark.parametrize(
+    ("op", "attrs"), [("leaky_relu", "alpha: 0.16666666666666666"), ("selu", "alpha: 1.7")]
+)
+def test_numbers_that_a_format_rounds_are_not_called_wrong(op: str, attrs: str) -> None:
+    """GE's text has six decimals: a slope of 1/6 is not the same afterwards, nor is selu's default scale, and that is
+    no fault of ours."""
+    graph = graph_of(f"""
+        %x = Node[type=input] () -> f64[1]
+        %y = Node[type={op}] (inputs = (x=%x), attrs = {{{attrs}}}) -> f64[1]
         return (output=%y)
     """)
-    case = Case(graph, [np.full(1, -0.69634205, np.float32)], Setting(routes=("ge",)))
+    case = Case(graph, [np.full(1, -0.69634205)], Setting(routes=("ge",)))
     outcome = check(case)
     assert (outcome.kind, outcome.refusals) == (RIGHT, ())
 
