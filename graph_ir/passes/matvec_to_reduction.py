@@ -8,6 +8,7 @@ from ...base.dims import bounds
 from ...base.dtypes import F32
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.matmul import MOST_USES, MatmulCore
+from ..rewriting.groups import storage_root
 from ..rewriting.rewrite import rewrite
 from ..schedule.context import LowerContext
 
@@ -19,9 +20,9 @@ def matvec_to_reduction(graph: Graph, ctx: LowerContext) -> bool:
     ->
     %p = mul(%x, %w); %s = reduce_sum(%p, axes={1}); %y = reshape(%s, shape={1,n})
 
-    and matmul_core(%w[m,k], %x[k,1]) likewise. A product's template would first pack the matrix into panels, which
-    takes several times as long as reductions that read it in place, or fill one column of a panel. Constant matrices
-    and vectors stay: they are packed at compile time.
+    and matmul_core(%w[m,k], %x[k,1]) likewise where w is gathered. A product's template would first pack the matrix
+    into panels, or have it gathered, which takes several times as long as reductions that read it where it lies.
+    Constant matrices and vectors stay: they are packed at compile time.
     Requires: topological order, transposes in `transpose_b`.
     Ensures: topological order.
     """
@@ -31,7 +32,7 @@ def matvec_to_reduction(graph: Graph, ctx: LowerContext) -> bool:
 def _as_reduction(graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, MatmulCore)
     result, terms = op.outputs[0].details, op.sizes[2]
-    found = _matrix_and_vector(op) if terms and not op.transpose_a else None
+    found = _matrix_and_vector(op)
     if found is None or any(x.details.dtype != F32 for x in (*op.inputs, *op.outputs)):
         return None
     matrix, vector = found
@@ -51,10 +52,10 @@ def _as_reduction(graph: Graph, op: Op) -> GraphTensor | None:
 
 def _matrix_and_vector(op: MatmulCore) -> tuple[GraphTensor, GraphTensor] | None:
     """The matrix [..., k] whose rows are summed, and the vector."""
-    (a, b), (rows, columns, _) = op.inputs, op.sizes
-    if b.producer_owner.op_name == "constant":
+    (a, b), (rows, columns, terms) = op.inputs, op.sizes
+    if op.transpose_a or terms == 0 or b.producer_owner.op_name == "constant":
         return None
     if rows == 1:
         return (b, a) if op.transpose_b else None
-    is_column = columns == 1 and a.producer_owner.op_name != "constant"
-    return (a, b) if is_column else None
+    is_gathered = storage_root(a).producer_owner.op_name == "gather"
+    return (a, b) if columns == 1 and is_gathered else None

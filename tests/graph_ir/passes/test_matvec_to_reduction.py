@@ -1,4 +1,4 @@
-"""Products of one row: which become sums, and what they compute."""
+"""Products of one row or column: which become sums, and what they compute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphc.base.dims import Symbol, size
-from graphc.base.dtypes import F32, F64, DType
+from graphc.base.dtypes import F32, F64, S64, DType
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -24,10 +24,15 @@ def product(
     w: Shape,
     dtype: DType = F32,
     constant: bool = False,
+    gathered: bool = False,
     **attrs: bool,
 ) -> Graph:
+    """`gathered`: x is those of its matrices that the input `which` says."""
     graph = Graph("product")
     left = graph.make_input(LogicalTensor(dtype, x), "x")
+    if gathered:
+        which = graph.make_input(LogicalTensor(S64, x[:1]), "which")
+        left = graph.make("gather", [left, which], {"axis": 0}).outputs[0]
     if constant:
         right = graph.make_constant(integers(w, 1), "w")
     else:
@@ -48,13 +53,13 @@ def test_what_is_left_to_the_template() -> None:
     assert not matvec_to_reduction(product((1, 0), (5, 0)), ctx), "nothing to sum"
     assert matvec_to_reduction(product((4, 1, 8), (5, 8)), ctx)
     assert not matvec_to_reduction(product((5, 1, 8), (5, 8)), ctx), "shared by many"
-    assert matvec_to_reduction(product((5, 8), (1, 8)), ctx), "one column"
-    assert matvec_to_reduction(product((5, 8), (8, 1), transpose_b=False), ctx)
-    assert not matvec_to_reduction(product((5, 8), (8, 1), constant=True, transpose_b=False), ctx)
-    assert not matvec_to_reduction(
-        product((8, 5), (8, 1), transpose_a=True, transpose_b=False), ctx
-    )
-    assert not matvec_to_reduction(product((5, 8), (5, 8, 1), transpose_b=False), ctx), "shared"
+    assert not matvec_to_reduction(product((5, 8), (1, 8)), ctx), "a column"
+    assert matvec_to_reduction(product((5, 8), (1, 8), gathered=True), ctx)
+    plain = {"gathered": True, "transpose_b": False}
+    assert matvec_to_reduction(product((5, 8), (8, 1), **plain), ctx)
+    assert not matvec_to_reduction(product((5, 8), (8, 1), constant=True, **plain), ctx)
+    assert not matvec_to_reduction(product((8, 5), (8, 1), transpose_a=True, **plain), ctx)
+    assert not matvec_to_reduction(product((5, 8), (5, 8, 1), **plain), ctx), "shared"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +71,7 @@ def test_what_is_left_to_the_template() -> None:
         ((N, 5, 8), (N, 1, 8)),
         ((N, 1, 8), (8, 5)),
         ((N, 1, 8), (N, 8, 5)),
+        ((1, N), (5, N)),
     ],
     ids=str,
 )
@@ -88,8 +94,6 @@ def test_open_sizes_may_leave_it_open_whether_a_matrix_is_read_often(x: Shape, w
         ((2, 3, 1, 40), (2, 3, 17, 40)),
         ((3, 1, 16), (1, 31, 16)),
         ((1, 64), (2, 5, 64)),
-        ((33, 257), (1, 257)),
-        ((3, 17, 40), (3, 1, 40)),
     ],
     ids=str,
 )
@@ -98,3 +102,25 @@ def test_native_code_sums(x: tuple[int, ...], w: tuple[int, ...], threads: int) 
     graph, left, right = product(x, w), integers(x, 2), integers(w, 3)
     y = compile_model(graph, threads=threads)(left, right)
     np.testing.assert_array_equal(y, left @ right.swapaxes(-1, -2))
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "transpose"),
+    [
+        ((33, 257), (1, 257), True),
+        ((3, 17, 40), (3, 1, 40), True),
+        ((5, 6, 70), (5, 70, 1), False),
+        ((N, 17, 40), (N, 40, 1), False),
+        ((3, N, 9), (9, 1), False),
+    ],
+    ids=str,
+)
+def test_gathered_matrices_times_a_column(x: Shape, w: Shape, transpose: bool) -> None:
+    """As the experts of a mixture, which are not copied."""
+    model = compile_model(product(x, w, gathered=True, transpose_b=transpose))
+    for number in (1, 6, 23) if N in (*x, *w) else (1,):
+        left, right = (integers(tuple(number if d is N else d for d in s), 2) for s in (x, w))
+        which = np.arange(len(left))[::-1] // 2
+        wanted = left[which] @ (right.swapaxes(-1, -2) if transpose else right)
+        named = {"x": left, "which": which, "w": right}
+        np.testing.assert_array_equal(model(**named), wanted)
