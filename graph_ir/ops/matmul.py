@@ -96,10 +96,14 @@ class MatmulCore(TunableOp):
 
         In f32, `matvec_to_reduction` makes that of it.
         """
-        w = self.inputs[1]
+        return self.inputs[1].producer_owner.op_name != "constant" and self.could_dot_rows
+
+    @property
+    def could_dot_rows(self) -> bool:
+        """The same of a matrix that may be a constant, which ops inside a group do not see of what they read."""
+        w = self.inputs[1].details
         reads_rows = self.sizes[0] == 1 and self.transpose_b and not self.transpose_a
-        computed = w.details.format.is_plain and w.producer_owner.op_name != "constant"
-        return reads_rows and computed and w.details.dtype != F32
+        return reads_rows and w.format.is_plain and w.dtype != F32
 
     @property
     def weighs_rows(self) -> bool:

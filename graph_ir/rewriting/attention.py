@@ -48,7 +48,7 @@ def _is_product(op: Op) -> bool:
     """A tuned product of floats whose rows are plain; its right-hand side may be packed in panels."""
     if not isinstance(op, MatmulCore) or not op.is_tuned or not op.contraction.result.is_float:
         return False
-    if op.could_weigh_rows:
+    if op.could_weigh_rows or op.could_dot_rows:
         return False
     types = op.contraction
     any_size = (

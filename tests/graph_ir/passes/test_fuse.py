@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F32
+from graphc.base.dtypes import F16, F32, DType
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -366,15 +366,19 @@ def test_rows_whose_elements_lie_apart_are_moved_before_they_are_reduced(
     assert groups(body) == wanted
 
 
-def test_weights_of_one_row_of_a_plain_constant_are_no_attention() -> None:
-    """Ops inside a group do not see that what they read is a constant, and would weigh its rows in a reduction."""
+@pytest.mark.parametrize("dtype", [F32, F16], ids=str)
+def test_one_row_and_a_plain_constant_are_no_attention(dtype: DType) -> None:
+    """Ops inside a group do not see that what they read is a constant, and would read its rows in a reduction: those of
+    values in f32, those of keys in other types."""
     graph = Graph("attention")
-    q, k = (graph.make_input(LogicalTensor(F32, (1, 3)), name) for name in "qk")
-    values = graph.make_constant(np.arange(15, dtype=np.float32).reshape(1, 15), "values")
+    q, k = (graph.make_input(LogicalTensor(dtype, (1, 3)), name) for name in "qk")
+    if dtype != F32:
+        k = graph.make_constant(np.ones((1, 3), dtype.numpy), "keys")
+    values = graph.make_constant(np.arange(15, dtype=dtype.numpy).reshape(1, 15), "values")
     scores = graph.make("matmul_core", (q, k), {"transpose_b": True}).outputs[0]
     weights = graph.make("softmax", (scores,)).outputs[0]
     graph.make_output(graph.make("matmul_core", (weights, values)).outputs[0], "y")
     off = ("simplify", "blocked-layouts")
     with compile_model(graph, disabled=off, cache=False) as model:
-        (y,) = model.run(None, {"q": np.ones((1, 3), np.float32), "k": np.ones((1, 3), np.float32)})
-    assert np.array_equal(y, np.arange(15, dtype=np.float32)[None])
+        y = model(*(np.ones((1, 3), dtype.numpy) for _ in model.inputs))
+    assert np.array_equal(y, np.arange(15, dtype=dtype.numpy)[None])
