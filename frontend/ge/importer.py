@@ -20,7 +20,7 @@ from .liveness import live_nodes
 from .op_table import HANDLERS
 from .reader import read_ge
 from .scope import NodeContext, Scope, Session
-from .subgraphs import Call
+from .subgraphs import Call, Imported, Typed, argument_types
 
 _DEEPEST = 32
 
@@ -134,33 +134,52 @@ def _caller(scope: Scope) -> Call:
     def call(
         source: DumpGraph,
         name: str,
-        arguments: Mapping[int, tuple[Value, bool]],
+        arguments: Mapping[int, Typed],
         graph: Graph | None = None,
-    ) -> list[tuple[Value, bool]]:
+    ) -> list[Typed]:
+        session = scope.session
         if scope.depth >= _DEEPEST:
             raise UnsupportedError(
-                f"{scope.session.dump.label}: graph '{source.name}' is nested more than {_DEEPEST} deep, "
+                f"{session.dump.label}: graph '{source.name}' is nested more than {_DEEPEST} deep, "
                 "which is not supported",
                 "call it from fewer levels",
             )
-        scope.session.step(Node(name, source.name))
-        inner = Scope(scope.session, source, graph or scope.graph, f"{name}/", scope.depth + 1)
-        live = live_nodes(source)
-        for node in source.nodes:
-            if node.type != "Data":
-                continue
-            index, reference = data_index(node), Reference(node.name)
-            if index in arguments:
-                inner.values[reference], loose = arguments[index]
-                if loose:
-                    inner.guessed.add(reference)
-            elif any(node is other for other in live):
-                raise UnsupportedError(
-                    f"{scope.session.dump.label} line {node.line}: Data '{node.name}' of graph '{source.name}' has "
-                    f"index {index}, for which the caller has no input",
-                    "give the caller one",
-                )
-        _import_nodes(inner)
-        return [(inner.values[r], r in inner.guessed) for r in source.results]
+        steps = session.steps
+        session.step(Node(name, source.name))
+        inner = Scope(session, source, graph or scope.graph, f"{name}/", scope.depth + 1)
+        if graph is None:
+            return _called(inner, arguments)
+        key = (source.name, argument_types(arguments))
+        found = session.imported.get(key)
+        if found is not None:
+            session.step(Node(name, source.name), found.steps - 1)
+            return found.repeated(inner, arguments)
+        before = len(graph.ops)
+        results = _called(inner, arguments)
+        made = Imported(f"{name}/", arguments, graph.ops[before:], results, session.steps - steps)
+        session.imported[key] = made
+        return results
 
     return call
+
+
+def _called(inner: Scope, arguments: Mapping[int, Typed]) -> list[Typed]:
+    """The results of a graph whose Data nodes are the arguments."""
+    source = inner.source
+    live = live_nodes(source)
+    for node in source.nodes:
+        if node.type != "Data":
+            continue
+        index, reference = data_index(node), Reference(node.name)
+        if index in arguments:
+            inner.values[reference], loose = arguments[index]
+            if loose:
+                inner.guessed.add(reference)
+        elif any(node is other for other in live):
+            raise UnsupportedError(
+                f"{inner.session.dump.label} line {node.line}: Data '{node.name}' of graph '{source.name}' has "
+                f"index {index}, for which the caller has no input",
+                "give the caller one",
+            )
+    _import_nodes(inner)
+    return [(inner.values[r], r in inner.guessed) for r in source.results]

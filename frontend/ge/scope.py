@@ -37,11 +37,13 @@ class Session:
     dump: Dump
     constants: Mapping[tuple[str, str], Array]
     steps: int = 0
-    """Nodes imported so far, those of unrolled loops counted each time."""
+    """Nodes imported so far, those of unrolled loops and repeated subgraphs counted each time."""
+    imported: dict[Any, Any] = field(default_factory=dict)
+    """Graphs that branches and loops have run (`subgraphs.Imported`), by name and types of arguments."""
 
-    def step(self, node: Node) -> None:
-        """Count a node. UnsupportedError where calls and unrolled loops make too many of them."""
-        self.steps += 1
+    def step(self, node: Node, count: int = 1) -> None:
+        """Count a node, or those of a subgraph. UnsupportedError where calls and loops make too many of them."""
+        self.steps += count
         if self.steps > _MOST_STEPS:
             raise UnsupportedError(
                 f"{self.dump.label}: more than {_MOST_STEPS} nodes after inlining calls and unrolling loops "

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
-from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...base.records import dataclass
+from ...graph_ir.ir.graph import Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..op_builder import Value
 from .document import DumpGraph, Reference
-from .scope import NodeContext
+from .scope import NodeContext, Scope
 
 Typed = tuple[Value, bool]
 """A value, and whether its dtype was only guessed."""
@@ -29,6 +30,45 @@ class Call(Protocol):
 
 
 ControlHandler = Callable[[NodeContext, Call], list[Value]]
+
+
+def argument_types(arguments: Mapping[int, Typed]) -> Hashable:
+    """All that an import of a graph depends on: types of tensors, and the values of arrays."""
+    return tuple(
+        (index, loose, value.details)
+        if isinstance(value, GraphTensor)
+        else (index, loose, value.dtype.str, value.shape, value.tobytes())
+        for index, (value, loose) in arguments.items()
+    )
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What a graph became in a subgraph of its own. Subgraphs that name each other in two branches double with each
+    level; so each graph is imported once per types of its arguments, and copied afterwards.
+    """
+
+    prefix: str
+    arguments: Mapping[int, Typed]
+    ops: Sequence[Op]
+    results: list[Typed]
+    steps: int
+
+    def repeated(self, inner: Scope, arguments: Mapping[int, Typed]) -> list[Typed]:
+        """The same ops on other arguments. The subgraphs inside are shared, as no pass changes one in place."""
+        twins = {
+            old: new
+            for index, (old, _) in self.arguments.items()
+            if isinstance(old, GraphTensor) and isinstance(new := arguments[index][0], GraphTensor)
+        }
+        for op in self.ops:
+            name = inner.prefix + op.name.removeprefix(self.prefix)
+            copy = inner.graph.make(op.op_name, [twins[x] for x in op.inputs], op.attrs, name)
+            twins.update(zip(op.outputs, copy.outputs, strict=True))
+        return [
+            (twins[value] if isinstance(value, GraphTensor) else value, loose)
+            for value, loose in self.results
+        ]
 
 
 def arguments_of(node: NodeContext, name: str = "input") -> dict[int, Typed]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ import pytest
 import graphc
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
-from graphc.graph_ir.ir.graph import Graph
+from graphc.frontend.ge import importer
+from graphc.graph_ir.ir.graph import Graph, all_ops
 from support.tolerance import assert_close
 
 Array = np.ndarray[Any, Any]
@@ -224,6 +226,57 @@ def test_control_flow_inside_control_flow() -> None:
             value += sum(range(i))
             value = -value if i else value
         check(made, [np.array(n, np.int32), np.array(10, np.int32)], [np.array(value)])
+
+
+def nested(depth: int) -> Graph:
+    """Branches of both graphs of a level name both graphs of the next one; the last are Relu and Abs."""
+    take = "then_branch: %t{0}, else_branch: %e{0}"
+    parts = [
+        graph(
+            f"{side}{level}", "a c",
+            node(kind, "x=%a", name="b")
+            + node("If", "cond=%c, input_0=%b, input_1=%c", take.format(level + 1), name="r"),
+            "r",
+        )
+        for level in range(depth)
+        for side, kind in (("t", "Neg"), ("e", "Square"))
+    ]  # fmt: skip
+    ends = [graph(f"{side}{depth}", "a", node(kind, "x=%a", name="b"), "b") for side, kind in ENDS]
+    lines = node("If", "cond=%p, input_0=%x, input_1=%p", take.format(0))
+    return loaded({"x": "f32[2,3]", "p": "bool[]"}, lines, "r", *parts, *ends)
+
+
+ENDS = (("t", "Relu"), ("e", "Abs"))
+
+
+def test_branches_that_double_are_imported_once_per_graph() -> None:
+    made = nested(1)
+    for holds, want in ((True, np.maximum(-X, 0)), (False, X**2)):
+        check(made, [X, np.array(holds)], [want])
+    names = [op.name for op in all_ops(made) if op.op_name == "case"]
+    assert names[:3] == ["r", "r/else/r", "r/then/r"]
+    with mock.patch.object(importer, "_import_nodes", wraps=importer._import_nodes) as imported:
+        nested(12)  # 2^13 paths: the main graph and 26 others
+        assert imported.call_count == 27
+        with pytest.raises(UnsupportedError, match="more than 200000 nodes after inlining"):
+            nested(30)
+    assert imported.call_count <= 27 + 63
+
+
+def test_a_graph_is_imported_again_for_other_types() -> None:
+    body = graph("twice", "a", node("Add", "x1=%a, x2=%a", name="b"), "b")
+    lines = "".join(
+        node(
+            "If", f"cond=%p, input_0=%{x}", "then_branch: %twice, else_branch: %twice", name=f"r{x}"
+        )
+        for x in ("x", "y", "z")
+    )
+    inputs = {"p": "bool[]", "x": "f32[2,3]", "y": "s32[3]", "z": "f32[2,3]"}
+    y, z = np.arange(3, dtype=np.int32), X + 1
+    check(
+        loaded(inputs, lines, "rx ry rz", body),
+        [np.array(True), X, y, z], [X + X, y + y, z + z],
+    )  # fmt: skip
 
 
 def test_errors() -> None:
