@@ -59,6 +59,13 @@ _HARD_SIGMOID = either(
     node("mul", _RELU6, 1 / 6),
     node("relu", node("min", _SIXTH, 1)),
 )
+_LINE = node("add", node("mul", _X, Scalar(name="alpha")), Scalar(name="beta"))
+_CUT_LINE = either(
+    node("clamp", _LINE, min=0, max=1),
+    node("min", either(node("relu", _LINE), node("max", _LINE, 0)), 1),
+    node("max", node("min", _LINE, 1), 0),
+    node("relu", node("min", _LINE, 1)),
+)
 _HARD_SWISH = either(
     node("mul", _X, either(_HARD_SIGMOID, node("hard_sigmoid", _X, alpha=1 / 6, beta=0.5))),
     node("div", node("mul", _X, _RELU6), 6),
@@ -114,6 +121,15 @@ def _hard(op_name: str, **attrs: float) -> Build:
     return build
 
 
+def _of_any_slope(graph: Graph, op: Op, found: Match) -> GraphTensor | None:
+    """hard_sigmoid as frameworks other than PyTorch have it, such as 0.2 x + 0.5."""
+    if not op.outputs[0].details.dtype.is_float:
+        return None
+    attrs = {key: found[key] for key in ("alpha", "beta")}
+    return make_instead("hard_sigmoid", **attrs)(graph, op, found)
+
+
+_TO_ANY_HARD_SIGMOID = recipe(_CUT_LINE, _of_any_slope)
 _TO_HARD_SIGMOID = recipe(_HARD_SIGMOID, _hard("hard_sigmoid", alpha=1 / 6, beta=0.5))
 _TO_HARD_SWISH = recipe(_HARD_SWISH, _hard("hard_swish"))
 _TO_GELU = (
@@ -126,7 +142,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "reciprocal": (_TO_SIGMOID,),
     "log": (_TO_SOFTPLUS,),
     "log1p": (_TO_SOFTPLUS,),
-    "relu": (_TO_HARD_SIGMOID,),
+    "relu": (_TO_HARD_SIGMOID, _TO_ANY_HARD_SIGMOID),
+    **dict.fromkeys(("min", "max", "clamp"), (_TO_ANY_HARD_SIGMOID,)),
     "mul": (
         *_TO_GELU,
         _TO_SILU,

@@ -40,6 +40,8 @@ CASES = [
     (f"mul(mul(c(0.16666667), x), {RELU6})", "hard_swish(x)"),
     (f"mul(x, {SIXTH})", "hard_swish(x)"),
     (SIXTH, "hard_sigmoid(x, alpha=0.16666666666666666)"),
+    ("relu(min(add(mul(x, c(0.2)), c(0.5)), c(1)))", "hard_sigmoid(x, alpha=0.20000000298023224)"),
+    ("clamp(add(mul(x, c(0.2)), c(0.25)), min=0.0, max=1.0)", "hard_sigmoid(x, alpha=0.20000000298023224, beta=0.25)"),
     ("mul(hard_sigmoid(x, alpha=0.16666667), x)", "hard_swish(x)"),
     (f"mul(mul(x, {ERF1}), c(0.5))", "gelu(x)"),
     (f"mul(mul(x, c(0.5)), {ERF1})", "gelu(x)"),
