@@ -13,7 +13,7 @@ import numpy as np
 from ..base.errors import GraphcError
 from ..base.records import dataclass
 from ..graph_ir.ir.attributes import INTERNAL
-from ..graph_ir.ir.contents import attribute_tokens
+from ..graph_ir.ir.contents import Token, attribute_tokens
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.ops.elementwise_binary import COMMUTATIVE
 from ..graph_ir.text.printer import print_op
@@ -71,12 +71,17 @@ def diff(first: Graph, second: Graph) -> GraphDifference:
 
 
 class _Comparison:
-    def __init__(self, first: Graph, second: Graph, rounded: bool = False) -> None:
+    """`named`: inputs and outputs have names, which those of branches and loops have not."""
+
+    def __init__(
+        self, first: Graph, second: Graph, rounded: bool = False, named: bool = True
+    ) -> None:
         self.first, self.second, self.rounded = first, second, rounded
-        self.inputs = _paired(first.inputs, second.inputs, typed=True)
-        self.outputs = _paired(first.outputs, second.outputs, typed=False)
+        self.inputs = _paired(first.inputs, second.inputs, typed=True, named=named)
+        self.outputs = _paired(first.outputs, second.outputs, typed=False, named=named)
         same = {b: a for a, b in self.inputs}
-        self.digests = {**_digests(first, {}), **_digests(second, same)}
+        keys = [{op: str(id(same.get(op, op))) for op in g.inputs} for g in (first, second)]
+        self.digests = {**_digests(first, keys[0]), **_digests(second, keys[1])}
         self.differing: dict[
             Op, tuple[Op, str]
         ] = {}  # an op of the first graph, that of the second, why
@@ -142,9 +147,19 @@ class _Comparison:
             mine, theirs = a.attr(key), b.attr(key)
             if self.rounded and isinstance(mine, float) and _is_near(mine, theirs):
                 continue
-            if list(attribute_tokens(mine)) != list(attribute_tokens(theirs)):
+            if self._same_graphs(mine, theirs):
+                continue
+            if list(_tokens({key: mine})) != list(_tokens({key: theirs})):
                 return f"{key} is {_shown(mine)} and {_shown(theirs)}"
         return ""
+
+    def _same_graphs(self, mine: Any, theirs: Any) -> bool:
+        """Whether both are graphs, or lists of them, that compute the same."""
+        if isinstance(mine, Graph) and isinstance(theirs, Graph):
+            return _Comparison(mine, theirs, self.rounded, named=False).run().same
+        if not (isinstance(mine, tuple) and isinstance(theirs, tuple) and len(mine) == len(theirs)):
+            return False
+        return bool(mine) and all(map(self._same_graphs, mine, theirs))
 
     def _compare_places(self) -> None:
         """Types of inputs and outputs, and the order of the arguments."""
@@ -173,12 +188,14 @@ class _Comparison:
                 yield f"constant '{op.name}' {op.outputs[0].details}"
 
 
-def _paired(first: Sequence[Op], second: Sequence[Op], typed: bool) -> list[tuple[Op, Op]]:
+def _paired(
+    first: Sequence[Op], second: Sequence[Op], typed: bool, named: bool
+) -> list[tuple[Op, Op]]:
     """Match ops by name, then the others in order; `typed`: only if position and type agree."""
-    named: dict[str, list[Op]] = {}
-    for op in reversed(second):
-        named.setdefault(_name(op), []).append(op)
-    pairs = [(op, named[_name(op)].pop()) for op in first if named.get(_name(op))]
+    by_name: dict[str, list[Op]] = {}
+    for op in reversed(second if named else ()):
+        by_name.setdefault(_name(op), []).append(op)
+    pairs = [(op, by_name[_name(op)].pop()) for op in first if by_name.get(_name(op))]
     taken = {op for pair in pairs for op in pair}
     mine, theirs = ([op for op in ops if op not in taken] for ops in (first, second))
     for a, b in zip(mine, theirs, strict=False):
@@ -191,15 +208,14 @@ def _name(op: Op) -> str:
     return op.attr("temp.result") if op.op_name == "output" else op.name
 
 
-def _digests(graph: Graph, same_input: dict[Op, Op]) -> dict[GraphTensor, bytes]:
-    """A key for the computation of each tensor, down to the inputs, which are identified by the op of the first
-    graph."""
+def _digests(graph: Graph, inputs: dict[Op, str]) -> dict[GraphTensor, bytes]:
+    """A key for the computation of each tensor, down to the inputs, which have keys."""
     found: dict[GraphTensor, bytes] = {}
     for op in graph.ops:
         digest = hashlib.sha256(op.op_name.encode())
         if op.op_name == "input":
-            digest.update(str(id(same_input.get(op, op))).encode())
-        for token in attribute_tokens(_attributes(op)):
+            digest.update(inputs[op].encode())
+        for token in _tokens(_attributes(op)):
             digest.update(len(token).to_bytes(8, "little") + token)
         operands = [found[tensor] for tensor in op.inputs]
         for operand in sorted(operands) if op.op_name in COMMUTATIVE else operands:
@@ -208,6 +224,22 @@ def _digests(graph: Graph, same_input: dict[Op, Op]) -> dict[GraphTensor, bytes]
             details = f"{index} {tensor.details.dtype}{tensor.details.plain_dims}"
             found[tensor] = digest.digest() + hashlib.sha256(details.encode()).digest()
     return found
+
+
+def _tokens(attributes: dict[str, Any]) -> Iterator[Token]:
+    """Bytes that identify attributes; graphs by what they compute of their inputs, whatever these are called."""
+    plain, graphs = {}, []
+    for key, value in attributes.items():
+        several = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(item, Graph) for item in several):
+            graphs += [(key, item) for item in several]
+        else:
+            plain[key] = value
+    yield from attribute_tokens(plain)
+    for key, graph in graphs:
+        yield key.encode()
+        found = _digests(graph, {op: str(number) for number, op in enumerate(graph.inputs)})
+        yield from (found[op.inputs[0]] for op in graph.outputs)
 
 
 def _attributes(op: Op) -> dict[str, Any]:

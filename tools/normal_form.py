@@ -7,10 +7,18 @@ the rest is done here.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
+from ..base.dtypes import BOOL, S64
 from ..base.target import Target
+from ..frontend.correspondence.compositions.control import finished, inputs_like
+from ..frontend.correspondence.compositions.indexing import selected_update
+from ..frontend.op_builder import OpBuilder
 from ..graph_ir.ir.graph import Graph, GraphTensor, Op
+from ..graph_ir.ir.logical_tensor import LogicalTensor
+from ..graph_ir.ops.control import While
 from ..graph_ir.ops.elementwise import Elementwise
 from ..graph_ir.passes import pipeline
 from ..graph_ir.passes.decompose import decompose
@@ -19,7 +27,9 @@ from ..graph_ir.passes.fold_constants import fold_constants
 from ..graph_ir.passes.remove_dead import remove_dead
 from ..graph_ir.passes.simplify_algebra import simplify_algebra
 from ..graph_ir.passes.simplify_movement import simplify_movement
+from ..graph_ir.passes.update_in_place import update_in_place
 from ..graph_ir.rewriting.pattern import Capture, match, node
+from ..graph_ir.rewriting.subgraph import inline
 from ..graph_ir.rewriting.values import constant_value
 from ..graph_ir.schedule.context import LowerContext
 
@@ -37,24 +47,46 @@ _WRAPPED = node(
 
 
 def simplified(graph: Graph) -> Graph:
-    """A copy after all passes up to the decomposition of composite ops."""
+    """A copy after all passes up to the decomposition of composite ops, in branches and loops too; nothing is done in
+    place."""
     graph, ctx = graph.copy(), LowerContext(Target("generic"))
     graph.sort()
     for step, _ in pipeline.steps():
-        step(graph, ctx)
-        if step is decompose:
+        if step is pipeline.optimize_subgraphs:
+            _replace_subgraphs(graph, simplified)
+        elif step is decompose:
+            _apply(graph, (_selected_elements,))
+            decompose(graph, ctx)
             break
+        elif step is not update_in_place:
+            step(graph, ctx)
     return graph
+
+
+_Rule = Callable[[Graph, Op], bool]
+
+
+def _apply(graph: Graph, rules: Sequence[_Rule]) -> bool:
+    """Whether some rule changed an op; at most one does."""
+    changed = [any(rule(graph, op) for rule in rules) for op in list(graph.ops)]
+    graph.sort()
+    return any(changed)
+
+
+def _replace_subgraphs(graph: Graph, form: Callable[[Graph], Graph]) -> None:
+    for op in graph.ops:
+        for key, value in list(op.attrs.items()):
+            if isinstance(value, Graph):
+                op.set_attr(key, form(value))
+            elif isinstance(value, tuple) and any(isinstance(item, Graph) for item in value):
+                op.set_attr(key, tuple(form(item) for item in value))
 
 
 def normal_form(graph: Graph) -> Graph:
     """A simplified copy whose products have plain operands and whose constants are as small as broadcasting allows."""
     graph, ctx = simplified(graph), LowerContext(Target("generic"))
     for _ in range(_ROUNDS):
-        changed = False
-        for op in list(graph.ops):
-            changed |= any(rule(graph, op) for rule in _RULES)
-        graph.sort()
+        changed = _apply(graph, _RULES)
         for step in (
             fold_constants,
             simplify_algebra,
@@ -65,6 +97,7 @@ def normal_form(graph: Graph) -> Graph:
             changed |= step(graph, ctx)
         if not changed:
             break
+    _replace_subgraphs(graph, normal_form)
     return graph
 
 
@@ -219,6 +252,97 @@ def _plain_indices(graph: Graph, op: Op) -> bool:
     return True
 
 
+def _known_index(graph: Graph, op: Op) -> bool:
+    """One element along an axis that is known is a slice."""
+    value = constant_value(op.inputs[1]) if op.op_name == "gather" else None
+    if value is None or value.size != 1:
+        return False
+    build, x, axis = OpBuilder(graph, op.op_name, op.name), op.inputs[0], op.attr("axis")
+    index, size = int(value.item()), x.details.plain_dims[axis]
+    if not -size <= index < size:
+        return False
+    part = build.sliced(x, axis, index % size, 1)
+    op.outputs[0].replace_uses(build.reshaped(part, op.outputs[0].details.plain_dims))
+    return True
+
+
+def _selected_box(graph: Graph, op: Op) -> bool:
+    """A box that is replaced: some formats have an op for it, others select between two arrays."""
+    if op.op_name != "update_slice":
+        return False
+    build, (x, update, *starts) = OpBuilder(graph, op.op_name, op.name), op.inputs
+    begins = {}
+    for axis, start in zip(op.attr("axes"), starts, strict=True):
+        most = x.details.plain_dims[axis] - update.details.plain_dims[axis]
+        if most:
+            low = build.helper("max", start, build.constant(0, S64))
+            begins[axis] = build.helper("min", low, build.constant(most, S64))
+    op.outputs[0].replace_uses(selected_update(build, x, update, begins))
+    return True
+
+
+def _selected_elements(graph: Graph, op: Op) -> bool:
+    """Elements that are replaced at neighbouring indices: a box, as ONNX has no op for one."""
+    if op.op_name != "scatter_elements" or op.attr("reduction") != "none":
+        return False
+    (x, indices, update), axis = op.inputs, op.attr("axis")
+    begin = _first_of_row(graph, indices, axis)
+    whole, part = x.details.plain_dims, update.details.plain_dims
+    if begin is None or any(
+        a != b for i, (a, b) in enumerate(zip(whole, part, strict=True)) if i != axis
+    ):
+        return False
+    build = OpBuilder(graph, op.op_name, op.name)
+    op.outputs[0].replace_uses(selected_update(build, x, update, {axis: begin}))
+    return True
+
+
+def _first_of_row(graph: Graph, indices: GraphTensor, axis: int) -> GraphTensor | None:
+    """Where indices begin that count up by 1 along one axis and are the same along all others, s64[]."""
+    dims = indices.details.plain_dims
+    steps = np.arange(dims[axis]).reshape([-1 if i == axis else 1 for i in range(len(dims))])
+    value = constant_value(indices)
+    if value is not None:
+        is_row = value.size and (value == value.flat[0] + steps).all()
+        return graph.make_constant(np.array(value.flat[0])) if is_row else None
+    while (made := indices.producer_owner).op_name in ("broadcast", "reshape"):
+        indices = made.inputs[0]
+    for constant, begin in (made.inputs, made.inputs[::-1]) if made.op_name == "add" else ():
+        value = constant_value(constant)
+        one = begin.details.elements == 1 and begin.details.dtype == S64
+        if one and value is not None and np.array_equal(value.reshape(-1), steps.reshape(-1)):
+            return OpBuilder(graph, "index", indices.name).reshaped(begin, ())
+    return None
+
+
+def _state_that_goes_on(graph: Graph, op: Op) -> bool:
+    """Whether a loop goes on is a part of its state, the first, as ONNX has it."""
+    if (
+        not isinstance(op, While)
+        or op.condition.outputs[0].inputs[0].producer_owner.op_name == "input"
+    ):
+        return False
+    attrs = {"condition": Graph(op.condition.name), "body": Graph(op.body.name)}
+    tensors = {
+        key: [made.make_input(LogicalTensor(BOOL, ()), "going"), *inputs_like(made, op.inputs)]
+        for key, made in attrs.items()
+    }
+    own = tensors["body"][1:]
+    state = inline(attrs["body"], op.body, dict(enumerate(own)))
+    following = dict(enumerate([*state, *own[op.carried :]]))
+    results = {
+        "condition": tensors["condition"][:1],
+        "body": [*inline(attrs["body"], op.condition, following), *state],
+    }
+    for key, made in attrs.items():
+        finished(made, tensors[key], results[key])
+    first = inline(graph, op.condition, dict(enumerate(op.inputs)))
+    loop = graph.make("while", [*first, *op.inputs], {**op.attrs, **attrs}, op.name)
+    for old, new in zip(op.outputs, loop.outputs[1:], strict=True):
+        old.replace_uses(new)
+    return True
+
+
 def _exact_window(graph: Graph, op: Op) -> bool:
     """`ceil_mode` where no window is cut off."""
     if "ceil_mode" not in op.attrs or not op.attr("ceil_mode"):
@@ -233,5 +357,6 @@ def _exact_window(graph: Graph, op: Op) -> bool:
 
 _RULES = (
     _plain_operands, _implicit_broadcast, _small_constant, _plain_reduction, _no_division, _one_root, _one_inequality,
-    _no_zero, _plain_indices, _exact_window,
+    _no_zero, _plain_indices, _known_index, _selected_box, _state_that_goes_on,
+    _exact_window,
 )  # fmt: skip

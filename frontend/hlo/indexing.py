@@ -11,7 +11,7 @@ from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.gather import Gather
 from ...graph_ir.ops.gather_elements import GatherElements
 from ...graph_ir.ops.update_slice import UpdateSlice
-from ..correspondence.compositions.indexing import positions
+from ..correspondence.compositions.indexing import positions, selected_update
 from ..correspondence.writing import Write
 from .formulas import compare
 from .frame import Value, Writer
@@ -80,22 +80,12 @@ def _dynamic_update_slice(step: Step) -> GraphTensor:
         return x
     if step.owner.is_inside:
         return step.make("update_slice", x, update, *starts, axes=tuple(range(len(dims))))
-    inside: GraphTensor | None = None
-    for axis, start in enumerate(starts):
-        if sizes[axis] == dims[axis]:
-            continue
-        begin = _clamped(step, start, dims[axis] - sizes[axis])
-        here = step.make("sub", positions(step, dims[axis], 0, 1), begin)
-        covered = step.make(
-            "and",
-            step.make("ge", here, step.constant(0)),
-            step.make("lt", here, step.constant(sizes[axis])),
-        )
-        place = step.make("max", here, step.constant(0))
-        update = step.make("gather", update, place, axis=axis)
-        mask = step.reshaped(covered, [d if i == axis else 1 for i, d in enumerate(dims)])
-        inside = mask if inside is None else step.make("and", inside, mask)
-    return update if inside is None else step.make("select", inside, update, x)
+    begins = {
+        axis: _clamped(step, start, dims[axis] - sizes[axis])
+        for axis, start in enumerate(starts)
+        if sizes[axis] != dims[axis]
+    }
+    return selected_update(step, x, update, begins)
 
 
 def _gather(step: Step) -> GraphTensor:

@@ -51,8 +51,9 @@ def _is_product(op: Op) -> bool:
     if op.could_weigh_rows or op.could_dot_rows:
         return False
     types = op.contraction
-    # What is narrower is converted in blocks of known sizes.
-    any_size = min(types.a.bits, types.b.bits) >= 32
+    any_size = (
+        min(types.a.bits, types.b.bits) >= 32
+    )  # what is narrower is converted in blocks of known sizes
     return op.inputs[0].details.format.is_plain and (any_size or is_known(*op.sizes))
 
 

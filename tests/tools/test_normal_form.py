@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 from graphc.base.dtypes import F32, S64
 from graphc.frontend import load
@@ -85,6 +87,55 @@ def test_a_conversion_is_the_same_network(network, target: str, tmp_path: Path) 
     graph = network()
     found = diff(graph, through(graph, target, tmp_path))
     assert found.same, found.parts
+
+
+def recurrent(steps: int) -> Graph:
+    """A layer of LSTM: a loop, or so few iterations that they are unrolled."""
+    rng = np.random.default_rng(0)
+    shapes = {"W": (1, 16, 3), "R": (1, 16, 4), "B": (1, 32)}
+    weights = [
+        numpy_helper.from_array(rng.standard_normal(shape, np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 17]>
+        lstm (float[{steps},2,3] x) => (float[{steps},1,2,4] y, float[1,2,4] c)
+        {{ y, h, c = LSTM<hidden_size=4>(x, W, R, B) }}"""
+    )
+    model.graph.initializer.extend(weights)
+    return load(model)
+
+
+@pytest.mark.parametrize("target", ["onnx", "hlo"])
+@pytest.mark.parametrize("steps", [2, 50])
+def test_loops_are_the_same(steps: int, target: str, tmp_path: Path) -> None:
+    graph = recurrent(steps)
+    assert ("while" in {op.op_name for op in normal_form(graph).ops}) == (steps == 50)
+    written = through(graph, target, tmp_path)
+    assert diff(graph, written).same
+    x = np.random.default_rng(1).standard_normal((steps, 2, 3), np.float32)
+    for got, expected in zip(normal_form(written).evaluate([x]), graph.evaluate([x]), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_another_loop_is_not_the_same() -> None:
+    def counting(limit: int, step: int) -> Graph:
+        graph = Graph("counting")
+        first = graph.make_input(LogicalTensor(S64, ()), "first")
+        condition, body = Graph("condition"), Graph("body")
+        number = condition.make_input(LogicalTensor(S64, ()), "number")
+        condition.make_output(
+            made(condition, "lt", number, condition.make_constant(np.int64(limit)))
+        )
+        number = body.make_input(LogicalTensor(S64, ()), "other")
+        body.make_output(made(body, "add", number, body.make_constant(np.int64(step))))
+        graph.make_output(made(graph, "while", first, condition=condition, body=body), "y")
+        return graph
+
+    assert diff(counting(9, 2), counting(9, 2)).same
+    for limit, step in ((9, 3), (8, 2)):
+        (part,) = diff(counting(9, 2), counting(limit, step)).parts
+        assert part.reason.startswith("body is" if step == 3 else "condition is")
 
 
 @pytest.mark.parametrize("target", ["onnx", "hlo", "ge"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -36,6 +36,25 @@ def positions(
         return steps
     begin = start if isinstance(start, Tensor) else open_size(node, start)
     return node.helper("add", begin, steps)
+
+
+def selected_update(
+    node: OpBuilder, x: Tensor, update: Tensor, begins: Mapping[int, Tensor]
+) -> Tensor:
+    """X with a box replaced: the update expanded to all of x, and selected inside its box.
+
+    `begins`: where the box begins on each axis along which it is smaller, s64[], such that it lies inside x.
+    """
+    dims, sizes = x.details.plain_dims, update.details.plain_dims
+    inside: Tensor | None = None
+    for axis, begin in begins.items():
+        here = node.helper("sub", positions(node, dims[axis], 0, 1), begin)
+        zero, size = node.constant(0, S64), node.constant(sizes[axis], S64)
+        covered = node.helper("and", node.helper("ge", here, zero), node.helper("lt", here, size))
+        update = node.helper("gather", update, node.helper("max", here, zero), axis=axis)
+        mask = node.reshaped(covered, [d if i == axis else 1 for i, d in enumerate(dims)])
+        inside = mask if inside is None else node.helper("and", inside, mask)
+    return update if inside is None else node.make("select", inside, update, x)
 
 
 def open_size(node: OpBuilder, size: Size) -> Tensor:
