@@ -51,6 +51,7 @@ _STATE = {
     "LOCK": 128,
     "STARTED": 132,
     "STOP": 136,
+    "CPU": 140,  # i32: where the caller ran when it announced the newest loop
     "DONE": 256,  # i32, futex: chunks finished by workers
     "WAITER": 260,
     "SLEEPERS": 384,
@@ -70,6 +71,8 @@ _LINUX = {
     "WIPEONFORK": 18,
     "MONOTONIC": 1,
     "SETMASK": 2,
+    "SETAFFINITY": 203,
+    "GETAFFINITY": 204,
     "POLL_NANOSECONDS": 100_000_000,
 }
 
@@ -83,7 +86,7 @@ declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
 declare i32 @munmap(ptr, i64)
 declare i32 @madvise(ptr, i64, i32)
 declare i32 @getpid()
-declare i32 @sched_yield()
+declare i32 @sched_getcpu()
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_attr_init(ptr)
 declare i32 @pthread_attr_setstacksize(ptr, i64)

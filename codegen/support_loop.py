@@ -9,7 +9,10 @@ low 32. Claiming is one compare-and-swap that takes 1 off. A worker that comes l
 of another generation or with nothing left, whatever else it has read; so the job's fields need no lock: a worker reads
 them after the generation, and a later successful claim proves that the loop was still open when they were read.
 
-Waiting is a spin with the `pause` instruction, then a futex. A caller that finds the pool busy (another Python thread,
+Waiting is a spin with the `pause` instruction, then a futex. Where other threads keep all CPUs busy, the system may
+wake a worker on the caller's CPU and leave it there for milliseconds: the loop is serial then, and while the worker
+spins, the caller does not run. So a worker that finds itself there moves. It does not call `sched_yield`, which gives
+its CPU to threads of any priority. A caller that finds the pool busy (another Python thread,
 or a loop inside a task) runs its loop itself, so nothing can deadlock.
 
 Stopping. `rt` says whether the call is stopped (runtime/abi.py); what is left of its loop is then claimed but not run.
@@ -116,6 +119,35 @@ finish:
 }
 """
 
+_LEAVE_CPU = """
+; Moves this thread to another CPU than %cpu, if it may use one; the system may place it anywhere from then on.
+define internal void @leave_cpu(i32 %cpu) nounwind {
+entry:
+  %mask = alloca [16 x i64], align 8
+  %bytes = call i64 (i64, ...) @syscall(i64 $GETAFFINITY, i64 0, i64 128, ptr %mask)
+  %known = icmp sgt i64 %bytes, 0
+  %numbered = icmp ult i32 %cpu, 1024
+  %possible = and i1 %known, %numbered
+  br i1 %possible, label %move, label %finish
+move:
+  %index = lshr i32 %cpu, 6
+  %word_at = getelementptr i64, ptr %mask, i32 %index
+  %word = load i64, ptr %word_at
+  %wide = zext i32 %cpu to i64
+  %place = and i64 %wide, 63
+  %bit = shl i64 1, %place
+  %flipped = xor i64 %bit, -1
+  %others = and i64 %word, %flipped
+  store i64 %others, ptr %word_at
+  %moved = call i64 (i64, ...) @syscall(i64 $SETAFFINITY, i64 0, i64 %bytes, ptr %mask)
+  store i64 %word, ptr %word_at
+  %free = call i64 (i64, ...) @syscall(i64 $SETAFFINITY, i64 0, i64 %bytes, ptr %mask)
+  br label %finish
+finish:
+  ret void
+}
+"""
+
 _WORKER = """
 define internal ptr @worker(ptr %slot) nounwind {
 entry:
@@ -130,12 +162,13 @@ entry:
   %generation_at = getelementptr i8, ptr %state, i64 $GENERATION
   %mxcsr_at = getelementptr i8, ptr %state, i64 $MXCSR
   %stop_at = getelementptr i8, ptr %state, i64 $STOP
+  %cpu_at = getelementptr i8, ptr %state, i64 $CPU
   %done_at = getelementptr i8, ptr %state, i64 $DONE
   %waiter_at = getelementptr i8, ptr %state, i64 $WAITER
   %sleepers_at = getelementptr i8, ptr %state, i64 $SLEEPERS
   br label %await
 await:
-  %seen = phi i32 [ 0, %entry ], [ %seen, %park ], [ %generation, %work ],
+  %seen = phi i32 [ 0, %entry ], [ %seen, %park ], [ %generation, %help ],
       [ %generation, %report ], [ %generation, %wake ]
   %start = call i64 @now()
   %deadline = add i64 %start, $SPIN
@@ -166,6 +199,14 @@ awake:
   %stopping = icmp ne i32 %stop, 0
   br i1 %stopping, label %leave, label %work
 work:
+  %here = call i32 @sched_getcpu()
+  %there = load atomic i32, ptr %cpu_at monotonic, align 4
+  %together = icmp eq i32 %here, %there
+  br i1 %together, label %move, label %help
+move:
+  call void @leave_cpu(i32 %here)
+  br label %help
+help:
   call void @llvm.x86.sse.ldmxcsr(ptr %mxcsr_at)
   %ran = call i32 @drain(ptr %state, i64 %threads, i64 %index, i32 %generation)
   %idle = icmp eq i32 %ran, 0
@@ -249,6 +290,7 @@ entry:
   %extra_at = getelementptr i8, ptr %state, i64 $EXTRA
   %done_at = getelementptr i8, ptr %state, i64 $DONE
   %sleepers_at = getelementptr i8, ptr %state, i64 $SLEEPERS
+  %cpu_at = getelementptr i8, ptr %state, i64 $CPU
   %slots = getelementptr i8, ptr %state, i64 $SLOTS
   %last = sub i64 %count, 1
   %most = mul i64 %threads, $CHUNKS_PER_THREAD
@@ -270,6 +312,8 @@ entry:
   store atomic ptr %rt, ptr %rt_at unordered, align 8
   store atomic i64 %base, ptr %base_at unordered, align 8
   store atomic i64 %extra, ptr %extra_at unordered, align 8
+  %cpu = call i32 @sched_getcpu()
+  store atomic i32 %cpu, ptr %cpu_at monotonic, align 4
   %wide = zext i32 %generation to i64
   %high = shl i64 %wide, 32
   br label %deal
@@ -362,5 +406,5 @@ finish:
 }
 """
 
-LOOP_TEXT = "".join((_DRAIN, _WORKER, _AWAIT_DONE, _PUBLISH, _PARALLEL_FOR))
+LOOP_TEXT = "".join((_DRAIN, _LEAVE_CPU, _WORKER, _AWAIT_DONE, _PUBLISH, _PARALLEL_FOR))
 """Defines `@worker` (what a pool thread runs) and `@parallel_for` (the first field of `rt`); needs `@start_workers`."""

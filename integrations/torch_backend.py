@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from ..base.collector import paused_collector
@@ -16,6 +15,7 @@ from ..base.dims import Size, evaluate
 from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
 from ..frontend.torch.sizes import Sizes
+from .torch_parameters import Codes, Parameters
 from .torch_pieces import compile_open, compile_pieces, log, read_open
 
 _OPTIONS = (
@@ -93,25 +93,19 @@ class _Graph:
         self._frozen = _frozen(static, len(examples))
         self._varying = [i for i, x in enumerate(examples) if _is_varying(x)]
         self._is_open = any(not hasattr(x, "shape") for x in examples)
-        self._state_of = _reader_of_state(self._frozen)
-        self._state: Any = None
-        self._codes: dict[Any, _Code] = {}
+        self._parameters = Parameters(self._frozen)
 
     def __call__(self, args: list[Any]) -> list[Any]:
-        state = self._state_of(args)
-        if state != self._state:
-            self._codes.clear()
-        results = self._code(args).call(args)
-        self._state = state  # which compiled code is of
+        results = self._code(args, self._parameters.codes(args)).call(args)
         args.clear()
         return results
 
-    def _code(self, args: Sequence[Any]) -> _Code:
+    def _code(self, args: Sequence[Any], codes: Codes) -> _Code:
         """What was compiled for these sizes, or is now; under `None` that for all sizes."""
-        found = self._codes.get(None)
+        found: _Code | None = codes.get(None)
         if self._is_open and found is None:
             try:
-                found = self._codes[None] = self._compiled(args, is_open=True)
+                found = codes[None] = self._compiled(args, is_open=True)
             except UnsupportedError as error:
                 self._is_open = False
                 log.info("each combination of sizes is compiled by itself: %s", error)
@@ -119,9 +113,9 @@ class _Graph:
             return found
         values = [args[i] for i in self._varying]
         key = tuple([tuple(x.shape) if hasattr(x, "shape") else x for x in values])
-        found = self._codes.get(key)
+        found = codes.get(key)
         if found is None:
-            found = self._codes[key] = self._compiled(args)
+            found = codes[key] = self._compiled(args)
         return found
 
     @paused_collector()
@@ -133,30 +127,6 @@ class _Graph:
 def _is_varying(example: Any) -> bool:
     """Whether a graph takes arguments of several sizes there: Dynamo has checked all others."""
     return not all(type(size) is int for size in getattr(example, "shape", (None,)))
-
-
-def _reader_of_state(positions: Sequence[int]) -> Callable[[Sequence[Any]], Any]:
-    """Tells where the arguments at these positions are in memory, and how often they were written to.
-
-    It runs in every call, for hundreds of parameters: hence loops that are not Python's.
-    """
-    import torch
-
-    if not positions:
-        return lambda args: ()
-    # The first one twice, as one alone would be no tuple.
-    pick = itemgetter(positions[0], *positions)
-    address, version = torch._C.TensorBase.data_ptr, torch._C.TensorBase._version.__get__
-
-    def state(args: Sequence[Any]) -> Any:
-        tensors = pick(args)
-        try:
-            written = list(map(version, tensors))
-        except RuntimeError:  # of torch.inference_mode(): they do not count
-            written = [None if x.is_inference() else x._version for x in tensors]
-        return list(map(address, tensors)), written
-
-    return state
 
 
 def _frozen(static: Sequence[bool], count: int) -> list[int]:

@@ -8,12 +8,12 @@ import numpy as np
 
 from ...base.dtypes import BOOL, F32
 from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.ops.activation import clamp_limits
 from ..correspondence.compositions.activation import clip
 from ..correspondence.compositions.assignment import masked_fill
 from ..correspondence.compositions.indexing import one_hot
 from ..correspondence.compositions.windows import per_channel
 from ..correspondence.reading import Pair
-from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value
 from .dump_builder import DumpBuilder
 from .scope import Handler, NodeContext
@@ -69,16 +69,12 @@ def _read_clip(node: NodeContext, _: str) -> Value:
 
 def _write_clip(builder: DumpBuilder, op: Op, type_name: str) -> None:
     dtype = op.inputs[0].details.dtype
-    bounds = {"min": op.attr("min"), "max": op.attr("max")}
+    limits = clamp_limits(dtype, op.attr("min"), op.attr("max"))
+    widest = (-np.inf, np.inf) if dtype.is_float else dtype.limits
     inputs = builder.operands(op, "x")
-    for name, value in bounds.items():
-        if value is None:
-            if not dtype.is_float:
-                raise InexpressibleError(f"clamp of {dtype} with one bound")
-            value = -np.inf if name == "min" else np.inf
-        inputs[f"clip_value_{name}"] = builder.const(
-            np.asarray(value).astype(dtype.numpy), op, name
-        )
+    for name, limit, most in zip(("min", "max"), limits, widest, strict=True):
+        value = np.asarray(most if limit is None else limit, dtype.numpy)
+        inputs[f"clip_value_{name}"] = builder.const(value, op, name)
     builder.whole(op, type_name, inputs)
 
 

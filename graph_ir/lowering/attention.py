@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...base.contraction import Microkernel
-from ...base.dims import bounds, is_known, symbols_of
+from ...base.dims import is_known, lone_symbol
 from ...base.dtypes import DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
@@ -90,13 +90,12 @@ def _few(
 ) -> dict[int, AttentionTemplate]:
     """Attention of a few rows as it is compiled for that many, where their number says how many columns there are."""
     found: dict[int, AttentionTemplate] = {}
-    low, high = bounds(problem.rows)
-    if is_known(problem.rows):
+    symbol = lone_symbol(problem.rows)
+    if symbol is None:
         return found
-    (symbol,) = symbols_of([problem.rows])[:1]
-    for rows in range(max(low, 2), min(high, MOST_FEW) + 1):
+    for rows in range(max(symbol.least, 2), min(symbol.most, MOST_FEW) + 1):
         sizes = at_size(problem, symbol.name, rows)
-        if is_known(sizes.rows, sizes.columns) and sizes.rows == rows:
+        if is_known(sizes.columns):
             first, second = (
                 tile_of_plain(Product(1, rows, n, k, kernel, ctx.target), b.col == 1)
                 for n, k, b in (

@@ -117,7 +117,10 @@ class _Exponential(Elementwise):
             return False
         x, subtracted = shifted.inputs
         largest = subtracted.producer_owner
-        return largest.op_name == "reduce_max" and largest.inputs[0] is x
+        if largest.op_name != "reduce_max" or largest.inputs[0] is not x:
+            return False
+        # Without the axis it may be subtracted from other elements than those it is the largest of.
+        return bool(largest.attr("keep_dims"))
 
 
 ROWS = (

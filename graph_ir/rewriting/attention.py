@@ -51,9 +51,8 @@ def _is_product(op: Op) -> bool:
     if op.could_weigh_rows or op.could_dot_rows:
         return False
     types = op.contraction
-    any_size = (
-        min(types.a.bits, types.b.bits) >= 32
-    )  # what is narrower is converted in blocks of known sizes
+    # What is narrower is converted in blocks of known sizes.
+    any_size = min(types.a.bits, types.b.bits) >= 32
     return op.inputs[0].details.format.is_plain and (any_size or is_known(*op.sizes))
 
 

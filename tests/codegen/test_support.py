@@ -204,6 +204,40 @@ def test_more_than_one_thread_works(tasks: Tasks) -> None:
     assert 2 <= len(threads) <= 4
 
 
+def test_a_worker_on_the_callers_cpu_moves_and_keeps_its_affinity() -> None:
+    allowed = os.sched_getaffinity(0)
+    text = thread_pool_module(llvm.get_process_triple())
+    code = LoadedCode(compile_ir(text.replace("internal void @leave_cpu", "void @leave_cpu")))
+    leave = ctypes.CFUNCTYPE(None, ctypes.c_int)(code.address("leave_cpu"))
+    current = ctypes.CDLL(None).sched_getcpu
+    seen = set()
+    for _ in range(20):  # the system may move a thread back at once
+        before = current()
+        leave(before)
+        seen.add(current() != before)
+        assert os.sched_getaffinity(0) == allowed
+    assert (True in seen) == (len(allowed) > 1)
+    leave(100_000)  # a number that no mask has
+    assert os.sched_getaffinity(0) == allowed
+
+
+def test_workers_leave_the_callers_cpu_whatever_it_is(tasks: Tasks) -> None:
+    # Every CPU is taken for the caller's: workers move in every loop, and each iteration still runs once.
+    text = thread_pool_module(llvm.get_process_triple())
+    together = text.replace("icmp eq i32 %here, %there", "icmp eq i32 %here, %here")
+    assert together != text
+    pool = ThreadPool(3, compile_ir(together))
+    cells = np.zeros(40, np.int64)
+    for _ in range(50):
+        tasks.loop(pool, "slow", cells.ctypes.data, 40)
+    assert np.array_equal(cells, np.full(40, 50))
+    workers = {int(task) for task in os.listdir("/proc/self/task")}
+    assert {frozenset(os.sched_getaffinity(task)) for task in workers} == {
+        frozenset(os.sched_getaffinity(0))
+    }
+    pool.close()
+
+
 def test_nested_loops_run_in_place(tasks: Tasks, pool: ThreadPool) -> None:
     cells = np.zeros(7 * 500, np.int64)
     context = (ctypes.c_void_p * 2)(pool.address, cells.ctypes.data)

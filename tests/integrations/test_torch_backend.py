@@ -6,7 +6,9 @@ import copy
 import gc
 import io
 import logging
+import weakref
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 import graphc
 from graphc.integrations import torch_backend
+from graphc.integrations.torch_parameters import Parameters
 
 torch: Any = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about itself
@@ -240,6 +243,35 @@ def test_parameters_that_change_are_seen(compiles: list[Any]) -> None:
     with torch.inference_mode():
         module.weight = torch.nn.Parameter(torch.randn(2, 4))
         check([fast(x)], [module(x)])
+
+
+def test_modules_that_share_a_graph_have_code_of_their_own(compiles: list[Any]) -> None:
+    """Dynamo has one graph for layers that are compiled one by one. Code is forgotten with its layer."""
+    layers: list[Any] = [Odd() for _ in range(3)]
+    x = torch.randn(3, 4)
+    for layer in layers:
+        layer.forward = partial(torch.compile(_scaled, backend=graphc.torch.backend), layer)
+    for _ in range(2):
+        for layer in layers:
+            check([layer(x.t())], [x.t() * layer.scale])
+    assert len(compiles) == 3
+
+
+def _scaled(layer: Any, x: Any) -> Any:
+    return x * layer.scale
+
+
+def test_code_is_forgotten_with_its_parameters() -> None:
+    """The next tensor may be at the same address."""
+    parameters, tensors = Parameters([0, 2]), [torch.ones(2), torch.ones(3), torch.ones(4)]
+    code = parameters.codes(tensors)
+    code[None] = kept = Net()
+    assert parameters.codes([*tensors]) is code
+    tensors[1] = torch.zeros(3)
+    assert parameters.codes(tensors) is code
+    dead = weakref.ref(kept)
+    del code, kept, tensors[2]
+    assert dead() is None
 
 
 def test_a_compiled_module_is_saved_with_its_backend(compiles: list[Any]) -> None:

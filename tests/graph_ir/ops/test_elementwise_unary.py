@@ -159,19 +159,20 @@ def test_every_dtype_has_an_accepting_op(dtype):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "same", "called"),
+    ("dtype", "same", "keep_dims", "called"),
     [
-        (F32, True, "exp_nonpositive"),
-        (F64, True, "exp"),
-        (F32, False, "exp"),  # the largest element of something else may be the smaller one
+        (F32, True, True, "exp_nonpositive"),
+        (F64, True, True, "exp"),
+        (F32, False, True, "exp"),  # the largest element of something else may be the smaller one
+        (F32, True, False, "exp"),  # the largest of a row is subtracted from a column
     ],
 )
 def test_exp_of_what_the_largest_was_subtracted_from_cannot_overflow(
-    dtype: DType, same: bool, called: str
+    dtype: DType, same: bool, keep_dims: bool, called: str
 ) -> None:
     graph = Graph("g")
-    x, y = (graph.make_input(LogicalTensor(dtype, (2, 3)), name) for name in "xy")
-    attrs = {"axes": (1,), "keep_dims": True}
+    x, y = (graph.make_input(LogicalTensor(dtype, (3, 3)), name) for name in "xy")
+    attrs = {"axes": (1,), "keep_dims": keep_dims}
     largest = graph.make("reduce_max", [x if same else y], attrs).outputs
     shifted = graph.make("sub", [x, *largest]).outputs
     op = graph.make("exp", shifted)
