@@ -49,6 +49,8 @@ class Operators:
         kind = type_of(dtype, lanes)
         if op in ("min", "max"):
             return self._extreme(op, left, right, dtype, lanes)
+        if op == "larger":
+            return self.extreme_of_ordered("max", right, left, dtype, lanes)
         if op in _BITWISE or dtype == BOOL:
             if op not in _BITWISE:
                 raise InternalError(f"operator '{op}' is not defined for {dtype}")

@@ -46,6 +46,11 @@ def _divide(a: Array, b: Array) -> Array:
     return a // b if a.dtype.kind in "iu" else a / b
 
 
+def _larger(a: Array, b: Array) -> Array:
+    chosen: Array = np.where(b > a, b, a)
+    return chosen[()]
+
+
 BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -54,6 +59,7 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "mod": np.mod,
     "min": np.minimum,
     "max": np.maximum,
+    "larger": _larger,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ..base.dims import Atom, Dim, Quotient, Size
-from ..base.dtypes import S64, DType
+from ..base.dtypes import F32, S64, DType
 from ..base.errors import InternalError
 from .names import Names
 from .nodes import (
@@ -207,6 +207,11 @@ def maximum(left: Value, right: Value) -> Expr:
     return Binary("max", a, b)
 
 
+def larger(left: Value, right: Value) -> Expr:
+    """The larger of two floats; the left one if either is NaN."""
+    return Binary("larger", *_agree(left, right))
+
+
 _FOLDING = {
     "add": add,
     "sub": sub,
@@ -264,6 +269,11 @@ def bitcast(operand: Expr, dtype: DType) -> Expr:
 def fma(a: Expr, b: Expr, c: Expr) -> Expr:
     """a * b + c, rounded once."""
     return call("fma", a, b, c)
+
+
+def exp_nonpositive(x: Expr) -> Expr:
+    """e ** x where x is at most 0 or NaN: `exp`, in fewer instructions where the type has them."""
+    return call("exp_nonpositive" if x.dtype == F32 else "exp", x)
 
 
 def load(

@@ -60,6 +60,8 @@ def _binary(e: Binary) -> Broken:
         yield f"{e.op} does not take {e.dtype}"
     if e.op not in ("and", "or", "xor") and e.dtype == BOOL:
         yield f"{e.op} does not take bool"
+    if e.op == "larger" and not e.dtype.is_float:
+        yield f"{e.op} does not take {e.dtype}"
     yield from _agree(e.left, e.right)
 
 
@@ -135,6 +137,8 @@ def _reduces(name: str, dtype: DType) -> bool:
     """Whether the operator of a reduction, if it is one, takes `dtype`."""
     if name in ("reduce_and", "reduce_or"):
         return not dtype.is_float
+    if name == "reduce_larger":
+        return dtype.is_float
     return not (name.startswith("reduce_") and dtype == BOOL)
 
 

@@ -139,6 +139,7 @@ _REDUCTIONS: dict[str, Meaning] = {
     "reduce_mul": np.prod,
     "reduce_min": np.min,
     "reduce_max": np.max,
+    "reduce_larger": np.fmax.reduce,
     "reduce_and": np.bitwise_and.reduce,
     "reduce_or": np.bitwise_or.reduce,
 }

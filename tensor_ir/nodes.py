@@ -48,9 +48,9 @@ from ..base.dtypes import BOOL, S64, DType
 from ..base.records import dataclass
 
 UNARY_OPS = ("neg", "not", "abs", "sqrt", "floor", "ceil", "trunc", "round_even")
-BINARY_OPS = ("add", "sub", "mul", "div", "mod", "min", "max", "and", "or", "xor", "shl", "shr")
+BINARY_OPS = ("add", "sub", "mul", "div", "mod", "min", "max", "larger", "and", "or", "xor", "shl", "shr")  # fmt: skip
 COMPARE_OPS = ("eq", "ne", "lt", "le", "gt", "ge")
-REDUCE_OPS = ("add", "mul", "min", "max", "and", "or")
+REDUCE_OPS = ("add", "mul", "min", "max", "larger", "and", "or")
 
 Storage = Literal["param", "local"]
 LoopKind = Literal["serial", "parallel", "unrolled", "vector"]
@@ -127,7 +127,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """`op` of `BINARY_OPS`; `div` of integers is the floor division."""
+    """`op` of `BINARY_OPS`; `div` of integers is the floor division; `larger` is `max` of floats, the left one at NaN."""
 
     op: str
     left: Expr

@@ -46,8 +46,9 @@ def write_formula(writer: Writer, op: Op) -> Value:
 
 
 def combining(combine: str, dtype: DType) -> str:
-    """What combines elements of a type: the smallest of bools is all, the largest any."""
-    return {"min": "and", "max": "or"}.get(combine, combine) if dtype == BOOL else combine
+    """What combines elements of a type: the smallest of bools is all, the largest any; HLO's largest keeps NaN."""
+    same = {"min": "and", "max": "or"} if dtype == BOOL else {"larger": "max"}
+    return same.get(combine, combine)
 
 
 def _reduction(writer: Writer, op: Reduce) -> Value:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import BOOL, F32, by_name
+from ...base.dtypes import BOOL, by_name
 from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import INTRINSICS
 from ...tensor_ir.nodes import Expr
@@ -106,9 +106,8 @@ class _Exponential(Elementwise):
 
     def computation(self) -> Computation:
         """The row's expression, or the function for arguments that are not positive."""
-        (x,) = self.inputs
-        if self._is_nonpositive() and x.details.dtype == F32:
-            return Pointwise(lambda reads, index: t.call("exp_nonpositive", reads[0](index)))
+        if self._is_nonpositive():
+            return Pointwise(lambda reads, index: t.exp_nonpositive(reads[0](index)))
         return super().computation()
 
     def _is_nonpositive(self) -> bool:

@@ -97,13 +97,15 @@ class Reduce(FusibleOp):
 
         if not axes:
             return Pointwise(lambda reads, index: finish(element(reads, index, ())))
-        combine = (
-            {"min": "and", "max": "or"}.get(row.combine, row.combine)
-            if dtype.kind == "bool"
-            else row.combine
-        )
+        combine = self._combine(dtype)
         acc_dtype = row.element(t.const(0, dtype)).dtype
         return Reduction(extents, combine, identity(combine, acc_dtype), element, finish)
+
+    def _combine(self, dtype: DType) -> str:
+        combine = self.row.combine
+        return (
+            {"min": "and", "max": "or"}.get(combine, combine) if dtype.kind == "bool" else combine
+        )
 
     def _dims(self, x: LogicalTensor) -> tuple[int, ...]:
         axes = self.axes
@@ -120,9 +122,21 @@ class Reduce(FusibleOp):
         return tuple(next(inner) if axis in axes else next(outer) for axis in range(rank))
 
 
+class _Largest(Reduce):
+    """Where a NaN is seen elsewhere, as the exponentials of a softmax are, the largest element takes one instruction
+    a vector, not three."""
+
+    keeps_nan = BoolAttr(
+        "whether the result is NaN if any element is; else it may be anything", default=True
+    )
+
+    def _combine(self, dtype: DType) -> str:
+        return "larger" if dtype.is_float and not self.keeps_nan else super()._combine(dtype)
+
+
 def identity(combine: str, dtype: DType) -> int | float | bool:
     """The identity of `combine` in a type: combining it with x gives x."""
-    if combine in ("min", "max"):
+    if combine in ("min", "max", "larger"):
         sign = 1 if combine == "min" else -1
         if dtype.is_float:
             return sign * math.inf
@@ -204,8 +218,9 @@ ROWS = (
 
 def _define(row: ReduceRow) -> type[Reduce]:
     name = "".join(part.capitalize() for part in row.name.split("_"))
+    base = _Largest if row.name == "reduce_max" else Reduce
     return register(row.name)(
-        type(name, (Reduce,), {"row": row, "__doc__": row.meaning, "__module__": __name__})
+        type(name, (base,), {"row": row, "__doc__": row.meaning, "__module__": __name__})
     )
 
 

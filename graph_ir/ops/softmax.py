@@ -37,7 +37,8 @@ class _AlongAxis(CompositeOp):
     def shifted(self, make: Composer) -> tuple[GraphTensor, GraphTensor, GraphTensor]:
         """(x - max, exp of it, its sum along the axis)."""
         x = make.widened(self.inputs[0])
-        largest = make("reduce_max", x, axes=(self.axis,), keep_dims=True)
+        # The sum of the exponentials is NaN if any element is.
+        largest = make("reduce_max", x, axes=(self.axis,), keep_dims=True, keeps_nan=False)
         shifted = make("sub", x, largest)
         powers = make("exp", shifted)
         return shifted, powers, make("reduce_sum", powers, axes=(self.axis,), keep_dims=True)
@@ -121,7 +122,7 @@ class ReduceLogSumExp(CompositeOp):
         make = Composer(graph, self)
         out = self.outputs[0].details
         x = make.widened(self.inputs[0])
-        largest = make("reduce_max", x, axes=self.axes, keep_dims=True)
+        largest = make("reduce_max", x, axes=self.axes, keep_dims=True, keeps_nan=False)
         zero = make.scalar(0.0, x.details.dtype)
         shift = make("select", make("isinf", largest), zero, largest)
         total = make(

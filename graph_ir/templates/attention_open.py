@@ -131,9 +131,9 @@ class OpenAttention(AttentionTemplate):
                 *lets,
                 Let(scaled, value),
                 Store(self.panel, at(c), scaled),
-                Store(most, place, t.maximum(t.load(most, place), scaled)),
+                Store(most, place, t.larger(t.load(most, place), scaled)),
             )
-            power = t.call("exp", t.sub(t.load(self.panel, at(e)), biggest))
+            power = t.exp_nonpositive(t.sub(t.load(self.panel, at(e)), biggest))
             add = Store(total, place, t.add(t.load(total, place), t.load(self.panel, at(s))))
             return [
                 [

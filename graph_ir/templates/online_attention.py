@@ -179,11 +179,11 @@ class OnlineAttention:
         body = (
             Allocate(acc),
             Store(acc, here, self.lowest),
-            _vector(c, columns, Store(acc, here, t.maximum(Load(acc, here), score))),
+            _vector(c, columns, Store(acc, here, t.larger(Load(acc, here), score))),
             Let(biggest, Load(acc, here)),
             Let(old, Load(self.maxima, (row,))),
-            Let(new, t.maximum(old, biggest)),
-            Let(factor, t.call("exp", t.sub(old, _finite(new)))),
+            Let(new, t.larger(old, biggest)),
+            Let(factor, t.exp_nonpositive(t.sub(old, _finite(new)))),
             Store(self.maxima, (row,), new),
             Store(self.totals, (row,), t.mul(Load(self.totals, (row,)), factor)),
             _vector(j, self.problem.width, scaled),
@@ -199,7 +199,7 @@ class OnlineAttention:
         place = (t.add(t.mul(row, self.columns), c),)
         one = Block(
             (
-                Let(power, t.call("exp", t.sub(Load(self.panel, place), maximum))),
+                Let(power, t.exp_nonpositive(t.sub(Load(self.panel, place), maximum))),
                 Store(self.panel, place, power),
                 Store(acc, here, t.add(Load(acc, here), power)),
             )

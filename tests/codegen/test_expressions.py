@@ -93,7 +93,8 @@ def _unary_ops(dtype: DType) -> list[str]:
 def _binary_ops(dtype: DType) -> list[str]:
     if dtype == BOOL:
         return ["and", "or", "xor", "min", "max"]
-    return [op for op in BINARY_OPS if not (dtype.is_float and op in BITWISE)]
+    skipped = BITWISE if dtype.is_float else ("larger",)
+    return [op for op in BINARY_OPS if op not in skipped]
 
 
 def _unary(x: Expr, op: str, lanes: int) -> Expr:

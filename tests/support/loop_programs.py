@@ -51,6 +51,7 @@ def reduction(n: int, op: str = "add", dtype: DType = S32) -> Module:
         "mul": 1,
         "min": 100,
         "max": -100 if dtype.is_signed else 0,
+        "larger": -100,
         "and": 1,
         "or": 0,
     }[op]

@@ -1,7 +1,11 @@
 import numpy as np
 import pytest
 
+import graphc
+from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.check_op import FLOATS, check_op, make_op, random_array
 
 
@@ -38,6 +42,24 @@ def test_masked_elements_get_nothing_and_a_masked_row_is_nan():
     x = np.array([[-np.inf, 0.0, 0.0], [-np.inf] * 3], np.float32)
     expected = np.array([[0, 0.5, 0.5], [np.nan] * 3], np.float32)
     check_op("softmax", [x], {}, expected)
+
+
+@pytest.mark.parametrize("isa", ["native", "avx2"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_nan_anywhere_makes_its_row_nan(axis: int, isa: str, rng: np.random.Generator) -> None:
+    """The largest element is found without looking for NaN."""
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (40, 37)), "x")
+    for name in FORMULAS:
+        graph.make_output(graph.make(name, [x], {"axis": axis}).outputs[0], name)
+    summed = graph.make("reduce_log_sum_exp", [x], {"axes": (axis,), "keep_dims": True}).outputs[0]
+    graph.make_output(summed, "summed")
+    value = rng.standard_normal((40, 37)).astype(np.float32)
+    value[np.arange(0, 36, 2), np.arange(0, 36, 2)] = np.nan
+    results = graphc.compile(graph, target=isa).run(None, {"x": value})
+    for result, wanted in zip(results, graph.evaluate([value]), strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
+    assert np.isnan(results[0]).any() and not np.isnan(results[0]).all()
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -60,6 +60,7 @@ def test_text(program: Callable[[int], Module], golden: Golden) -> None:
     [
         *((op, d) for op in ("add", "mul", "min", "max") for d in (S8, U8, S32, S64, F32, F64)),
         *((op, d) for op in ("and", "or") for d in (S8, U8, S32, S64, BOOL)),
+        *(("larger", d) for d in (F32, F64)),
     ],
 )
 def test_every_accumulation(op: str, dtype: DType, rng: np.random.Generator) -> None:
