@@ -127,7 +127,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """`op` of `BINARY_OPS`; `div` of integers is the floor division; `larger` is `max` of floats, the left one at NaN."""
+    """`op` of `BINARY_OPS`; `div` of integers is the floor; `larger` is `max` of floats, but the left one at NaN."""
 
     op: str
     left: Expr
