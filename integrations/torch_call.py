@@ -33,6 +33,8 @@ def to_tensor(array: np.ndarray) -> Any:
     """A tensor that shares the memory of an array."""
     import torch
 
+    if not array.size and array.ndim != 1:  # whose strides NumPy says are 0
+        return to_tensor(array.reshape(-1)).view(array.shape)
     if array.dtype == BF16.numpy:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)

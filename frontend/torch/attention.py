@@ -11,7 +11,9 @@ from .node import Node
 
 
 def _read_kernel(node: Node, name: str) -> list[Value]:
-    """The log of the sums is needed by nobody in inference; it is computed all the same if it is asked for."""
+    """Fewer heads of keys are repeated. The log of the sums is needed by nobody in inference."""
+    heads = [node.tensor_of(x).details.plain_dims[-3:-2] for x in ("query", "key")]
+    node.bound = {**node.bound, "enable_gqa": heads[0] != heads[1]}
     found = READS["attention"](node, name)
     return [found, None]
 

@@ -55,6 +55,11 @@ def _read_memory(node: Node) -> Value:
     return filled(node, node.attr_ints("size"), 0, node.dtype() or F32)
 
 
+def _read_conversion(node: Node) -> Value:
+    """What Dynamo writes for numbers of Python that differ from call to call."""
+    return node.converted(node.tensor_of("a"), node.attr_dtype("dtype"))
+
+
 def _same(node: Node) -> Value:
     return node.operand()
 
@@ -89,6 +94,7 @@ HANDLERS: dict[str, Read] = {
     "linspace": _read_linspace,
     "empty_strided": _read_memory,
     "_to_copy": CALLS["to"].run,
+    "prims::convert_element_type": _read_conversion,
     "sym_size": _sizes,
     "sym_numel": _elements,
     **dict.fromkeys(("lift_fresh_copy", "lift_fresh", "alias", "detach", "contiguous"), _same),

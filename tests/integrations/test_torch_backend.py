@@ -124,6 +124,30 @@ def test_sizes_that_cannot_be_open_have_code_of_their_own(
     assert compiles == [["f32[3,5]"], ["f32[3,7]"]]
 
 
+def test_numbers_among_the_arguments(compiles: list[Any]) -> None:
+    """Dynamo makes symbols of those that differ; what no tensor's size tells cannot stay open."""
+
+    def scaled(x: Any, factor: float, count: int) -> Any:
+        return x * factor, x[:count]
+
+    fast = torch.compile(scaled, backend=graphc.torch.backend, options={"strict": True})
+    x = torch.randn(5)
+    for factor, count in ((1.5, 2), (2.5, 3), (-1.0, 4), (0.5, 4)):
+        check(fast(x, factor, count), scaled(x, factor, count))
+    assert len(compiles) <= 4
+
+
+def test_empty_tensors_grouped_heads_and_shifts() -> None:
+    def mixed(x: Any, q: Any, k: Any) -> Any:
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, k, enable_gqa=True)
+        n = q.to(torch.int64)
+        return x * 2, torch.cat([x, x], 1), y, n << 2, n >> 1
+
+    args = torch.randn(0, 4), torch.randn(1, 4, 3, 8) * 9, torch.randn(1, 2, 3, 8)
+    fast = torch.compile(mixed, backend=graphc.torch.backend, options={"strict": True})
+    check(fast(*args), mixed(*args))
+
+
 def test_halves_of_open_sizes(compiles: list[Any]) -> None:
     """Windows in steps of 2, halves, every second element and their strides."""
     narrow = torch.nn.Conv2d(3, 4, 3, stride=2, padding=1)

@@ -285,12 +285,14 @@ LOGIC = (
         onnx="BitShift(X, Y | direction='LEFT')",
         hlo="shift-left(a, b)",
         pnnx="torch.bitwise_left_shift/Tensor.bitwise_left_shift(input, other)",
+        aten="__lshift__(self, other)",
     ),
     Op(
         "shr",
         onnx="BitShift(X, Y | direction='RIGHT')",
         hlo="shift-right-arithmetic/shift-right-logical(a, b) by shift read only",
         pnnx="torch.bitwise_right_shift/Tensor.bitwise_right_shift(input, other)",
+        aten="__rshift__(self, other)",
     ),
     Means(
         means.is_finite,
