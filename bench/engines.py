@@ -16,7 +16,7 @@ from .cases import Array, Case, specs_of
 from .measure import Timing, interleave
 from .peak import measured_peak
 from .peers import Contender, RefusedModel, exact_results, graphc_contender, make_peer
-from .roofline import roofline
+from .roofline import COMPUTE, read_seconds, roofline
 
 if TYPE_CHECKING:
     from ..base.target import Target
@@ -176,9 +176,16 @@ def _contenders(
 
 
 def _roof(case: Case, model: CompiledModel, target: Target, threads: int) -> Roof:
-    """Work at the peak of the type that is multiplied, or operands and results at the bandwidth of their level."""
+    """Work at the peak of the type that is multiplied, or operands and results at the bandwidth of their level.
+
+    Where their size is near that of the last cache, that bandwidth is measured for it, here and now.
+    """
     roofs = roofline(target, threads).of_type(case.multiplied or model.inputs[0].dtype.name)
-    return Roof(*roofs.bound(case.op_gflop or 0.0, _nbytes(model, case.selects)))
+    nbytes = _nbytes(model, case.selects)
+    name, least = roofs.bound(case.op_gflop or 0.0, nbytes)
+    if name != COMPUTE and roofs.is_between(nbytes):
+        return Roof(f"{nbytes >> 20}MB", read_seconds(target, threads, nbytes))
+    return Roof(name, least)
 
 
 def _nbytes(model: CompiledModel, selects: bool) -> int:

@@ -123,6 +123,14 @@ class Roofline:
         """The nearest level that holds so many bytes."""
         return next((x for x in self.levels if 0 < nbytes <= x.capacity), self.levels[-1])
 
+    def is_between(self, nbytes: float) -> bool:
+        """Whether so many bytes are too many to stay in the last cache, and too few to say that they are not there.
+
+        What part of them is there depends on what else uses the cache: `read_seconds` measures it.
+        """
+        last = max((level.capacity for level in self.levels), default=0)
+        return last / 2 < nbytes < 4 * last
+
     def bound(self, gflop: float, nbytes: float) -> tuple[str, float]:
         """(the roof that binds: `compute` or a level's name, least seconds) of a kernel."""
         level = self.level_of(nbytes)
@@ -192,6 +200,13 @@ def measure_roofline(target: Target, threads: int) -> Roofline:
         return Roofline(cpu_name(), target.isa, threads, gflops, levels, peaks=peaks)
 
     return highest(once)
+
+
+def read_seconds(target: Target, threads: int, nbytes: int) -> float:
+    """Seconds in which `threads` threads together read so many bytes that they have just read (0.1 s)."""
+    code = LoadedCode(compile_to_object(_read_loop(target.lanes(F32)), target))
+    share = max(nbytes // threads, 1)
+    return nbytes / 1e9 / _bandwidth(code, target, threads, share)
 
 
 def typed_kernels(target: Target) -> tuple[Microkernel, ...]:

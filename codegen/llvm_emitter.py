@@ -263,10 +263,11 @@ class _Body:
         stream.begin_block(exit_)
 
     def _prefetch(self, s: Prefetch) -> None:
-        """Into L2: what is prefetched does not fit in L1."""
         self._stream.declares.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         address = self._expressions.address(s.address)
-        self._stream.emit(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
+        self._stream.emit(
+            f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 {4 - s.level}, i32 1)"
+        )
 
     def _invoke(self, s: Invoke) -> None:
         callee = self._callee(s.function)

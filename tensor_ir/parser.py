@@ -262,9 +262,12 @@ class _Parser(ExpressionParser):
         if call.keywords:
             raise fault(call, f"the arguments of '{name}' have no names")
         if name == "prefetch":
-            if len(call.args) != 1:
-                raise fault(call, "prefetch takes one address")
-            return Prefetch(self._slice(call.args[0]))
+            match call.args:
+                case [address]:
+                    return Prefetch(self._slice(address))
+                case [address, ast.Constant(value=1)]:
+                    return Prefetch(self._slice(address), 1)
+            raise fault(call, "prefetch takes one address, and 1 for a line wanted in L1")
         if name == "parallel_invoke":
             match call.args:
                 case [count, ast.Name(id=function), *args]:

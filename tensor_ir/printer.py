@@ -208,7 +208,7 @@ _SIMPLE: dict[type, Callable[[Any], str]] = {
     Store: _store,
     Let: lambda s: f"{s.var.name} = {print_expr(s.value)}",
     Allocate: lambda s: _declaration(s.buffer),
-    Prefetch: lambda s: f"prefetch({_slice(s.address)})",
+    Prefetch: lambda s: f"prefetch({_slice(s.address)}{'' if s.level == 2 else f', {s.level}'})",
     Invoke: lambda s: f"{s.function}({', '.join(_arguments(s.args))})",
     ParallelInvoke: _parallel_invoke,
 }

@@ -364,7 +364,7 @@ class Rewriter:
     def prefetch(self, s: Prefetch) -> Stmt | tuple[Stmt, ...]:
         """Rewrite a hint."""
         address = self.slice_(s.address)
-        return s if address is s.address else Prefetch(address)
+        return s if address is s.address else replace(s, address=address)
 
     def arguments(self, many: tuple[Slice | Expr, ...]) -> tuple[Slice | Expr, ...]:
         """Rewrite the arguments of a call."""

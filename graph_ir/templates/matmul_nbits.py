@@ -64,6 +64,8 @@ class NBitsTemplate(MatmulTemplate):
         self.groups = problem.k // weights.group
         self.lanes = target.lanes(F32)
         self.has_starts = x_scale is not None and weights.has_one_zero
+        one_pass = problem.m <= blocking.tile.rows  # another pass finds the panel in L2
+        self.fetches = one_pass and weights.words.elements > target.l2_bytes
         kind = S32 if self.has_starts else F32
         self.sums_of_x = Buffer("x_sums", kind, (self.m_block * self.groups,), "local")
         self.k_block = problem.k if unpack != "panel" else aligned_block(self.k_block, weights)
@@ -234,6 +236,8 @@ class _RegisterTile:
         body: list[Stmt] = []
         packed = [Var(f"wp{number}_{v}", U32, self.lanes) for v in range(self.vectors)]
         at = t.add(t.mul(group, words), word)
+        if self.template.fetches:
+            body += self.weights.fetched(at)
         body += [Let(var, self.weights.word(at, v)) for v, var in enumerate(packed)]
         size = 1 if self.template.x_scale is None else WORD
         for i in range(weights.numbers // size):

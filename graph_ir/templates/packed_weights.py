@@ -7,11 +7,29 @@ from dataclasses import replace
 from ...base.dtypes import F32, S32, U8, U32
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Block, Broadcast, Buffer, Expr, Let, Load, Stmt, Store, Var
+from ...tensor_ir.nodes import (
+    Block,
+    Broadcast,
+    Buffer,
+    Expr,
+    Let,
+    Load,
+    Prefetch,
+    Slice,
+    Stmt,
+    Store,
+    Var,
+)
 from .packing import loop
 
 WORD = 4
 """Bytes of a word, and neighbouring k of one dot product."""
+
+LINE = 64
+"""Bytes of a cache line."""
+
+FAR = 16 << 10
+"""Bytes between what is multiplied and what is fetched meanwhile: a third of an L1, and 0.3 us at 50 GB/s."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +75,17 @@ class WeightPanel:
         if not self.is_copy:
             at = t.add(t.mul(self.panel, size), at)
         return t.bitcast(Load(self.weights.words, (at,), self.lanes * WORD), U32)
+
+    def fetched(self, number: Expr) -> list[Stmt]:
+        """Hints for the words that come `FAR` bytes after word `number` of each column.
+
+        Unpacking takes so many instructions that few loads are under way at a time, which is too few where weights do
+        not stay in the L3: 1x11008x4096 takes 0.80 of the time for rows in f32, 0.91 for rows in s8.
+        """
+        row = self.columns * WORD
+        start = t.add(t.mul(self.panel, row * (self.k // self.weights.numbers)), t.mul(number, row))
+        lines = range(FAR, FAR + row, LINE)
+        return [Prefetch(Slice(self.weights.words, (t.add(start, at),)), 1) for at in lines]
 
     def number(self, word: Expr, index: int) -> Expr:
         """Number `index` of each word as f32."""

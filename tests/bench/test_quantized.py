@@ -9,13 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.bench import peers, quantized, tables
+from graphc.bench import peers, quantized, roofline, tables
 from graphc.bench.cases import Case
 from graphc.bench.engines import Roof, Row, Setting, compare
 from graphc.bench.light_cases import in_bf16, in_four_bits
 from graphc.bench.measure import Timing
 from graphc.bench.networks.net import Net
 from graphc.bench.networks.transformer import bert, vit
+from graphc.bench.roofline import Roofline
 from graphc.driver.compiler import compile as compile_model
 from graphc.frontend import load
 from graphc.graph_ir.inspect.compare import difference
@@ -131,6 +132,16 @@ def test_bf16_is_judged_by_its_reference_and_timed_beside_f32() -> None:
     assert row.agree and set(row.timings) == {"graphc", "ort", "f32"}
     assert "ort" not in row.wrong and row.worst > 1e-4  # ORT's is f32
     assert row_of(replace(case, noise=0.0)).wrong == {"graphc"}
+
+
+def test_the_roof_of_what_nearly_fills_the_last_cache_is_that_of_its_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = replace(in_four_bits("packed", 1, 48, 64, False), op_gflop=0.0, multiplied="f32")
+    assert row_of(case).roof != Roof("0MB", 0.25)
+    monkeypatch.setattr(Roofline, "is_between", lambda self, nbytes: nbytes > 48 * 64 / 2)
+    monkeypatch.setattr(roofline, "_bandwidth", lambda code, target, threads, nbytes: nbytes / 1e9)
+    assert row_of(case).roof == Roof("0MB", 1.0)
 
 
 @pytest.mark.parametrize("rounds", [False, True])

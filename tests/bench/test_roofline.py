@@ -48,6 +48,13 @@ def test_the_slower_of_work_and_traffic_binds() -> None:
     assert ROOFS.bound(0.0, 0) == ("compute", 0.0)
 
 
+@pytest.mark.parametrize(
+    ("nbytes", "is_so"), [(4000, False), (4001, True), (8001, True), (31999, True), (32000, False)]
+)
+def test_sizes_near_that_of_the_last_cache_are_measured(nbytes: int, is_so: bool) -> None:
+    assert ROOFS.is_between(nbytes) == is_so
+
+
 def test_measured_once_per_target_and_thread_count(tmp_path: Path) -> None:
     file, asked = tmp_path / "new" / "roofs.json", []
 

@@ -55,6 +55,13 @@ def test_signs_belong_to_literals() -> None:
     assert values[4] == Unary("neg", Unary("neg", n))
 
 
+def test_hints_say_which_cache_they_are_for() -> None:
+    text = "def f(a: f32[4]):\n    prefetch(a.at(16))\n    prefetch(a.at(32), 1)\n"
+    module = parse_module(text)
+    assert [one.level for one in module.functions[0].body.body] == [2, 1]
+    assert_round_trip(module)
+
+
 def test_long_blocks_and_sums_are_read() -> None:
     body = "".join(f"    x{i} = {i}\n" for i in range(5000))
     assert len(parse_function("def f():\n" + body).body.body) == 5000
@@ -97,6 +104,7 @@ ERRORS = {
     "def f(a: f32[4]):\n    with a:\n        pass": "line 2: with takes block, or brgemm(...) as (row, col, acc)",
     "def f(a: f32[4]):\n    store(a[0], 1.0)": "line 2: store takes an address, a value and active=",
     "def f(a: f32[4]):\n    x = load(a)": "line 2: load takes an address, lanes and optionally active=",
+    "def f(a: f32[4]):\n    prefetch(a.at(0), 3)": "line 2: prefetch takes one address, and 1 for a line wanted in L1",
     "def f(:": "line 1: invalid syntax",
     "def f():\n    x = \0": "source code string cannot contain null bytes",
 }

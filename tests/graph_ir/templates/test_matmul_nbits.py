@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.ops.matmul_nbits import packed_words
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.tensor_ir.printer import print_module
 from graphc.tools.fuzz.guarded import guarded, guarded_copy
 from support.lowered import check_interpreted, context
 
@@ -82,6 +85,19 @@ def test_interpreted() -> None:
     for rows in (2, 5):
         graph, _ = product(rows, 17, 32, 4, 16, False, False)
         check_interpreted(graph, context())
+
+
+@pytest.mark.parametrize(
+    ("rows", "l2_bytes", "lines"), [(1, 1 << 20, 0), (1, 1 << 10, 4), (3, 1 << 10, 0)]
+)
+def test_words_that_l2_cannot_hold_are_fetched_ahead(rows: int, l2_bytes: int, lines: int) -> None:
+    """As many lines per word as its vectors have; what is read several times is in L2 by then."""
+    graph, _ = product(rows, 128, 64, 4, 32, False)
+    target = replace(Target("avx512"), l2_bytes=l2_bytes)
+    asked = {"y": parse_schedule("unpack=registers mr=1 nv=4")}
+    lowered = check_interpreted(graph, LowerContext(target, asked=asked))
+    hints = print_module(lowered.module).count("prefetch(")
+    assert hints == 4 * lines, "4 words of a column in each round"
 
 
 @pytest.mark.parametrize(
