@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..base.dims import Dim, Size, evaluate, factored, size, symbols_of
+from ..base.dims import Dim, evaluate, factored, size, symbols_of
 from ..base.errors import UnsupportedError
 from ..base.records import dataclass
 from ..base.size_limits import within_limits
 from ..frontend.torch.fx_graph import FxGraph, read_fx
 from ..frontend.torch.fx_reader import source_line, type_of
-from ..graph_ir.ir.graph import Graph, Op
+from ..graph_ir.ir.graph import Graph
 from ..runtime.executor import CompiledModel
 from .torch_call import run
 
@@ -56,16 +56,11 @@ def read_open(module: Any, frozen: Mapping[int, Any]) -> FxGraph:
     found = within_limits(lambda limits: read_fx(module, "torch", frozen, limits, MOST_OPEN), {})
     if found.refused:
         raise UnsupportedError(next(iter(found.refused.values())))
-    given = symbols_of(_dims_of(found.graph.inputs))
-    if other := [s.name for s in symbols_of(_dims_of(found.graph.ops)) if s not in given]:
-        what = f"a size '{other[0]}' that no tensor among the inputs has is not supported"
-        raise UnsupportedError(what, "pass a tensor of that size")
+    known = symbols_of(n for op in found.graph.inputs for n in op.outputs[0].details.plain_dims)
+    if others := [s for s in symbols_of(value for _, value in found.opened) if s not in known]:
+        what = f"an open number '{others[0].name}' that is no size of an input is not supported"
+        raise UnsupportedError(what, "pass it as a tensor")
     return found
-
-
-def _dims_of(ops: Iterable[Op]) -> list[Size]:
-    """The sizes of what ops give."""
-    return [size for op in ops for x in op.outputs for size in x.details.plain_dims]
 
 
 def compile_open(module: Any, found: FxGraph, compile_graph: Compile) -> Pieces:

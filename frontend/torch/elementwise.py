@@ -65,6 +65,15 @@ def _sign_bit(node: Node, x: GraphTensor) -> GraphTensor:
     return node.make("lt", x, like(node, 0, x))
 
 
+def _read_sign(node: Node) -> Results:
+    """That of NaN is 0."""
+    x = node.operand()
+    if not isinstance(x, GraphTensor) or not x.details.dtype.is_float:
+        return CALLS["sign"].run(node)
+    nothing = node.helper("isnan", x)
+    return node.make("select", nothing, like(node, 0, x), node.helper("sign", x))
+
+
 def _read_sign_bit(node: Node) -> Value:
     return _sign_bit(node, node.tensor_of())
 
@@ -97,6 +106,7 @@ HANDLERS: dict[str, Read] = {
     "fmax": _read_larger,
     "fmin": _read_larger,
     "signbit": _read_sign_bit,
+    "sign": _read_sign,
     "copysign": _read_copy_sign,
     "angle": _read_angle,
 }

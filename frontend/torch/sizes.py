@@ -95,7 +95,7 @@ class Sizes:
         found = self._ranges.get(symbol) or environment.var_to_range.get(symbol)
         if found is None:
             return 1, self._most
-        least = max(1, int(found.lower))
+        least = max(1, int(found.lower)) if found.lower.is_Integer else 1
         most = int(found.upper) if found.upper.is_Integer else MOST
         return least, max(least, min(most, self._most))
 

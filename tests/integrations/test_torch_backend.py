@@ -6,6 +6,7 @@ import copy
 import gc
 import io
 import logging
+import math
 import weakref
 from collections.abc import Iterator
 from functools import partial
@@ -132,16 +133,24 @@ def test_numbers_among_the_arguments(compiles: list[Any]) -> None:
 
     fast = torch.compile(scaled, backend=graphc.torch.backend, options={"strict": True})
     x = torch.randn(5)
-    for factor, count in ((1.5, 2), (2.5, 3), (-1.0, 4), (0.5, 4)):
+    for factor, count in ((1.5, 2), (2.5, 3), (-1.0, -4), (0.5, 4)):
         check(fast(x, factor, count), scaled(x, factor, count))
     assert len(compiles) <= 4
 
 
-def test_empty_tensors_grouped_heads_and_shifts() -> None:
+def test_large_numbers_among_the_arguments() -> None:
+    fast = torch.compile(lambda x, n: x * n, backend=graphc.torch.backend)
+    x = torch.arange(4)
+    for n in (2, 1 << 40, -7, 0):
+        check([fast(x, n)], [x * n])
+
+
+def test_empty_tensors_grouped_heads_shifts_and_signs() -> None:
     def mixed(x: Any, q: Any, k: Any) -> Any:
         y = torch.nn.functional.scaled_dot_product_attention(q, k, k, enable_gqa=True)
         n = q.to(torch.int64)
-        return x * 2, torch.cat([x, x], 1), y, n << 2, n >> 1
+        signs = torch.sign(torch.cat([q[0, 0, 0], q[0, 0, 0] * math.nan, n[0, 0, 0] * 0.0]))
+        return x * 2, torch.cat([x, x], 1), y, n << 2, n >> 1, signs, torch.sign(n)
 
     args = torch.randn(0, 4), torch.randn(1, 4, 3, 8) * 9, torch.randn(1, 2, 3, 8)
     fast = torch.compile(mixed, backend=graphc.torch.backend, options={"strict": True})
