@@ -46,7 +46,8 @@ def convolution_function(
     band, kernel = schedule.word("band"), kernel_of(schedule, op, ctx.target)
     blocking = blocking_of(schedule, kernel)
     others = [o for o in group.ops if o is not op]
-    reads = [x for x in memory if x not in (*op.inputs, output)]
+    read = dict.fromkeys(x for one in others for x in one.inputs)
+    reads = [x for x in read if x in memory]
     by_pixel = _reads_by_pixel(output, reads, others)
     value = None
     if output is not op.outputs[0]:

@@ -13,16 +13,20 @@ from ...tensor_ir.nodes import Block, Buffer, Function, If, LoopKind
 from ..ir.graph import GraphTensor
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
+from ..ops.convolution_direct import DirectConvolution
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_sizes import winograd_geometry, with_sizes_of
+from ..schedule.direct_convolution import DirectSpace
 from ..schedule.winograd import few_blocking, winograd_blocking
+from ..schedule.winograd_direct import direct_group
 from ..schedule.winograd_tile import WinogradBlocking, worth_threads
 from ..templates.local_sizes import LocalSizes, localized
 from ..templates.winograd import Image, WinogradProblem, WinogradTemplate
 from ..templates.winograd_open import OpenWinogradTemplate
+from .convolution import convolution_function
 from .matmul import epilogue_names, epilogue_value, flat
 from .notes import group_note
 
@@ -60,13 +64,26 @@ def winograd_function(
     made = opened(blocking, op.u).function(
         name, tuple(memory.values()), group_note(group, schedule)
     )
-    few = few_blocking(op, blocking, ctx)
-    if few is None or op.u_few is None:
-        return made
-    other = opened(few, op.u_few).function("", made.params, "")
+    forms = [made.body]
+    for at, (form, few) in enumerate(zip(op.other_forms, op.few, strict=True), 2):
+        if form is None:
+            other = _direct(op, at, group, ctx)
+        else:
+            less = few_blocking(op, form, few, blocking, ctx)
+            other = opened(less, op.inputs[at]).function("", made.params, "")
+        forms.append(other.body)
     pixels = t.as_expr(math.prod((whole.batch, *whole.result)))
-    body = If(t.compare("gt", pixels, op.few), made.body, other.body)  # the smaller locals last
-    return replace(made, body=Block((body,)))
+    body = forms.pop()  # the smaller locals last
+    for few in reversed(op.few):
+        body = Block((If(t.compare("gt", pixels, few), forms.pop(), body),))
+    return replace(made, body=body)
+
+
+def _direct(op: WinogradConvolution, at: int, group: KernelGroup, ctx: LowerContext) -> Function:
+    """The same function in the direct form, with input `at` as weights."""
+    group = direct_group(op, at, group)
+    conv = next(one for one in group.ops if isinstance(one, DirectConvolution))
+    return convolution_function(conv, group, DirectSpace(conv, group, ctx).pick, ctx)
 
 
 def _problem(g: ConvolutionGeometry, operands: Sequence[Buffer]) -> WinogradProblem:

@@ -17,7 +17,7 @@ from ..ir.computation import Computation, Index, Read, Reduction
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp, TunableOp
-from ..ir.operands import Operand, OptionalOperand
+from ..ir.operands import Operand, VariadicOperand
 from ..ir.reference import narrow
 from ..ir.registry import register
 from .winograd_form import FORMS, WinogradForm
@@ -100,14 +100,17 @@ class WinogradConvolution(TunableOp):
     u f32[points, C, O] as of `winograd_weights`. Padding is zeros. Rounding errors are larger than those of the direct
     form, see `winograd_form`. A tile with a result that is not finite is convolved directly, with weights recovered
     from u: there may be an infinity or NaN in the image, which the transforms would spread, or they overflow.
-    Where sizes are open, `u_few` holds the weights of the other form, which runs for up to `few` pixels of results.
+    Where sizes are open, `others` are the weights of the forms that run for up to `few` pixels of results, fewest last:
+    u of another Winograd form, or w f32[O, C, 3, 3] itself for the direct form.
     """
 
     x = Operand("f32[N, C, H, W]")
     u = Operand("f32[points, C, O] as of winograd_weights")
-    u_few = OptionalOperand("u of the other form, for few results")
+    others = VariadicOperand("u of other forms, or w of the direct form, for fewer results")
     results = _ResultsAttr("results of a tile along each axis, 2 or 4")
-    few = IntAttr("pixels of all results up to which u_few is the weights", default=0, least=0)
+    few = IntsAttr(
+        "pixels of all results up to which each of the others is the weights", default=(), least=1
+    )
     before = IntsAttr("rows and columns of padding in front", default=0, least=0, count=_two)
     after = IntsAttr("rows and columns of padding behind", default=0, least=0, count=_two)
 
@@ -117,12 +120,12 @@ class WinogradConvolution(TunableOp):
         return FORMS[self.results]
 
     @property
-    def few_form(self) -> WinogradForm | None:
-        """The form that runs for few results, if it is another one."""
-        if self.u_few is None:
-            return None
-        points = self.u_few.details.plain_dims[0]
-        return next(form for form in FORMS.values() if form.products == points)
+    def other_forms(self) -> tuple[WinogradForm | None, ...]:
+        """The form of each of the others; None for the direct one."""
+        points = {form.products: form for form in FORMS.values()}
+        return tuple(
+            points[w.details.plain_dims[0]] if w.details.rank == 3 else None for w in self.others
+        )
 
     @property
     def padding(self) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -139,12 +142,7 @@ class WinogradConvolution(TunableOp):
             u.dtype != F32 or u.rank != 3 or u.plain_dims[:2] != (self.form.products, x.plain_dims[1])
         ):  # fmt: skip
             raise self.rule(f"u must be f32[{self.form.products}, C, O]", f"{u} for x {x}")
-        for other in inputs[2:]:
-            points = [form.products for form in FORMS.values() if form is not self.form]
-            if other.dtype != F32 or other.plain_dims not in [
-                (p, *u.plain_dims[1:]) for p in points
-            ]:
-                raise self.rule(f"u_few must be f32[{points[0]}, C, O]", f"{other} for u {u}")
+        self._check_others(inputs[2:], u)
         before, after = self.before, self.after
         positions = tuple(
             n + b + a - 2 for n, b, a in zip(x.plain_dims[2:], before, after, strict=True)
@@ -152,6 +150,21 @@ class WinogradConvolution(TunableOp):
         if not all(at_least(size, 1) for size in (*positions, *x.plain_dims[2:])):
             raise self.rule("the 3 x 3 window must fit into the padded image", str(x))
         return [LogicalTensor(F32, (x.plain_dims[0], u.plain_dims[2], *positions))]
+
+    def _check_others(self, others: list[LogicalTensor], u: LogicalTensor) -> None:
+        """One number of pixels for each, fewer and fewer, and weights of as many channels as u."""
+        channels, outputs = u.plain_dims[1:]
+        known: list[tuple[Any, ...]] = [(outputs, channels, 3, 3)]
+        known += [
+            (form.products, channels, outputs) for form in FORMS.values() if form is not self.form
+        ]
+        for other in others:
+            if other.dtype != F32 or other.plain_dims not in known:
+                rule = "others must be u of another form or f32[O, C, 3, 3]"
+                raise self.rule(rule, f"{other} for u {u}")
+        if len(self.few) != len(others) or sorted(set(self.few), reverse=True) != list(self.few):
+            rule = f"few must be {len(others)} numbers, one for each of the others, each less than the one before"
+            raise self.rule(rule, str(list(self.few)))
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The transforms and products in float64, rounded once; direct where these are not finite."""

@@ -40,11 +40,11 @@ def _best_form(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     ranked = ranked_forms(op, ctx) if asked is None else asked
     if not ranked:
         return None
-    if asked is None and not op.inputs[0].details.is_known:
+    if asked is None:
         forms = forms_by_size(op, ctx)
-        if forms is not None:
+        if forms.few:
             return _of_open_sizes(graph, op, forms)
-        ranked = [pair for pair in ranked if not pair[0].name.startswith("winograd")]
+        ranked.sort(key=lambda pair: pair[0] is not forms.forms[0])
     (form, cycles), *others = ranked
     result = form.build(Composer(graph, op), op)
     text = f"{form.name}{'' if asked is None else ', asked for'}, {cycles:.3g} predicted cycles"
@@ -55,15 +55,15 @@ def _best_form(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _of_open_sizes(graph: Graph, op: Convolution, forms: FormsBySize) -> GraphTensor:
-    """A Winograd convolution, with the weights of another form for few results where that is better for them."""
+    """A Winograd convolution, with the weights of other forms for fewer results where these are better for them."""
     make = Composer(graph, op)
-    result = forms.many.build(make, op)
-    text = f"{forms.many.name}, best at every size"
-    if forms.below is not None:
-        winograd, below = result.producer_owner, forms.below.build(make, op).producer_owner
-        attrs = {**winograd.attrs, "few": forms.few}
-        result = make("winograd_convolution", *winograd.inputs, below.inputs[1], **attrs)
-        text = f"{forms.many.name}; {forms.below.name} for up to {forms.few} pixels of results"
+    many, *others = (form.build(make, op).producer_owner for form in forms.forms)
+    attrs = {**many.attrs, "few": forms.few}
+    weights = [other.inputs[1] for other in others]
+    result = make("winograd_convolution", *many.inputs, *weights, **attrs)
+    text = forms.forms[0].name
+    for form, few in zip(forms.forms[1:], forms.few, strict=True):
+        text += f"; {form.name} for up to {few} pixels of results"
     record(graph, "form", [op.name], [result.producer_owner.name], text)
     return result
 

@@ -66,13 +66,13 @@ def winograd_geometry(op: WinogradConvolution) -> ConvolutionGeometry:
     )
 
 
-def few_geometry(op: WinogradConvolution) -> ConvolutionGeometry:
+def few_geometry(op: WinogradConvolution, few: int) -> ConvolutionGeometry:
     """The numbers of one with about `few` pixels of results, of typical images as many as that are."""
     g = winograd_geometry(op)
     rows, columns = g.result
-    if rows * columns <= op.few:
-        return replace(g, batch=op.few // (rows * columns))
-    size = max(1, math.isqrt(op.few))
+    if rows * columns <= few:
+        return replace(g, batch=few // (rows * columns))
+    size = max(1, math.isqrt(few))
     return replace(g, batch=1, image=(size, size), result=(size, size))
 
 

@@ -1,14 +1,17 @@
-"""Which forms a convolution of open sizes runs as: one for few pixels of results, and one for more.
+"""Which forms a convolution runs as, by the number of its results: the same in the model of one number and of any.
 
-A Winograd form is chosen only where such a form is best at every size: the weights of all others are smaller, and with
-few pixels reading weights is what takes the time.
+Weights of a Winograd form are larger than those of all others, and with few pixels reading weights is what takes the
+time: the direct form or F(2x2) is best for few images, F(4x4) for many. These add in other orders, so what a number of
+images runs as must not depend on which numbers the model is for.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 
-from ...base.dims import evaluate, symbols_of
+from ...base.dims import bounds, evaluate, symbols_of
 from ...base.records import dataclass
 from ..ops.convolution import Convolution
 from .context import LowerContext
@@ -22,53 +25,106 @@ MOST_IMAGES = 64
 IMAGE_SIZES = (128, 512)
 """Heights and widths that images have where nothing bounds them; smaller ones run in the form for these."""
 
+FEWEST_FIRST = ("direct", "winograd-f2", "winograd-f4")
+"""Forms that one kernel may choose from, in the order in which more pixels want them."""
+
+Best = Callable[[int], ConvolutionForm]
+
 
 @dataclass(frozen=True)
 class FormsBySize:
-    """`many`, the form; or up to `few` pixels of results another one, `below`."""
+    """The form for most results first; each of the others runs for up to so many pixels of results (`few`)."""
 
-    many: ConvolutionForm
-    below: ConvolutionForm | None = None
-    few: int = 0
-
-
-def forms_by_size(op: Convolution, ctx: LowerContext) -> FormsBySize | None:
-    """The Winograd forms of a convolution of open sizes; None where one of another kind is better at some of them."""
-    geometry, (least, most) = _by_number(op)
-
-    def best(number: int) -> ConvolutionForm | None:
-        ranked = ranked_forms(op, ctx, geometry(number))
-        return ranked[0][0] if ranked and ranked[0][0].name.startswith("winograd") else None
-
-    many, below = best(most), best(least)
-    if many is None or below is None:
-        return None
-    if many is below:
-        return FormsBySize(many)
-    low, high = least, most  # the last number with the form of the least one, and one beyond it
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if best(middle) is below else (low, middle)
-    last = geometry(low)
-    return FormsBySize(many, below, last.batch * last.result[0] * last.result[1])
+    forms: tuple[ConvolutionForm, ...]
+    few: tuple[int, ...] = ()
 
 
-def _by_number(op: Convolution) -> tuple[Callable[[int], ConvolutionGeometry], tuple[int, int]]:
-    """The geometry for a number of images, or for their height and width where these are open; and its ends."""
-    dims = op.inputs[0].details.plain_dims
-    spatial = symbols_of(dims[2:])
-    symbols = spatial or symbols_of(dims[:1])
-    least, most = IMAGE_SIZES if spatial else (1, MOST_IMAGES)
+def forms_by_size(op: Convolution, ctx: LowerContext) -> FormsBySize:
+    """The forms of a convolution that some form can run, for the sizes that it may have."""
+    ranked = [form for form, _ in ranked_forms(op, ctx)]
+    others = [form for form in ranked if not _is_winograd(form)]
+    if others == ranked:
+        return FormsBySize((ranked[0],))
+    if not symbols_of(op.inputs[0].details.plain_dims[2:]):
+        return _by_images(op, ctx)
+    found = _by_height(op, ctx)
+    return found if all(map(_is_winograd, found.forms)) else FormsBySize((others[0],))
+
+
+def _by_images(op: Convolution, ctx: LowerContext) -> FormsBySize:
+    """Those for the numbers of images there may be: of all numbers, those that are possible."""
+    g = geometry_of(op)
+    least, most = bounds(op.inputs[0].details.plain_dims[0])
+
+    def best(number: int) -> ConvolutionForm:
+        return ranked_forms(op, ctx, replace(g, batch=number))[0][0]
+
+    if most == 1 or not _may_change(best(1), g, ctx):
+        return FormsBySize((best(1),))
+    forms, lasts = _steps(best, 1, MOST_IMAGES)
+    possible = [
+        (form, last)
+        for form, last, first in zip(forms, (*lasts, MOST_IMAGES), (1, *(n + 1 for n in lasts)), strict=True)
+        if first <= most and (last >= least or form is forms[-1])
+    ]  # fmt: skip
+    return _listed([f for f, _ in possible], [n * math.prod(g.result) for _, n in possible[:-1]])
+
+
+def _may_change(form: ConvolutionForm, g: ConvolutionGeometry, ctx: LowerContext) -> bool:
+    """Whether more images may run in another form than one: few channels may be read as planes, in another order."""
+    is_last = g.channels > ctx.target.machine.streams
+    return _is_winograd(form) or (form.name in FEWEST_FIRST and is_last)
+
+
+def _by_height(op: Convolution, ctx: LowerContext) -> FormsBySize:
+    """Those for images of open height and width; other sizes are the smallest there may be."""
+    x, y = (tensor.details.plain_dims for tensor in (op.inputs[0], op.outputs[0]))
+    symbols = symbols_of(x[2:])
+    least, most = IMAGE_SIZES
     least = max(min(max(s.least, least), s.most) for s in symbols)
     most = max(least, min(min(s.most, most) for s in symbols))
-    rest = {s.name: max(1, s.least) for s in symbols_of(dims)}
+    rest = {s.name: max(1, s.least) for s in symbols_of(x)}
 
     def geometry(number: int) -> ConvolutionGeometry:
         values = rest | {s.name: min(max(s.least, number), s.most) for s in symbols}
-        x, y = (
-            tuple(evaluate(size, values) for size in tensor.details.plain_dims)
-            for tensor in (op.inputs[0], op.outputs[0])
-        )
-        return with_images_of(geometry_of(op), x, y)
+        image, result = (tuple(evaluate(size, values) for size in dims) for dims in (x, y))
+        return with_images_of(geometry_of(op), image, result)
 
-    return geometry, (least, most)
+    forms, lasts = _steps(lambda n: ranked_forms(op, ctx, geometry(n))[0][0], least, most)
+    return _listed(forms, [g.batch * math.prod(g.result) for g in map(geometry, lasts)])
+
+
+def _steps(best: Best, least: int, most: int) -> tuple[list[ConvolutionForm], list[int]]:
+    """The best forms from the least number to the most, and the last number of each but the last form.
+
+    More results never go back to a form for fewer, whatever rounding does to the predictions.
+    """
+    forms, lasts = [best(least)], []
+    for last in _changes(best, least, most):
+        form = best(last + 1)
+        if form.name in FEWEST_FIRST and _rank(form) > _rank(forms[-1]):
+            forms.append(form)
+            lasts.append(last)
+    return forms, lasts
+
+
+def _changes(best: Best, low: int, high: int) -> list[int]:
+    """Numbers before `high` whose best form is another than that of the next."""
+    if best(low) is best(high):
+        return []
+    if high - low == 1:
+        return [low]
+    middle = (low + high) // 2
+    return [*_changes(best, low, middle), *_changes(best, middle, high)]
+
+
+def _listed(forms: list[ConvolutionForm], few: list[int]) -> FormsBySize:
+    return FormsBySize(tuple(forms[::-1]), tuple(few[::-1]))
+
+
+def _rank(form: ConvolutionForm) -> int:
+    return FEWEST_FIRST.index(form.name) if form.name in FEWEST_FIRST else len(FEWEST_FIRST)
+
+
+def _is_winograd(form: ConvolutionForm) -> bool:
+    return form.name.startswith("winograd")

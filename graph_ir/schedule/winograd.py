@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
@@ -20,6 +21,7 @@ from .convolution_sizes import few_geometry, winograd_geometry
 from .format_choice import FormatChoice
 from .register_tile import tile_fault, tile_of
 from .space import ScheduleSpace
+from .winograd_direct import direct_format
 from .winograd_tile import (
     WinogradBlocking,
     blocking_cycles,
@@ -37,8 +39,7 @@ def winograd_formats(op: WinogradConvolution, ctx: LowerContext) -> list[FormatC
 
     A choice costs the time its tile loses against the best one, as bytes that could be moved meanwhile.
     """
-    last, few = channels_last(4), few_tile(op, ctx)
-    others = () if few is None else (panel_format(few.columns(ctx.target)),)
+    last, others = channels_last(4), tuple(_other_formats(op, ctx))
     ranked = ranked_tiles(winograd_geometry(op), op.form, ctx.target)
     best = ranked[0][1]
     asked = wanted_by_name(op, ctx)
@@ -54,20 +55,25 @@ def winograd_formats(op: WinogradConvolution, ctx: LowerContext) -> list[FormatC
     ]
 
 
-def few_tile(op: WinogradConvolution, ctx: LowerContext) -> GemmTile | None:
-    """The register tile of the form for few results, if there is one."""
-    if op.few_form is None:
-        return None
-    return ranked_tiles(few_geometry(op), op.few_form, ctx.target)[0][0]
+def _other_formats(op: WinogradConvolution, ctx: LowerContext) -> Iterator[Format]:
+    """The layouts of the weights of the forms for fewer results."""
+    for form, few, w in zip(op.other_forms, op.few, op.others, strict=True):
+        if form is None:
+            yield direct_format(op, few, w.details, ctx)
+        else:
+            yield panel_format(few_tile(op, form, few, ctx).columns(ctx.target))
+
+
+def few_tile(op: WinogradConvolution, form: WinogradForm, few: int, ctx: LowerContext) -> GemmTile:
+    """The register tile of a form for few results."""
+    return ranked_tiles(few_geometry(op, few), form, ctx.target)[0][0]
 
 
 def few_blocking(
-    op: WinogradConvolution, many: WinogradBlocking, ctx: LowerContext
-) -> WinogradBlocking | None:
-    """How few results are computed, if in another form; V and M must fit where those of `many` lie."""
-    form, tile, g = op.few_form, few_tile(op, ctx), few_geometry(op)
-    if form is None or tile is None:
-        return None
+    op: WinogradConvolution, form: WinogradForm, few: int, many: WinogradBlocking, ctx: LowerContext
+) -> WinogradBlocking:
+    """How few results are computed in another form; V and M must fit where those of `many` lie."""
+    tile, g = few_tile(op, form, few, ctx), few_geometry(op, few)
 
     def fits(b: WinogradBlocking) -> bool:
         return all(own <= most for own, most in zip(_planes(b, g, ctx), room, strict=True))

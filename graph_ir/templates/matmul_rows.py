@@ -51,6 +51,10 @@ class FewRowsTemplate(MatmulTemplate):
     def _tile_rows(self, columns: int) -> int:
         return self.blocking.tile.rows
 
+    def _least_prefetching(self) -> int:
+        """The tile is as low as the rows are few, but memory is busy all the time: never."""
+        return MOST_TILE_ROWS
+
 
 class RowsTemplate(MatmulTemplate):
     """Builds the loop nest, in blocks of at most `m_block` rows, fewer where threads share them."""

@@ -1,9 +1,9 @@
 """Every network of the suites, and the example, compiled once for any batch: the bits of the models of five batches.
 
-    python tests/measurements/open_batches.py [NETWORK ...] [--winograd]
+    python tests/measurements/open_batches.py [NETWORK ...] [--whole]
 
-Networks have small images and an eighth of their channels. Without `--winograd` no convolution runs in a Winograd form:
-of images so small, one is best for some batches only, and then not offered for an open one.
+Networks have small images and an eighth of their channels, so that convolutions have several forms, each for some
+batches; with `--whole` the size that they are timed at.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ def main() -> None:
     """Print a line for each network; exit code 1 if bits differ."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("network", nargs="*", default=["mlp", *NETWORKS])
-    parser.add_argument("--winograd", action="store_true", help="with Winograd convolutions")
+    parser.add_argument(
+        "--whole", action="store_true", help="with images and channels of full size"
+    )
     arguments = parser.parse_args()
-    disabled = () if arguments.winograd else ("winograd",)
     wrong = 0
     for name in arguments.network:
-        found = differing(name, BATCHES, disabled)
+        found = differing(name, BATCHES, arguments.whole)
         wrong += len(found)
         text = f"bits differ at batches {found}" if found else f"the same bits at batches {BATCHES}"
         print(f"{name}: {text}", flush=True)

@@ -56,6 +56,9 @@ def test_it_is_the_convolution(results: int, size, before, after) -> None:
         ([(1, 2, 4, 4), (16, 3, 3)], {"results": 2}, r"u must be f32\[16, C, O\]"),
         ([(1, 2, 1, 4), (16, 2, 3)], {"results": 2}, "the 3 x 3 window must fit into the padded image"),
         ([(1, 2, 4, 4), (16, 2, 3)], {"results": 2, "before": (-1, 0)}, "before must be 0 or more"),
+        ([(1, 2, 4, 4), (16, 2, 3), (16, 2, 3)], {"results": 2, "few": [9]}, "others must be u of another form"),
+        ([(1, 2, 4, 4), (16, 2, 3), (3, 2, 3, 3)], {"results": 2}, "few must be 1 numbers"),
+        ([(1, 2, 4, 4), (36, 2, 3), (16, 2, 3), (3, 2, 3, 3)], {"results": 4, "few": [4, 9]}, "each less than"),
         ([(2, 4, 4), (16, 2, 3)], {"results": 2}, r"x must be f32\[N, C, H, W\]"),
     ],
 )  # fmt: skip

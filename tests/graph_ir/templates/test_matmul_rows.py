@@ -10,11 +10,14 @@ from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
+from graphc.graph_ir.ir.format import Format, plain
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lowering.registry import get_func
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tensor_ir import interpreter, pipeline
+from graphc.tensor_ir.nodes import Brgemm
 from graphc.tensor_ir.verifier import verify
+from graphc.tensor_ir.visitor import walk_statements
 
 N = size(Symbol("N", 1, 600))
 
@@ -51,3 +54,16 @@ def test_every_number_of_rows(
             name = one.functions[-1].name
             interpreter.run(one, name, [left, given, result, rows])
             np.testing.assert_array_equal(result, wanted)
+
+
+def test_few_rows_do_not_fetch_ahead() -> None:
+    """With two rows memory is busy all the time, and hints for the next panel took a seventh of it."""
+    graph = Graph("product")
+    a = graph.make_input(LogicalTensor(F32, (N, 512)), "a")
+    panels = Format(plain(2).axes, (1, 0, 1), (0, 0, 32))
+    b = graph.make_input(LogicalTensor(F32, (512, 1024), panels), "b")
+    product = graph.make("matmul_core", [a, b]).outputs[0]
+    module = get_func(product.producer_owner, LowerContext(Target("avx512", l2_bytes=1 << 20)))
+    nests = [s for s in walk_statements(module.functions[-1].body) if isinstance(s, Brgemm)]
+    assert {s.m for s in nests if s.prefetch} == set(range(6, 12))
+    assert [s.m for s in nests if s.tile_rows == 2] == [2, 1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,8 +12,29 @@ from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.passes.select_convolution_algorithm import select_convolution_algorithm
+from graphc.graph_ir.rewriting.decisions import log_of
+from support.lowered import context
 
 B, H, W = (size(Symbol(name, 1, most)) for name, most in (("B", 64), ("H", 99), ("W", 99)))
+
+
+def network(images: Size) -> Graph:
+    """A 3 x 3 convolution of 32 channels and images of 4 x 4, a bias for each element, and relu."""
+    graph, rng = Graph("network"), np.random.default_rng(0)
+    x = graph.make_input(LogicalTensor(F32, (images, 32, 4, 4)), "x")
+    w = graph.make_constant(rng.standard_normal((32, 32, 3, 3)).astype(np.float32), "w")
+    bias = graph.make_constant(rng.standard_normal((1, 32, 4, 4)).astype(np.float32), "bias")
+    y = graph.make("convolution", [x, w], {"before": (1, 1), "after": (1, 1)}, "conv").outputs[0]
+    graph.make_output(graph.make("relu", graph.make("add", [y, bias]).outputs).outputs[0], "y")
+    return graph
+
+
+def form(graph: Graph, isa: str) -> str:
+    """What was decided about the form of its convolution."""
+    select_convolution_algorithm(graph, context(isa))
+    (decision,) = (d for d in log_of(graph).decisions if d.kind == "form")
+    return decision.text
 
 
 def layer(batch: Size, height: Size, width: Size, results: int) -> Graph:
@@ -42,20 +65,17 @@ def test_open_images_have_the_bits_of_known_ones(isa: str, threads: int, results
             assert by_batch(x).tobytes() == wanted, shape
 
 
-def test_few_results_have_the_form_that_is_best_for_them() -> None:
-    """512 channels of 7 x 7 pixels: F(2x2) for few images, F(4x4) for more, as in the model of that number."""
-    graph = layer(B, 7, 7, 4)
-    conv = next(op for op in graph.ops if op.op_name == "winograd_convolution")
-    u_few = graph.make(
-        "winograd_weights", [conv.inputs[1].producer_owner.inputs[0]], {"results": 2}
-    ).outputs[0]
-    attrs = {**conv.attrs, "few": 2 * 49}
-    both = graph.make("winograd_convolution", [*conv.inputs, u_few], attrs, "both").outputs[0]
-    (relu,) = [op for op in graph.ops if op.op_name == "relu"]
-    relu.inputs[0].producer_owner.set_input(0, both)
-    graph.sort()
-    model = graphc.compile(graph, threads=1)
-    for images, results in ((2, 2), (3, 4)):
-        x = np.random.default_rng(images).standard_normal((images, 9, 7, 7)).astype(np.float32)
-        wanted = graphc.compile(layer(images, 7, 7, results), threads=1)(x)
+@pytest.mark.parametrize("isa", ["avx512", "avx2"])
+def test_few_results_have_the_form_that_is_best_for_them(isa: str) -> None:
+    """Images of 4 x 4: direct for a few, F(2x2) for some and F(4x4) for many, as in the model of that number."""
+    text = form(network(B), isa)
+    kinds, limits = re.findall(r"winograd-f\d|direct", text), re.findall(r"up to (\d+)", text)
+    assert kinds == ["winograd-f4", "winograd-f2", "direct"], text
+    some, few = (int(pixels) // 16 for pixels in limits)
+    for images, kind in ((1, 2), (few, 2), (few + 1, 1), (some, 1), (some + 1, 0), (99, 0)):
+        assert form(network(images), isa).startswith(f"{kinds[kind]},"), images
+    model = graphc.compile(network(B), isa, threads=1)
+    for images in (few, some, some + 1):
+        x = np.random.default_rng(images).standard_normal((images, 32, 4, 4)).astype(np.float32)
+        wanted = graphc.compile(network(images), isa, threads=1)(x)
         assert model(x).tobytes() == wanted.tobytes(), images
