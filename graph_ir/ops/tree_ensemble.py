@@ -24,6 +24,11 @@ _COMBINE = {"add": np.add, "min": np.minimum, "max": np.maximum}
 _START = {"add": 0.0, "min": np.inf, "max": -np.inf}
 
 
+def _inside(at: Array, last: int) -> Array:
+    """Numbers of nodes; the last one where there is none of that number."""
+    return np.where((at < 0) | (at > last), last, at)
+
+
 @register("tree_ensemble")
 class TreeEnsemble(Op):
     """For each row of x [rows, features], what the leaves it reaches in all trees say, combined: [rows, count].
@@ -34,7 +39,7 @@ class TreeEnsemble(Op):
     that number on are those negated, so that NaN can go with small numbers too. A leaf goes to itself: its threshold is
     NaN, its pair 0 away. `roots` are the first nodes of the trees, in groups of 16 that are walked together, group g
     for `depths[g]` steps. `values[i]` is what leaf i adds to result `targets[g]`, or to each result, if that is -1 and
-    `values` is [nodes, count]. Indices that lie outside of a list count as its first or last.
+    `values` is [nodes, count]. Indices that lie outside of a list count as its last.
     """
 
     kind: ClassVar[str] = "loop"
@@ -85,10 +90,10 @@ class TreeEnsemble(Op):
         result = np.full((len(x), self.count), _START[self.reduction])
         for group, (depth, target) in enumerate(zip(self.depths, self.targets, strict=True)):
             first = roots[group * GROUP : (group + 1) * GROUP]
-            at = np.broadcast_to(np.clip(first, 0, last), (len(x), GROUP))
+            at = np.broadcast_to(_inside(first, last), (len(x), GROUP))
             for _ in range(depth):
                 right = both[rows, feature[at]] <= threshold[at]
-                at = np.clip(below[at] + right, 0, last)
+                at = _inside(below[at] + right, last)
             said = values[at].astype(np.float64)  # [rows, trees] or [rows, trees, count]
             combine = _COMBINE[self.reduction]
             total = combine.reduce(said, axis=1)

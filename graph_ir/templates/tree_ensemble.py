@@ -1,39 +1,38 @@
-"""Loop nest of an ensemble of trees: 16 trees are walked at once, one in each lane, without branches.
+"""Loop nest of an ensemble of trees: 16 trees are walked at once without branches.
 
 for block of rows (parallel):
   for group of trees: for each four rows: for step: feature, pair = ways[node]
                                                     node += pair + (x[row, feature] <= threshold[node])
                       sums[row] += values[node]
-The nodes of a group stay in the first cache while a block of rows passes them; several rows at a time hide the latency
-of the loads, each of which depends on the last one.
+There each lane of a vector is a tree. The nodes of a group stay in the first cache while a block of rows passes them;
+several rows at a time hide the latency of the loads, each of which depends on the last one. A row that is left walks
+the 16 trees of a group side by side as scalars, as single loads cost less than gathers whose latency nothing hides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
-from ...base.dtypes import S32, S64
+from ...base.dtypes import S32, S64, U32
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Function, Var
+from ...tensor_ir.nodes import Buffer, Expr, Function
 
-_TOGETHER = 4  # walks that are interleaved: of rows, or of groups where few rows are left
-_Walk = tuple[Expr, Expr]  # a group of trees, and a row
+_TOGETHER = 4  # rows that walk a group side by side
+_MOST_COPIED = 1 << 12  # features of a row that is copied: 16 KB, half of the first cache
 _SHARED = 64  # rows of a block that threads take, of an open number
 _MOST_SUMS = 1 << 13  # partial sums of a block of rows: 32 KB of f32, next to the nodes of a group
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Groups from `begin` to `end`, as many at a time as there are `depths`: the steps of each; for result `target`."""
+    """Groups from `begin` to `end`, which all take `depth` steps and are for result `target`."""
 
     begin: int
     end: int
-    depths: tuple[int, ...]
+    depth: int
     target: int
 
 
@@ -125,68 +124,105 @@ class _Block:
                     b.store(total, (0,), t.binary(forest.reduction, b.load(total, (0,)), value))
                 b.store(forest.out, (t.add(self.first, r), c), b.load(total, (0,)))
 
-    def _runs(self, together: int) -> list[_Run]:
-        """All groups, as many walked together as may be; runs of the same kind are one loop."""
-        kinds = list(zip(self.forest.depths, self.forest.targets, strict=True))
+    def _runs(self) -> list[_Run]:
+        """All groups; neighbours of the same kind are one loop."""
         found: list[_Run] = []
-        begin = 0
-        while begin < len(kinds):
-            end, target = begin + 1, kinds[begin][1]
-            while end < min(begin + together, len(kinds)) and kinds[end][1] == target:
-                end += 1
-            run = _Run(begin, end, tuple(depth for depth, _ in kinds[begin:end]), target)
-            if found and (found[-1].depths, found[-1].target) == (run.depths, run.target):
-                run = replace(run, begin=found.pop().begin)
-            found.append(run)
-            begin = end
+        for number, kind in enumerate(zip(self.forest.depths, self.forest.targets, strict=True)):
+            is_same = found and (found[-1].depth, found[-1].target) == kind
+            begin = found.pop().begin if is_same else number
+            found.append(_Run(begin, number + 1, *kind))
         return found
 
     def _walk_all(self, sums: Buffer) -> None:
-        """Several rows through one group at a time, then each row left through several groups."""
-        whole = t.sub(self.size, t.mod(self.size, _TOGETHER))
-        for run in self._runs(1):
+        """Several rows through one group at a time, then each row left."""
+        b, whole = self.b, t.sub(self.size, t.mod(self.size, _TOGETHER))
+        for run in self._runs():
             with (
-                self.b.loop("group", run.begin, run.end) as group,
-                self.b.loop("r", 0, whole, step=_TOGETHER) as r,
+                b.loop("group", run.begin, run.end) as group,
+                b.loop("r", 0, whole, step=_TOGETHER) as r,
             ):
-                walks: list[_Walk] = [(group, t.add(r, i)) for i in range(_TOGETHER)]
-                self._walk(sums, walks, run.depths * _TOGETHER, run.target)
-        for run in self._runs(_TOGETHER):
-            count = len(run.depths)
-            with (
-                self.b.loop("group", run.begin, run.end, step=count) as group,
-                self.b.loop("r", whole, self.size) as r,
-            ):
-                walks = [(t.add(group, i), r) for i in range(count)]
-                self._walk(sums, walks, run.depths, run.target)
+                self._walk(sums, group, [t.add(r, i) for i in range(_TOGETHER)], run)
+        features = self._features(whole)
+        for run in self._runs():
+            with b.loop("group", run.begin, run.end) as group, b.loop("r", whole, self.size) as r:
+                self._walk_alone(sums, group, r, run, (features, t.sub(r, whole)))
 
-    def _walk(
-        self, sums: Buffer, walks: Sequence[_Walk], depths: Sequence[int], target: int
-    ) -> None:
-        """Groups of trees and a row for each, side by side until they end."""
+    def _features(self, first: Expr) -> Buffer | None:
+        """The features of the rows left, which are few: negated ones behind, and as many as a node can name."""
+        b, forest = self.b, self.forest
+        columns, width = int(forest.x.shape[1]), 1 << forest.feature_bits
+        if width > _MOST_COPIED:
+            return None
+        found = b.allocate("features", forest.x.dtype, (_TOGETHER - 1, width))
+        with b.loop("r", 0, t.sub(self.size, first)) as r:
+            at = t.add(self.first, t.add(first, r))
+            with b.loop("feature", 0, columns, "vector") as feature:
+                value = b.let("value", b.load(forest.x, (at, feature)))
+                b.store(found, (r, feature), value)
+                if forest.has_negated:
+                    b.store(found, (r, t.add(feature, columns)), t.unary("neg", value))
+            if width > forest.planes:
+                last = b.let("last", b.load(found, (r, forest.planes - 1)))
+                with b.loop("feature", forest.planes, width) as feature:
+                    b.store(found, (r, feature), last)
+        return found
+
+    def _walk(self, sums: Buffer, group: Expr, rows: Sequence[Expr], run: _Run) -> None:
+        """A group of trees and some rows, each tree in a lane."""
         b, forest = self.b, self.forest
         with b.block():
-            nodes = [b.allocate("node", S32, (forest.lanes,)) for _ in walks]
+            nodes = [b.allocate("node", S32, (forest.lanes,)) for _ in rows]
             with b.loop("lane", 0, forest.lanes, "vector") as lane:
-                for node, (group, _) in zip(nodes, walks, strict=True):
+                for node in nodes:
                     at = t.add(t.mul(group, forest.lanes), lane)
                     b.store(node, (lane,), b.load(forest.roots, (at,)))
-            for first, end in pairwise(sorted({0, *depths})):
-                with b.loop("step", first, end), b.loop("lane", 0, forest.lanes, "vector") as lane:
-                    for node, (_, row), depth in zip(nodes, walks, depths, strict=True):
-                        if depth >= end:
-                            b.store(node, (lane,), self._next(b.load(node, (lane,)), row))
+            with b.loop("step", 0, run.depth), b.loop("lane", 0, forest.lanes, "vector") as lane:
+                for node, row in zip(nodes, rows, strict=True):
+                    b.store(node, (lane,), self._next(b.load(node, (lane,)), row))
             with b.loop("lane", 0, forest.lanes, "vector") as lane:
-                for node, (_, row) in zip(nodes, walks, strict=True):
-                    self._collect(sums, b.load(node, (lane,)), row, lane, target)
+                for node, row in zip(nodes, rows, strict=True):
+                    self._collect(sums, b.load(node, (lane,)), row, lane, run.target)
+
+    def _walk_alone(
+        self, sums: Buffer, group: Expr, row: Expr, run: _Run, own: tuple[Buffer | None, Expr]
+    ) -> None:
+        """A group of trees and one row, whose features may be a row of a buffer: each tree in a register."""
+        b, forest = self.b, self.forest
+        features, number = own
+        mask = t.const((1 << forest.feature_bits) - 1, S32)
+        with b.block():
+            nodes = [b.allocate("node", S32, (1,)) for _ in range(forest.lanes)]
+            for lane, node in enumerate(nodes):
+                root = b.load(forest.roots, (t.add(t.mul(group, forest.lanes), lane),))
+                b.store(node, (0,), root)
+            with b.loop("step", 0, run.depth):
+                for node in nodes:
+                    if features is None:
+                        b.store(node, (0,), self._next(b.load(node, (0,)), row))
+                        continue
+                    at, way = self._at(b.load(node, (0,)))
+                    feature = t.cast(t.binary("and", way, mask), S64)
+                    value = b.load(features, (number, feature))
+                    b.store(node, (0,), self._after(at, way, value))
+            for lane, node in enumerate(nodes):
+                self._collect(sums, b.load(node, (0,)), row, t.const(lane, S64), run.target)
+
+    def _at(self, node: Expr) -> tuple[Expr, Expr]:
+        """The number of a node, inside the list of nodes, and its feature and way."""
+        number = self.b.let("number", inside(node, self.forest.ways.shape[0]))
+        return number, self.b.let("way", self.b.load(self.forest.ways, (t.cast(number, S64),)))
+
+    def _after(self, number: Expr, way: Expr, value: Expr) -> Expr:
+        """The node after this one, where its feature has this value."""
+        bound = self.b.load(self.forest.threshold, (t.cast(number, S64),))
+        pair = t.binary("add", number, t.binary("shr", way, t.const(self.forest.feature_bits, S32)))
+        return t.binary("add", pair, t.cast(t.compare("le", value, bound), S32))
 
     def _next(self, node: Expr, row: Expr) -> Expr:
         """The node after this one."""
         b, forest = self.b, self.forest
-        number = b.let("number", inside(node, forest.ways.shape[0]))
-        at = b.let("at", t.cast(number, S64))
-        way = b.let("way", b.load(forest.ways, (at,)))
-        mask, bits = (1 << forest.feature_bits) - 1, t.const(forest.feature_bits, S32)
+        number, way = self._at(node)
+        mask = (1 << forest.feature_bits) - 1
         row_of_x, columns = t.add(self.first, row), forest.x.shape[1]
         feature = inside(t.binary("and", way, t.const(mask, S32)), forest.planes)
         if forest.has_negated:
@@ -197,11 +233,9 @@ class _Block:
         if forest.has_negated:
             value = b.let("value", value)
             value = t.select(is_negated, t.unary("neg", value), value)
-        right = t.compare("le", value, b.load(forest.threshold, (at,)))
-        pair = t.binary("add", number, t.binary("shr", way, bits))
-        return t.binary("add", pair, t.cast(right, S32))
+        return self._after(number, way, value)
 
-    def _collect(self, sums: Buffer, node: Expr, row: Expr, lane: Var, target: int) -> None:
+    def _collect(self, sums: Buffer, node: Expr, row: Expr, lane: Expr, target: int) -> None:
         b, forest = self.b, self.forest
         at = b.let("leaf", t.cast(inside(node, forest.ways.shape[0]), S64))
         count = forest.out.shape[1]
@@ -213,6 +247,6 @@ class _Block:
 
 
 def inside(index: Expr, size: int) -> Expr:
-    """An s32 index as one that lies in a list, whatever the list of nodes says."""
-    last = t.const(size - 1, S32)
-    return t.maximum(t.minimum(index, last), t.const(0, S32))
+    """An s32 index as one that lies in a list, whatever the list of nodes says: the last one for all others."""
+    unsigned = t.minimum(t.cast(index, U32), t.const(size - 1, U32))  # negative ones are large
+    return t.cast(unsigned, S32)

@@ -1,6 +1,7 @@
 """Counts how many cases of the onnx package's node tests come out right, and why the others do not.
 
     python tests/measurements/onnx_cases.py [--native]
+    python tests/measurements/onnx_cases.py --others        models that PyTorch wrote, simple ones, real networks
 
 Two columns: `graphc.compile(model)` alone, which knows no value of an input, and the class `graphc.onnx_backend`, which
 may compile for the values of small inputs. Without `--native` ops run as their NumPy
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import unittest
 import warnings
 from collections import Counter
 from types import SimpleNamespace
@@ -80,11 +82,29 @@ def outcome(case: Any, alone: bool) -> str:
     return "right"
 
 
+def others() -> None:
+    """Print how many of the package's other cases are right, by group; all are compiled natively."""
+    from onnx.backend.test import BackendTest
+
+    for name, group in BackendTest(onnx_backend, __name__).test_cases.items():
+        if "NodeModel" in name:
+            continue
+        names = [word for word in dir(group) if word.endswith("_cpu")]
+        result = unittest.TestResult()
+        unittest.TestSuite(map(group, names)).run(result)
+        bad = [str(case) for case, _ in (*result.failures, *result.errors, *result.skipped)]
+        print(f"{name:<50} {result.testsRun - len(bad):>6} of {len(names)}", *bad)
+
+
 def main(words: list[str]) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--native", action="store_true", help="compile, which takes some minutes")
+    parser.add_argument("--others", action="store_true", help="cases that are no single nodes")
     args = parser.parse_args(words)
+    if args.others:
+        others()
+        return
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         from onnx.backend.test.case.node import collect_testcases

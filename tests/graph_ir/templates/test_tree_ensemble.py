@@ -11,13 +11,13 @@ from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Buffer, Module
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_two_trees_in_two_lanes(threads: int) -> None:
-    """x0 <= 1 ? 10 : 20, and a leaf that says 5."""
+@pytest.mark.parametrize(("threads", "bits"), [(1, 1), (2, 1), (1, 13)])
+def test_two_trees_in_two_lanes(threads: int, bits: int) -> None:
+    """x0 <= 1 ? 10 : 20, and a leaf that says 5; of many features, the row left over is not copied."""
     rows = 9
     sizes = {"ways": S32, "threshold": F32, "values": F32, "roots": S32}
     lists = {
-        "ways": np.array([1 << 1, 0, 0, 0], np.int32),
+        "ways": np.array([1 << bits, 0, 0, 0], np.int32),
         "threshold": np.array([1, np.nan, np.nan, np.nan], np.float32),
         "values": np.array([0, 20, 10, 5], np.float32),
         "roots": np.array([0, 3], np.int32),
@@ -29,7 +29,7 @@ def test_two_trees_in_two_lanes(threads: int) -> None:
     params = [rows_in, *nodes.values(), out_to]
     forest = Forest(
         rows_in, **nodes, out=out_to,
-        depths=(1,), targets=(0,), lanes=2, feature_bits=1, planes=1, reduction="add",
+        depths=(1,), targets=(0,), lanes=2, feature_bits=bits, planes=1, reduction="add",
     )  # fmt: skip
     function = forest_function("trees", params, forest, threads, "test")
     out = np.empty((rows, 1), np.float32)
