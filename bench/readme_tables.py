@@ -1,4 +1,4 @@
-"""Generates the README's tables from the output of `python -m gc bench --json`.
+"""Generates the README's tables from the output of `python -m graphc bench --json`.
 
     python -m graphc.bench.readme_tables FOLDER --measure quantized
 

@@ -17,11 +17,12 @@ def sigmoid_of(ops: VectorOps, r: Value, shifted: Value, times: float = 1.0) -> 
     """`times` / (1 + e) for e = e**r * 2**n, -30 <= n <= 160; `shifted` is n + SCALED_ROUND.
 
     Numerator and denominator are held 2**64 times smaller: nothing overflows, and the division rounds a result that is
-    too small for a normal f32 once.
+    too small for a normal f32 once. The 1 is added to what e is above 2**n, not to 2**n: 2**24 + 1 would be 2**24,
+    which is a unit in the last place of a smaller sum.
     """
     power = ops.from_bits(ops.shift_left(ops.to_bits(shifted), 23))
-    whole = ops.add(power, ops.const(_SCALE))
-    return ops.div(ops.const(times * _SCALE), ops.fma(exp_beyond_one(ops, r), power, whole))
+    rest = ops.fma(exp_beyond_one(ops, r), power, ops.const(_SCALE))
+    return ops.div(ops.const(times * _SCALE), ops.add(power, rest))
 
 
 def reduce_negated(ops: VectorOps, x: Value) -> tuple[Value, Value]:

@@ -13,7 +13,8 @@ exact = INTRINSICS["gelu_tanh"].meaning
 @pytest.mark.parametrize(("has_fma", "bound"), [(True, 3.0), (False, 300)])
 def test_error_is_within_the_promised_bound(has_fma: bool, bound: float) -> None:
     steps = np.linspace(-10.9, 5, 200_001).astype(np.float32)
-    x = np.concatenate([f32_inputs(), near(1e-30, 1.0, 5.3, 10.0), steps])
+    # About -4.91 the exponential is 2**24 times a fraction, to which adding 1 in the wrong order cost a whole unit.
+    x = np.concatenate([f32_inputs(), near(1e-30, 1.0, 4.91238, 5.3, 10.0), steps])
     check("gelu_tanh", exact, bound, x, has_fma=has_fma)
 
 
