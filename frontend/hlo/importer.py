@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -146,6 +146,8 @@ class _Importer:
         self.unsupported: list[str] = []
         self.elided: list[str] = []
         self._scalars: dict[tuple[str, bytes], GraphTensor] = {}
+        self._subgraphs: dict[Hashable, tuple[Graph, int]] = {}
+        """Those made, and the instructions in them."""
         self.named: dict[str, str] = {}  # of the entry, for tools that compare value by value
 
     def inline(self, computation: Computation, arguments: Sequence[Any]) -> Any:
@@ -204,7 +206,21 @@ class _Importer:
     def subgraph(
         self, computation: Computation, arguments: Sequence[Any], number: int = 0
     ) -> Graph:
-        """A computation as a graph whose inputs have the types of all arguments, of which it uses `number`."""
+        """A computation as a graph whose inputs have the types of all arguments, of which it uses `number`.
+
+        Made once for the same types, as branches that name each other double with each level; no pass changes it.
+        """
+        details = tuple(x.details for x in flattened(tuple(arguments)))
+        key = (computation.name, number, shape_of(tuple(arguments)).logical(), details)
+        if key not in self._subgraphs:
+            before = self.count
+            made = self._subgraph(computation, arguments, number)
+            self._subgraphs[key] = made, self.count - before
+        else:
+            self._add_count(self._subgraphs[key][1])
+        return self._subgraphs[key][0]
+
+    def _subgraph(self, computation: Computation, arguments: Sequence[Any], number: int) -> Graph:
         with self._separate(computation.name, is_inside=True) as graph:
             inputs = [graph.make_input(x.details, x.name) for x in flattened(tuple(arguments))]
             inner = restored(shape_of(tuple(arguments)), inputs)
@@ -234,9 +250,9 @@ class _Importer:
         if self.unsupported:
             raise UnsupportedError("; ".join(dict.fromkeys(self.unsupported)))
 
-    def _run(self, computation: Computation, arguments: Sequence[Any], is_mapped: bool) -> Any:
-        self.depth += 1
-        self.count += len(computation.instructions)
+    def _add_count(self, count: int) -> None:
+        """Count instructions. UserError where calls make too many of them, or are too deep."""
+        self.count += count
         if self.depth > _MOST_CALLS or self.count > MOST_INLINED:
             what = (
                 f"calls nested deeper than {_MOST_CALLS}"
@@ -244,6 +260,10 @@ class _Importer:
                 else f"more than {MOST_INLINED} instructions after inlining"
             )
             raise UserError(f"{self.module.origin.label}: a module must not have {what}")
+
+    def _run(self, computation: Computation, arguments: Sequence[Any], is_mapped: bool) -> Any:
+        self.depth += 1
+        self._add_count(len(computation.instructions))
         known = self.checked.get(computation.name)
         shapes: dict[str, Shape] = {} if known is None else known
         values: dict[str, Any] = {}

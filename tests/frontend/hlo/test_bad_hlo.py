@@ -134,6 +134,20 @@ def test_doubling_calls_stop_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
+def test_doubling_branches_are_counted_at_once() -> None:
+    level = "x = (f32[4], pred[]) parameter(0) a = f32[4] get-tuple-element(x), index=0"
+    chain = [f"{side}40 {{ {level} ROOT r = f32[4] negate(a) }}" for side in "te"]
+    chain += [
+        f"{side}{i} {{ {level} c = pred[] get-tuple-element(x), index=1 ROOT r = f32[4] "
+        f"conditional(c, x, x), true_computation=t{i + 1}, false_computation=e{i + 1} }}"
+        for i in reversed(range(40))
+        for side in "te"
+    ]
+    assert message("\n".join(chain[:-1])) == (
+        "m.hlo: a module must not have more than 2000000 instructions after inlining"
+    )
+
+
 def test_everything_unsupported_is_listed_at_once() -> None:
     text = module(
         """x = f32[4] parameter(0)
