@@ -68,7 +68,8 @@ def try_variants(
 
 
 def _arrays(variants: Sequence[Variant]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    inputs = [np.asarray(a, order="C") for variant in variants for a in variant.inputs]
+    # Constants are views of the model's file, where they begin at any byte.
+    inputs = [np.require(a, None, ("C", "A")) for variant in variants for a in variant.inputs]
     outputs = [np.zeros(v.output.physical_dims, v.output.dtype.numpy) for v in variants]
     return inputs, outputs
 

@@ -42,3 +42,13 @@ def test_equal_kernels_are_compiled_once() -> None:
         t.difference.absolute for t in try_variants([variant, variant], ctx, KernelPool(1))
     ] == [0.0, 0.0]
     assert np.array_equal(variant.expected, np.maximum(variant.inputs[0], 0))
+
+
+def test_constants_may_begin_at_any_byte_of_a_file() -> None:
+    ctx = LowerContext(host_target("generic"), CompileOptions(1))
+    graph = build({"x": (4,)}, lambda make, x: make("relu", x["x"]))
+    (variant,) = op_variants(graph.ops[-2], ctx)
+    odd = [np.frombuffer(b" " + a.tobytes(), a.dtype, offset=1) for a in variant.inputs]
+    assert not odd[0].flags.aligned
+    (trial,) = try_variants([replace(variant, inputs=tuple(odd))], ctx)
+    assert trial.difference.absolute == 0.0
