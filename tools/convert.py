@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
+from ..base.dims import UndecidedSize
+from ..base.errors import UnsupportedError
 from ..base.records import dataclass
 from ..frontend import format_of, load
 from ..frontend.formats import FORMATS, HLO_VIEWS, Format, hlo_view, register, write_text
@@ -43,9 +45,22 @@ def convert(
         write_text(output, hlo_view(target, *read_module(Path(model))))
         return Conversion(source, target, (output,), None)
     graph = load(model, inputs, constants, attrs)
-    files = FORMATS[target].write(graph, output)
+    try:
+        files = FORMATS[target].write(graph, output)
+    except UndecidedSize as error:
+        raise UnsupportedError(_needs_numbers(graph, source, target)) from error
     options = FORMATS[target].options(graph, files)
     return Conversion(source, target, tuple(files), graph, options)
+
+
+def _needs_numbers(graph: Graph, source: str, target: str) -> str:
+    """That a format needs numbers where a graph has open sizes, and what to do about it."""
+    details = {op.name: op.outputs[0].details for op in graph.inputs}
+    found = {name: one for name, one in details.items() if not one.is_known}
+    inputs = ", ".join(f"'{name}' is {one}" for name, one in found.items())
+    given = " ".join(f"--input {name}={one.typical}" for name, one in found.items())
+    remedy = "write some into the file" if source == "graph" else f"give some, as in {given}"
+    return f"{target} needs numbers for sizes that are open here: {inputs}; {remedy}"
 
 
 def _write_svg(graph: Graph, output: Path) -> list[Path]:

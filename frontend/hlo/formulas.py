@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ...base.dims import UndecidedSize
 from ...base.dtypes import BOOL, DType
 from ...graph_ir.inspect.formula import Term, elementwise_formula, reduction_formula
 from ...graph_ir.ir.graph import Op
@@ -96,6 +97,8 @@ class _Formula:
 
     def _term(self, term: Term) -> Value:
         if term.kind == "operand":
+            if not term.name.isdigit():
+                raise UndecidedSize(f"HLO needs a number, got {term.name}")
             return self.operands[int(term.name)]
         if term.kind == "const":
             return self.constant(term.value, term.dtype)

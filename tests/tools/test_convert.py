@@ -8,7 +8,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from graphc.base.dtypes import S32
 from graphc.base.errors import UnsupportedError, UserError
@@ -177,3 +179,24 @@ def test_a_dump_says_what_it_takes_to_read_it(tmp_path: Path) -> None:
         *("--input", "x=f32[6,16]"),
         *("--const", f"@{tmp_path}/m.txt.params"),
     )
+
+
+@pytest.mark.parametrize("target", ["hlo", "onnx"])
+def test_sizes_that_a_format_needs_to_know_are_named_with_what_to_give(
+    target: str, tmp_path: Path
+) -> None:
+    """The mean divides by S, which HLO has as a number; a reshape to B*S rows is one in ONNX."""
+    rows = helper.make_node("Reshape", ["x", "shape"], ["y"])
+    mean = helper.make_node("ReduceMean", ["x"], ["y"], axes=[1], keepdims=0)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["B", "S", 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    shape = numpy_helper.from_array(np.array([-1, 4]), "shape")
+    graph = helper.make_graph([mean if target == "hlo" else rows], "open", [x], [y], [shape])
+    start = tmp_path / "start.onnx"
+    opsets = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(start))
+    rule = rf"{target} needs numbers for sizes that are open here: 'x' is f32\[B,S,4\]; give some"
+    with pytest.raises(UnsupportedError, match=rule) as caught:
+        convert(start, target, tmp_path / f"m.{target}")
+    spec = str(caught.value).rpartition(" --input x=")[2]
+    assert convert(start, target, tmp_path / f"m.{target}", {"x": spec}).graph is not None
