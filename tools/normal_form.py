@@ -18,6 +18,7 @@ from ..frontend.correspondence.compositions.indexing import selected_update
 from ..frontend.op_builder import OpBuilder
 from ..graph_ir.ir.graph import Graph, GraphTensor, Op
 from ..graph_ir.ir.logical_tensor import LogicalTensor
+from ..graph_ir.ops.activation import clamp_limits
 from ..graph_ir.ops.control import While
 from ..graph_ir.ops.elementwise import Elementwise
 from ..graph_ir.passes import pipeline
@@ -239,6 +240,20 @@ def _no_zero(graph: Graph, op: Op) -> bool:
     return False
 
 
+def _two_bounds(graph: Graph, op: Op) -> bool:
+    """A clamp is a maximum and a minimum, as formats without it have."""
+    if op.op_name != "clamp":
+        return False
+    x, build = op.inputs[0], OpBuilder(graph, op.op_name, op.name)
+    dtype = x.details.dtype
+    limits = clamp_limits(dtype, op.attr("min"), op.attr("max"))
+    for name, limit in zip(("max", "min"), limits, strict=True):
+        if limit is not None:
+            x = build.helper(name, x, build.constant(limit, dtype))
+    op.outputs[0].replace_uses(x)
+    return True
+
+
 def _plain_indices(graph: Graph, op: Op) -> bool:
     """Indices that are wrapped and clamped before a gather, which does so itself."""
     if op.op_name != "gather":
@@ -357,6 +372,6 @@ def _exact_window(graph: Graph, op: Op) -> bool:
 
 _RULES = (
     _plain_operands, _implicit_broadcast, _small_constant, _plain_reduction, _no_division, _one_root, _one_inequality,
-    _no_zero, _plain_indices, _known_index, _selected_box, _state_that_goes_on,
+    _no_zero, _two_bounds, _plain_indices, _known_index, _selected_box, _state_that_goes_on,
     _exact_window,
 )  # fmt: skip

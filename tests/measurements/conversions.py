@@ -1,6 +1,6 @@
 """Counts how many conversions of real networks `diff` proves to be the same network.
 
-    python tests/measurements/conversions.py [-v] [NETWORK...]
+    python tests/measurements/conversions.py [NETWORK...]
 
 Networks of torchvision, timm and transformers with random weights are exported by PyTorch, written in every format that
 can hold them, and read back. Takes some minutes. Figures in docs/formats.md.

@@ -208,3 +208,19 @@ def test_what_is_not_equal_may_be_the_opposite_of_what_is() -> None:
         z = made(graph, "ne", x, y) if is_first else made(graph, "not", made(graph, "eq", x, y))
         graph.make_output(z, "z")
     assert diff(*graphs).same
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 6.0), (-1.0, None), (None, 2.0), (0.0, 5.0)])
+def test_a_clamp_may_be_a_maximum_and_a_minimum(low: float | None, high: float | None) -> None:
+    graphs = [Graph("bounded"), Graph("bounded")]
+    for graph in graphs:
+        x = graph.make_input(LogicalTensor(F32, (2, 3)), "x")
+        if graph is graphs[0]:
+            (y,) = graph.make("clamp", [x], {"min": low, "max": high}).outputs
+        else:
+            y = x if low is None else made(graph, "max", x, graph.make_constant(np.float32(low)))
+            other = 6.0 if high == 5.0 else high
+            if other is not None:
+                y = made(graph, "min", y, graph.make_constant(np.float32(other)))
+        graph.make_output(y, "y")
+    assert diff(*graphs).same is (high != 5.0)
