@@ -29,7 +29,7 @@ iteration.
 Loops. `begin` and `end` are evaluated once; `step` is a positive constant. `serial` runs in order. `parallel`: the
 iterations are independent and may run at the same time. `unrolled`: bounds are constants; copied by the unroll pass.
 `vector`: iterations are independent except for accumulations of the form `x[c] = op(x[c], value)` into a local
-with an index free of the loop variable, op one of add, mul, min, max, and, or, fma(a, b, x[c]), in any order.
+with an index free of the loop variable, op of REDUCE_OPS, or fma(a, b, x[c]), in any order.
 
 `While` evaluates its condition, loads included, before every iteration; it ends when the body makes it false.
 
