@@ -83,7 +83,8 @@ class MemoryAccess:
         value = self._to_memory(value, dtype, lanes)
         if active == lanes:
             self._plain_store(pointer, value, dtype, lanes)
-        elif self._can.masks and not local:
+        # Of a narrowed vector, LLVM stores an only active element as wide as it was before, over what lies behind it.
+        elif self._can.masks and not local and active > 1:
             self._masked_store(pointer, value, dtype, lanes, active)
         else:
             for offset, size in _pieces(active):

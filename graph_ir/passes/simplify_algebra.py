@@ -70,9 +70,11 @@ def _drop_undone(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _forget_sign(graph: Graph, op: Op) -> GraphTensor | None:
-    """square(neg(x)), square(abs(x)): square(x); the same for abs."""
+    """square(neg(x)), square(abs(x)): square(x); the same for abs, but of unsigned numbers, whose negation wraps."""
     inner = op.inputs[0].producer_owner
     if inner.op_name not in ("neg", "abs") or op.op_name == inner.op_name:
+        return None
+    if op.op_name == "abs" and op.inputs[0].details.dtype.kind == "uint":
         return None
     op.set_input(0, inner.inputs[0])
     return op.outputs[0]

@@ -57,6 +57,32 @@ def values(dtype: DType, count: int) -> np.ndarray:
     return (numbers % 2 == 1) if dtype == BOOL else (numbers % 100).astype(dtype.numpy)
 
 
+def narrowed(wide: DType, narrow: DType, lanes: int, active: int) -> Function:
+    """narrow[0:active] = wide[0:active], and what is behind it stays."""
+    a, b = Buffer("a", wide, (lanes,)), Buffer("b", narrow, (lanes,))
+    builder = t.LoopBuilder()
+    value = t.cast(t.load(a, (0,), lanes), narrow)
+    builder.store(b, (0,), value, active)
+    return builder.function(f"narrowed_{wide}_{narrow}_{active}", (a, b))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_narrowed_vectors_touch_their_elements_only(shape: str) -> None:
+    """LLVM stores the only element of a masked store as wide as it was before it was narrowed."""
+    target = runnable_target(shape)
+    cases = [
+        (wide, narrow, active)
+        for wide, narrow in ((S32, S8), (S32, S16), (S16, S8), (S64, S32), (F32, BF16), (F32, S8))
+        for active in {1, 2, target.lanes(wide) - 1} - {0}
+    ]
+    made = [narrowed(wide, narrow, target.lanes(wide), n) for wide, narrow, n in cases]
+    native = NativeModule(Module(tuple(made)), target)
+    for wide, narrow, active in cases:
+        behind = np.full(target.lanes(wide), 77, narrow.numpy)
+        arrays = [values(wide, target.lanes(wide)), behind]
+        native.check(f"narrowed_{wide}_{narrow}_{active}", arrays)
+
+
 @cache
 def partial_module(shape: str) -> NativeModule:
     functions = [
