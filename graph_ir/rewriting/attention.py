@@ -134,9 +134,7 @@ def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
             continue
         if _is_product(op) and op.outputs[0].details.plain_dims == dims and product is None:
             product = op
-        elif (is_elementwise(op) or reduces_rows(op)) and op.outputs[
-            0
-        ].details.plain_dims in shapes:
+        elif _is_row_work(op, dims) and op.outputs[0].details.plain_dims in shapes:
             between.append(op)
             work.extend(x for x in op.inputs if x.details.plain_dims in shapes and _computed(x))
         else:
@@ -152,6 +150,11 @@ def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
         if y is not weights
     )
     return (product, between) if closed and len({op for _, op in weights.uses}) == 1 else (None, [])
+
+
+def _is_row_work(op: Op, dims: tuple[Size, ...]) -> bool:
+    """An elementwise op, or a reduction of rows as long as the product's: one of other rows belongs elsewhere."""
+    return is_elementwise(op) or (reduces_rows(op) and op.inputs[0].details.plain_dims == dims)
 
 
 def _computed(tensor: GraphTensor) -> bool:

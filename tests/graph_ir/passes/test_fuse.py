@@ -382,3 +382,22 @@ def test_one_row_and_a_plain_constant_are_no_attention(dtype: DType) -> None:
     with compile_model(graph, disabled=off, cache=False) as model:
         y = model(*(np.ones((1, 3), dtype.numpy) for _ in model.inputs))
     assert np.array_equal(y, np.arange(15, dtype=dtype.numpy)[None])
+
+
+@pytest.mark.parametrize("dtype", [F32, F16], ids=str)
+def test_a_mean_of_other_rows_is_no_row_work_of_attention(
+    dtype: DType, rng: np.random.Generator
+) -> None:
+    """Added to a product of one column, it has its shape, but not its rows."""
+    graph = Graph("attention")
+    shapes = [(2, 2, 2), (2, 2, 1), (2, 2, 2)]
+    a, b, rows = (graph.make_input(LogicalTensor(dtype, s), n) for s, n in zip(shapes, "abr", strict=True))  # fmt: skip
+    mean = graph.make("reduce_mean", (rows,), {"axes": (2,), "keep_dims": True}).outputs[0]
+    scores = graph.make("matmul_core", (a, b)).outputs[0]
+    weights = graph.make("add", (scores, mean)).outputs[0]
+    values = graph.make_constant(np.ones((2, 3, 1), dtype.numpy), "values")
+    result = graph.make("matmul_core", (weights, values), {"transpose_b": True}).outputs[0]
+    graph.make_output(result, "y")
+    arrays = [rng.integers(-4, 5, shape).astype(dtype.numpy) * 2 for shape in shapes]
+    with compile_model(graph, cache=False) as model:
+        assert np.array_equal(model(*arrays), graph.evaluate(arrays)[0])
