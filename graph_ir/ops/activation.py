@@ -140,6 +140,11 @@ def _hard_sigmoid_ref(x: Any, alpha: float, beta: float) -> Any:
     return np.maximum(np.minimum(alpha * x + beta, 1), 0)
 
 
+def _hard_swish_ref(x: Any) -> Any:
+    # x + 3 is exact next to -3, where x / 6 + 1 / 2 loses its digits.
+    return x * (np.maximum(np.minimum(x + 3, 6), 0) / 6)
+
+
 ROWS = (
     Row("leaky_relu", "x where x >= 0, else alpha * x.", _leaky_relu, lambda x, alpha: _prelu_ref(x, alpha), FLOAT,
         attrs={"alpha": FloatAttr("slope below 0", default=0.01)}),
@@ -152,7 +157,7 @@ ROWS = (
         _hard_sigmoid, _hard_sigmoid_ref, FLOAT,
         attrs={"alpha": FloatAttr("slope"), "beta": FloatAttr("value at 0", default=0.5)}),
     Row("hard_swish", "x * hard_sigmoid(x, 1/6, 1/2).", _hard_swish,
-        lambda x: x * _hard_sigmoid_ref(x, 1 / 6, 0.5), FLOAT),
+        _hard_swish_ref, FLOAT),
     Row("silu", "x * sigmoid(x), also called swish.", _silu, INTRINSICS["silu"].meaning, FLOAT,
         function=lambda: "silu"),
     Row("softplus", "log(1 + exp(x)).", _softplus, INTRINSICS["softplus"].meaning, FLOAT,

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -85,6 +86,13 @@ def test_hard_swish_is_exactly_0_at_its_corner_and_infinite_at_infinity(dtype):
     x = np.array([-3, 0, 3, np.inf], by_name(dtype).numpy)
     y = compile_model(graph_from("hard_swish(x)", dtype, x=(4,)))(x)
     assert y.tolist() == [0, 0, 3, np.inf]
+
+
+def test_the_reference_of_hard_swish_does_not_cancel_next_to_its_corner():
+    x = np.nextafter(np.float64(-3), 0)
+    reference = make_op("hard_swish", [np.array([x])]).reference([np.array([x])])[0]
+    exact = Fraction(x) * (Fraction(x) + 3) / 6
+    assert abs(Fraction(float(reference[0])) - exact) <= abs(exact) * Fraction(2) ** -52
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
