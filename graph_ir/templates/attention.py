@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...base.dims import Size
 from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...base.target import GemmTile, Target
@@ -37,6 +38,7 @@ from ...tensor_ir.nodes import (
     Stmt,
     Var,
 )
+from ...tensor_ir.sizes import number_or_expr
 from ..ir.computation import Index
 from ..schedule.attention import AttentionBlocking
 from ..schedule.matmul_tile import rows_for
@@ -192,12 +194,13 @@ class AttentionTemplate:
 
     def _brgemm(
         self, c: Slice, a: Slice, b: Operand, panel: Expr, m: int, n: int, k: int,
-        a_strides: Operand, c_row: int, epilogue: Epilogue | None, tile: GemmTile, prefetch: tuple[PrefetchHint, ...],
+        a_strides: Operand, c_row: Size, epilogue: Epilogue | None, tile: GemmTile, prefetch: tuple[PrefetchHint, ...],
     ) -> Brgemm:  # fmt: skip
         place = Slice(b.buffer, (offset_of(b, self.batch_vars, t.mul(panel, b.row)),))
         group = self.kernel.k_group
+        a_row, a_col, c_step = map(number_or_expr, (a_strides.row, a_strides.col, c_row))
         return Brgemm(
-            c, a, place, m, n, k, 1, 0, a_strides.row, a_strides.col, 0, b.panel * group, c_row, False, b.panel,
+            c, a, place, m, n, k, 1, 0, a_row, a_col, 0, b.panel * group, c_step, False, b.panel,
             epilogue, min(self.block, rows_for(n, tile, self.target, self.kernel)), prefetch, group,
         )  # fmt: skip
 

@@ -133,6 +133,27 @@ def test_few_rows_split_their_sums_as_those_of_known_sizes(
         assert model(*arrays).tobytes() == alone(*arrays).tobytes(), length
 
 
+@pytest.mark.parametrize("isa", ISAS)
+def test_results_an_open_number_of_heads_apart(isa: str, rng: np.random.Generator) -> None:
+    """Rows and columns are numbers, but not the distance of the rows of a result that is transposed."""
+
+    def heads(number: Size) -> Graph:
+        graph = Graph("heads")
+        q, k, v = (graph.make_input(LogicalTensor(F32, (number, 3, 8)), name) for name in "qkv")
+        scores = graph.make("matmul_core", [q, k], {"transpose_b": True}).outputs
+        weights = graph.make("softmax", scores).outputs[0]
+        mixed = graph.make("matmul_core", [weights, v]).outputs
+        graph.make_output(graph.make("transpose", mixed, {"perm": (1, 0, 2)}).outputs[0], "y")
+        return graph
+
+    model = compile_model(heads(S), isa)
+    assert [x["kernel"].split("_")[1] for x in model.stats["calls"]] == ["attention"]
+    for number in (0, 5):
+        arrays = arrays_of(model, {"S": number}, rng)
+        found = between_guards(model, arrays, (3, number, 8), "end")
+        assert found.tobytes() == compile_model(heads(number), isa)(*arrays).tobytes(), number
+
+
 @pytest.mark.parametrize("sizes", [{"B": 0, "S": 7}, {"B": 2, "S": 0}], ids=str)
 def test_nothing_of_nothing(sizes: Mapping[str, int], rng: np.random.Generator) -> None:
     model = compile_model(masked(B, S))
