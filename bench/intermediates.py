@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from ..base.errors import UserError
+from ..base.file_errors import unreadable
 from ..frontend.model_text import read_text
 
 Array = np.ndarray[Any, Any]
@@ -61,7 +62,7 @@ def _read(model: str | bytes) -> onnx.ModelProto:
     try:
         proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
     except OSError as error:
-        raise UserError(f"cannot read '{model!r}' ({error.strerror})") from error
+        raise unreadable(os.fsdecode(model), error) from error
     except Exception as error:
         raise UserError(_ONNX_ONLY) from error
     if not proto.graph.node:

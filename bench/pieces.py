@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
+from ..base.file_errors import unwritable
 from ..base.whole_file import whole_file
 from .engines import Row
 from .tables import row_of, to_json
@@ -48,7 +49,7 @@ class Pieces:
                 with whole_file(str(self._path)) as stream:
                     stream.write((json.dumps(facts, indent=1) + "\n").encode())
             except OSError as error:
-                raise UserError(f"cannot write '{self._path}' ({error.strerror})") from error
+                raise unwritable(self._path, error) from error
 
     def _read(self, path: Path) -> None:
         try:

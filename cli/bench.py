@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
+from ..base.file_errors import unwritable
 from ..base.whole_file import whole_file
 from .model_arguments import (
     TARGETS,
@@ -210,7 +211,7 @@ def _output(facts: Callable[[], Any], table: Callable[[], Any], file: str | None
             with whole_file(file) as stream:
                 stream.write((json.dumps(facts(), indent=1) + "\n").encode())
         except OSError as error:
-            raise UserError(f"cannot write '{file}' ({error.strerror})") from error
+            raise unwritable(file, error) from error
     from rich.console import Console
 
     Console().print(table())

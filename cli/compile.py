@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
+from ..base.file_errors import unwritable
 from ..base.whole_file import whole_file
 from .model_arguments import (
     ModelTexts,
@@ -142,7 +143,7 @@ def _emit(args: argparse.Namespace, texts: ModelTexts) -> int:
         with whole_file(output) as stream:
             stream.write(data)
     except OSError as error:
-        raise UserError(f"cannot write '{output}' ({error.strerror})") from error
+        raise unwritable(output, error) from error
     return 0
 
 

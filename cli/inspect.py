@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.errors import UserError
+from ..base.file_errors import unwritable
 from .model_arguments import add_reading_arguments, model_texts
 from .terminal import say
 
@@ -160,7 +161,7 @@ def _save(folder: Path, name: str, array: Array) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         np.save(folder / f"{stem}.npy", array, allow_pickle=False)
     except OSError as error:
-        raise UserError(f"cannot write to '{folder}' ({error.strerror})") from error
+        raise unwritable(folder, error) from error
     return str(folder / f"{stem}.npy")
 
 

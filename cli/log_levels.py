@@ -7,10 +7,10 @@ level without a name applies to all loggers.
 
 from __future__ import annotations
 
-import difflib
 import logging
 
 from ..base.errors import UserError
+from ..base.suggestion import suggestion
 
 VARIABLE = "GRAPHC_LOG"
 LEVELS = ("debug", "info", "warning", "error")
@@ -34,9 +34,8 @@ def parse_levels(text: str) -> dict[str, int]:
                 'write for example GRAPHC_LOG="fuse=debug,codegen"'
             )
         if name and name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            meant = f"; '{close[0]}'?" if close else f"; known are {', '.join(known)}"
-            raise UserError(f"{VARIABLE}: '{name}' is neither a pass nor a logger{meant}")
+            meant = suggestion(name, known) or f"known are {', '.join(known)}"
+            raise UserError(f"{VARIABLE}: '{name}' is neither a pass nor a logger; {meant}")
         found[f"graphc.{name}".rstrip(".")] = logging.getLevelNamesMapping()[level.upper()]
     return found
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.errors import UserError
+from ..base.file_errors import unreadable
 from ..base.memory_limit import parse_memory
 from ..base.options import LAYOUTS, PRECISIONS, SWITCHES, WINOGRAD, CompileOptions, verify_asked
 from ..base.records import dataclass
@@ -253,7 +254,7 @@ def _lines(texts: Sequence[str]) -> list[str]:
         try:
             lines = Path(text[1:]).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"--attr: cannot read '{text[1:]}' ({error})") from error
+            raise unreadable(text[1:], error, "--attr") from error
         found += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     return found
 
@@ -361,11 +362,11 @@ def _read_npy(name: str, path: str) -> Array:
     try:
         array = np.load(path, allow_pickle=False)
     except OSError as error:
-        raise UserError(
-            f"input '{name}': cannot read '{path}' ({error.strerror or error})"
-        ) from error
+        raise unreadable(path, error, f"input '{name}'") from error
     except (ValueError, EOFError) as error:
-        raise UserError(f"input '{name}': '{path}' is not a .npy file of numbers") from error
+        raise UserError(
+            f"input '{name}': '{path}' is not a .npy file of numbers; write one with numpy.save"
+        ) from error
     if not isinstance(array, np.ndarray):
         raise UserError(f"input '{name}': '{path}' holds several arrays; give a .npy file of one")
     return array

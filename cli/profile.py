@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
+from ..base.file_errors import unwritable
 from ..base.whole_file import whole_file
 from .model_arguments import (
     add_compile_arguments,
@@ -97,7 +98,7 @@ def write_text(path: str, text: str) -> None:
         with whole_file(path) as stream:
             stream.write(text.encode())
     except OSError as error:
-        raise UserError(f"cannot write '{path}' ({error.strerror})") from error
+        raise unwritable(path, error) from error
 
 
 def to_json(found: Profile) -> dict[str, Any]:

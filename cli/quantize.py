@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
+from ..base.file_errors import unreadable
 from .model_arguments import add_input_argument, add_model_argument, split_inputs
 from .progress import progress
 from .terminal import say
@@ -80,6 +81,8 @@ def _read_npz(path: str) -> dict[str, np.ndarray[Any, Any]]:
                 raise ValueError
             return {name: file[name] for name in file.files}
     except OSError as error:
-        raise UserError(f"--calibrate: cannot read '{path}' ({error.strerror or error})") from error
+        raise unreadable(path, error, "--calibrate") from error
     except (ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise UserError(f"--calibrate: '{path}' is not a .npz file of arrays of numbers") from error
+        raise UserError(
+            f"--calibrate: '{path}' is not a .npz file of arrays of numbers; write one with numpy.savez"
+        ) from error

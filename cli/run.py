@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base.errors import UserError
+from ..base.file_errors import unwritable
 from .model_arguments import (
     add_input_argument,
     add_size_argument,
@@ -95,5 +96,5 @@ def _write(folder: str, names: list[str], arrays: list[np.ndarray]) -> list[str]
             np.save(path, array, allow_pickle=False)
             files.append(str(path))
     except OSError as error:
-        raise UserError(f"cannot write to '{folder}' ({error.strerror})") from error
+        raise unwritable(folder, error) from error
     return files

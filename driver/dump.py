@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..base.errors import UserError
+from ..base.file_errors import unwritable
 
 
 class StageDump:
@@ -18,7 +18,7 @@ class StageDump:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise UserError(f"cannot make '{folder}' ({error.strerror})") from error
+                raise unwritable(folder, error) from error
 
     def write(self, name: str, text: Callable[[], str], changed: bool = True) -> None:
         """Count the stage; write its text if it changed anything. UserError where that fails."""
@@ -27,5 +27,5 @@ class StageDump:
             try:
                 path.write_text(text(), encoding="utf-8")
             except OSError as error:
-                raise UserError(f"cannot write '{path}' ({error.strerror})") from error
+                raise unwritable(path, error) from error
         self.number += 1

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from ..base.errors import InternalError, UserError
 from ..base.records import dataclass
+from ..base.suggestion import suggestion
 from ..base.target import Target
 from ..graph_ir.ir.op import Op
 from ..graph_ir.ir.registry import lookup, names, schema_of
-from ..graph_ir.ir.schema import suggestion
 from ..graph_ir.schedule.added import KERNELS
 from ..graph_ir.schedule.context import LowerContext
 from ..tensor_ir.builder import LoopBuilder

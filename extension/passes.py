@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from ..base.errors import InternalError, UserError
 from ..base.records import dataclass
+from ..base.suggestion import suggestion
 from ..graph_ir.ir.graph import Graph
-from ..graph_ir.ir.schema import suggestion
 from ..graph_ir.ir.verifier import verify
 from ..graph_ir.passes.pipeline import LAST_POINT, PIPELINE
 from ..graph_ir.schedule.added import PASSES

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from ..base.errors import UserError
 from ..base.records import dataclass
+from ..base.suggestion import suggestion
 from ..graph_ir.ir.graph import Graph, GraphTensor, Op
 from ..graph_ir.ir.registry import names, schema_of
-from ..graph_ir.ir.schema import suggestion
 from ..graph_ir.rewriting.pattern import Capture, Either, Match, Node, Pattern, Scalar, match
 from ..graph_ir.rewriting.rewrite import Rule
 from ..graph_ir.schedule.added import PATTERNS

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import GraphcError, UnsupportedError, UserError
+from ..base.file_errors import unreadable, unwritable
 from ..base.records import dataclass
 from ..base.symbols import Limit
 from ..base.whole_file import whole_file
 from ..graph_ir.ir.graph import Array, Graph
-from .model_text import is_stablehlo, unreadable
+from .model_text import is_stablehlo
 from .shape_spec import InputSpec, check_inputs
 
 HEAD_BYTES = 1 << 16
@@ -167,7 +168,7 @@ def write_text(
         with whole_file(output) as stream:
             stream.write(text.encode())
     except OSError as error:
-        raise UserError(f"cannot write '{output}' ({error.strerror or error})") from error
+        raise unwritable(output, error) from error
     return files
 
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from ..base.errors import UserError
+from ..base.file_errors import unreadable
 
 MAX_BYTES = 1 << 30
 """Models as text hold no weights: a bigger file is something else."""
@@ -46,18 +47,6 @@ def read_bytes(source: str | os.PathLike[str] | bytes, label: str, what: str) ->
         return path.read_bytes(), str(path)
     except OSError as error:
         raise unreadable(path, error) from error
-
-
-def unreadable(path: str | os.PathLike[str], error: Exception, remedy: str = "") -> UserError:
-    """What is said of a file that cannot be opened, with what to do about one that is not there."""
-    if isinstance(error, FileNotFoundError):
-        return UserError(f"there is no file '{path}'" + (f"; {remedy}" if remedy else ""))
-    if isinstance(error, IsADirectoryError):
-        return UserError(
-            f"a model must be a file, but '{path}' is a directory; give the file in it"
-        )
-    reason = getattr(error, "strerror", None) or str(error)
-    return UserError(f"cannot read '{path}' ({reason})")
 
 
 def decoded(data: bytes, label: str, what: str) -> str:

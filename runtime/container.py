@@ -29,6 +29,7 @@ import numpy as np
 
 from ..base.aligned_memory import aligned_empty, large_alignment
 from ..base.errors import UserError
+from ..base.file_errors import unreadable, unwritable
 from ..base.records import dataclass
 from ..base.whole_file import whole_file
 from .abi import ABI_VERSION, ALIGNMENT
@@ -75,7 +76,7 @@ def write_container(
                 file.write(bytes(offsets[name] - file.tell()))
                 file.write(data)
     except OSError as error:
-        raise UserError(f"cannot write '{path}' ({error.strerror})") from error
+        raise unwritable(path, error) from error
 
 
 def _lay_out(
@@ -153,7 +154,7 @@ def _open(path: Path, mapped: bool, opener: Opener | None) -> memoryview:
             memory = aligned_empty((size,), np.dtype(np.uint8), large_alignment(size))
             return memory.data[: file.readinto(memory.data)]
     except OSError as error:
-        raise UserError(f"cannot read '{path}' ({error.strerror})") from error
+        raise unreadable(path, error) from error
 
 
 def _check_prelude(view: memoryview, where: str) -> int:

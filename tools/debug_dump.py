@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..base.dtypes import DType
-from ..base.errors import UserError
+from ..base.file_errors import unwritable
 from ..frontend.tvm.params import ParamsWriter
 from ..graph_ir.ir.graph import Array, GraphTensor, Op
 from ..graph_ir.rewriting.groups import storage_root
@@ -59,7 +59,7 @@ class Dump:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.writer = ParamsWriter(self.folder / TENSORS_FILE, names)
         except OSError as error:
-            raise UserError(f"cannot write to '{self.folder}' ({error.strerror})") from error
+            raise unwritable(self.folder, error) from error
 
     def add(self, op: Op, values: list[Array]) -> None:
         """Write the values of a node's outputs."""

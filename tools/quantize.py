@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base.errors import UserError
+from ..base.file_errors import unwritable
 from ..base.records import dataclass
 from ..base.whole_file import whole_file
 from ..driver.compiler import compile as compile_model
@@ -60,7 +61,7 @@ def quantize_model(
         with whole_file(Path(output)) as file:
             file.write(made.SerializeToString())
     except OSError as error:
-        raise UserError(f"quantize: cannot write '{output}' ({error.strerror or error})") from error
+        raise unwritable(output, error, "quantize") from error
     errors = _errors(model, output, batches, dict(inputs or {}), step)
     return Quantized([site.node for site in sites], errors)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..base.errors import GraphcError, UserError
+from ..base.errors import GraphcError
+from ..base.file_errors import unwritable
 from ..graph_ir.ir.format import plain
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.ir.logical_tensor import LogicalTensor
@@ -134,7 +135,7 @@ def write_reproducer(
         command = " ".join([*words, *options])
         (folder / COMMAND_FILE).write_text(command + "\n", encoding="utf-8")
     except OSError as error:
-        raise UserError(f"cannot write to '{folder}' ({error.strerror})") from error
+        raise unwritable(folder, error) from error
     return command
 
 

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, TensorProto, helper, load, numpy_helper
 
 from ...base.errors import UserError
+from ...base.file_errors import unreadable
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array
 
@@ -43,7 +44,7 @@ def read_proto(path: str | os.PathLike[str]) -> ModelProto:
     try:
         return load(os.fspath(path))
     except (OSError, ValueError, DecodeError) as error:
-        raise UserError(f"quantize: cannot read '{path}' ({error})") from error
+        raise unreadable(path, error, "quantize") from error
 
 
 def quantizable(model: ModelProto) -> list[Site]:

@@ -12,9 +12,9 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from ...base.errors import UnsupportedError, UserError
+from ...base.file_errors import unreadable
 from ...base.mapped_file import map_file
 from ...base.records import dataclass
-from ..model_text import unreadable
 from .nesting import every_graph
 from .weights import split_weights
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onnx import ModelProto, TensorProto, helper
 
-from ...base.errors import UserError
+from ...base.file_errors import unwritable
 from ...base.printable import encodable
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
@@ -64,7 +64,7 @@ def write_onnx(graph: Graph, path: str | os.PathLike[str]) -> list[Path]:
         with whole_file(target) as stream:
             stream.write(model.SerializeToString(deterministic=True))
     except OSError as error:
-        raise UserError(f"cannot write '{target}' ({error.strerror or error})") from error
+        raise unwritable(target, error) from error
     return files
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from ...base.errors import UserError
-from ..model_text import unreadable
+from ...base.file_errors import unreadable
 from ..shape_spec import check_size
 from .program import (
     COMPLEX_SUFFIXES,

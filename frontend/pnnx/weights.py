@@ -12,8 +12,8 @@ import numpy as np
 
 from ...base.dtypes import BOOL
 from ...base.errors import UnsupportedError, UserError
+from ...base.file_errors import unreadable
 from ...graph_ir.ir.graph import Array
-from ..model_text import unreadable
 from ..refusals import OTHER_TYPE
 from .program import TensorType
 
@@ -117,7 +117,9 @@ def _entries_of(path: Path) -> dict[str, zipfile.ZipInfo]:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
     except FileNotFoundError as error:
-        raise unreadable(path, error, "the weights must lie beside the .param file") from error
+        raise unreadable(
+            path, error, missing="the weights must lie beside the .param file"
+        ) from error
     except _ZIP_ERRORS as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(

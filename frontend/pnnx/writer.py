@@ -11,6 +11,7 @@ from typing import IO
 import numpy as np
 
 from ...base.errors import UserError
+from ...base.file_errors import unwritable
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
 from ..plain_quantization import quantization_written_out
@@ -46,7 +47,7 @@ def write_files(
         with whole_file(param) as stream:
             stream.write(_text(operators).encode())
     except OSError as error:
-        raise UserError(f"cannot write '{param}' ({error.strerror or error})") from error
+        raise unwritable(param, error) from error
 
 
 def export_graph(graph: Graph) -> tuple[list[Operator], dict[str, Array]]:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ...base.errors import UserError
+from ...base.file_errors import unreadable
 from .fx_reader import reader_of
 
 
@@ -19,8 +20,11 @@ def open_program(source: Any) -> Any:
     if not isinstance(source, (str, Path, bytes)):
         return source
     name = "a .pt2 file" if isinstance(source, bytes) else f"'{source}'"
-    if not isinstance(source, bytes) and not Path(source).is_file():
-        raise UserError(f"there is no file {name}")
+    if not isinstance(source, bytes):
+        try:
+            Path(source).open("rb").close()
+        except OSError as error:
+            raise unreadable(source, error) from error
     try:
         import torch
     except ImportError as error:
@@ -33,7 +37,10 @@ def open_program(source: Any) -> Any:
             return torch.export.load(io.BytesIO(source) if isinstance(source, bytes) else source)
     except Exception as error:
         text = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
-        raise UserError(f"{name} is not a program that torch.export.load reads: {text}") from error
+        raise UserError(
+            f"{name} is not a program that torch.export.load reads: {text}; "
+            "write it again with torch.export.save in this version of PyTorch"
+        ) from error
 
 
 def decomposed(program: Any, own: Mapping[Any, Any] = MappingProxyType({})) -> Any:

@@ -14,9 +14,9 @@ import numpy as np
 
 from ...base.dtypes import BF16
 from ...base.errors import InternalError, UnsupportedError, UserError
+from ...base.file_errors import unreadable
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array
-from ..model_text import unreadable
 from ..refusals import OTHER_TYPE
 
 _LIST_MAGIC = 0xF7E58D4F05049CB7

@@ -26,6 +26,7 @@ from typing import Any
 
 from ...base.errors import InternalError, UserError
 from ...base.records import dataclass
+from ...base.suggestion import suggestion
 from .attributes import INTERNAL, Attribute, AttributeOwner, is_same
 
 
@@ -157,10 +158,3 @@ def _unknown(op: AttributeOwner, key: str, known: Mapping[str, Attribute[Any]]) 
     listed = f"its attributes are {', '.join(names)}" if names else "it has no attributes"
     remedy = suggestion(key, names) or listed
     return UserError(f"{op.op_name} '{op.name}': unknown attribute '{key}'; {remedy}")
-
-
-def suggestion(name: str, known: Sequence[str]) -> str:
-    """ "did you mean 'strides'?" with the known name that is most like `name`; "" where none is."""
-    import difflib  # only mistakes need it
-
-    return "".join(f"did you mean '{x}'?" for x in difflib.get_close_matches(name, known, 1))

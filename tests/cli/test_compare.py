@@ -48,4 +48,4 @@ def test_text_of_a_graph_is_a_model(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "bad.graph").write_text("no graph")
     assert main(["compare", str(tmp_path / "bad.graph"), "-q"]) == 2
     assert main(["compare", str(tmp_path / "none.graph"), "-q"]) == 2
-    assert "cannot read" in capsys.readouterr().err
+    assert "; check its name and its folder" in capsys.readouterr().err

@@ -163,7 +163,7 @@ KNOWN = ", ".join(SWITCHES)
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["nope.onnx"], "there is no file 'nope.onnx'"),
+        (["nope.onnx"], "there is no file 'nope.onnx'; check its name and its folder"),
         ([MODEL, "-X", "no-magic"], f"switch 'magic' is not known; known are {KNOWN}"),
         ([MODEL, "-X", "fuse"], f"-X must be no-SWITCH, got 'fuse'; switches are {KNOWN}"),
         ([MODEL, "--threads", "0"], "threads must be a whole number from 1 to 1024, got 0"),
@@ -174,12 +174,16 @@ KNOWN = ", ".join(SWITCHES)
          "input 'x': the file declares f32[2,3], got f32[2]; the number of axes must agree (in '{model}')"),
         ([MODEL, "--input", "x=f33[2,3]"],
          f"input spec 'f33[2,3]': dtype 'f33' is not known; known are {', '.join(map(str, ALL))}"),
-        ([MODEL, "--input", "x=@no.npy"], "input 'x': cannot read 'no.npy' (No such file or directory)"),
-        ([MODEL, "--input", "x=@{model}"], "input 'x': '{model}' is not a .npy file of numbers"),
+        ([MODEL, "--input", "x=@no.npy"], "input 'x': there is no file 'no.npy'; check its name and its folder"),
+        ([MODEL, "--input", "x=@{model}"],
+         "input 'x': '{model}' is not a .npy file of numbers; write one with numpy.save"),
         ([MODEL, "--input", "x=@{archive}"], "input 'x': '{archive}' holds several arrays; give a .npy file of one"),
-        ([MODEL, "-q", "--dump-ir", "{model}"], "cannot make '{model}' (File exists)"),
-        ([MODEL, "-q", "-o", "{folder}/no/m.gcm"], "cannot write '{folder}/no/m.gcm' (No such file or directory)"),
-        ([MODEL, "--emit", "llvm", "-o", "{folder}"], "cannot write '{folder}' (Is a directory)"),
+        ([MODEL, "-q", "--dump-ir", "{model}"],
+         "cannot write '{model}' (File exists); give another path"),
+        ([MODEL, "-q", "-o", "{folder}/no/m.gcm"],
+         "cannot write '{folder}/no/m.gcm' (No such file or directory); make its folder first, or give another path"),
+        ([MODEL, "--emit", "llvm", "-o", "{folder}"],
+         "cannot write '{folder}' (Is a directory); give the name of a file"),
     ],
 )  # fmt: skip
 def test_bad_input(words: list[str], sentence: str, tmp_path: Path, capsys: Capture) -> None:

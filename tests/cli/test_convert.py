@@ -64,7 +64,7 @@ def test_refusals(folder: Path, capsys: Capture) -> None:
         (["-o", "m.pnnx", "--to", "pnnx"],
          "'m.pnnx': the name of a PNNX model must end in .param, like linear.pnnx.param"),
         (["--to", "hlo", "--const", "@none.params"],
-         "there is no file 'none.params'"),
+         "there is no file 'none.params'; check its name and its folder"),
         (["--to", "hlo", "--const", "w"], "--const must be NAME=@file.npy, got 'w'"),
     ):  # fmt: skip
         assert main(["convert", model, *words]) == 2

@@ -106,7 +106,10 @@ def test_a_file_of_objects_is_not_loaded(tmp_path: Path) -> None:
     np.save(path, np.array([{}], object), allow_pickle=True)
     with pytest.raises(UserError) as error:
         shapes_of_files({"x": f"@{path}"})
-    assert str(error.value) == f"input 'x': '{path}' is not a .npy file of numbers"
+    assert (
+        str(error.value)
+        == f"input 'x': '{path}' is not a .npy file of numbers; write one with numpy.save"
+    )
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)

@@ -41,7 +41,7 @@ def test_sentences(samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
     out, text = str(tmp_path / "o.onnx"), tmp_path / "text.npz"
     text.write_text("no archive")
     cases = [
-        ([MODEL, "--calibrate", str(tmp_path / "none.npz"), "-o", out], "cannot read"),
+        ([MODEL, "--calibrate", str(tmp_path / "none.npz"), "-o", out], "there is no file"),
         ([MODEL, "--calibrate", str(text), "-o", out], "is not a .npz file of arrays of numbers"),
         ([MODEL, "--calibrate", samples, "-o", MODEL], "is the model itself; give another file"),
         ([MODEL, "--calibrate", samples, "-o", out, "--percentile", "0"], "--percentile must be above 0"),

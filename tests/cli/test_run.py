@@ -95,8 +95,9 @@ def test_names_that_files_cannot_bear(tmp_path: Path) -> None:
         (["--input", "z=f32[2]"], "--input names 'z', which is not an input of the model; its inputs are x"),
         (["--input", "x=f32[2,4]"], "input 'x' was compiled as f32[2,3], got f32[2,4]; compile again for that shape"),
         (["--input", "x"], "--input must be NAME=VALUE, got 'x'; write x=@x.npy, x=random or x=f32[8,13]"),
-        (["--input", "x=@no.npy"], "input 'x': cannot read 'no.npy' (No such file or directory)"),
-        (["--output-dir", "/dev/null/out"], "cannot write to '/dev/null/out' (Not a directory)"),
+        (["--input", "x=@no.npy"], "input 'x': there is no file 'no.npy'; check its name and its folder"),
+        (["--output-dir", "/dev/null/out"],
+         "cannot write '/dev/null/out' (Not a directory); give another path"),
         (["--threads", "-1"], "threads must be a whole number from 1 to 1024, got -1"),
     ],
 )  # fmt: skip
@@ -124,7 +125,9 @@ def test_wrong_arrays(
 
 def test_not_an_artifact(tmp_path: Path, capsys: Capture) -> None:
     missing = str(tmp_path / "no.gcm")
-    assert error_of(capsys, missing) == f"cannot read '{missing}' (No such file or directory)"
+    assert (
+        error_of(capsys, missing) == f"there is no file '{missing}'; check its name and its folder"
+    )
     (tmp_path / "bad.gcm").write_bytes(b"x" * 1000)
     sentence = error_of(capsys, str(tmp_path / "bad.gcm"))
     assert sentence.startswith("bad.gcm: is not a graphc artifact; ")

@@ -295,7 +295,9 @@ def test_the_dump_folder(tmp_path: Path) -> None:
     assert names[0] == "00_read.txt" and names[-1].endswith("_llvm.txt")
     with pytest.raises(UserError) as error:
         graphc.compile(layer(), dump_dir="/dev/null/dump")
-    assert str(error.value) == "cannot make '/dev/null/dump' (Not a directory)"
+    assert str(error.value) == (
+        "cannot write '/dev/null/dump' (Not a directory); give another path"
+    )
 
 
 @pytest.mark.parametrize("kind", ["input", "constant"])

@@ -21,7 +21,9 @@ def test_text_of_bytes_and_of_files(tmp_path: Path) -> None:
 def test_what_is_no_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="^model line 2: a dump must be UTF-8 text$"):
         read_text(b"a\n\xff", "model", "dump")
-    with pytest.raises(UserError, match=r"^there is no file '.*none\.txt'$"):
+    with pytest.raises(
+        UserError, match=r"^there is no file '.*none\.txt'; check its name and its folder$"
+    ):
         read_text(tmp_path / "none.txt", "model", "dump")
     path = tmp_path / "m.txt"
     path.write_bytes(b"abc")

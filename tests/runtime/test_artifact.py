@@ -370,11 +370,11 @@ def test_section_table_lies(tmp_path: Path, offset: int, size: int, message: str
 
 def test_no_such_file(tmp_path: Path) -> None:
     path = tmp_path / "none.gcm"
-    assert failure(path) == f"cannot read '{path}' (No such file or directory)"
+    assert failure(path) == f"there is no file '{path}'; check its name and its folder"
 
 
 def test_a_folder_is_no_artifact(tmp_path: Path) -> None:
-    assert failure(tmp_path) == f"cannot read '{tmp_path}' (Is a directory)"
+    assert failure(tmp_path) == f"cannot read '{tmp_path}' (Is a directory); give a file in it"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
@@ -387,21 +387,21 @@ def test_pipes_and_files_shorter_than_their_size_are_no_artifacts(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("no/m.gcm", "No such file or directory"), ("m" * 300, "File name too long")]
+    ("name", "why"),
+    [("no/m.gcm", "No such file or directory"), ("m" * 300, "File name too long")],
 )
 def test_saving_where_the_system_refuses(tmp_path: Path, name: str, why: str) -> None:
     with pytest.raises(UserError) as caught:
         add_artifact().save(tmp_path / name)
-    assert str(caught.value) == f"cannot write '{tmp_path / name}' ({why})"
+    assert str(caught.value).startswith(f"cannot write '{tmp_path / name}' ({why}); ")
 
 
 def test_saving_onto_a_folder_or_device(tmp_path: Path) -> None:
     for path in (tmp_path, Path("/dev/null")):
         with pytest.raises(UserError) as caught:
             add_artifact().save(path)
-        assert str(caught.value) == (
-            f"{path}: is not a regular file; choose another name for the artifact"
-        )
+        told = f"{path}: is not a regular file; choose another name for the artifact"
+        assert str(caught.value) == told
 
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
@@ -417,7 +417,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(
     monkeypatch.setattr(os, failing, full)
     with pytest.raises(UserError) as caught:
         replace(add_artifact(), constants=np.zeros(9, np.uint8)).save(path)
-    assert str(caught.value) == f"cannot write '{path}' (No space left on device)"
+    assert str(caught.value).startswith(f"cannot write '{path}' (No space left on device); ")
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["m.gcm"]
 

@@ -147,7 +147,7 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
         assert str(error.value) == (
             f"format '{target}' is only read, it cannot be written"
             if target == "torch"
-            else f"cannot write '{output}' (No such file or directory)"
+            else f"cannot write '{output}' (No such file or directory); make its folder first, or give another path"
         )
 
 

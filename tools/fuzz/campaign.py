@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import UserError
+from ...base.file_errors import unwritable
 from ...base.records import dataclass
 from ...base.whole_file import whole_file
 from .outcome import RIGHT, Outcome
@@ -97,7 +98,7 @@ def write_tally(path: Path, tally: Tally) -> None:
         with whole_file(path) as stream:
             stream.write(json.dumps(tally.to_json()).encode() + b"\n")
     except OSError as error:
-        raise UserError(f"cannot write '{path}' ({error.strerror})") from error
+        raise unwritable(path, error) from error
 
 
 def read_tally(path: Path, seed: int) -> Tally:

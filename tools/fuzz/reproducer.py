@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ...base.errors import UserError
+from ...base.file_errors import unwritable
 from ...graph_ir.text.printer import print_graph
 from .case import Case
 from .outcome import Outcome
@@ -29,7 +30,7 @@ def write_reproducer(folder: Path, case: Case, outcome: Outcome) -> str:
         for number, array in enumerate(case.arrays):
             np.save(folder / f"input_{number}.npy", array, allow_pickle=False)
     except OSError as error:
-        raise UserError(f"cannot write to '{folder}' ({error.strerror})") from error
+        raise unwritable(folder, error) from error
     return command
 
 

@@ -208,7 +208,9 @@ def test_messages_about_the_file(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(b'graph("g"):\n\xff')
     with pytest.raises(UserError, match=r"x\.txt line 2: a readable dump must be UTF-8 text$"):
         read_ge(tmp_path / "x.txt")
-    with pytest.raises(UserError, match=r"^there is no file '.*none\.txt'$"):
+    with pytest.raises(
+        UserError, match=r"^there is no file '.*none\.txt'; check its name and its folder$"
+    ):
         read_ge(tmp_path / "none.txt")
 
 

@@ -226,9 +226,9 @@ def test_files_and_specs(tmp_path: Path) -> None:
     missing, binary = tmp_path / "no.hlo", tmp_path / "b.hlo"
     binary.write_bytes(b"HloModule m\xff")
     for wrong, expected in (
-        (missing, f"there is no file '{missing}'"),
+        (missing, f"there is no file '{missing}'; check its name and its folder"),
         (binary, f"{binary} line 1: a file of HLO must be UTF-8 text"),
-        (tmp_path, f"a model must be a file, but '{tmp_path}' is a directory; give the file in it"),
+        (tmp_path, f"cannot read '{tmp_path}' (Is a directory); give a file in it"),
     ):
         with pytest.raises(UserError) as caught:
             load_hlo(wrong)

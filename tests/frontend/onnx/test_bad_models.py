@@ -37,9 +37,12 @@ def test_files(tmp_path: Path) -> None:
     empty.touch()
     garbage.write_bytes(b"\x08\xff not a model " * 20)
     cut.write_bytes(relu()[:-10])
-    assert message(UserError, missing) == f"there is no file '{missing}'"
+    assert (
+        message(UserError, missing)
+        == f"there is no file '{missing}'; check its name and its folder"
+    )
     assert message(UserError, tmp_path) == (
-        f"a model must be a file, but '{tmp_path}' is a directory; give the file in it"
+        f"cannot read '{tmp_path}' (Is a directory); give a file in it"
     )
     assert message(UserError, empty) == (
         f"a model file must not be empty, but '{empty}' is, or is a file of the system without a size"
@@ -50,7 +53,9 @@ def test_files(tmp_path: Path) -> None:
             "they are of another format, or truncated"
         )
     assert message(UserError, b"") == "an ONNX model must not be empty, got 0 bytes of model"
-    assert message(UserError, "a\0b") == r"cannot read 'a\x00b' (embedded null byte)"
+    assert message(UserError, "a\0b") == (
+        r"cannot read 'a\x00b' (embedded null byte); give another path"
+    )
 
 
 def test_every_truncation_is_refused() -> None:

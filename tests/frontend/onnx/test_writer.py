@@ -216,4 +216,7 @@ def test_weights_of_any_type_inside_and_beside_the_file(
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         write_onnx(graph_of("relu", X, {}), tmp_path / "no" / "m.onnx")
-    assert str(error.value) == (f"cannot write '{tmp_path}/no/m.onnx' (No such file or directory)")
+    assert str(error.value) == (
+        f"cannot write '{tmp_path}/no/m.onnx' (No such file or directory); "
+        "make its folder first, or give another path"
+    )

@@ -131,10 +131,12 @@ def test_all_that_is_not_supported_is_listed_at_once(tmp_path: Path) -> None:
 
 
 def test_missing_files(tmp_path: Path) -> None:
-    assert message_of(tmp_path / "no.param") == f"there is no file '{tmp_path}/no.param'"
+    assert message_of(tmp_path / "no.param") == (
+        f"there is no file '{tmp_path}/no.param'; check its name and its folder"
+    )
     (tmp_path / "d.param").mkdir()
     assert message_of(tmp_path / "d.param") == (
-        f"a model must be a file, but '{tmp_path}/d.param' is a directory; give the file in it"
+        f"cannot read '{tmp_path}/d.param' (Is a directory); give a file in it"
     )
 
 

@@ -283,7 +283,9 @@ def test_where_files_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         write_pnnx(linear_graph(), tmp_path / "no" / "linear.param")
     assert (
-        str(error.value) == f"cannot write '{tmp_path}/no/linear.param' (No such file or directory)"
+        str(error.value)
+        == f"cannot write '{tmp_path}/no/linear.param' (No such file or directory); "
+        "make its folder first, or give another path"
     )
 
 

@@ -1,0 +1,65 @@
+"""What is said of files that the system refuses: which file, the system's reason, and what to do about that reason."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from .errors import UserError
+from .suggestion import suggestion
+
+_MOST_NEIGHBOURS = 1000  # names in a folder that a missing one is compared with
+_LIKE = 0.8  # names of files share their suffixes
+_OTHER = "give another path"
+_UNWRITABLE = {
+    errno.ENOENT: "make its folder first, or give another path",
+    errno.EISDIR: "give the name of a file",
+    errno.EACCES: "give a path that you may write to",
+    errno.EPERM: "give a path that you may write to",
+    errno.EROFS: "give a path that you may write to",
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ENOSPC: "make room on the device, or give a path on another",
+    errno.EDQUOT: "make room on the device, or give a path on another",
+}
+_UNREADABLE = {
+    errno.EISDIR: "give a file in it",
+    errno.EACCES: "ask its owner for permission to read it",
+    errno.EPERM: "ask its owner for permission to read it",
+    errno.EIO: "copy it again from where it came",
+}
+
+
+def unwritable(path: str | os.PathLike[str], error: OSError, who: str = "") -> UserError:
+    """What is said of a file or a folder that cannot be written. `who`: the argument or step that names it."""
+    remedy = _UNWRITABLE.get(error.errno or 0, _OTHER)
+    return UserError(f"{_begin(who)}cannot write '{path}' ({_reason(error)}); {remedy}")
+
+
+def unreadable(
+    path: str | os.PathLike[str], error: Exception, who: str = "", missing: str = ""
+) -> UserError:
+    """What is said of a file that cannot be read. `missing`: what to do about one that is not there."""
+    if isinstance(error, FileNotFoundError):
+        return UserError(f"{_begin(who)}there is no file '{path}'; {missing or _neighbour(path)}")
+    known = _UNREADABLE.get(getattr(error, "errno", None) or 0, _OTHER)
+    return UserError(f"{_begin(who)}cannot read '{path}' ({_reason(error)}); {known}")
+
+
+def _begin(who: str) -> str:
+    return f"{who}: " if who else ""
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _neighbour(path: str | os.PathLike[str]) -> str:
+    """What a name may have been meant to be, by the names beside it."""
+    place = Path(path)
+    try:
+        with os.scandir(place.parent) as entries:
+            names = [entry.name for entry, _ in zip(entries, range(_MOST_NEIGHBOURS), strict=False)]
+    except OSError:
+        return f"check the path: its folder '{place.parent}' cannot be opened either"
+    return suggestion(place.name, sorted(names), _LIKE) or "check its name and its folder"
