@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -55,10 +56,11 @@ def try_variants(
         fed = {spec.name: a for spec, a in zip(model.inputs, (*inputs, select), strict=True)}
         call = model.bind(fed, outputs)
         differences = []
-        for number, (variant, result) in enumerate(zip(variants, outputs, strict=True)):
+        rest = iter(outputs)
+        for number, variant in enumerate(variants):
             select[0] = number
             call()
-            differences.append(variant.check(result))
+            differences.append(variant.check(list(islice(rest, len(variant.outputs)))))
         timed = [i for i, variant in enumerate(variants) if variant.timed]
         seconds = _seconds(call, select, timed) if timed else {}
     return [
@@ -70,7 +72,7 @@ def try_variants(
 def _arrays(variants: Sequence[Variant]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     # Constants are views of the model's file, where they begin at any byte.
     inputs = [np.require(a, None, ("C", "A")) for variant in variants for a in variant.inputs]
-    outputs = [np.zeros(v.output.physical_dims, v.output.dtype.numpy) for v in variants]
+    outputs = [np.zeros(y.physical_dims, y.dtype.numpy) for v in variants for y in v.outputs]
     return inputs, outputs
 
 
@@ -106,12 +108,11 @@ def artifact(variants: Sequence[Variant], ctx: LowerContext, pool: KernelPool) -
     code = link(parts, pool.compile(parts, ctx.target, ctx.options.verify))
     main = module.function(module.entry)
     specs = [TensorSpec(p.name, p.dtype, p.shape) for p in main.params if isinstance(p, Buffer)]
-    count = len(specs) - len(variants) - 2
+    results = [y for variant in variants for y in variant.outputs]
+    count = len(specs) - len(results) - 2
     select = TensorSpec(SELECT, S64, (1,))
     inputs = (*_plain(variants, specs[: count - 1]), select)
-    outputs = tuple(
-        TensorSpec(f"y{i}", v.output.dtype, v.output.physical_dims) for i, v in enumerate(variants)
-    )
+    outputs = tuple(TensorSpec(f"y{i}", y.dtype, y.physical_dims) for i, y in enumerate(results))
     metadata = Metadata("verify", inputs, outputs, 0, ctx.target.isa)
     return Artifact(metadata, np.empty(0, np.uint8), code, support_object())
 
@@ -123,7 +124,7 @@ def _plain(variants: Sequence[Variant], specs: Sequence[TensorSpec]) -> list[Ten
 
 
 def program(variants: Sequence[Variant]) -> Module:
-    """One module that runs the variant `select` names: inputs of all in order, `select`, then an output each."""
+    """One module that runs the variant `select` names: inputs of all in order, `select`, then outputs of all."""
     functions: dict[Function, Function] = {}
     inputs: list[Buffer] = []
     outputs: list[Buffer] = []
@@ -133,16 +134,15 @@ def program(variants: Sequence[Variant]) -> Module:
         function = functions.setdefault(
             anonymous, replace(variant.function, name=f"v{number}_{variant.function.name}")
         )
-        *operands, result = (p for p in function.params if isinstance(p, Buffer))
-        own = [
-            Buffer(f"x{len(inputs) + i}", p.dtype, _shape(p, variant.sizes))
-            for i, p in enumerate(operands)
-        ]
-        inputs += own
-        outputs.append(Buffer(f"y{number}", result.dtype, _shape(result, variant.sizes)))
+        buffers = [p for p in function.params if isinstance(p, Buffer)]
+        count = len(buffers) - len(variant.outputs)
+        read = _renamed("x", len(inputs), buffers[:count], variant.sizes)
+        written = _renamed("y", len(outputs), buffers[count:], variant.sizes)
+        inputs += read
+        outputs += written
         names = [p.name.removeprefix(t.SIZE_PREFIX) for p in function.params if isinstance(p, Var)]
         sizes = [t.as_expr(variant.sizes[name]) for name in names]
-        calls.append(Invoke(function.name, (*map(_start, (*own, outputs[-1])), *sizes)))
+        calls.append(Invoke(function.name, (*map(_start, (*read, *written)), *sizes)))
     select = Buffer(f"x{len(inputs)}", S64, (1,))
     sections = (Buffer("constants", U8, (0,)), Buffer("arena", U8, (0,)))
     steps: list[Stmt] = [
@@ -151,6 +151,16 @@ def program(variants: Sequence[Variant]) -> Module:
     ]
     main = Function("main", (*inputs, select, *outputs, *sections), Block(tuple(steps)))
     return Module((*functions.values(), main), "main")
+
+
+def _renamed(
+    letter: str, first: int, buffers: Sequence[Buffer], sizes: Mapping[str, int]
+) -> list[Buffer]:
+    """Operands of the program: `x4`, `x5`, ... for those of a kernel."""
+    return [
+        Buffer(f"{letter}{number}", buffer.dtype, _shape(buffer, sizes))
+        for number, buffer in enumerate(buffers, first)
+    ]
 
 
 def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.counted import Count, TrueIndices
 from ..graph_ir.ops.kernel_call import call_kernel
 from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.ops.sort_rows import SortRows
 from ..graph_ir.passes import pipeline
 from ..graph_ir.passes.decompose import decompose
 from ..graph_ir.passes.pack_weights import pack_weights
@@ -56,7 +57,7 @@ LOOPS_TO_TRY = ("rows", "reduction", "transpose")
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run one op: its kernel, its inputs (in their layouts), and the expected result (plain).
+    """One way to run one op: its kernel, its inputs (in their layouts), and the expected results (plain).
 
     `problem`, `schedule` and `predicted` (cycles, where there is a model) only where the op has schedules to choose
     from; `chosen`: the compiler takes this one. `timed`: its time is worth knowing, as there are others.
@@ -67,8 +68,8 @@ class Variant:
     layout: str
     function: Function
     inputs: tuple[Array, ...]
-    output: LogicalTensor
-    expected: Array
+    outputs: tuple[LogicalTensor, ...]
+    expected: tuple[Array, ...]
     exact: bool
     problem: str = ""
     predicted: float | None = None
@@ -78,10 +79,13 @@ class Variant:
     image: Format | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
 
-    def check(self, result: Array) -> Difference:
-        """Compare the kernel's output, in its layout, with the reference."""
-        plain = self.output.format.unpack(result, self.output.plain_dims)
-        return difference(plain, self.expected, self.exact)
+    def check(self, results: Sequence[Array]) -> Difference:
+        """Compare the kernel's outputs, in their layouts, with the reference: the worst of them."""
+        found = [
+            difference(y.format.unpack(result, y.plain_dims), expected, self.exact)
+            for y, result, expected in zip(self.outputs, results, self.expected, strict=True)
+        ]
+        return max(found, key=lambda one: (not one.ok, one.relative))
 
 
 def model_variants(
@@ -115,11 +119,12 @@ def model_variants(
 
 
 def fused_kernels(graph: Graph, ctx: LowerContext) -> list[Op]:
-    """The attention and row panels that fusion makes of a model, each problem once."""
+    """The attention and row panels that fusion makes of a model, and its row sorts, each problem once."""
     return [
         op
         for op, space in model_kernels(graph, ctx)
-        if op.op_name == "fused" and space.algorithm in FUSED_ALGORITHMS
+        if (op.op_name == "fused" and space.algorithm in FUSED_ALGORITHMS)
+        or isinstance(op, SortRows)
     ]
 
 
@@ -223,13 +228,13 @@ def op_variants(
     rng = np.random.default_rng(7)
     given = {x: _operand(x, rng, sizes) for x in dict.fromkeys(op.inputs)}
     arrays = [given[x] for x in op.inputs]
-    (expected,) = _alone(op, _formats(op), sizes).reference(arrays)
+    expected = tuple(_alone(op, _formats(op), sizes).reference(arrays))
     for number, choice in enumerate(choices or query_format(op, ctx)):
         alone = _alone(op, choice)
         packed = tuple(x.details.format.pack(a) for x, a in zip(alone.inputs, arrays, strict=True))
         base = Variant(
             f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
-            _distinct(alone, packed), known(alone.outputs[0].details, sizes), expected, op.op_name in EXACT,
+            _distinct(alone, packed), _results(alone, sizes), expected, op.op_name in EXACT,
             image=choice.inputs[0] if choice.inputs else None, sizes=sizes,
         )  # fmt: skip
         yield from _under_each_schedule(alone, base, ctx, number == chosen, swept)
@@ -283,14 +288,18 @@ def kernel_variants(
     rng = np.random.default_rng(7)
     given = {x: _operand(x, rng, sizes) for x in dict.fromkeys(op.inputs)}
     choice = _formats(op)
-    (expected,) = _alone(op, choice, sizes).reference([given[x] for x in op.inputs])
+    expected = tuple(_alone(op, choice, sizes).reference([given[x] for x in op.inputs]))
     alone = _alone(op, choice)
     packed = tuple(x.details.format.pack(array) for x, array in given.items())
     base = Variant(
         f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
-        packed, known(alone.outputs[0].details, sizes), expected, False, sizes=sizes,
+        packed, _results(alone, sizes), expected, False, sizes=sizes,
     )  # fmt: skip
     yield from _under_each_schedule(alone, base, ctx, True, swept)
+
+
+def _results(op: Op, sizes: Mapping[str, int]) -> tuple[LogicalTensor, ...]:
+    return tuple(known(y.details, sizes) for y in op.outputs)
 
 
 def _function(op: Op, ctx: LowerContext) -> Function:

@@ -28,7 +28,7 @@ from ..ops.tree_ensemble import MaskedTrees, TreeEnsemble
 from ..ops.update_slice import UpdateInPlace
 from ..rewriting.kernel_group import group_of
 from ..schedule.context import LowerContext
-from ..schedule.spaces import pick_schedule, space_of
+from ..schedule.spaces import schedule_of
 from .lower_group import lower_group
 
 LowerOp = Callable[[Any, LowerContext], Module]
@@ -37,11 +37,7 @@ LowerOp = Callable[[Any, LowerContext], Module]
 
 def lower_kernel(op: Op, ctx: LowerContext) -> Module:
     """A fused group, or a fusible op alone, under its schedule; the model's pick if none was chosen."""
-    space = space_of(op, ctx)
-    if space is None:
-        raise InternalError(f"op '{op.name}' ({op.op_name}) has no schedules")
-    schedule = space.check(op.schedule) if op.schedule else pick_schedule(space, ctx)
-    return Module((lower_group(group_of(op), schedule, ctx),))
+    return Module((lower_group(group_of(op), schedule_of(op, ctx), ctx),))
 
 
 LOWERINGS = ClassTable[LowerOp](

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import math
-
-from ...base.dims import bounds
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Module
 from ..ir.group_values import parameters
 from ..ops.cumulative import Cumulative
 from ..schedule.context import LowerContext
+from ..schedule.scan import axis_sizes
+from ..schedule.spaces import schedule_of
 from ..templates.scan import Scan, scan_function
 
 
 def lower_scan(op: Cumulative, ctx: LowerContext) -> Module:
     """One function: x, then the result, both flat."""
     (x,), (y,) = op.inputs, op.outputs
-    dims, axis = x.details.plain_dims, op.axis
-    outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
-    if 0 in dims:
-        outer = inner = 0
-    scan = Scan(outer, dims[axis], inner, op.combine, op.exclusive, op.reverse)
-    shape = identifier("x".join(map(str, dims)))
+    scan = Scan(*axis_sizes(op), op.combine, op.exclusive, op.reverse)
+    shape = identifier("x".join(map(str, x.details.plain_dims)))
     source, result = (
         Buffer(b.name, b.dtype, (x.details.elements,)) for b in parameters([x], [y]).values()
     )
@@ -30,9 +25,7 @@ def lower_scan(op: Cumulative, ctx: LowerContext) -> Module:
         source,
         result,
         scan,
-        ctx.options.threads
-        if bounds(x.details.elements)[1] >= ctx.target.machine.parallel_elements
-        else 1,
+        schedule_of(op, ctx),
         op.name,
     )
     return Module((function,))

@@ -11,6 +11,7 @@ from ..ir.graph import Graph
 from ..ir.group_values import GroupValues, parameters
 from ..ops.scatter import Scatter
 from ..schedule.context import LowerContext
+from ..schedule.spaces import schedule_of
 from ..templates.scatter import ScatterProblem, scatter_function
 
 
@@ -34,7 +35,7 @@ def lower_scatter(op: Scatter, ctx: LowerContext) -> Module:
         flat[op.inputs[0]],
         problem,
         lambda old, new: _combined(op, old, new),
-        ctx.options.threads > 1 and problem.size >= ctx.target.machine.parallel_elements,
+        schedule_of(op, ctx),
         op.name,
     )
     return Module((function,))

@@ -6,6 +6,7 @@ from ...tensor_ir.nodes import Buffer, Module
 from ..ir.group_values import parameters
 from ..ops.sort_rows import SortRows
 from ..schedule.context import LowerContext
+from ..schedule.spaces import schedule_of
 from ..templates.sort_rows import RowSort, sort_rows_function
 
 
@@ -15,13 +16,16 @@ def lower_sort_rows(op: SortRows, ctx: LowerContext) -> Module:
     named = parameters(op.inputs, op.outputs)
     flat = [Buffer(b.name, b.dtype, (y.details.elements,)) for y, b in named.items()]
     n = x.details.plain_dims[-1]
-    shape = RowSort(x.details.elements // max(n, 1), n, op.k, op.largest)
-    is_large = x.details.elements >= ctx.target.machine.parallel_elements and shape.rows > 1
+    schedule = schedule_of(op, ctx)
+    groups = schedule.number("groups")
+    shape = RowSort(
+        x.details.elements // max(n, 1), n, op.k, op.largest, groups if groups > 1 else 0
+    )
     function = sort_rows_function(
         f"{x.details.dtype}_sort_rows_{shape.rows}x{n}_{op.k}__{ctx.target.isa}",
         (flat[0], flat[1], flat[2]),
         shape,
-        is_large and ctx.options.threads > 1,
+        schedule.number("tasks") > 1,
         op.name,
     )
     return Module((function,))

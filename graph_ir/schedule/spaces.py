@@ -12,10 +12,13 @@ from ..ir.op_kinds import FusibleOp
 from ..ir.schedule import Schedule
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.convolution_direct import DirectConvolution
+from ..ops.cumulative import Cumulative
 from ..ops.fused import Fused
 from ..ops.matmul import MatmulCore
 from ..ops.matmul_nbits import MatmulNBits
 from ..ops.pool import WindowReduce
+from ..ops.scatter import Scatter
+from ..ops.sort_rows import SortRows
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.groups import is_tuned
 from ..rewriting.kernel_group import KernelGroup, group_of
@@ -29,6 +32,9 @@ from .loops import combines, loop_space
 from .matmul import MatmulSpace
 from .matmul_nbits import NBitsSpace
 from .row_windows import RowWindowSpace
+from .scan import scan_space
+from .scatter import ScatterSpace
+from .sort_rows import SortSpace
 from .space import ScheduleSpace
 from .winograd import WinogradSpace
 
@@ -72,8 +78,17 @@ SPACES = ClassTable[MakeSpace](
 """The schedules on offer, by the class of the tuned op; `@SPACES.register(MyOp)` adds a row for an op of one's own."""
 
 
+LOOP_SPACES = ClassTable[Callable[[Any, LowerContext], ScheduleSpace]](
+    {Cumulative: scan_space, Scatter: ScatterSpace, SortRows: SortSpace}
+)
+"""The same for ops that are a kernel each, with a loop nest of their own."""
+
+
 def space_of(op: Op, ctx: LowerContext) -> ScheduleSpace | None:
     """The schedules that the kernel of an op may run with; None for what has one way only."""
+    own = LOOP_SPACES.find(op)
+    if own is not None:
+        return own(op, ctx)
     if op.kind in ("source", "sink") or not isinstance(op, (Fused, FusibleOp)):
         return None
     group = group_of(op)
@@ -94,6 +109,14 @@ def space_of(op: Op, ctx: LowerContext) -> ScheduleSpace | None:
 def pick_schedule(space: ScheduleSpace, ctx: LowerContext) -> Schedule:
     """What a kernel runs with unless somebody asks for more: as measured, else as the cost model says."""
     return space.tuned(ctx.tuned.get(space.problem))
+
+
+def schedule_of(op: Op, ctx: LowerContext) -> Schedule:
+    """The schedule that was chosen for a kernel, checked; the model's pick if none was. InternalError without any."""
+    space = space_of(op, ctx)
+    if space is None:
+        raise InternalError(f"op '{op.name}' ({op.op_name}) has no schedules")
+    return space.check(op.schedule) if op.schedule else pick_schedule(space, ctx)
 
 
 def _reads_memory(op: WindowReduce, group: KernelGroup, ctx: LowerContext) -> bool:

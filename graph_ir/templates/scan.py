@@ -14,17 +14,9 @@ from ...base.dims import Dim, Size
 from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Function, Load, Var
+from ...tensor_ir.nodes import Buffer, Expr, Function, Load, LoopKind, Var
 from ..ir.group_values import narrow
-
-CHAINS = 8
-"""Blocks that are summed side by side: an addition takes up to four cycles, and two begin in each."""
-
-BLOCK = 128
-"""Most elements of a block, so that partial sums stay in L1."""
-
-COLUMNS = 512
-"""Most columns that are summed together: their sums stay in L1 too."""
+from ..ir.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -45,42 +37,44 @@ class Scan:
         return 1 if self.combine == "mul" else 0
 
 
-def scan_function(name: str, x: Buffer, y: Buffer, scan: Scan, tasks: int, note: str) -> Function:
-    """The function (x, y) -> None of flat buffers; the outer loop is shared by threads if `tasks` > 1."""
+def scan_function(
+    name: str, x: Buffer, y: Buffer, scan: Scan, schedule: Schedule, note: str
+) -> Function:
+    """The function (x, y) -> None of flat buffers, as a schedule of `RowScanSpace` or `ColumnScanSpace` says."""
     b = t.LoopBuilder((x.name, y.name))
+    kind: LoopKind = "parallel" if schedule.number("tasks") > 1 else "serial"
     if scan.inner > 1:
-        _columns(b, x, y, scan, tasks)
+        _columns(b, x, y, scan, schedule.number("columns"), kind)
     elif scan.inner:
-        with b.loop("row", 0, scan.outer, "parallel" if tasks > 1 else "serial") as row:
-            _Row(b, x, y, scan, row).run()
+        with b.loop("row", 0, scan.outer, kind) as row:
+            _Row(b, x, y, scan, row).run(schedule.number("chains"), schedule.number("block"))
     return b.function(name, (x, y), note)
 
 
 class _Row:
-    """One row, in groups of `CHAINS` blocks, then in smaller blocks, then what is left one by one."""
+    """One row, in groups of a block for each chain, then in smaller blocks, then what is left one by one."""
 
     def __init__(self, b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, row: Var) -> None:
         self.b, self.x, self.y, self.scan = b, x, y, scan
         self.dtype = x.dtype.accumulator
         self.first = b.let("first", t.mul(row, scan.n))
 
-    def run(self) -> None:
-        """Emit all of the row."""
+    def run(self, chains: int, block: int) -> None:
+        """Emit all of the row, in blocks of so many elements."""
         b, n = self.b, self.scan.n
         if isinstance(n, Dim):
             self._one_by_one(n)
             return
-        block = max(1, min(BLOCK, n // CHAINS))
         total = b.allocate("total", self.dtype, (1,))
         b.store(total, (0,), self.scan.identity)
-        groups, rest = divmod(n, CHAINS * block)
+        groups, rest = divmod(n, chains * block)
         if groups:
             with b.loop("group", 0, groups) as group:
-                self._group(total, t.mul(group, CHAINS * block), CHAINS, block)
-        small, last = divmod(rest, CHAINS)
+                self._group(total, t.mul(group, chains * block), chains, block)
+        small, last = divmod(rest, chains)
         if small:
             with b.block():
-                self._group(total, t.as_expr(n - rest), CHAINS, small)
+                self._group(total, t.as_expr(n - rest), chains, small)
         if last:
             with b.block():
                 self._group(total, t.as_expr(n - last), 1, last)
@@ -134,11 +128,12 @@ class _Row:
         b.store(sums, (chain,), new)
 
 
-def _columns(b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, tasks: int) -> None:
-    """Tiles of columns, each from the first step to the last."""
-    width = min(scan.inner, COLUMNS)
+def _columns(
+    b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, width: int, kind: LoopKind
+) -> None:
+    """Tiles of `width` columns, each from the first step to the last."""
     tiles = -(-scan.inner // width)
-    with b.loop("tile", 0, scan.outer * tiles, "parallel" if tasks > 1 else "serial") as tile:
+    with b.loop("tile", 0, scan.outer * tiles, kind) as tile:
         low = b.let("low", t.mul(t.mod(tile, tiles), width))
         first = b.let("first", t.mul(t.floordiv(tile, tiles), scan.n * scan.inner))
         if scan.inner % width == 0:

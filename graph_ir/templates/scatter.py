@@ -14,11 +14,10 @@ from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let, LoopKind
 from ..ir.group_values import narrow, widen
+from ..ir.schedule import Schedule
 
 Combine = Callable[[Sequence[Expr], Sequence[Expr]], tuple[list[Let], list[Expr]]]
 """(old elements, updates), 16-bit floats as f32 -> (bindings, new elements)."""
-
-_PIECE = 4096  # elements one task copies
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,16 @@ def scatter_function(
     indices: Buffer,
     problem: ScatterProblem,
     combine: Combine,
-    is_parallel: bool,
+    schedule: Schedule,
     note: str,
 ) -> Function:
     """The function with parameters `params`. `arrays`: (data, updates, result) of each scattered array, all flat.
 
-    `is_parallel`: whether threads share the copy.
+    `schedule`: how the data are copied (`ScatterSpace`).
     """
     b = t.LoopBuilder(buffer.name for buffer in params)
     for data, _, out in arrays:
-        _copy(b, data, out, problem.size, is_parallel)
+        _copy(b, data, out, problem.size, schedule)
     if problem.size and problem.run:
         kind: LoopKind = "vector" if problem.run > 1 else "serial"
         with b.loop("u", 0, problem.runs) as u:
@@ -67,11 +66,12 @@ def scatter_function(
     return b.function(name, params, note)
 
 
-def _copy(b: t.LoopBuilder, data: Buffer, out: Buffer, size: int, is_parallel: bool) -> None:
-    if is_parallel:
-        with b.loop("task", 0, -(-size // _PIECE), "parallel") as task:
-            begin = t.mul(task, _PIECE)
-            end = t.minimum(t.add(begin, _PIECE), size)
+def _copy(b: t.LoopBuilder, data: Buffer, out: Buffer, size: int, schedule: Schedule) -> None:
+    if schedule.number("tasks") > 1:
+        piece = schedule.number("piece")
+        with b.loop("task", 0, -(-size // piece), "parallel") as task:
+            begin = t.mul(task, piece)
+            end = t.minimum(t.add(begin, piece), size)
             with b.loop("i", begin, end, "vector") as i:
                 b.store(out, (i,), b.load(data, (i,)))
     else:

@@ -21,30 +21,19 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Var
 from .sort_keys import KeyKind, Keys, key_kind, key_of, sort
 
-GROUPS = 32
-"""Least number of groups, whose largest elements are found in vectors."""
-
-FEW = 4
-"""Elements are selected first where at most one in so many is kept."""
-
 BLOCK = 32
 """Elements that are compared with the bound in vectors before any of them is looked at."""
 
 
 @dataclass(frozen=True)
 class RowSort:
-    """Sizes in elements, and whether the largest elements come first."""
+    """Sizes in elements, and whether the largest elements come first; groups for the selection, 0 without one."""
 
     rows: int
     n: int
     k: int
     largest: bool
-
-    @property
-    def groups(self) -> int:
-        """Groups of elements for the selection; 0 without one."""
-        wanted = -(-max(2 * self.k, GROUPS) // GROUPS) * GROUPS
-        return wanted if wanted * FEW <= self.n else 0
+    groups: int
 
 
 def sort_rows_function(

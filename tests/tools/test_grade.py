@@ -19,8 +19,8 @@ from graphc.tools.variants import Variant
 
 def trial(problem: str, predicted: float | None, seconds: float | None, chosen: bool) -> Trial:
     variant = Variant(
-        "op", "AB", Function("f", (), Block(())), (), LogicalTensor(F32, ()),
-        np.zeros((), np.float32), True, problem, predicted, chosen,
+        "op", "AB", Function("f", (), Block(())), (), (LogicalTensor(F32, ()),),
+        (np.zeros((), np.float32),), True, problem, predicted, chosen,
         Schedule.of("gemm", b=f"b{predicted}"),
     )  # fmt: skip
     return Trial(variant, Difference(0.0, 0.0, True), seconds)

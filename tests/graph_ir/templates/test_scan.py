@@ -9,10 +9,10 @@ from graphc.base.dtypes import BF16, F16, F32, S32, S64, DType
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.templates.scan import BLOCK, CHAINS, COLUMNS
+from graphc.graph_ir.schedule.scan import BLOCKS, CHAINS, COLUMNS
 from support.compiled import run_native
 
-GROUP = CHAINS * BLOCK
+GROUP = CHAINS[0] * BLOCKS[0]
 
 
 def running(op_name: str, dims: tuple[int, ...], dtype: DType = S32, **attrs: object) -> Graph:
@@ -36,7 +36,7 @@ def test_integers_are_exact(op_name: str, n: int) -> None:
         np.testing.assert_array_equal(y, graph.evaluate([x])[0], f"{reverse} {exclusive} {axis}")
 
 
-@pytest.mark.parametrize("inner", [2, 15, COLUMNS, COLUMNS + 3])
+@pytest.mark.parametrize("inner", [2, 15, COLUMNS[0], COLUMNS[0] + 3])
 def test_columns(inner: int) -> None:
     x = np.random.default_rng(3).integers(-9, 9, (2, 5, inner))
     (y,) = run_native(running("cum_sum", x.shape, S64, axis=1), [x])

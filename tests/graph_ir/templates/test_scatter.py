@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32, S32
+from graphc.graph_ir.ir.schedule import Schedule
 from graphc.graph_ir.templates.scatter import ScatterProblem, scatter_function
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
@@ -31,7 +32,7 @@ def function(problem: ScatterProblem, threads: int = 1) -> Function:
         indices,
         problem,
         added,
-        threads > 1 and problem.size >= 16384,
+        Schedule.of("scatter", tasks=threads, piece=4096),
         "s1",
     )
 

@@ -1,0 +1,63 @@
+"""How rows may be sorted: all elements of them, or those that reach a bound which groups of elements give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..ir.schedule import Schedule
+from ..ops.sort_rows import SortRows
+from .context import LowerContext
+from .space import ScheduleSpace
+
+GROUPS = 32
+"""Groups are counted in these, as their best elements are found in vectors."""
+
+FEW = 4
+"""Elements are selected first where at most one in so many is in a group of its own."""
+
+KEY_CYCLES = 10
+"""To order an element: its key, and a count and a move for each digit."""
+
+
+class SortSpace(ScheduleSpace):
+    """Whether few of many elements are selected before they are sorted, and by how many groups."""
+
+    algorithm = "row-sort"
+    meanings: Mapping[str, str] = {
+        "tasks": "pieces of the rows, 1 runs them on one thread",
+        "groups": "groups of elements whose best ones bound those that are sorted, a multiple of 32; 1 sorts all",
+    }
+
+    def __init__(self, op: SortRows, ctx: LowerContext) -> None:
+        x = op.inputs[0].details
+        self.n, self.k = x.plain_dims[-1], op.k
+        self.rows = x.elements // max(self.n, 1)
+        super().__init__(op.name, f"{self.algorithm} {self.rows}x{self.n} {self.k} {x.dtype}")
+        self.lanes = ctx.target.lanes(x.dtype.accumulator)
+        large = x.elements >= ctx.target.machine.parallel_elements and self.rows > 1
+        self.threads = ctx.options.threads if large else 1
+
+    def ranked(self) -> Sequence[Schedule]:
+        """Twice as many groups as elements are kept where they are few of many; then more, fewer, and none."""
+        wanted = -(-max(2 * self.k, GROUPS) // GROUPS) * GROUPS
+        pick = wanted if wanted * FEW <= self.n else 1
+        sizes = dict.fromkeys((pick, wanted // 2, 2 * wanted, 4 * wanted, 1))
+        found = [Schedule.of(self.algorithm, tasks=self.threads, groups=size) for size in sizes]
+        fit = [schedule for schedule in found if not self.fault(schedule)]
+        return [*fit, *([fit[0].replaced(tasks=1)] if self.threads > 1 else [])]
+
+    def cycles(self, schedule: Schedule) -> float:
+        """Two passes in vectors, the groups sorted, then the elements that reach the bound: k or more."""
+        groups = schedule.number("groups")
+        row = KEY_CYCLES * self.n
+        if groups > 1:
+            reached = self.k * (1 + self.k / groups)
+            row = 4 * -(-self.n // self.lanes) + KEY_CYCLES * (groups + reached)
+        return -(-self.rows // min(schedule.number("tasks"), self.threads)) * row
+
+    def fault(self, schedule: Schedule) -> str:
+        """Each of the k best may be in a group of its own, and no group is empty."""
+        groups = schedule.number("groups")
+        if groups == 1 or (groups % GROUPS == 0 and self.k <= groups <= self.n):
+            return ""
+        return f"groups must be 1, or a multiple of {GROUPS} from {self.k} to {self.n}"
