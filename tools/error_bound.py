@@ -26,6 +26,9 @@ from .sum_rounding import DEVIATIONS, sum_noise
 DISTURBED = 3
 """Number of perturbed evaluations."""
 
+CAREFUL = 30
+"""The same before a result is called wrong: errors of two terms that cancel in three evaluations may be missed."""
+
 UNITS = 4.0
 """Allowed error of one op in units in the last place: 2 for vector math, 1 for rounding, 1 as margin."""
 
@@ -73,11 +76,12 @@ class Error:
 
 
 def walk_expected(
-    graph: Graph, inputs: Sequence[Array]
+    graph: Graph, inputs: Sequence[Array], walks: int = DISTURBED
 ) -> Iterator[tuple[Op, list[tuple[GraphTensor, Expected]]]]:
     """Run the references op by op, yielding each op with the expected values of its outputs.
 
-    For `output` ops it is the value of their operand. An array is dropped after its last use.
+    For `output` ops it is the value of their operand. An array is dropped after its last use. `walks`: perturbed
+    evaluations.
     """
     rng = np.random.default_rng(11)
     values: dict[GraphTensor, list[Array]] = {}
@@ -90,9 +94,9 @@ def walk_expected(
             yield op, [(tensor, Expected(values[tensor][0], bounds[tensor]))]
         else:
             made = [np.asarray(next(fed))] if op.op_name == "input" else None
-            results = _walks(op, [values[x] for x in op.inputs], made, rng)
-            for tensor, walks, bound in zip(op.outputs, *results, strict=True):
-                values[tensor], bounds[tensor] = walks, bound
+            results = _walks(op, [values[x] for x in op.inputs], made, rng, walks)
+            for tensor, found, bound in zip(op.outputs, *results, strict=True):
+                values[tensor], bounds[tensor] = found, bound
             yield op, [(y, Expected(values[y][0], bounds[y])) for y in op.outputs]
         for tensor in (*op.inputs, *(y for y in op.outputs if not left[y])):
             left[tensor] -= 1
@@ -101,9 +105,12 @@ def walk_expected(
                 bounds.pop(tensor, None)
 
 
-def expected_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Expected]:
-    """The expected values of the graph's outputs."""
-    return [pairs[0][1] for op, pairs in walk_expected(graph, inputs) if op.op_name == "output"]
+def expected_outputs(
+    graph: Graph, inputs: Sequence[Array], walks: int = DISTURBED
+) -> list[Expected]:
+    """The expected values of the graph's outputs, their bounds from so many perturbed evaluations."""
+    walked = walk_expected(graph, inputs, walks)
+    return [pairs[0][1] for op, pairs in walked if op.op_name == "output"]
 
 
 def worst_error(expected: Sequence[Expected], actual: Sequence[Array]) -> Error:
@@ -113,18 +120,22 @@ def worst_error(expected: Sequence[Expected], actual: Sequence[Array]) -> Error:
 
 
 def _walks(
-    op: Op, inputs: list[list[Array]], given: list[Array] | None, rng: np.random.Generator
+    op: Op,
+    inputs: list[list[Array]],
+    given: list[Array] | None,
+    rng: np.random.Generator,
+    walks: int,
 ) -> tuple[list[list[Array]], list[Array]]:
     """Per output: its value in every evaluation (the exact one first), and its bound."""
     with np.errstate(all="ignore"):
         if op.kind == "source":
             exact = given if given is not None else op.reference([])
-            return [[y] * (DISTURBED + 1) for y in exact], [np.zeros(()) for _ in exact]
-        exact = op.reference([walks[0] for walks in inputs])
-        noises = _noises(op, [walks[0] for walks in inputs], exact)
+            return [[y] * (walks + 1) for y in exact], [np.zeros(()) for _ in exact]
+        exact = op.reference([values[0] for values in inputs])
+        noises = _noises(op, [values[0] for values in inputs], exact)
         disturbed = [
-            _disturbed(op, [walks[number] for walks in inputs], noises, rng)
-            for number in range(1, DISTURBED + 1)
+            _disturbed(op, [values[number] for values in inputs], noises, rng)
+            for number in range(1, walks + 1)
         ]
         bounds = [
             _bound(y, noise, [walk[i] for walk in disturbed])

@@ -8,7 +8,7 @@ import pytest
 from graphc.base.dtypes import F32, S32
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.tools.error_bound import expected_outputs
+from graphc.tools.error_bound import CAREFUL, DISTURBED, expected_outputs
 from support.control import counted, made
 from support.lowered import build
 
@@ -111,3 +111,18 @@ def test_what_a_norm_rounds_inside_counts() -> None:
     result = off / np.sqrt(np.square(off).mean(dtype=np.float32) + np.float32(1e-5))
     assert expected.error(result.astype(np.float32)).ok
     assert not expected.error((result * np.float32(1.001)).astype(np.float32)).ok
+
+
+def test_more_evaluations_see_two_errors_that_cancel_by_chance() -> None:
+    def body(make, x):
+        return make("sub", make("mul", x["x"], x["y"]), make("mul", x["x"], x["z"]))
+
+    def bound(rows: int, walks: int) -> float:
+        graph = build({"x": (rows,), "y": (rows,), "z": (rows,)}, body)
+        arrays = [np.full(rows, value, np.float32) for value in (0, 1.1, 1.2)]
+        arrays[0][-1] = 1000
+        return float(expected_outputs(graph, arrays, walks)[0].bound[-1])
+
+    few, many = ([bound(rows, walks) for rows in range(1, 20)] for walks in (DISTURBED, CAREFUL))
+    assert min(few) < 0.3 * max(few)
+    assert min(many) > 0.9 * max(many)

@@ -12,11 +12,11 @@ from graphc.base.errors import InternalError, UnsupportedError
 from graphc.graph_ir.ir.graph import Array
 from graphc.graph_ir.ops.elementwise_unary import UNARY
 from graphc.runtime import executor
-from graphc.tools.error_bound import Expected
+from graphc.tools.error_bound import CAREFUL, Expected
 from graphc.tools.fuzz import check as checking
 from graphc.tools.fuzz.case import Case, Setting, random_case
 from graphc.tools.fuzz.certainty import Certainty
-from graphc.tools.fuzz.check import check, compare
+from graphc.tools.fuzz.check import check, compare, compare_carefully
 from graphc.tools.fuzz.outcome import INTERNAL, REFUSED, RIGHT, WRONG
 from support.graphs import graph_of
 
@@ -65,6 +65,15 @@ def test_what_has_a_pole_may_reach_it_where_terms_cancel() -> None:
     compare([np.array([2.5])], [expected], [Certainty.ROUGH])
     with pytest.raises(Exception, match="inf instead of 2.0"):
         compare([np.array([np.inf])], [expected], [Certainty.ROUGH])
+
+
+def test_a_bound_that_is_narrow_by_chance_is_measured_again() -> None:
+    def expected(walks: int) -> list[Expected]:
+        return [Expected(np.array([2.0]), np.array([0.3 if walks == CAREFUL else 0.1]))]
+
+    compare_carefully([np.array([2.2])], expected, [Certainty.ROUGH])
+    with pytest.raises(Exception, match="error 0.4 where 0.3 is allowed"):
+        compare_carefully([np.array([2.4])], expected, [Certainty.ROUGH])
 
 
 def test_a_wrong_reference_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
