@@ -45,6 +45,7 @@ class RowWindowTemplate:
         self.epilogue = storing(epilogue, problem.accumulator, problem.y.dtype)
         self.b = t.LoopBuilder()
         self.line = line_elements(self.g)
+        self.is_convolution = problem.weights is not None
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """All windows as a function."""
@@ -63,27 +64,26 @@ class RowWindowTemplate:
         """One channel of an image: blocks of rows, the last one with the rows that are left."""
         b, size, rows = self.b, self.blocking.rows, self.g.result[0]
         plane = t.add(t.mul(image, self.g.groups), channel)
-        lines = staged_lines(self.g, self.problem.weights is not None, min(size, rows))
+        lines = staged_lines(self.g, self.is_convolution, min(size, rows))
         stage = b.allocate("stage", self.problem.accumulator, (lines * self.line,))
         self._fill_sides(stage, lines)
-        weights = self._weights(channel)
         full, rest = divmod(rows, size)
         with b.loop("block", 0, full) as block:
-            first = t.mul(block, size)
-            self._block(stage, (image, channel, plane), first, size, weights)
+            self._block(stage, (image, channel, plane), t.mul(block, size), size)
         if rest:
-            self._block(stage, (image, channel, plane), t.as_expr(full * size), rest, weights)
+            self._block(stage, (image, channel, plane), t.as_expr(full * size), rest)
 
-    def _weights(self, channel: Expr) -> list[Expr]:
-        """The weights of a channel."""
+    def _weights(self, channel: Expr, column: int) -> list[Expr]:
+        """The weights of a channel in one column of the window, loaded where they are used: a few of them stay in
+        registers, and those of all columns would not."""
         w, b = self.problem.weights, self.b
         if w is None:
             return []
-        taps = self.g.kernel[0] * self.g.kernel[1]
-        first = t.mul(channel, taps)
+        rows, columns = self.g.kernel
+        first = t.add(t.mul(channel, rows * columns), column)
         return [
-            b.let("w", t.cast(t.load(w, (t.add(first, i),)), self.problem.accumulator))
-            for i in range(taps)
+            b.let("w", t.cast(t.load(w, (t.add(first, tap * columns),)), self.problem.accumulator))
+            for tap in range(rows)
         ]
 
     def _fill_sides(self, stage: Buffer, lines: int) -> None:
@@ -118,13 +118,12 @@ class RowWindowTemplate:
         where: tuple[Expr, Expr, Expr],
         first: Expr,
         count: int,
-        weights: list[Expr],
     ) -> None:
         """`count` rows of results of the plane `where` from `first` on."""
         b, g = self.b, self.g
         image, channel, plane = where
         start = t.mul(plane, g.image[0] * g.image[1])
-        if weights:
+        if self.is_convolution:
             self._copy_rows(stage, start, t.sub(t.mul(first, g.strides[0]), g.before[0]), count)
         else:
             with b.loop("line", 0, count) as line:
@@ -132,11 +131,11 @@ class RowWindowTemplate:
                 self._combine_rows(stage, start, b.let("top", top), line)
         height = self.blocking.height
         with b.loop("row", 0, count - count % height, step=height) as row:
-            self._results(stage, row, plane, (image, channel, t.add(first, row)), height, weights)
+            self._results(stage, row, plane, (image, channel, t.add(first, row)), height)
         if rest := count % height:
             at = count - rest
             index = (image, channel, t.add(first, at))
-            self._results(stage, t.as_expr(at), plane, index, rest, weights)
+            self._results(stage, t.as_expr(at), plane, index, rest)
 
     def _copy_rows(self, stage: Buffer, start: Expr, top: Expr, count: int) -> None:
         """The rows of the image under `count` rows of windows, zeros for those outside; the first one is `top`."""
@@ -224,29 +223,28 @@ class RowWindowTemplate:
         plane: Expr,
         index: tuple[Expr, Expr, Expr],
         height: int,
-        weights: list[Expr],
     ) -> None:
         """`height` rows of results from `index` [image, channel, row] on, the block's row `row`; each staged element is
-        loaded once for all of them."""
+        loaded once for all of them in a column of the window."""
         b, g = self.b, self.g
-        steps = g.strides[0] if weights else 1
-        line = b.let("line", t.mul(row, steps * self.line))
+        line = b.let("line", t.mul(row, (g.strides[0] if self.is_convolution else 1) * self.line))
         result = b.let("result", t.add(t.mul(plane, g.result[0]), index[2]))
         with b.loop("column", 0, g.result[1], "vector") as column:
             at = b.let("at", t.add(line, t.mul(column, g.strides[1])))
-            if not weights and g.kernel[1] > MOST_UNROLLED:
+            if not self.is_convolution and g.kernel[1] > MOST_UNROLLED:
                 acc = self._combined_columns(stage, at)
                 self._store((*index, column), t.add(t.mul(result, g.result[1]), column), acc)
                 return
-            sums: list[Expr | None] = [self._start if weights else None] * height
-            for row_of_stage, column_tap, users in self._elements(height, steps, bool(weights)):
-                offset = row_of_stage * self.line + column_tap * g.dilations[1]
-                value = b.let("v", t.load(stage, (t.add(at, offset),)))
-                for number, tap in users:
-                    weight = weights[tap * g.kernel[1] + column_tap] if weights else None
-                    old = sums[number]
-                    new = value if old is None else self._combined(old, value, weight)
-                    sums[number] = b.let("acc", new)
+            sums: list[Expr | None] = [self._start if self.is_convolution else None] * height
+            for column_tap in range(g.kernel[1]):
+                weights = self._weights(index[1], column_tap)
+                for lower, users in self._lines(height):
+                    offset = lower * self.line + column_tap * g.dilations[1]
+                    value = b.let("v", t.load(stage, (t.add(at, offset),)))
+                    for number, tap in users:
+                        old, weight = sums[number], weights[tap] if weights else None
+                        new = value if old is None else self._combined(old, value, weight)
+                        sums[number] = b.let("acc", new)
             for number, total in enumerate(sums):
                 assert total is not None
                 place = t.add(t.mul(t.add(result, number), g.result[1]), column)
@@ -261,11 +259,9 @@ class RowWindowTemplate:
 
         return self._combined_in_loop((t.as_expr(0), t.as_expr(taps)), column)
 
-    def _elements(
-        self, height: int, steps: int, is_convolution: bool
-    ) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
-        """(staged line, column of the window, the (row of results, row of the window) that take the element)."""
-        rows = self.g.kernel[0] if is_convolution else 1
+    def _lines(self, height: int) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """(staged line, the (row of results, row of the window) that take its elements) for `height` rows."""
+        rows, steps = (self.g.kernel[0], self.g.strides[0]) if self.is_convolution else (1, 1)
         dilation = self.g.dilations[0]
         for line in range((height - 1) * steps + (rows - 1) * dilation + 1):
             users = [
@@ -274,8 +270,8 @@ class RowWindowTemplate:
                 for tap in range(rows)
                 if number * steps + tap * dilation == line
             ]
-            for column in range(self.g.kernel[1]) if users else ():
-                yield line, column, users
+            if users:
+                yield line, users
 
     def _store(self, index: tuple[Expr, ...], place: Expr, value: Expr) -> None:
         """y[place] = epilogue(value) for the plain index [image, channel, row, column]."""

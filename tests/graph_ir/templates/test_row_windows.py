@@ -20,6 +20,7 @@ from graphc.graph_ir.schedule.row_windows import (
     line_elements,
     pick_row_blocking,
     row_cycles,
+    rows_at_once,
     staged_lines,
 )
 from graphc.graph_ir.templates.channel_windows import WindowProblem
@@ -174,6 +175,25 @@ def test_staged_lines_stay_in_l1() -> None:
             assert lines * line_elements(g) * 4 <= AVX512.l1_bytes // 2 or blocking.rows == 1
     assert pick_row_blocking(geometry(56, 3, channels=96), True, AVX512, 2).is_parallel
     assert not pick_row_blocking(geometry(4, 3), True, AVX512, 2).is_parallel
+
+
+def test_a_column_of_weights_and_the_sums_stay_in_registers() -> None:
+    for isa in ("avx512", "avx2", "generic"):
+        target = Target(isa)
+        for kernel in (1, 3, 5, 7, 8):
+            height = rows_at_once(geometry(56, kernel), target, 56)
+            assert 1 <= height <= max(target.table.registers - kernel - 2, 1)
+    assert (
+        rows_at_once(geometry(56, 7), AVX512, 56) == 14
+    )  # four groups, not three of 16 and one of 8
+    assert rows_at_once(geometry(56, 7), Target("avx2"), 56) == 7
+
+
+def test_a_wide_window_alone_runs_in_rows() -> None:
+    """7x7: channels last with a reorder on each side take 202 us, rows 157."""
+    graph = layer(((1, 96, 56, 56), (7, 7), {"before": (3, 3), "after": (3, 3)}), KINDS[0])
+    (call,) = compile_stages(graph, AVX512, CompileOptions()).lowered.calls
+    assert "row-windows rows=56 height=14" in call.note
 
 
 def test_cost_is_work_or_memory() -> None:
