@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...graph_ir.ir.graph import Op
-from ..correspondence.writing import InexpressibleError
 from .export import Exporter
 
 
@@ -55,10 +54,8 @@ def _shape(e: Exporter, op: Op, dims: Sequence[int]) -> str:
 
 
 def write_min_pool(e: Exporter, op: Op, _: str) -> None:
-    """min_pool as the maximum of negated elements; unsigned elements cannot be negated."""
-    if op.inputs[0].details.dtype.kind == "uint":
-        raise InexpressibleError(f"min_pool of {op.inputs[0].details.dtype}")
-    x = _joined(e, op, e.part(op, "Neg", e.values(op)))
+    """min_pool as the maximum of elements in reversed order."""
+    x = _joined(e, op, _reversed(e, op, *e.values(op)))
     pooled = e.part(
         op,
         "MaxPool",
@@ -67,5 +64,14 @@ def write_min_pool(e: Exporter, op: Op, _: str) -> None:
         ceil_mode=int(op.attr("ceil_mode")),
         **_window_attrs(op),
     )
-    smallest = e.part(op, "Neg", [pooled])
+    smallest = _reversed(e, op, pooled)
     e.node(op, "Reshape", [smallest, _shape(e, op, op.outputs[0].details.plain_dims)])
+
+
+def _reversed(e: Exporter, op: Op, x: str) -> str:
+    """-x of floats; -1 - x or the largest number less x of integers, of which the negative of the least is none."""
+    dtype = op.inputs[0].details.dtype
+    if dtype.is_float:
+        return e.part(op, "Neg", [x])
+    ends = sum(dtype.limits) if dtype.kind != "bool" else 0
+    return e.part(op, "Sub", [e.constant(op, "ends", np.array(ends, dtype.numpy)), x])

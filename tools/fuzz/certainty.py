@@ -57,6 +57,9 @@ SIGN_OF_ZERO = frozenset(("atan2", "bitcast", "div", "pow", "reciprocal", "rsqrt
 """The sign of a zero operand, which no one promises, changes the result."""
 
 
+STEEP = 4.0
+"""Tangents of this size are less than a quarter from a pole."""
+
 WEIGHING = frozenset(("batch_norm", "convolution_transpose", "resize"))
 """Multiply by zeros of their own, in one form or another: what is not finite may come out as NaN or not. Convolutions
 do so with weights on padding."""
@@ -166,9 +169,15 @@ def _of_op(
         return Certainty.EXACT
     vague = _overflows(arrays, results, worst)
     vague = vague or _is_huge(op, arrays)
+    vague = vague or (worst == Certainty.ROUGH and _is_next_to_a_pole(op, results))
     vague = vague or (op.op_name in MULTIPLYING and not _is_finite(_sizes(op, arrays)))
     vague = vague or not all(_is_finite(a) for a in _weighed(op, arrays))
     return Certainty.UNKNOWN if vague else Certainty.ROUGH
+
+
+def _is_next_to_a_pole(op: Op, results: list[Array]) -> bool:
+    """Whether the sign of a tangent is chance where its operand is rough."""
+    return op.op_name == "tan" and bool(np.any(np.abs(results[0].astype(np.float64)) > STEEP))
 
 
 def _sums_exactly(op: Op, arrays: list[Array], worst: Certainty, winograd: bool) -> bool:

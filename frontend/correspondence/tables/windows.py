@@ -42,7 +42,7 @@ ROWS = (
     Op("max_pool_indices", pnnx="F.max_pool1d(input | return_indices=true) by pool write only"),
     Op(
         "min_pool",
-        onnx="Neg(MaxPool(Neg(X))) by min_pool write only",
+        onnx="Neg/Sub(MaxPool(Neg/Sub(X))) by min_pool write only",
         pnnx="neg(F.max_pool[123]d(neg(input))) by min_pool write only",
     ),
     Op(

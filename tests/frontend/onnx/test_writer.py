@@ -107,6 +107,16 @@ def test_every_op(name: str, types: Types, attrs: dict[str, Any]) -> None:
     assert load(to_onnx(settled)).compare_contents(settled)
 
 
+@pytest.mark.parametrize("dtype", [S8, U8])
+def test_the_least_of_integers_whose_negatives_are_none(dtype: DType) -> None:
+    graph = graph_of("min_pool", [(dtype.name, (1, 1, 9))], {"kernel": (2,), "before": (1,)})
+    limits = np.iinfo(dtype.numpy)
+    x = np.array([limits.min, 3, limits.max, limits.max, 0, 1, limits.min, limits.min, 5])
+    again = load(to_onnx(graph).SerializeToString())
+    arrays = [x.astype(limits.dtype).reshape(1, 1, 9)]
+    np.testing.assert_array_equal(again.evaluate(arrays)[0], graph.evaluate(arrays)[0])
+
+
 @pytest.mark.parametrize("dims", [(2, 0), (1, 0), (0, 3)])
 def test_scales_without_elements(dims: tuple[int, ...]) -> None:
     graph = Graph("empty")

@@ -51,6 +51,18 @@ def test_deciding_by_rough_values_is_unknown_and_by_exact_ones_exact() -> None:
     assert known(body, [HALVES]) == [Certainty.EXACT, Certainty.UNKNOWN, Certainty.ROUGH]
 
 
+def test_tangents_of_rough_values_next_to_a_pole_are_unknown() -> None:
+    body = """
+        %x = Node[type=input] () -> f32[2,3]
+        %once = Node[type=tan] (inputs = (x=%x)) -> f32[2,3]
+        %twice = Node[type=tan] (inputs = (x=%once)) -> f32[2,3]
+        return (output=%once, output_1=%twice)
+    """
+    assert known(body, [np.full((2, 3), 0.5, np.float32)]) == [Certainty.ROUGH, Certainty.ROUGH]
+    steep = np.full((2, 3), np.arctan(1.5), np.float32)  # tan(1.5) is 14.1
+    assert known(body, [steep]) == [Certainty.ROUGH, Certainty.UNKNOWN]
+
+
 def test_convolutions_that_may_be_winograds_are_not_exact() -> None:
     body = """
         %x = Node[type=input] () -> f32[1,1,5,5]
