@@ -26,6 +26,7 @@ _UNREADABLE = {
     errno.EISDIR: "give a file in it",
     errno.EACCES: "ask its owner for permission to read it",
     errno.EPERM: "ask its owner for permission to read it",
+    errno.ELOOP: "give the file itself",
     errno.EIO: "copy it again from where it came",
 }
 

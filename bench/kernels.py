@@ -164,7 +164,7 @@ def trial(
     result = model.run(None, arrays)
     found = difference(result[0], graph.evaluate(list(arrays.values()))[0])
     if not found.ok:
-        raise UserError(f"kernel '{problem}' with {schedule} is wrong: {found}")
+        raise UserError(f"kernel '{problem}' with {schedule} is wrong: {found}; use another")
     timing = interleave({"kernel": model.bind(arrays, result)}, 3, seconds)["kernel"]
     code = assembly(compilation.llvm_ir, compilation.target)
     loop, spills = inner_loop(code.splitlines())

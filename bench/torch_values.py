@@ -83,7 +83,9 @@ def _run(op: Operator, operands: list[Any], weights: Weights) -> Any:
         room = {"F": torch.nn.functional, "torch": torch}.get(place)
         function = getattr(room, name, None)
     if function is None:
-        raise UserError(f"{op}: PyTorch has no operator of this name")
+        raise UserError(
+            f"{op}: PyTorch has no operator of this name; compare the model against numpy"
+        )
     return function(*plain, **named, **params)
 
 
@@ -107,5 +109,7 @@ def _call(name: str, arguments: list[Any]) -> Any:
     tensors = any(isinstance(x, torch.Tensor) for x in arguments)
     function = _SCALAR.get(name) or getattr(torch if tensors else math, name, None)
     if function is None:
-        raise UserError(f"pnnx.Expression: PyTorch has no function '{name}'")
+        raise UserError(
+            f"pnnx.Expression: PyTorch has no function '{name}'; compare the model against numpy"
+        )
     return function(*arguments)

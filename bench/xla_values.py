@@ -45,7 +45,7 @@ def with_results(text: str, wanted: Sequence[Instruction]) -> str:
     text = _LAYOUT.sub(r"\1", text, count=1)  # it gives the layout of the old result
     head = _ENTRY.search(text)
     if head is None:
-        raise UserError("the text has no line that begins with ENTRY")
+        raise UserError("the text has no line that begins with ENTRY; mark the main computation so")
     start, end = head.end(), text.index("\n}", head.end())
     body = re.sub(r"^(\s*)ROOT ", r"\1", text[start:end], flags=re.MULTILINE)
     mark = "%" if re.search(r"^\s*%", body, re.MULTILINE) else ""

@@ -95,9 +95,9 @@ def run(args: argparse.Namespace) -> int:
     from ..runtime.threadpool import resolve_threads
 
     if (args.model is None) == (args.suite is None):
-        raise UserError("bench takes a model file or --suite, one of the two")
+        raise UserError("bench takes a model file or --suite; give one of the two")
     if args.ablate and args.suite == "torch":
-        raise UserError("bench --ablate times models, not the modules of the suite torch")
+        raise UserError("--ablate times models, not the modules of suite torch; give a model")
     if args.rounds < 1 or not 0 < args.seconds < math.inf:
         raise UserError(
             f"bench needs at least 1 round and a time above 0, got {args.rounds} and {args.seconds:g} s"
@@ -156,7 +156,9 @@ def _of_one_size(case: Case | OpenCase | TorchCase) -> Case:
     from ..bench.cases import Case
 
     if not isinstance(case, Case):
-        raise UserError(f"--ablate needs models of fixed sizes, but '{case.name}' leaves some open")
+        raise UserError(
+            f"--ablate needs models of fixed sizes, but '{case.name}' leaves some open; fix them"
+        )
     return case
 
 
@@ -168,7 +170,9 @@ def _makers(args: argparse.Namespace) -> Mapping[str, Callable[[], Case | OpenCa
 
     found = makers(args.suite, args.only or "")
     if not found:
-        raise UserError(f"suite '{args.suite}' has no case with '{args.only}' in its name")
+        raise UserError(
+            f"suite '{args.suite}' has no case with '{args.only}' in its name; leave --only out"
+        )
     return found
 
 

@@ -27,7 +27,9 @@ def run(args: argparse.Namespace) -> int:
 
     found = default_cache()
     if found is None:
-        raise UserError("the compile cache is off: GRAPHC_CACHE_DIR is empty")
+        raise UserError(
+            "the compile cache is off: GRAPHC_CACHE_DIR is empty; unset it, or name a folder in it"
+        )
     if args.action == "clear":
         models, kernels, size = found.clear()
         facts = {

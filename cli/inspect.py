@@ -63,7 +63,9 @@ def run(args: argparse.Namespace) -> int:
             row["values"] = np.array2string(array, threshold=12, edgeitems=3, precision=6)
         rows.append(row)
     if not rows:
-        raise UserError(f"no tensor of '{args.dump}' matches '{args.nodes}'")
+        raise UserError(
+            f"no tensor of '{args.dump}' matches '{args.nodes}'; without --nodes all are listed"
+        )
     if args.json:
         say(json.dumps(rows))
     else:
@@ -80,7 +82,9 @@ def _list_operators(args: argparse.Namespace) -> int:
     found = list_operators(args.dump, texts.inputs, texts.constants, texts.attrs)
     chosen = [op for op in found if fnmatchcase(op.name, args.nodes)]
     if not chosen:
-        raise UserError(f"no operator of '{args.dump}' matches '{args.nodes}'")
+        raise UserError(
+            f"no operator of '{args.dump}' matches '{args.nodes}'; without --nodes all are listed"
+        )
     if args.json:
         say(json.dumps([asdict(op) for op in chosen]))
     else:

@@ -211,7 +211,7 @@ class CompileCache:
         try:
             info = os.lstat(self.folder)
         except OSError as error:
-            return f"cache folder '{self.folder}' cannot be read ({error.strerror})"
+            return f"cache folder '{self.folder}' cannot be read ({error.strerror}); set GRAPHC_CACHE_DIR"
         if not stat.S_ISDIR(info.st_mode):
             return f"cache folder '{self.folder}' is not a folder; remove it"
         if hasattr(os, "geteuid") and info.st_uid != os.geteuid():

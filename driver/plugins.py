@@ -31,14 +31,16 @@ def load_plugin(name: str) -> None:
     is_file = name.endswith(".py") or os.sep in name
     if is_file and not Path(name).is_file():
         raise UserError(
-            f"plugin '{name}' must be a Python file or a module, and there is no such file"
+            f"plugin '{name}' must be a Python file or a module, and there is none; check its path"
         )
     try:
         _run_file(Path(name)) if is_file else import_module(name)
     except GraphcError as error:
         raise UserError(f"plugin '{name}': {error}") from error
     except Exception as error:
-        raise UserError(f"plugin '{name}' raised {type(error).__name__}: {error}") from error
+        raise UserError(
+            f"plugin '{name}' raised {type(error).__name__}: {error}; mend it"
+        ) from error
 
 
 def _run_file(path: Path) -> None:

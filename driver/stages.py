@@ -140,9 +140,9 @@ def _check_optimized(graph: Graph) -> None:
     verify(graph, print_op)
     for op in graph.ops:
         if op.kind == "composite":
-            raise op.rule(
-                "an optimized graph has only ops that are kernels", f"the composite op {op.op_name}"
-            )
+            rule = "an optimized graph has only ops that are kernels"
+            found, remedy = f"the composite op {op.op_name}", "compile it without optimized=True"
+            raise op.rule(rule, found, remedy)
 
 
 def _dump_loops(module: Module, target: Target, dump: StageDump) -> None:

@@ -80,7 +80,9 @@ class TuningFile:
                 database.execute(_SCHEMA)
                 yield database
         except (sqlite3.Error, OSError) as error:
-            raise UserError(f"tuning file '{self.path}' cannot be used: {error}") from error
+            raise UserError(
+                f"tuning file '{self.path}' cannot be used: {error}; give another, or delete it"
+            ) from error
 
 
 def tuned_schedules(

@@ -20,7 +20,9 @@ def called(
     except GraphcError:
         raise
     except Exception as error:
-        raise UserError(f"{who}: {what} raised {type(error).__name__}: {error}") from error
+        raise UserError(
+            f"{who}: {what} raised {type(error).__name__}: {error}; mend that function"
+        ) from error
 
 
 def check_takes(

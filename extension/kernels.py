@@ -64,7 +64,9 @@ def _check_op(op_name: str) -> None:
         remedy = suggestion(op_name, known) or "define it first"
         raise UserError(f"kernel: its op must be defined, got '{op_name}'; {remedy}")
     if lookup(op_name).kind in ("source", "sink", "control", "fused"):
-        raise UserError(f"kernel: {op_name} is not an op that a kernel can compute")
+        raise UserError(
+            f"kernel: {op_name} is not an op that a kernel can compute; name one that computes tensors"
+        )
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,9 @@ class UserKernel:
             function = Function(label[0], params, function.body, label[1])
             verify(Module((function,)))
         except InternalError as error:
-            raise UserError(f"{who}: its Tensor IR is not legal: {error}") from error
+            raise UserError(
+                f"{who}: its Tensor IR is not legal: {error}; mend what it builds"
+            ) from error
         return function
 
     def _who(self, op: Op) -> str:

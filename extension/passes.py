@@ -89,7 +89,7 @@ class UserPass:
             verify(graph, print_op)
         except InternalError as error:
             raise UserError(
-                f"{who}: what it leaves of graph '{graph.name}' is not legal: {error}"
+                f"{who}: what it leaves of graph '{graph.name}' is not legal: {error}; mend what it changes"
             ) from error
         found = _interface(graph)
         if found != before:

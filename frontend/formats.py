@@ -105,7 +105,9 @@ class Format:
     def read(self, source: Any, how: Reading) -> Graph:
         """The graph of a path, of the bytes of a file or of an object in memory. UserError, UnsupportedError."""
         if self.reader is None:
-            raise UserError(f"format '{self.name}' is only written, it cannot be read")
+            raise UserError(
+                f"format '{self.name}' is only written, it cannot be read; give what it was written from"
+            )
         try:
             return self.reader(source, how)
         except GraphcError as error:
@@ -115,7 +117,9 @@ class Format:
     def write(self, graph: Graph, output: Path) -> list[Path]:
         """Write a graph; the paths of all files. UserError, UnsupportedError."""
         if self.writer is None:
-            raise UserError(f"format '{self.name}' is only read, it cannot be written")
+            raise UserError(
+                f"format '{self.name}' is only read, it cannot be written; choose another with --to"
+            )
         if graph.checks and self.name not in ("graph", "dot"):
             raise UnsupportedError(
                 f"format '{self.name}' has no checks of values, and graph '{graph.name}' needs one "

@@ -111,7 +111,9 @@ def parse_inputs(inputs: Mapping[str, str] | None) -> dict[str, InputSpec]:
             raise UserError(f"input '{name}': spec must be a text like 'f32[8,13]', got {text!r}")
         spec = parse_spec(text, str(name))
         if spec.name not in ("", name):
-            raise UserError(f"input '{name}': its spec names another input, '{spec.name}'")
+            raise UserError(
+                f"input '{name}': its spec must name the same input or none, got '{spec.name}'"
+            )
         specs[name] = InputSpec(name, spec.dtype, spec.dims)
     return _agreed(specs)
 
@@ -166,4 +168,4 @@ def check_inputs(graph: Graph, specs: Mapping[str, InputSpec]) -> None:
     check_names(f"graph '{graph.name}'", "input", specs, details)
     for name, spec in specs.items():
         if (spec.dtype, spec.dims) != (details[name].dtype, details[name].plain_dims):
-            raise UserError(f"input '{name}' is {details[name]} in the graph, got {spec}")
+            raise UserError(f"input '{name}' must be as in the graph, {details[name]}, got {spec}")

@@ -79,7 +79,7 @@ def _equal(a: Size, b: Size) -> bool:
 def _divide(a: Size, b: Size) -> Size:
     """Of numbers that are not negative, where rounding down and to zero agree."""
     if not isinstance(b, Dim) and b == 0:
-        raise UserError("a size cannot be divided by 0")
+        raise UserError("a size must not be divided by 0")
     if not (a >= 0 and b > 0):
         raise UndecidedSize(f"how {a} / {b} is rounded is not known when compiling")
     return floor_quotient(a, b) if isinstance(b, int) else a // b

@@ -34,7 +34,7 @@ def arrange_inputs(
     twice = [name for name in named if name in values]
     if twice:
         raise UserError(
-            f"model '{model}': input '{twice[0]}' is given twice, by position and by name"
+            f"model '{model}': input '{twice[0]}' must be given once, got it by position and by name"
         )
     values.update(named)
     names = [spec.name for spec in specs]

@@ -101,7 +101,7 @@ class CompiledModel:
             )
         if len(outputs) != len(self.outputs):
             raise UserError(
-                f"model '{model}' has {len(self.outputs)} outputs, got {len(outputs)} output buffers"
+                f"model '{model}' must be given {len(self.outputs)} output buffers, got {len(outputs)}"
             )
         sources, results = _bound_arrays(aliased, at, values, outputs)
         frame = native.frames.new(at.arena_bytes, is_bound=True)

@@ -238,7 +238,7 @@ def _new_symbol(part: _Reader, known: Collection[str]) -> Symbol:
     except UserError as error:
         raise part.error(str(error)) from error
     if symbol.name in known:
-        raise part.error(f"the name '{symbol.name}' is that of another size")
+        raise part.error(f"names of sizes must differ, got '{symbol.name}' twice")
     return symbol
 
 
@@ -253,7 +253,7 @@ def _tensors(reader: _Reader, key: str, symbols: Mapping[str, Symbol]) -> tuple[
         dims = part.sizes("shape", symbols)
         spec = TensorSpec(part.get("name", str), dtype, dims)
         if math.prod(max(bounds(d)[0], 1) for d in dims) * dtype.size > MAX_BYTES:
-            raise part.error(f"{spec.type_text} has too many bytes")
+            raise part.error(f"a tensor must have at most {MAX_BYTES} bytes, got {spec.type_text}")
         specs.append(spec)
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
@@ -273,7 +273,7 @@ class _Reader:
 
     def get(self, key: str, kind: type[_T]) -> _T:
         if key not in self._value:
-            raise UserError(f"{self.where}: {self._place} lacks the key '{key}'")
+            raise UserError(f"{self.where}: {self._place} must have the key '{key}'")
         value = self._value[key]
         # bool is an int in Python; no key here holds one.
         if not isinstance(value, kind) or isinstance(value, bool):

@@ -65,7 +65,7 @@ class ExpressionParser:
             case ast.Name(id=name):
                 var = self.scope.get(name)
                 if not isinstance(var, Var):
-                    raise fault(node, f"'{name}' is not a variable here")
+                    raise fault(node, f"'{name}' must be a variable here")
                 return var
             case ast.Subscript():
                 buffer, indices = self.place(node)
@@ -82,15 +82,15 @@ class ExpressionParser:
                 )
             case ast.Call(func=ast.Name(id=name)):
                 return self._call(name, node)
-        raise fault(node, f"{type(node).__name__} is not an expression of Tensor IR")
+        raise fault(node, f"an expression of Tensor IR is expected, got {type(node).__name__}")
 
     def _binary(self, node: ast.BinOp) -> Expr:
         sign = _OPERATORS.get(type(node.op))
         if sign is None:
-            raise fault(node, f"operator {type(node.op).__name__} is not known")
+            raise fault(node, f"operators must be those of Tensor IR, got {type(node.op).__name__}")
         left, right = self.expr(node.left), self.expr(node.right)
         if sign in ("/", "//") and left.dtype.is_float != (sign == "/"):
-            raise fault(node, "floats are divided by /, integers by //")
+            raise fault(node, "floats must be divided by /, integers by //")
         return Binary(_INFIX_OPS[sign], left, right)
 
     def _call(self, name: str, node: ast.Call) -> Expr:
@@ -115,7 +115,9 @@ class ExpressionParser:
                 case ast.keyword(arg="lanes", value=value):
                     lanes = self.integer(value)
                 case _:
-                    raise fault(node, f"'{keyword.arg}' is not an argument of '{name}'")
+                    raise fault(
+                        node, f"'{name}' takes dtype= and lanes= by name, got '{keyword.arg}'"
+                    )
         return Call(name, args, dtype, lanes)
 
     def _typed(self, dtype: DType, node: ast.Call) -> Expr:
@@ -179,13 +181,13 @@ class ExpressionParser:
         """The buffer called `name`."""
         buffer = self.scope.get(name)
         if not isinstance(buffer, Buffer):
-            raise fault(at, f"'{name}' is not a buffer here")
+            raise fault(at, f"'{name}' must be a buffer here")
         return buffer
 
     def place(self, node: ast.Subscript) -> tuple[Buffer, tuple[Expr, ...]]:
         """(buffer, indices) of `x[i, j]`."""
         if not isinstance(node.value, ast.Name):
-            raise fault(node, "only a buffer is indexed")
+            raise fault(node, "what is indexed must be a buffer")
         indices = tuple([self.expr(index) for index in elements(node.slice)])
         return self.buffer(node.value.id, node), indices
 

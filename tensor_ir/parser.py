@@ -53,7 +53,7 @@ def parse_module(text: str) -> Module:
         raise UserError(f"Tensor IR text, line {error.lineno}: {error.msg}") from None
     except (RecursionError, MemoryError):
         raise UserError(
-            "Tensor IR text: expressions or blocks are nested too deeply to be read"
+            "Tensor IR text: expressions and blocks must be nested less deeply"
         ) from None
     except ValueError as error:  # a null character
         raise UserError(f"Tensor IR text: {error}") from None
@@ -157,7 +157,7 @@ class _Parser(ExpressionParser):
                 return While(self.expr(node.test), self._suite(node.body))
             case ast.With(items=[item]):
                 return self._with(node, item)
-        raise fault(node, f"{type(node).__name__} is not a statement of Tensor IR")
+        raise fault(node, f"a statement of Tensor IR is expected, got {type(node).__name__}")
 
     def _for(self, node: ast.For) -> Stmt:
         call, target = node.iter, node.target
@@ -170,7 +170,7 @@ class _Parser(ExpressionParser):
         if kind is None or len(call.args) not in (2, 3) or call.keywords:
             raise fault(
                 node,
-                f"a loop goes over one of {', '.join(_LOOP_KINDS)} with (begin, end) or (begin, end, step)",
+                f"a loop must go over one of {', '.join(_LOOP_KINDS)} with (begin, end) or (begin, end, step)",
             )
         begin, end = self.expr(call.args[0]), self.expr(call.args[1])
         step = self.integer(call.args[2]) if len(call.args) == 3 else 1
@@ -217,7 +217,7 @@ class _Parser(ExpressionParser):
                 addresses = [self._slice(key) for key in keys if key is not None]
                 sizes = [self.integer(value) for value in values]
                 return tuple([PrefetchHint(*pair) for pair in zip(addresses, sizes, strict=True)])
-        raise fault(node, "prefetch maps addresses to numbers of elements: {x.at(64): 32}")
+        raise fault(node, "prefetch must map addresses to numbers of elements: {x.at(64): 32}")
 
     def _epilogue(
         self,
@@ -236,7 +236,7 @@ class _Parser(ExpressionParser):
         ):
             raise fault(
                 call,
-                "an epilogue is `with brgemm(..., acc=f32) as (row, col, acc):` and ends in return",
+                "an epilogue must be `with brgemm(..., acc=f32) as (row, col, acc):` and ends in return",
             )
         row, col, acc = Var(named[0]), Var(named[1]), Var(named[2], self.dtype(kind.id, call))
         outer = dict(self.scope)
@@ -245,7 +245,7 @@ class _Parser(ExpressionParser):
         value = self.expr(last.value)
         self.scope = outer
         if len(lets) != len(body) - 1:
-            raise fault(call, "an epilogue may hold only bindings and a return")
+            raise fault(call, "an epilogue must hold nothing but bindings and a return")
         return Epilogue(row, col, acc, value, tuple(lets))
 
     def _call_statement(self, name: str, call: ast.Call) -> Stmt:
@@ -260,7 +260,7 @@ class _Parser(ExpressionParser):
                     return Store(*self.place(place), self.expr(value), self.integer(n))
             raise fault(call, "store takes an address, a value and active=")
         if call.keywords:
-            raise fault(call, f"the arguments of '{name}' have no names")
+            raise fault(call, f"the arguments of '{name}' must be given without names")
         if name == "prefetch":
             match call.args:
                 case [address]:

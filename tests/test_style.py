@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,31 @@ def without_remedy(root: Path) -> list[str]:
                 said = "".join(x for x in texts if isinstance(x, str))
                 if len(node.args) == 1 and "; " not in said and len(said) > len("node '' (): "):
                     found.append(f"{path.relative_to(root).as_posix()}:{node.lineno}: {said}")
+    return found
+
+
+_RULE = re.compile(
+    r"; |\b(must|needs?|takes?|expected|give)\b"
+)  # words that say what would be right
+_TOLD = ("error", "message", "mixed", "refusal", "rule", "text")  # sentences that others made
+
+
+def without_rule(root: Path) -> list[str]:
+    """Errors of users that state a fact, but neither a rule nor a remedy: those around another sentence aside."""
+    found = []
+    for path in _sources(root):
+        file, source = path.relative_to(root), path.read_text(encoding="utf-8")
+        if file.parts[0] in ("tests", "tools") or "UserError(" not in source:
+            continue
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "UserError":
+                said = node.args[0]
+                last = said.values[-1] if isinstance(said, ast.JoinedStr) else said
+                last = last.value if isinstance(last, ast.FormattedValue) else last
+                texts = "".join(str(x.value) for x in ast.walk(said) if isinstance(x, ast.Constant))
+                name = ast.unparse(last).removesuffix(".msg")  # constants are named in capitals
+                if not _RULE.search(texts) and name not in _TOLD and not name.isupper():
+                    found.append(f"{file.as_posix()}:{node.lineno}: {texts}")
     return found
 
 
@@ -161,6 +187,20 @@ def test_planted_refusals_are_found(tmp_path: Path) -> None:
         'raise UnsupportedError(f"node {name}: {error}")\n'
     )
     assert without_remedy(tmp_path) == ["a.py:1: : things are not supported"]
+
+
+def test_every_error_of_users_says_what_would_be_right() -> None:
+    assert without_rule(ROOT) == []
+
+
+def test_planted_facts_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        'raise UserError(f"{who}: the file is broken")\n'
+        'raise UserError(f"{who}: the file is broken; write it again")\n'
+        'raise UserError("x must be 1")\n'
+        'raise UserError(f"line {n}: {error}")\n'
+    )
+    assert without_rule(tmp_path) == ["a.py:1: : the file is broken"]
 
 
 def test_no_test_ends_early() -> None:

@@ -23,7 +23,9 @@ def artifact_graph(artifact: Artifact) -> Graph:
         begin = int(text[2:-1])
         data = artifact.constants[begin : begin + details.size_bytes]
         if data.nbytes != details.size_bytes:
-            raise UserError(f"{artifact.label}: constant {text} lies outside its constants")
+            raise UserError(
+                f"{artifact.label}: constant {text} must lie inside its constants; compile the model again"
+            )
         packed = data.view(details.dtype.numpy)
         return details.format.unpack(packed, details.plain_dims)
 

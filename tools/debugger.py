@@ -146,7 +146,7 @@ class DebugExecutor:
         made = inner or op
         if not 0 <= index < len(made.outputs):
             raise UserError(
-                f"node '{made.name}' has {len(made.outputs)} outputs, got index {index}"
+                f"node '{made.name}' has {len(made.outputs)} outputs, so the index must be less, got {index}"
             )
         self._execute(op)
         if inner is None:

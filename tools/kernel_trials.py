@@ -59,7 +59,7 @@ def tune_kernel(op: Op, space: ScheduleSpace, ctx: LowerContext, seconds: float)
     wrong = next((trial for trial in trials if not trial.difference.ok), None)
     if wrong:
         raise UserError(
-            f"kernel '{space.problem}' with {wrong.variant.schedule} is wrong: {wrong.difference}"
+            f"kernel '{space.problem}' with {wrong.variant.schedule} is wrong: {wrong.difference}; do not tune it"
         )
     best = min(trials, key=lambda trial: trial.seconds or 0.0)
     assert best.variant.schedule is not None

@@ -51,7 +51,8 @@ def quantize_model(
     sites = quantizable(proto)
     if not sites:
         raise UserError(
-            f"quantize: '{model}' has no product or convolution with constant f32 weights"
+            f"quantize: '{model}' has no product or convolution with constant f32 weights; "
+            "give one in f32 that has some"
         )
     batches = batches_of(source, arrays)
     values = list(dict.fromkeys(site.activation for site in sites))

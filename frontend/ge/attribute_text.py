@@ -40,7 +40,7 @@ def read_attrs(text: str, where: str) -> dict[str, Any]:
             )
         key = match[1]
         if key in attrs:
-            raise UserError(f"{where}: attribute '{key}' is given twice")
+            raise UserError(f"{where}: attribute '{key}' must be given once")
         attrs[key], at = _value(text, match.end(), where)
         if at < len(text) and not text.startswith(", ", at):
             raise UserError(f"{where}: ', ' must follow attribute '{key}', got {_cut(text, at)}")
@@ -95,19 +95,19 @@ def _leaf(text: str, at: int, where: str, in_list: bool) -> tuple[Any, int]:
     if text.startswith('"', at):
         end = (_ITEM_END if in_list else _STRING_END).search(text, at + 1)
         if not end:
-            raise UserError(f"{where}: a string has no end, got {_cut(text, at)}")
+            raise UserError(f'{where}: a string must end with ", got {_cut(text, at)}')
         return text[at + 1 : end.start()], end.end()
     if text.startswith("[", at):
         close = text.find("]", at)
         if close < 0:
-            raise UserError(f"{where}: a tensor has no ']', got {_cut(text, at)}")
+            raise UserError(f"{where}: a tensor must end with ], got {_cut(text, at)}")
         return _tensor(text[at + 1 : close], where), close + 1
     for special, missing in _SPECIAL.items():
         if text.startswith(special, at):
             return TensorText((), missing), at + len(special)
     word = _WORD.match(text, at)
     if not word:
-        raise UserError(f"{where}: a value is missing, got {_cut(text, at)}")
+        raise UserError(f"{where}: a value must follow the key, got {_cut(text, at)}")
     number = read_number(word[0])
     if number is None and (word[0][0] in "+-." or word[0][0].isdigit()):
         raise UserError(f"{where}: numbers must fit in 64 bits, got {_cut(word[0], 0)}")

@@ -87,5 +87,7 @@ class Dump:
         """The graph of that name. UserError where there is none."""
         found = next((graph for graph in self.graphs if graph.name == name), None)
         if found is None:
-            raise UserError(f"{self.label}: graph '{name}' is used but not defined")
+            raise UserError(
+                f"{self.label}: graph '{name}' is used, so it must be defined; give the whole dump"
+            )
         return found

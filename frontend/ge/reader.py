@@ -47,7 +47,9 @@ def parse_ge(text: str, label: str = "ge dump") -> Dump:
     names = set()
     for graph in graphs:
         if graph.name in names:
-            raise UserError(f"{label} line {graph.line}: graph '{graph.name}' is defined twice")
+            raise UserError(
+                f"{label} line {graph.line}: names of graphs must differ, got '{graph.name}' twice"
+            )
         names.add(graph.name)
     _check_graph_names(label, graphs, names)
     return Dump(label, graphs)
@@ -104,7 +106,7 @@ def _check_graph_names(label: str, graphs: Sequence[DumpGraph], names: set[str])
                 if isinstance(value, GraphName) and value.name not in names:
                     raise UserError(
                         f"{label} line {node.line}: {node.type} '{node.name}': {key} names graph '{value.name}', "
-                        "which is not defined"
+                        "which must be defined; give the whole dump"
                     )
 
 
@@ -149,7 +151,7 @@ class _GraphReader:
     def node(self, number: int, match: re.Match[str]) -> None:
         name, users, type_name, body = match.groups()
         if name in self.nodes:
-            raise self.error(number, f"node '{name}' is defined twice")
+            raise self.error(number, f"names of nodes must differ, got '{name}' twice")
         inputs, attrs = self.split_body(number, body or "")  # neither: maybe no parentheses
         where = f"{self.label} line {number}: {type_name} '{_cut_name(name)}'"
         self.nodes[name] = {
@@ -191,7 +193,7 @@ class _GraphReader:
     def element(self, number: int, match: re.Match[str]) -> None:
         name, node, index = match[1], match[2], int(match[3])
         if node not in self.nodes:
-            raise self.error(number, f"node '{_cut_name(node)}' is not defined above")
+            raise self.error(number, f"node '{_cut_name(node)}' must be defined above")
         if index >= _MAX_OUTPUTS:
             raise self.error(
                 number, f"a node must have at most {_MAX_OUTPUTS} outputs, got {index}"
@@ -231,7 +233,7 @@ class _GraphReader:
         if not match:
             raise self.error(number, f"an operand must be written name=%value, got {_cut(text)}")
         if match[2] not in self.defined:
-            raise self.error(number, f"'%{_cut_name(match[2])}' is not defined above")
+            raise self.error(number, f"'%{_cut_name(match[2])}' must be defined above")
         return match[1] or "", self.defined[match[2]]
 
 

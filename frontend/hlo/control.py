@@ -30,7 +30,9 @@ def _element(step: Step) -> Any:
     step.count(1)
     value, index = step.operands[0], step.attribute("index")
     if not isinstance(value, tuple) or not 0 <= index < len(value):
-        raise step.fail(f"{shape_of(value).logical()} has no element {index}")
+        raise step.fail(
+            f"index must be that of an element of {shape_of(value).logical()}, got {index}"
+        )
     return value[index]
 
 

@@ -402,11 +402,13 @@ def _operand(operand: Operand, value: Any, shape: Shape | None) -> Any:
     name, path, written = operand
     for index in path:
         if not isinstance(value, tuple) or not 0 <= index < len(value):
-            raise UserError(f"'{name}' of shape {shape_of(value).logical()} has no element {index}")
+            raise UserError(
+                f"'{name}' of shape {shape_of(value).logical()} must have the element {index}"
+            )
         value = value[index]
     if written is None or shape is None or (written is shape and not path):
         return value
     if not fits(written, value):
         found = shape_of(value).logical()
-        raise UserError(f"operand '{name}' is {found}, written as {written.logical()}")
+        raise UserError(f"operand '{name}' must be written as {found}, got {written.logical()}")
     return value

@@ -46,7 +46,7 @@ def parse_literal(text: str, shape: Shape) -> Literal:
 def _value(pieces: list[str], shape: Shape) -> Literal:
     """Tuples are nested as deeply as the shape, whose depth is bounded."""
     if shape.type in BITLESS:
-        raise UserError(f"a constant cannot be of type {shape.type}")
+        raise UserError(f"a constant must hold numbers, got the type {shape.type}")
     if not shape.is_tuple:
         taken = _taken(pieces, shape)
         if shape.dims and len(taken) == 1 and taken != ["..."]:

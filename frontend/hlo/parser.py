@@ -161,7 +161,9 @@ class _Parser:
         if lexer.kind == ",":
             lexer.advance()
             if lexer.take("attr", "execution_thread=") != "execution_thread=":
-                raise lexer.error("a computation can only have execution_thread=", lexer.start)
+                raise lexer.error(
+                    "a computation must have no attribute but execution_thread=", lexer.start
+                )
             thread = unescape(lexer.take("string", "a string"))
         return self.finished(body, name, is_entry, signature, place, thread)
 

@@ -46,7 +46,10 @@ def _by_jaxlib(data: bytes, label: str, convert: Callable[[bytes], str]) -> str:
     except (RuntimeError, ValueError, TypeError) as error:
         text = " ".join(str(error).split())
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        raise UserError(f"{label}: jaxlib cannot read it as StableHLO or HLO ({shown})") from error
+        raise UserError(
+            f"{label}: jaxlib cannot read it as StableHLO or HLO ({shown}); "
+            "write it again, or with the release of JAX that is installed here"
+        ) from error
 
 
 def _of_mlir(module: bytes) -> str:

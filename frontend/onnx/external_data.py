@@ -67,7 +67,7 @@ def _opened(folder: Path, location: str, who: str) -> Iterator[int]:
     except (OSError, RuntimeError, ValueError) as error:  # too long a name, a loop of links
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(
-            f"{who}: its data file '{_shortened(location)}' cannot be opened: {reason}"
+            f"{who}: its data file '{_shortened(location)}' cannot be opened: {reason}; check its permissions"
         ) from error
     try:
         info = os.fstat(handle)
@@ -86,7 +86,7 @@ def _opened(folder: Path, location: str, who: str) -> Iterator[int]:
 
 def _missing(location: str, who: str) -> UserError:
     return UserError(
-        f"{who}: its data file '{_shortened(location)}' must lie beside the model, but it is missing"
+        f"{who}: its data file '{_shortened(location)}' must lie beside the model, but it is missing; copy it there"
     )
 
 

@@ -116,8 +116,10 @@ def _expand_local(model: ModelProto, label: str) -> ModelProto:
     try:
         return inliner.inline_local_functions(model)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{label}: its functions cannot be expanded: {reason}") from error
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise UserError(
+            f"{label}: its functions cannot be expanded: {reason}; export it without functions"
+        ) from error
 
 
 def _expand_standard(model: ModelProto, functions: list[FunctionId], opset: int) -> ModelProto:

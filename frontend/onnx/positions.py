@@ -39,7 +39,9 @@ def _tensor_scatter(node: NodeContext) -> Value:
     if not axis or mode not in ("linear", "circular"):
         raise node.rule("axis must not be 0 and mode linear or circular", f"{axis}, '{mode}'")
     if (*dims[:axis], *dims[axis + 1 :]) != (*new[:axis], *new[axis + 1 :]):
-        raise node.rule(f"only axis {axis} may differ", f"{cache.details} and {update.details}")
+        raise node.rule(
+            f"sizes must agree but for axis {axis}", f"{cache.details} and {update.details}"
+        )
     count, run = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
     rows = node.constant(np.arange(new[axis]), S64)
     if node.has(2):

@@ -65,7 +65,7 @@ def _parse(data: memoryview, label: str, folder: Path | None) -> ModelSource:
     except (DecodeError, ValueError) as error:
         raise UserError(
             f"the {len(data)} bytes of {label} cannot be decoded as an ONNX model: "
-            "they are of another format, or truncated"
+            "they are of another format, or truncated; copy the file again"
         ) from error
 
 

@@ -204,7 +204,7 @@ def _check_wiring(operators: list[Operator], label: str) -> None:
         for operand in op.inputs:
             if operand not in made:
                 raise UserError(
-                    f"{label} line {op.line}: {op} reads operand '{operand}', which no operator produces"
+                    f"{label} line {op.line}: {op} reads operand '{operand}', which an operator above must produce"
                 )
             if made[operand].line >= op.line:
                 raise UserError(

@@ -175,6 +175,6 @@ def _bind_slots(node: Node, slots: Sequence[str], named: dict[str, str], rest: l
     free = [slot for slot in slots if slot not in named and slot not in node.op.params]
     if len(rest) > len(free):
         raise node.rule(
-            f"inputs are {', '.join(slots) or 'not taken'}", f"{len(node.op.inputs)} inputs"
+            f"inputs must be {', '.join(slots) or 'none'}", f"{len(node.op.inputs)} inputs"
         )
     named.update(zip(free, rest, strict=False))

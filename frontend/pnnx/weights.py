@@ -22,6 +22,7 @@ MAPPED_BYTES = 1 << 20
 
 _LOCAL_HEADER = 30  # bytes before the name; the lengths of name and extra field are its last four
 _ENCRYPTED = 1
+_AGAIN = "copy the file again"
 # What zipfile raises for damaged archives, version fields and names included.
 _ZIP_ERRORS = (
     zipfile.BadZipFile,
@@ -69,7 +70,7 @@ class Weights:
         """The bytes of an entry, checked before any is allocated."""
         info = self._open().get(name)
         if info is None:
-            raise UserError(f"{who}: '{self.path}' has no entry of that name")
+            raise UserError(f"{who}: '{self.path}' has no entry of that name; {_AGAIN}")
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & _ENCRYPTED:
             raise UserError(
                 f"{who}: entries of '{self.path}' must be stored, neither compressed nor encrypted"
@@ -81,10 +82,10 @@ class Weights:
         try:
             data = self._bytes_of(info, who)
         except _ZIP_ERRORS as error:
-            raise UserError(f"{who}: '{self.path}' cannot be read: {error}") from error
+            raise UserError(f"{who}: '{self.path}' cannot be read: {error}; {_AGAIN}") from error
         if zlib.crc32(data.data) != info.CRC:
             raise UserError(
-                f"{who}: '{self.path}' is damaged, the checksum of the entry does not match"
+                f"{who}: '{self.path}' is damaged, the checksum of the entry does not match; {_AGAIN}"
             )
         return data
 
@@ -98,7 +99,7 @@ class Weights:
             start = info.header_offset + _LOCAL_HEADER + sum(lengths)
             if start + info.file_size > size:
                 raise UserError(
-                    f"{who}: '{self.path}' is damaged, the entry does not lie in the file"
+                    f"{who}: '{self.path}' is damaged, the entry does not lie in the file; {_AGAIN}"
                 )
             if info.file_size < MAPPED_BYTES:
                 stream.seek(start)

@@ -150,7 +150,7 @@ class _Importer:
     def check_type(self, node: Node, declared: LogicalTensor | None, given: LogicalTensor) -> None:
         if declared is not None and not _is_of(given, declared):
             raise UserError(
-                f"{self.source.label}: '{node.name}' is {declared} in the file, got {given}"
+                f"{self.source.label}: '{node.name}' must be {declared}, as in the file, got {given}"
             )
 
     def details(self, entry: Entry) -> LogicalTensor | None:

@@ -43,7 +43,7 @@ def _strict(text: str, label: str) -> Any:
     except RecursionError as error:
         place = _place(text, _deep_at(text))
         raise UserError(
-            f"{label}{place}: the JSON text is nested too deeply, {_DEEP} levels and more"
+            f"{label}{place}: the JSON text must be nested less than {_DEEP} levels deep"
         ) from error
 
 
@@ -67,7 +67,7 @@ def _object(pairs: list[tuple[str, Any]], label: str) -> dict[str, Any]:
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise UserError(f"{label}: key '{twice}' is given twice in one object")
+        raise UserError(f"{label}: keys of an object must differ, got '{twice}' twice")
     return found
 
 

@@ -31,6 +31,7 @@ _DTYPES: dict[tuple[int, int], np.dtype] = {
     (6, 8): np.dtype(np.bool_),
     (4, 16): BF16.numpy,
 }
+_AGAIN = "copy the file again"
 _CODES = {dtype: key for key, dtype in reversed(_DTYPES.items())}
 _CODES[np.dtype(np.bool_)] = (1, 1)
 
@@ -150,13 +151,15 @@ class _Reader:
         """`count`, where as many things of at least `size` bytes can follow."""
         left = len(self.data) - self.at
         if count * size > left:
-            raise self.error(f"{count} {what} do not fit in the {left} bytes that are left")
+            raise self.error(
+                f"{count} {what} do not fit in the {left} bytes that are left; {_AGAIN}"
+            )
         return count
 
     def unpack(self, format: str, what: str) -> tuple[int, ...]:
         size = struct.calcsize(format)
         if self.at + size > len(self.data):
-            raise self.error(f"the file ends inside {what}")
+            raise self.error(f"the file ends inside {what}; {_AGAIN}")
         values = struct.unpack_from(format, self.data, self.at)
         self.at += size
         return values
@@ -192,7 +195,7 @@ class _Reader:
         dtype = _DTYPES[code, bits]
         if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size:
             raise self.error(
-                f"array '{name}' of shape {list(shape)} and {dtype} cannot have {size} bytes"
+                f"array '{name}' of shape {list(shape)} and {dtype} cannot have {size} bytes; {_AGAIN}"
             )
         self.plausible(size, 1, f"bytes of array '{name}'")
         flat = np.frombuffer(self.data, np.uint8, size, self.at) if size else np.zeros(0, np.uint8)

@@ -114,7 +114,7 @@ class _Checker:
                 raise self.error(f"{who}: {key} must be a number, got '{attrs[key][:40]}'")
         if int(attrs["num_inputs"]) != inputs:
             given = attrs["num_inputs"]
-            raise self.error(f"{who}: num_inputs is {given}, but it has {inputs} inputs")
+            raise self.error(f"{who}: num_inputs must be {inputs}, as many as it has, got {given}")
 
     def entry(self, what: str, value: Any, before: int) -> Entry:
         parts = self.integers(what, value)
@@ -172,5 +172,5 @@ class _Checker:
         for who, entry in [*used, *(("heads", head) for head in heads)]:
             count = row_ptr[entry.node + 1] - row_ptr[entry.node]
             if entry.output >= count:
-                got = f"node {entry.node} has {count} outputs, got output {entry.output}"
+                got = f"node {entry.node} has {count} outputs, which must have the output {entry.output}"
                 raise self.error(f"{who}: {got}")

@@ -193,7 +193,7 @@ def _alphabet(letters: set[str]) -> str:
     generic = _GENERIC[: len(letters)]
     if set(generic) != letters:
         raise UserError(
-            f"format letters {''.join(sorted(letters))} are not those of a known layout"
+            f"format letters {''.join(sorted(letters))} must be those of a layout, as in MK, NCHW or ABC"
         )
     return generic
 
@@ -204,14 +204,12 @@ def parse_format(text: str, axes: str | None = None) -> Format:
         return Format("", (), ())
     pieces = _PIECE.findall(text)
     if not text or "".join(a + b + c for a, b, c in pieces) != text:
-        raise UserError(f"format '{text}' is not capitals followed by blocks such as 16c")
+        raise UserError(f"format '{text}' must be capitals followed by blocks, like NCHW16c")
     axes = axes or _alphabet({capital for capital, _, _ in pieces if capital})
     letters = [(capital or small.upper(), int(block or 0)) for capital, block, small in pieces]
     unknown = [letter for letter, _ in letters if letter not in axes]
     if unknown or any(small and int(block) < 1 for _, block, small in pieces):
-        raise UserError(
-            f"format '{text}' has a block of size 0 or of an axis that is not in {axes}"
-        )
+        raise UserError(f"format '{text}' must have blocks of 1 or more, of axes in {axes}")
     return Format(axes, tuple(axes.index(a) for a, _ in letters), tuple(b for _, b in letters))
 
 
@@ -221,7 +219,7 @@ def plain(rank: int, axes: str | None = None) -> Format:
     """Row-major format of `rank` axes."""
     letters = axes or _GENERIC[:rank]
     if len(letters) != rank:
-        raise UserError(f"tensor rank {rank} is above the {len(_GENERIC)} axes a format can name")
+        raise UserError(f"a tensor must have at most {len(_GENERIC)} axes, got {rank}; reshape it")
     return Format(letters, tuple(range(rank)), (0,) * rank)
 
 

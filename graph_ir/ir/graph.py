@@ -259,7 +259,7 @@ class Graph:
         wanted = [op.outputs[0].details for op in self.inputs]
         if len(arrays) != len(wanted):
             raise UserError(
-                f"graph '{self.name}': it has {len(wanted)} inputs, got {len(arrays)} arrays"
+                f"graph '{self.name}': one array must be given for each of its {len(wanted)} inputs, got {len(arrays)}"
             )
         for op, details, array in zip(self.inputs, wanted, arrays, strict=True):
             if array.shape != details.plain_dims or array.dtype != details.dtype.numpy:

@@ -35,9 +35,7 @@ class LogicalTensor:
             shown = ", ".join(map(str, self.plain_dims))
             raise UserError(f"tensor sizes must not be negative, got [{shown}]")
         if self.format.rank != self.rank:
-            raise UserError(
-                f"format '{self.format}' has {self.format.rank} axes, but the tensor is {self}"
-            )
+            raise UserError(f"format '{self.format}' must have the axes of the tensor, {self}")
 
     @property
     def physical_dims(self) -> tuple[Any, ...]:

@@ -63,8 +63,8 @@ class Pad(Movement):
             most = max(size - 1, 0) if self.mode == "reflect" else most
             if size + b + a < 0 or (most is not None and max(a, b) > most):
                 raise self.rule(
-                    f"axis {axis} of {size} elements cannot be padded this way",
-                    f"{b} before, {a} after, {self.mode}",
+                    f"axis {axis} of {size} elements must be long enough for mode {self.mode}",
+                    f"{b} before and {a} after",
                 )
         return tuple(size + b + a for size, b, a in zip(dims, before, after, strict=True))
 

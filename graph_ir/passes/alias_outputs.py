@@ -88,7 +88,9 @@ def _named(graph: Graph, name: str, source: str) -> tuple[Op, Op]:
     for what, wanted, known in (("output", name, outputs), ("input", source, inputs)):
         if wanted not in known:
             some = ", ".join(f"'{one}'" for one in [*known][:20])
-            raise UserError(f"alias {name}={source}: there is no {what} '{wanted}', only {some}")
+            raise UserError(
+                f"alias {name}={source}: there is no {what} '{wanted}'; known are {some}"
+            )
     return outputs[name], inputs[source]
 
 

@@ -28,4 +28,6 @@ def recompose_added(graph: Graph, ctx: LowerContext) -> bool:
     try:
         return rewrite(graph, rules)
     except InternalError as error:
-        raise UserError(f"patterns {', '.join(PATTERNS)} of user code: {error}") from error
+        raise UserError(
+            f"patterns {', '.join(PATTERNS)} of user code: {error}; mend what they make"
+        ) from error

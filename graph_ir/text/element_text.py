@@ -46,5 +46,5 @@ def read_elements(texts: Sequence[str], dtype: DType) -> np.ndarray[Any, Any]:
             if text[:2] == "0x":
                 bits[i] = int(text, 16)
     except (ValueError, KeyError, OverflowError) as error:
-        raise UserError(f"tensor text holds an invalid {dtype} element: {error}") from error
+        raise UserError(f"elements of tensor text must be {dtype}: {error}") from error
     return values

@@ -57,7 +57,9 @@ class _Maker:
     def add_node(self, node: Node) -> None:
         where = f"line {node.line}"
         if node.name in self.ops:
-            raise UserError(f"graph text {where}: op '{node.name}' is defined twice")
+            raise UserError(
+                f"graph text {where}: names of ops must differ, got '{node.name}' twice"
+            )
         inputs = [self.tensor(reference, where) for _, reference in node.inputs]
         try:
             op = self.graph.make(node.op_name, inputs, self.node_attrs(node), node.name)
@@ -68,7 +70,7 @@ class _Maker:
         names = [op.input_name(index) for index in range(len(inputs))]
         if names != [name for name, _ in node.inputs]:
             raise UserError(
-                f"graph text {where}: the inputs of {node.op_name} are {', '.join(names)}, in this order"
+                f"graph text {where}: the inputs of {node.op_name} must be {', '.join(names)}, in this order"
             )
         if len(op.outputs) == 1:
             self.tensors[node.name] = self.annotate(op.outputs[0], node.details, where)
@@ -93,7 +95,7 @@ class _Maker:
         op = self.ops.get(line.node)
         if op is None or not 0 <= line.index < len(op.outputs):
             raise UserError(
-                f"graph text line {line.line}: '{line.node}' has no output {line.index} above this line"
+                f"graph text line {line.line}: '{line.node}' must be defined above, with an output {line.index}"
             )
         self.tensors[line.name] = self.annotate(
             op.outputs[line.index], line.details, f"line {line.line}"
@@ -116,7 +118,7 @@ class _Maker:
 
     def tensor(self, reference: str, where: str) -> GraphTensor:
         if reference not in self.tensors:
-            raise UserError(f"graph text {where}: %{reference} is not defined above")
+            raise UserError(f"graph text {where}: %{reference} must be defined above")
         return self.tensors[reference]
 
     def value(self, value: Any) -> Any:
@@ -126,5 +128,7 @@ class _Maker:
         if not isinstance(value, GraphName):
             return value
         if value.name not in self.graphs:
-            raise UserError(f"graph text: graph '{value.name}' is used but not defined below")
+            raise UserError(
+                f"graph text: graph '{value.name}' is used, so it must be defined below"
+            )
         return self.graphs[value.name]

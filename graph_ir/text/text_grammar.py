@@ -122,7 +122,9 @@ def read_records(text: str) -> list[GraphText]:
         records: list[GraphText] = _parser().parse(text)  # type: ignore[assignment]
     except UnexpectedInput as error:
         excerpt = error.get_context(text).splitlines()[0].strip()
-        raise UserError(f"graph text line {error.line}: cannot read on at '{excerpt}'") from error
+        raise UserError(
+            f"graph text line {error.line}: cannot read on at '{excerpt}'; write it as print_graph does"
+        ) from error
     return records
 
 
@@ -220,7 +222,9 @@ class _Records(Transformer[Token, Any]):
         try:
             return parse_size(text, _symbols())
         except ValueError:
-            raise UserError(f"graph text: '{text}' is not a size") from None
+            raise UserError(
+                f"graph text: a size must be an expression of numbers and names, got '{text}'"
+            ) from None
 
     def size(self, parts: list[Any]) -> Size:
         return self._dim(parts[0][1:-1])
@@ -276,4 +280,4 @@ def _unquote(token: str) -> str:
     try:
         return str(json.loads(token))
     except ValueError as error:
-        raise UserError(f"graph text: {token} is not a string with JSON escapes") from error
+        raise UserError(f"graph text: a string must have JSON's escapes, got {token}") from error

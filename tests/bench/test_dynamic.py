@@ -138,7 +138,7 @@ def test_the_command(
     found = json.loads(capsys.readouterr().out)["rows"]
     assert [row["case"] for row in found] == ["mlp b1", "mlp b5", "mlp in turn"]
     assert cli.main([*words, "-q", "--ablate"]) == 2
-    sentence = "--ablate needs models of fixed sizes, but 'mlp' leaves some open"
+    sentence = "--ablate needs models of fixed sizes, but 'mlp' leaves some open; fix them"
     assert capsys.readouterr().err.endswith(f"graphc: error: {sentence}\n")
 
 

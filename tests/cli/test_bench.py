@@ -105,11 +105,11 @@ def test_engines_that_disagree_are_exit_code_1(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "bench takes a model file or --suite, one of the two"),
-        (["{model}", "--suite", "tiny"], "bench takes a model file or --suite, one of the two"),
-        (["--suite", "torch", "--ablate"], "bench --ablate times models, not the modules of the suite torch"),
+        ([], "bench takes a model file or --suite; give one of the two"),
+        (["{model}", "--suite", "tiny"], "bench takes a model file or --suite; give one of the two"),
+        (["--suite", "torch", "--ablate"], "--ablate times models, not the modules of suite torch; give a model"),
         (["nope.onnx"], "there is no file 'nope.onnx'; check its name and its folder"),
-        (["--suite", "tiny", "--only", "zzz"], "suite 'tiny' has no case with 'zzz' in its name"),
+        (["--suite", "tiny", "--only", "zzz"], "suite 'tiny' has no case with 'zzz' in its name; leave --only out"),
         (["{model}", "--vs", "abacus"], "peer 'abacus' is not known; known are ort, openvino"),
         (["{model}", "--rounds", "0"], "bench needs at least 1 round and a time above 0, got 0 and 0.01 s"),
         (["{model}", "--seconds", "nan"], "bench needs at least 1 round and a time above 0, got 1 and nan s"),

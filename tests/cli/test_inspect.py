@@ -35,7 +35,7 @@ def test_json_of_another_format(capsys: Capture) -> None:
 
 def test_refusals(capsys: Capture) -> None:
     for words, message in (
-        (["none"], f"no operator of '{LINEAR}' matches 'none'"),
+        (["none"], f"no operator of '{LINEAR}' matches 'none'; without --nodes all are listed"),
         (["--values"], "--against, --save and --values are for dumps; --operators lists a model"),
     ):
         assert main(["inspect", LINEAR, *words, "--operators"]) == 2

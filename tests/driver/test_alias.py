@@ -229,8 +229,8 @@ def appended(order: tuple[int, int] = (0, 1)) -> Graph:
 
 
 REFUSED: dict[str, tuple[Any, dict[str, str], str]] = {
-    "no such output": (appended, {"z": "past"}, "alias z=past: there is no output 'z', only 'present', 'y'"),
-    "no such input": (appended, {"present": "z"}, "there is no input 'z', only 'past', 'new'"),
+    "no such output": (appended, {"z": "past"}, "alias z=past: there is no output 'z'; known are 'present', 'y'"),
+    "no such input": (appended, {"present": "z"}, "there is no input 'z'; known are 'past', 'new'"),
     "rows in front": (
         lambda: appended((1, 0)), {"present": "past"},
         "output 'present' must be the input with new rows behind its own",

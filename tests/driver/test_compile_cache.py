@@ -305,7 +305,11 @@ def test_an_entry_that_is_a_link_is_none(kept: CompileCache, tmp_path: Path) -> 
         path.symlink_to(tmp_path / path.name)
     before = [(tmp_path / path.name).read_bytes() for path in entries]
     assert (kept.resolve("b"), kept.get_kernel("k")) == (None, None)
-    assert kept.contents().models[0].model.endswith("a.gcm' (it is a symbolic link)")
+    assert (
+        kept.contents()
+        .models[0]
+        .model.endswith("a.gcm' (it is a symbolic link); give the file itself")
+    )
     assert kept.get("a") is None and not entries[0].is_symlink()
     kept.put_kernels({"k": b"other"})
     kept.link("b", "c")
@@ -430,5 +434,7 @@ def test_python_and_the_command_line_share_it(
 
 def test_the_command_says_that_the_cache_is_off(capsys: Capture) -> None:
     assert cli.main(["cache", "status"]) == 2
-    sentence = "the compile cache is off: GRAPHC_CACHE_DIR is empty"
+    sentence = (
+        "the compile cache is off: GRAPHC_CACHE_DIR is empty; unset it, or name a folder in it"
+    )
     assert capsys.readouterr().err == f"graphc: error: {sentence}\n"

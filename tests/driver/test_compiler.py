@@ -340,5 +340,6 @@ def test_a_graph_that_is_not_optimized_is_refused_as_such() -> None:
     with pytest.raises(UserError) as caught:
         graphc.compile(graph, optimized=True)
     assert str(caught.value) == (
-        "softmax 's': an optimized graph has only ops that are kernels, got the composite op softmax"
+        "softmax 's': an optimized graph has only ops that are kernels, "
+        "got the composite op softmax; compile it without optimized=True"
     )

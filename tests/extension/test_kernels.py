@@ -140,7 +140,10 @@ def _raises(b: Any, op: Any, x: Any, scale: Any, y: Any) -> None:
 
 
 WRONG = {
-    "raises": (_raises, "kernel '_raises' of root_mean 'op': it raised IndexError: rows"),
+    "raises": (
+        _raises,
+        "kernel '_raises' of root_mean 'op': it raised IndexError: rows; mend that function",
+    ),
     "returns something": (
         _returns_text,
         "kernel '_returns_text' of root_mean 'op': it must return nothing, or a function of (in0: f32[6, 21], "
@@ -169,7 +172,10 @@ def test_bad_declarations_are_one_sentence() -> None:
         UserError, match=r"^kernel: its op must be defined, got 'rellu'; did you mean 'relu'\?$"
     ):
         kernel("rellu")
-    with pytest.raises(UserError, match=r"^kernel: input is not an op that a kernel can compute$"):
+    with pytest.raises(
+        UserError,
+        match=r"^kernel: input is not an op that a kernel can compute; ",
+    ):
         kernel("input")
     with pytest.raises(
         UserError, match=r"^kernel 'f' of relu: it must take \(b, op, x, result\), got \(x, y\)$"

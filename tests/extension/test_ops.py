@@ -209,12 +209,18 @@ def _raises(*values: Any, **attrs: Any) -> Any:
 
 
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
-    "infer raises": ({"infer": _raises}, "root_mean 'op': infer raised KeyError: 'rows'"),
+    "infer raises": (
+        {"infer": _raises},
+        "root_mean 'op': infer raised KeyError: 'rows'; mend that function",
+    ),
     "infer gives no type": (
         {"infer": lambda x, scale, *, eps: (2, 3)},
         "root_mean 'op': infer must return plain LogicalTensors, got 2",
     ),
-    "compose raises": ({"compose": _raises}, "root_mean 'op': compose raised KeyError: 'rows'"),
+    "compose raises": (
+        {"compose": _raises},
+        "root_mean 'op': compose raised KeyError: 'rows'; mend that function",
+    ),
     "compose gives no tensor": (
         {"compose": lambda make, x, scale, *, eps: 3},
         "root_mean 'op': compose must return what make(...) returns, got 3",
@@ -225,7 +231,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "reference raises": (
         {"reference": _raises},
-        "root_mean 'op': reference raised KeyError: 'rows'",
+        "root_mean 'op': reference raised KeyError: 'rows'; mend that function",
     ),
     "reference gives another shape": (
         {"reference": lambda x, scale, *, eps: x[0]},

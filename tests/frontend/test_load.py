@@ -44,7 +44,7 @@ def test_a_graph_is_taken_as_it_is() -> None:
     ("inputs", "message"),
     [
         ({"z": "f32[2,3]"}, "graph 'test': there is no input 'z'; its inputs are 'x'"),
-        ({"x": "f32[4,3]"}, "input 'x' is f32[2,3] in the graph, got x=f32[4,3]"),
+        ({"x": "f32[4,3]"}, "input 'x' must be as in the graph, f32[2,3], got x=f32[4,3]"),
     ],
 )
 def test_specs_that_do_not_fit_a_graph(inputs: dict[str, str], message: str) -> None:

@@ -88,7 +88,7 @@ def test_inputs_by_name() -> None:
     [
         (["f32[8]"], "inputs must map input names to texts like 'f32[8,13]', got ['f32[8]']"),
         ({"x": (8, 13)}, "input 'x': spec must be a text like 'f32[8,13]', got (8, 13)"),
-        ({"x": "y=f32[8]"}, "input 'x': its spec names another input, 'y'"),
+        ({"x": "y=f32[8]"}, "input 'x': its spec must name the same input or none, got 'y'"),
     ],
 )
 def test_inputs_of_the_wrong_kind(inputs: object, message: str) -> None:

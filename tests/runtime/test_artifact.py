@@ -254,7 +254,7 @@ def _drop(key: str) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_drop("model"), "header lacks the key 'model'"),
+        (_drop("model"), "header must have the key 'model'"),
         (_set("model", to=3), "header 'model' must be a str, got 3"),
         (_set("inputs", to={}), "header 'inputs' must be a list, got {}"),
         (_set("inputs", 0, to=5), "header inputs[0] must be a JSON object, got int"),
@@ -270,7 +270,7 @@ def _drop(key: str) -> Callable[[dict[str, Any]], None]:
         ),
         (
             _set("inputs", 0, "shape", to=[1 << 40, 1 << 40]),
-            f"header inputs[0]: f32[{1 << 40},{1 << 40}] has too many bytes",
+            f"header inputs[0]: a tensor must have at most {1 << 47} bytes, got f32[{1 << 40},{1 << 40}]",
         ),
         (_set("inputs", 1, "name", to="a"), "header inputs: names must differ, got a, a"),
         (

@@ -207,9 +207,8 @@ def test_missing_and_unknown_inputs_are_listed_at_once(model: CompiledModel, x: 
     assert refused(model, c=x, d=x) == f"{takes}; missing 'a', 'b'; unknown 'c', 'd'"
     assert refused(model, a=x, b=x, c=x) == f"{takes}; unknown 'c'"
     assert refused(model, x, x, x) == f"{takes}, got 3 positional arguments"
-    assert (
-        refused(model, x, a=x) == "model 'add': input 'a' is given twice, by position and by name"
-    )
+    given_twice = "model 'add': input 'a' must be given once, got it by position and by name"
+    assert refused(model, x, a=x) == given_twice
     assert refused(model.run, None, {"a": x}) == f"{takes}; missing 'b'"
 
 
@@ -273,7 +272,7 @@ def test_bound_outputs_are_checked(model: CompiledModel, x: np.ndarray) -> None:
     assert refused(model.bind, inputs, [np.empty((8, 13))]) == (
         "output 'y' must be f32[8,13], got f64[8,13]; convert with y.astype('float32')"
     )
-    assert refused(model.bind, inputs, []) == "model 'add' has 1 outputs, got 0 output buffers"
+    assert refused(model.bind, inputs, []) == "model 'add' must be given 1 output buffers, got 0"
     assert refused(model.bind, inputs, [x]) == (
         "output 'y' shares memory with another bound buffer; bind separate arrays"
     )

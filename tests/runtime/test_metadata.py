@@ -36,7 +36,7 @@ def test_counted_sizes_are_read_back_with_their_limits() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("sizes", [count("N"), count("N")], "sizes[1]: the name 'N' is that of another size"),
+        ("sizes", [count("N"), count("N")], "sizes[1]: names of sizes must differ, got 'N' twice"),
         (
             "counts",
             [count("found", "found")],
@@ -50,9 +50,9 @@ def test_counted_sizes_are_read_back_with_their_limits() -> None:
         (
             "counts",
             [count("found", 7), count("found", 7)],
-            "counts[1]: the name 'found' is that of another size",
+            "counts[1]: names of sizes must differ, got 'found' twice",
         ),
-        ("counts", [count("N", 7)], "counts[0]: the name 'N' is that of another size"),
+        ("counts", [count("N", 7)], "counts[0]: names of sizes must differ, got 'N' twice"),
         ("counts", [count("found", 7, 8)], "counts[0]: there must be one limit"),
     ],
 )

@@ -108,7 +108,11 @@ def read_tally(path: Path, seed: int) -> Tally:
     try:
         tally = Tally.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"'{path}' is no file of `graphc fuzz --resume` ({error})") from error
+        raise UserError(
+            f"'{path}' is no file of `graphc fuzz --resume` ({error}); give another"
+        ) from error
     if tally.seed != seed:
-        raise UserError(f"'{path}' is of seed {tally.seed}, got --seed {seed}")
+        raise UserError(
+            f"'{path}' is of seed {tally.seed}, got --seed {seed}; give that seed or another file"
+        )
     return tally

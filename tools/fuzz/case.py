@@ -97,7 +97,9 @@ class Case:
         graph = parse_graph(facts["graph"])
         loaded = [np.load(io.BytesIO(base64.b64decode(text))) for text in facts["arrays"]]
         if len(loaded) != len(graph.inputs):
-            raise UserError(f"the case has {len(loaded)} arrays for {len(graph.inputs)} inputs")
+            raise UserError(
+                f"the case must have an array for each of {len(graph.inputs)} inputs, got {len(loaded)}"
+            )
         arrays = [
             array.view(op.outputs[0].details.dtype.numpy)
             for array, op in zip(loaded, graph.inputs, strict=True)

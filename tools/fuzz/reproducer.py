@@ -41,4 +41,6 @@ def read_reproducer(folder: Path) -> Case:
         facts["graph"] = (folder / MODEL_FILE).read_text(encoding="utf-8")
         return Case.from_json(facts)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"'{folder}' holds no case of graphc fuzz ({error})") from error
+        raise UserError(
+            f"'{folder}' holds no case of graphc fuzz ({error}); give the folder it wrote"
+        ) from error

@@ -36,12 +36,12 @@ def with_rest(
     for axis, size in enumerate(sizes):
         if size == 0 and zero_copies:
             if axis >= len(old):
-                raise node.rule("a size of 0 copies the input's, which has no such axis", wanted)
+                raise node.rule("a size of 0 copies the input's, which must have that axis", wanted)
             sizes[axis] = old[axis]
     if -1 in sizes:
         rest, count = math.prod(size for size in sizes if size != -1), math.prod(old)
         if not rest or count % rest:
-            raise node.rule("the size of -1 cannot be found", wanted)
+            raise node.rule("the other sizes must divide the number of elements", wanted)
         sizes[sizes.index(-1)] = count // rest
     return tuple(sizes)
 

@@ -192,7 +192,7 @@ MISSING = (
 def test_what_is_missing_is_asked_for_by_name_and_can_be_given():
     with pytest.raises(UserError) as error:
         run(MISSING + RETURN, {})
-    assert str(error.value) == "ge dump line 5: '%x' is not defined above"
+    assert str(error.value) == "ge dump line 5: '%x' must be defined above"
     text = f'graph("g"):\n  %x : [#users=1] = Node[type=Data] ()\n{MISSING}{RETURN}'.encode()
     with pytest.raises(UserError) as error:
         load(text)

@@ -160,25 +160,25 @@ def test_a_dump_in_markdown() -> None:
     ("lines", "message"),
     [
         ("  hello\n", "expected a node, get_element or return, got 'hello'"),
-        ("  %x : [#users=1] = Node[type=Relu] ()\n", "node 'x' is defined twice"),
-        ("  %y : [#users=1] = Node[type=Relu] (inputs = (x=%z))\n", "'%z' is not defined above"),
+        ("  %x : [#users=1] = Node[type=Relu] ()\n", "names of nodes must differ, got 'x' twice"),
+        ("  %y : [#users=1] = Node[type=Relu] (inputs = (x=%z))\n", "'%z' must be defined above"),
         ("  %y : [#users=1] = Node[type=Relu] (inputs = (x=%x)\n",
          "')' must end the inputs, got 'inputs = (x=%x'"),
         ("  %y : [#users=1] = Node[type=Relu] (inputs = (x))\n", "an operand must be written name=%value, got 'x'"),
         ("  %y : [#users=1] = Node[type=Relu] (what)\n", "expected inputs = (...) or attrs = {...}, got 'what'"),
-        ("  %y : [#users=1] = get_element[node=%z](0)\n", "node 'z' is not defined above"),
+        ("  %y : [#users=1] = get_element[node=%z](0)\n", "node 'z' must be defined above"),
         ("  %y : [#users=1] = get_element[node=%x](99999)\n", "a node must have at most 65536 outputs, got 99999"),
         ("  return (%x)\n  return (%x)\n", "nothing may follow the return of a graph, got 'return (%x)'"),
         ("  %y : [#users=1] = Node[type=T] (attrs = {a})\n",
          "T 'y': an attribute must be written key: value, got 'a'"),
-        ("  %y : [#users=1] = Node[type=T] (attrs = {a: 1, a: 2})\n", "T 'y': attribute 'a' is given twice"),
+        ("  %y : [#users=1] = Node[type=T] (attrs = {a: 1, a: 2})\n", "T 'y': attribute 'a' must be given once"),
         ("  %y : [#users=1] = Node[type=T] (attrs = {a: 1 b: 2})\n",
          "T 'y': ', ' must follow attribute 'a', got ' b: 2'"),
-        ("  %y : [#users=1] = Node[type=T] (attrs = {a: \"b})\n", "T 'y': a string has no end, got '\"b'"),
-        ("  %y : [#users=1] = Node[type=T] (attrs = {a: [1})\n", "T 'y': a tensor has no ']', got '[1'"),
+        ("  %y : [#users=1] = Node[type=T] (attrs = {a: \"b})\n", "T 'y': a string must end with \", got '\"b'"),
+        ("  %y : [#users=1] = Node[type=T] (attrs = {a: [1})\n", "T 'y': a tensor must end with ], got '[1'"),
         ("  %y : [#users=1] = Node[type=T] (attrs = {a: [1 z]})\n",
          "T 'y': tensor elements must be numbers of 64 bits, got 'z'"),
-        ("  %y : [#users=1] = Node[type=T] (attrs = {a: })\n", "T 'y': a value is missing, got nothing"),
+        ("  %y : [#users=1] = Node[type=T] (attrs = {a: })\n", "T 'y': a value must follow the key, got nothing"),
         (f"  %y : [#users=1] = Node[type=T] (attrs = {{a: {'9' * 1000000}}})\n",
          f"T 'y': numbers must fit in 64 bits, got '{'9' * 40}'..."),
         (f"  %y : [#users=1] = Node[type=T] (attrs = {{a: {'{' * 100000}}})\n",
@@ -186,7 +186,7 @@ def test_a_dump_in_markdown() -> None:
         ("  %y : [#users=1] = Node[type=T] (attrs = {a: {1 2}})\n",
          "T 'y': ', ' or '}' must follow a list item, got ' 2}'"),
         ("  %y : [#users=1] = Node[type=If] (attrs = {a: %g2})\n",
-         "If 'y': a names graph 'g2', which is not defined"),
+         "If 'y': a names graph 'g2', which must be defined; give the whole dump"),
     ],
 )  # fmt: skip
 def test_messages(lines: str, message: str) -> None:
@@ -200,7 +200,7 @@ def test_messages_about_the_file(tmp_path: Path) -> None:
     for text, message in (
         ("", 'f.txt line 1: a readable dump must begin with graph("name"):, got nothing'),
         ("\nhello", "f.txt line 2: a readable dump must begin with graph(\"name\"):, got 'hello'"),
-        (body("") + body(""), "f.txt line 3: graph 'g' is defined twice"),
+        (body("") + body(""), "f.txt line 3: names of graphs must differ, got 'g' twice"),
     ):
         with pytest.raises(UserError) as error:
             parse_ge(text, "f.txt")

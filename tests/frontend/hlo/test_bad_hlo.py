@@ -218,7 +218,7 @@ def test_files_and_specs(tmp_path: Path) -> None:
     assert load(path.read_bytes(), {"x": "f32[2]"}).inputs[0].name == "x"
     for specs, expected in (
         ({"y": "f32[2]"}, "graph 'm': there is no input 'y'; its inputs are 'x'"),
-        ({"x": "f32[3]"}, "input 'x' is f32[2] in the graph, got x=f32[3]"),
+        ({"x": "f32[3]"}, "input 'x' must be as in the graph, f32[2], got x=f32[3]"),
     ):
         with pytest.raises(UserError) as caught:
             load(path, specs)

@@ -50,7 +50,7 @@ def test_files(tmp_path: Path) -> None:
     for path in (garbage, cut):
         assert message(UserError, path) == (
             f"the {path.stat().st_size} bytes of '{path}' cannot be decoded as an ONNX model: "
-            "they are of another format, or truncated"
+            "they are of another format, or truncated; copy the file again"
         )
     assert message(UserError, b"") == "an ONNX model must not be empty, got 0 bytes of model"
     assert message(UserError, "a\0b") == (
@@ -81,7 +81,7 @@ def test_a_message_of_another_kind() -> None:
     tensor = helper.make_tensor("t", TensorProto.FLOAT, [1], [1.0]).SerializeToString()
     text = message(UserError, tensor)
     assert text.endswith(
-        " of model cannot be decoded as an ONNX model: they are of another format, or truncated"
+        " of model cannot be decoded as an ONNX model: they are of another format, or truncated; copy the file again"
     )
 
 
@@ -172,7 +172,8 @@ USER: dict[str, tuple[Callable[[], ModelProto], str]] = {
     "recursive function": (
         recursive,
         "model: its functions cannot be expanded: Cycle detected in model-local function references: "
-        "local::F -> local::F. Model-local functions must not be recursive.",
+        "local::F -> local::F. Model-local functions must not be recursive; "
+        "export it without functions",
     ),
     "shapes that do not fit": (
         lambda: model([node("MatMul", "x w", name="fc1")], X, {"w": np.zeros((4, 3), np.float32)}),
@@ -196,7 +197,7 @@ USER: dict[str, tuple[Callable[[], ModelProto], str]] = {
     ),
     "reshape": (
         lambda: model([node("Reshape", "x s", name="n")], X, {"s": np.array([4, -1])}),
-        "Reshape 'n': the size of -1 cannot be found, got [2, 3] to [4, -1]",
+        "Reshape 'n': the other sizes must divide the number of elements, got [2, 3] to [4, -1]",
     ),
     "index": (
         lambda: model([node("Gather", "x i", name="n")], X, {"i": np.array([0, 2])}),

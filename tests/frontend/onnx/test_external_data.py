@@ -47,20 +47,23 @@ OUTSIDE = "w: its data file must lie in the model's folder, got "
         ({"location": "link.bin"}, f"{OUTSIDE}'link.bin'"),
         (
             {"location": "none"},
-            "w: its data file 'none' must lie beside the model, but it is missing",
+            "w: its data file 'none' must lie beside the model, but it is missing; copy it there",
         ),
-        ({"location": "."}, "w: its data file '.' must lie beside the model, but it is missing"),
+        (
+            {"location": "."},
+            "w: its data file '.' must lie beside the model, but it is missing; copy it there",
+        ),
         (
             {"location": "n" * 300},
-            f"w: its data file '{'n' * 57}...' cannot be opened: File name too long",
+            f"w: its data file '{'n' * 57}...' cannot be opened: File name too long; check its permissions",
         ),
         (
             {"location": "a/" * 3000 + "a"},
-            f"w: its data file '{('a/' * 30)[:57]}...' cannot be opened: File name too long",
+            f"w: its data file '{('a/' * 30)[:57]}...' cannot be opened: File name too long; check its permissions",
         ),
         (
             {"location": "pipe"},
-            "w: its data file 'pipe' must lie beside the model, but it is missing",
+            "w: its data file 'pipe' must lie beside the model, but it is missing; copy it there",
         ),
         (
             {"location": "hard.bin"},
@@ -125,4 +128,4 @@ def test_the_command_line_says_what_is_wrong_with_a_name(
     proto.graph.initializer.append(external(location="n" * 300))
     (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
     assert cli.main(["compile", str(tmp_path / "m.onnx")]) == 2
-    assert "cannot be opened: File name too long" in capsys.readouterr().err
+    assert "cannot be opened: File name too long; check its permissions" in capsys.readouterr().err

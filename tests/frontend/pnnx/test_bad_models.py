@@ -64,7 +64,7 @@ LINES = [
     ("F.relu in 1 1 x y", 4, "operator names must be unique, but 'in' is also on line 3"),
     ("F.relu r 1 1 x x", 4, "an operand must have one producer, but 'x' is written by both pnnx.Input 'in' and "
      "F.relu 'r'"),
-    ("F.relu r 1 1 q y", 4, "F.relu 'r' reads operand 'q', which no operator produces"),
+    ("F.relu r 1 1 q y", 4, "F.relu 'r' reads operand 'q', which an operator above must produce"),
     ("F.relu r 1 1 y y", 4, "F.relu 'r' reads operand 'y', which is produced only on line 4; lines must be in order, "
      "and a graph acyclic"),
     ("nn.Linear l 1 1 x y @weight=(4,-3)f32", 4, "nn.Linear 'l', attribute 'weight': every size must be a number "
@@ -184,7 +184,8 @@ def test_entries_that_are_missing_or_of_the_wrong_size(linear: Path) -> None:
     with zipfile.ZipFile(linear.with_suffix(".bin"), "w") as archive:
         archive.writestr("l.bias", b"1234")
     assert (
-        refused_archive(linear) == "weight 'l.weight': 'DIR/m.pnnx.bin' has no entry of that name"
+        refused_archive(linear)
+        == "weight 'l.weight': 'DIR/m.pnnx.bin' has no entry of that name; copy the file again"
     )
     with zipfile.ZipFile(linear.with_suffix(".bin"), "w") as archive:
         archive.writestr("l.weight", b"1234")
@@ -220,7 +221,7 @@ def test_damaged_bytes_and_sizes_that_lie(linear: Path) -> None:
     data = whole.index(WEIGHT.tobytes())
     path.write_bytes(whole[: data + 5] + b"\xff" + whole[data + 6 :])
     assert refused_archive(linear) == (
-        "weight 'l.weight': 'DIR/m.pnnx.bin' is damaged, the checksum of the entry does not match"
+        "weight 'l.weight': 'DIR/m.pnnx.bin' is damaged, the checksum of the entry does not match; copy the file again"
     )
     record = whole.index(b"PK\x01\x02")
     huge = struct.pack("<II", 2**31, 2**31)

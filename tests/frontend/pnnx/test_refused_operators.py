@@ -25,11 +25,11 @@ B = X > 0
 REFUSED = [
     ("torch.unsqueeze dim=7", [X], "torch.unsqueeze 'op': dim must be in [-4, 4), got 7"),
     ("Tensor.reshape shape=(5,-1)", [X],
-     "Tensor.reshape 'op': the size of -1 cannot be found, got [2, 6, 4] to [5, -1]"),
+     "Tensor.reshape 'op': the other sizes must divide the number of elements, got [2, 6, 4] to [5, -1]"),
     ("F.softmax dim=red", [X], "F.softmax 'op': 'dim' must hold integers, got ['red']"),
     ("F.leaky_relu slope=0.1", [X],
      "F.leaky_relu 'op': these parameters are not supported: slope=0.1; export the model without them"),
-    ("F.relu", [X, Y], "F.relu 'op': inputs are input, got 2 inputs"),
+    ("F.relu", [X, Y], "F.relu 'op': inputs must be input, got 2 inputs"),
     ("torch.mm", [X, Y],
      "torch.mm 'op': inputs must have 2 and 2 axes, got f32[2,6,4] and f32[2,6,4]"),
     ("torch.matmul", [X, Y], "matmul_core 'op': inner sizes must match, got K=4 and K=6; transpose B?"),

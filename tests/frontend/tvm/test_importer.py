@@ -280,8 +280,8 @@ def changed(**changes: Any) -> str:
         ("{}", "a graph JSON must have nodes, arg_nodes and heads, got []"),
         (changed(nodes__1__inputs=[[1, 0, 0]]),
          "node 1 'k0': inputs must point to one of the 1 nodes above, got [1, 0, 0]"),
-        (changed(nodes__1__inputs=[[0, 1, 0]]), "node 1 'k0': node 0 has 1 outputs, got output 1"),
-        (changed(nodes__1__inputs=[]), "node 1 'k0': num_inputs is 1, but it has 0 inputs"),
+        (changed(nodes__1__inputs=[[0, 1, 0]]), "node 1 'k0': node 0 has 1 outputs, which must have the output 1"),
+        (changed(nodes__1__inputs=[]), "node 1 'k0': num_inputs must be 0, as many as it has, got 1"),
         (changed(nodes__1__inputs=["x"]),
          "node 1 'k0' names its inputs: this is a dump of TVM's debugger; give the graph JSON itself"),
         (changed(nodes__1__attrs={}), "node 1 'k0': attrs must have 'func_name', got []"),
@@ -295,7 +295,7 @@ def changed(**changes: Any) -> str:
         (changed(attrs__shape=["list_shape", [[2], [-2]]]), "attrs 'shape' must not have negative sizes"),
         (changed(attrs__dltype=["list_str", ["float32x4", "float32"]]),
          "'x' has dtype float32x4, which is not supported; convert the model to another type, such as float32"),
-        ('{"nodes": [], "nodes": []}', "key 'nodes' is given twice in one object"),
+        ('{"nodes": [], "nodes": []}', "keys of an object must differ, got 'nodes' twice"),
         (json.dumps(GOOD)[:-1], None),
     ],
 )  # fmt: skip
@@ -314,9 +314,9 @@ def test_bad_files(text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[" * 100_000, "line 1 column 500: the JSON text is nested too deeply, 500 levels and more"),
+        ("[" * 100_000, "line 1 column 500: the JSON text must be nested less than 500 levels deep"),
         ('{"a":\n  ["[[",' + '{"b":' * 100_000,
-         "line 2 column 2494: the JSON text is nested too deeply, 500 levels and more"),
+         "line 2 column 2494: the JSON text must be nested less than 500 levels deep"),
         ('{"nodes":\n ' + "9" * 10**6, "line 2 column 2: a number must fit 64 bits, got one of 1000000 digits"),
         ('{"nodes": [],}\n{', "line 2 column 1: it must be JSON, but Extra data"),
     ],
@@ -332,7 +332,9 @@ def test_names_that_do_not_exist():
     text = json.dumps(GOOD).encode()
     with pytest.raises(UserError, match="^graph json: there is no input 'z'; its inputs are 'x'$"):
         load(text, {"z": "f32[2]"})
-    with pytest.raises(UserError, match=r"^graph json: 'x' is f32\[2\] in the file, got f32\[3\]$"):
+    with pytest.raises(
+        UserError, match=r"^graph json: 'x' must be f32\[2\], as in the file, got f32\[3\]$"
+    ):
         load(text, {"x": "f32[3]"})
     with pytest.raises(
         UserError, match="^graph json: attribute 'z.axis' must be written node.key=value"

@@ -158,15 +158,15 @@ def test_letters_in_another_plain_order_are_written_out() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is not capitals"),
-        ("mk", "is not capitals"),
-        ("M K", "is not capitals"),
-        ("MK16", "is not capitals"),
-        ("MK0k", "block of size 0"),
-        ("MK4n", "of an axis that is not in MK"),
+        ("", "must be capitals"),
+        ("mk", "must be capitals"),
+        ("M K", "must be capitals"),
+        ("MK16", "must be capitals"),
+        ("MK0k", "blocks of 1 or more"),
+        ("MK4n", "of axes in MK"),
         ("MMK", "once in capitals"),
         ("M4kK", "before its blocks"),
-        ("XYZ", "are not those of a known layout"),
+        ("XYZ", "must be those of a layout"),
     ],
 )
 def test_rejected_texts(text: str, message: str) -> None:
@@ -176,7 +176,7 @@ def test_rejected_texts(text: str, message: str) -> None:
 
 def test_too_many_axes() -> None:
     assert plain(16).rank == 16
-    with pytest.raises(UserError, match="rank 17"):
+    with pytest.raises(UserError, match="got 17; reshape it"):
         plain(17)
 
 

@@ -154,7 +154,7 @@ def test_walk_reference_yields_every_op() -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([], "has 1 inputs, got 0 arrays"),
+        ([], "each of its 1 inputs, got 0"),
         ([np.zeros(4, np.float32)], r"'x' must be f32\[3\], got an array float32\[4\]"),
         ([np.zeros(3)], r"'x' must be f32\[3\], got an array float64\[3\]"),
     ],

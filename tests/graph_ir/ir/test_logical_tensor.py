@@ -45,5 +45,5 @@ def test_sizes_become_python_integers() -> None:
 def test_rejects_negative_sizes_and_other_ranks() -> None:
     with pytest.raises(UserError, match=r"must not be negative, got \[3, -1\]"):
         LogicalTensor(F32, (3, -1))
-    with pytest.raises(UserError, match="format 'NHWC' has 4 axes"):
+    with pytest.raises(UserError, match="format 'NHWC' must have the axes of the tensor"):
         LogicalTensor(F32, (3, 1), parse_format("NHWC"))

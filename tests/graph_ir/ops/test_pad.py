@@ -67,9 +67,9 @@ def test_a_scalar_has_nothing_to_pad():
     ("attrs", "message"),
     [
         ({"before": (3,), "after": (0,), "mode": "reflect"},
-         "pad 'x': axis 0 of 3 elements cannot be padded this way, got 3 before, 0 after, reflect"),
+         "pad 'x': axis 0 of 3 elements must be long enough for mode reflect, got 3 before and 0 after"),
         ({"before": (-2,), "after": (-2,)},
-         "pad 'x': axis 0 of 3 elements cannot be padded this way, got -2 before, -2 after, constant"),
+         "pad 'x': axis 0 of 3 elements must be long enough for mode constant, got -2 before and -2 after"),
         ({"before": (1,), "after": (1,), "mode": "round"},
          "pad 'x': mode must be one of constant, reflect, edge, wrap, got 'round'"),
         ({"before": (1, 1), "after": (1,)}, "pad 'x': before must have one entry for each of the 1 axes, got [1, 1]"),
