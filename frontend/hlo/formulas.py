@@ -39,10 +39,12 @@ def write_formula(writer: Writer, op: Op) -> Value:
     operands = [writer.broadcast(v, details.plain_dims) for v in writer.operands(op)]
     wide = [writer.cast(v, v.dtype.accumulator) for v in operands]
     formula = _Formula(writer, wide, details.plain_dims)
-    # The formula of a quotient of floats is an implementation detail of division.
+    # The formulas of quotients and remainders of floats are details of how they are computed.
     if op.op_name == "div_constant" and details.dtype.is_float:
         divisor = formula.constant(op.attr("divisor"), wide[0].dtype)
         return writer.cast(writer.same("divide", wide[0], divisor), details.dtype)
+    if op.op_name == "mod" and details.dtype.is_float:  # with the sign of a it has a row
+        return writer.cast(formula.floored("mod", *wide), details.dtype)
     return writer.cast(formula.write(elementwise_formula(op)), details.dtype)
 
 
@@ -148,10 +150,10 @@ class _Formula:
             return writer.same(f"shift-right-{kind}", a, b)
         if a.dtype.is_float:
             return writer.same("divide" if term.name == "div" else "remainder", a, b)
-        return self._floored(term.name, a, b)
+        return self.floored(term.name, a, b)
 
-    def _floored(self, name: str, a: Value, b: Value) -> Value:
-        """Integer division and remainder round down here, to zero in HLO, and give 0 for b = 0."""
+    def floored(self, name: str, a: Value, b: Value) -> Value:
+        """Integer `div`, and `mod`, round down here, to zero in HLO; of integers they give 0 for b = 0."""
         writer = self.writer
         zero = self.constant(0, a.dtype)
         rest = writer.same("remainder", a, b)
@@ -166,4 +168,6 @@ class _Formula:
                 else writer.same("add", rest, b)
             )
             result = writer.same("select", past, fixed, result)
+        if a.dtype.is_float:
+            return result
         return writer.same("select", compare(writer, "eq", b, zero), zero, result)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphc.base.dtypes import BF16, BOOL, F16, F32, S32, S64, U8, DType
+from graphc.base.dtypes import BF16, BOOL, F16, F32, F64, S32, S64, U8, DType
 from graphc.base.errors import UnsupportedError
 from graphc.frontend.hlo import import_hlo, parse_hlo, write_hlo
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
@@ -289,6 +289,20 @@ def test_windows(name: str, kernel: tuple[int, ...], attrs: dict[str, Any], dtyp
     if name in ("convolution", "max_pool", "sum_pool", "prod_pool", "min_pool") and dtype == F32:
         again = import_hlo(parse_hlo(text))
         assert [op.op_name for op in again.ops if op.op_name == name] == [name]
+
+
+@pytest.mark.parametrize("dtype", [F64, F32, F16])
+def test_remainders_are_exact(dtype: DType) -> None:
+    a = RNG.uniform(-100, 100, 200).astype(dtype.numpy)
+    b = RNG.uniform(-2, 2, 200).astype(dtype.numpy)
+    a[:4], b[:4] = [-1, 1, 3, 0], [np.inf, -np.inf, 0, -2]
+    graph = Graph("remainders")
+    inputs = [graph.make_input(LogicalTensor(dtype, x.shape), n) for n, x in (("a", a), ("b", b))]
+    graph.make_output(graph.make("mod", inputs, {"sign": "floor"}).outputs[0], "y")
+    again = import_hlo(parse_hlo(write_hlo(graph)))
+    with np.errstate(invalid="ignore"):
+        (found,), (wanted,) = again.evaluate([a, b]), graph.evaluate([a, b])
+    np.testing.assert_array_equal(found, wanted)
 
 
 NESTED = """HloModule nested
