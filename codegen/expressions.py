@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.dtypes import S64, DType
+from ..tensor_ir.analysis import integer_literal
 from ..tensor_ir.nodes import (
     Binary,
     Broadcast,
@@ -38,6 +39,7 @@ from .lane_strides import MOST_STRIDE, lane_stride
 from .llvm_types import constant, element_type, splat, type_of
 from .memory_access import MemoryAccess
 from .operators import Operators
+from .quantization import Quantization
 
 MOST_REGISTERS = 32 * 64
 """Bytes of the vector registers of the widest ISA."""
@@ -62,6 +64,7 @@ class Expressions:
         self._integers = IntegerDivision(stream)
         self._calls = IntrinsicCalls(stream, can, self._casts, self._operators)
         self._dots = DotProducts(stream, can)
+        self._quantization = Quantization(stream, can)
         self._memory = MemoryAccess(stream, can)
         self._tables = ByteTables(stream, can)
         self._addresses = Addresses(stream, self._operand)
@@ -197,7 +200,7 @@ class Expressions:
         return self._operators.binary(e.op, left, right, dtype, e.lanes)
 
     def _integer_binary(self, e: Binary) -> str:
-        left, literal = self._operand(e.left), _literal(e.right)
+        left, literal = self._operand(e.left), integer_literal(e.right)
         if e.op in ("div", "mod"):
             right, natural = self._operand(e.right), e.lanes == 1 and self.is_natural(e.left)
             return self._integers.divide(
@@ -257,6 +260,10 @@ class Expressions:
         if e.name in DOT_PRODUCTS:
             acc, a, b = map(self._operand, e.args)
             return self._dots.dot(e.name, acc, a, b, e.args[1].dtype, e.lanes)
+        if e.name == "quantize":
+            zero = integer_literal(e.args[1])
+            assert zero is not None
+            return self._quantization.quantize(self._operand(e.args[0]), zero, e.dtype, lanes)
         computed = [self._computable(arg) for arg in e.args]
         dtype = computed[0][1]
         result = self._calls.call(e.name, [value for value, _ in computed], dtype, lanes)
@@ -273,13 +280,6 @@ class Expressions:
         """The operand in the type it is computed with: f32 for a 16-bit float."""
         wide = e.dtype.accumulator
         return self._casts.cast(self._operand(e), e.dtype, wide, e.lanes), wide
-
-
-def _literal(e: Expr) -> int | None:
-    """The value of an integer literal in one or all lanes."""
-    if isinstance(e, Broadcast):
-        e = e.operand
-    return int(e.value) if isinstance(e, Const) else None
 
 
 def _is_ordered_literal(e: Expr) -> bool:

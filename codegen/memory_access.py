@@ -32,14 +32,15 @@ class MemoryAccess:
         return self._from_memory(self._load(pointer, dtype, lanes, active, local), dtype, lanes)
 
     def _load(self, pointer: str, dtype: DType, lanes: int, active: int, local: bool) -> str:
-        if active == lanes:
+        most = self._can.vector_bits // dtype.bits if local and dtype.bits >= 8 else active
+        if active == lanes <= most:
             return self._plain_load(pointer, dtype, lanes)
         # A mask would keep LLVM from turning a local into registers.
         masked = self._can.masks or (self._can.masked_load and dtype.bits >= 32)
         if masked and not local:
             return self._masked_load(pointer, dtype, lanes, active)
         value = constant(0, _in_memory(dtype), lanes)
-        for offset, size in _pieces(active):
+        for offset, size in _pieces(active, most):
             part = self._plain_load(self._at(pointer, dtype, offset), dtype, size)
             value = self._insert(value, part, dtype, lanes, offset, size)
         return value
@@ -211,11 +212,11 @@ def _in_memory(dtype: DType) -> DType:
     return U8 if dtype == BOOL else dtype
 
 
-def _pieces(active: int) -> list[tuple[int, int]]:
-    """(offset, size) of the powers of two that make up `active`, largest first: 7 is 4 + 2 + 1."""
+def _pieces(active: int, most: int = 1 << 16) -> list[tuple[int, int]]:
+    """(offset, size) of the powers of two up to `most` that make up `active`, largest first: 7 is 4 + 2 + 1."""
     pieces, offset = [], 0
     while active:
-        size = 1 << active.bit_length() - 1
+        size = min(1 << active.bit_length() - 1, most)
         pieces.append((offset, size))
         offset, active = offset + size, active - size
     return pieces

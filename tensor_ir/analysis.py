@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable
 from ..base.dtypes import S64
 from ..base.records import dataclass
 from .builder import S64_MAX, S64_MIN, SIZE_PREFIX, wrap_s64
-from .nodes import Binary, Cast, Const, Expr, For, Load, Select, Var
+from .nodes import Binary, Broadcast, Cast, Const, Expr, For, Load, Select, Var
 
 Range = tuple[int, int]
 """Least and greatest value, both inclusive."""
@@ -52,6 +52,13 @@ class Affine:
     def as_constant(self) -> int | None:
         """The value, if no atom is left."""
         return None if self.terms else self.constant
+
+
+def integer_literal(e: Expr) -> int | None:
+    """The value of an integer literal in one or all lanes."""
+    if isinstance(e, Broadcast):
+        e = e.operand
+    return int(e.value) if isinstance(e, Const) and not e.dtype.is_float else None
 
 
 def key_of(e: Expr) -> Hashable:

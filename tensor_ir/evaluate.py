@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -263,6 +264,8 @@ def _call(e: Call) -> Evaluate:
         return args[0]
     if INTRINSICS[e.name].retypes:
         meaning = _to_dtype(meaning, e.args[0].dtype.numpy, dtype, e.lanes)
+    if INTRINSICS[e.name].narrows:
+        meaning = partial(meaning, dtype=dtype)
 
     def call(env: Env) -> Any:
         result = np.asarray(meaning(*[a(env) for a in args])).astype(dtype)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..base.dtypes import BOOL, F32, F64, DType
-from .intrinsics import INTRINSICS, Intrinsic
+from ..base.dtypes import BOOL, F32, F64, S32, DType
+from .analysis import integer_literal
+from .intrinsics import INTRINSICS, WIDEST_ZERO, Intrinsic
 from .nodes import (
     BINARY_OPS,
     COMPARE_OPS,
@@ -109,12 +110,29 @@ def _call(e: Call) -> Broken:
             yield f"{e.name} takes as many bits as it gives, got {type_text(e.args[0])} and {type_text(e)}"
     elif known.group:
         yield from _dot(e, known)
+    elif known.narrows:
+        yield from _narrowing(e)
     elif known.index and ((e.args[-1].dtype, e.dtype) != (known.index, F32) or e.lanes == 1):
         yield f"{e.name} takes vectors of f32 and of {known.index}, got {' and '.join(map(type_text, e.args))}"
     elif any(a.dtype != e.dtype for a in (e.args[:-1] if known.index else e.args)):
         yield f"arguments of {e.name} must be {e.dtype}"
     elif (e.lanes != 1) if known.reduces else any(a.lanes != e.lanes for a in e.args):
         yield f"lanes of {e.name} do not agree"
+
+
+def _narrowing(e: Call) -> Broken:
+    x, zero = e.args
+    if (
+        (x.dtype, zero.dtype) != (F32, S32)
+        or e.dtype.kind not in ("int", "uint")
+        or e.dtype.bits not in (8, 16)
+    ):
+        types = f"{type_text(x)} and {type_text(zero)} to {e.dtype}"
+        yield f"{e.name} takes f32 and s32 to an integer of 8 or 16 bits, got {types}"
+    elif {x.lanes, zero.lanes} != {e.lanes}:
+        yield f"lanes of {e.name} do not agree"
+    elif (literal := integer_literal(zero)) is None or abs(literal) > WIDEST_ZERO:
+        yield f"{e.name} adds a literal of at most {WIDEST_ZERO}"
 
 
 def _dot(e: Call, known: Intrinsic) -> Broken:

@@ -25,7 +25,8 @@ class Intrinsic:
     `retypes`: the argument has another dtype, all its lanes together as many bits as the result, and the meaning gets
     the result's NumPy dtype as well. `group` > 0: a dot product (acc, a, b), where a and b have `group` lanes for each
     of the accumulator's and `operands` lists the types (a, b, acc) it takes. `index`: the type of the last argument, of
-    another type than the others. `no_f64`: no library has it for f64.
+    another type than the others. `narrows`: the arguments are f32 and s32, the result an integer of 8 or 16 bits, and
+    the meaning gets its NumPy dtype as well. `no_f64`: no library has it for f64.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Intrinsic:
     group: int = 0
     operands: tuple[tuple[DType, DType, DType], ...] = ()
     index: DType | None = None
+    narrows: bool = False
     no_f64: bool = False
 
 
@@ -86,6 +88,22 @@ def _pick(table: Any, index: Any) -> Any:
 
 def _bitcast(x: Any, dtype: np.dtype) -> Any:
     return np.atleast_1d(x).view(dtype)
+
+
+WIDEST_ZERO = 1 << 17
+"""The largest magnitude of what `quantize` adds, more than differences of 16-bit integers have."""
+
+
+def _quantize(x: Any, zero: Any, dtype: np.dtype) -> Any:
+    """x as the nearest whole number, halves to even, plus the literal `zero`, as the nearest number of `dtype`.
+
+    NaN, and numbers of 2^31 or more, become its smallest number, as they do for `cvtps2dq`.
+    """
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    with np.errstate(all="ignore"):
+        whole = np.rint(np.asarray(x, np.float64))
+        inside = np.asarray(x) < 2.0**31
+    return np.where(inside, np.clip(whole + zero, low, high), low).astype(dtype)
 
 
 def _dot(group: int) -> Meaning:
@@ -155,6 +173,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     "fma": Intrinsic("fma", 3, _through_f64(_fma)),
     **{n: Intrinsic(n, 1, f, reduces=True, float_only=False) for n, f in _REDUCTIONS.items()},
     "pick": Intrinsic("pick", 2, _pick, index=S32),
+    "quantize": Intrinsic("quantize", 2, _quantize, float_only=False, narrows=True),
     "bitcast": Intrinsic("bitcast", 1, _bitcast, float_only=False, retypes=True),
     "dot2": Intrinsic(
         "dot2", 3, _dot(2), float_only=False, group=2, operands=((BF16, BF16, F32), (S16, S16, S32))

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...base.dtypes import F32, S32
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Expr
+from ...tensor_ir.intrinsics import WIDEST_ZERO
+from ...tensor_ir.nodes import Call, Expr
 from ..ir.attributes import DTypeAttr, IntAttr
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array
@@ -19,11 +20,8 @@ from ..ir.operands import Operand
 from ..ir.reference import convert
 from ..ir.registry import register
 
-FIXED_POINT = float(3 << 22)
-"""f32 numbers from 2^23 to 2^24 are whole: a sum with this one is rounded there, halves to even, and its low bits are
-the integer."""
-WIDEST = 1 << 17
-"""Bounds and zero points of 16-bit integers, and their differences, lie below."""
+FAR = float(1 << 30)
+"""Beyond all results, with any zero point; `quantize` takes numbers up to it."""
 
 
 @register("round_saturate")
@@ -49,8 +47,8 @@ class RoundSaturate(FusibleOp):
             raise self.rule("x must be f32", str(x.dtype), "insert a cast")
         if dtype != F32 and (dtype.kind not in ("int", "uint") or dtype.bits > 16):
             raise self.rule("dtype must be f32 or an integer of 8 or 16 bits", str(dtype))
-        least, most = (-WIDEST, WIDEST) if dtype == F32 else dtype.limits
-        if not least <= self.low <= self.nan <= self.high <= most or abs(self.zero) > WIDEST:
+        least, most = (-WIDEST_ZERO, WIDEST_ZERO) if dtype == F32 else dtype.limits
+        if not least <= self.low <= self.nan <= self.high <= most or abs(self.zero) > WIDEST_ZERO:
             given = f"{self.low}, {self.nan} and {self.high}, zero {self.zero}"
             raise self.rule(f"low, nan and high must be in order and fit {dtype}", given)
         return [LogicalTensor(dtype, x.plain_dims)]
@@ -65,22 +63,29 @@ class RoundSaturate(FusibleOp):
             return [convert(np.rint(bounded) + F32.numpy.type(self.zero), self.dtype)]
 
     def computation(self) -> Computation:
-        """Bounds, then the sum with `FIXED_POINT`, whose bits hold the integer."""
+        """Integers by the intrinsic `quantize`, then bounds closer than the type's; floats by bounds, then rounding."""
+        return Pointwise(self._whole if self.dtype == F32 else self._integer)
 
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            low, high, nan = self._quotients()
-            x = reads[0](index)
-            if nan != low:
-                x = t.select(t.compare("eq", x, x), x, nan)
-            x = t.select(t.compare("gt", x, low), x, low)  # a NaN is not greater
-            x = t.select(t.compare("lt", x, high), x, high)
-            if self.dtype == F32:
-                whole = t.unary("round_even", x)
-                return t.add(whole, float(self.zero)) if self.zero else whole
-            bits = t.bitcast(t.add(x, FIXED_POINT), S32)
-            return t.cast(t.add(bits, self.zero) if self.zero else bits, self.dtype)
+    def _whole(self, reads: Sequence[Read], index: Index) -> Expr:
+        low, high, nan = self._quotients()
+        x = reads[0](index)
+        if nan != low:
+            x = t.select(t.compare("eq", x, x), x, nan)
+        x = t.select(t.compare("gt", x, low), x, low)  # a NaN is not greater
+        x = t.select(t.compare("lt", x, high), x, high)
+        whole = t.unary("round_even", x)
+        return t.add(whole, float(self.zero)) if self.zero else whole
 
-        return Pointwise(element)
+    def _integer(self, reads: Sequence[Read], index: Index) -> Expr:
+        dtype, x = self.dtype, reads[0](index)
+        least, most = dtype.limits
+        if self.nan != self.low:
+            x = t.select(t.compare("eq", x, x), x, self._quotients()[2])
+        x = t.select(t.compare("gt", x, FAR), FAR, x)
+        y: Expr = Call("quantize", (x, t.const(self.zero, S32)), dtype, x.lanes)
+        if self.low > least:
+            y = t.maximum(y, t.const(self.low, dtype))
+        return t.minimum(y, t.const(self.high, dtype)) if self.high < most else y
 
     def _quotients(self) -> tuple[float, float, float]:
         """What x is bounded by, and what it is instead of NaN."""

@@ -36,6 +36,7 @@ from ..nodes import (
     Store,
     Var,
 )
+from ..packed_stores import vectors_together
 from ..substitution import substitute_expr
 from ..tiling import k_splits, split_rows, tile_height
 from ..visitor import Rewriter, bound_names, map_functions, walk_statements
@@ -101,9 +102,11 @@ class _Tile:
     def statement(self) -> Stmt:
         """The whole tile."""
         body: list[Stmt] = [Allocate(self.acc), *self._start(), *self._reduce()]
+        epilogue = self.g.epilogue
+        together = 1 if epilogue is None else vectors_together(epilogue, self.target)
         for r in range(self.rows):
-            for v in range(self.vectors):
-                body.extend(self._finish(r, v))
+            for v in range(0, self.vectors, together):
+                body.extend(self._finish(r, range(v, min(v + together, self.vectors))))
         return Block(tuple(body))
 
     def _start(self) -> list[Stmt]:
@@ -222,31 +225,34 @@ class _Tile:
         fused = self.table.has_fma and self.dtype.is_float
         return t.call("fma", a, b, acc) if fused else t.add(acc, t.mul(a, b))
 
-    def _finish(self, r: int, v: int) -> list[Stmt]:
-        """Sum the accumulator sets of one vector, add the old C, run the epilogue, store to C.
+    def _finish(self, r: int, vectors: range) -> list[Stmt]:
+        """Sum the accumulator sets of neighbouring vectors, add the old C, run the epilogue, store to C.
 
         What was summed before is added last: the sum of this block of k starts small, and rounds as small numbers do.
         """
+        body: list[Stmt] = []
+        for v in vectors:
+            total = self._total(r, v)
+            if self.g.epilogue is None:
+                index = self._c_index(r, t.as_expr(v * self.lanes))
+                body.append(Store(self.g.c.buffer, index, total, self._active(v, self.g.n)))
+            elif self.splits > 1 or self.g.accumulate:
+                body.append(Store(self.acc, self._acc_index(r, v), total))
+        return body if self.g.epilogue is None else [*body, self._epilogue(r, vectors)]
+
+    def _total(self, r: int, v: int) -> Expr:
         total: Expr = Load(self.acc, self._acc_index(r, v), self.lanes)
         for split in range(1, self.splits):
             total = t.add(
                 total, Load(self.acc, self._acc_index(split * self.rows + r, v), self.lanes)
             )
-        if self.g.accumulate:
-            total = t.add(total, self._old_c(r, v))
-        if self.g.epilogue is None:
-            index = self._c_index(r, t.as_expr(v * self.lanes))
-            return [Store(self.g.c.buffer, index, total, self._active(v, self.g.n))]
-        body: list[Stmt] = []
-        if self.splits > 1 or self.g.accumulate:
-            body.append(Store(self.acc, self._acc_index(r, v), total))
-        return [*body, self._epilogue(r, v)]
+        return t.add(total, self._old_c(r, v)) if self.g.accumulate else total
 
-    def _epilogue(self, r: int, v: int) -> Stmt:
-        """The epilogue of one vector as a vector loop, which `vectorize` turns into vector statements."""
+    def _epilogue(self, r: int, vectors: range) -> Stmt:
+        """The epilogue of neighbouring vectors as a vector loop, which `vectorize` turns into vector statements."""
         epilogue = self.g.epilogue
         assert epilogue is not None
-        begin, end = v * self.lanes, min((v + 1) * self.lanes, self.g.n)
+        begin, end = vectors[0] * self.lanes, min((vectors[-1] + 1) * self.lanes, self.g.n)
         col, acc = Var(self.names.fresh("col")), Var(self.names.fresh("sum"), self.dtype)
         values: dict[str, Expr] = {
             epilogue.row.name: t.add(self.row0, r), epilogue.col.name: col, epilogue.acc.name: acc,

@@ -39,6 +39,7 @@ from ..nodes import (
     Store,
     Var,
 )
+from ..packed_stores import lanes_together
 from ..substitution import renamed_copy
 from ..vector_body import (
     LANE,
@@ -122,18 +123,15 @@ class _VectorLoop:
         if lanes < 2:
             raise NotVectorizable("a single iteration")
         found = list(_accumulators(self.loop, varying, lanes, self.names))
+        least = lanes
         if extent is not None and not found and _is_jammed(self.loop, extent, lanes):
             lanes *= COPIES
+        elif extent and not found and not _has_loop(self.loop.body):
+            lanes = lanes_together(self.loop.body, self.target, lanes, extent)
         if found and extent is None and has_open_bounds(self.loop):
             return self._open_sums(found, lanes)
-        copies = 1
-        if (
-            found
-            and extent is not None
-            and extent >= COPIES * lanes
-            and not _has_loop(self.loop.body)
-        ):
-            copies = COPIES
+        is_long = found and extent is not None and extent >= COPIES * lanes
+        copies = COPIES if is_long and not _has_loop(self.loop.body) else 1
         found = [_with_copies(a, copies) for a in found]
         self.accumulators = {a.buffer.name: a for a in found}
         before = [s for a in found for s in _start(a, copies)]
@@ -141,7 +139,10 @@ class _VectorLoop:
         if extent is None:
             main, rest = self._varying_extent(lanes)
         else:
-            main, rest = self._constant_extent(extent, lanes, copies), self._tail(extent, lanes)
+            main, rest = (
+                self._constant_extent(extent, lanes, copies),
+                self._tail(extent, lanes, least),
+            )
         if extent is None:  # the remainder runs on the combined value
             return [*before, *main, *after, *rest]
         return [*before, *main, *rest, *after]
@@ -172,12 +173,23 @@ class _VectorLoop:
         ]
         return [For(var, self.loop.begin, end, t.block_of(_spliced(body)), "serial", step)]
 
-    def _tail(self, extent: int, lanes: int) -> list[Stmt]:
-        """The last iterations, fewer than a vector."""
+    def _tail(self, extent: int, lanes: int, least: int) -> list[Stmt]:
+        """The last iterations: of several vectors at once halves, quarters, and what is left of one vector."""
         rest = extent % lanes
-        offset = extent - rest
+        result: list[Stmt] = []
+        while lanes > least:
+            lanes //= 2
+            if rest >= lanes:
+                base = t.add(self.loop.begin, extent - rest)
+                result.append(self._chunk(base, extent - rest, lanes, None, 0))
+                rest -= lanes
+        return [*result, *self._part(extent, rest, lanes)]
+
+    def _part(self, extent: int, rest: int, lanes: int) -> list[Stmt]:
+        """The last `rest` iterations, fewer than a vector."""
         if not rest:
             return []
+        offset = extent - rest
         base = t.add(self.loop.begin, offset)
         if not self.accumulators:
             lanes = _power_of_two(rest)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import random
 
-from graphc.base.dtypes import ALL, BOOL, F32, F64, S64, DType
+from graphc.base.dtypes import ALL, BOOL, F32, F64, S32, S64, DType
 from graphc.tensor_ir import builder as t
-from graphc.tensor_ir.intrinsics import INTRINSICS
+from graphc.tensor_ir.intrinsics import INTRINSICS, WIDEST_ZERO
 from graphc.tensor_ir.nodes import (
     COMPARE_OPS,
     Allocate,
@@ -303,6 +303,7 @@ class _Generator:
             and (lanes == 1 or not known.reduces)
             and (not known.reduces or (known.name in ("reduce_and", "reduce_or")) != dtype.is_float)
             and (dtype != BOOL or known.name in ("reduce_and", "reduce_or"))
+            and (not known.narrows or (dtype.kind in ("int", "uint") and dtype.bits in (8, 16)))
         ]
         if not fitting:
             return self.make_unary(dtype, lanes, depth)
@@ -313,6 +314,9 @@ class _Generator:
             acc = self.expr(dtype, lanes, depth)
             a, b = (self.expr(kind, lanes * known.group, depth) for kind in kinds)
             return Call(known.name, (acc, a, b), dtype, lanes)
+        if known.narrows:
+            zero = t.const(self.rnd.randrange(-WIDEST_ZERO, WIDEST_ZERO), S32, lanes)
+            return Call(known.name, (self.expr(F32, lanes, depth), zero), dtype, lanes)
         wide = self.lanes() if known.reduces else lanes
         return Call(
             known.name,

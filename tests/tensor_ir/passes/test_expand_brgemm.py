@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F32, S64
+from graphc.base.dtypes import F32, S32, S64, U8
 from graphc.base.target import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
@@ -16,7 +16,9 @@ from graphc.tensor_ir.nodes import (
     Block,
     Brgemm,
     Buffer,
+    Call,
     Epilogue,
+    For,
     Function,
     Let,
     Load,
@@ -81,7 +83,7 @@ def run(module: Module, seed: int = 0) -> np.ndarray:
     (function,) = module.functions
     rng = np.random.default_rng(seed)
     arrays = [
-        rng.integers(-4, 5, p.shape).astype(np.float32)
+        rng.integers(-4, 5, p.shape).astype(p.dtype.numpy)
         for p in function.params
         if isinstance(p, Buffer)
     ]
@@ -146,6 +148,24 @@ def test_boundary_sizes(m: int, n: int) -> None:
 def test_options(isa: str, batch: int, accumulate: bool, bias: bool, pad_to: int) -> None:
     for m, n, k in ((1, 1, 1), (5, 19, 6), (2, 24, 9)):
         check(module_of(m, n, k, batch, accumulate, pad_to, bias), Target(isa))
+
+
+@pytest.mark.parametrize(("isa", "columns"), [("generic", 16), ("avx2", 32), ("avx512", 16)])
+@pytest.mark.parametrize("n", [7, 8, 9, 16, 17, 24, 33])
+def test_bytes_of_a_row_are_made_together(isa: str, columns: int, n: int) -> None:
+    """Where two vectors are packed into one of bytes, the epilogue is one loop over the row of a tile."""
+    (function,) = module_of(3, n, 6, pad_to=8).functions
+    (brgemm,) = function.body.body
+    c = Buffer("c", U8, function.params[-1].shape)
+    row, col, acc, whole = Var("er"), Var("ec"), Var("acc", F32), Var("whole", U8)
+    made = Let(whole, Call("quantize", (acc, t.const(3, S32)), U8))
+    brgemm = replace(
+        brgemm, c=Slice(c, brgemm.c.indices), epilogue=Epilogue(row, col, acc, whole, (made,))
+    )
+    module = Module((replace(function, params=(*function.params[:-1], c), body=Block((brgemm,))),))
+    expanded = check(module, Target(isa))
+    loops = [s for s in walk(expanded) if isinstance(s, For) and s.kind == "vector"]
+    assert len(loops) == 3 * -(-n // columns)
 
 
 @pytest.mark.parametrize("tile_rows", [1, 2, 3, 4, 6, 12, 28])

@@ -12,7 +12,18 @@ from graphc.base.target import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import pipeline
 from graphc.tensor_ir.builder import LoopBuilder
-from graphc.tensor_ir.nodes import Buffer, Const, For, Function, Load, Module, Store, Var
+from graphc.tensor_ir.nodes import (
+    Block,
+    Buffer,
+    Call,
+    Const,
+    For,
+    Function,
+    Load,
+    Module,
+    Store,
+    Var,
+)
 from graphc.tensor_ir.passes.flatten_index import flatten_index
 from graphc.tensor_ir.passes.simplify import simplify
 from graphc.tensor_ir.passes.vectorize import vectorize
@@ -95,6 +106,28 @@ def test_a_tail_reads_and_writes_only_what_exists(rng: np.random.Generator) -> N
         after = vectorized(before, AVX2)
         arguments = random_arguments(before.functions[0], rng)
         np.testing.assert_array_equal(results(after, "f", arguments)[1], arguments[0])
+
+
+def quantized(n: int) -> Module:
+    """Bytes of f32."""
+    x, y, i = Buffer("x", F32, (n,)), Buffer("y", U8, (n,)), Var("i")
+    value = Call("quantize", (t.load(x, (i,)), t.const(3, S32)), U8)
+    loop = For(i, t.as_expr(0), t.as_expr(n), Block((Store(y, (i,), value),)), "vector")
+    return Module((Function("f", (x, y), Block((loop,))),))
+
+
+@pytest.mark.parametrize(
+    ("n", "on_avx2", "on_avx512"),
+    [(7, [8], [8]), (9, [8, 1], [16]), (16, [16], [16]), (17, [16, 1], [16, 1]), (31, [16, 8, 8], [16, 16]),
+     (32, [32], [16]), (61, [32, 16, 8, 8], [16, 16]), (100, [32, 4], [16, 4])],
+)  # fmt: skip
+def test_bytes_of_four_vectors_are_stored_together_where_vectors_are_packed(
+    n: int, on_avx2: list[int], on_avx512: list[int], rng: np.random.Generator
+) -> None:
+    for isa, lanes in (("avx2", on_avx2), ("avx512", on_avx512)):
+        after = vectorized(quantized(n), Target(isa))
+        assert [s.value.lanes for s in walk(after) if isinstance(s, Store)] == lanes
+        assert_same_meaning(quantized(n), after, rng)
 
 
 def test_a_loop_that_carries_a_value_stays_serial() -> None:
