@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .collectives import COLLECTIVES
+from .collectives import COLLECTIVES, IN_PLACE
 from .scope import Handler, Step
 from .shapes import DTYPES, Shape
 from .values import built, fits
@@ -21,7 +21,8 @@ def _start(step: Step) -> Any:
     value = step.owner.handle(step.instead("fusion" if opcode == "async" else opcode, result))
     operands = tuple(step.operands)
     is_list = fits(given, operands)
-    if not is_list and not (len(operands) == 1 and fits(given, operands[0])):
+    is_one = len(operands) == 1 or IN_PLACE in step.instruction.attributes
+    if not is_list and not (is_one and fits(given, operands[0])):
         raise step.rule("its shape must begin with its operands", given.logical())
     return (operands if is_list else operands[0], value, *(_zeros(step, x) for x in rest))
 

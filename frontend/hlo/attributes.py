@@ -24,6 +24,7 @@ class _Kind:
 _LOOSE = re.compile(r'(?:"(?:[^"\\]++|\\.)*+"|[^,(){}\[\]\n"])++', re.DOTALL)
 _NUMBER = re.compile(r"-?[0-9]++", re.ASCII)
 _RANGE = re.compile(r"\[([^\[\]]*+)\]")
+_INNER = re.compile(r"\{[^{}]*+\}")
 _FIELD = re.compile(r"([A-Za-z_]\w*+)=([-0-9x_]*+)", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_.-]++", re.ASCII)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
@@ -119,6 +120,12 @@ def _integers(text: str) -> tuple[int, ...]:
     return tuple(to_integer(number) for number in _NUMBER.findall(text))
 
 
+def _lists(text: str) -> Attribute:
+    """Integers, or the lists of a transfer in place: one for each of its slices."""
+    nested = _INNER.findall(text, 1)
+    return tuple(map(_integers, nested)) if nested else _integers(text)
+
+
 def _called(text: str) -> Attribute:
     return tuple(Called(name) for name in _NAME.findall(text))
 
@@ -176,9 +183,11 @@ def _kinds() -> Iterator[tuple[str, _Kind]]:
     table: tuple[tuple[str, str, Callable[[str], Attribute], str], ...] = (
         ("a list of integers such as {0,2}", rf"\{{\s*+{_LIST}\s*+\}}|{_LIST}", _integers,
          "dimensions lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims offset_dims "
-         "collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims slice_sizes "
+         "collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims "
          "update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims "
          "scatter_indices_batching_dims dynamic_slice_sizes fft_length"),
+        ("a list of integers such as {0,2}, or of such lists",
+         rf"{_LIST}|\{{\s*+{_LIST}(?:\s*+,\s*+{_LIST})*+\s*+\}}", _lists, "slice_sizes"),
         ("an integer", _N, to_integer,
          "iota_dimension index k feature_group_count batch_group_count index_vector_dim feature_index "
          "exponent_bits mantissa_bits num_carries inferred_dimension channel_id"),

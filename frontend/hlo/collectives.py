@@ -24,14 +24,26 @@ def _one_replica(step: Step) -> Any:
 
 
 def _permute(step: Step) -> Any:
-    """What this device receives: its own value, or zeros where it receives none."""
-    (x,) = step.tensors(1)
+    """What this device receives: its own values, or zeros where it receives none.
+
+    With slice_sizes, slices of the first operand are written into the second, which stays as it is where none arrive.
+    """
     pairs = re.findall(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}", step.word("source_target_pairs"))
     sources = {source for source, target in pairs if target == "0"}
     if sources - {"0"}:
         raise step.unsupported("more than one replica", "compile the module for one")
-    zero = step.constant(0, x.details.dtype)
-    return x if sources else step.broadcast(zero, x.details.plain_dims)
+    if IN_PLACE in step.instruction.attributes:
+        step.count(4)
+        if sources:
+            raise step.unsupported("slices that a device sends to itself", "copy them")
+        return step.operands[1]
+    step.count(1, -1)
+    received = tuple(x if sources else _zeros_like(step, x) for x in step.tensors())
+    return received if step.gives_tuple else received[0]
+
+
+def _zeros_like(step: Step, x: GraphTensor) -> GraphTensor:
+    return step.broadcast(step.constant(0, x.details.dtype), x.details.plain_dims)
 
 
 def _zero(step: Step) -> GraphTensor:
@@ -43,7 +55,7 @@ def _send(step: Step) -> Any:
     step.count(1, 2)
     _one_device(step)
     x = step.tensor(0)
-    step.owner.sent[id(step.graph), step.attribute("channel_id")] = x
+    step.owner.sent[id(step.graph), _channel(step)] = x
     return (x, step.constant(0, U32), ())
 
 
@@ -51,12 +63,19 @@ def _recv(step: Step) -> Any:
     """The value that was sent on the channel."""
     step.count(0, 1)
     _one_device(step)
-    channel = step.attribute("channel_id")
+    channel = _channel(step)
     sent = step.owner.sent.get((id(step.graph), channel))
     if sent is None:
         what = f"a recv that waits for no send of channel {channel} in its computation"
         raise step.unsupported(what)
     return (sent, step.constant(0, U32), ())
+
+
+def _channel(step: Step) -> int:
+    channel: int | None = step.attribute("channel_id", None)
+    if channel is None:
+        raise step.unsupported("a transfer without channel_id", "give send and recv one number")
+    return channel
 
 
 def _one_device(step: Step) -> None:
@@ -102,6 +121,9 @@ def sends_first(computation: Computation) -> Sequence[Instruction]:
             waiting += [(name, True), *((other, False) for other in reversed(needed))]
     return tuple(order.values())
 
+
+IN_PLACE = "slice_sizes"
+"""The attribute of a collective-permute that writes slices into an operand."""
 
 COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "collective-broadcast", "reduce-scatter")
 """Those that are the identity on one device."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dtypes import from_numpy
 from ...graph_ir.ir.graph import Array
 
 
@@ -32,7 +33,9 @@ def _nested(leaves: list[str], shape: tuple[int, ...]) -> str:
 def _text(array: Array) -> Any:
     if array.dtype == np.bool_:
         return (lambda v: str(int(v))) if array.ndim else (lambda v: "true" if v else "false")
-    if array.dtype.kind in "iu":
+    if array.dtype.kind == "c":
+        return lambda v: f"({_float_text(v.real)}, {_float_text(v.imag)})"
+    if not from_numpy(array.dtype).is_float:
         return lambda v: str(int(v))
     return _float_text
 

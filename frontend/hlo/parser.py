@@ -70,7 +70,10 @@ class _Parser:
         name, attributes = "module", {}
         if lexer.kind == "word" and lexer.text == "HloModule":
             lexer.advance()
-            name = take_name(lexer, "the name of the module")
+            if lexer.kind == "label":  # older texts write the name with a colon
+                name = lexer.take("label")[:-1]
+            else:
+                name = take_name(lexer, "the name of the module")
             attributes = self.attributes(header=True)
         tables = self.tables()
         if lexer.kind == "end":

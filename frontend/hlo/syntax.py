@@ -100,6 +100,7 @@ Attribute = (
     | float
     | str
     | tuple[int, ...]
+    | tuple[tuple[int, ...], ...]
     | tuple[Called, ...]
     | tuple[WindowDimension, ...]
     | tuple[SliceRange, ...]

@@ -13,6 +13,7 @@ from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.passes.plan_memory import MEMORY_PLAN, plan_memory
 from ...graph_ir.rewriting.groups import storage_root
 from ...graph_ir.schedule.context import LowerContext
+from ..refusals import OTHER_TYPE
 from .document import NAMES
 from .op_table import operator_name
 from .own_attrs import own_attrs
@@ -56,6 +57,10 @@ class _Writer:
             except UnsupportedError as error:
                 problems.append(str(error))
                 self.add(op, {})
+        types = {str(x.details.dtype) for x in self.entries if x.details.dtype not in NAMES}
+        problems += [
+            f"a TVM graph has no element type {one}; {OTHER_TYPE}" for one in sorted(types)
+        ]
         if problems:
             raise UnsupportedError(f"graph '{self.graph.name}': {'; '.join(problems)}")
         plan_memory(

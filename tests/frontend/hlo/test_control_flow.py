@@ -228,9 +228,41 @@ def test_a_device_without_a_sender_receives_zeros(pairs: str, expected: list[flo
     assert run(text, np.array([1, 2], np.float32))[0].tolist() == expected
 
 
+def test_several_arrays_are_permuted_at_once() -> None:
+    line = "ROOT r = (f32[2], f32[2]) collective-permute(x, x), source_target_pairs={pairs}"
+    x = np.array([1, 2], np.float32)
+    for pairs, expected in (("{{0,0}}", x), ("{{0,1}}", 0 * x)):
+        text = module(f"x = f32[2] parameter(0)\n{line.format(pairs=pairs)}")
+        for y in run(text, x):
+            np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("sizes", ["{{1}}", "{{1},{1}}"])
+def test_an_array_into_which_no_slice_is_sent_stays_as_it_is(sizes: str) -> None:
+    """Written at once and as a pair of start and done."""
+    given = "x, y, at, at), source_target_pairs={{0,1}}, slice_sizes=" + sizes
+    for lines in (
+        f"ROOT r = f32[3] collective-permute({given}",
+        f"s = (f32[2], f32[3], u32[]) collective-permute-start({given}\n"
+        "ROOT r = f32[3] collective-permute-done(s)",
+    ):
+        text = module(
+            "x = f32[2] parameter(0)\ny = f32[3] parameter(1)\nz = s32[] constant(0)\n"
+            f"at = (s32[]) tuple(z)\n{lines}"
+        )
+        y = np.array([3, 4, 5], np.float32)
+        (found,) = run(text, np.array([1, 2], np.float32), y)
+        np.testing.assert_array_equal(found, y)
+
+
 @pytest.mark.parametrize(
     ("operation", "what"),
     [
+        (
+            "f32[2] collective-permute(x, x, t, t), source_target_pairs={{0,0}}, slice_sizes={{1}}",
+            "slices that a device sends to itself",
+        ),
+        ("(f32[2], u32[], token[]) send(x, o)", "a transfer without channel_id"),
         (
             "f32[2] collective-permute(x), source_target_pairs={{0,1},{1,0}}",
             "more than one replica",
@@ -241,7 +273,11 @@ def test_a_device_without_a_sender_receives_zeros(pairs: str, expected: list[flo
     ],
 )
 def test_what_one_device_cannot_know(operation: str, what: str) -> None:
-    text = module(f"x = f32[2] parameter(0)\nn = s32[] parameter(1)\nROOT r = {operation}", ADD)
+    text = module(
+        "x = f32[2] parameter(0)\nn = s32[] parameter(1)\nt = (s32[]) tuple(n)\n"
+        f"o = token[] after-all()\nROOT r = {operation}",
+        ADD,
+    )
     with pytest.raises(UnsupportedError, match=f"'r': {what} is not supported"):
         run(text)
 

@@ -48,7 +48,7 @@ ENTRY main {
   ROOT add.3 = f32[2] add(c, y)
 }
 """
-NEW = """HloModule jit_f
+NEW = """HloModule jit_f:
 
 FileNames
 1 "a.py"
@@ -135,7 +135,8 @@ def attribute(text: str, before: str = "") -> Attribute:
     [
         ("dimensions={0,2}", (0, 2)),
         ("dimensions={}", ()),
-        ("slice_sizes={{128,32}}", (128, 32)),
+        ("slice_sizes={{128,32}}", ((128, 32),)),
+            ("slice_sizes={{1,8}, {2,8}}", ((1, 8), (2, 8))),
         ("dimensions={ 0 /*a*/, 1 }", (0, 1)),
         ("index=3", 3),
         ("largest=false", False),

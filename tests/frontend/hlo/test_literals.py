@@ -125,6 +125,23 @@ def test_written_and_read(array: np.ndarray) -> None:
     assert again.dtype == array.dtype
 
 
+@pytest.mark.parametrize(
+    ("array", "type_"),
+    [
+        (np.array([1 + 2j, complex(-np.inf, np.nan)], np.complex64), "c64"),
+        (np.array(-0.5j, np.complex128), "c128"),
+        (np.array([[-8, 7]], ml_dtypes.int4), "s4"),
+        (np.array([0, 15], ml_dtypes.uint4), "u4"),
+        (np.array([0.5, 448], ml_dtypes.float8_e4m3fn), "f8e4m3fn"),
+    ],
+)
+def test_rarer_types_are_read_back(array: np.ndarray, type_: str) -> None:
+    again = parse_literal(write_literal(array), Shape(type_, array.shape)).value
+    assert isinstance(again, np.ndarray)
+    np.testing.assert_array_equal(again, array)
+    assert again.dtype == array.dtype
+
+
 def test_every_bf16_is_read_back() -> None:
     values = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
     finite = values[np.isfinite(values.astype(np.float32))]

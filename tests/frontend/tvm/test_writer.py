@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F32, S64, DType
+from graphc.base.dtypes import F32, S64, DType, by_name
 from graphc.base.errors import UnsupportedError
 from graphc.frontend import load
 from graphc.frontend.correspondence.row import Op
@@ -119,6 +119,13 @@ def test_what_cannot_be_written_is_named_at_once():
         "write the graph before layouts are chosen; "
         "reorder 'b': a blocked layout cannot be written to a TVM graph; write the graph before layouts are chosen"
     )
+
+
+def test_element_types_that_tvm_does_not_have_are_named():
+    graph = Graph("g")
+    graph.make_output(graph.make_input(LogicalTensor(by_name("f8e4m3fn"), (4,)), "x"))
+    with pytest.raises(UnsupportedError, match="a TVM graph has no element type f8e4m3fn; convert"):
+        write_tvm(graph)
 
 
 @pytest.mark.parametrize(
