@@ -24,7 +24,8 @@ from ..schedule.winograd import few_blocking, winograd_blocking
 from ..schedule.winograd_direct import direct_group
 from ..schedule.winograd_tile import WinogradBlocking, worth_threads
 from ..templates.local_sizes import LocalSizes, localized
-from ..templates.winograd import Image, WinogradProblem, WinogradTemplate
+from ..templates.winograd import WinogradTemplate
+from ..templates.winograd_image import Image, WinogradProblem
 from ..templates.winograd_open import OpenWinogradTemplate
 from .convolution import convolution_function
 from .matmul import epilogue_names, epilogue_value, flat
@@ -89,4 +90,4 @@ def _direct(op: WinogradConvolution, at: int, group: KernelGroup, ctx: LowerCont
 def _problem(g: ConvolutionGeometry, operands: Sequence[Buffer]) -> WinogradProblem:
     x, u, y = operands
     image, result = Image(x, *g.image, g.channels), Image(y, *g.result, g.outputs)
-    return WinogradProblem(g.batch, image, u, result, *g.before)
+    return WinogradProblem(g.batch, image, u, result, *g.before, g.dilations)

@@ -93,9 +93,24 @@ def _two(op: Any) -> int:
     return 2
 
 
+def _tiles_of(x: Array, u: Array, bt: Array, at: Array) -> Array:
+    """A^T [U * (B^T d B)] A over the tiles of x[N, C, rows, columns], which are whole tiles and two more."""
+    m, n = at.shape
+    tiles = np.lib.stride_tricks.sliding_window_view(x, (n, n), (2, 3))[:, :, ::m, ::m]
+    images, channels, down, across = tiles.shape[:4]
+    v = (bt @ tiles @ bt.T).transpose(4, 5, 0, 2, 3, 1).reshape(n * n, -1, channels)
+    products = np.matmul(v, u).reshape(n, n, images, down, across, u.shape[2])
+    y = at @ products.transpose(2, 5, 3, 4, 0, 1) @ at.T  # [N, O, down, across, m, m]
+    return np.asarray(
+        y.transpose(0, 1, 2, 4, 3, 5).reshape(images, u.shape[2], down * m, across * m)
+    )
+
+
 @register("winograd_convolution")
 class WinogradConvolution(TunableOp):
     """y[N, O, H', W'], the convolution of x f32[N, C, H, W] with the 3 x 3 weights that u was made of; stride 1.
+
+    The rows and columns of the window lie `dilations` apart.
 
     u f32[points, C, O] as of `winograd_weights`. Padding is zeros. Rounding errors are larger than those of the direct
     form, see `winograd_form`. A tile with a result that is not finite is convolved directly, with weights recovered
@@ -110,6 +125,9 @@ class WinogradConvolution(TunableOp):
     results = _ResultsAttr("results of a tile along each axis, 2 or 4")
     few = IntsAttr(
         "pixels of all results up to which each of the others is the weights", default=(), least=1
+    )
+    dilations = IntsAttr(
+        "distances of rows and columns of the window", default=1, least=1, count=_two
     )
     before = IntsAttr("rows and columns of padding in front", default=0, least=0, count=_two)
     after = IntsAttr("rows and columns of padding behind", default=0, least=0, count=_two)
@@ -143,10 +161,8 @@ class WinogradConvolution(TunableOp):
         ):  # fmt: skip
             raise self.rule(f"u must be f32[{self.form.products}, C, O]", f"{u} for x {x}")
         self._check_others(inputs[2:], u)
-        before, after = self.before, self.after
-        positions = tuple(
-            n + b + a - 2 for n, b, a in zip(x.plain_dims[2:], before, after, strict=True)
-        )
+        sizes = zip(x.plain_dims[2:], self.before, self.after, self.dilations, strict=True)
+        positions = tuple(n + b + a - 2 * step for n, b, a, step in sizes)
         if not all(at_least(size, 1) for size in (*positions, *x.plain_dims[2:])):
             raise self.rule("the 3 x 3 window must fit into the padded image", str(x))
         return [LogicalTensor(F32, (x.plain_dims[0], u.plain_dims[2], *positions))]
@@ -180,7 +196,7 @@ class WinogradConvolution(TunableOp):
     def _direct(self, x: Array, u: Array) -> Array:
         """The convolution with the weights that u was made of."""
         (top, left), (bottom, right) = self.before, self.after
-        size = self.form.elements
+        (down, across), size = self.dilations, self.form.elements
         axis = np.zeros((3, size))
         for tap, terms in enumerate(self.form.weight_terms()):
             for element, factor in terms:
@@ -189,7 +205,9 @@ class WinogradConvolution(TunableOp):
         taps = np.tensordot(both, u, 1)  # [9, C, O]
         taps[np.abs(taps) <= self.form.smallest_tap * np.tensordot(np.abs(both), np.abs(u), 1)] = 0
         padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+        reach = 2 * down + 1, 2 * across + 1
+        windows = np.lib.stride_tricks.sliding_window_view(padded, reach, (2, 3))
+        windows = windows[..., ::down, ::across]
         flat = windows.reshape(*windows.shape[:4], 9)
         return np.asarray(np.einsum("nchwt,tco->nohw", flat, taps))
 
@@ -204,18 +222,18 @@ class WinogradConvolution(TunableOp):
         return self._evaluate(*wide)
 
     def _evaluate(self, x: Array, u: Array, bt: Array, at: Array) -> Array:
-        """A^T [U * (B^T d B)] A over all tiles, cut to the image."""
-        out, (m, n) = self.outputs[0].details.plain_dims, at.shape
-        top, left = self.before
-        down, across = -(-out[2] // m), -(-out[3] // m)
-        padded = np.zeros((*x.shape[:2], down * m + 2, across * m + 2))
+        """A^T [U * (B^T d B)] A over all tiles, cut to the image; each phase of a dilated window by itself."""
+        out, m = self.outputs[0].details.plain_dims, len(at)
+        (top, left), steps = self.before, self.dilations
+        whole = (m * step for step in steps)
+        down, across = (-(-size // n) * n for size, n in zip(out[2:], whole, strict=True))
+        padded = np.zeros((*x.shape[:2], down + 2 * steps[0], across + 2 * steps[1]))
         inside = padded[:, :, top : top + x.shape[2], left : left + x.shape[3]]
         inside[...] = x[:, :, : inside.shape[2], : inside.shape[3]]
-        tiles = np.lib.stride_tricks.sliding_window_view(padded, (n, n), (2, 3))[:, :, ::m, ::m]
-        v = (bt @ tiles @ bt.T).transpose(4, 5, 0, 2, 3, 1).reshape(n * n, -1, x.shape[1])
-        products = np.matmul(v, u).reshape(n, n, x.shape[0], down, across, out[1])
-        y = at @ products.transpose(2, 5, 3, 4, 0, 1) @ at.T  # [N, O, down, across, m, m]
-        y = y.transpose(0, 1, 2, 4, 3, 5).reshape(*out[:2], down * m, across * m)
+        y = np.empty((*out[:2], down, across))
+        for row, column in np.ndindex(*steps):
+            phase = (..., slice(row, None, steps[0]), slice(column, None, steps[1]))
+            y[phase] = _tiles_of(padded[phase], u, bt, at)
         return np.asarray(y[:, :, : out[2], : out[3]])
 
     def get_gflop(self) -> float:

@@ -255,15 +255,16 @@ def _direct_cycles(
 def _winograd(form: WinogradForm, make: Composer, op: Convolution) -> GraphTensor:
     x, w = op.inputs
     u = make("winograd_weights", w, results=form.results)
-    pads = {"before": op.window.before, "after": op.window.after}
-    return make("winograd_convolution", x, u, results=form.results, **pads)
+    where = op.window
+    window = {"dilations": where.dilations, "before": where.before, "after": where.after}
+    return make("winograd_convolution", x, u, results=form.results, **window)
 
 
 def _winograd_cycles(
     form: WinogradForm, g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
 ) -> float | None:
     """The cycles of its best register tile and blocking; in f32 only, as 16 bits lose too much in the transforms."""
-    once = g.groups == 1 and g.strides == g.dilations == (1, 1)
+    once = g.groups == 1 and g.strides == (1, 1)
     if not once or g.kernel != (3, 3) or kernels[0].a != F32:
         return None
     return winograd_tile.ranked_tiles(g, form, target)[0][1]
@@ -309,7 +310,7 @@ FORMS = (
             partial(_winograd, form),
             partial(_winograd_cycles, form),
             ("winograd",),
-            "f32, a 3 x 3 kernel with strides and dilations of 1, one group and finite constant weights",
+            "f32, a 3 x 3 kernel with strides of 1, one group and finite constant weights",
             {"form": name},
             ("winograd", "blocked-layouts", "fold"),
             constant_weights=True,

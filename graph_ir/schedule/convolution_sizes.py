@@ -62,8 +62,9 @@ def winograd_geometry(op: WinogradConvolution) -> ConvolutionGeometry:
     x, y, is_open = typical_images(op)
     before, _ = op.padding
     return ConvolutionGeometry(
-        x[0], 1, x[1], u[2], _pair(x[2:]), _pair(y[2:]), (3, 3), before=before, is_open=is_open
-    )
+        x[0], 1, x[1], u[2], _pair(x[2:]), _pair(y[2:]), (3, 3),
+        dilations=_pair(op.dilations), before=before, is_open=is_open,
+    )  # fmt: skip
 
 
 def few_geometry(op: WinogradConvolution, few: int) -> ConvolutionGeometry:

@@ -21,7 +21,7 @@ def direct_format(op: WinogradConvolution, few: int, w: LogicalTensor, ctx: Lowe
     graph, x = Graph("direct"), op.x.details
     sized = replace(x, plain_dims=(images, *x.plain_dims[1:]))
     operands = [graph.make_input(one) for one in (sized, w)]
-    conv = graph.make("direct_convolution", operands, _pads(op)).outputs[0].producer_owner
+    conv = graph.make("direct_convolution", operands, _window(op)).outputs[0].producer_owner
     assert isinstance(conv, DirectConvolution)
     offered = convolution_formats(conv, ctx)
     return next(c.inputs[1] for c in offered if c.inputs[0] == channels_last(4))
@@ -34,7 +34,7 @@ def direct_group(op: WinogradConvolution, at: int, group: KernelGroup) -> Kernel
     for one in group.ops:
         name, inputs, attrs = one.op_name, one.inputs, one.attrs
         if one is op:
-            name, inputs, attrs = "direct_convolution", [op.x, op.inputs[at]], _pads(op)
+            name, inputs, attrs = "direct_convolution", [op.x, op.inputs[at]], _window(op)
         made = graph.make(name, [known[x] for x in inputs], attrs)
         for old, new in zip(one.outputs, made.outputs, strict=True):
             new.details = old.details
@@ -45,5 +45,5 @@ def direct_group(op: WinogradConvolution, at: int, group: KernelGroup) -> Kernel
     )
 
 
-def _pads(op: WinogradConvolution) -> dict[str, tuple[int, ...]]:
-    return {"before": op.before, "after": op.after}
+def _window(op: WinogradConvolution) -> dict[str, tuple[int, ...]]:
+    return {"dilations": op.dilations, "before": op.before, "after": op.after}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 from ...base.contraction import f32_kernel, f32_tiles
+from ...base.dims import ceil_quotient
 from ...base.dtypes import F32
 from ...base.records import dataclass
 from ...base.target import GemmTile, Target
@@ -49,7 +51,13 @@ def plane_strides(tiles: int, columns: int) -> tuple[int, int]:
 
 def tile_count(g: ConvolutionGeometry, form: WinogradForm) -> int:
     """Tiles of all images, including partial ones at the edges."""
-    return g.batch * math.prod(-(-size // form.results) for size in g.result)
+    sizes = zip(g.result, g.dilations, strict=True)
+    return g.batch * math.prod(tiles_along(size, form.results, step) for size, step in sizes)
+
+
+def tiles_along(size: Any, results: int, step: int) -> Any:
+    """Tiles over `size` results along an axis, whose results lie `step` apart: as many for each of the phases."""
+    return step * ceil_quotient(size, step * results)
 
 
 def candidate_blockings(

@@ -1,5 +1,8 @@
 """Winograd convolution of 3 x 3 windows with stride 1: few multiplications, in blocks of tiles that stay in cache.
 
+A dilated window reads pixels of one phase of the image only, and its result belongs to that phase too: dilation d makes
+d x d convolutions of its phases, whose tiles take each d-th row and column.
+
     for each block of tiles, group of panels of U (parallel):
       for each tile: V[point][tile] = B^T d B             vectors over channels; padding is zeros, nothing is copied
       for each chunk of the panels:
@@ -17,9 +20,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...base.contraction import f32_kernel
-from ...base.dims import bounds, ceil_quotient, is_known
+from ...base.dims import bounds, is_known
 from ...base.dtypes import F32
-from ...base.records import dataclass
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -33,41 +35,9 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from ..schedule.matmul_tile import rows_for
-from ..schedule.winograd_tile import WinogradBlocking, plane_strides
+from ..schedule.winograd_tile import WinogradBlocking, tiles_along
 from .matmul import EpilogueValue
-
-
-@dataclass(frozen=True)
-class Image:
-    """An image per batch index, channels last, in a flat buffer: [batch][height][width][channels].
-
-    Height and width may be known when the model runs (`winograd_open`).
-    """
-
-    buffer: Buffer
-    height: Any
-    width: Any
-    channels: int
-
-    def offset(self, batch: Expr, row: Expr, column: Expr) -> Expr:
-        """The index of channel 0 of a pixel."""
-        line = t.add(t.mul(batch, self.height), row)
-        return t.mul(t.add(t.mul(line, self.width), column), self.channels)
-
-
-@dataclass(frozen=True)
-class WinogradProblem:
-    """Sizes and operands of one convolution. `top` and `left` are the rows and columns of padding before the image.
-
-    `u` holds the transformed weights [points, channels / panel of y][channels of x][panel of y].
-    """
-
-    batch: Any
-    x: Image
-    u: Buffer
-    y: Image
-    top: int
-    left: int
+from .winograd_image import Line, Planes, WinogradProblem
 
 
 class WinogradTemplate:
@@ -89,7 +59,10 @@ class WinogradTemplate:
         self.epilogue = epilogue
         self.panel = blocking.tile.columns(target)
         m, y = self.form.results, problem.y
-        self.tiles = tuple(map(t.as_expr, (ceil_quotient(y.height, m), ceil_quotient(y.width, m))))
+        self.tiles = tuple(
+            t.as_expr(tiles_along(size, m, step))
+            for size, step in zip((y.height, y.width), problem.dilations, strict=True)
+        )
         self.panels = -(-problem.y.channels // self.panel)
         self.group_panels = -(-self.panels // blocking.groups)
         u_bytes = self.form.products * problem.x.channels * problem.y.channels * F32.size
@@ -110,8 +83,10 @@ class WinogradTemplate:
         return self.b.function(name, params, note)
 
     def _total(self) -> int:
-        m, y = self.form.results, self.problem.y
-        return int(self.problem.batch * -(-y.height // m) * -(-y.width // m))
+        m, p = self.form.results, self.problem
+        down, across = p.dilations
+        tiles = tiles_along(p.y.height, m, down) * tiles_along(p.y.width, m, across)
+        return int(p.batch * tiles)
 
     def _blocks(self) -> int | Expr:
         """How many blocks of tiles there are."""
@@ -126,8 +101,8 @@ class WinogradTemplate:
     def _task(self, block: Var, group: Var) -> None:
         """A block of tiles and a group of panels, from input image to result."""
         b, size, p = self.b, self.blocking.block, self.problem
-        v = _Planes.allocate(b, "v", self.form.products, size, p.x.channels)
-        m = _Planes.allocate(b, "m", self.form.products, size, self.chunk * self.panel)
+        v = Planes.allocate(b, "v", self.form.products, size, p.x.channels)
+        m = Planes.allocate(b, "m", self.form.products, size, self.chunk * self.panel)
         first, count = self._range(block)
         with b.loop("tile", 0, count) as tile:
             self._load_tile(t.add(first, tile), tile, v)
@@ -148,14 +123,15 @@ class WinogradTemplate:
 
     # image -> V
 
-    def _load_tile(self, number: Expr, tile: Expr, v: _Planes) -> None:
-        b, x, n = self.b, self.problem.x, self.form.elements
-        batch, ty, tx = self._place(number)
-        row = b.let("row", t.sub(t.mul(ty, self.form.results), self.problem.top))
-        column = b.let("column", t.sub(t.mul(tx, self.form.results), self.problem.left))
-        inside = [t.compare("ge", row, 0), t.compare("le", row, x.height - n)]
-        inside += [t.compare("ge", column, 0), t.compare("le", column, x.width - n)]
-        if bounds(x.height)[1] < n or bounds(x.width)[1] < n:
+    def _load_tile(self, number: Expr, tile: Expr, v: Planes) -> None:
+        b, x, p = self.b, self.problem.x, self.problem
+        batch, at_row, at_column = self._place(number)
+        row = b.let("row", t.sub(at_row, p.top))
+        column = b.let("column", t.sub(at_column, p.left))
+        high, wide = ((self.form.elements - 1) * step + 1 for step in p.dilations)
+        inside = [t.compare("ge", row, 0), t.compare("le", row, x.height - high)]
+        inside += [t.compare("ge", column, 0), t.compare("le", column, x.width - wide)]
+        if bounds(x.height)[1] < high or bounds(x.width)[1] < wide:
             self._transform_input(batch, row, column, tile, v, clip=True)
             return
         with b.when(_all(inside)):
@@ -164,12 +140,13 @@ class WinogradTemplate:
             self._transform_input(batch, row, column, tile, v, clip=True)
 
     def _transform_input(
-        self, batch: Expr, row: Expr, column: Expr, tile: Expr, v: _Planes, clip: bool
+        self, batch: Expr, row: Expr, column: Expr, tile: Expr, v: Planes, clip: bool
     ) -> None:
         """One tile, all channels; with `clip`, indices outside the image are clamped and their elements zeroed."""
         b, x, n = self.b, self.problem.x, self.form.elements
-        rows = [_Line.make(b, t.add(row, i), x.height, clip) for i in range(n)]
-        columns = [_Line.make(b, t.add(column, i), x.width, clip) for i in range(n)]
+        below, beside = self.problem.dilations
+        rows = [Line.make(b, t.add(row, i * below), x.height, clip) for i in range(n)]
+        columns = [Line.make(b, t.add(column, i * beside), x.width, clip) for i in range(n)]
         with b.loop("c", 0, x.channels, "vector") as c:
             middle = []
             for at in columns:
@@ -192,7 +169,7 @@ class WinogradTemplate:
     # V x U -> M
 
     def _block_products(
-        self, block: Var, begin: Expr, end: Expr, count: Expr, v: _Planes, m: _Planes
+        self, block: Var, begin: Expr, end: Expr, count: Expr, v: Planes, m: Planes
     ) -> None:
         """The products of a block of `count` tiles, which is the number of a whole one or of the last."""
         b, size = self.b, self.blocking.block
@@ -205,7 +182,7 @@ class WinogradTemplate:
         with b.otherwise():
             self._products(begin, end, rest, v, m)
 
-    def _products(self, begin: Expr, end: Expr, count: int | Expr, v: _Planes, m: _Planes) -> None:
+    def _products(self, begin: Expr, end: Expr, count: int | Expr, v: Planes, m: Planes) -> None:
         """M[point] = V[point] x U[point] for the panels [begin, end); the last of all may be narrower."""
         b = self.b
         full, rest = divmod(self.problem.y.channels, self.panel)
@@ -217,14 +194,14 @@ class WinogradTemplate:
                     self._product(point, t.as_expr(full), begin, rest, count, v, m)
 
     def _product(
-        self, point: Expr, panel: Expr, begin: Expr, n: int, count: int | Expr, v: _Planes, m: _Planes,
+        self, point: Expr, panel: Expr, begin: Expr, n: int, count: int | Expr, v: Planes, m: Planes,
     ) -> None:  # fmt: skip
         """M[point] = V[point] x U[point] for one panel."""
         assert isinstance(count, int)
         self.b.emit(self._tiles_product(point, panel, begin, n, t.ZERO, count, v, m))
 
     def _tiles_product(
-        self, point: Expr, panel: Expr, begin: Expr, n: int, first: Expr, count: int, v: _Planes, m: _Planes,
+        self, point: Expr, panel: Expr, begin: Expr, n: int, first: Expr, count: int, v: Planes, m: Planes,
     ) -> Brgemm:  # fmt: skip
         """The product of `count` tiles from `first` on."""
         k, u = self.problem.x.channels, self.problem.u
@@ -245,14 +222,14 @@ class WinogradTemplate:
 
     # M -> image
 
-    def _store_tile(self, number: Expr, tile: Expr, start: Expr, columns: Expr, m: _Planes) -> Expr:
+    def _store_tile(self, number: Expr, tile: Expr, start: Expr, columns: Expr, m: Planes) -> Expr:
         """All results of one tile; returns zero, or NaN if one of them is not finite."""
         b, y, size = self.b, self.problem.y, self.form.results
         odd = b.allocate("odd", F32, (1,))
         b.store(odd, (0,), t.const(0.0, F32))
-        batch, ty, tx = self._place(number)
-        row, column = b.let("row", t.mul(ty, size)), b.let("column", t.mul(tx, size))
-        rows = b.let("rows", t.minimum(t.sub(y.height, row), size))
+        batch, row, column = self._place(number)
+        below, beside = self.problem.dilations
+        rows = b.let("rows", self._results_along(row, y.height, below))
         with b.loop("o", 0, columns, "vector") as o:
             middle = b.allocate("middle", F32, (size, self.form.elements))
             for j in range(self.form.elements):
@@ -270,11 +247,11 @@ class WinogradTemplate:
                 for value in results:
                     b.store(odd, (0,), self._madd(0.0, value, t.load(odd, (0,))))
                 for j, value in enumerate(results):
-                    exists = t.compare("lt", t.add(column, j), y.width)
-                    ends_inside = not is_known(y.width) or bool(y.width % size)
-                    with self._if(exists, ends_inside and j > 0):
-                        index = (batch, t.add(start, o), t.add(row, down), t.add(column, j))
-                        self._store(index, value)
+                    right = t.add(column, j * beside)
+                    is_cut = not is_known(y.width) or bool(y.width % (size * beside))
+                    with self._if(t.compare("lt", right, y.width), is_cut and j + beside > 1):
+                        place = t.add(row, t.mul(down, below))
+                        self._store((batch, t.add(start, o), place, right), value)
         return b.let("odd", t.load(odd, (0,)))
 
     # image -> image, for tiles that the transforms cannot do
@@ -282,10 +259,14 @@ class WinogradTemplate:
     def _convolve_tile(self, number: Expr, chunk: Expr, last: Expr) -> None:
         """All results of one tile again, for the panels [chunk, last): the sums over their windows."""
         b, y, size = self.b, self.problem.y, self.form.results
-        batch, ty, tx = self._place(number)
-        row, column = b.let("row", t.mul(ty, size)), b.let("column", t.mul(tx, size))
-        rows = b.let("rows", t.minimum(t.sub(y.height, row), size))
-        across = b.let("across", t.minimum(t.sub(y.width, column), size))
+        batch, row, column = self._place(number)
+        below, beside = self.problem.dilations
+        rows = b.let("rows", self._results_along(row, y.height, below))
+        across = b.let("across", self._results_along(column, y.width, beside))
+
+        def pixel(i: Expr, j: Expr) -> tuple[Expr, Expr]:
+            return t.add(row, t.mul(i, below)), t.add(column, t.mul(j, beside))
+
         with b.loop("panel", chunk, last) as panel:
             start = b.let("start", t.mul(panel, self.panel))
             columns = b.let("columns", t.minimum(t.sub(y.channels, start), self.panel))
@@ -296,11 +277,11 @@ class WinogradTemplate:
                 with b.loop("c", 0, self.problem.x.channels) as c:
                     taps = self._taps(panel, c, o)
                     with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
-                        self._add_window((batch, t.add(row, i), t.add(column, j)), c, taps, sums,
-                                         t.add(t.mul(i, size), j))  # fmt: skip
+                        place = t.add(t.mul(i, size), j)
+                        self._add_window((batch, *pixel(i, j)), c, taps, sums, place)
                 with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
-                    index = (batch, t.add(start, o), t.add(row, i), t.add(column, j))
-                    self._store(index, t.load(sums, (t.add(t.mul(i, size), j),)))
+                    total = t.load(sums, (t.add(t.mul(i, size), j),))
+                    self._store((batch, t.add(start, o), *pixel(i, j)), total)
 
     def _taps(self, panel: Expr, c: Expr, o: Expr) -> Buffer:
         """The nine weights of a channel, recovered from U."""
@@ -342,9 +323,10 @@ class WinogradTemplate:
         """Add the products of a channel to one result; what lies outside the image is zero."""
         b, x = self.b, self.problem.x
         batch, row, column = at
+        below, beside = self.problem.dilations
         with b.loop("p", 0, 3) as p, b.loop("q", 0, 3) as q:
-            down = b.let("down", t.sub(t.add(row, p), self.problem.top))
-            right = b.let("right", t.sub(t.add(column, q), self.problem.left))
+            down = b.let("down", t.sub(t.add(row, t.mul(p, below)), self.problem.top))
+            right = b.let("right", t.sub(t.add(column, t.mul(q, beside)), self.problem.left))
             inside = [t.compare("ge", down, 0), t.compare("lt", down, x.height)]
             inside += [t.compare("ge", right, 0), t.compare("lt", right, x.width)]
             with b.when(_all(inside)):
@@ -366,13 +348,25 @@ class WinogradTemplate:
     # helpers
 
     def _place(self, number: Expr) -> tuple[Expr, Expr, Expr]:
-        """(image, row of tiles, column of tiles) of a tile."""
+        """(image, row, column) of the first result of a tile."""
         b, (down, across) = self.b, self.tiles
-        line = b.let("line", t.floordiv(number, across))
+        image, ty = t.as_expr(0), b.let("line", t.floordiv(number, across))
         tx = b.let("tx", t.mod(number, across))
-        if self.problem.batch == 1:
-            return t.as_expr(0), line, tx
-        return b.let("image", t.floordiv(line, down)), b.let("ty", t.mod(line, down)), tx
+        if self.problem.batch != 1:
+            image, ty = b.let("image", t.floordiv(ty, down)), b.let("ty", t.mod(ty, down))
+        below, beside = self.problem.dilations
+        return image, b.let("row", self._first(ty, below)), b.let("column", self._first(tx, beside))
+
+    def _first(self, tile: Expr, step: int) -> Expr:
+        """The first row of results of a row of tiles, or column: those of all phases, then those further on."""
+        if step == 1:
+            return t.mul(tile, self.form.results)
+        return t.add(t.mul(t.floordiv(tile, step), self.form.results * step), t.mod(tile, step))
+
+    def _results_along(self, first: Expr, size: Any, step: int) -> Expr:
+        """Rows of results of a tile, or columns, that lie before `size`: none in a tile behind a short phase."""
+        left = t.floordiv(t.sub(t.add(size, step - 1), first), step)
+        return t.minimum(left if step == 1 else t.maximum(left, 0), self.form.results)
 
     @contextmanager
     def _if(self, condition: Expr, is_needed: bool) -> Iterator[None]:
@@ -393,40 +387,6 @@ class WinogradTemplate:
         if self.target.table.has_fma:
             return t.fma(t.const(factor, F32), x, y)
         return t.add(y, t.mul(x, factor))
-
-
-@dataclass(frozen=True)
-class _Planes:
-    """A matrix [tiles, columns] per point in a local buffer. Strides place points and rows in different cache sets."""
-
-    buffer: Buffer
-    plane: int
-    row: int
-
-    @staticmethod
-    def allocate(b: t.LoopBuilder, name: str, points: int, tiles: int, columns: int) -> _Planes:
-        row, plane = plane_strides(tiles, columns)
-        return _Planes(b.allocate(name, F32, (points * plane,)), plane, row)
-
-    def place(self, point: Expr | int, tile: Expr, column: Expr) -> Expr:
-        """Index of an element."""
-        start = t.mul(t.as_expr(point), self.plane)
-        return t.add(t.add(start, t.mul(tile, self.row)), column)
-
-
-@dataclass(frozen=True)
-class _Line:
-    """A row or column of the image: the clamped index, and whether it was inside."""
-
-    index: Expr
-    exists: Expr
-
-    @staticmethod
-    def make(b: t.LoopBuilder, at: Expr, size: Any, clip: bool) -> _Line:
-        if not clip:
-            return _Line(at, t.const(True))
-        index = b.let("at", t.minimum(t.maximum(at, 0), size - 1))
-        return _Line(index, b.let("exists", t.compare("eq", at, index)))
 
 
 def _all(conditions: Sequence[Expr]) -> Expr:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.dims import Size, ceil_quotient
+from ...base.dims import Size
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr, Function, Var
+from ..schedule.winograd_tile import tiles_along
 from .local_sizes import LocalSizes
 from .row_tiles import row_tiles
 from .winograd import WinogradTemplate
@@ -38,8 +39,9 @@ class OpenWinogradTemplate(WinogradTemplate):
         return super().function(*args)
 
     def _all_tiles(self) -> Expr:
-        m, (rows, columns) = self.form.results, self.result
-        return t.as_expr(self.images * ceil_quotient(rows, m) * ceil_quotient(columns, m))
+        m, (rows, columns), (down, across) = self.form.results, self.result, self.problem.dilations
+        tiles = tiles_along(rows, m, down) * tiles_along(columns, m, across)
+        return t.as_expr(self.images * tiles)
 
     def _blocks(self) -> Expr:
         """Blocks of equal size, as few as there may be; as many as threads, or a multiple, where there are several."""

@@ -15,14 +15,17 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.winograd import WinogradConvolution
 from graphc.graph_ir.ops.winograd_form import F2, F4, WinogradForm
 from graphc.graph_ir.schedule.winograd_tile import WinogradBlocking
-from graphc.graph_ir.templates.winograd import Image, WinogradProblem, WinogradTemplate
+from graphc.graph_ir.templates.winograd import WinogradTemplate
+from graphc.graph_ir.templates.winograd_image import Image, WinogradProblem
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes
 from graphc.tools.fuzz.guarded import Place
 from support.lowered import check_interpreted, context, integers
 from support.native_functions import NativeModule, runnable_target
 
-# (batch, channels, outputs, height, width, before, after)
+Pair = tuple[int, int]
+
+# (batch, channels, outputs, height, width, before, after, dilations where they are not 1)
 SIZES: tuple[tuple[Any, ...], ...] = (
     (1, 1, 1, 1, 1, (1, 1), (1, 1)),
     (2, 3, 5, 3, 2, (1, 1), (1, 1)),
@@ -31,17 +34,29 @@ SIZES: tuple[tuple[Any, ...], ...] = (
     (2, 17, 16, 10, 6, (1, 1), (1, 1)),
     (1, 33, 49, 17, 13, (0, 0), (0, 0)),
     (1, 8, 70, 8, 8, (2, 3), (1, 4)),
+    (
+        2,
+        5,
+        17,
+        17,
+        9,
+        (2, 1),
+        (2, 3),
+        (2, 3),
+    ),  # phases of 9 and 8 rows: a tile of the second has none
+    (1, 3, 5, 3, 11, (4, 1), (5, 1), (4, 1)),
 )
 
 
 def layer(size: tuple[Any, ...], results: int, seed: int = 0, with_post: bool = False) -> Graph:
     """A 3 x 3 convolution in a Winograd form, integers as weights; with `with_post` bias, residual and relu too."""
-    batch, channels, outputs, height, width, before, after = size
+    batch, channels, outputs, height, width, before, after, *dilated = size
     graph = Graph("layer")
     x = graph.make_input(LogicalTensor(F32, (batch, channels, height, width)), "x")
     w = graph.make_constant(integers((outputs, channels, 3, 3), seed), "w")
     u = graph.make("winograd_weights", [w], {"results": results}, "u").outputs[0]
     attrs = {"results": results, "before": before, "after": after}
+    attrs |= {"dilations": dilated[0]} if dilated else {}
     y = graph.make("winograd_convolution", [x, u], attrs, "conv").outputs[0]
     if with_post:
         bias = graph.make_constant(integers((1, outputs, 1, 1), seed + 1), "bias")
@@ -57,9 +72,11 @@ def arrays_of(graph: Graph) -> list[Array]:
     return [integers(op.outputs[0].details.plain_dims, 7 + i) for i, op in enumerate(graph.inputs)]
 
 
-def convolution(x: Array, w: Array, before: tuple[int, int], after: tuple[int, int]) -> Array:
-    pads = [(0, 0), (0, 0), *zip(before, after, strict=True)]
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, pads), (3, 3), (2, 3))
+def convolution(x: Array, w: Array, before: Pair, after: Pair, dilations: Pair = (1, 1)) -> Array:
+    pads, (down, across) = [(0, 0), (0, 0), *zip(before, after, strict=True)], dilations
+    reach = 2 * down + 1, 2 * across + 1
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, pads), reach, (2, 3))
+    windows = windows[..., ::down, ::across]
     return np.asarray(np.einsum("nchwij,ocij->nohw", windows, w, optimize=True))
 
 
@@ -127,10 +144,11 @@ def test_the_thread_count_changes_no_bit(size: tuple[Any, ...], results: int) ->
     assert all(np.array_equal(found[0], other) for other in found[1:])
 
 
-def direct(x: Array, w: Array) -> Array:
+def direct(x: Array, w: Array, dilation: int = 1) -> Array:
     """The padded convolution as sums over windows, term by term: infinities and NaN reach what reads them."""
-    pads = [(0, 0), (0, 0), (1, 1), (1, 1)]
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, pads), (3, 3), (2, 3))
+    pads, reach = [(0, 0), (0, 0), *[(dilation, dilation)] * 2], (2 * dilation + 1,) * 2
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, pads), reach, (2, 3))
+    windows = windows[..., ::dilation, ::dilation]
     with np.errstate(all="ignore"):
         terms = windows[:, None] * w[None, :, :, None, None]
         return np.asarray(terms.sum((2, 5, 6)))
@@ -138,16 +156,19 @@ def direct(x: Array, w: Array) -> Array:
 
 @pytest.mark.parametrize("target", ["native", "avx2"])
 @pytest.mark.parametrize("results", [2, 4])
-@pytest.mark.parametrize("values", [(np.inf,), (np.nan,), (np.inf, -np.inf)])
+@pytest.mark.parametrize(
+    ("values", "dilation"), [((np.inf,), 1), ((np.nan,), 2), ((np.inf, -np.inf), 1)]
+)
 def test_what_is_not_finite_reaches_only_the_windows_that_hold_it(
-    values: tuple[float, ...], results: int, target: str
+    values: tuple[float, ...], dilation: int, results: int, target: str
 ) -> None:
-    graph = layer((2, 3, 37, 13, 10, (1, 1), (1, 1)), results, with_post=True)
+    pads = dilation, dilation
+    graph = layer((2, 3, 37, 13, 10, pads, pads, pads), results, with_post=True)
     x, other = arrays_of(graph)
     for number, value in enumerate(values):
         x[number, 1, 5, 4 + number] = value
     w, bias = integers((37, 3, 3, 3), 0), integers((1, 37, 1, 1), 1)
-    expected = np.maximum(direct(x.astype(np.float64), w) + bias + other, 0)
+    expected = np.maximum(direct(x.astype(np.float64), w, dilation) + bias + other, 0)
     result = np.asarray(graphc.compile(graph, target, threads=1)(x, other))
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-3)
 
@@ -180,15 +201,20 @@ def test_weights_that_are_not_constant_are_transformed_when_it_runs() -> None:
 
 
 @pytest.mark.parametrize("at", ["start", "end"])
-@pytest.mark.parametrize("form", [F2, F4], ids=lambda form: form.name)
-def test_nothing_outside_the_operands_is_touched(form: WinogradForm, at: Place) -> None:
+@pytest.mark.parametrize(("form", "dilations"), [(F2, (1, 1)), (F4, (1, 1)), (F2, (2, 1))], ids=str)
+def test_nothing_outside_the_operands_is_touched(
+    form: WinogradForm, dilations: Pair, at: Place
+) -> None:
     target = runnable_target("avx2")
     tile = f32_tiles(target)[-1]
     channels, outputs, columns = 9, 11, tile.columns(target)
     panels = -(-outputs // columns)
-    x, y = Buffer("x", F32, (5 * 7 * channels,)), Buffer("y", F32, (4 * 8 * outputs,))
+    rows = 5 - 2 * dilations[0] + 1  # a row of padding in front
+    x, y = Buffer("x", F32, (5 * 7 * channels,)), Buffer("y", F32, (rows * 6 * outputs,))
     u = Buffer("u", F32, (form.products * panels * channels * columns,))
-    problem = WinogradProblem(1, Image(x, 5, 7, channels), u, Image(y, 4, 8, outputs), 0, 1)
+    problem = WinogradProblem(
+        1, Image(x, 5, 7, channels), u, Image(y, rows, 6, outputs), 1, 0, dilations
+    )
     blocking = WinogradBlocking(form, tile, 2, 1, 1)
     template = WinogradTemplate(problem, blocking, target, "serial", None)
     module = run_passes(Module((template.function("conv", (x, u, y), ""),)), target)

@@ -37,29 +37,36 @@ def form(graph: Graph, isa: str) -> str:
     return decision.text
 
 
-def layer(batch: Size, height: Size, width: Size, results: int) -> Graph:
+def layer(batch: Size, height: Size, width: Size, results: int, step: int = 1) -> Graph:
     """A 3 x 3 convolution with padding in a Winograd form, bias and relu."""
     graph, rng = Graph("layer"), np.random.default_rng(0)
     x = graph.make_input(LogicalTensor(F32, (batch, 9, height, width)), "x")
     w = graph.make_constant(rng.standard_normal((33, 9, 3, 3)).astype(np.float32), "w")
     bias = graph.make_constant(rng.standard_normal((1, 33, 1, 1)).astype(np.float32), "bias")
     u = graph.make("winograd_weights", [w], {"results": results}, "u").outputs[0]
-    attrs = {"results": results, "before": (1, 1), "after": (1, 1)}
+    attrs = {
+        "results": results,
+        **dict.fromkeys(("before", "after", "dilations"), (step, step)),
+    }
     y = graph.make("winograd_convolution", [x, u], attrs, "conv").outputs[0]
     y = graph.make("relu", [graph.make("add", [y, bias]).outputs[0]]).outputs[0]
     graph.make_output(y, "y")
     return graph
 
 
-@pytest.mark.parametrize(("isa", "threads", "results"), [("native", 2, 4), ("avx2", 1, 2)])
-def test_open_images_have_the_bits_of_known_ones(isa: str, threads: int, results: int) -> None:
-    by_batch = graphc.compile(layer(B, 9, 14, results), isa, threads)
-    by_size = graphc.compile(layer(B, H, W, results), isa, threads)
+@pytest.mark.parametrize(
+    ("isa", "threads", "results", "step"), [("native", 2, 4, 1), ("avx2", 1, 2, 2)]
+)
+def test_open_images_have_the_bits_of_known_ones(
+    isa: str, threads: int, results: int, step: int
+) -> None:
+    by_batch = graphc.compile(layer(B, 9, 14, results, step), isa, threads)
+    by_size = graphc.compile(layer(B, H, W, results, step), isa, threads)
     rng = np.random.default_rng(1)
     for shape in ((7, 9, 14), (1, 1, 1), (2, 21, 30)):
         x = rng.standard_normal((shape[0], 9, *shape[1:])).astype(np.float32)
         x[-1, 0, 0, 0] = np.inf  # its tiles are convolved directly
-        wanted = graphc.compile(layer(*shape, results), isa, threads)(x).tobytes()
+        wanted = graphc.compile(layer(*shape, results, step), isa, threads)(x).tobytes()
         assert by_size(x).tobytes() == wanted, shape
         if shape[1:] == (9, 14):
             assert by_batch(x).tobytes() == wanted, shape
