@@ -15,7 +15,7 @@ from ..frontend.torch.fx_graph import FxGraph, read_fx
 from ..frontend.torch.fx_reader import source_line, type_of
 from ..graph_ir.ir.graph import Graph
 from ..runtime.executor import CompiledModel
-from .torch_call import run
+from .torch_call import make_runner
 
 log = logging.getLogger("graphc.torch")
 
@@ -127,11 +127,11 @@ def _runner(
     """A function of all arguments; results that are not tensors are known, or follow from the values of `sizes`."""
     if not found.graph.outputs:
         return lambda args: [value[0] for value in found.results if isinstance(value, tuple)]
-    model, inputs, results = compile_graph(found.graph), found.inputs, found.results
+    run, inputs, results = make_runner(compile_graph(found.graph)), found.inputs, found.results
     is_open = any(isinstance(r, tuple) and isinstance(r[0], Dim) for r in results)
 
     def call(args: Sequence[Any]) -> list[Any]:
-        tensors = run(model, [args[i] for i in inputs])
+        tensors = run([args[i] for i in inputs])
         return [tensors[r] if isinstance(r, int) else r[0] for r in results]
 
     def call_open(args: Sequence[Any]) -> list[Any]:

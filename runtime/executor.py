@@ -20,7 +20,7 @@ from .growing import AliasedArrays
 from .loader import check_cpu
 from .memory import data_address
 from .metadata import TensorSpec
-from .native import Caller, NativeModel, make_caller
+from .native import Caller, NativeModel, make_caller, run_at
 from .sizes import SizedCall
 
 
@@ -119,6 +119,25 @@ class CompiledModel:
         )
         call.keep_alive = (native, frame, at, sources, results)  # type: ignore[attr-defined]
         return call
+
+    @property
+    def takes_addresses(self) -> bool:
+        """Whether `run_at` can run it: no output is in the memory of an input or of a size that a run counts, and the
+        model has no conditions of its own."""
+        meta = self.artifact.metadata
+        return not (meta.aliases or meta.counts or meta.checks)
+
+    def sized(self, shapes: tuple[tuple[int, ...], ...]) -> SizedCall:
+        """The call with inputs of these shapes; its `outputs` are their types. UserError where shapes do not fit."""
+        return self._loaded().sizes.of(shapes)
+
+    def run_at(self, at: SizedCall, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Run once on memory at these addresses, in the model's order; only for those that `takes_addresses`.
+
+        Nothing is checked: at each there must be a dense array of the type that `at` has. What takes arrays of other
+        libraries can call this without making NumPy's of them.
+        """
+        run_at(self._loaded(), self.artifact.metadata.model, at, inputs, outputs)
 
     def allocate(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
         """New arrays for `bind` to take as outputs with these inputs."""

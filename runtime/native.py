@@ -169,25 +169,22 @@ def _aliased_caller(native: NativeModel, artifact: Artifact) -> Caller:
         arrays, rooms = aliased.accept(values)
         at = native.sizes.of(tuple(array.shape for array in arrays), rooms)
         results = aliased.results(arrays, at.outputs, at.allocators)
-        _run(native, model, at, arrays, results)
+        inputs, outputs = list(map(data_address, arrays)), list(map(data_address, results))
+        run_at(native, model, at, inputs, outputs)
         return results
 
     return call
 
 
-def _run(
-    native: NativeModel,
-    model: str,
-    at: SizedCall,
-    arrays: Sequence[np.ndarray],
-    results: Sequence[np.ndarray],
+def run_at(
+    native: NativeModel, model: str, at: SizedCall, inputs: Sequence[int], outputs: Sequence[int]
 ) -> None:
-    """Run a model with open sizes once, on arrays of the shapes that they make."""
+    """Run a model once, on dense arrays at these addresses, of the types of `at`."""
     frame = native.frames.take(at.arena_bytes)
     try:
         sources, targets, (source_pointer, target_pointer, arena, rt), _, watched = frame
-        sources[:] = [data_address(array) for array in arrays]
-        targets[:] = [data_address(array) for array in results]
+        sources[:] = [*inputs]
+        targets[:] = [*outputs]
         constants = native.constants_pointer
         code = native.entry(source_pointer, target_pointer, at.pointer, constants, arena, rt)
         if code != 0:

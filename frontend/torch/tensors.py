@@ -10,6 +10,7 @@ from ...base.dtypes import BF16, DType
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..correspondence.element_types import written_names
 from ..refusals import OTHER_TYPE
 from ..torch_calls.call import WORD_DTYPES
 from .sizes import Sizes
@@ -21,6 +22,16 @@ def dtype_of(tensor: Any, who: str) -> DType:
     if dtype is None:
         raise UnsupportedError(f"{who}: element type {tensor.dtype} is not supported", OTHER_TYPE)
     return dtype
+
+
+_NAMES = written_names(WORD_DTYPES)
+
+
+def torch_dtype(dtype: DType) -> Any:
+    """PyTorch's element type of this name. KeyError for what it lacks, of which no graph of PyTorch's has tensors."""
+    import torch
+
+    return getattr(torch, _NAMES[dtype].removeprefix("torch."))
 
 
 def array_of(tensor: Any, who: str) -> Array:

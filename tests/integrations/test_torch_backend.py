@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import graphc
-from graphc.integrations import torch_backend
+from graphc.integrations import torch_backend, torch_call
 from graphc.integrations.torch_parameters import Parameters
 
 torch: Any = pytest.importorskip("torch")
@@ -155,6 +155,35 @@ def test_empty_tensors_grouped_heads_shifts_and_signs() -> None:
     args = torch.randn(0, 4), torch.randn(1, 4, 3, 8) * 9, torch.randn(1, 2, 3, 8)
     fast = torch.compile(mixed, backend=graphc.torch.backend, options={"strict": True})
     check(fast(*args), mixed(*args))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_native_code_gets_the_addresses_of_tensors(
+    monkeypatch: pytest.MonkeyPatch, dynamic: bool
+) -> None:
+    """Arrays in between cost a tenth of a millisecond where the CPU's caches are empty. Results of all sizes."""
+
+    def mixed(x: Any, n: Any) -> Any:
+        return (
+            x + 1,
+            (x * 2).bfloat16(),
+            n > 3,
+            torch.cat([x[:0], x[:0]]),
+            x.expand(1 << 15, *x.shape) * 2,
+        )
+
+    monkeypatch.setattr(torch_call, "to_array", None)
+    options = {"strict": True}
+    fast = torch.compile(mixed, backend=graphc.torch.backend, dynamic=dynamic, options=options)
+    n = torch.arange(6).view(2, 3).t()
+    for x in (torch.randn(7, 5).t(), torch.randn(3, 7, dtype=torch.complex64).conj().imag):
+        check(fast(x, n), mixed(x, n))
+
+
+def test_tensors_of_other_devices_are_sentences() -> None:
+    fast = torch.compile(torch.relu, backend=graphc.torch.backend)
+    with pytest.raises(graphc.UserError, match="must be in main memory, got a tensor on meta"):
+        fast(torch.ones(3, device="meta"))
 
 
 def test_halves_of_open_sizes(compiles: list[Any]) -> None:
