@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ...base.dtypes import F32, S32, U8
+from ...base.dtypes import F32, S32
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.contraction import matmul
+from ..correspondence.compositions.dynamic_range import bytes_by_range
 from ..op_builder import Value
 from .quantize import dequantize, integers_of, per_column, per_row, quantize, rounded, shaped
 from .scope import Handler, NodeContext
@@ -54,17 +55,7 @@ def _matmul_to_float(node: NodeContext) -> Value:
 
 def _dynamic_matmul(node: NodeContext) -> Value:
     """A is quantised to u8 by its range, which includes 0."""
-    x = node.tensor(0)
-    zero = node.constant(0.0, F32)
-    axes = tuple(range(x.details.rank))
-    low = node.helper("min", node.helper("reduce_min", x, axes=axes), zero)
-    high = node.helper("max", node.helper("reduce_max", x, axes=axes), zero)
-    scale = node.helper("div", node.helper("sub", high, low), node.constant(255.0, F32))
-    negated = node.helper("neg", node.helper("div", low, scale))
-    middle = node.converted(
-        node.helper("round", node.helper("clamp", negated, min=0.0, max=255.0)), U8
-    )
-    quantized = node.helper("quantize", x, scale, middle, dtype=U8)
+    quantized, scale, middle = bytes_by_range(node, node.tensor(0))
     a = node.helper("sub", node.converted(quantized, S32), node.converted(middle, S32))
     b = integers_of(node, 1, per_column(node, 3) if node.has(3) else None)
     return _with_bias(node, _scaled_product(node, a, b, scale, per_column(node, 2)), 4)

@@ -1,11 +1,10 @@
-"""DynamicQuantizeLSTM, which ONNX Runtime's tool makes of LSTM: weights of bytes, activations of floats."""
+"""DynamicQuantizeLSTM, which ONNX Runtime's tool makes of LSTM: bytes are multiplied, states are floats."""
 
 from __future__ import annotations
 
-from ...graph_ir.ir.graph import GraphTensor
 from ..op_builder import Value
 from .fused_ops import standard
-from .recurrent import read_recurrent
+from .recurrent import Scales, read_recurrent
 from .scope import Handler, NodeContext
 
 ATTRIBUTES = (
@@ -20,29 +19,19 @@ ATTRIBUTES = (
 
 
 def _dynamic_lstm(node: NodeContext) -> list[Value]:
-    """The LSTM of the dequantised weights.
+    """The LSTM of the dequantised weights, of X and states that are rounded to u8 before they are multiplied.
 
-    ONNX Runtime rounds X and each state to u8 before they are multiplied, by their ranges: a means to its speed, whose
-    errors are left out here.
+    X has one scale for all steps, the states of a batch one in each step, of rows that have ended too. So does ONNX
+    Runtime with one thread; several round the states of their parts of a batch by the ranges of these. Weights
+    are [directions, size, 4 * hidden], those of LSTM are transposed.
     """
-    names = [str(name) for name in node.node.input[:8]]
-    for index, scale in ((1, 8), (2, 10)):
+    names = [str(name) for name in node.node.input]
+    for index in (1, 2):
         names[index] = f"{node.name}.weights{index}"
-        node.scope.values[names[index]] = _weights(node, index, scale)
-    return read_recurrent(standard(node, "LSTM", names, ATTRIBUTES), "lstm")
-
-
-def _weights(node: NodeContext, index: int, scale: int) -> GraphTensor:
-    """[directions, 4 * hidden, size] of [directions, size, 4 * hidden], one scale for a direction or per column."""
-    x = node.tensor(index)
-    directions, _, columns = x.details.plain_dims
-
-    def spread(at: int) -> GraphTensor:
-        each = columns if node.details(at).elements > directions else 1
-        return node.reshaped(node.tensor(at), (directions, 1, each))
-
-    given = [spread(at) for at in (scale, scale + 1) if node.has(at)]
-    return node.transposed(node.helper("dequantize", x, *given), (0, 2, 1))
+        node.scope.values[names[index]] = node.transposed(node.tensor(index), (0, 2, 1))
+    return read_recurrent(
+        standard(node, "LSTM", names, ATTRIBUTES), "lstm", Scales((8, 9), (10, 11))
+    )
 
 
 HANDLERS: dict[str, Handler] = {"com.microsoft::DynamicQuantizeLSTM": _dynamic_lstm}

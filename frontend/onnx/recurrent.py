@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from ...base.dtypes import S64
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.control import CountedLoop, Round
+from ..correspondence.compositions.dynamic_range import rounded_by_range
 from ..correspondence.compositions.movement import stack
 from ..correspondence.compositions.recurrent import (
     Bend,
@@ -36,8 +39,19 @@ class _Kind:
     states: tuple[int, ...]  # the inputs that hold the first states
 
 
-def read_recurrent(node: NodeContext, name: str) -> list[Value]:
-    """All states and the last ones of each direction of "lstm", "gru" or "rnn"."""
+@dataclass(frozen=True)
+class Scales:
+    """The inputs of a node with the scales of bytes [directions] or [directions, gates * hidden], and zero points."""
+
+    of_w: Sequence[int]
+    of_r: Sequence[int]
+
+
+def read_recurrent(node: NodeContext, name: str, scales: Scales | None = None) -> list[Value]:
+    """All states and the last ones of each direction of "lstm", "gru" or "rnn".
+
+    With `scales`, weights are bytes, and X and each state are rounded to u8 by their range before they are multiplied.
+    """
     kind = _KINDS[name]
     x = node.tensor(0)
     directions = _DIRECTIONS.get(node.attr_text("direction"), ())
@@ -48,9 +62,11 @@ def read_recurrent(node: NodeContext, name: str) -> list[Value]:
         )
     by_batch = node.attr_bool("layout")
     x = node.transposed(x, (1, 0, 2)) if by_batch else x
+    x = x if scales is None else rounded_by_range(node, x)
     bends = _clipped(node, activations_of(node, kind.bends, len(directions)))
     results = [
-        _direction(node, kind, x, i, backwards, bends[i]) for i, backwards in enumerate(directions)
+        _direction(node, kind, x, i, backwards, bends[i], scales)
+        for i, backwards in enumerate(directions)
     ]
     hs = [stack(node, *(r[place] for r in results), at=0) for place in range(len(kind.states))]
     y = stack(node, *(r[-1] for r in results), at=1)  # [steps, directions, batch, hidden]
@@ -92,11 +108,12 @@ def _direction(
     number: int,
     backwards: bool,
     bends: Sequence[Bend],
+    scales: Scales | None,
 ) -> list[GraphTensor]:
     """The last states of one direction, then its [steps, batch, hidden]."""
     steps, batch, _ = x.details.plain_dims
     hidden = node.details(2).plain_dims[-1]
-    shared = _shared(node, kind, x, number)
+    shared = _shared(node, kind, x, number, scales)
     state = _first(node, kind, number, (batch, hidden), x)
     fixed = {name: value for name, value in shared.items() if isinstance(value, GraphTensor)}
 
@@ -122,7 +139,9 @@ def _direction(
     return loop.make(state, list(fixed.values()), step)
 
 
-def _shared(node: NodeContext, kind: _Kind, x: GraphTensor, number: int) -> dict[str, Value]:
+def _shared(
+    node: NodeContext, kind: _Kind, x: GraphTensor, number: int, scales: Scales | None
+) -> dict[str, Value]:
     """The values that all steps of a direction read: arrays if known, so that each body has them as constants."""
     steps, batch, size = x.details.plain_dims
     hidden = node.details(2).plain_dims[-1]
@@ -138,11 +157,32 @@ def _shared(node: NodeContext, kind: _Kind, x: GraphTensor, number: int) -> dict
         both = node.scope.as_tensor(b)
         biases = (node.sliced(both, 0, 0, many), node.sliced(both, 0, many, many))
     weight = node.scope.as_tensor(w)
+    if scales is not None:
+        given = _scales(node, scales.of_w, number, many)
+        weight = node.helper("dequantize", weight, *map(node.scope.as_tensor, given))
+        found |= zip(("r_scale", "r_zero"), _scales(node, scales.of_r, number, many), strict=False)
     found["shares"], b_h = input_gates(node, x, weight, biases, hidden, _resets_product(node))
     found |= {} if b_h is None else {"b_h": b_h}
     lengths = node.known(4)
     if node.has(4) and (lengths is None or (lengths != steps).any()):
         found["lengths"] = node.reshaped(node.converted(node.tensor(4), S64), (batch, 1))
+    return found
+
+
+def _scales(node: NodeContext, inputs: Sequence[int], number: int, many: int) -> list[Value]:
+    """Scale and zero point, if given, of the weights of one direction, for all or for each of their rows."""
+    found: list[Value] = []
+    for index in inputs:
+        if not node.has(index):
+            continue
+        each = (many,) if node.details(index).rank > 1 else ()
+        part = _part(node, index, number, each)
+        assert part is not None
+        dims = (*each, 1) if each else (1, 1)
+        if isinstance(part, GraphTensor):
+            found.append(node.reshaped(part, dims))
+        else:
+            found.append(np.reshape(part, dims))
     return found
 
 

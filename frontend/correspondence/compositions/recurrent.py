@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from ....base.records import dataclass
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
+from .dynamic_range import rounded_by_range
 
 State = list[Tensor]
 """[h], or [h, c] of an LSTM, each [batch, hidden]."""
@@ -50,7 +51,8 @@ def input_gates(
 class Cell:
     """One step of one direction. `x` is the step's part of `input_gates`, `gates` their order in the weights.
 
-    `weights` has `r`, of the state [gates * hidden, hidden], and maybe `b_h` and the peepholes `p` of i, o and f.
+    `weights` has `r`, of the state [gates * hidden, hidden], and maybe `b_h` and the peepholes `p` of i, o and f. Where
+    r is of bytes with `r_scale` and maybe `r_zero`, states are rounded to u8 by their range before they are multiplied.
     """
 
     build: OpBuilder
@@ -72,6 +74,9 @@ class Cell:
 
     def recurrent(self, h: Tensor, r: Tensor) -> Tensor:
         """What the state contributes to the gates that r has the rows of."""
+        if "r_scale" in self.weights:
+            given = [self.weights[name] for name in ("r_scale", "r_zero") if name in self.weights]
+            h, r = rounded_by_range(self.build, h), self.build.helper("dequantize", r, *given)
         return affine(self.build, h, r, None)
 
     def bend(self, number: int, x: Tensor) -> Tensor:
