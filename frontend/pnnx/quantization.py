@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ...base.dtypes import F32, S8, U8, DType
+from ...base.dtypes import F32, F64, S8, U8, DType
 from ...graph_ir.ir.graph import GraphTensor
-from ...graph_ir.ops.quantize import Quantize
 from .scope import Handler, Node
 
 _TYPES = {13: U8, 12: S8, "torch.quint8": U8, "torch.qint8": S8}
@@ -13,25 +12,41 @@ _TYPES = {13: U8, 12: S8, "torch.quint8": U8, "torch.qint8": S8}
 _MOVES = ("reshape", "transpose", "slice", "broadcast")
 
 
-def _scaled(node: Node, op_name: str, x: GraphTensor, dtype: DType, *axis: int) -> GraphTensor:
-    """`quantize` or `dequantize` by the call's scale and zero point, or one for each index of an axis."""
+def _parameters(node: Node, x: GraphTensor, dtype: DType) -> tuple[GraphTensor, GraphTensor]:
+    """The call's scale and zero point, or one for each index of an axis, so that they broadcast to x."""
+    axis = node.axis(node.attr_int("axis"), x.details.rank) if _by_channel(node) else None
     names = ("scales", "zero_points") if node.given("scales") else ("scale", "zero_point")
-    size = [x.details.plain_dims[i] if (i,) == axis else 1 for i in range(x.details.rank)]
+    size = [x.details.plain_dims[i] if i == axis else 1 for i in range(x.details.rank)]
+    dims = () if axis is None else tuple(size)
     scale, zero = (
-        node.reshaped(node.tensor_of(name, wanted), size if axis else ())
+        node.reshaped(node.tensor_of(name, wanted), dims)
         for name, wanted in zip(names, (F32, dtype), strict=True)
     )
-    attrs = {"dtype": dtype.name} if op_name == "quantize" else {}
-    return node.make(op_name, x, scale, zero, **attrs)
+    return scale, zero
+
+
+def _by_channel(node: Node) -> bool:
+    return "channel" in node.type
 
 
 def _quantize(node: Node) -> GraphTensor:
+    """x / scale + zero point, rounded after the sum: one fused operation for a tensor, two roundings for channels.
+
+    The quotient is the product with 1 / scale; that is PyTorch's arithmetic, whose halves become other integers than
+    those of a zero point added to a whole number.
+    """
     given = node.argument("dtype")
     if not isinstance(given, (int, str)) or given not in _TYPES:
         raise node.unsupported(f"dtype={given}")
-    x = node.tensor_of()
-    axis = [node.axis(node.attr_int("axis"), x.details.rank)] if "channel" in node.type else []
-    return _scaled(node, "quantize", x, _TYPES[given], *axis)
+    x, dtype = node.tensor_of(), _TYPES[given]
+    scale, zero = _parameters(node, x, dtype)
+    one = node.constant(1.0, F32)
+    operands = (x, node.helper("div", one, scale), zero)
+    real, inverse, offset = (node.converted(y, F32 if _by_channel(node) else F64) for y in operands)
+    moved = node.helper("add", node.helper("mul", real, inverse), offset)
+    made = node.make("quantize", node.converted(moved, F32), one, dtype=dtype.name)
+    node.scope.scales[made] = scale, zero
+    return made
 
 
 def _dequantize(node: Node) -> GraphTensor:
@@ -39,24 +54,26 @@ def _dequantize(node: Node) -> GraphTensor:
     x = source = node.tensor_of()
     while source.producer_owner.op_name in _MOVES:
         source = source.producer_owner.inputs[0]
-    maker = source.producer_owner
-    if not isinstance(maker, Quantize):
+    maker, given = source.producer_owner, node.scope.scales.get(source)
+    if given is None:
         raise node.unsupported(f"bytes that {maker.op_name} '{maker.name}' made")
-    if any(y.details.elements > 1 for y in maker.inputs[1:]) and source is not x:
+    if any(y.details.elements > 1 for y in given) and source is not x:
         raise node.unsupported("bytes of several scales that were moved")
-    return node.make("dequantize", x, *maker.inputs[1:])
+    return node.make("dequantize", x, *given)
 
 
 def _fake_quantize(node: Node) -> GraphTensor:
-    """Rounded to bytes and back."""
+    """Rounded to bytes and back; here the zero point is added to a whole number."""
     limits = node.attr_int("quant_min"), node.attr_int("quant_max")
     dtype = next((dtype for dtype in (U8, S8) if dtype.limits == limits), None)
     if dtype is None:
         raise node.unsupported(f"a range from {limits[0]} to {limits[1]}")
     x = node.tensor_of()
-    axis = [node.axis(node.attr_int("axis"), x.details.rank)] if "channel" in node.type else []
-    made = _scaled(node, "quantize", x, dtype, *axis).producer_owner
-    return node.part().make("dequantize", made.outputs[0], *made.inputs[1:])
+    scale, zero = _parameters(node, x, dtype)
+    one = node.constant(1.0, F32)
+    steps = node.helper("mul", x, node.helper("div", one, scale))
+    made = node.helper("quantize", steps, one, zero, dtype=dtype.name)
+    return node.make("dequantize", made, scale, zero)
 
 
 _TENSOR, _CHANNEL = ("input", "scale", "zero_point"), ("input", "scales", "zero_points", "axis")

@@ -42,12 +42,13 @@ SAME_ARGUMENT = {
 
 
 class Scope:
-    """Values by operand name, the graph they are built into, and the weights."""
+    """Values by operand name, the graph they are built into, the weights, and scale and zero point of bytes."""
 
     def __init__(self, graph: Graph, weights: Weights) -> None:
         self.graph = graph
         self.weights = weights
         self.values: dict[str, Value] = {}
+        self.scales: dict[GraphTensor, tuple[GraphTensor, GraphTensor]] = {}
 
 
 class Node(Call):
