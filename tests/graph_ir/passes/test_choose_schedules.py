@@ -223,8 +223,8 @@ def test_the_form_of_a_convolution_follows_what_was_asked(
 @pytest.mark.parametrize(
     ("graph", "asked", "message"),
     [
-        (layer(kernel=5), "winograd", "schedule of 'conv': winograd needs f32, a 3 x 3 kernel with strides and "
-         "dilations of 1, one group and finite constant weights, got 'winograd'; this convolution runs as direct, "
+        (layer(kernel=5), "winograd", "schedule of 'conv': winograd needs f32, a 3 x 3 kernel with strides "
+         "of 1, one group and finite constant weights, got 'winograd'; this convolution runs as direct, "
          "im2col, reduction"),
         (layer(strides=(2, 2)), "form=f4", "the form needs f32, a 3 x 3 kernel"),
         (layer(), "depthwise", "depthwise needs floats or bytes, one channel and one result per group"),
