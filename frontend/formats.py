@@ -191,7 +191,7 @@ def _write_onnx(graph: Graph, output: Path) -> list[Path]:
 def _read_hlo(source: Any, how: Reading) -> Graph:
     from .hlo import load_hlo
 
-    return load_hlo(source, how.inputs, how.constants)
+    return load_hlo(source, how.inputs, how.constants, how.limits)
 
 
 def _write_hlo(graph: Graph, output: Path) -> list[Path]:

@@ -74,7 +74,7 @@ class OpBuilder:
         return x if same else self.helper("transpose", x, perm=tuple(perm))
 
     def sliced(
-        self, x: GraphTensor, axis: int, start: int, size: int, step: int = 1
+        self, x: GraphTensor, axis: int, start: int, size: Size, step: int = 1
     ) -> GraphTensor:
         """`size` elements of one axis from `start` on; x itself if that is all of it."""
         dims = x.details.plain_dims

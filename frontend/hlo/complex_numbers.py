@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,10 +42,16 @@ def complex_value(step: Step, handlers: Mapping[str, Handler]) -> Any:
     numbers = [_number(step, i) for i in range(len(step.operands))]
     if len(numbers) != formula[0]:
         step.count(formula[0])
-    step.alike([real for real, _ in numbers])
+    numbers = _alike(step, numbers)
     if len({real.details.dtype for real, _ in numbers}) > 1:
         raise step.rule("operands must be of one type", _shown(step))
     return Complex(*formula[1](step, *numbers))
+
+
+def _alike(step: Step, numbers: Sequence[Number]) -> list[Number]:
+    """Numbers of one shape, as `Step.alike` makes them."""
+    parts = [step.alike([number[part] for number in numbers]) for part in range(2)]
+    return list(zip(*parts, strict=True))
 
 
 def _number(step: Step, index: int) -> Number:
@@ -157,8 +163,7 @@ _WHOLE = (
 
 
 def _complex(step: Step) -> Complex:
-    real, imag = step.tensors(2)
-    step.alike([real, imag])
+    real, imag = step.alike(step.tensors(2))
     if {real.details.dtype, imag.details.dtype} not in ({F32}, {F64}):
         raise step.rule("its operands must both be f32 or f64", step.shown(real, imag))
     return Complex(real, imag)
@@ -182,8 +187,7 @@ def _abs(step: Step) -> GraphTensor:
 def _compare(step: Step) -> GraphTensor:
     """Equal in both parts, or different in one."""
     step.count(2)
-    (a, b), (c, d) = (_number(step, i) for i in range(2))
-    step.alike([a, c])
+    (a, b), (c, d) = _alike(step, [_number(step, i) for i in range(2)])
     words = {"EQ": ("eq", "and"), "NE": ("ne", "or")}.get(step.word("direction"))
     if words is None:
         raise step.rule("direction of complex numbers must be EQ or NE", step.word("direction"))

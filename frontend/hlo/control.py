@@ -50,11 +50,11 @@ def _calling(name: str) -> Handler:
 
 
 def _map(step: Step) -> Any:
-    tensors = step.tensors()
     step.count(1, -1)
-    dims, body = step.alike(tensors), step.computation("to_apply")
+    tensors, body = step.alike(step.tensors()), step.computation("to_apply")
     step.takes("to_apply", body, [Shape(HLO_NAMES[x.details.dtype]) for x in tensors])
-    return step.broadcast(step.owner.inline_mapped(body, tensors), dims)
+    mapped = step.owner.inline_mapped(body, tensors)
+    return step.broadcast(mapped, tensors[0].details.plain_dims)
 
 
 def _while(step: Step) -> Any:

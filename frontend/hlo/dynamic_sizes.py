@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from ...base.dims import Size, is_known
 from ...base.dtypes import S32
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.indexing import open_size
 from .scope import Handler, Step
 from .values import shape_of
 
 
 def _dimension_size(step: Step) -> GraphTensor:
     (x,) = step.tensors(1)
-    return step.constant(x.details.plain_dims[step.one_axis("dimensions", x.details.rank)], S32)
+    size = x.details.plain_dims[step.one_axis("dimensions", x.details.rank)]
+    if is_known(size):
+        return step.constant(size, S32)
+    return step.converted(open_size(step, size), S32)
 
 
 def _set_dimension_size(step: Step) -> GraphTensor:
-    """The first elements of an axis; their number must be known."""
+    """The first elements of an axis; their number must be known, or the size of another."""
     x, size = step.tensors(2)
     axis = step.one_axis("dimensions", x.details.rank)
     if shape_of(size).logical() != "s32[]":
         raise step.rule("operand 1 must be s32[]", step.shown(size))
     known, most = step.known(size), x.details.plain_dims[axis]
+    asked = _asked_size(size)
+    if asked is not None:
+        return step.cut(x, [asked if i == axis else d for i, d in enumerate(step.dims(0))])
     if known is None:
         raise step.unsupported(
             "a size that depends on the model's inputs", "make it a constant of the module"
@@ -27,6 +35,18 @@ def _set_dimension_size(step: Step) -> GraphTensor:
     if not 0 <= int(known) <= most:
         raise step.rule(f"the size of axis {axis} must be in [0, {most}]", str(int(known)))
     return step.sliced(x, axis, 0, int(known))
+
+
+def _asked_size(number: GraphTensor) -> Size | None:
+    """The open size that `get-dimension-size` gave, through conversions and reshapes."""
+    producer = number.producer_owner
+    while producer.op_name in ("cast", "reshape"):
+        producer = producer.inputs[0].producer_owner
+    if producer.op_name != "open_sizes":
+        return None
+    (size,) = producer.attr("values")
+    found: Size = size
+    return found
 
 
 def _dynamic_reshape(step: Step) -> GraphTensor:

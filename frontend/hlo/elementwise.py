@@ -24,9 +24,7 @@ def combine(step: Step, opcode: str, a: GraphTensor, b: GraphTensor) -> GraphTen
 
 
 def _two(step: Step) -> list[GraphTensor]:
-    tensors = step.tensors(2)
-    step.alike(tensors)
-    return tensors
+    return step.alike(step.tensors(2))
 
 
 def _arithmetic(step: Step) -> GraphTensor:

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ...base.collector import paused_collector
+from ...base.dims import Limit, NeedsLimit
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ..correspondence.compositions.complex_numbers import Complex
-from ..shape_spec import InputSpec, check_inputs, check_size
+from ..shape_spec import InputSpec, check_size
+from .bounded_sizes import ParameterTypes
 from .collectives import sends_first
 from .complex_numbers import complex_value, is_complex
 from .known import Known
@@ -41,27 +44,34 @@ def load_hlo(
     source: str | os.PathLike[str] | bytes,
     specs: Mapping[str, InputSpec] | None = None,
     constants: Mapping[str, Array] | None = None,
+    limits: Mapping[str, Limit] = MappingProxyType({}),
 ) -> Graph:
     """Read HLO text, a file or its bytes; where jaxlib is installed also StableHLO, files of jax.export and HLO protos.
 
     `constants`: arrays the text leaves out, by instruction name.
 
-    HLO contains every shape: `specs` can only repeat them. UserError for errors in the text, UnsupportedError for
-    everything not handled, in one message.
+    HLO contains every shape: `specs` can only name, bound or fix those of parameters that it writes as a bound, `<=8`;
+    `limits` are what such sizes must be, by name. UserError for errors in the text, UnsupportedError for everything not
+    handled, in one message.
     """
     text, label = read_module(source)
-    graph = import_hlo(parse_hlo(text, label), constants)
-    check_inputs(graph, specs or {})
-    return graph
+    return import_hlo(parse_hlo(text, label), constants, specs, limits)
 
 
 @paused_collector()
-def import_hlo(module: Module, constants: Mapping[str, Array] | None = None) -> Graph:
-    """The graph of a module's entry. `constants` as in `load_hlo`."""
+def import_hlo(
+    module: Module,
+    constants: Mapping[str, Array] | None = None,
+    specs: Mapping[str, InputSpec] | None = None,
+    limits: Mapping[str, Limit] = MappingProxyType({}),
+) -> Graph:
+    """The graph of a module's entry. Arguments as in `load_hlo`."""
     check_supported(module)
     importer = _Importer(module, dict(constants or {}))
     entry = module.computations[module.entry]
-    arguments = [_argument(importer, p) for p in entry.parameters]
+    types = ParameterTypes(f"graph '{module.name}'", specs or {}, limits)
+    arguments = [_argument(importer, p, types) for p in entry.parameters]
+    types.check_names()
     result = importer.inline(entry, arguments)
     importer.raise_collected()
     _Importer(module, importer.constants, importer.checked).check_unused()
@@ -92,17 +102,24 @@ def _tidy(graph: Graph) -> None:
     graph.renumber()
 
 
-def _argument(importer: _Importer, parameter: Instruction) -> Any:
-    """The graph's inputs for one parameter: several for a tuple."""
+def _argument(
+    importer: _Importer, parameter: Instruction, types: Callable[[Shape, str], LogicalTensor]
+) -> Any:
+    """The graph's inputs for one parameter, of these types: several for a tuple."""
 
     def make(shape: Shape, name: str) -> GraphTensor:
-        check_size(f"parameter '{name}'", DTYPES[shape.type], shape.dims)
-        return importer.graph.make_input(LogicalTensor(DTYPES[shape.type], shape.dims), name)
+        return importer.graph.make_input(types(shape, name), name)
 
     if parameter.shape is None:
         message = f"parameter '{parameter.name}': its shape must be written"
         raise importer.module.origin.error(message, parameter.place)
     return built(parameter.shape, make, parameter.name)
+
+
+def _at_bounds(shape: Shape, name: str) -> LogicalTensor:
+    """The type of a parameter of a computation that is checked alone, where bounds are sizes."""
+    check_size(f"parameter '{name}'", DTYPES[shape.type], shape.dims)
+    return LogicalTensor(DTYPES[shape.type], shape.dims)
 
 
 def _results(entry: Computation, result: Any) -> Iterator[tuple[str, GraphTensor]]:
@@ -172,7 +189,7 @@ class _Importer:
         """The shapes of a computation's instructions, checked by an import of their own if there was none yet."""
         if computation.name not in self.checked:
             with self._separate(computation.name):
-                arguments = [_argument(self, p) for p in computation.parameters]
+                arguments = [_argument(self, p, _at_bounds) for p in computation.parameters]
                 self._run(computation, arguments, is_mapped=False)
         return self.checked[computation.name]
 
@@ -233,7 +250,7 @@ class _Importer:
     def scalar_graph(self, computation: Computation) -> Graph:
         """A scalar computation as a separate graph."""
         with self._separate(computation.name) as graph:
-            arguments = [_argument(self, p) for p in computation.parameters]
+            arguments = [_argument(self, p, _at_bounds) for p in computation.parameters]
             for name, tensor in _results(computation, self.inline_mapped(computation, arguments)):
                 graph.make_output(tensor, name)
             _tidy(graph)
@@ -302,6 +319,8 @@ class _Importer:
             if not is_mapped:
                 return self.handle(step)
             return complex_value(step, MAPPED) if is_complex(step) else MAPPED[step.type](step)
+        except NeedsLimit:
+            raise  # the module is read again with it
         except UnsupportedError as error:
             failure = self._placed(instruction, error)
             if instruction.shape is None:

@@ -11,13 +11,14 @@ _MOST_WALKED = 4096  # ops visited to determine whether a value is known
 
 
 class Known:
-    """Values that do not depend on the model's inputs, computed with the references of their ops on demand."""
+    """Values that depend neither on the model's inputs nor their sizes, computed with the references of their ops on
+    demand."""
 
     def __init__(self) -> None:
         self._values: dict[GraphTensor, Array | None] = {}
 
     def __call__(self, tensor: GraphTensor) -> Array | None:
-        """The value, or None if it depends on an input or is large."""
+        """The value, or None if it depends on an input or its size, or is large."""
         if tensor in self._values:
             return self._values[tensor]
         order = self._needed(tensor)
@@ -36,9 +37,10 @@ class Known:
             if id(op) in seen or op.outputs[0] in self._values:
                 continue
             seen.add(id(op))
-            sizes = [y.details.elements for y in (*op.inputs, *op.outputs)]
-            unknown = op.op_name == "input" or op.kind == "control"
-            if unknown or len(seen) > _MOST_WALKED or max(sizes) > _MOST_KNOWN:
+            types = [y.details for y in (*op.inputs, *op.outputs)]
+            unknown = op.op_name in ("input", "open_sizes") or op.kind == "control"
+            unknown = unknown or not all(x.is_known for x in types)
+            if unknown or len(seen) > _MOST_WALKED or max(x.elements for x in types) > _MOST_KNOWN:
                 self._values[tensor] = None
                 return []
             stack.append((op, True))

@@ -13,6 +13,7 @@ from ...graph_ir.ops.pad import Pad
 from ..correspondence.compositions import movement
 from ..correspondence.values import MUST_BE_GIVEN
 from ..correspondence.writing import Write
+from .bounded_sizes import is_within, reshaped_sizes
 from .frame import Value, Writer
 from .scope import Handler, Step
 from .syntax import PadRange
@@ -22,24 +23,29 @@ def _broadcast(step: Step) -> GraphTensor:
     (x,), out = step.tensors(1), step.shape
     sizes = x.details.plain_dims
     axes = step.axes("dimensions", out.rank, *(() if sizes else ((),)))
-    if len(axes) != len(sizes) or any(out.dims[a] != d for a, d in zip(axes, sizes, strict=True)):
+    if len(axes) != len(sizes) or not all(
+        is_within(d, out.dims[a], a in out.dynamic) for a, d in zip(axes, sizes, strict=True)
+    ):
         raise step.rule(
             f"dimensions must map every axis of {step.shown(x)} to one of {out.logical()} of its size",
             f"{{{','.join(map(str, axes))}}}",
         )
+    given = dict(zip(axes, sizes, strict=True))
+    dims = [given.get(axis, size) for axis, size in enumerate(out.dims)]
     if not axes:
-        return step.broadcast(x, out.dims)
+        return step.broadcast(x, dims)
     moved = step.transposed(x, sorted(range(len(axes)), key=lambda i: axes[i]))
     if len(axes) == out.rank or axes != tuple(range(out.rank - len(axes), out.rank)):
-        moved = step.reshaped(moved, [d if i in axes else 1 for i, d in enumerate(out.dims)])
-    return step.broadcast(moved, out.dims)
+        moved = step.reshaped(moved, [given.get(axis, 1) for axis in range(out.rank)])
+    return step.broadcast(moved, dims)
 
 
 def _reshape(step: Step) -> GraphTensor:
     (x,) = step.tensors(1)
-    if x.details.elements != step.shape.size:
+    dims = reshaped_sizes(x.details.plain_dims, step.operand_shape(0), step.shape)
+    if dims is None:
         raise step.fail(f"{step.shown(x)} and {step.shape.logical()} must have as many elements")
-    return step.reshaped(x, step.shape.dims)
+    return step.reshaped(x, dims)
 
 
 def _transpose(step: Step) -> GraphTensor:

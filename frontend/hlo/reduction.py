@@ -62,8 +62,7 @@ def _body(step: Step) -> _Body:
     count, tensors = len(step.operands) // 2, step.tensors()
     if len(tensors) % 2:
         raise step.rule("it must have an initial value for each array", str(len(tensors)))
-    arrays, initial = tensors[:count], tensors[count:]
-    step.alike(arrays)
+    arrays, initial = step.alike(tensors[:count]), tensors[count:]
     if any(x.details.rank for x in initial):
         raise step.rule("initial values must be scalars", step.shown(*initial))
     computation = step.computation("to_apply")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...base.dims import Size
-from ...base.dtypes import S64, DType
+from ...base.dtypes import BOOL, S64, DType
 from ...base.errors import UserError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.registry import lookup
@@ -19,6 +19,7 @@ from ..correspondence.reading import NodeReader
 from ..correspondence.row import Row
 from ..correspondence.spelling import Formal
 from ..correspondence.values import MUST_BE_GIVEN
+from .bounded_sizes import common_sizes
 from .known import Known, clamp_limits
 from .shapes import DTYPES, HLO_NAMES, Shape
 from .syntax import Called, Computation, Instruction, Module, Raw, Word
@@ -145,13 +146,34 @@ class Step(NodeReader):
         """The shapes of tensors, for messages."""
         return " and ".join(shape_of(x).logical() for x in tensors)
 
-    def alike(self, tensors: Sequence[GraphTensor]) -> tuple[int, ...]:
-        """The sizes that all of these tensors must have."""
-        dims = tensors[0].details.plain_dims
-        for x in tensors:
-            if x.details.plain_dims != dims and not self.is_mapped:
-                raise self.rule("operands must have one shape", self.shown(tensors[0], x))
-        return dims
+    def alike(self, tensors: Sequence[GraphTensor]) -> list[GraphTensor]:
+        """The tensors, which must have one shape; those with a bound of a size that is open are cut to it."""
+        shapes = [x.details.plain_dims for x in tensors]
+        other = next((x for x in tensors if x.details.plain_dims != shapes[0]), None)
+        if self.is_mapped or other is None:
+            return list(tensors)
+        dims = common_sizes(shapes, self._bounded_axes)
+        if dims is None:
+            raise self.rule("operands must have one shape", self.shown(tensors[0], other))
+        return [self.cut(x, dims) for x in tensors]
+
+    @property
+    def _bounded_axes(self) -> set[int]:
+        """The axes of which some operand's shape has only a bound."""
+        shapes = (self.operand_shape(i) for i in range(len(self.instruction.operands)))
+        return {axis for shape in shapes for axis in shape.dynamic}
+
+    def cut(self, x: GraphTensor, dims: Sequence[Size]) -> GraphTensor:
+        """The first elements of every axis; what is repeated is repeated so often only."""
+        if x.producer_owner.op_name == "broadcast":
+            (source,) = x.producer_owner.inputs
+            given = source.details.plain_dims
+            last = dims[len(dims) - len(given) :]
+            wanted = [1 if old == 1 else new for old, new in zip(given, last, strict=True)]
+            return self.broadcast(self.cut(source, wanted), dims)
+        for axis, size in enumerate(dims):
+            x = self.sliced(x, axis, 0, size)
+        return x
 
     def operand_shape(self, index: int) -> Shape:
         """The shape of operand `index` with its layout."""
@@ -253,12 +275,17 @@ class Step(NodeReader):
     def read_operands(self, row: Row, formals: Sequence[Formal]) -> list[GraphTensor]:
         """All operands, of one shape: HLO broadcasts only explicitly, but for a condition that is one bool."""
         tensors = self.tensors(len(formals))
-        dims = self.alike(tensors[row.conditions :])
-        for index, x in enumerate(tensors[: row.conditions]):
-            if shape_of(x) not in (Shape("pred"), Shape("pred", dims)) and not self.is_mapped:
+        conditions, others = tensors[: row.conditions], self.alike(tensors[row.conditions :])
+        dims = others[0].details.plain_dims
+        for index, x in enumerate(conditions):
+            if shape_of(x) == Shape("pred") or self.is_mapped:
+                continue
+            found = common_sizes([x.details.plain_dims, dims], self._bounded_axes)
+            if found != dims or x.details.dtype != BOOL:
                 wanted = Shape("pred", dims).logical()
                 raise self.rule(f"operand {index} must be pred[] or {wanted}", self.shown(x))
-        return tensors
+            conditions[index] = self.cut(x, dims)
+        return [*conditions, *others]
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:
         """The attribute; a word as text."""
@@ -302,7 +329,7 @@ class Step(NodeReader):
             x = x.producer_owner.inputs[0]
         return super().reshaped(x, dims)
 
-    def broadcast(self, x: GraphTensor, dims: Sequence[int]) -> GraphTensor:
+    def broadcast(self, x: GraphTensor, dims: Sequence[Size]) -> GraphTensor:
         """X repeated to a shape as NumPy does."""
         if x.details.plain_dims == tuple(dims):
             return x

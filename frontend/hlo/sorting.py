@@ -15,9 +15,9 @@ _MOST_COMPARED = 2048  # elements of an axis that are all compared with one anot
 
 
 def _sort(step: Step) -> Any:
-    arrays = step.tensors()
     step.count(1, -1)
-    dims = step.alike(arrays)
+    arrays = step.alike(step.tensors())
+    dims = arrays[0].details.plain_dims
     axis = step.one_axis("dimensions", len(dims))
     body, _ = step.body("to_apply", [x for x in arrays for _ in range(2)], ["pred"])
     order = sort_order(body)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.complex_numbers import Complex
+from .bounded_sizes import is_within
 from .shapes import BITLESS, DTYPES, HLO_NAMES, PARTS, Shape, tuple_shape
 
 
@@ -27,16 +28,12 @@ def fits(shape: Shape, value: Any) -> bool:
     if isinstance(value, Complex):
         return shape.type in PARTS and fits(replace(shape, type=PARTS[shape.type]), value.real)
     if isinstance(value, GraphTensor):
-        details = value.details
-        dims = details.plain_dims
-        same = shape.dims == dims or (
-            len(dims) == shape.rank
-            and all(
-                size == bound or (axis in shape.dynamic and size < bound)
-                for axis, (size, bound) in enumerate(zip(dims, shape.dims, strict=True))
-            )
+        dims = value.details.plain_dims
+        same = len(dims) == shape.rank and all(
+            is_within(size, written, axis in shape.dynamic)
+            for axis, (size, written) in enumerate(zip(dims, shape.dims, strict=True))
         )
-        return same and DTYPES.get(shape.type) == details.dtype
+        return same and DTYPES.get(shape.type) == value.details.dtype
     if not shape.is_tuple:
         return shape.type in BITLESS and value == ()
     return len(shape.elements) == len(value) and all(map(fits, shape.elements, value))

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 import graphc
 from graphc.bench.networks import NETWORKS
 from graphc.bench.open_case import open_model
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "mlp.onnx"
 SMALLEST = {"alexnet": 67, "zfnet": 64, "inception_v1": 64, "inception_v2": 64}
 """Heights of the images that a network needs; 32 is enough for others."""
 
 
 def model_of(name: str, whole: bool = False) -> tuple[bytes, tuple[int, ...]]:
-    """(a network of the suites or the example; the shape of one row of its input).
+    """(a network of the suites; the shape of one row of its input).
 
     Networks have small images and an eighth of their channels, if they are not wanted whole.
     """
-    if name == "mlp":
-        return EXAMPLE.read_bytes(), (13,)
     if whole:
         case = NETWORKS[name]().case()
         return case.onnx(), case.inputs["x"][1:]

@@ -218,7 +218,10 @@ def test_files_and_specs(tmp_path: Path) -> None:
     assert load(path.read_bytes(), {"x": "f32[2]"}).inputs[0].name == "x"
     for specs, expected in (
         ({"y": "f32[2]"}, "graph 'm': there is no input 'y'; its inputs are 'x'"),
-        ({"x": "f32[3]"}, "input 'x' must be as in the graph, f32[2], got x=f32[3]"),
+        (
+            {"x": "f32[3]"},
+            "graph 'm': input 'x': the file declares f32[2], got f32[3]; fixed sizes must agree",
+        ),
     ):
         with pytest.raises(UserError) as caught:
             load(path, specs)

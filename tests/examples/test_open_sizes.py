@@ -1,0 +1,18 @@
+"""The examples compiled for any size have the bits of those compiled for one.
+
+Two of the five sizes of each; all are compared by `tests/measurements/open_batches.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.open_examples import EXAMPLES, differing_sizes, open_example
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_of_open_sizes(name: str, tmp_path: Path) -> None:
+    example = open_example(name, tmp_path)
+    assert differing_sizes(example, example.sizes[1:4:2]) == []
