@@ -9,17 +9,20 @@ from ...base.contraction import Microkernel
 from ...base.machine import Machine
 from ...base.records import dataclass
 from ...base.target import GemmTile, Target
-from ...tensor_ir.tiling import k_splits, split_rows
+from ...tensor_ir.tiling import k_splits, split_rows, tile_height
 from ..ops.matmul import MOST_FEW
 from .product import Product
 
 
-def tile_cycles(rows: int, vectors: int, machine: Machine) -> float:
-    """Cycles of one k step of a tile: bound by multiply-adds, by loads, or by the latency of few accumulators."""
+def tile_cycles(rows: int, vectors: int, machine: Machine, splits: int = 0) -> float:
+    """Cycles of one k step of a tile: bound by multiply-adds, by loads, or by the latency of few accumulators.
+
+    `splits`: the sets of sums, where they are not those of a product of so many rows.
+    """
     return max(
         rows * vectors / machine.fma_per_cycle,
         (rows + vectors) / machine.loads_per_cycle,
-        machine.fma_latency / k_splits(rows, vectors),
+        machine.fma_latency / (splits or k_splits(rows, vectors)),
     )
 
 
@@ -185,15 +188,51 @@ def height_with(splits: int, vectors: int) -> int:
 def tiles_for_any_rows(product: Product) -> list[GemmTile]:
     """The register tiles for a number of rows that is known when the product runs, the best first.
 
-    A few rows must have the sums that they have when compiled alone: wide tiles cannot split theirs as often.
+    A few rows must have the sums that they have when compiled alone: wide tiles cannot split theirs as often. Of the
+    others, with the blocks of k of the best one for a typical number of rows, that one is best which loses least where
+    it loses most, with few rows or a typical number, against the tile for each.
     """
-    wanted = {sums_of_few(product, rows)[0] for rows in range(1, MOST_FEW + 1)} - {1}
-    tiles = ranked_tiles(product.m, product.n, product.target, product.kernel)
-    return [
-        replace(tile, rows=min(tile.rows, MOST_TILE_ROWS))
-        for tile in tiles
-        if all(height_with(splits, tile.vectors) for splits in wanted)
+    n, target, kernel = product.n, product.target, product.kernel
+    splits = {rows: sums_of_few(product, rows)[0] for rows in range(1, MOST_FEW + 1)}
+    fitting = [
+        tile
+        for tile in ranked_tiles(product.m, n, target, kernel)
+        if all(height_with(one, tile.vectors) for one in set(splits.values()) - {1})
     ]
+    best = {
+        m: product_cycles(m, n, pick_tile(m, n, target, kernel), target, kernel)
+        for m in (*splits, product.m)
+    }
+
+    def loss(tile: GemmTile) -> float:
+        """The most cycles of this tile over those of the best one."""
+        typical = product_cycles(product.m, n, tile, target, kernel) / best[product.m]
+        few = (few_cycles(m, product, tile, one) / best[m] for m, one in splits.items())
+        return max(typical, *few)
+
+    def cost(tile: GemmTile) -> tuple[bool, float]:
+        k_blocks = (pick_blocking(product, one).k_block for one in (fitting[0], tile))
+        return len(set(k_blocks)) > 1, loss(tile)
+
+    lower = (
+        replace(tile, rows=min(tile.rows, MOST_TILE_ROWS)) for tile in sorted(fitting, key=cost)
+    )
+    return list(lower)
+
+
+def few_cycles(rows: int, product: Product, tile: GemmTile, splits: int) -> float:
+    """Cycles of one k of a product of a few rows, whose sums are split so, in panels as wide as a tile."""
+    target, kernel = product.target, product.kernel
+    if splits == 1 or not height_with(splits, tile.vectors):
+        return product_cycles(rows, product.n, tile, target, kernel)
+    lanes = target.lanes(kernel.accumulator)
+    height = tile_height(rows, height_with(splits, tile.vectors), tile.vectors)
+    panels, rest = divmod(product.n, tile.vectors * lanes)
+    return sum(
+        times * count * tile_cycles(high, math.ceil(columns / lanes), target.machine, splits)
+        for columns, times in ((tile.vectors * lanes, panels), (rest, 1 if rest else 0))
+        for _, count, high in split_rows(rows, height)
+    )
 
 
 def _round_up(value: int, multiple: int) -> int:

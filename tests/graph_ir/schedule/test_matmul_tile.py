@@ -13,6 +13,7 @@ from graphc.graph_ir.schedule.matmul_tile import (
     pick_blocking,
     pick_tile,
     product_cycles,
+    tiles_for_any_rows,
 )
 from graphc.graph_ir.schedule.product import Product
 from graphc.tensor_ir.tiling import k_splits, split_rows
@@ -97,6 +98,16 @@ def test_few_rows_are_not_shared_but_the_panels_are() -> None:
     product = f32(1, 32, 1024, 1024, Target("avx512", l2_bytes=1 << 20), 2)
     blocking = pick_blocking(product, best_tile(product))
     assert (blocking.m_block, blocking.n_groups) == (32, 2)
+
+
+@pytest.mark.parametrize(("depth", "vectors"), [(512, 3), (1024, 2)])
+def test_any_number_of_rows_is_cut_as_few_rows_want_it(depth: int, vectors: int) -> None:
+    """Three rows of two vectors are too few sums for the latency of multiply-adds; blocks of k stay as they are."""
+    product = f32(1, 64, 512, depth, Target("avx512", l2_bytes=1 << 20))
+    assert best_tile(product).vectors == 2
+    tile = tiles_for_any_rows(product)[0]
+    assert tile.vectors == vectors
+    assert pick_blocking(product, tile).k_block == depth
 
 
 @pytest.mark.parametrize("dtype", [BF16, F16], ids=str)
