@@ -17,6 +17,7 @@ from .convolution_blocking import fits, ranked_choices
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_product import ConvolutionProduct
 from .format_choice import FormatChoice
+from .matmul_tile import rows_that_fit
 from .register_tile import tile_of
 
 BLOCKS = (16, 8)
@@ -56,9 +57,8 @@ def block_sizes(g: ConvolutionGeometry, kernel: Microkernel, target: Target) -> 
 def block_tile(p: ConvolutionProduct, size: int) -> GemmTile:
     """The highest register tile that is one block wide."""
     vectors = size // p.target.lanes(p.kernel.accumulator)
-    free = p.target.table.registers - vectors - 1  # beside a row of weights and a broadcast
     heights = [tile.rows for tile in p.kernel.tiles if tile.vectors == vectors]
-    return tile_of(max([*heights, free // vectors, 1]), vectors, p.kernel)
+    return tile_of(max(*heights, rows_that_fit(vectors, p.target), 1), vectors, p.kernel)
 
 
 def channel_blocks(rank: int, size: int) -> Format:

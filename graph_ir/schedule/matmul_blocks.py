@@ -15,7 +15,7 @@ from ..ir.format import Format
 from ..ops.matmul import MatmulCore
 from .format_choice import FormatChoice
 from .matmul_cost import blocking_cycles
-from .matmul_tile import MatmulBlocking, extra_bytes, pick_blocking
+from .matmul_tile import MatmulBlocking, extra_bytes, pick_blocking, rows_that_fit
 from .product import Product
 from .register_tile import tile_of
 
@@ -60,9 +60,9 @@ def block_tile(kernel: Microkernel, target: Target) -> GemmTile | None:
     if kernel.converts_a or BLOCK % lanes or BLOCK % kernel.k_group:
         return None
     vectors = BLOCK // lanes
-    free = target.table.registers - vectors - 1  # beside a row of B and a broadcast
     heights = [tile.rows for tile in kernel.tiles if tile.vectors == vectors]
-    return tile_of(min(max([*heights, free // vectors, 1]), BLOCK), vectors, kernel)
+    highest = max(*heights, rows_that_fit(vectors, target), 1)
+    return tile_of(min(highest, BLOCK), vectors, kernel)
 
 
 def runs_blocks(op: MatmulCore, kernel: Microkernel, target: Target) -> bool:

@@ -38,6 +38,11 @@ def rows_for(columns: int, tile: GemmTile, target: Target, kernel: Microkernel) 
     return max([tile.rows, *heights])
 
 
+def rows_that_fit(vectors: int, target: Target) -> int:
+    """The height of the highest tile of so many vectors beside which a row of B and a broadcast have registers."""
+    return (target.table.registers - vectors - 1) // vectors
+
+
 def product_cycles(m: int, n: int, tile: GemmTile, target: Target, kernel: Microkernel) -> float:
     """Cycles of one k, or group of k, of the whole m x n product cut into `tile`s, per the model; lower is better."""
     lanes = target.lanes(kernel.accumulator)

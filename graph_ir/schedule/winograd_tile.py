@@ -95,20 +95,23 @@ def blocking_cycles(
 ) -> float:
     """Cycles on the busiest of `threads` cores: the products, or the bytes they stream, and the transforms.
 
-    U streams through once per block. V is read once per chunk of panels, from L2 if it and M fit.
+    U streams through once per block, fetched ahead. V is read once per chunk of panels, from L2 if it and M fit; else
+    nothing is computed while it comes again.
     """
     points, panels = b.form.products, math.ceil(g.outputs / b.tile.columns(target))
     columns = math.ceil(panels / b.groups) * b.tile.columns(target)
     kernel, outputs = f32_kernel(target), min(columns, g.outputs)
     product = points * g.channels * product_cycles(b.block, outputs, b.tile, target, kernel)
     streamed = points * 4 * g.channels * columns
+    again = 0.0
     if b.local_bytes(g, target) > target.l2_bytes * 3 // 4:
-        chunks = math.ceil(panels / b.groups / b.chunk)
-        streamed += points * 4 * b.block * (g.channels * chunks + 2 * columns)
+        chunks, v_bytes = math.ceil(panels / b.groups / b.chunk), points * 4 * b.block * g.channels
+        streamed += v_bytes * chunks + points * 4 * b.block * 2 * columns
+        again = v_bytes * (chunks - 1) / target.machine.shared_bytes_per_cycle
     vectors = math.ceil(g.channels / target.lanes(F32)) + math.ceil(columns / target.lanes(F32))
     transforms = target.machine.winograd_cycles * points * vectors * b.block
     tasks = math.ceil(tile_count(g, b.form) / b.block) * b.groups
-    per_task = max(product, streamed / target.machine.memory_bytes_per_cycle) + transforms
+    per_task = max(product, streamed / target.machine.memory_bytes_per_cycle) + again + transforms
     return per_task * math.ceil(tasks / threads)
 
 

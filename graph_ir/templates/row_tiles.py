@@ -36,17 +36,21 @@ Tile = Callable[[Expr, int], Stmt]
 """(first row, number of rows) -> the tile."""
 
 
-def row_tiles(number: Expr, height: int, tile: Tile) -> Block:
-    """Whole tiles of `height` rows, then what is left in one, or in two of nearly equal height."""
+def row_tiles(number: Expr, height: int, tile: Tile, highest: int = 0) -> Block:
+    """Whole tiles of `height` rows, then what is left in one, or in two of nearly equal height.
+
+    One is at most `height` rows high, or `highest` where that is more.
+    """
+    highest = max(height, highest)
     at, whole, left, upper, part = map(Var, ("at", "whole", "left", "upper", "part"))
     tiles = t.floordiv(number, height)
     is_even = t.compare("eq", t.mod(number, height), 0)
     with_left = t.mul(t.maximum(t.sub(tiles, 1), 0), height)
-    are_two = t.compare("gt", left, height)
+    are_two = t.compare("gt", left, highest)
     half = t.select(are_two, t.floordiv(t.add(left, 1), 2), left)
     rows = t.minimum(upper, t.sub(left, t.mul(part, upper)))
     share = lambda at, count: _fetching_half(tile(at, count), part, are_two)  # noqa: E731
-    rest = _rest(t.add(whole, t.mul(part, upper)), rows, height, share)
+    rest = _rest(t.add(whole, t.mul(part, upper)), rows, highest, share)
     return Block(
         (
             Let(whole, t.select(is_even, number, with_left)),

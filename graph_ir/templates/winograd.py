@@ -213,11 +213,11 @@ class WinogradTemplate:
             Slice(m.buffer, (m.place(point, first, column),)),
             Slice(v.buffer, (v.place(point, first, t.ZERO),)),
             Slice(u, (place,)), count, n, k, 1, 0, v.row, 1, 0, self.panel, m.row, False, self.panel,
-            None, self._tile_rows(n), prefetch if self.is_far else (), 1,
+            None, self._tile_rows(n, count), prefetch if self.is_far else (), 1,
         )  # fmt: skip
 
-    def _tile_rows(self, columns: int) -> int:
-        """The height of register tiles; the same for any number of tiles, as it says how sums are split."""
+    def _tile_rows(self, columns: int, rows: int = 0) -> int:
+        """The height of register tiles; the same for any number of `rows`, as it says how sums are split."""
         return rows_for(columns, self.blocking.tile, self.target, f32_kernel(self.target))
 
     # M -> image

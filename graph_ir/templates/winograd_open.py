@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.dims import Size
+from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr, Function, Var
+from ..schedule.matmul_tile import MOST_TILE_ROWS, rows_that_fit
 from ..schedule.winograd_tile import tiles_along
 from .local_sizes import LocalSizes
 from .row_tiles import row_tiles
@@ -73,4 +75,16 @@ class OpenWinogradTemplate(WinogradTemplate):
         def tile(at: Expr, rows: int) -> Any:
             return self._tiles_product(point, panel, begin, n, at, rows, *planes)
 
-        self.b.emit(row_tiles(t.as_expr(count), self._tile_rows(n), tile))
+        self.b.emit(row_tiles(t.as_expr(count), self._tile_rows(n), tile, self._highest(n)))
+
+    def _highest(self, columns: int) -> int:
+        """The most tiles that are one register tile: as many as registers have room for.
+
+        Twelve, those of three images of 7 x 7, would read a panel twice. Rows of V share no set of a cache.
+        """
+        lanes = self.target.lanes(F32)
+        return min(MOST_TILE_ROWS, rows_that_fit(-(-columns // lanes), self.target))
+
+    def _tile_rows(self, columns: int, rows: int = 0) -> int:
+        """Also of one that is higher than others; the sums of neither are split."""
+        return max(super()._tile_rows(columns), rows)

@@ -12,8 +12,12 @@ from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.lowering.registry import get_func
+from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.passes.select_convolution_algorithm import select_convolution_algorithm
 from graphc.graph_ir.rewriting.decisions import log_of
+from graphc.tensor_ir.nodes import Brgemm
+from graphc.tensor_ir.visitor import walk_statements
 from support.lowered import context
 
 B, H, W = (size(Symbol(name, 1, most)) for name, most in (("B", 64), ("H", 99), ("W", 99)))
@@ -70,6 +74,18 @@ def test_open_images_have_the_bits_of_known_ones(
         assert by_size(x).tobytes() == wanted, shape
         if shape[1:] == (9, 14):
             assert by_batch(x).tobytes() == wanted, shape
+
+
+@pytest.mark.parametrize(("isa", "more"), [("avx512", 1), ("avx2", 0)])
+def test_tiles_that_registers_have_room_for_are_one_register_tile(isa: str, more: int) -> None:
+    """Two would read every panel of the weights twice: nine rows of 48 columns on AVX-512."""
+    graph, ctx = layer(B, 7, 7, 4), context(isa)
+    pipeline.run(graph, ctx)
+    (op,) = (op for op in graph.ops if op.op_name == "fused")
+    body = get_func(op, ctx).functions[-1].body
+    products = [s for s in walk_statements(body) if isinstance(s, Brgemm)]
+    assert max(s.m for s in products) == op.schedule.number("mr") + more
+    assert all(s.m <= s.tile_rows for s in products)
 
 
 @pytest.mark.parametrize("isa", ["avx512", "avx2"])
