@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from graphc.base.contraction import microkernel
-from graphc.base.dtypes import BF16, F16, F32, F64, DType
+from graphc.base.dtypes import BF16, F16, F32, F64, S8, U8, DType
 from graphc.base.machine import ZEN5
 from graphc.base.target import Target
 from graphc.graph_ir.schedule.convolution_blocking import (
@@ -50,6 +50,23 @@ def best(g: ConvolutionGeometry, threads: int = 1) -> ConvolutionChoice:
 )
 def test_band(geometry: ConvolutionGeometry, band: str) -> None:
     assert best(geometry).band == band
+
+
+@pytest.mark.parametrize(
+    ("kernel", "outputs", "channels", "band"),
+    [(7, 64, 3, "rows"), (3, 32, 3, "image"), (7, 64, 4, "image")],
+)
+def test_pixels_of_a_part_of_a_group_are_copied_where_they_are_read_often(
+    kernel: int, outputs: int, channels: int, band: str
+) -> None:
+    """First layers of ResNet-50 and MobileNetV2 in bytes: three channels are loaded under masks where they lie."""
+    target = replace(TARGET, features="+avx512vnni")
+    sizes = (224 + kernel - 2,) * 2, (112, 112)
+    geometry = ConvolutionGeometry(
+        1, 1, channels, outputs, *sizes, (kernel, kernel), strides=(2, 2)
+    )
+    p = ConvolutionProduct(geometry, microkernel(U8, S8, target), target)
+    assert ranked_choices(p, LAST)[0].band == band
 
 
 @pytest.mark.parametrize("size", [7, 14, 28, 56])
