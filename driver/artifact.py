@@ -47,7 +47,7 @@ def make_artifact(
         threads=request.options.threads,
         versions=versions(),
         stats=_stats(source, graph, lowered),
-        model_hash=source.hash_contents(),
+        model_hash=request.contents,
         checks=source.checks,
         sizes=graph_symbols(source),
         aliases=ALIASES.of(source),

@@ -15,7 +15,6 @@ from ..base.target import Target
 from ..extension.trusted import ROOMS
 from ..frontend import format_of
 from ..frontend.formats import HEAD_BYTES, detect
-from ..graph_ir.ir.graph import Graph
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.abi import ABI_VERSION
 from ..runtime.container import FORMAT_VERSION
@@ -31,12 +30,13 @@ NOT_IN_KEY = ("dump_dir", "verify", "max_memory")
 """Options that affect what is written or checked on the way, but not the output."""
 
 
-def cache_key(source: Graph, ctx: LowerContext, code: str = "") -> str:
+def cache_key(request: CompileRequest, code: str = "") -> str:
     """SHA-256 of a graph as read, its names, the options, target and schedules, the compiler itself, and what user code
     adds to it: the key `code` of that."""
+    source = request.source
     results = (op.attr("temp.result") for op in source.outputs)
     names = (source.name, *(op.name for op in source.ops), *results)
-    return _digest("graph", *_circumstances(ctx), code, *names, source.hash_contents())
+    return _digest("graph", *_circumstances(request.context), code, *names, request.contents)
 
 
 def file_key(request: CompileRequest, code: str = "", limit: int = FILE_LIMIT) -> str | None:

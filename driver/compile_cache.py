@@ -94,7 +94,8 @@ class CompileCache:
         refusal = self._make_folder() or self._refusal()
         if refusal is None:
             try:
-                artifact.save(self._unlinked(self._path(key)))
+                # What a crash of the system damages is found when it is read, and made again.
+                artifact.save(self._unlinked(self._path(key)), durable=False)
             except UserError as error:
                 refusal = str(error)
         if refusal is not None:

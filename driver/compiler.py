@@ -167,7 +167,7 @@ def _cached(request: CompileRequest, cache: CompileCache, phases: Phases) -> Out
         source = request.source
     with phases("cache"):
         code = user_code(source)
-        key = cache_key(source, request.context, code.key)
+        key = cache_key(request, code.key)
         artifact = cache.get(key) if not code.unknown else None
     if code.unknown:  # kernels come from the cache all the same
         artifact = run_stages(request, phases, consume=True).artifact

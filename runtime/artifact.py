@@ -50,8 +50,11 @@ class Artifact:
         """The name for messages: `m.gcm`, or `model 'mlp'` when it never was a file."""
         return self.origin or f"model '{self.metadata.model}'"
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a `.gcm` file atomically. UserError when the system refuses it."""
+    def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
+        """Write a `.gcm` file atomically. UserError when the system refuses it.
+
+        It is on the disk then; not `durable`: sooner or later, and until then a crash of the system may damage it.
+        """
         write_container(
             Path(path),
             self.metadata.to_json(),
@@ -61,6 +64,7 @@ class Artifact:
                 "support": memoryview(self.support_code),
                 _GRAPH: memoryview(self.graph.encode(errors="surrogatepass")),
             },
+            durable,
         )
 
     @staticmethod

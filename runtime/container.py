@@ -56,11 +56,14 @@ class _Section:
 
 
 def write_container(
-    path: Path, header: Mapping[str, Any], sections: Mapping[str, memoryview]
+    path: Path,
+    header: Mapping[str, Any],
+    sections: Mapping[str, memoryview],
+    durable: bool = True,
 ) -> None:
     """Write a container to `path` atomically: readers see the old file or the complete new one.
 
-    UserError when the system refuses the file.
+    `durable`: wait until it is on the disk. UserError when the system refuses the file.
     """
     text, offsets, size = _lay_out(header, sections)
     prelude = _PRELUDE.pack(
@@ -70,7 +73,7 @@ def write_container(
     try:
         if path.exists() and not path.is_file():
             raise UserError(f"{path}: is not a regular file; choose another name for the artifact")
-        with whole_file(path, durable=True) as file:
+        with whole_file(path, durable) as file:
             file.write(prelude + text)
             for name, data in sections.items():
                 file.write(bytes(offsets[name] - file.tell()))
