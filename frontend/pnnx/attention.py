@@ -35,10 +35,25 @@ def _read_multihead(node: Node, _: str) -> Results:
         y = node.reshaped(y, y.details.plain_dims[1:])
     elif not by_batch:
         y = node.transposed(y, (1, 0, 2))
-    if node.count == 1:
-        return y
-    mean = node.helper("reduce_mean", weights, axes=(1,), keep_dims=False)
-    return y, node.reshaped(mean, mean.details.plain_dims[1:]) if rank == 2 else mean
+    return _as_written(node, y, weights)
+
+
+def _as_written(node: Node, y: GraphTensor, weights: GraphTensor) -> Results:
+    """What the module gives and its weights [N, heads, L, S], or their mean; or one of both, the one of the shape that
+    the file writes: it does not say which of the results the model takes, nor whether weights are averaged.
+    """
+    rank = y.details.rank
+    written = [node.op.types.get(name) for name in node.op.outputs]
+    by_head = any(one is not None and len(one.dims) > rank for one in written)
+    if not by_head:
+        weights = node.helper("reduce_mean", weights, axes=(1,), keep_dims=False)
+    if rank == 2:
+        weights = node.reshaped(weights, weights.details.plain_dims[1:])
+    if node.count > 1:
+        return y, weights
+    dims = None if written[0] is None else written[0].dims
+    is_weights = dims == weights.details.plain_dims != y.details.plain_dims
+    return weights if by_head or is_weights else y
 
 
 def _batched(node: Node, x: GraphTensor, by_batch: bool) -> GraphTensor:

@@ -55,6 +55,8 @@ def load_pnnx(path: str | os.PathLike[str], specs: Mapping[str, InputSpec] | Non
         raise UserError(
             f"{program.label}: a model must have an output, but no pnnx.Output has an input"
         )
+    for holds, message in scope.checks:
+        scope.graph.make_check(holds, message)
     return scope.graph
 
 

@@ -6,19 +6,21 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...base.dtypes import BOOL, S32, S64
+import numpy as np
+
+from ...base.dtypes import BOOL, F32, F64, S32, S64
 from ...base.size_limits import broadcast_sizes
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.rewriting.values import constant_value
 from ..correspondence.compositions.assignment import masked_select, pick, put
-from ..correspondence.compositions.counted import nonzero, rows_where, stacked
+from ..correspondence.compositions.counted import distinct, nonzero, rows_where, runs, stacked
 from ..correspondence.compositions.movement import broadcast_to
 from ..correspondence.reading import Pair
 from ..torch_calls.indexing import SCATTER_REDUCTIONS
 from .export import WORDS, Exporter
 from .expression import evaluate_expression, parse_expression
-from .scope import Handler, Node, Value
+from .scope import Handler, Node, Results, Value
 
 # Advanced indexing: x[:, i, j].
 
@@ -71,12 +73,62 @@ def _read_nonzero(node: Node) -> Value:
     return stacked(node, nonzero(node, node.tensor_of()), 1)
 
 
+def _read_unique(node: Node) -> Results:
+    """Values in ascending order, which of them each element is, and how often each occurs."""
+    x = node.tensor_of()
+    flat = node.reshaped(x, (x.details.elements,))
+    for name in (
+        "sorted",
+        "return_inverse",
+        "return_counts",
+    ):  # the order is that of sorted, the others are unused
+        node.argument(name)
+    found = distinct(node, flat, in_order=True)
+    return found.values, node.reshaped(found.inverse, x.details.plain_dims), found.counts
+
+
+def _read_runs(node: Node) -> Results:
+    """The same of runs of equal elements, in the order of the elements."""
+    x = node.tensor_of()
+    if node.given("dim") and x.details.rank != 1:
+        raise node.unsupported("dim")
+    flat = node.reshaped(x, (x.details.elements,))
+    for name in ("return_inverse", "return_counts"):
+        node.argument(name)
+    found = runs(node, flat)
+    return found.values, node.reshaped(found.inverse, x.details.plain_dims), found.counts
+
+
+def _read_bin_counts(node: Node) -> Value:
+    """How often each number from 0 to minlength - 1 occurs, or the sum of its weights; each run checks that none is
+    larger. Without minlength the values decide the size, without a bound.
+    """
+    x, size = node.tensor_of("input", S64), node.attr_int("minlength", 0)
+    if not size:
+        raise node.unsupported("a size that the largest value decides", "give minlength=")
+    weights = node.optional("weights")
+    dtype = S64 if weights is None else F32 if weights.details.dtype == F32 else F64
+    each = node.constant(np.ones(x.details.plain_dims), dtype)
+    inside = node.helper("clamp", x, min=0.0, max=float(size - 1))
+    fits = node.helper("reduce_all", node.helper("eq", x, inside), axes=(0,), keep_dims=False)
+    node.scope.require(fits, f"{node.type} '{node.name}': values must be in [0, minlength={size})")
+    added = each if weights is None else node.converted(weights, dtype)
+    zeros = node.constant(np.zeros(size), dtype)
+    return node.make("scatter", inside, zeros, added, reduction="add", run=1)
+
+
 HANDLERS: dict[str, Handler] = {
     f"{prefix}{name}": handler
     for prefix in ("torch.", "Tensor.", "aten::")
     for name, handler in (
         ("masked_select", Handler(_read_masked_select, ("input", "mask"))),
         ("nonzero", Handler(_read_nonzero)),
+        ("_unique2", Handler(_read_unique, ("input", "sorted", "return_inverse", "return_counts"))),
+        (
+            "unique_consecutive",
+            Handler(_read_runs, ("input", "return_inverse", "return_counts", "dim")),
+        ),
+        ("bincount", Handler(_read_bin_counts, ("input", "weights", "minlength"))),
     )
 }
 """Operators whose results have as many rows as the data decide."""

@@ -49,6 +49,11 @@ class Scope:
         self.weights = weights
         self.values: dict[str, Value] = {}
         self.scales: dict[GraphTensor, tuple[GraphTensor, GraphTensor]] = {}
+        self.checks: list[tuple[GraphTensor, str]] = []
+
+    def require(self, holds: GraphTensor, message: str) -> None:
+        """Have each run check that a condition (bool[]) holds."""
+        self.checks.append((holds, message))
 
 
 class Node(Call):

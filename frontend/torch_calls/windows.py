@@ -59,6 +59,11 @@ def _steps(node: Call, count: int, kernel: Sequence[int] = ()) -> dict[str, tupl
             raise node.rule("padding=same must have a stride of 1", str([*steps["strides"]]))
         extents = [d * (k - 1) for k, d in zip(kernel, steps["dilations"], strict=True)]
         before, after = halved(extents if word == "same" else (0,) * count)
+    elif isinstance(word, list) and len(word) == 2 * count > 2 and kernel:
+        sides = node.attr_ints(
+            "padding"
+        )  # as F.pad has them, what a module pads by a mode: the last axis first
+        before, after = sides[::2][::-1], sides[1::2][::-1]
     else:
         before = after = per_axis(node, "padding", count, 0)
     return {**steps, "before": before, "after": after}

@@ -67,16 +67,21 @@ class Distinct:
     counts: Tensor
 
 
+def runs(node: OpBuilder, x: Tensor, name: str = "") -> Distinct:
+    """The same of runs of equal elements of a list, in the order of its elements."""
+    begins = _begins(node, x)
+    first, inverse = true_indices(node, begins, name), _numbers(node, begins)
+    values = node.helper("gather", x, first, axis=0)
+    return Distinct(values, first, inverse, _counts(node, inverse, first))
+
+
 def distinct(node: OpBuilder, x: Tensor, in_order: bool, name: str = "") -> Distinct:
     """Of a list, in ascending order or, not `in_order`, as they first appear."""
     (size,) = x.details.plain_dims
     values, indices = node.graph.make(
         "top_k", [x], {"k": size, "axis": 0, "largest": False}, f"{node.name}.top_k"
     ).outputs
-    changes = node.helper(
-        "ne", node.sliced(values, 0, 1, size - 1), node.sliced(values, 0, 0, size - 1)
-    )
-    begins = node.helper("concat", node.constant([True], BOOL), changes, axis=0)
+    begins = _begins(node, values)
     group = _numbers(node, begins)
     if in_order:
         starts = true_indices(node, begins, name)
@@ -91,15 +96,25 @@ def distinct(node: OpBuilder, x: Tensor, in_order: bool, name: str = "") -> Dist
         is_first = node.helper("eq", origin, positions(node, size, 0, 1))
         first = true_indices(node, is_first, name)
         inverse = node.helper("gather", _numbers(node, is_first), origin, axis=0)
-    zeros = node.constant(np.zeros(size), S64)
-    each = node.constant(np.ones(size), S64)
-    counts = node.helper("scatter", inverse, zeros, each, reduction="add", run=1)
-    return Distinct(
-        node.helper("gather", x, first, axis=0),
-        first,
-        inverse,
-        first_rows(node, counts, first.details.plain_dims[0]),
+    values = node.helper("gather", x, first, axis=0)
+    return Distinct(values, first, inverse, _counts(node, inverse, first))
+
+
+def _begins(node: OpBuilder, x: Tensor) -> Tensor:
+    """Where a list has another element than before; its first is one."""
+    (size,) = x.details.plain_dims
+    later, earlier = (node.sliced(x, 0, begin, size - 1) for begin in (1, 0))
+    changes = node.helper("ne", later, earlier)
+    return node.helper("concat", node.constant([True], BOOL), changes, axis=0)
+
+
+def _counts(node: OpBuilder, inverse: Tensor, first: Tensor) -> Tensor:
+    """How many elements of a list have each number, for as many as there are of `first`."""
+    zeros, each = (
+        node.constant(make(inverse.details.plain_dims), S64) for make in (np.zeros, np.ones)
     )
+    counts = node.helper("scatter", inverse, zeros, each, reduction="add", run=1)
+    return first_rows(node, counts, first.details.plain_dims[0])
 
 
 def _numbers(node: OpBuilder, begins: Tensor) -> Tensor:

@@ -129,6 +129,20 @@ def test_attention_without_biases(tmp_path: Path) -> None:
     check(tmp_path, line, [q, k], [y], module)
 
 
+def test_the_weights_of_attention_alone(tmp_path: Path) -> None:
+    """Only the shape that the file writes tells which result the model takes, and whether weights are averaged."""
+    module, line = attention(batch_first=True)
+    x = floats(2, 5, 12)
+    t = torch.from_numpy(x)
+    y, mean = module(t, t, t)
+    _, each = module(t, t, t, average_attn_weights=False)
+    for shape, result in (("2,5,12", y), ("2,5,5", mean), ("2,3,5,5", each)):
+        check(tmp_path, f"{line} #y0=({shape})f32", [x], [result], module)
+    check(tmp_path, f"{line} #y1=(2,3,5,5)f32", [x], [y, each], module)
+    _, each = module(t[0], t[0], t[0], average_attn_weights=False)
+    check(tmp_path, f"{line} #y0=(3,5,5)f32", [x[0]], [each], module)
+
+
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_the_fast_path_of_an_encoder_layer(norm_first: bool, tmp_path: Path) -> None:
     torch.manual_seed(0)

@@ -77,6 +77,15 @@ def test_convolution(spatial: int, words: str, groups: int, bias: bool, tmp_path
             check(tmp_path, line, inputs, module(torch.from_numpy(x)))
 
 
+def test_a_border_written_for_both_sides(tmp_path: Path) -> None:
+    """The tool writes what a module with padding=same and a mode pads: the last axis first."""
+    module = torch.nn.Conv2d(4, 8, (3, 2), padding="same", dilation=(2, 1), padding_mode="reflect")
+    weights = {name: x.detach().numpy() for name, x in module.named_parameters()}
+    with torch.no_grad():
+        words = "bias=True dilation=(2,1) padding=(0,1,2,2) padding_mode=reflect"
+        check(tmp_path, f"nn.Conv2d {words}", [PLANE], module(torch.from_numpy(PLANE)), weights)
+
+
 def pairs(words: str) -> list[tuple[str, Any]]:
     """`key=value` words as PyTorch's keyword arguments."""
     texts = [word.split("=") for word in words.split()]
