@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import onnx
-from onnx import AttributeProto, ModelProto, NodeProto, inliner
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, inliner
 
 from ...base.errors import UnsupportedError, UserError
 from .nesting import every_node
@@ -28,7 +28,7 @@ def inline_functions(source: ModelSource) -> ModelSource:
     UserError if a function of the model calls itself. Calls that cannot be expanded stay, to be listed as unsupported.
     """
     opset = opset_of(source)
-    model = source.model
+    model = _of_one_opset(source.model, opset)
     for _ in range(_ROUNDS):
         local = _called(model, {(f.domain, f.name) for f in model.functions})
         standard = _called(model, _standard_functions(model, opset))
@@ -45,6 +45,37 @@ def inline_functions(source: ModelSource) -> ModelSource:
         if not local and _called(model, standard):
             break
     return source if model is source.model else replace(source, model=model)
+
+
+def _of_one_opset(model: ModelProto, opset: int) -> ModelProto:
+    """The model whose functions of another opset that mean the same in its own are of that: the inliner wants it so."""
+    others = [f for f in model.functions if _opset_of_body(f) != opset]
+    same = {(f.domain, f.name) for f in others if _means_the_same(f, _opset_of_body(f), opset)}
+    if not same:
+        return model
+    changed = ModelProto()
+    changed.CopyFrom(model)
+    for function in changed.functions:
+        if (function.domain, function.name) in same:
+            for used in function.opset_import:
+                used.version = opset if used.domain in DEFAULT_DOMAINS else used.version
+    return changed
+
+
+def _opset_of_body(function: FunctionProto) -> int:
+    return max((x.version for x in function.opset_import if x.domain in DEFAULT_DOMAINS), default=0)
+
+
+def _means_the_same(function: FunctionProto, written: int, opset: int) -> bool:
+    """Whether no op of ONNX in the body has another version in the one opset than in the other."""
+    names = {n.op_type for n in every_node(function) if n.domain in DEFAULT_DOMAINS}
+    return all(
+        onnx.defs.has(name, written)
+        and onnx.defs.has(name, opset)
+        and onnx.defs.get_schema(name, written).since_version
+        == onnx.defs.get_schema(name, opset).since_version
+        for name in names
+    )
 
 
 def type_of(node: NodeProto) -> str:
