@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...base.dims import Dim
 from ...base.dtypes import F32
 from ...graph_ir.ir.graph import GraphTensor
@@ -33,13 +35,34 @@ def _read_linspace(node: Node) -> Value:
     """PyTorch itself computes the numbers: its own decomposition of this cuts others to integers than its kernel."""
     import torch
 
-    ends = [node.number(name, 0) for name in ("start", "end")]
     word, count = node.argument("dtype"), node.attr_int("steps")
     if count > MAX_ARANGE:
         raise node.rule(f"there must be at most {MAX_ARANGE} elements", str(count))
+    if any(isinstance(node.argument(name), GraphTensor) for name in ("start", "end")):
+        return _between_tensors(node, count)
+    ends = [node.number(name, 0) for name in ("start", "end")]
     dtype = getattr(torch, str(word).removeprefix("torch.")) if node.dtype() else None
     made = torch.linspace(*ends, count, dtype=dtype)
     return node.constant(array_of(made, node.name), dtype_of(made, node.name))
+
+
+def _between_tensors(node: Node, count: int) -> Value:
+    """Floats, the second half of them counted from the end, as PyTorch's kernel does."""
+    dtype = node.dtype() or F32
+    if not dtype.is_float:
+        raise node.unsupported("integers between numbers that depend on the model's data")
+    wide, steps = dtype.accumulator, np.arange(count)
+    first, last = (
+        node.tensor(node.tensor(node.operand(name), dtype), wide) for name in ("start", "end")
+    )
+    parts = node.constant(max(count - 1, 1), wide)
+    step = node.helper("div", node.helper("sub", last, first), parts)
+    begun = node.stored(steps.astype(wide.numpy), "steps")
+    left = node.stored((count - 1 - steps).astype(wide.numpy), "left")
+    up = node.helper("add", first, node.helper("mul", begun, step))
+    down = node.helper("sub", last, node.helper("mul", left, step))
+    half = node.stored(steps < max(count // 2, count == 1), "half")
+    return node.converted(node.helper("select", half, up, down), dtype)
 
 
 def _read_view(node: Node, op_name: str) -> Value:

@@ -70,6 +70,13 @@ CALLS: dict[str, tuple[Any, ...]] = {
         lambda x: [torch.linspace(36, -48, 37, dtype=torch.int64) + x.sum().long(), torch.linspace(-1, 2, 5) * x.sum()],
         SORTED * 0,
     ),
+    "numbers between tensors": (
+        lambda x, n: [
+            torch.linspace(x[0, 1], n[2], 7), torch.linspace(2, x[0, 0], 4, dtype=torch.float64),
+            torch.linspace(n[0], -3.5, 1), torch.linspace(x[0, 2], 1, 0), torch.logspace(x[0, 0], 1, 6, base=2),
+        ],
+        X, ROWS,
+    ),
     "groups of rows": (
         lambda x, w, ends: aten._grouped_mm(x.bfloat16(), w.bfloat16(), ends).float(), torch.ones(6, 16) / 4,
         torch.arange(3 * 16 * 72).reshape(3, 16, 72) % 5 - 2.0, torch.tensor([2, 2, 6], dtype=torch.int32),
@@ -110,3 +117,9 @@ def test_memory_outside_of_a_tensor_is_refused() -> None:
 def test_antialiasing_of_aligned_corners_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="align_corners=True with antialiasing"):
         read(lambda x: aten._upsample_bilinear2d_aa(x, [2, 2], True), torch.ones(1, 1, 4, 4))
+
+
+def test_integers_between_tensors_are_refused() -> None:
+    """PyTorch cuts them after sums of as many as its vectors hold."""
+    with pytest.raises(UnsupportedError, match="integers between numbers that depend on"):
+        read(lambda x: torch.linspace(x[0], 9, 4, dtype=torch.int64), X[0])
