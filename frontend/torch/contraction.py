@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from string import ascii_lowercase
+
 from ...base.dtypes import F32, F64, S64
 from ..correspondence.compositions.contraction import linear, scaled
 from ..correspondence.reading import Pair
+from ..einsum import einsum
 from ..torch_calls.call import Value
 from .node import Node, Read
 
@@ -21,6 +24,19 @@ def _read_batch_sum(node: Node) -> Value:
     total = scaled(node, total, node.number("alpha", 1))
     beta = node.number("beta", 1)
     return node.make("add", scaled(node, x, beta), total) if beta else total
+
+
+def _read_three(node: Node) -> Value:
+    """The product of three tensors, each with axes of one element inserted, summed over some axes: `nn.Bilinear`."""
+    tensors = [node.tensor_of(f"i{k}") for k in (1, 2, 3)]
+    added = [node.attr_ints(f"expand{k}") for k in (1, 2, 3)]
+    axes, summed = range(tensors[0].details.rank + len(added[0])), node.attr_ints("sumdim")
+    node.argument("unroll_dim")  # how PyTorch computes it
+    terms, (result,) = (
+        ["".join(ascii_lowercase[i] for i in axes if i not in left) for left in lists]
+        for lists in (added, [summed])
+    )
+    return einsum(node, f"{','.join(terms)}->{result}", tensors)
 
 
 MOST_COLUMNS = 64
@@ -47,6 +63,7 @@ def _read_groups(node: Node) -> Value:
 
 HANDLERS: dict[str, Read] = {
     "addbmm": _read_batch_sum,
+    "_trilinear": _read_three,
     **dict.fromkeys(("_grouped_mm", "transformers::grouped_mm_fallback"), _read_groups),
 }
 """Operators of this family."""

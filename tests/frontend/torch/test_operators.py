@@ -87,6 +87,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "signs": (lambda x, y: (x.signbit(), y.copysign(x), x.angle()), X, SORTED),
     "distances": (lambda x, y: (torch.cdist(x, y, 1.0), torch.cdist(x, y, 3.0)), SORTED[:2] + 1, SORTED),
     "addbmm": (lambda x, y: torch.addbmm(x, y, y, beta=2, alpha=3), X[:, :3], torch.ones(2, 3, 3) * 0.5),
+    "bilinear": (F.bilinear, SORTED[:, :2], SORTED[:, 1:], torch.arange(24.0).reshape(4, 2, 3), torch.ones(4)),
     "a list with an empty vector": (lambda x, y: torch.cat([y, x], 1), X, torch.ones(0)),
     "averages of integers": (lambda x: F.avg_pool1d(x[None], 2), torch.tensor([[-3, 2, 5, -8]])),
     "sums of integers divided": (
