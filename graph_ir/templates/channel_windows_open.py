@@ -1,7 +1,8 @@
 """Windows over channels-last images whose height and width are known when they run: `channel_windows` by expressions.
 
-Results whose windows lie inside the image are computed in blocks, as there. The others, at the left and right border,
-and what blocks leave are computed one by one, with loops over the columns of the window that are inside.
+Results whose windows lie inside the image are computed in blocks, as there, and what these leave in blocks of four, two
+and one. The others, at the left and right border, are computed one by one, with loops over the columns of the window
+that are inside.
 """
 
 from __future__ import annotations
@@ -58,35 +59,50 @@ class OpenWindowTemplate(WindowTemplate):
                     self._columns(image, row, t.as_expr(full * width), rest, ends)
         return b.function(name, params, note)
 
-    def _inner_columns(self) -> tuple[Expr, Expr]:
-        """The results in blocks, [begin, end): whole blocks of those whose windows lie inside the image."""
+    def _inner_columns(self) -> tuple[Expr, Expr, Expr]:
+        """Where the results begin whose windows lie inside the image, where whole blocks of them end, and all."""
         b, g, size = self.b, self.g, self.blocking.pixels
         first = -(-g.before[1] // g.strides[1])
         begin = b.let("begin", t.minimum(t.as_expr(first), g.result[1]))
         reach = (g.kernel[1] - 1) * g.dilations[1] + 1
         inside = floor_quotient(g.image[1] + g.before[1] - reach, g.strides[1]) + 1
         until = t.minimum(t.as_expr(inside), g.result[1])
-        blocks = t.floordiv(t.maximum(t.sub(until, begin), 0), size)
-        return begin, b.let("end", t.add(begin, t.mul(blocks, size)))
+        count = b.let("inner", t.maximum(t.sub(until, begin), 0))
+        whole = t.mul(t.floordiv(count, size), size)
+        return begin, b.let("end", t.add(begin, whole)), t.add(begin, count)
 
     def _columns(
-        self, image: Expr, row: Expr, channel: Expr, channels: int, ends: tuple[Expr, Expr]
+        self, image: Expr, row: Expr, channel: Expr, channels: int, ends: tuple[Expr, Expr, Expr]
     ) -> None:
-        """One row of results: the border one by one, blocks, and what is left one by one."""
+        """One row of results: the border one by one, blocks, lower blocks, and the border."""
         b, g, size = self.b, self.g, self.blocking.pixels
-        begin, end = ends
+        begin, end, until = ends
         rows = self._kernel_rows(row)
-        taps = [
-            (tap, place, place * g.strides[1] + tap * g.dilations[1])
-            for place in range(size)
-            for tap in range(g.kernel[1])
-        ]
+
+        def block(place: Expr, count: int) -> None:
+            taps = self._inner_taps(count)
+            self._block((image, channel, row, place), channels, count, taps, *rows)
+
         with b.loop("left", 0, begin) as at:
             self._alone((image, channel, row, at), channels, rows)
         with b.loop("place", begin, end, step=size) as place:
-            self._block((image, channel, row, place), channels, size, taps, *rows)
-        with b.loop("right", end, t.as_expr(g.result[1])) as at:
+            block(place, size)
+        left = t.sub(until, end)
+        for count in (2**power for power in reversed(range((size - 1).bit_length()))):
+            above = t.mul(t.floordiv(left, 2 * count), 2 * count)
+            with b.when(t.compare("ge", t.sub(left, above), count)):
+                block(t.add(end, above), count)
+        with b.loop("right", until, t.as_expr(g.result[1])) as at:
             self._alone((image, channel, row, at), channels, rows)
+
+    def _inner_taps(self, count: int) -> list[tuple[int, int, int]]:
+        """As `_taps` of results inside the image."""
+        g = self.g
+        return [
+            (tap, place, place * g.strides[1] + tap * g.dilations[1])
+            for place in range(count)
+            for tap in range(g.kernel[1])
+        ]
 
     def _kernel_rows(self, row: Expr) -> tuple[Expr, Expr]:
         g = self.whole
