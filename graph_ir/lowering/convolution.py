@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...base.contraction import Microkernel
@@ -28,6 +28,7 @@ from ..schedule.product import Product
 from ..templates.convolution import ConvolutionProblem, ConvolutionTemplate
 from ..templates.convolution_band import ImageOperand
 from ..templates.convolution_open import OpenConvolutionTemplate
+from ..templates.convolution_patches import PatchTemplate
 from ..templates.local_sizes import LocalSizes, localized
 from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
 from ..templates.matmul_rows import RowsTemplate
@@ -35,6 +36,9 @@ from ..templates.open_tasks import Sharing
 from ..templates.operand import Operand
 from .matmul import epilogue_names, epilogue_value, flat
 from .notes import group_note
+
+Template = ConvolutionTemplate | MatmulTemplate | PatchTemplate
+Make = Callable[..., Template]
 
 
 def convolution_function(
@@ -53,8 +57,10 @@ def convolution_function(
     if output is not op.outputs[0]:
         value = epilogue_value(op.outputs[0], output, memory)
     operands = [memory[x] for x in (*op.inputs, output)]
-    make = _product if band == "product" else _taps
-    if geometry_of(op).is_open:
+    make: Make = _taps
+    if band in ("product", "patches"):
+        make = _product if band == "product" else _patches
+    elif geometry_of(op).is_open:
         make = _open_product if geometry_of(op).is_product else _open_taps
     template = make(op, band, blocking, kernel, operands, output, value, by_pixel, ctx)
     post = epilogue_names(op, group.ops)
@@ -173,6 +179,20 @@ def _product(
         return inner((image, t.add(t.mul(group, g.outputs), number), t.as_expr(0), pixel), acc)
 
     return MatmulTemplate(problem, blocking, kernel, ctx.target, of_index)
+
+
+def _patches(
+    op: DirectConvolution, band: str, blocking: MatmulBlocking, kernel: Microkernel, operands: Sequence[Buffer],
+    output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
+) -> PatchTemplate:  # fmt: skip
+    """Weights [outputs, terms] times patches [terms, pixels] of bands of rows, all plain."""
+    x, w, y = operands
+    g = with_sizes_of(geometry_of(op), op)
+    image, result = image_operand(op.inputs[0], x), image_operand(output, y)
+    if value is not None:
+        value = _indexed(value, output.details.plain_dims, g.result[1], by_pixel)
+    problem = ConvolutionProblem(g, image, w, result, band, kernel)
+    return PatchTemplate(problem, blocking, ctx.target, value)
 
 
 def _lines(g: ConvolutionGeometry, wanted: int) -> ConvolutionGeometry:

@@ -32,6 +32,8 @@ from .asked import wanted_by_name
 from .context import LowerContext
 from .convolution_blocks import may_be_blocked
 from .convolution_geometry import ConvolutionGeometry
+from .convolution_patches import ranked_patches
+from .convolution_product import ConvolutionProduct
 from .convolution_sizes import geometry_of
 from .direct_convolution import convolution_kernels, offered
 from .matmul_tile import pick_tile, product_cycles
@@ -247,8 +249,16 @@ def _direct(make: Composer, op: Convolution) -> GraphTensor:
 def _direct_cycles(
     g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
 ) -> float | None:
-    """The cycles of its best layout, band, tile and instruction."""
+    """The cycles of its best layout, band, tile and instruction, channels last or single pixels."""
     found = offered(g, kernels, LowerContext(target))
+    return min((choice.cycles for choice in found if choice.band != "patches"), default=None)
+
+
+def _patches_cycles(
+    g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
+) -> float | None:
+    """The cycles of its best tile."""
+    found = [c for x in kernels for c in ranked_patches(ConvolutionProduct(g, x, target))]
     return min((choice.cycles for choice in found), default=None)
 
 
@@ -295,6 +305,15 @@ FORMS = (
         "floats or bytes by signed bytes, and one or two spatial axes",
         switches=("direct-convolution", "blocked-layouts"),
         is_last=lambda g: not g.is_product,
+    ),
+    ConvolutionForm(
+        "patches",
+        _direct,
+        _patches_cycles,
+        ("direct",),
+        "floats that are multiplied as they are, and one or two spatial axes of known sizes",
+        switches=("direct-convolution", "blocked-layouts"),
+        least_outputs=LEAST_ROWS,
     ),
     ConvolutionForm(
         "depthwise",

@@ -26,6 +26,7 @@ from .convolution_blocking import (
 )
 from .convolution_blocks import block_tile, blocked_choices
 from .convolution_geometry import ConvolutionGeometry
+from .convolution_patches import fits_patches, patch_cycles, ranked_patches
 from .convolution_product import ConvolutionProduct
 from .convolution_sizes import geometry_of
 from .format_choice import FormatChoice
@@ -37,7 +38,9 @@ from .space import ScheduleSpace
 
 LAST_BANDS = ("image", "rows", "im2col")
 """Bands for an image channels last."""
-PLAIN_BANDS = ("planes", "product")
+PLAIN_BANDS = ("planes", "product", "patches")
+ALL_PLAIN = ("product", "patches")
+"""Bands for images, weights and results that are all plain."""
 NOTHING = Schedule("")
 
 
@@ -57,7 +60,7 @@ def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[Format
             panel_format(op, choice, ctx.target),
         )
         formats = (image, panels, last)
-        if choice.band == "product":
+        if choice.band in ALL_PLAIN:
             formats = (first, plain(panels.rank, panels.axes), first)
         cycles.setdefault(formats, choice.cycles)
     best, rate = min(cycles.values()), ctx.target.machine.shared_bytes_per_cycle
@@ -136,6 +139,7 @@ def offered(
             [c for p, some in tiles for c in ranked_choices(p, LAST_BANDS, some)],
             [c for p, some in tiles for c in ranked_choices(p, ("planes",), some)],
             [c for p, some in tiles for c in ranked_products(p, some)],
+            [c for p, some in tiles for c in ranked_patches(p, some)],
         ):
             found += sorted(choices, key=lambda choice: choice.cycles)
         if found:
@@ -199,7 +203,7 @@ class DirectSpace(ScheduleSpace):
         if self._is_blocked:
             return ("blocks",)
         if self.op.outputs[0].details.format.is_plain:
-            return ("product",)
+            return ALL_PLAIN
         bands = ("planes",) if self.op.inputs[0].details.format.is_plain else LAST_BANDS
         problems = list(map(self._problem, self.kernels))
         return tuple(band for band in bands if any(fits(p, band) for p in problems))
@@ -217,7 +221,7 @@ class DirectSpace(ScheduleSpace):
 
     def ranked(self) -> list[Schedule]:
         """The picks, then other bands of rows, steps of the sum and groups of panels."""
-        if self.picks[0].band in ("product", "blocks"):
+        if self.picks[0].band in (*ALL_PLAIN, "blocks"):
             return [convolution_schedule(choice) for choice in self.picks]
         found: list[ConvolutionChoice] = []
         for kernel in self.kernels:
@@ -233,6 +237,8 @@ class DirectSpace(ScheduleSpace):
         blocking = blocking_of(schedule, problem.kernel)
         if band == "product":
             return product_cycles(problem.product, blocking, False)
+        if band == "patches":
+            return patch_cycles(problem, blocking)
         return blocking_cycles(problem, band, blocking)
 
     def fixed(self) -> dict[str, Parameter]:
@@ -272,6 +278,8 @@ class DirectSpace(ScheduleSpace):
         problem = self._problem_of(schedule)
         if band == "product":
             return tile_fault(schedule, self.ctx.target)
+        if band == "patches":
+            return self._fault_of_patches(problem, schedule)
         if not fits(problem, band):
             return f"use must not be {schedule.word('use')} with band={band}"
         if not fits_stack(problem, band, height):
@@ -280,4 +288,15 @@ class DirectSpace(ScheduleSpace):
             return (
                 f"kc must be all {self.geometry.terms} terms: the result cannot hold partial sums"
             )
+        return tile_fault(schedule, self.ctx.target)
+
+    def _fault_of_patches(self, problem: ConvolutionProduct, schedule: Schedule) -> str:
+        """Rows whose patches stay in the cache, all terms and all outputs at once."""
+        height, terms = schedule.number("mc"), self.geometry.terms
+        if not fits_patches(problem):
+            return "band=patches needs windows of fewer channels than a vector has elements"
+        if not fits_patches(problem, height):
+            return "mc is too large: the patches would not fit in half of L2"
+        if schedule.number("kc") != terms or schedule.number("ng") != 1:
+            return f"kc must be all {terms} terms and ng 1 with band=patches"
         return tile_fault(schedule, self.ctx.target)

@@ -1,0 +1,83 @@
+"""Cost and blocking of convolutions by patches of plain images (`templates.convolution_patches`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...base.target import GemmTile
+from .convolution_blocking import ConvolutionChoice
+from .convolution_product import ConvolutionProduct
+from .matmul_tile import MatmulBlocking, product_cycles, ranked_tiles
+
+MOST_COLUMNS = 64
+"""Columns of a window, each of which has a loop of its own."""
+
+COPY_CYCLES = 2.0
+"""Of a vector of patches: loaded from any place and stored; an element apart, two loads and a shuffle more (fitted to
+first layers on Zen 5)."""
+
+
+def fits_patches(p: ConvolutionProduct, rows: int = 1) -> bool:
+    """Whether patches can run a convolution, and those of `rows` rows of results stay in half of L2.
+
+    Only of fewer channels than a vector has elements: of more, a pixel is whole vectors where they are last.
+    """
+    g, kernel = p.geometry, p.kernel
+    if g.channels >= p.target.lanes(kernel.a):
+        return False
+    same = kernel.a == kernel.b == kernel.accumulator and kernel.k_group == 1
+    if not same or g.is_open or g.is_product or g.kernel[1] > MOST_COLUMNS:
+        return False
+    return patch_bytes(p, rows) <= p.target.l2_bytes // 2
+
+
+def patch_bytes(p: ConvolutionProduct, rows: int) -> int:
+    """Bytes of the patches of so many rows of results."""
+    return p.geometry.terms * patch_stride(rows * p.geometry.result[1]) * p.kernel.a.size
+
+
+def patch_stride(pixels: int) -> int:
+    """Elements from a term to the next: an odd number of cache lines of f32, so that terms lie in different sets."""
+    return (-(-pixels // 16) | 1) * 16
+
+
+def ranked_patches(
+    p: ConvolutionProduct, tiles: Sequence[GemmTile] = ()
+) -> list[ConvolutionChoice]:
+    """The best band of rows for each register tile, predicted fastest on one core first.
+
+    The order of the tiles, which say how sums are split, does not depend on the number of threads.
+    """
+    if not fits_patches(p):
+        return []
+    g = p.geometry
+    heights = [n for n in _shares(g.result[0]) if fits_patches(p, n)] or [1]
+    known = tiles or ranked_tiles(g.outputs, g.result[1], p.target, p.kernel)
+    found = []
+    for tile in known:
+        blockings = [MatmulBlocking(tile, rows, g.terms, 1) for rows in heights]
+        alone = min(patch_cycles(p.alone, blocking) for blocking in blockings)
+        pick = min(blockings, key=lambda b: (patch_cycles(p, b), b.m_block))
+        found.append(ConvolutionChoice("patches", pick, p.kernel, alone))
+    return sorted(found, key=lambda choice: choice.cycles)
+
+
+def patch_cycles(p: ConvolutionProduct, blocking: MatmulBlocking) -> float:
+    """Cycles until the last thread is done: register tiles, the copies of patches, and their way from L2."""
+    g, target = p.geometry, p.target
+    rows = min(blocking.m_block, g.result[0])
+    pixels, lanes = rows * g.result[1], target.lanes(p.kernel.a)
+    product = product_cycles(g.outputs, pixels, blocking.tile, target, p.kernel)
+    vectors = rows * math.ceil(g.result[1] / lanes)
+    strided = 2.0 if g.strides[1] > 1 else 1.0
+    task = g.groups * g.terms * (product + vectors * COPY_CYCLES * strided)
+    if (size := patch_bytes(p, rows)) > target.l1_bytes:
+        task += g.groups * size / target.machine.l2_bytes_per_cycle
+    tasks = g.batch * math.ceil(g.result[0] / rows)
+    return math.ceil(tasks / p.cores) * (task + target.machine.band_cycles)
+
+
+def _shares(rows: int) -> list[int]:
+    """The largest share when rows are cut into n equal ones, for any n."""
+    return sorted({math.ceil(rows / n) for n in range(1, rows + 1)})

@@ -1,0 +1,164 @@
+"""Direct convolutions of plain images with plain results: weights times patches of the image, a band of rows at a time.
+
+    for each image, band of rows (parallel), group:
+      patches[term][pixel] = the elements that the windows of the band see, zeros in the padding
+      for each panel of pixels, as wide as the register tile:
+        y[outputs, panel] = epilogue(w[outputs, terms] x patches[terms, panel])                   one Brgemm
+
+What im2col writes for the whole image, in the cache of the core that multiplies it. Rows of the register tile are
+outputs, its columns pixels, so that nothing is put in another order; each element is copied once per element of the
+window, which pays off where few channels meet many outputs: the first layer of a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...base.target import Target
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Brgemm, Buffer, Expr, Function, LoopKind, Slice
+from ..schedule.convolution_patches import patch_stride
+from ..schedule.matmul_tile import MatmulBlocking, rows_for
+from ..schedule.product import worth_threads
+from .convolution import ConvolutionProblem
+from .matmul import EpilogueValue, make_epilogue, storing
+
+
+class PatchTemplate:
+    """Builds the loop nest for a blocking: `m_block` rows of results per band, all terms at once.
+
+    The problem's weights are plain [groups, outputs, terms], terms in the order channels, rows, columns. The epilogue
+    gets the index (image, output, 0, pixel).
+    """
+
+    def __init__(
+        self,
+        problem: ConvolutionProblem,
+        blocking: MatmulBlocking,
+        target: Target,
+        epilogue: EpilogueValue | None,
+    ) -> None:
+        self.problem, self.g = problem, problem.geometry
+        self.tile, self.target = blocking.tile, target
+        self.rows = min(blocking.m_block, self.g.result[0])
+        self.columns = blocking.tile.columns(target, problem.kernel.accumulator)
+        self.stride = patch_stride(self.rows * self.g.result[1])
+        self.epilogue = storing(epilogue, problem.kernel.accumulator, problem.y.buffer.dtype)
+        parallel = worth_threads(self.g.multiply_adds, target)
+        self.kind: LoopKind = "parallel" if parallel else "serial"
+        self.b = t.LoopBuilder()
+
+    def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
+        """The whole convolution as a function."""
+        b, g = self.b, self.g
+        for param in params:
+            b.names.reserve(param.name)
+        full, rest = divmod(g.result[0], self.rows)
+        with (
+            b.loop("image", 0, g.batch, self.kind) as image,
+            b.loop("band", 0, full + bool(rest), self.kind) as band,
+            b.loop("group", 0, g.groups) as group,
+        ):
+            if not rest:
+                self._band(image, band, group, self.rows)
+            else:
+                with b.when(t.compare("lt", band, full)):
+                    self._band(image, band, group, self.rows)
+                with b.otherwise():
+                    self._band(image, band, group, rest)
+        return b.function(name, params, note)
+
+    def _band(self, image: Expr, band: Expr, group: Expr, rows: int) -> None:
+        """`rows` rows of results from the first of a band on."""
+        b, first = self.b, t.mul(band, self.rows)
+        patches = b.allocate("patches", self.problem.kernel.a, (self.g.terms * self.stride,))
+        self._copy(patches, image, group, first, rows)
+        pixels, columns = rows * self.g.result[1], self.columns
+        start = b.let("pixel", t.mul(first, self.g.result[1]))
+        with b.loop("panel", 0, pixels // columns) as panel:
+            at = t.mul(panel, columns)
+            b.emit(self._product(patches, (image, group), start, at, columns))
+        if rest := pixels % columns:
+            at = t.as_expr(pixels - rest)
+            b.emit(self._product(patches, (image, group), start, at, rest))
+
+    # image -> patches
+
+    def _copy(self, patches: Buffer, image: Expr, group: Expr, first: Expr, rows: int) -> None:
+        """The element of each window that a term multiplies, pixel by pixel: of each channel and row of the window."""
+        b, g, x = self.b, self.g, self.problem.x
+        channels = t.mul(t.mul(group, g.channels), x.channel)
+        plane = t.add(t.mul(image, x.image), channels)
+        with (
+            b.loop("c", 0, g.channels) as c,
+            b.loop("tap", 0, g.kernel[0]) as tap,
+            b.loop("row", 0, rows) as row,
+        ):
+            line = t.sub(
+                t.add(t.mul(t.add(first, row), g.strides[0]), t.mul(tap, g.dilations[0])),
+                g.before[0],
+            )
+            line = b.let("line", line)
+            term = t.mul(t.add(t.mul(c, g.kernel[0]), tap), g.kernel[1])
+            place = b.let("place", t.add(t.mul(term, self.stride), t.mul(row, g.result[1])))
+            start = t.add(t.add(plane, t.mul(c, x.channel)), t.mul(line, x.row))
+            if not g.before[0] and g.stays_inside(0):
+                self._lines(patches, place, start)
+                return
+            inside = t.binary("and", t.compare("ge", line, 0), t.compare("lt", line, g.image[0]))
+            with b.when(inside):
+                self._lines(patches, place, start)
+            with b.otherwise(), b.loop("column", 0, g.kernel[1]) as column:
+                self._zero(patches, t.add(place, t.mul(column, self.stride)), 0, g.result[1])
+
+    def _lines(self, patches: Buffer, place: Expr, start: Expr) -> None:
+        """The columns of the window in a row of the image, from `start` on."""
+        b, g, x = self.b, self.g, self.problem.x
+        for column, low, high in self._columns():
+            to = t.add(place, column * self.stride)
+            self._zero(patches, to, 0, low)
+            offset = column * g.dilations[1] - g.before[1]
+            with b.loop("p", low, high, "vector") as p:
+                pixel = t.add(t.mul(p, g.strides[1]), offset)
+                element = t.load(x.buffer, (t.add(start, t.mul(pixel, x.column)),))
+                b.store(patches, (t.add(to, p),), element)
+            self._zero(patches, to, high, g.result[1])
+
+    def _columns(self) -> Iterator[tuple[int, int, int]]:
+        """(column of the window, first pixel of a row that sees the image there, the pixel after the last)."""
+        g = self.g
+        for column in range(g.kernel[1]):
+            offset, step = column * g.dilations[1] - g.before[1], g.strides[1]
+            low = min(max(-(offset // step), 0), g.result[1])
+            high = min(max(-((offset - g.image[1]) // step), low), g.result[1])
+            yield column, low, high
+
+    def _zero(self, patches: Buffer, place: Expr, low: int, high: int) -> None:
+        if low < high:
+            with self.b.loop("p", low, high, "vector") as p:
+                self.b.store(patches, (t.add(place, p),), t.const(0, patches.dtype))
+
+    # patches -> result
+
+    def _product(
+        self, patches: Buffer, where: tuple[Expr, Expr], start: Expr, at: Expr, columns: int
+    ) -> Brgemm:
+        """All outputs of a group for `columns` pixels from `at` on in a band that begins at pixel `start`."""
+        g, y, (image, group) = self.g, self.problem.y, where
+        output, pixel = t.mul(group, g.outputs), t.add(start, at)
+        place = t.add(t.add(t.mul(image, y.image), t.mul(output, y.channel)), pixel)
+        kernel, epilogue = self.problem.kernel, None
+        if self.epilogue is not None:
+            value = self._indexed(self.epilogue, image)
+            epilogue = make_epilogue(value, (), output, pixel, kernel.accumulator)
+        height = rows_for(columns, self.tile, self.target, kernel)
+        return Brgemm(
+            Slice(y.buffer, (place,)), Slice(self.problem.w, (t.mul(output, g.terms),)),
+            Slice(patches, (at,)), g.outputs, columns, g.terms, 1, 0, g.terms, 1, 0, self.stride,
+            y.channel, False, columns, epilogue, min(g.outputs, height),
+        )  # fmt: skip
+
+    @staticmethod
+    def _indexed(epilogue: EpilogueValue, image: Expr) -> EpilogueValue:
+        """The epilogue of a product, whose index is (output, pixel)."""
+        return lambda index, acc: epilogue((image, index[0], t.ZERO, index[1]), acc)
