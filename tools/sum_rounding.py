@@ -21,10 +21,12 @@ from ..graph_ir.ir.computation import Reduction
 from ..graph_ir.ir.graph import Array, Op
 from ..graph_ir.ir.op_kinds import FusibleOp
 from ..graph_ir.ops.convolution import Convolution
+from ..graph_ir.ops.cumulative import Cumulative
 from ..graph_ir.ops.grouped_matmul import GroupedMatmul
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.ops.matmul_nbits import MatmulNBits
 from ..graph_ir.ops.reduce import Reduce
+from ..graph_ir.ops.scatter import Scatter
 from ..graph_ir.ops.winograd import WinogradConvolution
 
 DEVIATIONS = 6.0
@@ -39,13 +41,16 @@ ANYTHING = 1e300
 LANES = 8
 """Least number of independent partial sums where the order of summation is free."""
 
-_LINEAR = ("reduce_sum", "reduce_mean", "cum_sum", "sum_pool")
+_LINEAR = ("reduce_sum", "reduce_mean", "sum_pool")
+
+
+_SUMMING = (FusibleOp, GroupedMatmul, Cumulative, Scatter)
 
 
 def sum_noise(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
     """Six standard deviations of the rounding of the op's sums, per output element; 0 for an op that sums nothing."""
     details = op.outputs[0].details
-    if not details.dtype.is_float or not isinstance(op, (FusibleOp, GroupedMatmul)):
+    if not details.dtype.is_float or not isinstance(op, _SUMMING):
         return [np.zeros(()) for _ in outputs]
     with np.errstate(all="ignore"):
         found = _noise(op, list(inputs), outputs[0].astype(np.float64))
@@ -56,9 +61,8 @@ def sum_noise(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> list
 
 def _noise(op: Op, inputs: list[Array], y: Array) -> Array:
     unit = unit_roundoff(op.outputs[0].details.dtype.accumulator)
-    if isinstance(op, GroupedMatmul):
-        return _of_groups(op, inputs, unit)
-    assert isinstance(op, FusibleOp)
+    if not isinstance(op, FusibleOp):
+        return _of_loops(op, inputs, y, unit)
     if isinstance(op, WinogradConvolution):
         # With all terms positive: the worst-case base of relative errors.
         scale = op.error_scale(*inputs)
@@ -89,6 +93,16 @@ def _noise(op: Op, inputs: list[Array], y: Array) -> Array:
     return np.asarray(_winograd_factor(op) * (worst * sums + products))
 
 
+def _of_loops(op: Op, inputs: list[Array], y: Array, unit: float) -> Array:
+    """Of ops with a loop nest of their own."""
+    if isinstance(op, GroupedMatmul):
+        return _of_groups(op, inputs, unit)
+    if isinstance(op, Cumulative):
+        return _of_scan(op, inputs[0].astype(np.float64), y, unit)
+    assert isinstance(op, Scatter)
+    return _of_scatter(op, inputs, y)
+
+
 def _of_packed(op: MatmulNBits, inputs: list[Array], unit: float) -> Array:
     """Sums of X * Q and of X per group, which the zero point is subtracted from: both of the size of all of Q."""
     x, w, scale, zero, *x_scale = (np.abs(value) for value in inputs)
@@ -108,6 +122,40 @@ def _of_groups(op: GroupedMatmul, inputs: list[Array], unit: float) -> Array:
     deviation = DEVIATIONS / math.sqrt(3) * unit
     worst = min(deviation * math.sqrt(terms), terms * unit)
     return np.asarray(worst * np.maximum(wander, size) + deviation * wander)
+
+
+def _of_scan(op: Cumulative, x: Array, y: Array, unit: float) -> Array:
+    """Of running sums, whose partial sums are results too: those of the terms so far; products as of powers."""
+    deviation = DEVIATIONS / math.sqrt(3) * unit
+    if op.combine == "mul":
+        return np.asarray(deviation * math.sqrt(x.shape[op.axis]) * np.abs(y))
+
+    def so_far(terms: Array) -> Array:
+        ordered = np.flip(terms, op.axis) if op.reverse else terms
+        found = np.cumsum(ordered, op.axis)
+        return np.flip(found, op.axis) if op.reverse else found
+
+    counts, squares, sizes = map(so_far, (np.ones_like(x), np.square(x), np.abs(x)))
+    sums = np.sqrt(squares / 2 + np.square(y) / 3 + np.square(sizes / LANES) / 3)
+    return np.asarray(np.minimum(deviation * np.sqrt(counts), counts * unit) * sums)
+
+
+def _of_scatter(op: Scatter, inputs: list[Array], y: Array) -> Array:
+    """Each update that is added or multiplied rounds the element to the type of the data."""
+    if op.reduction not in ("add", "mul"):
+        return np.zeros(())
+    indices, data, updates = inputs
+    deviation = DEVIATIONS / math.sqrt(3) * unit_roundoff(op.outputs[0].details.dtype)
+    if op.reduction == "mul":
+        return np.asarray(deviation * math.sqrt(indices.size) * np.abs(y))
+    counts, sizes = (
+        op.reference([indices, *both])[0].astype(np.float64)
+        for both in (
+            (np.zeros_like(data), np.ones_like(updates)),
+            (np.abs(data), np.abs(updates)),
+        )
+    )
+    return np.asarray(deviation * np.sqrt(counts) * sizes)
 
 
 def _of_rounded_rows(op: MatmulCore, inputs: list[Array]) -> Array:

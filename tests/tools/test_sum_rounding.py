@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F16, F64
+from graphc.base.dtypes import F16, F32, F64, S64
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tools.error_bound import expected_outputs
 from graphc.tools.sum_rounding import ANYTHING, DEVIATIONS, sum_noise, unit_roundoff
 from support.lowered import build
@@ -78,6 +80,36 @@ def test_an_op_without_sums_has_no_noise() -> None:
     op, x = graph.ops[1], np.ones(4, np.float32)
     (noise,) = sum_noise(op, [x], op.reference([x]))
     assert not noise.any()
+
+
+@pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", ["cum_sum", "cum_prod"])
+def test_running_sums_round_as_the_sums_before_them(name: str, reverse: bool, feed: Feed) -> None:
+    attrs = {"axis": 1, "reverse": reverse}
+    graph = build({"x": (30, 9)}, lambda make, x: make(name, x["x"], **attrs))
+    x = feed((30, 9))
+    (noise,) = sum_noise(graph.ops[1], [x], graph.ops[1].reference([x]))
+    running = np.cumsum if name == "cum_sum" else np.cumprod
+    ordered = np.flip(x, 1) if reverse else x
+    found, exact = running(ordered, 1), running(ordered.astype(np.float64), 1)
+    share = np.abs(found - exact) / (np.flip(noise, 1) if reverse else noise)
+    assert 0.03 < share.max() < 1
+
+
+@pytest.mark.parametrize("reduction", ["add", "mul"])
+def test_scattered_updates_round_one_after_the_other(reduction: str) -> None:
+    graph = Graph("scattered")
+    details = (LogicalTensor(S64, (60,)), LogicalTensor(F32, (3,)), LogicalTensor(F32, (60,)))
+    made = [graph.make_input(one, name) for one, name in zip(details, "ixu", strict=True)]
+    op = graph.make("scatter", made, {"reduction": reduction})
+    updates = RNG.uniform(-2, 2, 60).astype(np.float32)
+    arrays = [np.arange(60) % 3, np.ones(3, np.float32), updates]
+    (noise,) = sum_noise(op, arrays, op.reference(arrays))
+    fold = np.add if reduction == "add" else np.multiply
+    exact = fold.reduce(updates.astype(np.float64).reshape(20, 3), 0, initial=1.0)
+    share = np.abs(op.reference(arrays)[0] - exact) / noise
+    assert 0.005 < share.max() < 1
 
 
 def test_few_terms_round_at_worst_each() -> None:
