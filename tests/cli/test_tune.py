@@ -84,7 +84,6 @@ def test_convolutions_keep_their_best_schedule(
     assert [row["problem"] for row in rows] == [
         "conv c3i9x9o20r7x7k3x3 f32",
         "conv c20i7x7o17r7x7k1x1 f32",
-        "transpose reorder 1x20x7x7 f32",
     ]
     assert all(row["tried"] > 1 and row["after"] >= row["before"] > 0 for row in rows)
     assert cli.main(["explain", model, "c0", "--tuning", store, "--json", *switches]) == 0

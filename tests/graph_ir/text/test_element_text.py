@@ -43,7 +43,7 @@ def test_texts() -> None:
     [(["1"], BOOL), (["1.5"], S8), (["200"], S8), (["-1"], U8), (["x"], F32), (["0xg"], F32)],
 )
 def test_rejects_invalid_elements(texts: list[str], dtype: DType) -> None:
-    with pytest.raises(UserError, match=f"invalid {dtype} element"):
+    with pytest.raises(UserError, match=f"elements of tensor text must be {dtype}: "):
         read_elements(texts, dtype)
 
 
