@@ -20,13 +20,12 @@ def lower_grouped_matmul(op: GroupedMatmul, ctx: LowerContext) -> Module:
         rows, b_panels, ends, result, a.plain_dims[0], groups, panels, k, width
     )
     tile = microkernel(a.dtype, b.dtype, ctx.target).tiles[0]
-    is_large = b.elements >= ctx.target.machine.parallel_elements
     function = grouped_matmul_function(
         f"{a.dtype}_grouped_gemm_{groups}x{k}x{panels * width}_{tile.rows}x{width}__{ctx.target.isa}",
         problem,
         tile,
         tile.columns(ctx.target, a.dtype),
-        ctx.options.threads if is_large else 1,
+        ctx.threads_for(b.elements),
         op.name,
     )
     return Module((function,))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from ...base.dims import bounds
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Function, Module
 from ..ir.group_values import parameters
@@ -33,9 +32,7 @@ def lower_matrix_op(op: MatrixOp, ctx: LowerContext) -> Module:
     ]
     shape = identifier("x".join(map(str, op.outputs[0].details.plain_dims)))
     name = f"{op.matrices.dtype}_{op.op_name}_{shape}__{ctx.target.isa}"
-    is_large = bounds(op.matrices.elements)[1] >= ctx.target.machine.parallel_elements
-    tasks = ctx.options.threads if is_large else 1
-    return Module((_function(op, name, merged, tasks),))
+    return Module((_function(op, name, merged, ctx.threads_for(op.matrices.elements)),))
 
 
 def _function(op: MatrixOp, name: str, merged: list[Buffer], tasks: int) -> Function:

@@ -17,10 +17,8 @@ def lower_sort_rows(op: SortRows, ctx: LowerContext) -> Module:
     flat = [Buffer(b.name, b.dtype, (y.details.elements,)) for y, b in named.items()]
     n = x.details.plain_dims[-1]
     schedule = schedule_of(op, ctx)
-    groups = schedule.number("groups")
-    shape = RowSort(
-        x.details.elements // max(n, 1), n, op.k, op.largest, groups if groups > 1 else 0
-    )
+    rows = x.details.elements // max(n, 1)
+    shape = RowSort(rows, n, op.k, op.largest, schedule.number("groups"))
     function = sort_rows_function(
         f"{x.details.dtype}_sort_rows_{shape.rows}x{n}_{op.k}__{ctx.target.isa}",
         (flat[0], flat[1], flat[2]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from ...base.dims import Size, bounds
 from ...base.options import CompileOptions
 from ...base.records import dataclass
 from ...base.target import Target
@@ -23,3 +24,8 @@ class LowerContext:
     options: CompileOptions = CompileOptions()
     tuned: Mapping[str, Schedule] = field(default_factory=dict)
     asked: Mapping[str, Schedule] = field(default_factory=dict)
+
+    def threads_for(self, elements: Size) -> int:
+        """All threads for loops over so many elements at most; 1 where waking the others would cost more."""
+        large = bounds(elements)[1] >= self.target.machine.parallel_elements
+        return self.options.threads if large else 1

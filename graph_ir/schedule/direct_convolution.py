@@ -203,7 +203,7 @@ class DirectSpace(ScheduleSpace):
         if self._is_blocked:
             return ("blocks",)
         if self.op.outputs[0].details.format.is_plain:
-            return ALL_PLAIN
+            return ("product",) if self.geometry.is_product else ("patches",)
         bands = ("planes",) if self.op.inputs[0].details.format.is_plain else LAST_BANDS
         problems = list(map(self._problem, self.kernels))
         return tuple(band for band in bands if any(fits(p, band) for p in problems))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from ...base.dims import Size, bounds, is_known, typical
+from ...base.dims import Size, is_known, typical
 from ..ir.computation import Reduction
 from ..ir.graph import GraphTensor, Op
 from ..ir.op_kinds import FusibleOp
@@ -58,7 +58,7 @@ class LoopSpace(ScheduleSpace):
         self.group = group
         self.elements = elements
         self.threads = ctx.options.threads
-        self.least = ctx.target.machine.parallel_elements
+        self.worthwhile = ctx.threads_for(elements)
         self.l1_bytes = ctx.target.l1_bytes
         self.line_bytes = ctx.target.machine.cache_line
         self.dims = tuple(map(_assumed, details.physical_dims))
@@ -66,8 +66,7 @@ class LoopSpace(ScheduleSpace):
     @cached_property
     def pick(self) -> Schedule:
         """A task per thread, where that pays."""
-        tasks = self.threads if bounds(self.elements)[1] >= self.least else 1
-        return Schedule.of(self.algorithm, tasks=tasks, **self.inner())
+        return Schedule.of(self.algorithm, tasks=self.worthwhile, **self.inner())
 
     def inner(self) -> dict[str, Parameter]:
         """The parameters beside tasks, as they are best."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ...base.dims import Size, bounds
+from ...base.dims import Size
 from ..ir.schedule import Schedule
 from ..ops.cumulative import Cumulative
 from .context import LowerContext
@@ -17,6 +17,12 @@ CHAINS = (8, 4, 16)
 BLOCKS = (128, 64, 256)
 """Most elements of a block, so that partial sums stay in L1."""
 
+PARTS = 4
+"""Of the stack: groups of blocks, smaller ones, single ones and the rest of a kernel have memory of their own."""
+
+MOST_CHAINS = 64
+"""Each is a statement of its own."""
+
 COLUMNS = (512, 128, 256, 1024)
 """Most columns that run together: their sums stay in L1 too."""
 
@@ -25,7 +31,7 @@ STEP_CYCLES = 10
 
 
 def axis_sizes(op: Cumulative) -> tuple[Size, Size, int]:
-    """(outer, n, inner) of [outer, n, inner], n along the axis; no element has neither outer nor inner ones."""
+    """(outer, n, inner) of [outer, n, inner], n along the axis; outer and inner are 0 where there are no elements."""
     dims, axis = op.inputs[0].details.plain_dims, op.axis
     if 0 in dims:
         return 0, dims[axis], 0
@@ -42,8 +48,13 @@ class _ScanSpace(ScheduleSpace):
         self.outer, self.n, self.inner = axis_sizes(op)
         self.lanes = ctx.target.lanes(x.dtype.accumulator)
         self.machine = ctx.target.machine
-        large = bounds(x.elements)[1] >= self.machine.parallel_elements
-        self.threads = ctx.options.threads if large else 1
+        self.threads = ctx.threads_for(x.elements)
+        self.size = x.dtype.accumulator.size
+
+    @property
+    def _most_waiting(self) -> int:
+        """Elements of which sums fit the stack, beside those of the smaller blocks or tiles that are left."""
+        return self.machine.most_local_bytes // PARTS // self.size
 
     def _shared(self, tasks: int, rows: Size, cycles: float) -> float | None:
         """Cycles of so many rows or tiles of them, shared by the threads if there are tasks."""
@@ -55,7 +66,7 @@ class RowScanSpace(_ScanSpace):
 
     algorithm = "row-scan"
     meanings: Mapping[str, str] = {
-        "tasks": "pieces of the rows, 1 runs them on one thread",
+        "tasks": "1 runs the rows on one thread, more on all",
         "chains": "blocks of a row that run side by side",
         "block": "most elements of a block",
     }
@@ -87,11 +98,13 @@ class RowScanSpace(_ScanSpace):
         return self._shared(schedule.number("tasks"), self.outer, row)
 
     def fault(self, schedule: Schedule) -> str:
-        """A block is a part of the row."""
+        """A block is a part of the row, and blocks that run side by side wait on the stack."""
         chains, block = schedule.number("chains"), schedule.number("block")
         if not isinstance(self.n, int):
             return "chains and block must be 1, as the row is open" * (chains * block > 1)
-        most = self._block(chains, self.n)
+        if chains > MOST_CHAINS:
+            return f"chains must be at most {MOST_CHAINS}"
+        most = self._block(chains, min(self.n, self._most_waiting // chains))
         return f"block must be at most {most}" * (block > most)
 
 
@@ -100,7 +113,7 @@ class ColumnScanSpace(_ScanSpace):
 
     algorithm = "column-scan"
     meanings: Mapping[str, str] = {
-        "tasks": "pieces of the tiles, 1 runs them on one thread",
+        "tasks": "1 runs the tiles on one thread, more on all",
         "columns": "neighbouring columns of a tile",
     }
 
@@ -120,8 +133,8 @@ class ColumnScanSpace(_ScanSpace):
         return self._shared(schedule.number("tasks"), tiles, self.n * row)
 
     def fault(self, schedule: Schedule) -> str:
-        """A tile is a part of the columns."""
-        most = max(self.inner, 1)
+        """A tile is a part of the columns, and its sums wait on the stack."""
+        most = max(min(self.inner, self._most_waiting), 1)
         return f"columns must be at most {most}" * (schedule.number("columns") > most)
 
 

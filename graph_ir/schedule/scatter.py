@@ -30,8 +30,7 @@ class ScatterSpace(ScheduleSpace):
         )
         self.bytes = x.elements * x.dtype.size * op.count
         self.machine = ctx.target.machine
-        large = x.elements >= self.machine.parallel_elements
-        self.threads = ctx.options.threads if large else 1
+        self.threads = ctx.threads_for(x.elements)
 
     def ranked(self) -> Sequence[Schedule]:
         """All threads where that pays, then other pieces, then one thread."""

@@ -24,7 +24,7 @@ class SortSpace(ScheduleSpace):
 
     algorithm = "row-sort"
     meanings: Mapping[str, str] = {
-        "tasks": "pieces of the rows, 1 runs them on one thread",
+        "tasks": "1 sorts the rows on one thread, more on all",
         "groups": "groups of elements whose best ones bound those that are sorted, a multiple of 32; 1 sorts all",
     }
 
@@ -34,8 +34,7 @@ class SortSpace(ScheduleSpace):
         self.rows = x.elements // max(self.n, 1)
         super().__init__(op.name, f"{self.algorithm} {self.rows}x{self.n} {self.k} {x.dtype}")
         self.lanes = ctx.target.lanes(x.dtype.accumulator)
-        large = x.elements >= ctx.target.machine.parallel_elements and self.rows > 1
-        self.threads = ctx.options.threads if large else 1
+        self.threads = ctx.threads_for(x.elements) if self.rows > 1 else 1
 
     def ranked(self) -> Sequence[Schedule]:
         """Twice as many groups as elements are kept where they are few of many; then more, fewer, and none."""

@@ -27,7 +27,7 @@ BLOCK = 32
 
 @dataclass(frozen=True)
 class RowSort:
-    """Sizes in elements, and whether the largest elements come first; groups for the selection, 0 without one."""
+    """Sizes in elements, and whether the largest elements come first; `groups` for the selection, 1 for none."""
 
     rows: int
     n: int
@@ -71,7 +71,7 @@ class _Row:
     def run(self) -> None:
         """Emit all of the row."""
         b, shape = self.b, self.shape
-        if not shape.groups:
+        if shape.groups == 1:
             with b.loop("i", 0, shape.n, "vector") as i:
                 self._put(i, self._element(i), i)
             self._sort(t.as_expr(shape.n), shape.n, self._write)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import S32, S64
 from graphc.base.errors import UserError
 from graphc.base.options import CompileOptions
+from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Graph, Op
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import parse_schedule
@@ -94,8 +96,11 @@ def test_rows_of_open_length_run_one_by_one_at_unknown_cost() -> None:
     ("op", "asked", "message"),
     [
         (scan(3, 100, axis=1), "block=13", "block must be at most 12, got 'row-scan"),
-        (scan(3, 100, axis=1), "chains=100 block=2", "block must be at most 1, got"),
+        (scan(3, 60, axis=1), "chains=64 block=2", "block must be at most 1, got"),
         (scan(9, 50, axis=0), "columns=51", "columns must be at most 50, got 'column-scan"),
+        (scan(2, 3_000_000, axis=1), "chains=4 block=700000", "block must be at most 49152, got"),
+        (scan(3, 100, axis=1), "chains=65 block=1", "chains must be at most 64, got"),
+        (scan(2, 3_000_000, axis=0), "columns=3000000", "columns must be at most 196608, got"),
         (sort(3, 500, k=40), "groups=32", "a multiple of 32 from 40 to 500, got 'row-sort"),
         (sort(3, 500, k=40), "groups=65", "groups must be 1, or a multiple of 32 from 40 to 500"),
         (sort(3, 90, k=4), "groups=96", "from 4 to 90, got"),
@@ -104,3 +109,17 @@ def test_rows_of_open_length_run_one_by_one_at_unknown_cost() -> None:
 def test_what_cannot_run_is_said(op: Op, asked: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         space(op).complete(parse_schedule(asked))
+
+
+@pytest.mark.parametrize(
+    ("axis", "asked"),
+    [(1, "chains=4 block=49152"), (0, "columns=196608"), (1, "chains=64 block=1")],
+)
+def test_the_largest_that_may_be_asked_for_fits_the_stack(axis: int, asked: str) -> None:
+    graph, x = Graph("scan"), np.ones((2, 400_013), np.int32)
+    found = graph.make(
+        "cum_sum", [graph.make_input(LogicalTensor(S32, x.shape), "x")], {"axis": axis}, "y"
+    )
+    graph.make_output(found.outputs[0])
+    model = compile_model(graph, threads=2, schedules={"y": asked})
+    np.testing.assert_array_equal(model(x), np.cumsum(x, axis))

@@ -9,6 +9,7 @@ import pytest
 
 import graphc
 from graphc.base.dtypes import F32, F64, DType
+from graphc.base.errors import UserError
 from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
@@ -111,3 +112,8 @@ def test_f64() -> None:
     ]
     model = graphc.compile(graph, threads=1, schedules=PATCHES)
     np.testing.assert_array_equal(np.asarray(model(*arrays)), graph.evaluate(arrays)[0])
+
+
+def test_windows_are_no_product_of_single_pixels() -> None:
+    with pytest.raises(UserError, match="band must be patches in the layouts chosen, got"):
+        graphc.compile(layer(CASES[0]), schedules={"conv": "band=product"})
