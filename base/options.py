@@ -28,6 +28,7 @@ SWITCHES = (
     "masked-trees",  # evaluate all conditions of small trees in vectors of rows, instead of walking
     "sort-rows",  # sort long rows by their digits, and select first where few elements are kept
     "winograd",  # run 3 x 3 convolutions as Winograd convolutions: fewer multiplications, larger rounding errors
+    "byte-winograd",  # the same of bytes, in integers, without any error
     "fuse",  # fuse elementwise chains into each other and into matmul epilogues
     "in-place",  # let the memory planner reuse buffers
 )

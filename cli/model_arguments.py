@@ -140,7 +140,7 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
                 f"-X must be no-SWITCH, got '{switch}'; switches are {', '.join(SWITCHES)}"
             )
     if winograd == "off":
-        disabled.add("winograd")
+        disabled |= {"winograd", "byte-winograd"}
         winograd = "auto"
     folder = Path(dump_dir) if dump_dir else None
     threads = resolve_threads(args.threads)

@@ -45,7 +45,8 @@ def winograd_function(
     post = epilogue_names(op, group.ops)
     tile = f"{blocking.tile.rows}x{blocking.tile.columns(ctx.target)}"
     whole = with_sizes_of(g, op)
-    name = identifier(f"f32_winograd_{op.form.name}{post}_{whole}_{tile}__{ctx.target.isa}", 160)
+    kind_of = f"{x.details.dtype}_winograd_{op.form.name}"
+    name = identifier(f"{kind_of}{post}_{whole}_{tile}__{ctx.target.isa}", 160)
     kind: LoopKind = (
         "parallel" if ctx.options.threads > 1 and worth_threads(g, ctx.target) else "serial"
     )

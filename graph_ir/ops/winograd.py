@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import F32
+from ...base.dtypes import F32, S8, S32, U8, DType
 from ...base.size_limits import at_least
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Expr
+from ...tensor_ir.nodes import Cast, Expr
 from ..ir.attributes import AttributeOwner, IntAttr
 from ..ir.axis_attributes import IntsAttr
 from ..ir.computation import Computation, Index, Read, Reduction
@@ -20,7 +20,7 @@ from ..ir.op_kinds import FusibleOp, TunableOp
 from ..ir.operands import Operand, VariadicOperand
 from ..ir.reference import narrow
 from ..ir.registry import register
-from .winograd_form import FORMS, WinogradForm
+from .winograd_form import BYTE_FORMS, FORMS, WinogradForm
 
 
 class _ResultsAttr(IntAttr):
@@ -35,25 +35,26 @@ class _ResultsAttr(IntAttr):
 
 @register("winograd_weights")
 class WinogradWeights(FusibleOp):
-    """w f32[O, C, 3, 3] as u[points, C, O], u[:, c, o] = G w[o, c] G^T.
+    """w f32[O, C, 3, 3] as u f32[points, C, O], u[:, c, o] = G w[o, c] G^T; of s8 as s16.
 
-    Constant: the pass `fold_constants` computes it in float64 and rounds once.
+    Constant: the pass `fold_constants` computes it in float64 and rounds once, which is exact for bytes.
     """
 
-    w = Operand("f32[O, C, 3, 3]")
+    w = Operand("f32 or s8[O, C, 3, 3]")
     results = _ResultsAttr("results of a tile along each axis, 2 or 4")
 
     @property
     def form(self) -> WinogradForm:
         """Which of the forms this is for."""
-        return FORMS[self.results]
+        return _form(self.results, self.inputs[0].details.dtype)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[points, C, O]."""
         (w,) = inputs
-        if w.dtype != F32 or w.rank != 4 or w.plain_dims[2:] != (3, 3):
-            raise self.rule("w must be f32[O, C, 3, 3]", str(w))
-        return [LogicalTensor(F32, (self.form.products, w.plain_dims[1], w.plain_dims[0]))]
+        if w.dtype not in (F32, S8) or w.rank != 4 or w.plain_dims[2:] != (3, 3):
+            raise self.rule("w must be f32 or s8[O, C, 3, 3]", str(w))
+        form = _form(self.results, w.dtype)
+        return [LogicalTensor(form.operand, (form.products, w.plain_dims[1], w.plain_dims[0]))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """G w G^T, in float64 and rounded once."""
@@ -62,31 +63,40 @@ class WinogradWeights(FusibleOp):
         product = np.kron(g, g)
         taps = w.astype(np.float64).transpose(2, 3, 1, 0).reshape(9, w.shape[1], w.shape[0])
         with np.errstate(all="ignore"):
-            return [narrow(np.tensordot(product, taps, 1), F32)]
+            return [narrow(np.tensordot(product, taps, 1), self.form.operand)]
 
     def computation(self) -> Computation:
         """The sum over the nine taps, each with the coefficient of its row and column."""
-        g = self.form.weight_matrix()
+        form = self.form
+        g, sums = form.weight_matrix(), form.sums
         size = len(g)
 
         def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
             point, channel, output = index
-            factor = t.mul(
-                _entry(g, t.floordiv(point, size), r[0]), _entry(g, t.mod(point, size), r[1])
-            )
-            return t.mul(factor, reads[0]((output, channel, *r)))
+            rows = _entry(g, t.floordiv(point, size), r[0], sums)
+            columns = _entry(g, t.mod(point, size), r[1], sums)
+            return t.mul(t.mul(rows, columns), _as(reads[0]((output, channel, *r)), sums))
 
-        return Reduction((3, 3), "add", 0.0, element, lambda acc: acc)
+        return Reduction((3, 3), "add", 0.0, element, lambda acc: _as(acc, form.operand))
 
 
-def _entry(matrix: Array, row: Expr, column: Expr) -> Expr:
-    """matrix[row, column], f32: a chain of selections, for code that is not hot."""
+def _as(value: Expr, dtype: DType) -> Expr:
+    return value if value.dtype == dtype else Cast(value, dtype)
+
+
+def _entry(matrix: Array, row: Expr, column: Expr, dtype: DType) -> Expr:
+    """matrix[row, column]: a chain of selections, for code that is not hot."""
     width = matrix.shape[1]
     at = t.add(t.mul(row, width), column)
-    value = t.const(float(matrix.flat[0]), F32)
+    value = t.const(float(matrix.flat[0]), dtype)
     for i in range(1, matrix.size):
-        value = t.select(t.compare("eq", at, i), t.const(float(matrix.flat[i]), F32), value)
+        value = t.select(t.compare("eq", at, i), t.const(float(matrix.flat[i]), dtype), value)
     return value
+
+
+def _form(results: int, weights: DType) -> WinogradForm:
+    """The form for weights of a type, transformed or not."""
+    return (FORMS if weights == F32 else BYTE_FORMS)[results]
 
 
 def _two(op: Any) -> int:
@@ -115,12 +125,13 @@ class WinogradConvolution(TunableOp):
     u f32[points, C, O] as of `winograd_weights`. Padding is zeros. Rounding errors are larger than those of the direct
     form, see `winograd_form`. A tile with a result that is not finite is convolved directly, with weights recovered
     from u: there may be an infinity or NaN in the image, which the transforms would spread, or they overflow.
+    Of x u8 or s8 and u s16, y s32 is exact, but wraps to 30 bits for 2 results, to 26 for 4.
     Where sizes are open, `others` are the weights of the forms that run for up to `few` pixels of results, fewest last:
-    u of another Winograd form, or w f32[O, C, 3, 3] itself for the direct form.
+    u of another Winograd form, or w f32 or s8[O, C, 3, 3] itself for the direct form.
     """
 
-    x = Operand("f32[N, C, H, W]")
-    u = Operand("f32[points, C, O] as of winograd_weights")
+    x = Operand("f32, u8 or s8[N, C, H, W]")
+    u = Operand("f32 or s16[points, C, O] as of winograd_weights")
     others = VariadicOperand("u of other forms, or w of the direct form, for fewer results")
     results = _ResultsAttr("results of a tile along each axis, 2 or 4")
     few = IntsAttr(
@@ -135,14 +146,15 @@ class WinogradConvolution(TunableOp):
     @property
     def form(self) -> WinogradForm:
         """Which of the forms this is."""
-        return FORMS[self.results]
+        return _form(self.results, self.inputs[1].details.dtype)
 
     @property
     def other_forms(self) -> tuple[WinogradForm | None, ...]:
         """The form of each of the others; None for the direct one."""
-        points = {form.products: form for form in FORMS.values()}
+        points = {form.products: form.results for form in FORMS.values()}
         return tuple(
-            points[w.details.plain_dims[0]] if w.details.rank == 3 else None for w in self.others
+            _form(points[w.details.plain_dims[0]], w.details.dtype) if w.details.rank == 3 else None
+            for w in self.others
         )
 
     @property
@@ -154,29 +166,33 @@ class WinogradConvolution(TunableOp):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[N, O, H', W']."""
         x, u, *_ = inputs
-        if x.dtype != F32 or x.rank != 4:
-            raise self.rule("x must be f32[N, C, H, W]", str(x))
-        if (
-            u.dtype != F32 or u.rank != 3 or u.plain_dims[:2] != (self.form.products, x.plain_dims[1])
-        ):  # fmt: skip
-            raise self.rule(f"u must be f32[{self.form.products}, C, O]", f"{u} for x {x}")
+        if x.dtype not in (F32, U8, S8) or x.rank != 4:
+            raise self.rule("x must be f32, u8 or s8[N, C, H, W]", str(x))
+        form = _form(self.results, x.dtype)
+        known = form.operand, (form.products, x.plain_dims[1])
+        if u.rank != 3 or (u.dtype, u.plain_dims[:2]) != known:
+            rule = f"u must be {form.operand}[{form.products}, C, O]"
+            raise self.rule(rule, f"{u} for x {x}")
         self._check_others(inputs[2:], u)
         sizes = zip(x.plain_dims[2:], self.before, self.after, self.dilations, strict=True)
         positions = tuple(n + b + a - 2 * step for n, b, a, step in sizes)
         if not all(at_least(size, 1) for size in (*positions, *x.plain_dims[2:])):
             raise self.rule("the 3 x 3 window must fit into the padded image", str(x))
-        return [LogicalTensor(F32, (x.plain_dims[0], u.plain_dims[2], *positions))]
+        return [LogicalTensor(form.sums, (x.plain_dims[0], u.plain_dims[2], *positions))]
 
     def _check_others(self, others: list[LogicalTensor], u: LogicalTensor) -> None:
         """One number of pixels for each, fewer and fewer, and weights of as many channels as u."""
         channels, outputs = u.plain_dims[1:]
-        known: list[tuple[Any, ...]] = [(outputs, channels, 3, 3)]
+        plain = F32 if u.dtype == F32 else S8
+        known: list[tuple[DType, tuple[Any, ...]]] = [(plain, (outputs, channels, 3, 3))]
         known += [
-            (form.products, channels, outputs) for form in FORMS.values() if form is not self.form
+            (u.dtype, (form.products, channels, outputs))
+            for form in FORMS.values()
+            if form.results != self.results
         ]
         for other in others:
-            if other.dtype != F32 or other.plain_dims not in known:
-                rule = "others must be u of another form or f32[O, C, 3, 3]"
+            if (other.dtype, other.plain_dims) not in known:
+                rule = f"others must be u of another form or {plain}[O, C, 3, 3]"
                 raise self.rule(rule, f"{other} for u {u}")
         if len(self.few) != len(others) or sorted(set(self.few), reverse=True) != list(self.few):
             rule = f"few must be {len(others)} numbers, one for each of the others, each less than the one before"
@@ -186,6 +202,9 @@ class WinogradConvolution(TunableOp):
         """The transforms and products in float64, rounded once; direct where these are not finite."""
         x, u = (array.astype(np.float64) for array in inputs[:2])
         matrices = self.form.input_matrix(), self.form.output_matrix()
+        if self.form.sums == S32:
+            total = self._evaluate(x, u, *matrices).astype(np.int64).astype(np.int32)
+            return [np.multiply(total, self.form.inverse, dtype=np.int32) >> self.form.shift]
         with np.errstate(all="ignore"):
             y = narrow(self._evaluate(x, u, *matrices), F32)
             finite = np.isfinite(y)

@@ -4,6 +4,9 @@ Y = A^T [(G w G^T) * (B^T d B)] A for a tile d of (m + 2) x (m + 2) input elemen
 arXiv:1509.09308). The matrices follow from the points by Toom and Cook's scheme: 0, pairs +-p, and infinity. All pairs
 are exact in binary, and so are the coefficients made of them. Of the pairs tried for m = 4, (3/4, 3/2) has an error 2.1
 times below that of the usual (1, 2): 6 times that of the direct form, against 12 (root mean square over 256 channels).
+
+Bytes have forms of their own, in integers: G times the least common multiple of its denominators, so that a result
+comes out a known number of times too large, which is exact in s32. The transforms of both operands fit s16.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...base.contraction import accumulator_of
+from ...base.dtypes import F32, S16, DType
 from ...base.records import dataclass
 from ...tensor_ir.nodes import Expr
 
@@ -25,10 +30,18 @@ Bind = Callable[[Expr], Expr]
 
 @dataclass(frozen=True)
 class WinogradForm:
-    """F(m x m, 3 x 3) with the points 0, +-pairs, infinity; there are m / 2 pairs."""
+    """F(m x m, 3 x 3) with the points 0, +-pairs, infinity; there are m / 2 pairs.
+
+    `operand` is the type of the transformed image and weights. On each axis a result is `multiple` times the sum over
+    the window. Of that, what belongs to infinity is taken `last` times from its product, as s16 has no room for all of
+    it in the weights.
+    """
 
     name: str
     pairs: tuple[float, ...]
+    operand: DType = F32
+    multiple: int = 1
+    last: int = 1
 
     smallest_tap: ClassVar[float] = 2.0**-21
     """A weight recovered from its transform counts as zero unless it exceeds this share of the sum of its terms: below,
@@ -49,13 +62,30 @@ class WinogradForm:
         """Matrix products: one per pair of points."""
         return self.elements**2
 
+    @property
+    def sums(self) -> DType:
+        """The type of the products and of results."""
+        return accumulator_of(self.operand, self.operand)
+
+    @property
+    def shift(self) -> int:
+        """The power of 2 in `multiple` squared, and so the bits of s32 that results have less."""
+        return 2 * ((self.multiple & -self.multiple).bit_length() - 1)
+
+    @property
+    def inverse(self) -> int:
+        """What an integer result is multiplied by, modulo 2^32, to divide it by the odd part of `multiple` squared."""
+        found = pow(self.multiple**2 >> self.shift, -1, 1 << 32)
+        return found - (found >> 31 << 32)
+
     def weight_matrix(self) -> Array:
         """G [elements, 3], float64: the weights as a polynomial at each point, over the product of distances."""
         points = self._points()
         rows = [
-            [x**i / np.prod([x - y for y in points if y != x]) for i in range(3)] for x in points
+            [self.multiple * x**i / np.prod([x - y for y in points if y != x]) for i in range(3)]
+            for x in points
         ]
-        return np.array([*rows, [0.0, 0.0, 1.0]])
+        return np.array([*rows, [0.0, 0.0, self.multiple / self.last]])
 
     def weight_terms(self) -> tuple[tuple[tuple[int, float], ...], ...]:
         """For each of the 3 taps on an axis: the (element of G w, factor) that add up to it.
@@ -81,7 +111,7 @@ class WinogradForm:
     def output_matrix(self) -> Array:
         """A^T [results, elements], float64."""
         columns = [[x**i for i in range(self.results)] for x in self._points()]
-        last = [float(i == self.results - 1) for i in range(self.results)]
+        last = [float(self.last * (i == self.results - 1)) for i in range(self.results)]
         return np.array([*columns, last]).T
 
     def transform_input(self, d: Sequence[Expr], madd: MultiplyAdd, bind: Bind) -> list[Expr]:
@@ -100,7 +130,7 @@ class WinogradForm:
         pairs = list(zip(m[1:-1:2], m[2:-1:2], strict=True))
         sums = [bind(madd(1.0, a, b)) for a, b in pairs]
         differences = [bind(madd(-1.0, b, a)) for a, b in pairs]
-        ends = {0: m[0], self.results - 1: m[-1]}
+        ends = {0: m[0], self.results - 1: madd(self.last, m[-1], None)}
         found = []
         for power in range(self.results):
             terms = differences if power % 2 else sums
@@ -126,6 +156,23 @@ class WinogradForm:
 F2 = WinogradForm("f2", (1.0,))
 F4 = WinogradForm("f4", (0.75, 1.5))
 FORMS = {form.results: form for form in (F2, F4)}
+"""Those of floats, by results."""
+
+BYTES_F2 = WinogradForm("f2", (1.0,), S16, 2)
+BYTES_F4 = WinogradForm("f4", (1.0, 2.0), S16, 24, 2)
+BYTE_FORMS = {form.results: form for form in (BYTES_F2, BYTES_F4)}
+"""Those of bytes."""
+
+
+def holds(form: WinogradForm, w: Array, x: DType) -> bool:
+    """Whether weights s8[O, C, 3, 3] give results that fit what a form leaves of s32, of any image of bytes."""
+    taps = w.reshape(len(w), -1).astype(np.int64)
+    above, below = np.maximum(taps, 0).sum(1), np.maximum(-taps, 0).sum(1)
+    limits = np.iinfo(x.numpy)
+    most = np.maximum(
+        limits.max * above - limits.min * below, limits.max * below - limits.min * above
+    )
+    return bool(most.max(initial=0) < 1 << 31 - form.shift)
 
 
 def _sum(coefficients: Array, values: Sequence[Expr], madd: MultiplyAdd) -> Expr:

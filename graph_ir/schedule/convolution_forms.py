@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
 
 from ...base.contraction import Microkernel
-from ...base.dtypes import F32
+from ...base.dtypes import F32, S8, U8, DType
 from ...base.errors import UserError
 from ...base.records import dataclass
 from ...base.target import Target
-from ..ir.graph import GraphTensor, Op
+from ..ir.graph import Array, GraphTensor, Op
 from ..ir.schedule import Parameter, Schedule
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.window import Window
-from ..ops.winograd_form import F2, F4, WinogradForm
+from ..ops.winograd_form import BYTE_FORMS, WinogradForm, holds
+from ..ops.winograd_form import FORMS as FLOAT_FORMS
 from ..rewriting.groups import is_elementwise
 from ..rewriting.values import constant_value
 from . import winograd_tile
@@ -43,12 +44,14 @@ LEAST_ROWS = 8
 """Below this many results per group, a product leaves most of its register tile empty, and a loop is faster."""
 
 MODERATE = 2.0**100
-"""The largest weights of a Winograd form."""
+"""The largest weights of a Winograd form of floats."""
 
 LARGER_ERRORS = 1.15
 """A form with larger rounding errors must be this many times faster to be chosen."""
 
 Build = Callable[[Composer, Convolution], GraphTensor]
+Admits = Callable[[Array, DType], bool]
+"""(constant weights, type of the image) -> whether a form can transform these weights."""
 Cycles = Callable[[ConvolutionGeometry, Sequence[Microkernel], Target], float | None]
 """(sizes, the microkernels for the types of image and weights, preferred first, target) -> predicted cycles."""
 
@@ -60,7 +63,7 @@ class ConvolutionForm:
     `build` makes ops that compute the same as the convolution; `algorithms` are those of their kernel's schedules.
     `cycles` predicts their cycles on one core, None where the form cannot run it; `needs` says what it can run.
     `settings`: parameters of the schedule that the form decides. `switches` (of `options.SWITCHES`) each turn the form
-    off. `constant_weights`: whether it prepares the weights at compile time, and so needs them constant.
+    off. `admits`: of a form that prepares the weights at compile time, and so needs them constant, which it can.
     `spatial_axes`: the most it runs. `least_outputs`: results per group from which on it is worth it. `is_last`:
     whether its result has the channels last. Forms are ranked by cycles times `price`.
     """
@@ -72,7 +75,7 @@ class ConvolutionForm:
     needs: str
     settings: Mapping[str, Parameter] = field(default_factory=dict)
     switches: tuple[str, ...] = ()
-    constant_weights: bool = False
+    admits: Admits | None = None
     spatial_axes: int = 2
     least_outputs: int = 0
     is_last: Callable[[ConvolutionGeometry], bool] = lambda g: False
@@ -122,10 +125,10 @@ def possible_forms(
     for form in FORMS:
         if op.window.rank > form.spatial_axes:
             continue
-        if form.constant_weights and not _are_known_and_moderate(op.inputs[1]):
-            continue
         cycles = form.cycles(geometry, kernels, ctx.target)
-        if cycles is not None and all(map(ctx.options.enabled, form.switches)):
+        if cycles is None or (form.admits is not None and not _admits(form.admits, op)):
+            continue
+        if all(map(ctx.options.enabled, form.switches)):
             moved = reorder if form.is_last(geometry) else 0.0
             found.append((form, cycles + moved))
     return found
@@ -146,13 +149,15 @@ def _reorder_cycles(op: Convolution, g: ConvolutionGeometry, target: Target) -> 
     return 2.0 * moved / target.machine.image_bytes_per_cycle
 
 
-def _are_known_and_moderate(weights: GraphTensor) -> bool:
-    """Whether weights are constants that can be transformed, and recovered from that, without overflow."""
-    value = constant_value(weights)
-    if value is None:
-        return False
+def _admits(admits: Admits, op: Convolution) -> bool:
+    value = constant_value(op.inputs[1])
+    return value is not None and admits(value, op.inputs[0].details.dtype)
+
+
+def _are_moderate(weights: Array, image: DType) -> bool:
+    """Whether weights can be transformed, and recovered from that, without overflow."""
     with np.errstate(all="ignore"):
-        return bool(np.abs(value).max(initial=0) <= MODERATE)
+        return bool(np.abs(weights).max(initial=0) <= MODERATE)
 
 
 def asked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]] | None:
@@ -273,11 +278,39 @@ def _winograd(form: WinogradForm, make: Composer, op: Convolution) -> GraphTenso
 def _winograd_cycles(
     form: WinogradForm, g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
 ) -> float | None:
-    """The cycles of its best register tile and blocking; in f32 only, as 16 bits lose too much in the transforms."""
+    """The cycles of its best register tile and blocking; of f32 and of bytes, as floats of 16 bits lose too much in the
+    transforms."""
     once = g.groups == 1 and g.strides == (1, 1)
-    if not once or g.kernel != (3, 3) or kernels[0].a != F32:
+    types = kernels[0].a, kernels[0].b
+    known = ((F32, F32),) if form.operand == F32 else ((U8, S8), (S8, S8))
+    if not once or g.kernel != (3, 3) or types not in known:
         return None
     return winograd_tile.ranked_tiles(g, form, target)[0][1]
+
+
+def _winograd_of_floats(form: WinogradForm) -> ConvolutionForm:
+    return ConvolutionForm(
+        f"winograd-{form.name}",
+        partial(_winograd, form),
+        partial(_winograd_cycles, form),
+        ("winograd",),
+        "f32, a 3 x 3 kernel with strides of 1, one group and finite constant weights",
+        {"form": form.name},
+        ("winograd", "blocked-layouts", "fold"),
+        admits=_are_moderate,
+        is_last=lambda g: True,
+        price=LARGER_ERRORS,
+    )
+
+
+def _winograd_of_bytes(form: WinogradForm) -> ConvolutionForm:
+    return replace(
+        _winograd_of_floats(form),
+        needs="bytes, a 3 x 3 kernel with strides of 1, one group and constant weights whose sums cannot overflow",
+        switches=("byte-winograd", "blocked-layouts", "fold"),
+        admits=partial(holds, form),
+        price=1.0,
+    )
 
 
 def _depthwise(make: Composer, op: Convolution) -> GraphTensor:
@@ -291,7 +324,7 @@ def _depthwise_cycles(
     return depthwise_cycles(g, kernels[0], target) if is_depthwise else None
 
 
-WINOGRAD = {form.name: form for form in (F2, F4)}
+WINOGRAD = tuple(form.name for form in FLOAT_FORMS.values())
 
 LOOPS = "reduction"
 """What is asked for to have loops instead of a template."""
@@ -323,21 +356,8 @@ FORMS = (
         "floats or bytes, one channel and one result per group, and several groups",
         switches=("channel-windows", "blocked-layouts"),
     ),
-    *(
-        ConvolutionForm(
-            f"winograd-{name}",
-            partial(_winograd, form),
-            partial(_winograd_cycles, form),
-            ("winograd",),
-            "f32, a 3 x 3 kernel with strides of 1, one group and finite constant weights",
-            {"form": name},
-            ("winograd", "blocked-layouts", "fold"),
-            constant_weights=True,
-            is_last=lambda g: True,
-            price=LARGER_ERRORS,
-        )
-        for name, form in WINOGRAD.items()
-    ),
+    *map(_winograd_of_floats, FLOAT_FORMS.values()),
+    *map(_winograd_of_bytes, BYTE_FORMS.values()),
     ConvolutionForm(
         "im2col",
         _im2col,

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from ...base.contraction import f32_kernel, f32_tiles
-from ...base.dtypes import F32
 from ...base.target import GemmTile, Target
 from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Parameter, Schedule
@@ -28,6 +26,7 @@ from .winograd_tile import (
     candidate_blockings,
     plane_strides,
     ranked_tiles,
+    winograd_kernel,
 )
 
 MOST = 64
@@ -47,7 +46,7 @@ def winograd_formats(op: WinogradConvolution, ctx: LowerContext) -> list[FormatC
     ranked = [pair for pair in ranked if pair[0].vectors == vectors] or ranked
     return [
         FormatChoice(
-            (last, panel_format(tile.columns(ctx.target)), *others),
+            (last, panel_format(op.form, tile, ctx.target), *others),
             (last,),
             (cycles - best) * ctx.target.machine.shared_bytes_per_cycle,
         )
@@ -61,7 +60,7 @@ def _other_formats(op: WinogradConvolution, ctx: LowerContext) -> Iterator[Forma
         if form is None:
             yield direct_format(op, few, w.details, ctx)
         else:
-            yield panel_format(few_tile(op, form, few, ctx).columns(ctx.target))
+            yield panel_format(form, few_tile(op, form, few, ctx), ctx.target)
 
 
 def few_tile(op: WinogradConvolution, form: WinogradForm, few: int, ctx: LowerContext) -> GemmTile:
@@ -88,13 +87,19 @@ def few_blocking(
 def _planes(b: WinogradBlocking, g: ConvolutionGeometry, ctx: LowerContext) -> tuple[int, int]:
     """Elements of V and M."""
     widths = g.channels, b.chunk * b.tile.columns(ctx.target)
-    v, m = (b.form.products * plane_strides(b.block, columns)[1] for columns in widths)
+    types = b.form.operand, b.form.sums
+    v, m = (
+        b.form.products * plane_strides(b.block, columns, dtype)[1]
+        for columns, dtype in zip(widths, types, strict=True)
+    )
     return v, m
 
 
-def panel_format(columns: int) -> Format:
-    """u in panels of `columns` channels of the result."""
-    return Format(plain(3).axes, (0, 2, 1, 2), (0, 0, 0, columns))
+def panel_format(form: WinogradForm, tile: GemmTile, target: Target) -> Format:
+    """u in panels as wide as the tile, of s16 with pairs of channels innermost."""
+    columns, group = tile.columns(target), winograd_kernel(form, target).k_group
+    pairs = ((1,), (group,)) if group > 1 else ((), ())
+    return Format(plain(3).axes, (0, 2, 1, 2, *pairs[0]), (0, 0, 0, columns, *pairs[1]))
 
 
 def winograd_schedule(blocking: WinogradBlocking) -> Schedule:
@@ -122,7 +127,7 @@ class WinogradSpace(ScheduleSpace):
     leading = ("mr", "nv")
 
     def __init__(self, op: WinogradConvolution, group: KernelGroup, ctx: LowerContext) -> None:
-        super().__init__(op.name, f"winograd {winograd_geometry(op)} f32")
+        super().__init__(op.name, f"winograd {winograd_geometry(op)} {op.x.details.dtype}")
         self.op = op
         self.ctx = ctx
         self.geometry = winograd_geometry(op)
@@ -138,10 +143,11 @@ class WinogradSpace(ScheduleSpace):
 
     def _blockings(self) -> list[WinogradBlocking]:
         vectors, target = int(self.fixed()["nv"]), self.ctx.target
-        tiles = [x for x in f32_tiles(target) if x.vectors == vectors]
+        kernel = winograd_kernel(self.op.form, target)
+        tiles = [x for x in kernel.tiles if x.vectors == vectors]
         return [
             blocking
-            for tile in tiles or [tile_of(1, vectors, f32_kernel(target))]
+            for tile in tiles or [tile_of(1, vectors, kernel)]
             for blocking in candidate_blockings(
                 self.geometry, self.op.form, tile, target, self.ctx.options.threads
             )
@@ -157,8 +163,9 @@ class WinogradSpace(ScheduleSpace):
 
     def fixed(self) -> dict[str, Parameter]:
         """The form that u was made for, and the width of its panels."""
-        width = self.op.inputs[1].details.format.blocks[-1]
-        return {"form": self.op.form.name, "nv": width // self.ctx.target.lanes(F32)}
+        form, u = self.op.form, self.op.inputs[1].details.format
+        width = next(block for block in u.blocks if block)
+        return {"form": form.name, "nv": width // self.ctx.target.lanes(form.sums)}
 
     def fault(self, schedule: Schedule) -> str:
         """Blocks that fit on the stack."""
@@ -173,6 +180,7 @@ class WinogradSpace(ScheduleSpace):
 
 def winograd_blocking(schedule: Schedule, form: WinogradForm, target: Target) -> WinogradBlocking:
     """The blocking that a schedule says."""
-    tile = tile_of(schedule.number("mr"), schedule.number("nv"), f32_kernel(target))
+    kernel = winograd_kernel(form, target)
+    tile = tile_of(schedule.number("mr"), schedule.number("nv"), kernel)
     sizes = (schedule.number(name) for name in ("tiles", "nc", "ng"))
     return WinogradBlocking(form, tile, *sizes)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from ...base.dtypes import F32
 from ..ir.format import Format, channels_last
 from ..ir.graph import Graph
 from ..ir.logical_tensor import LogicalTensor
@@ -45,5 +47,6 @@ def direct_group(op: WinogradConvolution, at: int, group: KernelGroup) -> Kernel
     )
 
 
-def _window(op: WinogradConvolution) -> dict[str, tuple[int, ...]]:
-    return {"dilations": op.dilations, "before": op.before, "after": op.after}
+def _window(op: WinogradConvolution) -> dict[str, Any]:
+    window = {"dilations": op.dilations, "before": op.before, "after": op.after}
+    return window if op.form.sums == F32 else {**window, "dtype": op.form.sums}

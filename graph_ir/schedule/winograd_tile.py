@@ -6,9 +6,9 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from ...base.contraction import f32_kernel, f32_tiles
+from ...base.contraction import Microkernel, microkernel
 from ...base.dims import ceil_quotient
-from ...base.dtypes import F32
+from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...base.target import GemmTile, Target
 from ..ops.winograd_form import WinogradForm
@@ -35,16 +35,22 @@ class WinogradBlocking:
 
     def local_bytes(self, g: ConvolutionGeometry, target: Target) -> int:
         """V and M of one block."""
-        columns = g.channels + self.chunk * self.tile.columns(target)
-        return 4 * self.form.products * self.block * columns
+        columns = self.chunk * self.tile.columns(target)
+        row = self.form.operand.size * g.channels + self.form.sums.size * columns
+        return self.form.products * self.block * row
 
 
-def plane_strides(tiles: int, columns: int) -> tuple[int, int]:
+def winograd_kernel(form: WinogradForm, target: Target) -> Microkernel:
+    """What multiplies the transformed image by the transformed weights."""
+    return microkernel(form.operand, form.operand, target)
+
+
+def plane_strides(tiles: int, columns: int, dtype: DType) -> tuple[int, int]:
     """Elements from a row to the next, and from a matrix [tiles, columns] to that of the next point.
 
     Odd numbers of cache lines, so that power-of-2 sizes do not map to one set.
     """
-    line = 16  # f32 in a cache line
+    line = 64 // dtype.size  # elements of a cache line
     row = (-(-columns // line) | 1) * line
     return row, (tiles * row // line | 1) * line
 
@@ -100,15 +106,18 @@ def blocking_cycles(
     """
     points, panels = b.form.products, math.ceil(g.outputs / b.tile.columns(target))
     columns = math.ceil(panels / b.groups) * b.tile.columns(target)
-    kernel, outputs = f32_kernel(target), min(columns, g.outputs)
-    product = points * g.channels * product_cycles(b.block, outputs, b.tile, target, kernel)
-    streamed = points * 4 * g.channels * columns
+    kernel, outputs = winograd_kernel(b.form, target), min(columns, g.outputs)
+    steps, operand, sums = math.ceil(g.channels / kernel.k_group), b.form.operand, b.form.sums
+    product = points * steps * product_cycles(b.block, outputs, b.tile, target, kernel)
+    streamed = points * operand.size * g.channels * columns
     again = 0.0
     if b.local_bytes(g, target) > target.l2_bytes * 3 // 4:
-        chunks, v_bytes = math.ceil(panels / b.groups / b.chunk), points * 4 * b.block * g.channels
-        streamed += v_bytes * chunks + points * 4 * b.block * 2 * columns
+        chunks = math.ceil(panels / b.groups / b.chunk)
+        v_bytes = points * operand.size * b.block * g.channels
+        streamed += v_bytes * chunks + points * sums.size * b.block * 2 * columns
         again = v_bytes * (chunks - 1) / target.machine.shared_bytes_per_cycle
-    vectors = math.ceil(g.channels / target.lanes(F32)) + math.ceil(columns / target.lanes(F32))
+    vectors = math.ceil(g.channels / target.lanes(operand))
+    vectors += math.ceil(columns / target.lanes(sums))
     transforms = target.machine.winograd_cycles * points * vectors * b.block
     tasks = math.ceil(tile_count(g, b.form) / b.block) * b.groups
     per_task = max(product, streamed / target.machine.memory_bytes_per_cycle) + again + transforms
@@ -140,5 +149,6 @@ def ranked_tiles(
     g: ConvolutionGeometry, form: WinogradForm, target: Target
 ) -> list[tuple[GemmTile, float]]:
     """The tiles of the ISA's table with their cycles, the best first."""
-    found = [(x, winograd_cycles(g, form, x, target)) for x in f32_tiles(target)]
+    tiles = winograd_kernel(form, target).tiles
+    found = [(x, winograd_cycles(g, form, x, target)) for x in tiles]
     return sorted(found, key=lambda pair: (pair[1], pair[0].columns(target)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.dtypes import F32
+from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr
@@ -34,7 +34,8 @@ class WinogradProblem:
     """Sizes and operands of one convolution. `top` and `left` are the rows and columns of padding before the image,
     `dilations` the distances of the rows and columns of a window, and so of a tile.
 
-    `u` holds the transformed weights [points, channels / panel of y][channels of x][panel of y].
+    `u` holds the transformed weights [points, channels / panel of y][channels of x][panel of y], of s16 with pairs of
+    channels innermost, of an odd number with a zero behind.
     """
 
     batch: Any
@@ -55,10 +56,12 @@ class Planes:
     row: int
 
     @staticmethod
-    def allocate(b: t.LoopBuilder, name: str, points: int, tiles: int, columns: int) -> Planes:
+    def allocate(
+        b: t.LoopBuilder, name: str, points: int, tiles: int, columns: int, dtype: DType
+    ) -> Planes:
         """A local matrix [tiles, columns] for each of `points`."""
-        row, plane = plane_strides(tiles, columns)
-        return Planes(b.allocate(name, F32, (points * plane,)), plane, row)
+        row, plane = plane_strides(tiles, columns, dtype)
+        return Planes(b.allocate(name, dtype, (points * plane,)), plane, row)
 
     def place(self, point: Expr | int, tile: Expr, column: Expr) -> Expr:
         """Index of an element."""

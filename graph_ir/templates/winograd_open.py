@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.dims import Size
-from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr, Function, Var
 from ..schedule.matmul_tile import MOST_TILE_ROWS, rows_that_fit
@@ -82,7 +81,7 @@ class OpenWinogradTemplate(WinogradTemplate):
 
         Twelve, those of three images of 7 x 7, would read a panel twice. Rows of V share no set of a cache.
         """
-        lanes = self.target.lanes(F32)
+        lanes = self.target.lanes(self.form.sums)
         return min(MOST_TILE_ROWS, rows_that_fit(-(-columns // lanes), self.target))
 
     def _tile_rows(self, columns: int, rows: int = 0) -> int:

@@ -58,7 +58,7 @@ def test_options() -> None:
     [
         ([], set(), "auto"),
         (["--exact"], {"winograd"}, "auto"),
-        (["-X", "winograd=off"], {"winograd"}, "auto"),
+        (["-X", "winograd=off"], {"winograd", "byte-winograd"}, "auto"),
         (["-X", "winograd=f4"], set(), "f4"),
         (["-X", "winograd=f2", "--exact"], {"winograd"}, "f2"),
     ],

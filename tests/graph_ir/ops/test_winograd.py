@@ -59,7 +59,7 @@ def test_it_is_the_convolution(results: int, size, before, after) -> None:
         ([(1, 2, 4, 4), (16, 2, 3), (16, 2, 3)], {"results": 2, "few": [9]}, "others must be u of another form"),
         ([(1, 2, 4, 4), (16, 2, 3), (3, 2, 3, 3)], {"results": 2}, "few must be 1 numbers"),
         ([(1, 2, 4, 4), (36, 2, 3), (16, 2, 3), (3, 2, 3, 3)], {"results": 4, "few": [4, 9]}, "each less than"),
-        ([(2, 4, 4), (16, 2, 3)], {"results": 2}, r"x must be f32\[N, C, H, W\]"),
+        ([(2, 4, 4), (16, 2, 3)], {"results": 2}, r"x must be f32, u8 or s8\[N, C, H, W\]"),
     ],
 )  # fmt: skip
 def test_rejected(shapes, attrs, message: str) -> None:
@@ -68,5 +68,5 @@ def test_rejected(shapes, attrs, message: str) -> None:
 
 
 def test_rejected_weights() -> None:
-    with pytest.raises(UserError, match=r"w must be f32\[O, C, 3, 3\]"):
+    with pytest.raises(UserError, match=r"w must be f32 or s8\[O, C, 3, 3\]"):
         make_op("winograd_weights", [random_array("f32", (3, 2, 3, 5))], {"results": 2})

@@ -20,7 +20,7 @@ def test_pixels_lie_channels_last() -> None:
 
 @pytest.mark.parametrize(("tiles", "columns"), [(1, 1), (11, 16), (7, 33)])
 def test_rows_of_all_planes_are_apart_and_inside(tiles: int, columns: int) -> None:
-    planes = Planes.allocate(t.LoopBuilder(), "v", 16, tiles, columns)
+    planes = Planes.allocate(t.LoopBuilder(), "v", 16, tiles, columns, F32)
     places = [planes.place(p, t.as_expr(i), t.ZERO) for p in range(16) for i in range(tiles)]
     starts = sorted(x.value for x in places if isinstance(x, Const))
     assert len(starts) == 16 * tiles

@@ -1,0 +1,65 @@
+"""M -> image of a Winograd convolution of bytes: sums in s32, which wrap until they are divided by what they count."""
+
+from __future__ import annotations
+
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr
+from .winograd_image import Planes
+from .winograd_tiles import WinogradTiles
+
+
+class ByteResults(WinogradTiles):
+    """Results of s32, a panel at a time: first all sums of a tile, which are a few lines of L1,
+    then pixel by pixel what comes after them, in loops that know their length, as bytes of several vectors are stored
+    together."""
+
+    def finish(
+        self, number: Expr, tile: Expr, panels: tuple[Expr, Expr], start: Expr, columns: Expr, m: Planes,
+    ) -> None:  # fmt: skip
+        """The results of a tile for the panels [first, last), which are `columns` channels from `start` on."""
+        b, (begin, end) = self.b, panels
+        full, rest = divmod(self.problem.y.channels, self.panel)
+        at = self.place(number)
+        sums = b.allocate("sums", self.form.sums, (self.form.results**2 * self.panel,))
+        with b.loop("panel", begin, t.minimum(end, full) if rest else end) as panel:
+            self._panel(
+                at, tile, start, t.mul(t.sub(panel, begin), self.panel), self.panel, sums, m
+            )
+        if rest:
+            with b.when(t.compare("gt", end, full)):
+                place = t.mul(t.sub(t.as_expr(full), begin), self.panel)
+                self._panel(at, tile, start, place, rest, sums, m)
+
+    def _panel(
+        self, at: tuple[Expr, Expr, Expr], tile: Expr, start: Expr, place: Expr, columns: int, sums: Buffer, m: Planes,
+    ) -> None:  # fmt: skip
+        """One panel, `place` columns behind the first, of which so many columns are used."""
+        b, y, size = self.b, self.problem.y, self.form.results
+        with b.loop("o", 0, columns, "vector") as o:
+            self._sums(tile, t.add(place, o), o, sums, m)
+        batch, row, column = at
+        below, beside = self.problem.dilations
+        rows = b.let("rows", self.results_along(row, y.height, below))
+        across = b.let("across", self.results_along(column, y.width, beside))
+        with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
+            first = b.let("start", t.mul(t.add(t.mul(i, size), j), self.panel))
+            down = b.let("down", t.add(row, t.mul(i, below)))
+            right = b.let("right", t.add(column, t.mul(j, beside)))
+            with b.loop("o", 0, columns, "vector") as o:
+                channel = t.add(t.add(start, place), o)
+                self.store((batch, channel, down, right), t.load(sums, (t.add(first, o),)))
+
+    def _sums(self, tile: Expr, column: Expr, o: Expr, sums: Buffer, m: Planes) -> None:
+        """A^T M A of one channel, divided by what it is too large by."""
+        b, n, size = self.b, self.form.elements, self.form.results
+        middle = []
+        for j in range(n):
+            places = [(m.place(i * n + j, tile, column),) for i in range(n)]
+            products = [b.let("p", t.load(m.buffer, place)) for place in places]
+            middle.append(self.form.transform_output(products, self.madd, self.bind))
+        for i in range(size):
+            line = [of_column[i] for of_column in middle]
+            for j, value in enumerate(self.form.transform_output(line, self.madd, self.bind)):
+                whole = t.mul(value, self.form.inverse) if self.form.inverse != 1 else value
+                place = t.add(o, (i * size + j) * self.panel)
+                b.store(sums, (place,), t.binary("shr", whole, self.form.shift))

@@ -1,0 +1,104 @@
+"""Where the tiles of a Winograd convolution lie, how they are transformed, and how one result is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ...base.target import Target
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Expr, Var
+from ..schedule.winograd_tile import WinogradBlocking, tiles_along
+from .matmul import EpilogueValue
+from .winograd_image import WinogradProblem
+
+
+class WinogradTiles:
+    """The tiles of one problem in the form of a blocking; code goes to `b`.
+
+    Results come in `panels` panels of `panel` channels.
+    """
+
+    def __init__(
+        self,
+        b: t.LoopBuilder,
+        problem: WinogradProblem,
+        blocking: WinogradBlocking,
+        target: Target,
+        epilogue: EpilogueValue | None,
+    ) -> None:
+        self.b, self.problem, self.form = b, problem, blocking.form
+        self.target, self.epilogue = target, epilogue
+        self.panel = blocking.tile.columns(target)
+        self.panels = -(-problem.y.channels // self.panel)
+        m, y = self.form.results, problem.y
+        self.counts = tuple(
+            t.as_expr(tiles_along(size, m, step))
+            for size, step in zip((y.height, y.width), problem.dilations, strict=True)
+        )
+
+    def place(self, number: Expr) -> tuple[Expr, Expr, Expr]:
+        """(image, row, column) of the first result of a tile."""
+        b, (down, across) = self.b, self.counts
+        image, ty = t.as_expr(0), b.let("line", t.floordiv(number, across))
+        tx = b.let("tx", t.mod(number, across))
+        if self.problem.batch != 1:
+            image, ty = b.let("image", t.floordiv(ty, down)), b.let("ty", t.mod(ty, down))
+        below, beside = self.problem.dilations
+        return image, b.let("row", self._first(ty, below)), b.let("column", self._first(tx, beside))
+
+    def _first(self, tile: Expr, step: int) -> Expr:
+        """The first row of results of a row of tiles, or column: those of all phases, then those further on."""
+        if step == 1:
+            return t.mul(tile, self.form.results)
+        return t.add(t.mul(t.floordiv(tile, step), self.form.results * step), t.mod(tile, step))
+
+    def results_along(self, first: Expr, size: Any, step: int) -> Expr:
+        """Rows of results of a tile, or columns, that lie before `size`: none in a tile behind a short phase."""
+        left = t.floordiv(t.sub(t.add(size, step - 1), first), step)
+        return t.minimum(left if step == 1 else t.maximum(left, 0), self.form.results)
+
+    def store(self, index: tuple[Expr, ...], value: Expr) -> None:
+        """y[index] = epilogue(value) for a plain index [batch, channel, row, column]."""
+        b, y = self.b, self.problem.y
+        batch, channel, row, column = index
+        with b.block():
+            if self.epilogue is not None:
+                lets, value = self.epilogue(index, value)
+                for let in lets:
+                    b.emit(let)
+            b.store(y.buffer, (t.add(y.offset(batch, row, column), channel),), value)
+
+    @contextmanager
+    def when(self, condition: Expr, is_needed: bool) -> Iterator[None]:
+        """Code for a condition, which holds where it is not `is_needed`."""
+        if not is_needed:
+            yield
+            return
+        with self.b.when(condition):
+            yield
+
+    def bind(self, value: Expr) -> Expr:
+        """A name for a value that is used more than once."""
+        return value if isinstance(value, Var) else self.b.let("w", value)
+
+    def madd(self, factor: float, x: Expr, y: Expr | None) -> Expr:
+        """factor * x + y, of integers too."""
+        if y is None:
+            return x if factor == 1.0 else t.mul(x, factor)
+        if abs(factor) == 1.0:
+            return t.add(y, x) if factor > 0 else t.sub(y, x)
+        if not x.dtype.is_float and factor < 0:
+            return t.sub(y, t.mul(x, -factor))
+        if x.dtype.is_float and self.target.table.has_fma:
+            return t.fma(t.const(factor, x.dtype), x, y)
+        return t.add(y, t.mul(x, factor))
+
+
+def all_of(conditions: Sequence[Expr]) -> Expr:
+    """Whether every condition holds."""
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = t.binary("and", result, condition)
+    return result
