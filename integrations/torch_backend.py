@@ -14,6 +14,7 @@ from ..base.collector import paused_collector
 from ..base.dims import Size, evaluate
 from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
+from ..frontend.torch.dynamo_graph import as_aten
 from ..frontend.torch.sizes import Sizes
 from .torch_parameters import Codes, Parameters
 from .torch_pieces import compile_open, compile_pieces, log, read_open
@@ -28,9 +29,10 @@ _OPTIONS = (
     "tuning",
     "report",
     "decompositions",
+    "aot_autograd",
 )
 
-_OF_TORCH = ("strict", "report", "decompositions")
+_OF_TORCH = ("strict", "report", "decompositions", "aot_autograd")
 """Options that `graphc.compile` lacks."""
 
 
@@ -58,7 +60,10 @@ def backend(
         )
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     static = [_is_static(node) for node in placeholders]
-    compiler = partial(_Graph, static=static, options=chosen)
+    found = None if _needs_autograd(chosen) else _read_directly(module, examples, static, chosen)
+    if found is not None:
+        return found
+    compiler = partial(_traced, static=static, options=chosen)
     from ..frontend.torch.program import decomposition_table
 
     rules = {**decomposition_table(), **(chosen.get("decompositions") or {})}
@@ -68,13 +73,46 @@ def backend(
     return run
 
 
+def _needs_autograd(options: Mapping[str, Any]) -> bool:
+    """Whether AOTAutograd must trace the graph: it also does what surrounds a call, such as autocast and vmap."""
+    import torch
+
+    return bool(
+        options.get("aot_autograd")
+        or options.get("decompositions")
+        or torch.is_autocast_enabled("cpu")
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    )
+
+
+def _read_directly(
+    module: Any, examples: Sequence[Any], static: Sequence[bool], options: Mapping[str, Any]
+) -> Callable[..., Any] | None:
+    """The graph compiled as Dynamo gives it, if all of it is supported so: AOTAutograd takes as long as Dynamo."""
+    try:
+        frozen = [i for i, is_static in enumerate(static) if is_static]
+        graph = _Graph(as_aten(module), examples, frozen, {**options, "strict": True})
+        graph.prepare(examples)
+    except UnsupportedError as error:
+        log.debug("AOTAutograd traces the graph: %s", error)
+        return None
+    return lambda *args: graph([*args])
+
+
+def _traced(
+    module: Any, examples: Sequence[Any], *, static: Sequence[bool], options: Mapping[str, Any]
+) -> _Graph:
+    """A graph of AOTAutograd's, which calls this."""
+    return _Graph(module, examples, _frozen(static, len(examples)), options)
+
+
 def _is_static(placeholder: Any) -> bool:
     """Whether Dynamo says that a graph's input is a parameter or a buffer of a module."""
     return bool((placeholder.meta.get("tensor_dict") or {}).get("_dynamo_static_input_type"))
 
 
 class _Graph:
-    """A graph of AOTAutograd's as a function of its arguments in a list, which it empties.
+    """A graph of ATen operators as a function of its arguments in a list, which it empties.
 
     Symbolic sizes stay open in one piece of code; where that is not supported, each combination of sizes has its own.
     """
@@ -85,12 +123,10 @@ class _Graph:
         self,
         module: Any,
         examples: Sequence[Any],
-        *,
-        static: Sequence[bool],
+        frozen: Sequence[int],
         options: Mapping[str, Any],
     ) -> None:
-        self._module, self._options = module, options
-        self._frozen = _frozen(static, len(examples))
+        self._module, self._options, self._frozen = module, options, frozen
         self._varying = [i for i, x in enumerate(examples) if _is_varying(x)]
         self._is_open = any(not hasattr(x, "shape") for x in examples)
         self._parameters = Parameters(self._frozen)
@@ -99,6 +135,10 @@ class _Graph:
         results = self._code(args, self._parameters.codes(args)).call(args)
         args.clear()
         return results
+
+    def prepare(self, args: Sequence[Any]) -> None:
+        """Compile for arguments like these before the first call. UnsupportedError."""
+        self._code(args, self._parameters.codes(args))
 
     def _code(self, args: Sequence[Any], codes: Codes) -> _Code:
         """What was compiled for these sizes, or is now; under `None` that for all sizes."""

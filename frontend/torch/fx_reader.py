@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from ...base.dims import Dim, NeedsLimit
@@ -13,7 +15,7 @@ from ...graph_ir.ir.note import MODEL_VALUES
 from ..torch_calls.arithmetic import FUNCTIONS, Function
 from ..torch_calls.call import Value
 from .node import Examples, Node, Read
-from .op_table import HANDLERS
+from .op_table import FUNCTIONAL, HANDLERS
 from .sizes import Sizes, quotient, remainder
 from .tensors import details_of
 
@@ -48,7 +50,14 @@ def reader_of(target: Any) -> Read | None:
         name = target.__name__[4:]
         return _on_numbers(FUNCTIONS[name], {"max": max, "min": min}[name])
     name = type_of(target)
+    if is_functional(target):
+        return FUNCTIONAL.get(name)
     return HANDLERS.get(name) or HANDLERS.get(name.removesuffix("_copy"))
+
+
+def is_functional(target: Any) -> bool:
+    """Whether it is a function of Python's in `torch.nn.functional`, which has names of its own for arguments."""
+    return getattr(target, "__module__", "") == "torch.nn.functional"
 
 
 def _on_numbers(function: Function, of_sizes: Callable[..., Any]) -> Read:
@@ -125,7 +134,7 @@ def _read(graph: Graph, fx: Any, values: Values, sizes: Sizes) -> Any:
     node = Node(graph, type_name, fx.name, bound, Examples(_examples(fx), outputs))
     try:
         result = read(node)
-        if hasattr(fx.target, "_schema"):
+        if defaults is not None:
             node.check_all_read(defaults)
     except GraphcError as error:
         if isinstance(error, (InternalError, NeedsLimit)) or f"'{fx.name}" in str(error):
@@ -166,12 +175,16 @@ def _check(node: Node, results: list[Any], wanted: list[Any], sizes: Sizes) -> N
             raise node.unsupported(f"a result of {details}, read as {mine.details},")
 
 
-def bind(fx: Any, values: Values, sizes: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments of a call by name, and the defaults of its schema. Calls without a schema have them by position."""
+def bind(fx: Any, values: Values, sizes: Sizes) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The arguments of a call by name, and the defaults of others; without a schema by position, and no defaults."""
     schema = getattr(fx.target, "_schema", None)
     args = [_value(arg, values, sizes) for arg in fx.args]
+    if is_functional(fx.target):
+        return {name: _value(arg, values, sizes) for name, arg in fx.kwargs.items()}, _defaults(
+            fx.target
+        )
     if schema is None:
-        return {str(i): arg for i, arg in enumerate(args)}, {}
+        return {str(i): arg for i, arg in enumerate(args)}, None
     names = [argument.name for argument in schema.arguments]
     defaults = {
         argument.name: _value(argument.default_value, values, sizes)
@@ -181,6 +194,20 @@ def bind(fx: Any, values: Values, sizes: Sizes) -> tuple[dict[str, Any], dict[st
     named = {name: _value(arg, values, sizes) for name, arg in fx.kwargs.items()}
     given = dict(zip(names, args, strict=False)) | named
     return {name: given.get(name, defaults.get(name)) for name in names}, defaults
+
+
+@cache
+def signature_of(function: Callable[..., Any]) -> Signature:
+    """The arguments of a function of `torch.nn.functional`, some of which choose between two of one signature."""
+    from torch._jit_internal import boolean_dispatched
+
+    return signature(boolean_dispatched.get(function, {}).get("if_false", function))
+
+
+@cache
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = signature_of(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not Parameter.empty}
 
 
 def _value(arg: Any, values: Mapping[Any, Any], sizes: Sizes) -> Value:

@@ -20,6 +20,8 @@ SAME_ARGUMENT = {
     "split_size_or_sections": ("split_size", "split_sizes"),
     "training": ("train",),
     "dim": ("dimension",),
+    "dim0": ("axis0",),
+    "dim1": ("axis1",),
 }
 """What operators call arguments that functions of Python call otherwise."""
 
@@ -35,6 +37,7 @@ IGNORED = frozenset(
             "sorted",
             "output_size_hint",
             "unused",
+            "_stacklevel",
         ),
     )
 )
@@ -99,8 +102,9 @@ class Node(Call):
         return default
 
     def tensors(self) -> list[GraphTensor]:
-        """The members of the list that is the first argument."""
-        name = next(iter(self.bound))
+        """The members of the first argument that is a list, or the first one."""
+        lists = (name for name, value in self.bound.items() if isinstance(value, list))
+        name = next(lists, next(iter(self.bound)))
         value = self.argument(name)
         items = value if isinstance(value, list) else [value]
         found = [x for x in items if isinstance(x, GraphTensor)]

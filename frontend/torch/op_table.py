@@ -33,11 +33,11 @@ _PREFIXES = ("F.", "Tensor.", "torch.", "aten::")
 """Where functions live; of two of one name, that of the later prefix is the operator."""
 
 
-def _functions() -> Iterator[tuple[str, Read]]:
+def _functions(*prefixes: str) -> Iterator[tuple[str, Read]]:
     """The functions that PNNX calls as Python does, and that need nothing of its files."""
     known = Table(row for row in TABLE.rows if _pairs_of(row) <= functions.PAIRS.keys())
     found = readers(known, "pnnx", functions.PAIRS)
-    for prefix in _PREFIXES:
+    for prefix in prefixes:
         for type_name, read in found.items():
             if type_name.startswith(prefix):
                 yield type_name.removeprefix(prefix), read
@@ -49,7 +49,10 @@ def _pairs_of(row: Row) -> set[str]:
 
 _ATEN, _ = op_table(TABLE, "aten", globals())
 
-_ALL = ChainMap(_ATEN, dict(_functions()))
+FUNCTIONAL = dict(_functions("F."))
+"""Function of `torch.nn.functional` to its importer, which knows arguments by the names that Python gives them."""
+
+_ALL = ChainMap(_ATEN, dict(_functions(*_PREFIXES)))
 
 HANDLERS = ChainMap({name: of_scalars_too(_ALL[name]) for name in OVER_AN_AXIS}, *_ALL.maps)
 """Operator to its importer."""

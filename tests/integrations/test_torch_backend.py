@@ -8,7 +8,6 @@ import io
 import logging
 import math
 import weakref
-from collections.abc import Iterator
 from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
@@ -18,20 +17,10 @@ import pytest
 import graphc
 from graphc.integrations import torch_backend, torch_call
 from graphc.integrations.torch_parameters import Parameters
+from support.dynamo import fresh, torch  # noqa: F401
 
-torch: Any = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about itself
 Module: Any = torch.nn.Module
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """No code of Dynamo's from another test, and no gradients."""
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    with torch.no_grad():
-        yield
-    torch._dynamo.reset()
 
 
 class Net(Module):

@@ -30,6 +30,7 @@ ROWS = (
             " ffn1_bias, ffn2_weight, ffn2_bias, mask?, mask_type?) by encoder_layer",
         ),
         aten=(
+            "scaled_dot_product_attention(query, key, value, attn_mask?) by attention",
             "_scaled_dot_product_flash_attention_for_cpu(query, key, value, attn_mask?) by attention_kernel",
             "_transformer_encoder_layer_fwd(src, embed_dim=_, num_heads) by encoder_layer_kernel",
         ),
