@@ -77,12 +77,8 @@ def _read_unique(node: Node) -> Results:
     """Values in ascending order, which of them each element is, and how often each occurs."""
     x = node.tensor_of()
     flat = node.reshaped(x, (x.details.elements,))
-    for name in (
-        "sorted",
-        "return_inverse",
-        "return_counts",
-    ):  # the order is that of sorted, the others are unused
-        node.argument(name)
+    for name in ("sorted", "return_inverse", "return_counts"):
+        node.argument(name)  # all are sorted, and what is not asked for is not read
     found = distinct(node, flat, in_order=True)
     return found.values, node.reshaped(found.inverse, x.details.plain_dims), found.counts
 
