@@ -19,6 +19,7 @@ from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
 from graphc.frontend.formats import FORMATS
 from graphc.frontend.tvm.params import read_params
+from support.files import write_anew
 from support.networks import chain, perceptron
 
 NAMES = ("onnx", "hlo", "pnnx", "tvm", "ge", "graph")
@@ -48,7 +49,7 @@ class Sample:
 
     def survives(self, data: bytes) -> bool:
         """Whether these bytes are read; if not, the error is one of ours, in one line of a sensible length."""
-        self.path.write_bytes(data)
+        write_anew(self.path, data)
         started = time.process_time()
         try:
             load(self.path, self.specs, self.constants)

@@ -23,6 +23,7 @@ from graphc.runtime.artifact import Artifact
 from graphc.runtime.container import MAGIC
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.metadata import TensorSpec
+from support.files import write_anew
 from support.native import add_artifact
 from support.process import run_python
 
@@ -150,7 +151,7 @@ def test_every_truncation_is_found(tmp_path: Path) -> None:
     data = path.read_bytes()
     lengths = [*range(130), *range(130, len(data), 997), len(data) - 1]
     for length in lengths:
-        path.write_bytes(data[:length])
+        write_anew(path, data[:length])
         message = failure(path)
         if length < 64:
             assert message == "m.gcm: is not a graphc artifact; compile the model again with -o"
@@ -183,16 +184,14 @@ def test_every_flipped_bit_is_found(tmp_path: Path, data: st.DataObject) -> None
         st.lists(st.integers(0, len(good) - 1), min_size=1, max_size=4, unique=True)
     ):
         broken[at] ^= data.draw(st.integers(1, 255))
-    flipped = tmp_path / "flipped.gcm"
-    flipped.write_bytes(broken)
+    flipped = write_anew(tmp_path / "flipped.gcm", broken)
     assert failure(flipped).startswith("flipped.gcm: ")
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(garbage=st.binary(max_size=400), head=st.sampled_from([b"", MAGIC]))
 def test_garbage_is_refused(tmp_path: Path, garbage: bytes, head: bytes) -> None:
-    path = tmp_path / "g.gcm"
-    path.write_bytes(head + garbage)
+    path = write_anew(tmp_path / "g.gcm", head + garbage)
     assert failure(path).startswith("g.gcm: ")
 
 

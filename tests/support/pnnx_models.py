@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from graphc.frontend import load
 from graphc.frontend.pnnx.program import SUFFIX_DTYPES
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.verifier import verify
+from support.files import write_anew
 
 _SUFFIXES = {dtype.numpy: suffix for suffix, dtype in SUFFIX_DTYPES.items()}
 
@@ -25,12 +27,13 @@ def write_model(
     folder: Path, lines: Sequence[str], weights: Mapping[str, Array] | None = None
 ) -> Path:
     """Write `m.pnnx.param` of operator lines and `m.pnnx.bin` of weights by entry name; the former's path."""
-    path = folder / "m.pnnx.param"
-    path.write_text("\n".join(("7767517", f"{len(lines)} {len(lines)}", *lines, "")))
-    with zipfile.ZipFile(folder / "m.pnnx.bin", "w") as archive:
+    archive = BytesIO()
+    with zipfile.ZipFile(archive, "w") as writer:
         for name, array in (weights or {}).items():
-            archive.writestr(name, array.tobytes())
-    return path
+            writer.writestr(name, array.tobytes())
+    write_anew(folder / "m.pnnx.bin", archive.getvalue())
+    text = "\n".join(("7767517", f"{len(lines)} {len(lines)}", *lines, ""))
+    return write_anew(folder / "m.pnnx.param", text)
 
 
 def operator_lines(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from graphc.base.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend import load
+from support.files import write_anew
 from support.pnnx_models import write_model
 
 INPUT = "pnnx.Input in 0 1 x #x=(2,3)f32"
@@ -46,7 +47,7 @@ HEADS = [
 @pytest.mark.parametrize(("text", "message"), HEADS)
 def test_files_that_are_no_pnnx_model(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "m.pnnx.param"
-    path.write_text(text)
+    write_anew(path, text)
     assert message_of(path) == message.format(path=f"'{path}'")
 
 
@@ -174,7 +175,7 @@ def test_the_archive_is_rubbish_or_cut(linear: Path) -> None:
     archive = linear.with_suffix(".bin")
     whole = archive.read_bytes()
     for data in (b"", b"rubbish" * 100, whole[:-30]):
-        archive.write_bytes(data)
+        write_anew(archive, data)
         assert refused_archive(linear) == (
             "the weights must be an archive, but 'DIR/m.pnnx.bin' cannot be read as one (File is not a zip file)"
         )
@@ -271,7 +272,7 @@ def test_the_text_cut_after_every_byte(tmp_path: Path) -> None:
     path = write_model(tmp_path, SAMPLE, WEIGHTS)
     text = path.read_bytes()
     for end in range(len(text) - len(OUTPUT) - 1):
-        path.write_bytes(text[:end])
+        write_anew(path, text[:end])
         assert not survives(path)
 
 
@@ -282,10 +283,8 @@ def test_every_token_left_out_or_doubled(tmp_path: Path) -> None:
         for column, word in enumerate(words):
             for instead in ([], [word, word], [f"{word})"], ["@0"], ["99999999999999999999"]):
                 changed = [*words[:column], *instead, *words[column + 1 :]]
-                path.write_text(
-                    "\n".join(" ".join(w) for w in (*lines[:row], changed, *lines[row + 1 :]))
-                )
-                survives(path)
+                text = "\n".join(" ".join(w) for w in (*lines[:row], changed, *lines[row + 1 :]))
+                survives(write_anew(path, text))
 
 
 @settings(max_examples=300)
@@ -298,7 +297,7 @@ def test_bytes_flipped_anywhere(
     content = bytearray(victim.read_bytes())
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    victim.write_bytes(content)
+    write_anew(victim, content)
     survives(path)
 
 
@@ -307,5 +306,5 @@ def test_the_archive_cut_after_every_byte(tmp_path: Path) -> None:
     archive = path.with_suffix(".bin")
     whole = archive.read_bytes()
     for end in range(len(whole)):
-        archive.write_bytes(whole[:end])
+        write_anew(archive, whole[:end])
         assert not survives(path)
