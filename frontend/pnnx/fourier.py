@@ -16,6 +16,8 @@ from ..torch_calls.arithmetic import as_float
 from .scope import Handler, Node
 
 NORMS = (None, "backward", "ortho", "forward")
+_OPPOSITE = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
+"""The norm by which an inverse transform is a forward one of conjugates."""
 
 
 def _spectrum(node: Node, name: str = "input") -> Spectrum:
@@ -103,14 +105,20 @@ def _one_axis(node: Node) -> Any:
 
 
 def _several_axes(node: Node) -> Any:
-    """fft2, fftn and their kind: a real transform halves the last axis, first of all or last of all."""
+    """fft2, fftn and their kind: a real transform halves the last axis, first of all or last of all.
+
+    hfftn and ihfftn are irfftn and rfftn of conjugates the other way round.
+    """
     kind, norm = node.type.rpartition(".")[2].removeprefix("aten::fft_"), _norm(node)
-    x = _spectrum(node)
+    x, is_hermitian = _spectrum(node), "hf" in kind
+    if is_hermitian:
+        kind, norm = "rfft" if kind[0] == "i" else "irfft", _OPPOSITE[norm]
+        x = _conjugate(node, x)
     rank = x.real.details.rank
     sizes = list(node.attr_ints("s")) if node.given("s") else None
     if node.given("dim"):
         axes = [node.axis(axis, rank) for axis in node.attr_ints("dim")]
-    elif kind.endswith("2"):
+    elif node.type.endswith("2"):
         axes = [rank - 2, rank - 1]
     else:
         axes = list(range(rank - len(sizes), rank)) if sizes else list(range(rank))
@@ -121,7 +129,7 @@ def _several_axes(node: Node) -> Any:
     order = list(zip(axes, lengths, strict=True))
     for axis, length in order if inverse else reversed(order):
         x = _along(node, x, axis, length, inverse, half and axis == axes[-1], norm)
-    return _value(node, x)
+    return _value(node, _conjugate(node, x) if is_hermitian else x)
 
 
 def _shifted(node: Node) -> Any:
@@ -253,7 +261,7 @@ def _handlers(names: Sequence[str], handler: Handler) -> dict[str, Handler]:
 HANDLERS: dict[str, Handler] = {
     **_handlers(("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"), Handler(_one_axis, ("input", "n", "dim", "norm"))),
     **_handlers(
-        ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"),
+        [f"{kind}{n}" for kind in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for n in "2n"],
         Handler(_several_axes, ("input", "s", "dim", "norm")),
     ),
     **_handlers(("fftshift", "ifftshift"), Handler(_shifted, ("input", "dim"))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..correspondence.gathering import of_all
 from ..correspondence.reading import Pair
-from ..torch_calls import arithmetic
+from ..torch_calls import arithmetic, lookup
 from ..torch_calls import movement as parts
 from ..torch_calls.call import Handler
 from ..torch_calls.op_table import READS
@@ -24,9 +24,14 @@ _WRITES = of_all(globals(), "WRITES")
 PAIRS = {name: Pair(READS.get(name), _WRITES.get(name)) for name in {*READS, *_WRITES}}
 """Functions that rows name after `by`."""
 
+_PREFIXES = ("torch.", "Tensor.", "aten::")
+
 HANDLERS: dict[str, Handler] = {
-    f"{prefix}.{name}": handler
-    for name, handler in {**arithmetic.CALLS, **parts.CALLS}.items()
-    for prefix in ("torch", "Tensor")
+    **{f"{x}{name}": call for name, call in parts.CALLS.items() for x in _PREFIXES[:2]},
+    **{
+        f"{x}{name}": call
+        for name, call in {**arithmetic.CALLS, **lookup.CALLS}.items()
+        for x in _PREFIXES
+    },
 }
 """Functions that no row names."""

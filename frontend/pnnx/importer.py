@@ -124,11 +124,26 @@ def _import_operator(op: Operator, scope: Scope) -> None:
         outputs = ([*outputs],)  # a module's tuple, which the next operator takes apart
     if len(outputs) != len(op.outputs):
         raise UserError(f"{op} must have {len(outputs)} outputs, got {len(op.outputs)}")
+    _check_shapes(op, outputs)
     scope.values.update(zip(op.outputs, outputs, strict=True))
     named = {
         x: y.name for x, y in zip(op.outputs, outputs, strict=True) if isinstance(y, GraphTensor)
     }
     MODEL_VALUES.of(scope.graph).update(named)  # to compare value by value
+
+
+def _check_shapes(op: Operator, outputs: tuple[Value, ...]) -> None:
+    """UnsupportedError where a result has not the shape that the file says: the operator is not all there, or read
+    incompletely.
+    """
+    for name, value in zip(op.outputs, outputs, strict=True):
+        written = op.types.get(name)
+        if written is None or not isinstance(value, GraphTensor):
+            continue
+        dims = value.details.plain_dims
+        if all(isinstance(d, int) for d in (*dims, *written.dims)) and dims != written.dims:
+            said = f"{op}: a result of {written}, as the file says, read as {value.details},"
+            raise UnsupportedError(f"{said} is not supported", WITHOUT)
 
 
 def _named(op: Operator, error: Exception) -> str:

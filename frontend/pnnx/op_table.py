@@ -38,7 +38,20 @@ def _handler(type_name: str, read: Read | Handler) -> Handler:
     return Handler(run, slots, spelling.ignored)
 
 
-HANDLERS = {type_name: _handler(type_name, read) for type_name, read in _READS.items()}
+def _as_raw(handlers: dict[str, Handler]) -> dict[str, Handler]:
+    """Functions of operands alone as the tool writes those it does not know: ATen has operands in the same order."""
+    found: dict[str, Handler] = {}
+    for type_name, ((_, spelling), *_) in _ROWS.items():
+        prefix, _, name = type_name.partition(".")
+        plain = all(not (f.holds or f.optional or f.variadic) for f in spelling.formals)
+        if prefix in ("torch", "Tensor") and plain and not spelling.attributes:
+            found[f"aten::{name}"] = handlers[type_name]
+    return found
+
+
+_TYPES = {type_name: _handler(type_name, read) for type_name, read in _READS.items()}
+
+HANDLERS = {**_as_raw(_TYPES), **_TYPES}
 """PNNX operator type to its importer; pnnx.Input and pnnx.Output are the importer's own.
 
 `WRITERS`: graph op to its writer; what is not there has no form in PNNX.

@@ -37,6 +37,7 @@ SAME_ARGUMENT = {
     "source": ("tensor",),
     "input": ("tensor",),
     "theta": ("input",),
+    "query": ("input",),
 }
 """Other names that arguments have in some operators or versions of the tool."""
 
@@ -149,7 +150,11 @@ class Node(Call):
             for name, text in self.op.params.items()
             if name not in self._read and name not in IGNORED_PARAMS and text != "None"
         ]
-        left += [f"${name}" for name in self._inputs if name not in self._read]
+        left += [
+            f"${name}"
+            for name, operand in self._inputs.items()
+            if name not in self._read and self.scope.values[operand] is not None
+        ]
         if left:
             raise UnsupportedError(
                 f"{self.op}: these parameters are not supported: {', '.join(left)}",

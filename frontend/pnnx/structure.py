@@ -10,7 +10,7 @@ from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ..correspondence.compositions.axes import mesh_grid
 from ..correspondence.compositions.complex_numbers import Complex
-from ..correspondence.compositions.reduction import variance
+from ..correspondence.compositions.reduction import product, reduce, variance
 from ..torch_calls.call import shown
 from ..torch_calls.creation import CALLS as CREATION
 from .export import Exporter
@@ -92,7 +92,22 @@ def _spread(node: Node) -> Value:
     return variance(node, node.tensor_of(), None, unbiased, is_root=node.type.endswith("std"))
 
 
+def _product(node: Node) -> Value:
+    """The form without axes, whose arguments are positional."""
+    return product(node, node.tensor_of(), node.dtype())
+
+
+def _some_or_all(node: Node) -> Value:
+    """Over all axes, or those that are given."""
+    x, axes = node.tensor_of(), node.attr_ints("dim", None)
+    axes = None if axes is None else tuple(node.axis(axis, x.details.rank) for axis in axes)
+    op_name = f"reduce_{node.type[-3:]}"
+    return reduce(node, op_name, x, axes, node.attr_bool("keepdim", False))
+
+
 HANDLERS: dict[str, Handler] = {
+    **{f"aten::{w}": Handler(_some_or_all, ("input", "dim", "keepdim")) for w in ("all", "any")},
+    "aten::prod": Handler(_product, ("input", "dtype")),
     "pnnx.Attribute": Handler(_attribute, ()),
     "pnnx.Expression": Handler(_expression, ("*",)),
     "pnnx.SliceIndexes": Handler(_slice_indexes, ("*",)),

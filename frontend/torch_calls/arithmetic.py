@@ -239,7 +239,7 @@ def _scaled(function: Function) -> Handler:
             other = FUNCTIONS["mul"](node.part(), other, alpha)
         return function(node, node.operand(), other)
 
-    return Handler(run, ("input", "other"))
+    return Handler(run, ("input", "other", "alpha"))
 
 
 def _read_div(node: Call, _: str) -> Value:

@@ -10,6 +10,7 @@ from . import (  # noqa: F401
     creation,
     encoder_layer,
     indexing,
+    lookup,
     movement,
     normalization,
     reduction,

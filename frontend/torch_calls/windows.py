@@ -54,6 +54,10 @@ def _steps(node: Call, count: int, kernel: Sequence[int] = ()) -> dict[str, tupl
     """Strides, dilations and padding. `same`, for a kernel, keeps the sizes: the odd element goes after."""
     steps = {ours: per_axis(node, ours[:-1], count, 1) for ours in ("strides", "dilations")}
     word = node.argument("padding")
+    if word is None and kernel and node.attr_text("padding_mode", "zeros") != "zeros":
+        word = (
+            "same"  # along one axis with an even kernel: PNNX writes () for two sides that differ
+        )
     if word in ("valid", "same") and kernel:
         if word == "same" and set(steps["strides"]) != {1}:
             raise node.rule("padding=same must have a stride of 1", str([*steps["strides"]]))

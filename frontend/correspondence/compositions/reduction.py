@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ....base.dtypes import BOOL, F32
+from ....base.dtypes import BOOL, F32, S64, DType
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 
@@ -113,6 +113,41 @@ def with_mean(
     """The variance or deviation, and the mean."""
     mean = node.helper("reduce_mean", x, axes=_some(x, axes), keep_dims=keep_dims)
     return [variance(node, x, axes, unbiased, keep_dims, correction, is_root), mean]
+
+
+def count_nonzero(node: OpBuilder, x: Tensor, axes: tuple[int, ...] | None = None) -> Tensor:
+    """How many elements are not 0, NaN among them, as s64."""
+    is_set = x if x.details.dtype == BOOL else node.helper("ne", x, like(node, 0, x))
+    counted = node.converted(is_set, S64)
+    return node.make("reduce_sum", counted, axes=_some(x, axes), keep_dims=False)
+
+
+def product(node: OpBuilder, x: Tensor, dtype: DType | None = None) -> Tensor:
+    """Of all elements; integers and bools are multiplied as s64."""
+    wide = dtype or (x.details.dtype if x.details.dtype.is_float else S64)
+    return node.make("reduce_prod", node.converted(x, wide), axes=None, keep_dims=False)
+
+
+def sum_of_numbers(
+    node: OpBuilder,
+    x: Tensor,
+    axes: tuple[int, ...] | None = None,
+    keep_dims: bool = False,
+    dtype: DType | None = None,
+    is_mean: bool = False,
+) -> Tensor:
+    """The sum, or mean, of the elements that are not NaN; integers have none, and are added up as s64."""
+    over = {"axes": _some(x, axes), "keep_dims": keep_dims}
+    if not x.details.dtype.is_float:
+        return node.make("reduce_sum", node.converted(x, dtype or S64), **over)
+    nothing = node.helper("isnan", x)
+    total = node.helper("select", nothing, like(node, 0, x), x)
+    total = node.make("reduce_sum", node.converted(total, dtype or x.details.dtype), **over)
+    if not is_mean:
+        return total
+    count = node.converted(node.helper("not", nothing), S64)
+    count = node.helper("reduce_sum", count, **over)
+    return node.helper("div", total, node.converted(count, total.details.dtype))
 
 
 def extremes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..compositions import arithmetic as means
-from ..compositions import gamma
+from ..compositions import gamma, signs, special
 from ..grid import grid
 from ..row import Means, Op
 
@@ -168,7 +168,12 @@ ARITHMETIC = (
     Means(means.cube_root, hlo="cbrt(x)"),
     Means(means.mean, onnx="Mean(data_0*)"),
     Means(means.squared_difference, common="any", ge="SquaredDifference(x1, x2)"),
-    Means(means.erfc, ge="Erfc(x)"),
+    Means(
+        means.erfc,
+        common="float",
+        ge="Erfc(x)",
+        pnnx="torch./Tensor./aten::erfc/aten::special_erfc(input)",
+    ),
     Means(means.div_no_nan, common="any", ge="DivNoNan(x1, x2)"),
     Means(means.xdivy, common="any", ge="Xdivy(x1, x2)"),
     Means(
@@ -219,7 +224,11 @@ ARITHMETIC = (
         means.nan_to_num,
         pnnx="torch./Tensor./aten::nan_to_num(input, nan=nan?, posinf=posinf?, neginf=neginf?)",
     ),
-    Means(means.cross, common="any", pnnx="torch./Tensor./aten::cross(input, other, dim=axis?)"),
+    Means(
+        means.cross,
+        common="any",
+        pnnx="torch./Tensor./aten::cross/torch.linalg.cross/aten::linalg_cross(input, other, dim=axis?)",
+    ),
     Means(
         means.cosine_similarity,
         common="float",
@@ -230,6 +239,36 @@ ARITHMETIC = (
         common="float",
         pnnx="torch./aten::/F.pairwise_distance/nn.PairwiseDistance(x1, x2, p=p?, eps=eps?, keepdim=keep_dims?)",
     ),
+    Means(signs.sign_bit, pnnx="torch./Tensor./aten::signbit(input)"),
+    Means(signs.sign, pnnx="torch./Tensor./aten::sgn(input)"),
+    Means(signs.copy_sign, common="float", pnnx="torch./Tensor./aten::copysign(input, other)"),
+    Means(
+        signs.larger_number,
+        common="any",
+        pnnx=(
+            "torch./Tensor./aten::fmax(input, other)",
+            "torch./Tensor./aten::fmin(input, other) where op_name='min'",
+        ),
+    ),
+    Means(
+        special.digamma,
+        common="float",
+        pnnx="torch./Tensor./aten::digamma/aten::special_digamma(input)",
+    ),
+    Means(
+        special.inverse_erf,
+        common="float",
+        pnnx="torch./Tensor./aten::erfinv/aten::special_erfinv(input)",
+    ),
+    Means(
+        special.bessel_i0,
+        common="float",
+        pnnx="torch./Tensor./aten::i0/aten::special_i0(input)",
+    ),
+    Means(special.entropy, common="float", pnnx="aten::special_entr(input)"),
+    Means(special.normal_distribution, common="float", pnnx="aten::special_ndtr(input)"),
+    Means(special.xlog1py, common="float", pnnx="aten::special_xlog1py(input, other)"),
+    Means(special.scaled_by_power, common="float", pnnx="torch./Tensor./aten::ldexp(input, other)"),
     Means(gamma.lgamma, common="float", pnnx="torch./Tensor./aten::lgamma(input)"),
     Means(
         means.distances,

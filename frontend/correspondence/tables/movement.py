@@ -117,7 +117,13 @@ SHAPES = (
         tvm="nn_space_to_depth(data | block_size=block, mode)",
         pnnx="F.pixel_unshuffle/nn.PixelUnshuffle(input | downscale_factor=block) where mode='CRD'",
     ),
-    Means(means.channel_shuffle, pnnx="F.channel_shuffle/nn.ChannelShuffle(input | groups)"),
+    Means(
+        means.channel_shuffle,
+        pnnx=(
+            "F.channel_shuffle/nn.ChannelShuffle(input | groups)",
+            "aten::channel_shuffle(input, groups=groups)",
+        ),
+    ),
     Means(
         means.triangle,
         onnx="Trilu(input, k=diagonal? | upper) by triangle",

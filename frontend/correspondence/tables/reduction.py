@@ -61,6 +61,14 @@ ROWS = (
         means.extremes,
         pnnx="torch./Tensor./aten::aminmax(input, dim=axes?, keepdim=keep_dims?)",
     ),
+    Means(means.count_nonzero, pnnx="torch./Tensor./aten::count_nonzero(input, dim=axes?)"),
+    Means(
+        means.sum_of_numbers,
+        pnnx=(
+            "torch./Tensor./aten::nansum(input, dim=axes?, keepdim=keep_dims?, dtype=dtype?)",
+            "torch./Tensor./aten::nanmean(input, dim=axes?, keepdim=keep_dims?, dtype=dtype?) where is_mean=true",
+        ),
+    ),
     Means(
         means.variance,
         pnnx=(

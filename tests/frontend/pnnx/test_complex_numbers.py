@@ -94,6 +94,8 @@ TRANSFORMS: list[tuple[str, Array, Callable[..., Any], dict[str, Any]]] = [
     ("irfft dim=1 n=9 norm=ortho", Z, np.fft.irfft, {"n": 9, "norm": "ortho"}),
     ("hfft dim=1 norm=ortho", Z, np.fft.hfft, {"norm": "ortho"}),
     ("ihfft dim=1 norm=ortho", X, np.fft.ihfft, {"norm": "ortho"}),
+    ("hfft2", Z, lambda z: np.fft.irfftn(z.conj(), axes=(-2, -1), norm="forward"), {}),
+    ("ihfftn norm=forward", X, lambda x: np.fft.rfftn(x).conj(), {}),
     ("fft2 dim=(-2,-1)", X, np.fft.fft2, {}),
     ("ifft2 dim=(-2,-1) norm=ortho", Z, np.fft.ifft2, {"norm": "ortho"}),
     ("rfftn dim=None s=None", X, np.fft.rfftn, {}),

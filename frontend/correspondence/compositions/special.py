@@ -1,0 +1,148 @@
+"""Special functions that are computed in f64 from others, and rounded once."""
+
+from __future__ import annotations
+
+import math
+
+from ....base.dtypes import F64
+from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ...op_builder import OpBuilder, like
+
+_FROM = 10
+"""From where on the asymptotic series of digamma is exact to f64; smaller arguments are raised by steps of 1."""
+
+_BERNOULLI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+"""B(2k) / 2k, by which digamma falls short of log x - 1 / 2x in powers of 1 / x^2."""
+
+
+def polynomial(node: OpBuilder, x: Tensor, factors: tuple[float, ...]) -> Tensor:
+    """Factors of the powers of x from 0 on, by Horner's scheme."""
+    total = like(node, factors[-1], x)
+    for factor in factors[-2::-1]:
+        total = node.helper("add", node.helper("mul", total, x), like(node, factor, x))
+    return total
+
+
+def digamma(node: OpBuilder, x: Tensor) -> Tensor:
+    """The derivative of log gamma(x), by reflection below 0; -inf at 0, NaN at negative integers, as in PyTorch."""
+    wide = node.converted(x, F64)
+    zero, one = like(node, 0, wide), like(node, 1, wide)
+    is_low = node.helper("lt", wide, zero)
+    place = node.helper("select", is_low, node.helper("sub", one, wide), wide)
+    right = _of_positive(node, place)
+    turn = node.helper("sub", wide, node.helper("round", wide))
+    slope = node.helper("tan", node.helper("mul", turn, like(node, math.pi, wide)))
+    left = node.helper("sub", right, node.helper("div", like(node, math.pi, wide), slope))
+    whole = node.helper("and", is_low, node.helper("eq", turn, zero))
+    value = node.helper("select", is_low, left, right)
+    value = node.helper("select", whole, like(node, math.nan, wide), value)
+    pole = node.helper("neg", node.helper("div", one, wide))  # -inf at 0, inf at -0.0
+    at_zero = node.helper("eq", wide, zero)
+    return node.converted(node.helper("select", at_zero, pole, value), x.details.dtype)
+
+
+def _of_positive(node: OpBuilder, x: Tensor) -> Tensor:
+    less, one = like(node, 0, x), like(node, 1, x)
+    for _ in range(_FROM):
+        is_small = node.helper("lt", x, like(node, _FROM, x))
+        step = node.helper("select", is_small, node.helper("div", one, x), like(node, 0, x))
+        less = node.helper("add", less, step)
+        x = node.helper("select", is_small, node.helper("add", x, one), x)
+    reciprocal = node.helper("div", one, x)
+    square = node.helper("square", reciprocal)
+    tail = node.helper("mul", square, polynomial(node, square, _BERNOULLI))
+    tail = node.helper("add", tail, node.helper("mul", reciprocal, like(node, 0.5, x)))
+    return node.helper("sub", node.helper("sub", node.helper("log", x), tail), less)
+
+
+_CENTRE = (
+    0.0000000281022636, 0.000000343273939, -0.0000035233877, -0.00000439150654, 0.00021858087, -0.00125372503,
+    -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+_TAIL = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
+    1.00167406, 2.83297682,
+)  # fmt: skip
+"""Giles' polynomials for erfinv(x) / x, in w - 2.5 and sqrt(w) - 3 of w = -log(1 - x^2)."""
+
+
+def inverse_erf(node: OpBuilder, x: Tensor) -> Tensor:
+    """Where erf is x, in ]-1, 1[: Giles' approximation of f32, and two steps of Halley's method in f64."""
+    wide = node.converted(x, F64)
+    one, zero = like(node, 1, wide), like(node, 0, wide)
+    inside = node.helper("lt", node.helper("abs", wide), one)
+    place = node.helper("select", inside, wide, zero)
+    w = node.helper("neg", node.helper("log1p", node.helper("neg", node.helper("square", place))))
+    near = polynomial(node, node.helper("sub", w, like(node, 2.5, wide)), _CENTRE[::-1])
+    root = node.helper("sub", node.helper("sqrt", w), like(node, 3, wide))
+    is_near = node.helper("lt", w, like(node, 5, wide))
+    y = node.helper("select", is_near, near, polynomial(node, root, _TAIL[::-1]))
+    y = node.helper("mul", y, place)
+    for _ in range(2):
+        y = _nearer(node, y, place)
+    endless = node.helper("div", wide, zero)  # of 1 and -1
+    at_end = node.helper("eq", node.helper("abs", wide), one)
+    outside = node.helper("select", at_end, endless, like(node, math.nan, wide))
+    return node.converted(node.helper("select", inside, y, outside), x.details.dtype)
+
+
+def _nearer(node: OpBuilder, y: Tensor, x: Tensor) -> Tensor:
+    """y - e / (1 + y e), e the miss of erf(y) over the slope of erf there."""
+    miss = node.helper("sub", node.helper("erf", y), x)
+    rise = node.helper("exp", node.helper("square", y))
+    away = node.helper("mul", miss, node.helper("mul", rise, like(node, math.sqrt(math.pi) / 2, y)))
+    bent = node.helper("add", like(node, 1, y), node.helper("mul", y, away))
+    return node.helper("sub", y, node.helper("div", away, bent))
+
+
+_SERIES = tuple(1 / math.factorial(k) ** 2 for k in range(36))
+"""Of I0 in powers of x^2 / 4, below 15."""
+
+_FAR = tuple(
+    math.prod((2 * j - 1) ** 2 for j in range(1, k + 1)) / (math.factorial(k) * 8**k)
+    for k in range(20)
+)
+"""Of I0 sqrt(2 pi x) / exp(x) in powers of 1 / x, above."""
+
+
+def bessel_i0(node: OpBuilder, x: Tensor) -> Tensor:
+    """The modified Bessel function of order 0."""
+    wide = node.helper("abs", node.converted(x, F64))
+    is_near = node.helper("lt", wide, like(node, 15, wide))
+    quarter = node.helper("mul", node.helper("square", wide), like(node, 0.25, wide))
+    near = polynomial(node, quarter, _SERIES)
+    far = polynomial(node, node.helper("div", like(node, 1, wide), wide), _FAR)
+    root = node.helper("sqrt", node.helper("mul", like(node, math.tau, wide), wide))
+    rise = node.helper("exp", wide)
+    grown = node.helper("mul", node.helper("div", far, root), rise)
+    grown = node.helper("select", node.helper("isinf", rise), rise, grown)
+    return node.converted(node.helper("select", is_near, near, grown), x.details.dtype)
+
+
+def entropy(node: OpBuilder, x: Tensor) -> Tensor:
+    """-x log x: 0 at 0, -inf below."""
+    zero = like(node, 0, x)
+    value = node.helper("neg", node.helper("mul", x, node.helper("log", x)))
+    value = node.helper("select", node.helper("lt", x, zero), like(node, -math.inf, x), value)
+    return node.make("select", node.helper("eq", x, zero), zero, value)
+
+
+def normal_distribution(node: OpBuilder, x: Tensor) -> Tensor:
+    """How much of the standard normal distribution lies below x."""
+    wide = node.converted(x, F64)
+    part = node.helper("erf", node.helper("mul", wide, like(node, math.sqrt(0.5), wide)))
+    half = like(node, 0.5, wide)
+    return node.converted(node.helper("add", node.helper("mul", part, half), half), x.details.dtype)
+
+
+def xlog1py(node: OpBuilder, a: Tensor, b: Tensor) -> Tensor:
+    """A * log(1 + b), 0 where a is 0, unless b is NaN."""
+    zero = like(node, 0, a)
+    value = node.helper("mul", a, node.helper("log1p", b))
+    other = node.helper("select", node.helper("isnan", b), b, zero)
+    return node.make("select", node.helper("eq", a, zero), other, value)
+
+
+def scaled_by_power(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
+    """X * 2 ** y."""
+    return node.make("mul", x, node.helper("pow", like(node, 2, y), y))

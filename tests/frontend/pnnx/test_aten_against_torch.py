@@ -1,0 +1,113 @@
+"""Operators that the tool leaves as ATen calls them, and results of other shapes than the file says.
+
+Compared with PyTorch itself; skipped where it is not installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphc import UnsupportedError
+from graphc.frontend import load
+from graphc.graph_ir.ir.graph import Array
+from support.pnnx_models import annotation, load_operator, run_operator, write_model
+from support.tolerance import assert_close
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+X = (np.random.default_rng(0).random((2, 6, 4)) * 4 - 2).astype(np.float32)
+Y = X[::-1].copy()
+ODD = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 2.5, -1e30], np.float32)
+OTHER = ODD[[6, 7, 0, 2, 5, 4, 1, 3]]
+BAGS = [X[0], np.array([0, 5, 5, 1, 2]), np.array([0, 2, 2])]
+NAN = np.where(X > 1, np.nan, X)
+
+FUNCTIONS: dict[str, tuple[list[Array], Callable[..., Any]]] = {
+    "aten::fmax": ([ODD, OTHER], torch.fmax),
+    "torch.fmin": ([ODD, OTHER], torch.fmin),
+    "aten::copysign": ([ODD, OTHER], torch.copysign),
+    "aten::signbit": ([ODD], torch.signbit),
+    "aten::sgn": ([ODD], torch.sgn),
+    "aten::erfc": ([X], torch.erfc),
+    "aten::log2": ([abs(X)], torch.log2),
+    "aten::digamma": ([np.append(X * 9 + 0.01, [0, 30, 1e6])], torch.digamma),
+    "aten::erfinv": ([np.append(X / 2.001, [1, -1, 0, 3, 1e-30])], torch.erfinv),
+    "aten::special_entr": ([X.round()], torch.special.entr),
+    "aten::special_ndtr": ([X], torch.special.ndtr),
+    "aten::special_xlog1py": ([X.round(), abs(Y)], torch.special.xlog1py),
+    "aten::ldexp": ([X, np.arange(-2, 2)], torch.ldexp),
+    "aten::count_nonzero dim=(1)": ([X.round()], lambda x: torch.count_nonzero(x, 1)),
+    "aten::count_nonzero dim=None": ([NAN.round()], torch.count_nonzero),
+    "aten::nansum dim=(0,2) keepdim=True dtype=None": ([NAN], lambda x: x.nansum((0, 2), True)),
+    "aten::nanmean dim=None keepdim=False dtype=None": ([NAN], torch.nanmean),
+    "aten::histc bins=7 min=-1 max=1": ([X], lambda x: torch.histc(x, 7, -1, 1)),
+    "aten::channel_shuffle groups=3": ([X], lambda x: F.channel_shuffle(x, 3)),
+    "aten::prod dtype=None": ([np.arange(1, 6)], torch.prod),
+    "aten::i0": ([np.append(X * 8, [0, 14.99, 15.01, 40, 80, 100])], torch.i0),
+    "aten::all dim=(1) keepdim=True": ([X > -1], lambda x: x.all(1, True)),
+    "aten::any": ([X > 3], torch.any),
+    "aten::linalg_cross dim=1": (
+        [X[:, :3], Y[:, :3]],
+        lambda x, y: torch.linalg.cross(x, y, dim=1),
+    ),
+    "aten::dot": ([X[0, 0], Y[0, 1]], torch.dot),
+    "aten::view_as": ([X, Y.reshape(8, 6)], lambda x, y: x.view_as(y)),
+    "aten::add alpha=2": ([X, Y], lambda x, y: torch.add(x, y, alpha=2)),
+}
+
+
+@pytest.mark.parametrize("line", FUNCTIONS)
+def test_function(line: str, tmp_path: Path) -> None:
+    inputs, function = FUNCTIONS[line]
+    inputs = [np.ascontiguousarray(x, np.float32 if x.dtype == float else x.dtype) for x in inputs]
+    wanted = function(*map(torch.from_numpy, inputs)).numpy()
+    (found,) = run_operator(tmp_path, line, inputs)
+    assert found.dtype == wanted.dtype
+    assert_close(found, wanted, 8)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_rows(mode: str, tmp_path: Path) -> None:
+    number = ["sum", "mean", "max"].index(mode)
+    wanted = F.embedding_bag(*(torch.from_numpy(x) for x in (BAGS[1], BAGS[0], BAGS[2])), mode=mode)
+    lines = [
+        *(f"pnnx.Input {n} 0 1 {n} #{n}={annotation(x)}" for n, x in zip("xij", BAGS, strict=True)),
+        "pnnx.Expression n 0 1 n expr=None",
+        "pnnx.Expression f 0 1 f expr=False",
+        f"pnnx.Expression m 0 1 m expr={number}",
+        "aten::embedding_bag b 9 4 x i j f m f n f n y u v w",
+        "pnnx.Output o 1 0 y",
+    ]
+    (found,) = load(write_model(tmp_path, lines)).evaluate(BAGS)
+    assert_close(found, wanted.numpy(), 8)
+
+
+def test_a_border_of_an_even_kernel_that_the_tool_leaves_out(tmp_path: Path) -> None:
+    """`padding=same` along one axis is a border of 0 and 1 elements, which is written `()`."""
+    module = torch.nn.Conv1d(6, 3, 4, padding="same", padding_mode="circular", bias=False)
+    line = "nn.Conv1d bias=False padding=() padding_mode=circular"
+    weight = module.weight.detach().numpy()
+    (found,) = run_operator(tmp_path, line, [X], {"weight": weight})
+    assert_close(found, module(torch.from_numpy(X)).detach().numpy(), 32)
+
+
+def test_a_result_of_another_shape_than_the_file_says(tmp_path: Path) -> None:
+    line = "F.avg_pool1d kernel_size=2 #y0=(2,6,3)f32"
+    with pytest.raises(UnsupportedError, match=r"a result of \(2,6,3\)f32, as the file says, read"):
+        load_operator(tmp_path, line, [X])
+
+
+def test_an_attention_whose_query_is_called_input(tmp_path: Path) -> None:
+    """As the tool writes what it finds in Swin transformers."""
+    module = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+    weights = {name: x.detach().numpy() for name, x in module.state_dict().items()}
+    line = "nn.MultiheadAttention num_heads=2 batch_first=True $input=a"
+    (found,) = run_operator(tmp_path, line, [X], weights)
+    x = torch.from_numpy(X)
+    assert_close(found, module(x, x, x)[0].detach().numpy(), 32)
