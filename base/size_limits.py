@@ -67,6 +67,14 @@ def _atom_at_most(atom: Atom, limits: Mapping[str, Size]) -> Size:
     return limits.get(atom.name, size(atom))
 
 
+def larger(one: Size, other: Size) -> Size:
+    """The larger of two sizes from 0 on; their sum where that depends on the run."""
+    try:
+        return one if one >= other else other
+    except UndecidedSize:
+        return one + other
+
+
 def known_limits(limits: Mapping[str, Limit], needed: NeedsLimit) -> dict[str, Limit] | None:
     """`limits` with what is needed; None where they hold it already, so that it would be of no use."""
     old = limits.get(needed.name, Limit())

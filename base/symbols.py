@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import total_ordering
+from itertools import count
 from typing import Any
 
 from .errors import UnsupportedError, UserError
@@ -106,3 +107,10 @@ class Symbol:
 
     def __lt__(self, other: Any) -> bool:
         return self.rank < other.rank
+
+
+def fresh_symbol_name(text: str, taken: Container[str]) -> str:
+    """`text`, or with a number behind it where that is taken."""
+    return next(
+        name for name in (f"{text}_{i}" if i else text for i in count(0)) if name not in taken
+    )

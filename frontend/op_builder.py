@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from ..base.dims import MOST, Dim, Size, Symbol, bounds, size, symbol_name
 from ..base.dtypes import S64, DType
 from ..base.errors import UnsupportedError, UserError
+from ..base.symbols import fresh_symbol_name
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, sizes_in
 from .refusals import WITHOUT
 from .shape_spec import check_size
@@ -29,6 +29,8 @@ class OpBuilder:
         self.graph = graph
         self.type = type_name
         self.name = name
+        # The names of open sizes that are taken besides those in `graph`.
+        self.size_names: set[str] = set()
 
     def make(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
         """Append the node's main op, which takes its name; its first output."""
@@ -91,17 +93,18 @@ class OpBuilder:
 
     def counted(self, number: GraphTensor, most: Size, name: str = "") -> Size:
         """A number that a run computes (one s64) as a size from 0 to `most`, which is called like `name`."""
-        text = symbol_name(name or f"{self.name}_count")
-        taken = {str(one) for op in self.graph.ops for one in sizes_in(op)}
-        names = (f"{text}_{i}" if i else text for i in count(0))
-        symbol = Symbol(
-            next(one for one in names if one not in taken), 0, min(bounds(most)[1], MOST)
-        )
-        found = size(symbol)
+        found = size(Symbol(self.size_name(name), 0, min(bounds(most)[1], MOST)))
         if isinstance(found, Dim):
             given = self.reshaped(self.converted(number, S64), (1,))
             self.helper("count", given, size=(found,), most=(most,))
         return found
+
+    def size_name(self, like: str = "") -> str:
+        """A name for an open size that resembles `like`, which is then taken."""
+        taken = {str(one) for op in self.graph.ops for one in sizes_in(op)} | self.size_names
+        name = fresh_symbol_name(symbol_name(like or f"{self.name}_count"), taken)
+        self.size_names.add(name)
+        return name
 
     def axis(self, axis: int, rank: int, inclusive: bool = False) -> int:
         """`axis` counted from the front. UserError outside [-rank, rank), or [-rank, rank] if `inclusive`."""

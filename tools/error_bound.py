@@ -16,11 +16,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ..base.dims import Dim
 from ..base.records import dataclass
-from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op, op_at_sizes
 from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.op_kinds import CompositeOp
 from ..graph_ir.ops.control import Case, While
+from ..graph_ir.ops.counted import Count
 from .sum_rounding import DEVIATIONS, sum_noise
 
 DISTURBED = 3
@@ -87,6 +89,7 @@ def walk_expected(
     values: dict[GraphTensor, list[Array]] = {}
     bounds: dict[GraphTensor, Array] = {}
     left = {y: len(y.uses) for op in graph.ops for y in op.outputs}
+    sizes: dict[str, int] = {}
     fed = iter(inputs)
     for op in graph.ops:
         if op.op_name == "output":
@@ -94,7 +97,10 @@ def walk_expected(
             yield op, [(tensor, Expected(values[tensor][0], bounds[tensor]))]
         else:
             made = [np.asarray(next(fed))] if op.op_name == "input" else None
-            results = _walks(op, [values[x] for x in op.inputs], made, rng, walks)
+            given = [values[x] for x in op.inputs]
+            at = op_at_sizes(op, [several[0] for several in given], sizes)
+            results = _walks(at, given, made, rng, walks)
+            sizes.update(_counted(op, results[0]))
             for tensor, found, bound in zip(op.outputs, *results, strict=True):
                 values[tensor], bounds[tensor] = found, bound
             yield op, [(y, Expected(values[y][0], bounds[y])) for y in op.outputs]
@@ -103,6 +109,12 @@ def walk_expected(
             if left[tensor] <= 0:
                 values.pop(tensor, None)
                 bounds.pop(tensor, None)
+
+
+def _counted(op: Op, walks: Sequence[Sequence[Array]]) -> dict[str, int]:
+    """The number that an op has counted, by the name of the size that it is: that of the first evaluation."""
+    is_open = isinstance(op, Count) and isinstance(op.size[0], Dim)
+    return {str(op.attr("size")[0]): int(walks[0][0][0])} if is_open else {}
 
 
 def expected_outputs(
@@ -191,6 +203,7 @@ def _parts(op: CompositeOp) -> Graph:
 
 def _disturbed_graph(graph: Graph, arrays: list[Array], rng: np.random.Generator) -> list[Array]:
     values: dict[GraphTensor, Array] = {}
+    sizes: dict[str, int] = {}
     fed = iter(arrays)
     for op in graph.ops:
         if op.op_name == "input":
@@ -198,7 +211,9 @@ def _disturbed_graph(graph: Graph, arrays: list[Array], rng: np.random.Generator
         elif op.kind != "sink":
             source = op.kind == "source"
             own = [values[x] for x in op.inputs]
-            made = op.reference(own) if source else _disturbed(op, own, None, rng)
+            at = op_at_sizes(op, own, sizes)
+            made = at.reference(own) if source else _disturbed(at, own, None, rng)
+            sizes.update(_counted(op, [made]))
             values.update(zip(op.outputs, made, strict=True))
     return [values[op.inputs[0]] for op in graph.outputs]
 

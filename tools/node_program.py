@@ -6,7 +6,8 @@ argument. No node overwrites its own input, so that it can be run repeatedly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +16,14 @@ import numpy as np
 from ..base.aligned_memory import aligned_empty
 from ..base.dims import Size, evaluate
 from ..base.dtypes import S64, U8
-from ..base.errors import InternalError, UnsupportedError
+from ..base.errors import InternalError
+from ..base.size_limits import at_most
 from ..codegen.aot import compile_to_object
 from ..codegen.module import emit_module
 from ..driver.artifact import input_specs, output_specs, support_object
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, lower_graph
+from ..graph_ir.ops.counted import Count, largest_counts
 from ..graph_ir.passes import pipeline as graph_pipeline
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.rewriting.groups import is_view, storage_root
@@ -32,7 +35,7 @@ from ..runtime.metadata import Metadata, TensorSpec
 from ..runtime.sizes import call_sizes
 from ..tensor_ir import builder as t
 from ..tensor_ir import pipeline as loop_pipeline
-from ..tensor_ir.nodes import Block, Buffer, Expr, Function, If, Invoke, Module, Slice, Stmt
+from ..tensor_ir.nodes import Block, Buffer, Expr, Function, If, Invoke, Let, Module, Slice, Stmt
 from ..tensor_ir.sizes import shape_of
 
 SELECT, ARENA = "graphc.select", "graphc.arena"
@@ -43,7 +46,8 @@ class NodeProgram:
 
     `graph` is the optimised graph: a copy of `source` if that is `optimized` already. A tensor's value is valid from
     the run of its node until a later node reuses the memory: read it right after. Open sizes have the numbers of the
-    inputs that are bound: from then on `graph` and `nodes` are those of these sizes, while the code is for all.
+    inputs that are bound, and those that a run with them counts: from then on `graph` and `nodes` are those of these
+    sizes, while the code is for all.
     """
 
     def __init__(self, source: Graph, ctx: LowerContext, optimized: bool = False) -> None:
@@ -51,14 +55,9 @@ class NodeProgram:
         self.ctx = replace(ctx, options=replace(ctx.options, disabled=disabled))
         self.source = source
         self.graph = source.copy()
-        if source.counted:
-            size = source.counted[0].attr("size")[0]
-            raise UnsupportedError(
-                f"model '{source.name}': running ops one by one is not supported where a run counts sizes ('{size}'); "
-                "profile and verify run such models"
-            )
         if not optimized:
             graph_pipeline.run(self.graph, self.ctx)
+        self.graph.make_counts()  # each step is a call of its own: what one counts must outlive it
         self.lowered = lower_graph(self.graph, self.ctx)
         self._open = self.graph
         self._offsets = {
@@ -86,6 +85,8 @@ class NodeProgram:
         results = [np.zeros(spec.at(self.sizes).shape, spec.dtype.numpy) for spec in self.outputs]
         own = {SELECT: self._select, ARENA: self._arena}
         self._call = self._model.bind({**values, **own}, results)
+        if self._open.counted:
+            self._fix_counts(results)
         self._memory = {
             op.outputs[0]: np.asarray(values[spec.name])
             for op, spec in zip(self.graph.inputs, self.inputs, strict=True)
@@ -94,6 +95,20 @@ class NodeProgram:
             (storage_root(op.inputs[0]), array)
             for op, array in zip(self.graph.outputs, results, strict=True)
         )
+
+    def _fix_counts(self, results: Sequence[Array]) -> None:
+        """Run all nodes, and take over the sizes that they count."""
+        for node in self.nodes:
+            run = self.step(node)
+            if run is not None:
+                run()
+        outputs = [op.inputs[0].producer_owner for op in self._open.outputs]
+        counted = {
+            op.symbol.name: int(array[0])
+            for op, array in zip(outputs, results, strict=True)
+            if isinstance(op, Count)
+        }
+        self.graph = self._open.at_sizes({**self.sizes, **counted})
 
     @property
     def nodes(self) -> list[Op]:
@@ -125,7 +140,7 @@ class NodeProgram:
         if root.producer_owner.op_name == "constant":
             packed = root.details.format.pack(root.producer_owner.attr("value"))
         elif root in self._memory:
-            packed = self._memory[root]
+            packed = self._memory[root].reshape(-1)[: math.prod(root.details.physical_dims)]
         else:
             offset = self.offset(root) or 0
             data = self._arena[offset : offset + root.details.size_bytes]
@@ -167,15 +182,20 @@ def select_step(module: Module, arena_bytes: Size, inputs: int) -> Module:
             t.compare("eq", t.load(select, [0]), t.as_expr(number)),
             replace(step, args=tuple(map(moved, step.args))),
         )
-        for number, step in enumerate(main.body.body)
-        if isinstance(step, Invoke)
+        for number, step in enumerate(one for one in main.body.body if isinstance(one, Invoke))
     ]
-    selected = Function(main.name, params, Block(tuple(steps)), main.note)
+    # What an earlier step has counted is in the memory of an output.
+    counts = (one for one in main.body.body if isinstance(one, Let))
+    selected = Function(main.name, params, Block((*counts, *steps)), main.note)
     return Module((*(f for f in module.functions if f is not main), selected), module.entry)
 
 
 def _artifact(graph: Graph, lowered: LoweredModel, ctx: LowerContext) -> Artifact:
-    inputs, outputs = input_specs(graph), output_specs(graph)
+    inputs, most = input_specs(graph), largest_counts(graph)
+    outputs = tuple(
+        replace(spec, shape=tuple(at_most(one, most) for one in spec.shape))
+        for spec in output_specs(graph)
+    )
     own = (TensorSpec(SELECT, S64, (1,)), TensorSpec(ARENA, U8, (lowered.arena_bytes,)))
     module = select_step(lowered.module, lowered.arena_bytes, len(inputs))
     llvm_ir = emit_module(loop_pipeline.run(module, ctx.target), ctx.target)

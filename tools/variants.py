@@ -15,7 +15,7 @@ from ..base.records import dataclass
 from ..base.target import GemmTile
 from ..graph_ir.inspect.compare import Difference, difference
 from ..graph_ir.ir.format import Format
-from ..graph_ir.ir.graph import Graph, GraphTensor, Op, subgraphs_of
+from ..graph_ir.ir.graph import Graph, GraphTensor, Op, all_ops, subgraphs_of
 from ..graph_ir.ir.known_sizes import known
 from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.schedule import Schedule
@@ -205,10 +205,13 @@ def _chosen_layouts(graph: Graph, ctx: LowerContext) -> Mapping[str, int]:
 
 
 def _with_counts(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Sizes, and the largest of those that a run counts."""
-    found = dict(sizes)
-    for op in graph.counted:
-        found[str(op.attr("size")[0])] = int(known(op.attr("most")[0], found))
+    """Sizes, and the largest of those that a run counts; in branches and loops one between the least and that, as the
+    largest may be what the last round leaves."""
+    found, own = dict(sizes), set(graph.counted)
+    for op in all_ops(graph):
+        if isinstance(op, Count):
+            most = int(known(op.limit, found))
+            found[op.symbol.name] = most if op in own else (op.symbol.least + most) // 2
     return found
 
 

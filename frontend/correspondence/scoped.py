@@ -36,7 +36,13 @@ class ValueScope(Generic[K]):
 
     def as_tensor(self, value: Value) -> GraphTensor:
         """A value as a tensor of the graph."""
-        return value if isinstance(value, GraphTensor) else self.graph.make_constant(value)
+        if isinstance(value, GraphTensor):
+            return value
+        return (
+            open_sizes(self.graph, value)
+            if value.dtype == object
+            else self.graph.make_constant(value)
+        )
 
     def tensor(self, key: K) -> GraphTensor:
         """A value as a tensor of the graph; an array becomes one constant, however often it is read."""
@@ -57,7 +63,7 @@ def details_of(value: Value) -> LogicalTensor:
     return LogicalTensor(dtype, value.shape)
 
 
-def open_sizes(graph: Graph, value: Array, name: str) -> GraphTensor:
+def open_sizes(graph: Graph, value: Array, name: str = "sizes") -> GraphTensor:
     """An array of expressions as a tensor, which holds numbers when the model runs."""
     flat = graph.make("open_sizes", [], {"values": tuple(value.reshape(-1))}, name).outputs[0]
     if value.ndim == 1:

@@ -16,11 +16,11 @@ from ...graph_ir.rewriting.trip_count import MOST_UNROLLED
 from ..correspondence.compositions.control import (
     CountedLoop,
     Round,
-    changing_state,
     truth,
     unroll,
     while_loop,
 )
+from ..correspondence.compositions.growing_state import changing_state
 from ..correspondence.scoped import details_of
 from ..op_builder import OpBuilder, Value
 from .document import DumpGraph
@@ -117,14 +117,16 @@ def _while(node: NodeContext, call: Call) -> list[Value]:
         return bound(node, unrolled)
 
     def make(state: _State, tensors: list[GraphTensor]) -> list[GraphTensor]:
-        def decide(graph: Graph, own: list[GraphTensor], _: list[GraphTensor]) -> list[GraphTensor]:
+        def decide(graph: Graph, own: list[GraphTensor], _: list[GraphTensor]) -> GraphTensor:
             ((holds, _loose),) = call(condition, graph.name, state.typed(own), graph)
             holds = truth(OpBuilder(graph, node.type, node.name), holds)
             if not isinstance(holds, GraphTensor) and bool(holds):
                 raise node.unsupported("a loop whose condition always holds")
-            return [as_tensor(graph, holds)]
+            return as_tensor(graph, holds)
 
-        def once(graph: Graph, own: list[GraphTensor], _: list[GraphTensor]) -> list[GraphTensor]:
+        def once(
+            graph: Graph, _: list[GraphTensor], own: list[GraphTensor], same: list[GraphTensor]
+        ) -> list[GraphTensor]:
             return state.following(graph, call(body, graph.name, state.typed(own), graph))
 
         return while_loop(node, tensors, [], decide, once)

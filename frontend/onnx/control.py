@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import GraphProto
 
-from ...base.dims import Size
+from ...base.dims import Size, is_known
 from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.rewriting.trip_count import MOST_UNROLLED
@@ -96,7 +96,8 @@ def _loop(node: NodeContext) -> list[Value]:
             f"the body must take {2 + len(state)} inputs and return {1 + len(state)} values or more",
             f"{len(body.input)} inputs and {len(body.output)} values",
         )
-    if not isinstance(most, GraphTensor) and not isinstance(going, GraphTensor):
+    is_open = isinstance(most, np.ndarray) and not is_known(*most.reshape(-1))
+    if not is_open and not isinstance(most, GraphTensor) and not isinstance(going, GraphTensor):
         results = _unrolled(node, body, (most, going), state)
         if results is not None:
             return results
@@ -117,16 +118,19 @@ def _while(
         limit = node.reshaped(node.converted(most, S64), ())
     elif most is not None:
         limit = node.integer(0, "the number of rounds")
-    first = None if going is None else _truth(node, node.scope.as_tensor(going))
+    runs_on = not isinstance(going, GraphTensor) and (going is None or bool(going.all()))
+    first = None if runs_on else _truth(node, node.scope.as_tensor(going))
 
     def step(
         build: OpBuilder, trip: GraphTensor, state: list[GraphTensor], fixed: list[GraphTensor]
     ) -> Round:
         scope = outer.scope(build.graph, fixed)
         scope.values.update(zip(names, (trip, np.array(True), *state), strict=True))
-        holds, *results = results_of(scope, body)
-        still = None if going is None else build.helper("reshape", holds, shape=())
-        return Round(results[: len(state)], results[len(state) :], still)
+        holds, *results = scope.import_graph(body, scope)
+        tensors = [scope.as_tensor(value) for value in results]
+        is_unknown = isinstance(holds, GraphTensor) or not bool(np.all(holds))
+        still = build.helper("reshape", scope.as_tensor(holds), shape=()) if is_unknown else None
+        return Round(tensors[: len(state)], tensors[len(state) :], None if going is None else still)
 
     values = [node.scope.as_tensor(value) for value in state]
     return CountedLoop(node, limit, first, [False] * collected).make(values, outer.tensors, step)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
+from ...base.dims import symbols_of
 from ...base.dtypes import from_numpy
 from ...base.errors import UnsupportedError, UserError
 from ...base.symbols import Limit
@@ -122,6 +123,7 @@ def _make_inputs(
 ) -> None:
     for name, details in resolve_inputs(infos, specs, label, limits).items():
         check_size(f"{label}: input '{name}'", details.dtype, details.plain_dims)
+        scope.size_names.update(symbol.name for symbol in symbols_of(details.plain_dims))
         if name not in scope.values:
             scope.values[name] = scope.graph.make_input(details, name)
 
@@ -147,8 +149,7 @@ def _import_node(node: NodeProto, scope: Scope) -> None:
     foldable = None if is_kept else values.values()
 
     def run_in(graph: Graph, given: Mapping[str, Value]) -> list[Value]:
-        inner = (scope.opset, scope.folder, scope.import_graph, {**values, **given})
-        return _run(node, Scope(graph, *inner))
+        return _run(node, scope.inside(graph, given, values))
 
     def run(scratch: Graph | None) -> list[Value]:
         if scratch is not None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, defs, helper
 
-from ...base.dims import Size
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
@@ -62,6 +61,8 @@ class Scope(ValueScope[str]):
         # The shapes of values as the file writes them, sizes by their names.
         self.written_shapes: Mapping[str, tuple[int | str, ...]] = {}
         self.checks: list[tuple[GraphTensor, str]] | None = None if declared is None else []
+        # The names of open sizes, in this graph and in all around it and inside it.
+        self.size_names: set[str] = set()
 
     def as_tensor(self, value: Value) -> GraphTensor:
         """A value as a tensor of the graph. UnsupportedError for a sequence."""
@@ -87,10 +88,18 @@ class Scope(ValueScope[str]):
         if message not in {known for _, known in self.checks}:
             self.checks.append((holds, message))
 
-    def inside(self, graph: Graph, values: Mapping[str, Value] | None = None) -> Scope:
-        """A scope for a graph of one of the nodes, which sees all values of this one; it is built into `graph`."""
-        known = {**self.values, **(values or {})}
-        return Scope(graph, self.opset, self.folder, self.import_graph, known)
+    def inside(
+        self,
+        graph: Graph,
+        values: Mapping[str, Value] | None = None,
+        seen: Mapping[str, Value] | None = None,
+    ) -> Scope:
+        """A scope for a graph of one of the nodes, which sees all values of this one, or only those `seen`; it is built
+        into `graph`."""
+        known = {**(self.values if seen is None else seen), **(values or {})}
+        inner = Scope(graph, self.opset, self.folder, self.import_graph, known)
+        inner.size_names = self.size_names
+        return inner
 
     def inline(self, proto: GraphProto, values: Mapping[str, Value]) -> list[Value]:
         """Import a graph of one of the nodes for these inputs into the same graph; return its results."""
@@ -107,6 +116,7 @@ class NodeContext(ScopedReader[str, int]):
         self.node = node
         self.scope = scope
         self.opset = scope.opset
+        self.size_names = scope.size_names
         self._attributes: dict[str, AttributeProto] = {a.name: a for a in node.attribute}
 
     # Inputs and outputs.
@@ -139,14 +149,6 @@ class NodeContext(ScopedReader[str, int]):
         if self.scope.checks is None:
             raise self.unsupported("an error of the run, inside a branch or loop,", FIXED)
         self.scope.require(holds, f"{self.type} '{self.name}': {message}")
-
-    def counted(self, number: GraphTensor, most: Size, name: str = "") -> Size:
-        """A number that a run computes as a size. UnsupportedError in a branch or loop that only a run decides on."""
-        if self.scope.checks is None:
-            raise self.unsupported(
-                "a result whose size depends on data, inside a branch or loop,", FIXED
-            )
-        return super().counted(number, most, name)
 
     def counted_name(self, index: int, axis: int) -> str:
         """What the file calls the size of an axis of output `index`, which a run counts; empty where it has no name."""

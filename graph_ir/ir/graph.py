@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
-from ...base.dims import Dim, symbols_of
+from ...base.dims import Dim, Size, symbols_of
 from ...base.errors import InternalError, UserError
 from ...base.run_checks import without_checks
 from .contents import Token, attribute_tokens, digest
@@ -149,8 +149,9 @@ class Graph:
                 mapping[old_output] = new_output
         return twin
 
-    def at_sizes(self, sizes: Mapping[str, int]) -> Graph:
-        """A copy with numbers for the open sizes that have one, by name: formats and schedules are the same."""
+    def at_sizes(self, sizes: Mapping[str, Size]) -> Graph:
+        """A copy with numbers, or other sizes, for the open sizes that have one, by name: formats and schedules are the
+        same."""
         twin = Graph(self.name, dict(self.attrs))
         mapping: dict[GraphTensor, GraphTensor] = {}
         for op in self.ops:
@@ -188,7 +189,7 @@ class Graph:
         cycle.
         """
         rest = [op for op in self.ops if op.op_name not in ("input", "output")]
-        first = {op.attr("size")[0]: op for op in self.counted}
+        dependencies = self.dependencies()
         open_: set[int] = set()  # ops whose inputs are being placed; meeting one again is a cycle
         done: set[int] = set()
         ordered: list[Op] = []
@@ -196,10 +197,7 @@ class Graph:
             stack = [root]
             while stack:
                 op = stack[-1]
-                before = [x.producer_owner for x in op.inputs]
-                if first:
-                    before += [first[one] for one in sizes_in(op) if first.get(one, op) is not op]
-                needed = [one for one in before if id(one) not in done]
+                needed = [one for one in dependencies(op) if id(one) not in done]
                 if id(op) in done or not needed:
                     stack.pop()
                     if id(op) not in done:
@@ -214,6 +212,18 @@ class Graph:
                 stack.extend(reversed(needed))
         self.ops = ordered
         self.renumber()
+
+    def dependencies(self) -> Callable[[Op], list[Op]]:
+        """A function: the ops that must run before an op, as it reads their results or has a size that they count."""
+        counts = {op.attr("size")[0]: op for op in self.counted}
+
+        def before(op: Op) -> list[Op]:
+            found = [x.producer_owner for x in op.inputs]
+            if counts:
+                found += [counts[one] for one in sizes_in(op) if counts.get(one, op) is not op]
+            return found
+
+        return before
 
     def renumber(self) -> None:
         """Make `logical_op_id` dense in the present order."""
@@ -246,7 +256,7 @@ class Graph:
             if op.op_name == "output":
                 results = arrays
             else:
-                at = op if not sizes else _at_sizes(op, arrays, sizes)
+                at = op_at_sizes(op, arrays, sizes)
                 results = [next(fed)] if op.op_name == "input" else at.reference(arrays)
                 if op.op_name == "count":
                     sizes[str(op.attr("size")[0])] = int(results[0][0])
@@ -307,8 +317,10 @@ def sizes_in(op: Op) -> Iterator[Dim]:
             yield from sizes_in(inner)
 
 
-def _at_sizes(op: Op, arrays: Sequence[Array], sizes: Mapping[str, int]) -> Op:
-    """The op with numbers for open sizes, alone in a graph."""
+def op_at_sizes(op: Op, arrays: Sequence[Array], sizes: Mapping[str, int]) -> Op:
+    """The op with numbers for open sizes, alone in a graph; itself where there are none."""
+    if not sizes:
+        return op
     graph = Graph("op")
     given = [
         LogicalTensor(x.details.dtype, a.shape) for x, a in zip(op.inputs, arrays, strict=True)

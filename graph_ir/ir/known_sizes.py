@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...base.dims import Dim, substitute
+from ...base.dims import Dim, Size, substitute
 from .logical_tensor import LogicalTensor
 
 
-def known(value: Any, sizes: Mapping[str, int]) -> Any:
-    """An attribute or a type with numbers for the sizes that have one, by name; others stay."""
+def known(value: Any, sizes: Mapping[str, Size]) -> Any:
+    """An attribute or a type with numbers, or other sizes, for the sizes that have one, by name; others stay."""
     if not sizes:
         return value
     if isinstance(value, Dim):

@@ -16,21 +16,32 @@ from typing import Any
 import numpy as np
 
 from ...base.dims import Size, Symbol, UndecidedSize, is_known, symbols_of
-from ...base.dtypes import U8
+from ...base.dtypes import S64, U8
 from ...base.errors import InternalError
 from ...base.records import dataclass
 from ...base.size_limits import at_most
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Block, Buffer, Function, Invoke, Let, Module, Slice, Stmt, Var
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Buffer,
+    Function,
+    Invoke,
+    Let,
+    Module,
+    Slice,
+    Stmt,
+    Var,
+)
 from ...tensor_ir.sizes import shape_of
 from ...tensor_ir.visitor import walk_statements
 from ..ir.contents import attribute_tokens
 from ..ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
 from ..ir.schedule import Schedule
 from ..ops.control import Case, ControlOp, While
-from ..ops.counted import Count
+from ..ops.counted import Count, largest_counts
 from ..ops.movement import Slice as SliceOp
-from ..passes.plan_memory import MEMORY_PLAN, largest_counts, plan_memory, workspace_of
+from ..passes.plan_memory import MEMORY_PLAN, plan_memory, workspace_of
 from ..rewriting.groups import is_view, storage_root
 from ..schedule.context import LowerContext
 from .constant_section import ConstantSection
@@ -112,7 +123,7 @@ class _Program:
     ) -> tuple[Function, list[KernelCall]]:
         """The function that runs a graph, and its calls."""
         storage = _Storage(graph, self.constants)
-        invokes: list[Stmt] = []
+        invokes: list[Stmt] = [Allocate(one) for one in storage.local_counts]
         calls: list[KernelCall] = []
         needed = dict.fromkeys(x for x in storage.params if isinstance(x, Var))
         steps = [op for op in graph.ops if op.kind not in ("source", "sink") and not is_view(op)]
@@ -211,31 +222,39 @@ class _Kernels:
 
 
 class _Storage:
-    """The location of each tensor: a parameter of the function, or an offset in the constants section or the arena."""
+    """The location of each tensor: a parameter of the function, or an offset in the constants section or the arena.
+
+    A size that is counted and no output is a local of the function.
+    """
 
     def __init__(self, graph: Graph, constants: ConstantSection) -> None:
         self._plan = MEMORY_PLAN.of(graph)
         self._constant_offsets = constants.offsets
         self._constants = constants.buffer
-        self._params: dict[GraphTensor, Buffer] = {}
+        self._buffers: dict[GraphTensor, Buffer] = {}
         most = largest_counts(graph)
         for op in graph.inputs:
-            self._params[op.outputs[0]] = _param("x", len(self._params), op.outputs[0], {})
+            self._buffers[op.outputs[0]] = _param("x", len(self._buffers), op.outputs[0], {})
         for number, op in enumerate(graph.outputs):
-            self._params[storage_root(op.inputs[0])] = _param("y", number, op.inputs[0], most)
+            self._buffers[storage_root(op.inputs[0])] = _param("y", number, op.inputs[0], most)
         self._arena = Buffer("arena", U8, shape_of((self._plan.arena_bytes,)))
         sizes = [Var(t.SIZE_PREFIX + symbol.name) for symbol in graph_symbols(graph)]
         self.params: tuple[Buffer | Var, ...] = (
-            *self._params.values(),
+            *self._buffers.values(),
             self._constants,
             self._arena,
             *sizes,
         )
+        counts = [op.outputs[0] for op in graph.counted if op.outputs[0] not in self._buffers]
+        self.local_counts = tuple(
+            Buffer(f"count{number}", S64, (1,), "local") for number in range(len(counts))
+        )
+        self._buffers.update(zip(counts, self.local_counts, strict=True))
 
     def counted(self, op: Op) -> Iterator[Let]:
         """What makes the number that an op has counted a size of all that follows."""
         if isinstance(op, Count):
-            value = t.load(self._params[op.outputs[0]], (0,))
+            value = t.load(self._buffers[op.outputs[0]], (0,))
             yield Let(Var(t.SIZE_PREFIX + op.symbol.name), value)
 
     def arguments(self, op: Op) -> tuple[Slice, ...]:
@@ -251,8 +270,8 @@ class _Storage:
     def slice(self, tensor: GraphTensor, element: int = 0) -> Slice:
         """The address of a tensor, or of one of its elements, in the order of memory."""
         root = storage_root(tensor)
-        if root in self._params:
-            buffer = self._params[root]
+        if root in self._buffers:
+            buffer = self._buffers[root]
             fixed = [size for size in buffer.shape if isinstance(size, int)]
             index = np.unravel_index(element, fixed) if element else [0] * len(buffer.shape)
             return Slice(buffer, tuple(t.as_expr(int(i)) for i in index))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...base.dims import Size, Symbol, bounds, lone_symbol
 from ...base.dtypes import BOOL, S64
-from ..ir.axis_attributes import SizesAttr
-from ..ir.computation import Computation, Pointwise
-from ..ir.graph import Array, Op
+from ...base.size_limits import at_most
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Expr
+from ..ir.axis_attributes import AxisAttr, SizesAttr
+from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.graph import Array, Graph, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.operands import Operand
 from ..ir.registry import register
@@ -43,25 +46,73 @@ class TrueIndices(Op):
 
 @register("counted_rows")
 class CountedRows(Movement):
-    """As many of the first rows of x as a run has counted: at most those that it has."""
+    """As many of the first rows of x, along an axis, as a run has counted: at most those that it has."""
 
     x = Operand()
     size = SizesAttr("how many rows, as a list of one", count=lambda op: 1)
+    axis = AxisAttr("along which rows are counted", default=0)
 
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[Any, ...]:
-        """Those of x, but for the first. UserError where x has fewer rows for sure."""
-        (x,) = inputs
-        if not x.rank or bounds(self.size[0])[0] > bounds(x.plain_dims[0])[1]:
-            raise self.rule(f"x must have {self.size[0]} rows", str(x))
-        return (self.size[0], *x.plain_dims[1:])
+        """Those of x, but for the axis. UserError where x has fewer rows for sure."""
+        (x,), axis = inputs, self.axis
+        if bounds(self.size[0])[0] > bounds(x.plain_dims[axis])[1]:
+            raise self.rule(f"x must have {self.size[0]} rows on axis {axis}", str(x))
+        return (*x.plain_dims[:axis], self.size[0], *x.plain_dims[axis + 1 :])
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """Basic indexing."""
-        return [inputs[0][: int(self.size[0])]]
+        rows = (*[slice(None)] * self.axis, slice(int(self.size[0])))
+        return [np.ascontiguousarray(inputs[0][rows])]
 
     def computation(self) -> Computation:
         """The element at the same index."""
         return Pointwise(lambda reads, index: reads[0](index))
+
+
+@register("room_for")
+class RoomFor(Movement):
+    """x in the corner of a tensor that has room for the largest that x can be: zeros behind it on every axis.
+
+    The sizes of x are those of a run, which some other bound keeps from being larger.
+    """
+
+    x = Operand()
+    shape = SizesAttr("the larger shape", count=lambda op: op.inputs[0].details.rank)
+
+    def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[Any, ...]:
+        """The larger shape. UserError where x does not fit into it for sure."""
+        (x,) = inputs
+        for size, room in zip(x.plain_dims, self.shape, strict=True):
+            if bounds(size)[0] > bounds(room)[1]:
+                raise self.rule(f"x must fit into {list(self.shape)}", str(x))
+        return self.shape
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """np.pad."""
+        (x,) = inputs
+        widths = [(0, int(room) - size) for size, room in zip(x.shape, self.shape, strict=True)]
+        return [np.pad(x, widths)]
+
+    def computation(self) -> Computation:
+        """The element at the same index where there is one, else zero."""
+        x = self.inputs[0].details
+        zero = t.const(0, x.dtype.accumulator)
+        shorter = [axis for axis, size in enumerate(x.plain_dims) if size != self.shape[axis]]
+
+        def element(reads: Sequence[Read], index: Index) -> Expr:
+            if 0 in x.plain_dims:
+                return zero
+            position = list(index)
+            for axis in shorter:
+                last = t.maximum(t.sub(t.as_expr(x.plain_dims[axis]), 1), 0)
+                position[axis] = t.minimum(index[axis], last)
+            value = reads[0](tuple(position))
+            for axis in shorter:
+                inside = t.compare("lt", index[axis], x.plain_dims[axis])
+                value = t.select(inside, value, zero)
+            return value
+
+        return Pointwise(element)
 
 
 @register("count")
@@ -102,3 +153,12 @@ class Count(Op):
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The number within its ends."""
         return [np.clip(inputs[0], 0, int(self.limit))]
+
+
+def largest_counts(graph: Graph, besides: Container[str] = ()) -> dict[str, Size]:
+    """The largest value of each size that a run of the graph counts, by name, without those `besides`."""
+    found: dict[str, Size] = {}
+    for op in graph.ops:
+        if isinstance(op, Count) and op.symbol.name not in besides:
+            found[op.symbol.name] = at_most(op.limit, found)
+    return found

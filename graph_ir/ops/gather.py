@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...base.dims import bounds
 from ...base.dtypes import S64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
@@ -52,12 +53,15 @@ class Gather(Movement):
         """The element of x at the loaded index."""
         axis = self.axis
         size = self.inputs[0].details.plain_dims[axis]
+        # Where both may be none, no index is read unless there is an element.
+        may_be_none = any(not bounds(one)[0] for one in self.inputs[1].details.plain_dims)
+        last = t.maximum(t.as_expr(size - 1), 0) if may_be_none else max(size - 1, 0)
         rank = self.inputs[1].details.rank
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
             raw = t.cast(reads[1](index[axis : axis + rank]), S64)
             wrapped = t.select(t.compare("lt", raw, 0), t.add(raw, size), raw)
-            position = t.minimum(t.maximum(wrapped, 0), max(size - 1, 0))
+            position = t.minimum(t.maximum(wrapped, 0), last)
             return reads[0]((*index[:axis], position, *index[axis + rank :]))
 
         return Pointwise(element)

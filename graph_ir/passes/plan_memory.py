@@ -29,7 +29,7 @@ from ...base.size_limits import at_most
 from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..ir.note import Note
 from ..ops.control import ControlOp, While
-from ..ops.counted import Count
+from ..ops.counted import Count, largest_counts
 from ..rewriting.groups import is_elementwise, is_view, storage_root
 from ..rewriting.loop_state import in_place_state
 from ..schedule.context import LowerContext
@@ -111,15 +111,6 @@ def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
     return False
 
 
-def largest_counts(graph: Graph) -> dict[str, Size]:
-    """The largest value of each size that a run counts, by name."""
-    found: dict[str, Size] = {}
-    for op in graph.ops:
-        if isinstance(op, Count):
-            found[op.symbol.name] = at_most(op.limit, found)
-    return found
-
-
 def _by_units(lives: Iterable[Life]) -> dict[Size, list[tuple[Life, int]]]:
     """The blocks that are multiples of the same units, each with its bytes of a unit; 1 for those of a fixed size."""
     found: dict[Size, list[tuple[Life, int]]] = {}
@@ -185,7 +176,7 @@ def _peak(lives: list[Life]) -> int:
 
 
 def _lives(graph: Graph, in_place: bool) -> list[Life]:
-    """Blocks of memory in the arena. Constants and tensors that belong to the caller (inputs, outputs) have none."""
+    """Blocks of memory in the arena. Constants, what belongs to the caller (inputs, outputs) and counts have none."""
     callers = {storage_root(op.inputs[0]) for op in graph.outputs}
     last_use: dict[GraphTensor, int] = {}
     for position, op in enumerate(graph.ops):
@@ -198,7 +189,7 @@ def _lives(graph: Graph, in_place: bool) -> list[Life]:
         if op.kind in ("source", "sink") or is_view(op):
             continue
         for tensor in op.outputs:
-            if tensor in callers:
+            if tensor in callers or isinstance(op, Count):
                 continue
             end = last_use.get(tensor, position)
             host = _overwritten(op, tensor, position, hosts, spans) if in_place else None

@@ -8,7 +8,8 @@ from ..schedule.context import LowerContext
 
 
 def remove_dead(graph: Graph, ctx: LowerContext) -> bool:
-    """Delete ops and constants that no graph output depends on. Graph inputs stay: they are the call's arguments.
+    """Delete ops and constants that no graph output depends on, by values or by sizes. Graph inputs stay: they are the
+    call's arguments.
 
     %c = constant; %a = relu(%x); %b = exp(%x); return (%a)
     ->
@@ -18,12 +19,13 @@ def remove_dead(graph: Graph, ctx: LowerContext) -> bool:
     Ensures: topological order; every op but an input leads to an output.
     """
     live: set[int] = set()
+    dependencies = graph.dependencies()
     pending = list(graph.outputs)
     while pending:
         op = pending.pop()
         if id(op) not in live:
             live.add(id(op))
-            pending.extend(tensor.producer_owner for tensor in op.inputs)
+            pending.extend(dependencies(op))
     dead = [op for op in graph.ops if id(op) not in live and op.op_name != "input"]
     for op in dead:
         record(graph, "removed", [op.name], (), f"no output depends on this {op.op_name}")

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from ...base.dims import Size, size
+from ...base.symbols import fresh_symbol_name
 from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ir.known_sizes import known
+from ..ops.counted import Count
 from ..ops.structure import Constant
 
 Argument = GraphTensor | Array | int
@@ -12,15 +17,15 @@ Argument = GraphTensor | Array | int
 
 
 def needed_ops(inner: Graph, results: Iterable[int]) -> list[Op]:
-    """The ops that some of a graph's outputs depend on, in its order, without outputs."""
-    outputs = inner.outputs
+    """The ops that some of a graph's outputs depend on, by values or sizes, in its order, without outputs."""
+    outputs, dependencies = inner.outputs, inner.dependencies()
     live: set[int] = set()
     pending = [outputs[i].inputs[0].producer_owner for i in results]
     while pending:
         op = pending.pop()
         if id(op) not in live:
             live.add(id(op))
-            pending.extend(x.producer_owner for x in op.inputs)
+            pending.extend(dependencies(op))
     return [op for op in inner.ops if id(op) in live]
 
 
@@ -38,7 +43,8 @@ def inline(
 ) -> list[GraphTensor]:
     """Append copies of the ops that compute `results` (output numbers, default all); return the copied tensors.
 
-    `arguments`: the arguments for the inputs that these ops read, by number. All layouts of the copies are plain.
+    `arguments`: the arguments for the inputs that these ops read, by number. All layouts of the copies are plain. Sizes
+    that the copied ops count get new names where the graph counts some of the same name.
     """
     wanted = range(len(inner.outputs)) if results is None else results
     mapping = {
@@ -46,12 +52,28 @@ def inline(
         for number, op in enumerate(inner.inputs)
         if number in arguments
     }
+    sizes = _renamed_counts(graph, inner)
     for op in needed_ops(inner, wanted):
         if op.op_name != "input":
-            copy = graph.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
+            attrs = {key: known(value, sizes) for key, value in op.attrs.items()}
+            copy = graph.make(op.op_name, [mapping[x] for x in op.inputs], attrs, op.name)
             mapping.update(zip(op.outputs, copy.outputs, strict=True))
     outputs = inner.outputs
     return [mapping[outputs[i].inputs[0]] for i in wanted]
+
+
+def _renamed_counts(graph: Graph, inner: Graph) -> dict[str, Size]:
+    """The sizes that ops of `inner` count and the graph counts too, by name, each with another name."""
+    taken = {op.symbol.name for op in graph.counted if isinstance(op, Count)}
+    found: dict[str, Size] = {}
+    for op in inner.counted if taken else ():
+        assert isinstance(op, Count)
+        old = op.symbol
+        if old.name in taken:
+            name = fresh_symbol_name(old.name, taken)
+            taken.add(name)
+            found[old.name] = size(replace(old, name=name))
+    return found
 
 
 def with_arguments(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..ir.graph import Array, Graph, GraphTensor
+from ..ir.graph import Array, Graph, GraphTensor, sizes_in
 from ..ops.control import ControlOp, While
 from .subgraph import Argument, needed_inputs, needed_ops, with_arguments
 from .values import constant_value
@@ -29,7 +29,7 @@ def short_trip_count(op: While, known: Known = constant_value) -> int | None:
     state, parts = _deciding_state(op), [op.condition, op.body]
     values = {i: known(op.inputs[i]) for i in (*state, *_deciding_inputs(op, state))}
     deciding = [needed_ops(parts[0], [0]), needed_ops(parts[1], state)]
-    if any(isinstance(inner, ControlOp) for ops in deciding for inner in ops):
+    if any(isinstance(x, ControlOp) or [*sizes_in(x)] for ops in deciding for x in ops):
         return None
     arrays: dict[int, Array] = {}
     for i, value in values.items():

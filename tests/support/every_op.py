@@ -62,6 +62,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "copy": (X, {}),
     "count": ([(S64, (1,))], {"size": (size(Symbol("K", 0, 5)),), "most": (5,)}),
     "counted_rows": (X, {"size": (1,)}),
+    "room_for": (X, {"shape": tuple(one + 2 for one in SHAPE)}),
     "true_indices": ([(BOOL, (4,))], {}),
     "count_up": ([], {"size": (5,), "start": 3, "step": -2}),
     "open_sizes": ([], {"values": (5, 7)}),

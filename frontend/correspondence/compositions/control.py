@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 import numpy as np
 
-from ....base.dims import Dim, Size
+from ....base.dims import Dim, Size, symbols_of
 from ....base.dtypes import BOOL, S64
 from ....base.records import dataclass
 from ....graph_ir.ir.graph import Graph
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.ir.logical_tensor import LogicalTensor
+from ....graph_ir.ops.counted import largest_counts
 from ...op_builder import OpBuilder, Value
 from ..scoped import NotKnownError
+from .counted_results import CommonType, common_type, counted_inside
+from .growing_state import GrowingState
 from .indexing import open_size
 
 
@@ -37,16 +41,36 @@ def choice(
 ) -> list[Tensor]:
     """The results of the branch of this number (s64[]); all take the tensors `outside` as inputs.
 
-    UnsupportedError if the types of the results depend on the branch.
+    Sizes that depend on the branch, or on data inside of it, are counted. UnsupportedError if element types or numbers
+    of axes depend on the branch.
     """
-    types = [", ".join(str(op.inputs[0].details) for op in branch.outputs) for branch in branches]
-    other = next((text for text in types if text != types[0]), None)
-    if other is not None:
+    types = [[op.inputs[0].details for op in branch.outputs] for branch in branches]
+    inside = counted_inside(branches)
+    common = [common_type(branches, several, inside) for several in zip(*types, strict=False)]
+    if None in common or len({len(several) for several in types}) > 1:
+        texts = [", ".join(map(str, several)) for several in types]
+        other = next(text for text in texts if text != texts[0])
         raise node.unsupported(
-            f"a choice between results of different types ({other} and {types[0]})"
+            f"a choice between results of different types ({other} and {texts[0]})"
         )
+    found = [one for one in common if one is not None]
+    if any(one.counted for one in found):
+        for branch in branches:
+            _return_as(node, branch, found)
     attrs = {"branches": tuple(branches)}
-    return list(node.graph.make("case", [index, *outside], attrs, node.name).outputs)
+    made = iter(node.graph.make("case", [index, *outside], attrs, node.name).outputs)
+    return [one.received(node, list(islice(made, 1 + len(one.counted)))) for one in found]
+
+
+def _return_as(node: OpBuilder, branch: Graph, types: Sequence[CommonType]) -> None:
+    """Have a branch return its results in the types that all branches do."""
+    results = [op.inputs[0] for op in branch.outputs]
+    branch.remove(branch.outputs)
+    build = OpBuilder(branch, node.type, node.name)
+    for wanted, result in zip(types, results, strict=True):
+        for tensor in wanted.returned(build, result):
+            branch.make_output(tensor, f"result.{len(branch.outputs)}")
+    branch.sort()
 
 
 def unroll(graph: Graph, most: int, advance: Callable[[int], bool | None]) -> bool:
@@ -65,36 +89,63 @@ def unroll(graph: Graph, most: int, advance: Callable[[int], bool | None]) -> bo
     return False
 
 
-Part = Callable[[Graph, list[Tensor], list[Tensor]], list[Tensor]]
-"""Builds a condition (one bool[]) or an iteration (the next state) into a graph, given the state and what never
-changes."""
+Condition = Callable[[Graph, list[Tensor], list[Tensor]], Tensor]
+"""Builds a bool[] into a graph, given the state and what never changes: whether there is another iteration."""
+
+Body = Callable[[Graph, list[Tensor], list[Tensor], list[Tensor]], list[Tensor]]
+"""Builds an iteration into a graph: the next state, given the state outside, inside, and what never changes.
+
+It may extend the state outside and inside alike."""
+
+_MOST_TRIES = 8
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What limits a loop's iterations: at most `most` (None: nothing does); `all_run`, asked when the body is built,
+    says whether it ends after these only."""
+
+    most: Size | None = None
+    all_run: Callable[[], bool] = lambda: False
 
 
 def while_loop(
-    node: OpBuilder, state: list[Tensor], fixed: Sequence[Tensor], condition: Part, body: Part
+    node: OpBuilder,
+    state: Sequence[Tensor],
+    fixed: Sequence[Tensor],
+    condition: Condition,
+    body: Body,
+    rounds: Rounds = Rounds(),  # noqa: B008 - it is frozen
 ) -> list[Tensor]:
-    """The state after the last iteration. `body` may extend `state`, and the inputs it is given for it, alike.
+    """The state after the last iteration. The body is built again where that shows that a part of the state grows.
 
-    UnsupportedError if an iteration changes the type of the state.
+    UnsupportedError if an iteration changes the type of the state in another way, or nothing limits how much it grows.
     """
-    graph = Graph(f"{node.name}/body")
-    own, same = inputs_like(graph, state), inputs_like(graph, fixed)
-    results = body(graph, own, same)
-    for x, y in zip(state, results, strict=True):
-        if x.details != y.details:
-            raise changing_state(node, x.details, y.details)
-    parts = {"body": finished(graph, [*own, *same], results)}
+    growing = GrowingState(node, state, rounds.most)
+    for _ in range(_MOST_TRIES):
+        packed, outside = growing.packed(), list(state)
+        graph = Graph(f"{node.name}/body")
+        build = OpBuilder(graph, node.type, node.name)
+        taken, same = inputs_like(graph, packed), inputs_like(graph, fixed)
+        own = growing.unpacked(build, taken)
+        results = body(graph, outside, own, same)
+        following = growing.following(graph, own[: len(state)], results[: len(state)])
+        if following.parts == growing.parts:
+            break
+        growing = following
+    else:
+        raise node.unsupported("a state that grows by another amount each time it is looked at")
+    added = own[len(state) :]
+    results = [*growing.returned(build, results[: len(state)]), *results[len(state) :]]
+    parts = {"body": finished(graph, [*taken, *added, *same], results)}
+    heads = [*packed, *outside[len(state) :]]
     graph = Graph(f"{node.name}/condition")
-    own, same = inputs_like(graph, state), inputs_like(graph, fixed)
-    parts["condition"] = finished(graph, [*own, *same], condition(graph, own, same))
-    return list(node.graph.make("while", [*state, *fixed], parts, node.name).outputs)
-
-
-def changing_state(node: OpBuilder, before: LogicalTensor, after: LogicalTensor) -> Exception:
-    """The error for a loop whose state has no fixed type."""
-    return node.unsupported(
-        f"a state whose type changes from round to round (from {before} to {after})"
-    )
+    taken, same = inputs_like(graph, heads), inputs_like(graph, fixed)
+    seen = growing.unpacked(OpBuilder(graph, node.type, node.name), taken[: len(packed)])
+    holds = condition(graph, [*seen, *taken[len(packed) :]], same)
+    parts["condition"] = finished(graph, [*taken, *same], [holds])
+    made = list(node.graph.make("while", [*heads, *fixed], parts, node.name).outputs)
+    return [*growing.received(made[: len(packed)], rounds.all_run()), *made[len(packed) :]]
 
 
 @dataclass(frozen=True)
@@ -123,50 +174,59 @@ class CountedLoop:
     backwards: Sequence[bool] = ()
 
     def make(self, state: Sequence[Tensor], fixed: Sequence[Tensor], step: Step) -> list[Tensor]:
-        """The final state, then the collected rows [iterations, ...], whose number a run may count.
+        """The final state, then the collected rows [iterations, ...]; a run may count them, and rows of the state.
 
-        UnsupportedError if an iteration changes the type of the state, or rows of a loop without limit are collected.
+        UnsupportedError if rows of a loop without limit are collected, or otherwise as `while_loop`.
         """
         node = self.node
         heads = [node.constant(0, S64), self.going or node.constant(True, BOOL), *state]
         limits = [self.limit] if isinstance(self.limit, Tensor) else []
+        ends = [] if self.going is None else [self.going]
+        most = self.limit if isinstance(self.limit, (int, Dim)) else None
 
-        def body(graph: Graph, own: list[Tensor], same: list[Tensor]) -> list[Tensor]:
+        def condition(graph: Graph, own: list[Tensor], same: list[Tensor]) -> Tensor:
+            if self.limit is None:
+                return own[1]
             build = OpBuilder(graph, node.type, node.name)
-            made = step(build, own[0], own[2:], same[: len(fixed)])
+            last = same[-1] if isinstance(self.limit, Tensor) else open_size(build, self.limit)
+            return build.helper("and", build.helper("lt", own[0], last), own[1])
+
+        rounds, body = Rounds(most, lambda: not ends), self._body(step, len(fixed), ends)
+        trips, _, *results = while_loop(node, heads, [*fixed, *limits], condition, body, rounds)
+        if not ends or len(results) == len(state) or most is None:
+            return results
+        size = node.counted(trips, most)
+        rows = (node.helper("counted_rows", x, size=(size,)) for x in results[len(state) :])
+        return [*results[: len(state)], *rows]
+
+    def _body(self, step: Step, fixed: int, ends: list[Tensor]) -> Body:
+        """One iteration; what may end the loop before its last is added to `ends`."""
+
+        def body(
+            graph: Graph, outside: list[Tensor], own: list[Tensor], same: list[Tensor]
+        ) -> list[Tensor]:
+            build = OpBuilder(graph, self.node.type, self.node.name)
+            made = step(build, own[0], own[2:], same[:fixed])
+            ends.extend([] if made.going is None else [made.going])
             going = own[1] if made.going is None else made.going
             results = [build.helper("add", own[0], build.constant(1, S64)), going, *made.state]
             for row, backwards in zip(made.rows, self.backwards, strict=True):
-                heads.append(self._buffer(row.details))
-                own += inputs_like(graph, heads[-1:])
+                outside.append(self._buffer(graph, row.details))
+                own += inputs_like(graph, outside[-1:])
                 number = self._from_the_end(build, own[0]) if backwards else own[0]
                 part = build.helper("reshape", row, shape=(1, *row.details.plain_dims))
                 results.append(build.helper("update_slice", own[-1], part, number, axes=(0,)))
             return results
 
-        def condition(graph: Graph, own: list[Tensor], same: list[Tensor]) -> list[Tensor]:
-            if self.limit is None:
-                return [own[1]]
-            build = OpBuilder(graph, node.type, node.name)
-            most = same[-1] if isinstance(self.limit, Tensor) else open_size(build, self.limit)
-            return [build.helper("and", build.helper("lt", own[0], most), own[1])]
+        return body
 
-        trips, _, *results = while_loop(node, heads, [*fixed, *limits], condition, body)
-        if (
-            self.going is None
-            or len(results) == len(state)
-            or not isinstance(self.limit, (int, Dim))
-        ):
-            return results
-        size = node.counted(trips, self.limit)
-        rows = (node.helper("counted_rows", x, size=(size,)) for x in results[len(state) :])
-        return [*results[: len(state)], *rows]
-
-    def _buffer(self, row: LogicalTensor) -> Tensor:
+    def _buffer(self, graph: Graph, row: LogicalTensor) -> Tensor:
         """Zeros for all rows."""
         if not isinstance(self.limit, (int, Dim)):
             what = "a result with a row of each round, where nothing limits their number when compiling,"
             raise NotKnownError(str(self.node.unsupported(what)))
+        if {symbol.name for symbol in symbols_of(row.plain_dims)} & set(largest_counts(graph)):
+            raise self.node.unsupported(f"a row of each round whose size a run counts ({row})")
         zero = self.node.constant(0, row.dtype)
         dims = (max(self.limit, 0), *row.plain_dims)
         return self.node.helper("broadcast", zero, shape=dims)

@@ -284,21 +284,40 @@ def test_scan(length: int, attrs: dict[str, Any]) -> None:
     check(proto, [feeds], {"while"}, by_runtime)
 
 
+DOUBLES = inner(
+    "body",
+    [node("Concat", "a a", "m", axis=0), node("Identity", "go", "more")],
+    {"i": I64, "go": BOOL, "a": F32},
+    {"more": BOOL, "m": F32},
+)
+
+
+def test_state_that_grows_more_each_round_is_refused() -> None:
+    doubles = model(
+        [node("Loop", "most go x", "y", body=DOUBLES, name="l")],
+        {"go": [], "x": [2]},
+        {"most": np.array(300)},
+        dtypes={"go": BOOL},
+    )
+    with pytest.raises(
+        UnsupportedError, match="Loop 'l': a state whose type changes from round to round"
+    ):
+        load(doubles)
+
+
 def test_errors() -> None:
-    grows = inner("body", [node("Concat", "a a", "m", axis=0), node("Identity", "go", "more")],
-                  {"i": I64, "go": BOOL, "a": F32}, {"more": BOOL, "m": F32})  # fmt: skip
     proto = model(
-        [node("Loop", "most - x", "y", body=grows, name="l")],
+        [node("Loop", "most - x", "y", body=DOUBLES, name="l")],
         {"most": [], "x": [2]},
         dtypes={"most": I64},
     )
     with pytest.raises(
         UnsupportedError,
-        match=r"Loop 'l': a state whose type changes from round to round \(from f32\[2\] to f32\[4\]\)",
+        match=r"Loop 'l': a state that grows \(from f32\[2\] to f32\[4\]\) in rounds whose number nothing limits",
     ):
         load(proto)
     wide = inner("then", [node("Concat", "x x", "r", axis=0)], outputs={"r": F32})
-    narrow = inner("else", [node("Neg", "x", "r2")], outputs={"r2": F32})
+    narrow = inner("else", [node("ReduceMax", "x", "r2", keepdims=0)], outputs={"r2": F32})
     proto = model(
         [node("If", "c", "y", then_branch=wide, else_branch=narrow, name="f")],
         {"c": [], "x": [2]},
@@ -306,7 +325,7 @@ def test_errors() -> None:
     )
     with pytest.raises(
         UnsupportedError,
-        match=r"If 'f': a choice between results of different types \(f32\[4\] and f32\[2\]\)",
+        match=r"If 'f': a choice between results of different types \(f32\[4\] and f32\[\]\)",
     ):
         load(proto)
     with pytest.raises(

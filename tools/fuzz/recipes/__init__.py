@@ -51,6 +51,7 @@ NOT_MADE = {
     "true_indices": "how many there are decides sizes",
     "count": "sizes of random graphs are numbers",
     "counted_rows": "sizes of random graphs are numbers",
+    "room_for": "sizes of random graphs are numbers",
     "input": "made with the tensors that recipes read",
     "constant": "made with the tensors that recipes read",
     "output": "made for what nothing reads",

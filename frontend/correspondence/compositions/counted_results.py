@@ -1,0 +1,67 @@
+"""Results of branches whose shapes differ: each is put into room for the largest, and its sizes are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from ....base.dims import Size, symbols_of
+from ....base.records import dataclass
+from ....base.size_limits import at_most, larger
+from ....graph_ir.ir.graph import Graph
+from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ....graph_ir.ir.logical_tensor import LogicalTensor
+from ....graph_ir.ops.counted import largest_counts
+from ...op_builder import OpBuilder
+from .indexing import open_size
+
+
+@dataclass(frozen=True)
+class CommonType:
+    """The type that one result of several graphs is returned in, and the axes whose sizes depend on the run."""
+
+    details: LogicalTensor
+    counted: tuple[int, ...]
+
+    def returned(self, node: OpBuilder, result: Tensor) -> list[Tensor]:
+        """Inside a graph: the result in this type, then its size on each of those axes."""
+        if not self.counted:
+            return [result]
+        sizes = [open_size(node, result.details.plain_dims[axis]) for axis in self.counted]
+        return [node.helper("room_for", result, shape=self.details.plain_dims), *sizes]
+
+    def received(self, node: OpBuilder, results: Sequence[Tensor]) -> Tensor:
+        """Outside: the result, of sizes that a run counts."""
+        whole, *numbers = results
+        for axis, number in zip(self.counted, numbers, strict=True):
+            size = node.counted(number, self.details.plain_dims[axis])
+            whole = node.helper("counted_rows", whole, size=(size,), axis=axis)
+        return whole
+
+
+def common_type(
+    graphs: Sequence[Graph], results: Sequence[LogicalTensor], inside: set[str]
+) -> CommonType | None:
+    """That of one result of each graph; None where they differ in more than sizes.
+
+    `inside`: the names of the sizes that mean something in a graph only.
+    """
+    first = results[0]
+    if any((one.dtype, one.rank) != (first.dtype, first.rank) for one in results):
+        return None
+    limits = [largest_counts(graph) for graph in graphs]
+    dims: list[Size] = []
+    counted = []
+    for axis, sizes in enumerate(zip(*(one.plain_dims for one in results), strict=True)):
+        if len(set(sizes)) == 1 and not any(s.name in inside for s in symbols_of(sizes)):
+            dims.append(sizes[0])
+            continue
+        counted.append(axis)
+        rooms = (at_most(size, most) for size, most in zip(sizes, limits, strict=True))
+        dims.append(reduce(larger, rooms))
+    return CommonType(LogicalTensor(first.dtype, tuple(dims)), tuple(counted))
+
+
+def counted_inside(graphs: Sequence[Graph]) -> set[str]:
+    """The names of the sizes that the graphs count."""
+    return {name for graph in graphs for name in largest_counts(graph)}
