@@ -11,11 +11,10 @@ from functools import partial
 from typing import Any
 
 from ..base.collector import paused_collector
-from ..base.dims import Size, evaluate
 from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
 from ..frontend.torch.dynamo_graph import as_aten
-from ..frontend.torch.sizes import Sizes
+from .torch_layouts import layouts_of, open_layouts, place
 from .torch_parameters import Codes, Parameters
 from .torch_pieces import compile_open, compile_pieces, log, read_open
 
@@ -203,11 +202,11 @@ class _Code:
         compiler = partial(compile_model, **settings)
         if is_open:
             found = read_open(module, constants)
-            layouts = _open_layouts(module, found.sizes)  # before the work of compiling
+            layouts = open_layouts(module, found.sizes)  # before the work of compiling
             pieces = compile_open(module, found, compiler)
         else:
             fixed = _with_examples(module, args) if varying else module
-            layouts = _layouts(fixed)
+            layouts = layouts_of(fixed)
             constants |= {i: x for i, x in enumerate(args) if not hasattr(x, "shape")}
             pieces = compile_pieces(fixed, constants, compiler, bool(options.get("strict")))
         if "report" in options:
@@ -219,20 +218,11 @@ class _Code:
         return self._sizes(args) is not None
 
     def call(self, args: Sequence[Any]) -> list[Any]:
-        """The results, in the strides that PyTorch's own operators would give them."""
+        """The results, where PyTorch's own operators would have them."""
         results = self._pieces(args)
-        values = (self._sizes(args) or {}) if self._layouts else {}
-        for i, strides in self._layouts:
-            wanted = tuple(evaluate(step, values) for step in strides)
-            if results[i].stride() != wanted:
-                results[i] = (
-                    results[i].new_empty_strided(results[i].shape, wanted).copy_(results[i])
-                )
+        if self._layouts:
+            place(results, self._layouts, self._sizes(args) or {})
         return results
-
-
-Layouts = list[tuple[int, tuple[Size, ...]]]
-"""Results whose elements may lie in another order, and their strides."""
 
 
 def _with_examples(module: Any, args: Sequence[Any]) -> Any:
@@ -248,31 +238,3 @@ def _with_examples(module: Any, args: Sequence[Any]) -> Any:
     fakes = [mode.from_tensor(x, static_shapes=True) if hasattr(x, "shape") else x for x in args]
     FakeTensorProp(copied, mode).propagate_dont_convert_inputs(*fakes)
     return copied
-
-
-def _layouts(module: Any) -> Layouts:
-    """The results whose elements lie in another order, and their strides."""
-    (output,) = [node for node in module.graph.nodes if node.op == "output"]
-    examples: list[Any] = [getattr(x, "meta", {}).get("val") for x in output.args[0]]
-    return [
-        (i, x.stride())
-        for i, x in enumerate(examples)
-        if hasattr(x, "stride") and not x.is_contiguous()
-    ]
-
-
-def _open_layouts(module: Any, sizes: Sizes) -> Layouts:
-    """The strides of all results, as expressions. UnsupportedError where one is none."""
-    (output,) = [node for node in module.graph.nodes if node.op == "output"]
-    layouts = []
-    for i, node in enumerate(output.args[0]):
-        example: Any = getattr(node, "meta", {}).get("val")
-        if not hasattr(example, "stride"):
-            continue
-        strides = [sizes.of(step) for step in example.stride()]
-        known = tuple(step for step in strides if step is not None)
-        if len(known) != len(strides):
-            what = f"result {i} has strides that are no expressions of sizes"
-            raise UnsupportedError(what, "return it contiguous")
-        layouts.append((i, known))
-    return layouts
