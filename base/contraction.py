@@ -120,7 +120,8 @@ def _floats(
 def _pairs(tiles: tuple[GemmTile, ...], rate: float) -> tuple[Microkernel, ...]:
     """The rows of integers that are multiplied in pairs of 16 bits, which nothing saturates."""
     return tuple(
-        Microkernel(a, b, "dot2", tiles, (), rate) for a, b in ((S16, S16), (U8, S8), (S8, S8))
+        Microkernel(a, b, "dot2", tiles, (), rate)
+        for a, b in ((S16, S16), (U8, S8), (S8, S8), (U8, S16), (S8, S16))
     )
 
 

@@ -29,6 +29,7 @@ SWITCHES = (
     "sort-rows",  # sort long rows by their digits, and select first where few elements are kept
     "winograd",  # run 3 x 3 convolutions as Winograd convolutions: fewer multiplications, larger rounding errors
     "byte-winograd",  # the same of bytes, in integers, without any error
+    "wide-weights",  # store bytes in 16 bits that the CPU multiplies in 16 bits, where many rows meet them
     "fuse",  # fuse elementwise chains into each other and into matmul epilogues
     "in-place",  # let the memory planner reuse buffers
 )

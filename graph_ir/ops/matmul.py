@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.contraction import Contraction, accumulator_of
 from ...base.dims import Size, bounds, is_known, typical
-from ...base.dtypes import F32, S8, S32
+from ...base.dtypes import F32, S8, S16, S32
 from ...base.size_limits import broadcast_sizes, check_equal
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
@@ -75,7 +75,7 @@ class MatmulCore(TunableOp):
         if self._is_row_of_dot_products or self.weighs_rows:
             return False
         # Four neighbouring k of a transposed A do not lie together.
-        bytes_ = self.dtype == S32 and self.inputs[1].details.dtype == S8
+        bytes_ = self.dtype == S32 and self.inputs[1].details.dtype in (S8, S16)
         return self.inputs[0].details.dtype.is_float or (bytes_ and not self.transpose_a)
 
     def _may_be_open(self, rows: Size) -> bool:

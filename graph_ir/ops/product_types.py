@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...base.dtypes import BF16, F16, F32, S32, DType
+from ...base.dtypes import BF16, F16, F32, S16, S32, DType
 from ..ir.attributes import Attribute, DTypeAttr, optional
 from ..ir.graph import Op
 from ..ir.logical_tensor import LogicalTensor
@@ -12,8 +12,8 @@ def result_dtype_attr() -> Attribute[DType | None]:
     """The attribute `dtype` of ops that multiply two operands."""
     return optional(
         DTypeAttr(
-            "s32: operands are s8 or u8 in any pairing, products and sums exact; f32: they are f16 or bf16, "
-            "sums are not rounded to their type; none: theirs"
+            "s32: operands are s8 or u8 in any pairing, or s16 the second, products exact, sums modulo 2^32; "
+            "f32: they are f16 or bf16, sums are not rounded to their type; none: theirs"
         )
     )
 
@@ -33,8 +33,9 @@ def product_dtype(op: Op, a: LogicalTensor, b: LogicalTensor, asked: DType | Non
         return asked
     if asked != S32:
         raise op.rule("dtype must be s32, f32 or left out", str(asked), "insert a cast")
-    if not is_byte(a.dtype) or not is_byte(b.dtype):
-        raise op.rule("with dtype=s32 both inputs must be s8 or u8", f"{a.dtype} and {b.dtype}")
+    if not is_byte(a.dtype) or not (is_byte(b.dtype) or b.dtype == S16):
+        rule = "with dtype=s32 both inputs must be s8 or u8, the second may be s16"
+        raise op.rule(rule, f"{a.dtype} and {b.dtype}")
     return asked
 
 

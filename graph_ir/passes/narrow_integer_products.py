@@ -15,6 +15,7 @@ from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
+from ..ops.product_types import is_byte
 from ..rewriting.byte_operands import ByteOperand, byte_operand, fits_type
 from ..rewriting.rewrite import Rule, rewrite
 from ..rewriting.values import uniform_value
@@ -105,7 +106,8 @@ def _operands(
 ) -> tuple[ByteOperand | None, ByteOperand | None]:
     """Both operands as bytes, their zero points the same along the axes over which products are summed."""
     if op.dtype is not None:
-        return ByteOperand(op.inputs[0], None), ByteOperand(op.inputs[1], None)
+        given = [ByteOperand(x, None) if is_byte(x.details.dtype) else None for x in op.inputs]
+        return given[0], given[1]
     a = byte_operand(make, op.inputs[0], axes[0])
     return a, byte_operand(make, op.inputs[1], axes[1]) if a else None
 

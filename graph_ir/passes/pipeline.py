@@ -56,6 +56,7 @@ from .sort_long_rows import sort_long_rows
 from .split_concats import split_concats
 from .tabulate_bytes import tabulate_bytes
 from .update_in_place import update_in_place
+from .widen_weights import widen_weights
 
 Pass = Callable[[Graph, LowerContext], bool]
 OnStage = Callable[[int, str, Graph, bool], None]
@@ -125,6 +126,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (sink_transposes, "simplify"),
     (sink_reshapes, ""),
     (eliminate_common, "cse"),  # decompositions of equal composites are equal
+    (widen_weights, "wide-weights"),
     (propagate_layouts, ""),
     (pad_windows, ""),
     (fold_constants, "fold"),  # prepacks weights: a reorder of a constant is a constant

@@ -97,7 +97,11 @@ def example(case: str) -> tuple[list[Array], Graph]:
     ("types", "dtype", "message"),
     [
         (("s8", "s8"), "s64", "dtype must be s32, f32 or left out, got s64; insert a cast"),
-        (("s8", "s16"), "s32", "with dtype=s32 both inputs must be s8 or u8, got s8 and s16"),
+        (
+            ("s16", "s8"),
+            "s32",
+            "with dtype=s32 both inputs must be s8 or u8, the second may be s16, got s16 and s8",
+        ),
         (("u8", "s8"), None, "both inputs must have one dtype, got u8 and s8; insert a cast"),
     ],
 )
