@@ -30,6 +30,8 @@ FIXED = "fixed"
 """The name under which graphc's model of one size is timed beside that of open sizes."""
 EAGER = "eager"
 """The name under which a module that PyTorch runs itself is timed, whose results the others must have."""
+MODULE = "module"
+"""The name under which `graphc.torch.compile` is timed beside `torch.compile`, whose guards it has no part in."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,16 @@ class Row:
 
         Where there is a reference, the best peer whose result is right.
         """
-        left_out = {"graphc", F32, FIXED} | (self.wrong if self.has_reference else frozenset())
+        return self.ratio_of("graphc")
+
+    def ratio_of(self, engine: str) -> float | None:
+        """The same of another engine of graphc's. None where it was not timed."""
+        left_out = {"graphc", F32, FIXED, MODULE}
+        left_out |= self.wrong if self.has_reference else frozenset()
         others = [timing.median for name, timing in self.timings.items() if name not in left_out]
-        if not others or "graphc" in self.refused:
+        if not others or engine not in self.timings:
             return None
-        return min(others) / self.timings["graphc"].median
+        return min(others) / self.timings[engine].median
 
     @property
     def gain(self) -> float | None:
@@ -223,7 +230,7 @@ def _distance(
     return far["graphc"], frozenset(name for name, distance in far.items() if distance > bound)
 
 
-def geometric_mean(rows: Sequence[Row]) -> float | None:
-    """Geometric mean of the ratios; None without peers."""
-    ratios = [row.ratio for row in rows if row.ratio is not None]
+def geometric_mean(rows: Sequence[Row], engine: str = "graphc") -> float | None:
+    """Geometric mean of the ratios of an engine of graphc's; None without peers."""
+    ratios = [ratio for row in rows if (ratio := row.ratio_of(engine)) is not None]
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.records import dataclass
 from ..codegen.host import cpu_name
 from ..driver.versions import versions
-from .engines import EAGER, F32, FIXED, Roof, Row, geometric_mean
+from .engines import EAGER, F32, FIXED, MODULE, Roof, Row, geometric_mean
 from .measure import Timing
 from .roofline import COMPUTE
 
@@ -43,8 +43,11 @@ def table(rows: Sequence[Row], threads: int) -> Table:
         times = [_time(row, engine, columns) for engine in engines]
         result.add_row(row.name, *times, *columns.cells_of(row))
     if mean := geometric_mean(rows):
+        means = [""] * (len(engines) + len(headings) - 1) + [f"{mean:.2f}"]
+        if MODULE in engines:
+            means[-2] = _ratio(geometric_mean(rows, MODULE))
         result.add_section()
-        result.add_row("geomean", *[""] * (len(engines) + len(headings) - 1), f"{mean:.2f}")
+        result.add_row("geomean", *means)
     if any(row.has_reference and row.wrong for row in rows):
         result.caption = columns.caption
     if any(row.to_fixed is not None for row in rows):
@@ -107,7 +110,8 @@ def _plain_cells(row: Row) -> tuple[str, ...]:
 
 
 def _module_cells(row: Row) -> tuple[str, ...]:
-    return (_ratio(row.ratio if row.agree else math.nan),)
+    ratios = (row.ratio_of(MODULE), row.ratio)
+    return tuple(_ratio(ratio if row.agree else math.nan) for ratio in ratios)
 
 
 def _quantized_cells(row: Row) -> tuple[str, ...]:
@@ -146,7 +150,9 @@ def _ratio(value: float | None) -> str:
 _PLAIN = _Columns(("min", "GFLOP/s", "% peak", "ratio"), _plain_cells)
 _OPEN = _Columns(("own", "bits", "ratio"), _open_cells, "us", (0, 1, 0, 0), least_width=4)
 _MODULES = _Columns(
-    ("ratio",), _module_cells, caption="!: not what PyTorch itself computes; not in the ratio"
+    ("module's", "ratio"),
+    _module_cells,
+    caption="!: not what PyTorch itself computes; not in the ratio",
 )
 _QUANTIZED = _Columns(
     ("%", "gain", "ratio"),

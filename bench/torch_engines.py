@@ -17,7 +17,7 @@ from ..codegen.host import target_for
 from ..frontend.torch.tensors import array_of
 from ..graph_ir.inspect.compare import difference
 from ..runtime.abi import ALIGNMENT
-from .engines import EAGER, OnStep, Row, Setting
+from .engines import EAGER, MODULE, OnStep, Row, Setting
 from .measure import interleave
 from .peak import measured_peak
 from .peers import Contender, RefusedModel, make_peer, reason
@@ -42,7 +42,7 @@ def compare_modules(case: TorchCase, setting: Setting, report: OnStep) -> Row:
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch and its exporter, about themselves
         found, refused = [_contender(EAGER, case, setting)], {}
-        for name in ("graphc", *(peer for peer in setting.peers if peer != EAGER)):
+        for name in ("graphc", MODULE, *(peer for peer in setting.peers if peer != EAGER)):
             try:
                 found.append(_contender(name, case, setting))
             except RefusedModel as refusal:
@@ -75,8 +75,11 @@ def _contender(name: str, case: TorchCase, setting: Setting) -> Contender:
 
     if name == ORT:
         return _exported(case, setting.threads)
-    run = partial(compiled_by(name, case.module, setting), *case.args)
+    compiled = None if name == MODULE else compiled_by(name, case.module, setting)
     try:
+        if compiled is None:
+            compiled = _module(case, setting)
+        run = partial(compiled, *case.args)
         with contextlib.redirect_stdout(io.StringIO()):
             run()
             run()
@@ -108,6 +111,13 @@ def _exported(case: TorchCase, threads: int) -> Contender:
     return make_peer(ORT, program.model_proto.SerializeToString(), given, threads)
 
 
+def _module(case: TorchCase, setting: Setting) -> Compiled:
+    """The whole module, which torch.export takes down."""
+    from ..integrations.torch_functions import compile as compile_module
+
+    return compile_module(case.module, *case.args, threads=setting.threads, target=setting.target)
+
+
 def _deviation(contenders: list[Contender]) -> tuple[float, frozenset[str]]:
     """graphc's largest deviation from PyTorch itself, and the engines whose results are wrong."""
     wanted = contenders[0].results()
@@ -116,8 +126,8 @@ def _deviation(contenders: list[Contender]) -> tuple[float, frozenset[str]]:
         found = [difference(a, b) for a, b in zip(contender.results(), wanted, strict=True)]
         if not all(d.ok for d in found):
             wrong.add(contender.name)
-        if contender.name == "graphc":
-            worst = max(d.relative for d in found)
+        if contender.name in ("graphc", MODULE):
+            worst = max(worst, *(d.relative for d in found))
     return worst, frozenset(wrong)
 
 
