@@ -11,8 +11,8 @@ from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..torch_calls.arithmetic import FUNCTIONS
 from ..torch_calls.builder import Builder
+from ..torch_calls.complex_numbers import FORMULAS, complex_call, holds_complex
 from ..torch_calls.promotion import Operand
-from .complex_numbers import FORMULAS, complex_call, holds_complex
 from .param_value import parse_scalar
 from .scope import Element, Value
 

@@ -16,8 +16,9 @@ from ..correspondence.compositions.complex_numbers import Complex
 from ..refusals import WITHOUT, foreign_ops
 from ..shape_spec import InputSpec
 from ..torch_calls.builder import Builder
+from ..torch_calls.complex_numbers import holds_complex
 from ..torch_calls.promotion import number_dtype
-from .complex_numbers import complex_results, holds_complex
+from .complex_numbers import complex_results
 from .expression import parse_expression, unknown_functions
 from .inputs import is_complex_input, resolve_inputs
 from .op_table import HANDLERS

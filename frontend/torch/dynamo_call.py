@@ -100,7 +100,8 @@ class Call:
             self.args = (*self.args[:first], list(self.args[first:]))
         if name.endswith("_") and not name.startswith("__"):
             name, self.writes = name[:-1], True
-        packet = getattr(torch.ops.aten, name, None)
+        is_packet = hasattr(self.target, "_qualified_op_name")  # of any library's operators
+        packet = self.target if is_packet else getattr(torch.ops.aten, name, None)
         if packet is None:
             raise unsupported(name)
         overload = self._overload(packet)

@@ -10,9 +10,11 @@ from ...base.dims import MOST, Dim, Limit, Size
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor
+from ..torch_calls.complex_numbers import holds_complex
+from .complex_numbers import constant_of
 from .fx_reader import MISSING, Values, read_nodes, unsupported
 from .sizes import Sizes
-from .tensors import array_of, details_of
+from .tensors import details_of
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,26 @@ def read_fx(
 
     `frozen`: tensors and numbers that placeholders always stand for, by position. Symbolic sizes stay open, up to
     `most`, or by name up to `limits`. UnsupportedError for a result of no type of graphs; NeedsLimit where one would
-    help.
+    help. Complex numbers are pairs of real ones where all of them are between inputs and results.
     """
+    found, leaves = _read_as(True, module, name, frozen, limits, most)
+    return _read_as(False, module, name, frozen, limits, most)[0] if leaves else found
+
+
+def _read_as(
+    pairs: bool,
+    module: Any,
+    name: str,
+    frozen: Mapping[int, Any],
+    limits: Mapping[str, Limit] | None,
+    most: int,
+) -> tuple[FxGraph, bool]:
+    """And whether complex numbers as pairs would have to leave the graph, for a call of PyTorch's or as a result."""
     graph, values, inputs, sizes, opened = Graph(name), {}, [], Sizes(limits, most), []
     nodes = list(module.graph.nodes)
     for position, node in enumerate(n for n in nodes if n.op == "placeholder"):
         if position in frozen:
-            values[node] = _constant(graph, frozen[position], node.name)
+            values[node] = _constant(graph, frozen[position], node.name, pairs)
             continue
         example = node.meta["val"]
         if not hasattr(example, "shape"):
@@ -59,11 +74,14 @@ def read_fx(
             inputs.append(position)
     for node in nodes:
         if node.op == "get_attr":
-            values[node] = _constant(graph, _attribute(module, node.target), node.name)
-    refused = read_nodes(graph, [n for n in nodes if n.op == "call_function"], values, sizes)
+            values[node] = _constant(graph, _attribute(module, node.target), node.name, pairs)
+    calls = [n for n in nodes if n.op == "call_function"]
+    refused = read_nodes(graph, calls, values, sizes, pairs=pairs)
     (output,) = [n for n in nodes if n.op == "output"]
+    left = refused or any(holds_complex(values.get(x)) for x in _flat(output.args[0]))
+    leaves = bool(left) and any(map(holds_complex, values.values()))
     results = () if refused else tuple(_result(graph, x, values) for x in _flat(output.args[0]))
-    return FxGraph(graph, tuple(inputs), results, refused, tuple(opened), sizes)
+    return FxGraph(graph, tuple(inputs), results, refused, tuple(opened), sizes), leaves
 
 
 def _input(graph: Graph, node: Any, sizes: Sizes) -> Any:
@@ -74,11 +92,12 @@ def _input(graph: Graph, node: Any, sizes: Sizes) -> Any:
     return MISSING
 
 
-def _constant(graph: Graph, value: Any, name: str) -> Any:
+def _constant(graph: Graph, value: Any, name: str, pairs: bool) -> Any:
     if not hasattr(value, "shape"):
         return value
     with contextlib.suppress(UnsupportedError):
-        return graph.make_constant(array_of(value, name), name)
+        if pairs or not value.is_complex():
+            return constant_of(graph, value, name)
     return MISSING
 
 

@@ -12,8 +12,10 @@ from ...base.dims import Dim, NeedsLimit
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
+from ..correspondence.compositions.complex_numbers import Complex
 from ..torch_calls.arithmetic import FUNCTIONS, Function
 from ..torch_calls.call import Value
+from .complex_numbers import is_complex_call, read_complex
 from .node import Examples, Node, Read
 from .op_table import FUNCTIONAL, HANDLERS
 from .sizes import Sizes, quotient, remainder
@@ -78,16 +80,19 @@ def type_of(target: Any) -> str:
     return str(name).removeprefix("aten::")
 
 
-def read_nodes(graph: Graph, nodes: Iterable[Any], values: Values, sizes: Sizes) -> dict[Any, str]:
+def read_nodes(
+    graph: Graph, nodes: Iterable[Any], values: Values, sizes: Sizes, *, pairs: bool = False
+) -> dict[Any, str]:
     """Read calls into `graph`; `values` has what comes before them, and then all. Gives those that are not supported,
-    with reasons; their results are inputs of the graph, so that all such calls are found."""
+    with reasons; their results are inputs of the graph, so that all such calls are found. `pairs`: complex numbers are
+    pairs of real ones, which do not leave the graph."""
     refused = {}
     for node in nodes:
         try:
             for x in node.all_input_nodes:
                 if values[x] is MISSING:
                     raise unsupported(f"{type_of(node.target)} of {_type_text(x)}")
-            values[node] = _read(graph, node, values, sizes)
+            values[node] = _read(graph, node, values, sizes, pairs)
         except NeedsLimit:
             raise
         except (
@@ -124,17 +129,18 @@ def _stand_in(graph: Graph, fx: Any, sizes: Sizes) -> Any:
     return found if isinstance(fx.meta.get("val"), (tuple, list)) else found[0] if found else None
 
 
-def _read(graph: Graph, fx: Any, values: Values, sizes: Sizes) -> Any:
+def _read(graph: Graph, fx: Any, values: Values, sizes: Sizes, pairs: bool) -> Any:
     read = reader_of(fx.target)
-    if read is None:
-        raise unsupported(type_of(fx.target))
     bound, defaults = bind(fx, values, sizes)
+    is_complex = is_complex_call(type_of(fx.target), bound)
+    if not pairs if is_complex else read is None:
+        raise unsupported(type_of(fx.target))
     outputs = _outputs(fx)
     type_name = f"aten.{type_of(fx.target)}"
     node = Node(graph, type_name, fx.name, bound, Examples(_examples(fx), outputs))
     try:
-        result = read(node)
-        if defaults is not None:
+        result = read(node) if read and not is_complex else read_complex(node, read)
+        if defaults is not None and not is_complex:
             node.check_all_read(defaults)
     except GraphcError as error:
         if isinstance(error, (InternalError, NeedsLimit)) or f"'{fx.name}" in str(error):
@@ -165,6 +171,12 @@ def _outputs(fx: Any) -> list[Any]:
 def _check(node: Node, results: list[Any], wanted: list[Any], sizes: Sizes) -> None:
     """UnsupportedError where a result is not of the type and shape that PyTorch says: a rule is read incompletely."""
     for mine, theirs in zip(results, wanted, strict=False):
+        if isinstance(mine, Complex) and (
+            mine.real.details.plain_dims != tuple(theirs.shape) or not theirs.is_complex()
+        ):
+            raise node.unsupported(
+                f"a result of {tuple(theirs.shape)}, read as {mine.real.details},"
+            )
         if not isinstance(mine, GraphTensor) or not hasattr(theirs, "shape"):
             continue
         details = details_of(theirs, node.type, sizes)
@@ -216,6 +228,8 @@ def _value(arg: Any, values: Mapping[Any, Any], sizes: Sizes) -> Value:
         return [_value(item, values, sizes) for item in arg]  # type: ignore[misc]
     if arg is None or isinstance(arg, (bool, int, float, str)):
         return arg
+    if isinstance(arg, complex):
+        return arg  # type: ignore[return-value]
     if hasattr(arg, "op") and hasattr(arg, "graph"):
         found: Value = values[arg]
         return found

@@ -10,12 +10,14 @@ from ...base.errors import UnsupportedError, UserError
 from ...base.size_limits import limited
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..correspondence.compositions.complex_numbers import Complex
 from ..refusals import DEFINED
 from ..shape_spec import InputSpec, check_names, open_name
+from .complex_numbers import constant_of
 from .fx_reader import Values, read_nodes, source_line
 from .program import decomposed, open_program
 from .sizes import Sizes
-from .tensors import array_of, details_of, dtype_of
+from .tensors import details_of, dtype_of
 
 _MOST_REASONS = 20  # in a message
 _WHO = "exported program"
@@ -39,8 +41,8 @@ def load_exported(
         if isinstance(value, LogicalTensor):
             values[node] = graph.make_input(value, node.name)
         elif not isinstance(value, (int, float, str, type(None))):
-            values[node] = graph.make_constant(*value)
-    refused = read_nodes(graph, _calls(program), values, sizes)
+            values[node] = constant_of(graph, *value)
+    refused = read_nodes(graph, _calls(program), values, sizes, pairs=True)
     if refused:
         raise UnsupportedError(f"{_WHO}: {_listed(refused)}", DEFINED)
     for name, value in _results(program, values):
@@ -71,7 +73,7 @@ def _calls(program: Any) -> list[Any]:
 
 
 def _inputs(program: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -> Values:
-    """What placeholders stand for: types for inputs, (array, name) for constants, Python values; inputs first."""
+    """What placeholders stand for: types for inputs, (tensor, name) for constants, Python values; inputs first."""
     signature = program.graph_signature
     kinds = {spec.arg.name: spec for spec in signature.input_specs}
     mutated = {*signature.buffers_to_mutate.values()}
@@ -88,7 +90,7 @@ def _inputs(program: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -> Value
     for node in nodes:
         if node not in values:
             target = kinds[node.name].target
-            values[node] = (array_of(_held(program, target), f"'{target}'"), target)
+            values[node] = (_held(program, target), target)
     return values
 
 
@@ -153,6 +155,9 @@ def _results(program: Any, values: Values) -> Iterator[tuple[str, GraphTensor]]:
     found += [(spec.target, node) for spec, node in pairs if "MUTATION" in spec.kind.name]
     for name, node in found:
         value = values.get(node) if hasattr(node, "op") else None
+        if isinstance(value, Complex):
+            what = f"{_WHO}: '{name}', a result of complex numbers, is not supported"
+            raise UnsupportedError(what, "return torch.view_as_real of it")
         if isinstance(value, GraphTensor):
             yield name, value
 

@@ -62,35 +62,35 @@ class Node(Call):
     ) -> None:
         super().__init__(graph, type_name, name)
         self.bound = bound
-        self._examples = examples
+        self.examples = examples
         self._read: set[str] = set()
 
     @property
     def count(self) -> int:
         """The number of outputs."""
-        return len(self._examples.outputs) or 1
+        return len(self.examples.outputs) or 1
 
     def strides(self, name: str) -> tuple[int, ...]:
         """In which steps PyTorch goes through the memory of an argument that is a tensor."""
-        found = self._examples.inputs.get(name)
+        found = self.examples.inputs.get(name)
         if found is None or not all(type(step) is int for step in found.stride()):
             raise self.unsupported(f"'{name}' whose place in memory is not known")
         return tuple(found.stride())
 
     def first_element(self, name: str) -> int:
         """Where in its memory an argument begins, in elements."""
-        begin = self._examples.inputs[name].storage_offset()
+        begin = self.examples.inputs[name].storage_offset()
         if type(begin) is not int:
             raise self.unsupported(f"'{name}' whose place in memory is not known")
         return begin
 
     def example_dims(self, output: int) -> tuple[int, ...]:
         """The shape of an output as PyTorch infers it."""
-        return tuple(self._examples.outputs[output].shape)
+        return tuple(self.examples.outputs[output].shape)
 
     def as_output(self, x: GraphTensor, output: int) -> GraphTensor:
         """x in the type that PyTorch infers of an output."""
-        return self.converted(x, dtype_of(self._examples.outputs[output], self.type))
+        return self.converted(x, dtype_of(self.examples.outputs[output], self.type))
 
     def argument(self, name: str, default: Value = None) -> Value:
         """An argument by the name of the schema, or by that of PyTorch's function; `default` where it is None."""

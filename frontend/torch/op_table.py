@@ -15,6 +15,7 @@ from ..correspondence.row import Row, Table
 from ..correspondence.tables import TABLE
 from . import (  # noqa: F401
     attention,
+    complex_numbers,
     contraction,
     creation,
     elementwise,

@@ -221,7 +221,7 @@ def test_complex_numbers_are_left_to_pytorch() -> None:
 
         def forward(self, x: Any, z: Any) -> Any:
             turned = torch.view_as_complex(self.linear(x).view(-1, 4, 2)) * self.turn
-            return self.linear(torch.view_as_real(turned).flatten(1)), turned.abs() + 1, z
+            return self.linear(torch.view_as_real(turned).flatten(1)), turned.abs() + 1, z, turned
 
     model, args = Turned().eval(), (torch.randn(3, 8), torch.randn(2, dtype=torch.complex64))
     check(compiled(model)(*args), model(*args))
