@@ -121,6 +121,11 @@ class InstructionStream:
         self.label = label
         return block
 
+    def begin_part(self, label: str) -> None:
+        """Start a block within what is emitted in the current one, as both sides of a value are."""
+        self._scopes[-1].block.append(f"{label}:")
+        self.label = label
+
     @contextmanager
     def scope(self, conditional: bool) -> Iterator[None]:
         """Open a scope: names defined inside are visible only there; nothing is moved out of a `conditional` scope.

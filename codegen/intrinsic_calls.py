@@ -93,6 +93,7 @@ class IntrinsicCalls:
             self._can.fma,
             declares=self._stream.declares,
             has_scalef=self._can.scalef,
+            begin=self._stream.begin_part,
         )
 
     def _lane_by_lane(self, name: str, args: Sequence[str], lanes: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .vector_ops import Value
+from .vector_ops import Arm, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -125,6 +125,10 @@ class NumpyVectorOps:
         """A (integer) where the mask is set, else b."""
         return np.where(mask, a, b)
 
+    def choose(self, mask: Value, usual: Arm, otherwise: Arm) -> tuple[Value, ...]:
+        """Both sides, lane by lane."""
+        return tuple(np.where(mask, a, b) for a, b in zip(usual(), otherwise(), strict=True))
+
     def to_bits(self, a: Value) -> Value:
         """The bit pattern of a float as an integer."""
         return np.asarray(a, self._float).view(self._int)
@@ -193,7 +197,10 @@ def _fma64(a: Value, b: Value, c: Value) -> Array:
     inner, inner_error = _two_sum(np.asarray(c), low)
     outer, outer_error = _two_sum(high, inner)
     fused = outer + _round_to_odd(*_two_sum(inner_error, outer_error))
-    return np.where(np.isfinite(fused) & np.isfinite(low), fused, high + c)
+    is_exact = (
+        np.isfinite(fused) & np.isfinite(low) & (fused != 0)
+    )  # the sum has the sign of a zero
+    return np.where(is_exact, fused, high + c)
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:

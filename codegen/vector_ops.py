@@ -13,6 +13,9 @@ from typing import Any, Protocol
 Value = Any
 """A float vector, an integer vector of the same width, or a mask, as the implementation represents them."""
 
+Arm = Callable[[], tuple[Value, ...]]
+"""One side of a branch."""
+
 
 class VectorOps(Protocol):
     """Operations on vectors of one float type, f32 or f64, and on integers of the same width.
@@ -111,6 +114,13 @@ class VectorOps(Protocol):
         """A (integer) where the mask is set, else b."""
         ...
 
+    def choose(self, mask: Value, usual: Arm, otherwise: Arm) -> tuple[Value, ...]:
+        """The floats of `usual` if the mask is set in all lanes, else those of `otherwise`: a branch.
+
+        Where the mask is set both must give the same bits, so that a lane does not depend on its neighbours.
+        """
+        ...
+
     def to_bits(self, a: Value) -> Value:
         """The bit pattern of a float as an integer."""
         ...
@@ -176,7 +186,8 @@ class LlvmVectorOps:
     `emit` receives one instruction per call, without indentation; `fresh` returns an unused value name with its `%`.
     Values are operands without their type: such a name, or a constant. With lanes == 1 they are scalars. The
     `declare` lines of the intrinsics in use are added to `declares`, which the caller puts into the module. `bits`
-    is 32 or 64. With `has_fma` false no `llvm.fma` is emitted, since it would become a call into libm.
+    is 32 or 64. `begin` starts a block of this name (default: emits its label). With `has_fma` false no `llvm.fma` is
+    emitted, since it would become a call into libm.
     """
 
     def __init__(
@@ -188,6 +199,7 @@ class LlvmVectorOps:
         bits: int = 32,
         declares: set[str] | None = None,
         has_scalef: bool = False,
+        begin: Callable[[str], None] | None = None,
     ) -> None:
         self.lanes = lanes
         self.has_fma = has_fma
@@ -196,6 +208,7 @@ class LlvmVectorOps:
         self.declares: set[str] = set() if declares is None else declares
         self._emit = emit
         self._fresh = fresh
+        self._begin = begin or (lambda label: emit(f"{label}:"))
         self._float = self._vector_of(_FLOAT_TYPES[bits])
         self._int = self._vector_of(f"i{bits}")
         self._mask = self._vector_of("i1")
@@ -203,7 +216,9 @@ class LlvmVectorOps:
     @property
     def wide(self) -> LlvmVectorOps:
         """The same lanes in f64."""
-        return LlvmVectorOps(self._emit, self._fresh, self.lanes, self.has_fma, 64, self.declares)
+        return LlvmVectorOps(
+            self._emit, self._fresh, self.lanes, self.has_fma, 64, self.declares, begin=self._begin
+        )
 
     def const(self, value: float) -> Value:
         """A float constant: the hexadecimal form, which LLVM spells as an f64 for both types."""
@@ -295,6 +310,25 @@ class LlvmVectorOps:
     def int_select(self, mask: Value, a: Value, b: Value) -> Value:
         """A (integer) where the mask is set, else b."""
         return self._value(f"select {self._mask} {mask}, {self._int} {a}, {self._int} {b}")
+
+    def choose(self, mask: Value, usual: Arm, otherwise: Arm) -> tuple[Value, ...]:
+        """Both sides as blocks, joined by phis; neither side may branch."""
+        if self.lanes > 1:
+            word = f"i{self.lanes}"
+            bits = self._value(f"bitcast {self._mask} {mask} to {word}")
+            mask = self._value(f"icmp eq {word} {bits}, -1")
+        labels = [self._fresh()[1:] for _ in range(3)]
+        self._emit(f"br i1 {mask}, label %{labels[0]}, label %{labels[1]}")
+        found = []
+        for label, arm in zip(labels, (usual, otherwise), strict=False):
+            self._begin(label)
+            found.append(arm())
+            self._emit(f"br label %{labels[2]}")
+        self._begin(labels[2])
+        return tuple(
+            self._value(f"phi {self._float} [ {a}, %{labels[0]} ], [ {b}, %{labels[1]} ]")
+            for a, b in zip(*found, strict=True)
+        )
 
     def to_bits(self, a: Value) -> Value:
         """The bit pattern of a float as an integer."""

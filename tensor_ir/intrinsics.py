@@ -165,6 +165,9 @@ _REDUCTIONS: dict[str, Meaning] = {
 _OWN = ("exp_nonpositive", "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "softplus")
 """Functions of `codegen.math` that are in no library."""
 
+CHAINS = frozenset(("pow", "atan2", *_UNARY_MATH)) - {"erfc"}
+"""Functions that are a chain of 15 to 100 operations in f32: of one vector alone, a CPU sees too few of them ahead."""
+
 INTRINSICS: dict[str, Intrinsic] = {
     **{n: Intrinsic(n, 1, _through_f64(f), no_f64=n in _OWN) for n, f in _UNARY_MATH.items()},
     # Not np.power, which takes the root of a single number to the power 0.5 and so gives NaN for -inf.

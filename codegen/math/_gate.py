@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..vector_ops import Value, VectorOps
-from ._exponential import LN2_HIGH, LN2_LOW, LOG2_E, exp_beyond_one
+from ._exponential import LN2_HIGH, LN2_LOW, LOG2_E
 
 _SCALE = 2.0**-64
 # Adding it rounds to an integer n that stands in the low mantissa bits; shifted up, they are those of 2**(n - 64).
@@ -13,16 +13,14 @@ SCALED_ROUND = 1.5 * 2.0**23 + 127 - 64
 _RAISED = 2.0**40  # a sigmoid of -110 times it is a normal f32
 
 
-def sigmoid_of(ops: VectorOps, r: Value, shifted: Value, times: float = 1.0) -> Value:
-    """`times` / (1 + e) for e = e**r * 2**n, -30 <= n <= 160; `shifted` is n + SCALED_ROUND.
+def sigmoid_of(ops: VectorOps, fraction: Value, shifted: Value, times: float = 1.0) -> Value:
+    """`times` / (1 + e) for e = fraction * 2**n, -30 <= n <= 160; `shifted` is n + SCALED_ROUND.
 
     Numerator and denominator are held 2**64 times smaller: nothing overflows, and the division rounds a result that is
-    too small for a normal f32 once. The 1 is added to what e is above 2**n, not to 2**n: 2**24 + 1 would be 2**24,
-    which is a unit in the last place of a smaller sum.
+    too small for a normal f32 once.
     """
     power = ops.from_bits(ops.shift_left(ops.to_bits(shifted), 23))
-    rest = ops.fma(exp_beyond_one(ops, r), power, ops.const(_SCALE))
-    return ops.div(ops.const(times * _SCALE), ops.add(power, rest))
+    return ops.div(ops.const(times * _SCALE), ops.fma(fraction, power, ops.const(_SCALE)))
 
 
 def reduce_negated(ops: VectorOps, x: Value) -> tuple[Value, Value]:
@@ -33,13 +31,18 @@ def reduce_negated(ops: VectorOps, x: Value) -> tuple[Value, Value]:
     return ops.fma(n, ops.const(-LN2_LOW), r), shifted
 
 
-def gated(ops: VectorOps, x: Value, low: Value, r: Value, shifted: Value, highest: float) -> Value:
-    """X times `sigmoid_of(r, shifted)`: `low`, which is x or what it is raised to where that rounds to 0, times it; x
-    itself above `highest`, where the sigmoid rounds to 1; NaN at -inf, as the product is."""
-    raised = ops.mul(low, sigmoid_of(ops, r, shifted, _RAISED))
-    product = ops.mul(raised, ops.const(1 / _RAISED))
-    whole = ops.compare("gt", x, ops.const(highest))
-    return nan_at_minus_infinity(ops, x, ops.select(whole, x, product))
+def gated(
+    ops: VectorOps, x: Value, clamped: tuple[Value, Value], fraction: Value, shifted: Value
+) -> Value:
+    """X times `sigmoid_of(fraction, shifted)`; NaN at -inf, as the product is.
+
+    `clamped`: x raised to where the product rounds to 0, and that lowered to where the sigmoid rounds to 1, the x of
+    the sigmoid. The product is that of the second, from which is taken what it is below x: 0 leaves -0 as it is.
+    """
+    raised, low = clamped
+    product = ops.mul(low, sigmoid_of(ops, fraction, shifted, _RAISED))
+    result = ops.fma(product, ops.const(1 / _RAISED), ops.neg(ops.sub(low, raised)))
+    return nan_at_minus_infinity(ops, x, result)
 
 
 def nan_at_minus_infinity(ops: VectorOps, x: Value, result: Value) -> Value:

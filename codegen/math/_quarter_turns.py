@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..vector_ops import Value, VectorOps
 from ._polynomial import horner
 
@@ -29,6 +31,7 @@ _TWO_OVER_PI = (
     ("0x1.f47d4dp-86", "0x1.bb81b6cp-113", "0x1.4acc9e21c8210p-143"),
 )
 _ROW_EXPONENTS = (53, 81, 109)
+_FEW = 2.0**25  # angles up to here have fewer than 2**25 quarter turns
 _ROUND = 1.5 * 2.0**52  # adding and subtracting it rounds to an integer
 
 
@@ -37,10 +40,15 @@ def sin_cos(ops: VectorOps, x: Value) -> tuple[Value, Value, Value]:
 
     The relative error of both is below 2**-25.5 for every finite f32, NaN for the others; sin keeps the sign of a zero.
     Method: x * 2/pi with only those bits of 2/pi that x does not carry to multiples of 4 turns or below the f64
-    result; the pieces are chosen by selects, so that all magnitudes take one path.
+    result; the pieces are chosen by selects. Vectors of small angles alone need none of that: the bits are the same.
     """
     wide = ops.wide
-    f, quadrant = _quarter_turns(wide, ops.widen(x))
+    few = ops.compare("lt", ops.abs(x), ops.const(_FEW))
+    wide_x = ops.widen(x)
+    f, shifted = wide.choose(
+        few, lambda: _few_quarter_turns(wide, wide_x), lambda: _quarter_turns(wide, wide_x)
+    )
+    quadrant = wide.to_bits(shifted)
     square = wide.mul(f, f)
     sine = wide.mul(f, horner(wide, square, _SIN_COEFFICIENTS))
     return sine, horner(wide, square, _COS_COEFFICIENTS), quadrant
@@ -57,15 +65,24 @@ def is_odd(wide: VectorOps, bits: Value) -> Value:
     return wide.int_compare("ne", wide.int_and(bits, wide.int_const(1)), wide.int_const(0))
 
 
+def _few_quarter_turns(wide: VectorOps, x: Value) -> tuple[Value, Value]:
+    """`_quarter_turns` of |x| < _FEW, where no product is of a multiple of 4."""
+    high, middle, low = (wide.const(float.fromhex(piece)) for piece in _TWO_OVER_PI[0])
+    shifted = wide.fma(x, wide.const(2 / math.pi), wide.const(_ROUND))
+    nearest = wide.sub(shifted, wide.const(_ROUND))
+    f = wide.fma(x, middle, wide.fma(x, high, wide.neg(nearest)))
+    return wide.fma(x, low, f), shifted
+
+
 def _quarter_turns(wide: VectorOps, x: Value) -> tuple[Value, Value]:
-    """(x * 2/pi - k, k): the pieces are exact and cancel exactly, so a tiny remainder keeps its digits."""
+    """(x * 2/pi - k, k + _ROUND): the pieces are exact and cancel exactly, so a tiny remainder keeps its digits."""
     high, middle, low = (wide.mul(x, piece) for piece in _pieces(wide, wide.abs(x)))
     high, middle = _modulo_4(wide, high), _modulo_4(wide, middle)
     total = wide.add(high, wide.add(middle, low))
     shifted = wide.add(total, wide.const(_ROUND))
     nearest = wide.sub(shifted, wide.const(_ROUND))
     f = wide.add(wide.add(wide.sub(high, nearest), middle), low)
-    return f, wide.to_bits(shifted)
+    return f, shifted
 
 
 def _pieces(wide: VectorOps, magnitude: Value) -> list[Value]:

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ..vector_ops import Value, VectorOps
-from ._exponential import LN2_HIGH, LN2_LOW, LOG2_E
+from ._exponential import LOG2_E
 from ._gate import SCALED_ROUND, gated
+from ._polynomial import horner
 
 _LOWEST = -10.8  # rounds to 0 from here down
 _HIGHEST = 5.5  # rounds to x from here up
-# Twice the argument of tanh is x (_LINEAR + _CUBIC x**2), both in two parts. The first of 20 bits: its difference to
-# any sum below 16 is exact.
-_LINEAR = round(math.sqrt(8 / math.pi) * 2**20) / 2**20
-_LINEAR_LOW = math.sqrt(8 / math.pi) - _LINEAR
-_CUBIC = float(np.float32(0.044715 * math.sqrt(8 / math.pi)))
-_CUBIC_LOW = 0.044715 * math.sqrt(8 / math.pi) - _CUBIC
+# What 2 is raised to, log2(e) times twice the argument of tanh: (1 + _MORE) x (_LINEAR + _CUBIC x**2). These two have
+# the ratio that they must have, and few bits: _LINEAR has 20 behind the point, so that its difference to any sum below
+# 16 is exact.
+_LINEAR = 2412500 / 2**20
+_CUBIC = 0.044715 * _LINEAR
+_MORE = math.sqrt(8 / math.pi) * LOG2_E / _LINEAR - 1
+# 2**f on |f| <= 1/2, relative minimax fit: 2**-28.
+_EXP2_COEFFICIENTS = (
+    1.0,
+    0.6931471824645996,
+    0.24022647738456726,
+    0.05550359562039375,
+    0.009618501178920269,
+    0.0013390983222052455,
+    0.0001532852038508281,
+)
 
 
 def gelu_tanh(ops: VectorOps, x: Value) -> Value:
     """The approximation of gelu by tanh for every f32, error <= 3 ULP; NaN at -inf, as its product is.
 
     Method: x times the sigmoid of y = x (c + d x**2). An error of y is one of the result relative to it, and y reaches
-    -104: the factor in brackets is held in two parts, and the reduction of y subtracts before it rounds. Without FMA
-    the lower part is lost, and the error grows to 300 ULP where the result is next to 0.
+    -104: the factor in brackets is held in two parts, and y is one of powers of two, so that the reduction subtracts an
+    integer before it rounds. Without FMA the lower part is lost, and the error grows to 300 ULP where the result is
+    next to 0.
     """
     raised = ops.max(ops.const(_LOWEST), x)
     low = ops.min(ops.const(_HIGHEST), raised)
@@ -33,11 +43,11 @@ def gelu_tanh(ops: VectorOps, x: Value) -> Value:
     square_low = ops.fma(low, low, ops.neg(square))
     factor = ops.fma(square, ops.const(_CUBIC), ops.const(_LINEAR))
     rest = ops.fma(square, ops.const(_CUBIC), ops.sub(ops.const(_LINEAR), factor))
-    rest = ops.fma(square_low, ops.const(_CUBIC), ops.add(rest, ops.const(_LINEAR_LOW)))
-    rest = ops.fma(square, ops.const(_CUBIC_LOW), rest)
+    rest = ops.fma(square_low, ops.const(_CUBIC), rest)
 
-    shifted = ops.fma(ops.mul(low, factor), ops.const(-LOG2_E), ops.const(SCALED_ROUND))
+    y = ops.mul(low, factor)
+    shifted = ops.fma(y, ops.const(-1 - _MORE), ops.const(SCALED_ROUND))
     n = ops.sub(shifted, ops.const(SCALED_ROUND))
-    r = ops.fma(ops.neg(low), factor, ops.mul(n, ops.const(-LN2_HIGH)))
-    r = ops.fma(n, ops.const(-LN2_LOW), ops.fma(ops.neg(low), rest, r))
-    return gated(ops, x, raised, r, shifted, _HIGHEST)
+    f = ops.fma(ops.neg(low), factor, ops.neg(n))
+    f = ops.fma(ops.neg(low), rest, ops.fma(y, ops.const(-_MORE), f))
+    return gated(ops, x, (raised, low), horner(ops, f, _EXP2_COEFFICIENTS), shifted)

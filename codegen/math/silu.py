@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..vector_ops import Value, VectorOps
+from ._exponential import exp_fraction
 from ._gate import gated, reduce_negated
 
 _LOWEST = -110.0  # x e**x rounds to 0 from here down
@@ -15,5 +16,7 @@ def silu(ops: VectorOps, x: Value) -> Value:
     Method: that of sigmoid, whose result is held 2**40 times larger until x is multiplied in: the product may be a
     normal f32 where the sigmoid is not.
     """
-    low = ops.max(ops.const(_LOWEST), x)
-    return gated(ops, x, low, *reduce_negated(ops, ops.min(ops.const(_HIGHEST), low)), _HIGHEST)
+    raised = ops.max(ops.const(_LOWEST), x)
+    low = ops.min(ops.const(_HIGHEST), raised)
+    r, shifted = reduce_negated(ops, low)
+    return gated(ops, x, (raised, low), exp_fraction(ops, r), shifted)

@@ -15,6 +15,7 @@ from ...base.dtypes import S32, S64
 from ...base.records import dataclass
 from ...base.target import Target
 from .. import builder as t
+from ..joint_vectors import packed_together
 from ..names import Names
 from ..nodes import (
     Allocate,
@@ -36,7 +37,6 @@ from ..nodes import (
     Store,
     Var,
 )
-from ..packed_stores import vectors_together
 from ..substitution import substitute_expr
 from ..tiling import k_splits, split_rows, tile_height
 from ..visitor import Rewriter, bound_names, map_functions, walk_statements
@@ -103,7 +103,7 @@ class _Tile:
         """The whole tile."""
         body: list[Stmt] = [Allocate(self.acc), *self._start(), *self._reduce()]
         epilogue = self.g.epilogue
-        together = 1 if epilogue is None else vectors_together(epilogue, self.target)
+        together = 1 if epilogue is None else packed_together(epilogue, self.target)
         for r in range(self.rows):
             for v in range(0, self.vectors, together):
                 body.extend(self._finish(r, range(v, min(v + together, self.vectors))))

@@ -4,7 +4,7 @@ before   for j in vector(0, 19): c[i * 19 + j] = a[j]
 after    for j_1 in range(0, 16, 8): c[i * 19 + j_1] = load(a[j_1], 8)
          store(c[i * 19 + 16], load(a[16], 4, active=3), active=3)
 Accumulations into a local run on vectors of partial results (four, used in turn, in long loops), which are combined
-after the loop in an order given by its extent.
+after the loop in an order given by its extent. Functions are computed for several vectors at once (joint_vectors.py).
 Requires: 1-D buffers. Ensures: no `vector` loops; one that has no vector form runs one element at a time.
 """
 
@@ -18,6 +18,7 @@ from ...base.records import dataclass
 from ...base.target import Target
 from .. import builder as t
 from ..analysis import IndexAlgebra, key_of
+from ..joint_vectors import chained_together, lanes_together
 from ..names import Names
 from ..nodes import (
     Allocate,
@@ -39,7 +40,6 @@ from ..nodes import (
     Store,
     Var,
 )
-from ..packed_stores import lanes_together
 from ..substitution import renamed_copy
 from ..vector_body import (
     LANE,
@@ -136,16 +136,11 @@ class _VectorLoop:
         self.accumulators = {a.buffer.name: a for a in found}
         before = [s for a in found for s in _start(a, copies)]
         after = [s for a in found for s in _combine(a, copies)]
-        if extent is None:
-            main, rest = self._varying_extent(lanes)
-        else:
-            main, rest = (
-                self._constant_extent(extent, lanes, copies),
-                self._tail(extent, lanes, least),
-            )
         if extent is None:  # the remainder runs on the combined value
+            main, rest = self._varying_extent(lanes)
             return [*before, *main, *after, *rest]
-        return [*before, *main, *rest, *after]
+        main = self._constant_extent(extent, lanes, copies)
+        return [*before, *main, *self._tail(extent, lanes, least), *after]
 
     def _constant_extent(self, extent: int, lanes: int, copies: int) -> list[Stmt]:
         """The whole vectors: groups of `copies`, then those left one by one."""
@@ -160,18 +155,23 @@ class _VectorLoop:
     def _main_loop(self, groups: int, lanes: int, copies: int) -> list[Stmt]:
         step = lanes * copies
         if groups <= 1:
-            return [
-                self._chunk(t.add(self.loop.begin, u * lanes), u * lanes, lanes, None, u)
-                for u in range(copies * groups)
-            ]
+            return [self._copies(self.loop.begin, lanes, copies, (0, 1))] * groups
         var = Var(self.names.fresh(self.loop.var.name))
         end = t.add(self.loop.begin, groups * step)
         self.algebra.bind_loop(For(var, self.loop.begin, end, Block(()), "serial", step))
+        body = self._copies(var, lanes, copies, (step, groups))
+        return [For(var, self.loop.begin, end, body, "serial", step)]
+
+    def _copies(self, base: Expr, lanes: int, copies: int, trips: tuple[int, int]) -> Stmt:
+        """`copies` vectors, one after the other or, of functions, all at once: their sums lie side by side."""
+        if all(a.count == 1 for a in self.accumulators.values()):
+            together = min(chained_together(self.loop.body, self.target), copies)
+            lanes, copies = lanes * together, copies // together
         body = [
-            self._chunk(t.add(var, u * lanes), u * lanes, lanes, None, u, (step, groups))
+            self._chunk(t.add(base, u * lanes), u * lanes, lanes, None, u, trips)
             for u in range(copies)
         ]
-        return [For(var, self.loop.begin, end, t.block_of(_spliced(body)), "serial", step)]
+        return t.block_of(_spliced(body))
 
     def _tail(self, extent: int, lanes: int, least: int) -> list[Stmt]:
         """The last iterations: of several vectors at once halves, quarters, and what is left of one vector."""
@@ -255,8 +255,8 @@ class _VectorLoop:
         """Groups of vectors, one for each copy of the accumulators."""
         var = Var(self.names.fresh(self.loop.var.name))
         self.algebra.ranges[var.name] = self.algebra.ranges[self.loop.var.name]
-        body = [self._chunk(t.add(var, u * lanes), 0, lanes, None, u, trips) for u in range(copies)]
-        return For(var, begin, end, t.block_of(_spliced(body)), "serial", lanes * copies)
+        body = self._copies(var, lanes, copies, trips)
+        return For(var, begin, end, body, "serial", lanes * copies)
 
     def _bound(self, name: str, value: Expr, into: list[Stmt]) -> Expr:
         """`value`, bound to a name unless it is one already."""

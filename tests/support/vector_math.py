@@ -91,7 +91,13 @@ def kernel_text(name: str, arity: int, lanes: int, has_fma: bool) -> str:
     vector = "float" if lanes == 1 else f"<{lanes} x float>"
     numbers = itertools.count()
     lines: list[str] = []
-    ops = LlvmVectorOps(lines.append, lambda: f"%v{next(numbers)}", lanes, has_fma)
+    labels = ["loop"]
+
+    def begin(label: str) -> None:
+        labels.append(label)
+        lines.append(f"{label}:")
+
+    ops = LlvmVectorOps(lines.append, lambda: f"%v{next(numbers)}", lanes, has_fma, begin=begin)
     for k in range(arity):
         lines.append(f"%p{k} = getelementptr float, ptr %in{k}, i64 %i")
         lines.append(f"%x{k} = load {vector}, ptr %p{k}, align 4")
@@ -105,7 +111,7 @@ define void @run({parameters}, ptr %out, i64 %count) {{
 start:
   br label %loop
 loop:
-  %i = phi i64 [ 0, %start ], [ %next, %loop ]
+  %i = phi i64 [ 0, %start ], [ %next, %{labels[-1]} ]
   {body}
   %next = add i64 %i, {lanes}
   %more = icmp slt i64 %next, %count

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.vector_math import check, check_native, f32_inputs, near, through_numpy
+from support.vector_math import check, check_native, f32_inputs, native, near, through_numpy
 
 FMA = (True, False)
 
@@ -32,6 +32,14 @@ def test_error_is_within_the_promised_bound(has_fma: bool) -> None:
 @pytest.mark.parametrize("lanes", [1, 4, 8, 16])
 def test_native_code_gives_the_same_bits(lanes: int, has_fma: bool) -> None:
     check_native("sin", lanes, has_fma, f32_inputs(65521))
+
+
+def test_large_angles_do_not_change_their_neighbours() -> None:
+    x = near(0.7853982, 2.3561945, 33554432.0, count=200)
+    mixed = np.repeat(x, 8)
+    mixed[7::8] = 1e30  # in each vector, as wide as they are
+    alone = native("sin", 8, True)(np.repeat(x, 8))
+    np.testing.assert_array_equal(native("sin", 8, True)(mixed)[::8], alone[::8])
 
 
 @pytest.mark.parametrize(
