@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, LoopKind, Module
+from ...tensor_ir.sizes import shape_of
 from ..ops.update_slice import UpdateInPlace, box_begins
 from ..schedule.context import LowerContext
 
@@ -11,11 +12,11 @@ from ..schedule.context import LowerContext
 def lower_update_in_place(op: UpdateInPlace, ctx: LowerContext) -> Module:
     """A loop over the update that stores to the result."""
     operands = {
-        x: Buffer(f"x{i}", x.details.dtype, x.details.physical_dims)
+        x: Buffer(f"x{i}", x.details.dtype, shape_of(x.details.physical_dims))
         for i, x in enumerate(dict.fromkeys(op.inputs))
     }
     details = op.outputs[0].details
-    result = Buffer("y", details.dtype, details.physical_dims)
+    result = Buffer("y", details.dtype, shape_of(details.physical_dims))
     update = operands[op.inputs[1]]
     b = t.LoopBuilder()
     starts = [t.load(operands[x], ()) for x in op.inputs[2:]]
@@ -32,6 +33,6 @@ def lower_update_in_place(op: UpdateInPlace, ctx: LowerContext) -> Module:
             store((*index, i))
 
     store(())
-    dims = "x".join(map(str, update.shape)) or "scalar"
+    dims = "x".join(map(str, op.inputs[1].details.physical_dims)) or "scalar"
     name = f"{details.dtype}_update_in_place_{dims}__{ctx.target.isa}"
     return Module((b.function(name, (*operands.values(), result), op.name),))

@@ -59,7 +59,8 @@ def fuse(graph: Graph, ctx: LowerContext) -> bool:
             groups.append(group)
     late = {member for op in graph.ops for member in widening_of(op) or ()}
     accepted = (is_tuned, is_reduction, lambda op: is_elementwise(op) and op not in late)
-    for accepts in (*accepted, is_elementwise, _moves_slice):  # widened bytes are left to readers
+    # Widened bytes are left to readers.
+    for accepts in (*accepted, is_elementwise, _moves_slice, _weighs_rows):
         for anchor in graph.ops:
             if anchor not in taken and accepts(anchor):
                 group = _grow(anchor, taken)
@@ -75,6 +76,11 @@ def fuse(graph: Graph, ctx: LowerContext) -> bool:
 def _moves_slice(op: Op) -> bool:
     """Whether an op copies a slice in another order, which it may as well read where that lies."""
     return op.op_name == "transpose" and op.inputs[0].producer_owner.op_name == "slice"
+
+
+def _weighs_rows(op: Op) -> bool:
+    """Whether an op adds up rows that it may as well read where a slice of them lies."""
+    return isinstance(op, MatmulCore) and op.weighs_rows
 
 
 def _grow(anchor: Op, taken: set[Op]) -> list[Op]:

@@ -44,6 +44,7 @@ from .recompose_softmax import recompose_softmax
 from .remove_dead import remove_dead
 from .repeat_widening import repeat_widening
 from .round_operands import round_operands
+from .scale_queries import scale_queries
 from .select_convolution_algorithm import select_convolution_algorithm
 from .simplify_algebra import simplify_algebra
 from .simplify_control import simplify_control
@@ -93,6 +94,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (optimize_subgraphs, ""),  # after constants have moved into them, and before memory is planned
     (eliminate_common, "cse"),
     (simplify_algebra, "simplify"),
+    (scale_queries, "simplify"),  # before products read transposes, which scaling hides
     (simplify_movement, "simplify"),
     (eliminate_common, "cse"),  # patterns need equal parts to be merged
     (recompose_added, "recompose"),  # patterns of user code, before and after those of graphc

@@ -231,15 +231,22 @@ def _drop_empty_parts(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _read_transposed(graph: Graph, op: Op) -> GraphTensor | None:
-    """matmul_core(transpose(x), y) where the last two axes are swapped: matmul_core(x, y, transpose_a)."""
+    """matmul_core(transpose(x), y) where the last two axes are swapped: matmul_core(x, y, transpose_a); also behind a
+    reshape of the other axes."""
     for index, flag in enumerate(("transpose_a", "transpose_b")):
         inner = op.inputs[index].producer_owner
+        *batch, rows, columns = op.inputs[index].details.plain_dims
+        if inner.op_name == "reshape":
+            moved = inner.inputs[0].details.plain_dims
+            inner = inner.inputs[0].producer_owner if moved[-2:] == (rows, columns) else inner
         if not isinstance(inner, Transpose):
             continue
         rank = len(inner.perm)
         if inner.perm == (*range(rank - 2), rank - 1, rank - 2):
             op.set_attr(flag, not op.attr(flag))
-            op.set_input(index, inner.inputs[0])
+            shape = {"shape": (*batch, columns, rows)}
+            operand = graph.make("reshape", inner.inputs, shape, f"{op.name}.operand")
+            op.set_input(index, operand.outputs[0])
             return op.outputs[0]
     return None
 
