@@ -25,6 +25,9 @@ _OPERATORS = {
 }  # fmt: skip
 """Python's operators and those of ATen."""
 
+_BEHIND = {"where": 1, "polygamma": 1}
+"""Methods whose operators take the tensor behind other arguments, and where."""
+
 _SIZES_BY_POSITION = {
     **dict.fromkeys(("view", "reshape", "permute", "expand", "repeat", "tile", "flip"), 1),
     **dict.fromkeys(("new_zeros", "new_ones", "new_empty"), 1),
@@ -48,6 +51,8 @@ class Call:
         is_method = node.op == "call_method"
         self.name = node.target if is_method else getattr(node.target, "__name__", "")
         if is_method:
+            at = _BEHIND.get(self.name, 0)
+            self.args = (*self.args[1 : at + 1], self.args[0], *self.args[at + 1 :])
             self._resolve(self.name)
         elif node.target in _of_python():
             name, self.writes = _of_python()[node.target]

@@ -65,6 +65,11 @@ def flags(x: Any) -> Any:
     return row.std(0), row.var(0)
 
 
+def behind(x: Any) -> Any:
+    """The tensor of a method is the second argument of the operator."""
+    return x.where(x > 0, x - 3), (x * 1).where(x > 0, 2.0)
+
+
 def renamed(x: Any) -> Any:
     """What is written to has two names, and the older one is read again."""
     y = x * 2
@@ -114,7 +119,7 @@ def converts(x: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "traced"),
     [
-        *((f, 0) for f in (layers, elements, flags, renamed, views)),
+        *((f, 0) for f in (layers, elements, flags, behind, renamed, views)),
         *((f, 1) for f in (reads_the_base, reads_a_view, writes_to_inputs, shares, maps)),
         (converts, 1),
     ],
