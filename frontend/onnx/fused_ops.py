@@ -61,7 +61,7 @@ def _fused_gemm(node: NodeContext) -> Value:
     return _activated(node, y, node.attr_text("activation", ""), numbers)
 
 
-def _fused_conv(node: NodeContext) -> Value:
+def fused_convolution(node: NodeContext) -> Value:
     """A convolution, plus the fourth operand, activated."""
     y = read_convolution(_plain(node, "Conv", _inputs(node, 3)), "convolution")
     if node.has(3):
@@ -102,7 +102,7 @@ def _fused_matmul(node: NodeContext) -> Value:
 
 
 HANDLERS: dict[str, Handler] = {
-    "com.microsoft::FusedConv": _fused_conv,
+    "com.microsoft::FusedConv": fused_convolution,
     "com.microsoft::FusedGemm": _fused_gemm,
     "com.microsoft::FusedMatMul": _fused_matmul,
     "com.microsoft::TransposeMatMul": _fused_matmul,

@@ -21,14 +21,15 @@ from ..correspondence.scoped import NotKnownError, results_of
 from ..op_builder import Value
 from ..refusals import FIXED, WITHOUT, foreign_ops
 from ..shape_spec import InputSpec, check_size
+from .blocked_layout import channel_block
 from .inline import inline_functions, is_handled, type_of
 from .inputs import declared_shapes, implied_values, resolve_inputs, written_shapes
 from .nesting import every_node, graphs_of, reads
 from .op_table import HANDLERS
 from .opset6 import in_opset_7
-from .reader import OLDEST_OPSET, opset_of, read_model
+from .reader import OLDEST_OPSET, ModelSource, opset_of, read_model
 from .run_time import bind_implied, import_for_values, unknown_operands
-from .scope import Listed, NodeContext, Scope, node_name
+from .scope import ImportGraph, Listed, NodeContext, Scope, node_name
 from .sequences import elements_of, named_results, read_inputs
 from .tensors import to_array
 from .type_mix import mixed_types
@@ -66,9 +67,7 @@ def load_onnx(
             _import_node(in_opset_7(node, scope) if scope.opset == OLDEST_OPSET else node, scope)
         return [scope.values[output.name] for output in proto.output]
 
-    shapes = declared_shapes(graph_proto)
-    scope = Scope(graph, opset_of(parsed), parsed.folder, import_graph, declared=shapes)
-    scope.written_shapes = written_shapes(graph_proto)
+    scope = _scope_of(parsed, graph, import_graph)
     infos, listed = read_inputs(_arguments(graph_proto), specs or {}, constants or {}, parsed.label)
     fixed = {
         name: np.asarray(value, order="C")
@@ -95,6 +94,16 @@ def load_onnx(
     for holds, message in scope.checks or ():
         graph.make_check(holds, message)
     return graph
+
+
+def _scope_of(parsed: ModelSource, graph: Graph, import_graph: ImportGraph) -> Scope:
+    """The scope of the whole model, with what its file says of values."""
+    proto = parsed.model.graph
+    shapes = declared_shapes(proto)
+    scope = Scope(graph, opset_of(parsed), parsed.folder, import_graph, declared=shapes)
+    scope.written_shapes = written_shapes(proto)
+    scope.channel_block = channel_block(proto, ordered_nodes(proto, parsed.label))
+    return scope
 
 
 def _check_supported(nodes: list[NodeProto], label: str) -> None:

@@ -6,6 +6,7 @@ from ..correspondence.gathering import op_table
 from ..correspondence.tables import TABLE
 from . import (  # noqa: F401
     attention,
+    blocked_layout,
     boxes,
     casting,
     constants,

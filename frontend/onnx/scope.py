@@ -60,6 +60,8 @@ class Scope(ValueScope[str]):
         self.declared = declared or {}
         # The shapes of values as the file writes them, sizes by their names.
         self.written_shapes: Mapping[str, tuple[int | str, ...]] = {}
+        # How many channels are in a block of weights that ONNX Runtime reordered; 0 where the file leaves it open.
+        self.channel_block = 0
         self.checks: list[tuple[GraphTensor, str]] | None = None if declared is None else []
         # The names of open sizes, in this graph and in all around it and inside it.
         self.size_names: set[str] = set()
@@ -99,6 +101,7 @@ class Scope(ValueScope[str]):
         known = {**(self.values if seen is None else seen), **(values or {})}
         inner = Scope(graph, self.opset, self.folder, self.import_graph, known)
         inner.size_names = self.size_names
+        inner.channel_block = self.channel_block
         return inner
 
     def inline(self, proto: GraphProto, values: Mapping[str, Value]) -> list[Value]:
