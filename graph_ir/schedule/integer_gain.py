@@ -10,10 +10,11 @@ from ...base.contraction import Microkernel, find_microkernel
 from ...base.dtypes import F32, S8, S32, DType
 from ...base.records import dataclass
 from ...base.target import Target
-from ..ir.graph import Graph
+from ..ir.graph import Graph, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
+from ..rewriting.groups import is_elementwise
 from .context import LowerContext
 from .convolution_forms import ranked_forms
 from .matmul_cost import blocking_cycles
@@ -64,11 +65,24 @@ def convolution_account(
     """Of a convolution of an image of bytes of type `x`: the best form of either; with `is_exact`, of those that add no
     rounding errors."""
     integers = best_form_cycles(op, x, S8, ctx)
-    widened = op.x.details.elements * (F32.size + x.size) / ctx.target.machine.copy_bytes_per_cycle
-    floats = best_form_cycles(op, F32, F32, ctx, is_exact) + widened
-    sums = op.outputs[0].details.elements
+    sums, copied = op.outputs[0].details.elements, ctx.target.machine.copy_bytes_per_cycle
+    widened = op.x.details.elements * (F32.size + x.size) / copied
+    rounded = sums * 2 * F32.size / copied if _is_quantized(op) else 0.0
+    floats = best_form_cycles(op, F32, F32, ctx, is_exact) + widened + rounded
     scaling = sums * SCALING / (ctx.target.lanes(S32) * ctx.target.machine.fma_per_cycle)
     return Account(integers + scaling, floats)
+
+
+def _is_quantized(op: Convolution) -> bool:
+    """Whether the result becomes bytes: of f32, which is stored where partial sums are kept, by a loop of its own."""
+    pending, seen = [op.outputs[0]], set[Op]()
+    while pending:
+        users = {user for _, user in pending.pop().uses} - seen
+        if any(user.op_name == "quantize" for user in users):
+            return True
+        seen |= users
+        pending += [user.outputs[0] for user in users if is_elementwise(user)]
+    return False
 
 
 def best_form_cycles(

@@ -167,6 +167,26 @@ def test_winograd_is_no_alternative() -> None:
     assert account.floats > max(cycles, account.integers)
 
 
+def test_floats_that_become_bytes_are_stored_and_read_once_more() -> None:
+    """The first layer of MobileNetV2: in f32 it is followed by a loop that rounds its result."""
+    accounts = []
+    for last in ("relu", "quantize"):
+        graph = Graph("first")
+        x = graph.make_input(LogicalTensor(F32, (1, 3, 224, 224)))
+        w = graph.make_constant(np.zeros((32, 3, 3, 3), np.float32))
+        attrs = {"strides": (2, 2), "before": (1, 1), "after": (1, 1)}
+        op = graph.make("convolution", [x, w], attrs)
+        y = graph.make("relu", op.outputs).outputs[0]
+        if last == "quantize":
+            y = graph.make(last, [y, graph.make_constant(np.float32(1))], {"dtype": U8}).outputs[0]
+        graph.make_output(y)
+        assert isinstance(op, Convolution)
+        accounts.append(convolution_account(op, U8, LowerContext(Target("avx2"))))
+    kept, rounded = accounts
+    assert kept.integers == rounded.integers
+    assert kept.floats < kept.integers < rounded.floats
+
+
 @pytest.mark.parametrize(("target", "least", "most"), [
     (Target("avx2"), 1.5, 1.75),
     (Target("avx512"), 1.5, 1.75),
