@@ -11,7 +11,7 @@ from ...base.dtypes import F32, S32
 from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import WIDEST_ZERO
 from ...tensor_ir.nodes import Call, Expr
-from ..ir.attributes import DTypeAttr, IntAttr
+from ..ir.attributes import BoolAttr, DTypeAttr, IntAttr
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
@@ -39,6 +39,7 @@ class RoundSaturate(FusibleOp):
     high = IntAttr("the largest result")
     nan = IntAttr("what NaN becomes, between the bounds", default=0)
     dtype = DTypeAttr("s8, u8, s16, u16 or f32")
+    near = BoolAttr("x is known to be no NaN, and within 2^30 of 0")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x's shape in `dtype`."""
@@ -69,7 +70,7 @@ class RoundSaturate(FusibleOp):
     def _whole(self, reads: Sequence[Read], index: Index) -> Expr:
         low, high, nan = self._quotients()
         x = reads[0](index)
-        if nan != low:
+        if nan != low and not self.near:
             x = t.select(t.compare("eq", x, x), x, nan)
         x = t.select(t.compare("gt", x, low), x, low)  # a NaN is not greater
         x = t.select(t.compare("lt", x, high), x, high)
@@ -79,9 +80,10 @@ class RoundSaturate(FusibleOp):
     def _integer(self, reads: Sequence[Read], index: Index) -> Expr:
         dtype, x = self.dtype, reads[0](index)
         least, most = dtype.limits
-        if self.nan != self.low:
+        if self.nan != self.low and not self.near:
             x = t.select(t.compare("eq", x, x), x, self._quotients()[2])
-        x = t.select(t.compare("gt", x, FAR), FAR, x)
+        if not self.near:
+            x = t.select(t.compare("gt", x, FAR), FAR, x)
         y: Expr = Call("quantize", (x, t.const(self.zero, S32)), dtype, x.lanes)
         if self.low > least:
             y = t.maximum(y, t.const(self.low, dtype))

@@ -13,6 +13,7 @@ from ..rewriting.decisions import close_stage, log_of, start_log
 from ..schedule.added import PASSES
 from ..schedule.context import LowerContext
 from ..text.printer import print_op
+from .bound_quotients import bound_quotients
 from .call_kernels import call_kernels
 from .choose_schedules import check_asked, choose_schedules
 from .convolve_planes import convolve_planes
@@ -134,6 +135,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (fold_constants, "fold"),  # prepacks weights: a reorder of a constant is a constant
     (remove_dead, ""),
     (materialize_outputs, ""),
+    (bound_quotients, "bounds"),
     (repeat_widening, "quantized"),
     (fuse, "fuse"),
     (keep_rounded, "quantized"),
