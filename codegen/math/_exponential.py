@@ -72,9 +72,9 @@ def reduce_below(ops: VectorOps, x: Value) -> tuple[Value, Value, Value]:
     return ops.fma(n, ops.const(-LN2_LOW), r), n, raised
 
 
-def exp_fraction(ops: VectorOps, r: Value) -> Value:
-    """e ** r for |r| <= ln(2) / 2, rounded once after a polynomial of 2**-27."""
-    return horner(ops, r, _COEFFICIENTS)
+def exp_fraction(ops: VectorOps, r: Value, times: float = 1.0) -> Value:
+    """e ** r for |r| <= ln(2) / 2, rounded once after a polynomial of 2**-27; `times` a power of two near 1."""
+    return horner(ops, r, [times * coefficient for coefficient in _COEFFICIENTS])
 
 
 def exp_excess(ops: VectorOps, r: Value) -> Value:
@@ -84,4 +84,7 @@ def exp_excess(ops: VectorOps, r: Value) -> Value:
 
 def exp_beyond_one(ops: VectorOps, r: Value) -> Value:
     """The same, rounded once to within 0.6 ULP: r, which is exact in it, and the square's small share."""
-    return ops.fma(ops.mul(r, r), horner(ops, r, _COEFFICIENTS[2:]), r)
+    square = ops.mul(r, r)
+    c2, c3, c4, c5, c6 = map(ops.const, _COEFFICIENTS[2:])
+    high = ops.fma(square, c6, ops.fma(r, c5, c4))
+    return ops.fma(square, ops.fma(square, high, ops.fma(r, c3, c2)), r)

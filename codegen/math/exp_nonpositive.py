@@ -13,10 +13,10 @@ def exp_nonpositive(ops: VectorOps, x: Value) -> Value:
     """e ** x for every f32 that is not positive, with the bits of `exp`; unspecified for others, but NaN for NaN.
 
     Method: that of `exp`. Nothing overflows, so one factor, 2**64 times larger, can hold the power of two of every
-    result. 15 instructions with FMA, 12 with an instruction that multiplies by 2**n.
+    result; the fraction is 2**64 times smaller, in its coefficients. 13 instructions with FMA, 12 with an instruction
+    that multiplies by 2**n.
     """
     r, n, raised = reduce_below(ops, ops.max(ops.const(LOWEST), x))
-    fraction = exp_fraction(ops, r)
     if ops.has_scalef:
-        return ops.scalef(fraction, n)
-    return ops.mul(ops.mul(fraction, raised), ops.const(_SCALE))
+        return ops.scalef(exp_fraction(ops, r), n)
+    return ops.mul(exp_fraction(ops, r, _SCALE), raised)

@@ -13,8 +13,7 @@ _HIGHEST = 18.0  # the sigmoid rounds to 1 from below here up
 def silu(ops: VectorOps, x: Value) -> Value:
     """X times its sigmoid for every f32, error <= 3 ULP; NaN at -inf, as the product is.
 
-    Method: that of sigmoid, whose result is held 2**40 times larger until x is multiplied in: the product may be a
-    normal f32 where the sigmoid is not.
+    Method: that of sigmoid, with x in place of 1 in the fraction, which is held 2**64 times larger.
     """
     raised = ops.max(ops.const(_LOWEST), x)
     low = ops.min(ops.const(_HIGHEST), raised)
