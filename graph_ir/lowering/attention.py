@@ -19,6 +19,7 @@ from ..ops.matmul import MOST_FEW, MatmulCore
 from ..rewriting.attention import before_narrowing, has_open_sizes, is_softmax, softmax_scores
 from ..rewriting.groups import reduces_rows
 from ..rewriting.kernel_group import KernelGroup
+from ..rewriting.operand_rows import in_memory
 from ..schedule.attention import AttentionBlocking, attention_blocking
 from ..schedule.context import LowerContext
 from ..schedule.matmul_tile import tile_of_plain
@@ -40,9 +41,10 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     first, second = (op for op in ops if isinstance(op, MatmulCore))
     (output,) = group.outputs
     buffers = parameters(group.inputs, group.outputs)
-    matrices = (*first.inputs, second.inputs[1], output)
+    operands = [in_memory(x, ops) for x in (*first.inputs, second.inputs[1])]
+    matrices = (*operands, output)
     memory = {x: flat(b) if x in matrices else b for x, b in buffers.items()}
-    problem = _problem(first, second, output, memory)
+    problem = _problem(first, second, output, operands, memory)
     blocking = attention_blocking(schedule, first, ctx.target)
     sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
     is_online = schedule.word("softmax") == "online"
@@ -50,24 +52,24 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     kind = "online_attention" if is_online else "attention"
     tiles = _tiles_text(blocking, ctx)
     name = identifier(f"{blocking.kernel.a}_{kind}_{sizes}_{tiles}", 120)
-    in_memory = {x: b for x, b in memory.items() if x is not output}
+    others = {x: b for x, b in memory.items() if x is not output}
     plain_result = output is second.outputs[0] or _is_transpose(output)
     result = _stored_as(
-        None if plain_result else epilogue_value(second.outputs[0], output, in_memory),
+        None if plain_result else epilogue_value(second.outputs[0], output, others),
         blocking.kernel.accumulator, output.details.dtype,
     )  # fmt: skip
     sums = blocking.kernel.accumulator
     note, params = group_note(group, schedule), tuple(memory.values())
     if is_online:
-        long_scores = _scores_epilogue(first, softmax_scores(second.inputs[0]), in_memory, sums)
+        long_scores = _scores_epilogue(first, softmax_scores(second.inputs[0]), others, sums)
         online = OnlineAttention(problem, blocking, ctx.target)
         return online.function(name, params, note, long_scores, result)
     scores, row_group = split_row_work(ops, first, second, has_epilogue=not is_open)
     row_group, divisor = _division_put_off(row_group)
-    epilogue = _scores_epilogue(first, scores, in_memory, sums)
+    epilogue = _scores_epilogue(first, scores, others, sums)
 
     def nest(template: AttentionTemplate) -> Stmt:
-        row_work = _row_work(row_group, scores, in_memory, template, divisor)
+        row_work = _row_work(row_group, scores, others, template, divisor)
         return template.nest(epilogue, row_work, result, divisor is not None)
 
     if not is_open:
@@ -76,7 +78,7 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
     open_ = OpenAttention(problem, blocking, ctx.target, sharing)
     if divisor is not None and is_softmax(ops):
-        scaled = _scores_epilogue(first, softmax_scores(second.inputs[0]), in_memory, sums)
+        scaled = _scores_epilogue(first, softmax_scores(second.inputs[0]), others, sums)
         body = open_.nest(None, open_.softmax(scaled), result, True)
     else:
         body = nest(open_)
@@ -161,7 +163,8 @@ def split_row_work(
     The epilogue takes the elementwise ops before any reduction, if only one tensor leaves them; without it, they are
     row operations too.
     """
-    between = ops[ops.index(first) + 1 : ops.index(second)]
+    read = {x.producer_owner for x in (first.inputs[1], second.inputs[1])}
+    between = [op for op in ops[ops.index(first) + 1 : ops.index(second)] if op not in read]
     late: set[Op] = set()
     for op in between:
         if reduces_rows(op) or any(x.producer_owner in late for x in op.inputs):
@@ -181,12 +184,16 @@ def _is_transpose(tensor: GraphTensor) -> bool:
 
 
 def _problem(
-    first: MatmulCore, second: MatmulCore, output: GraphTensor, memory: dict[GraphTensor, Buffer]
+    first: MatmulCore,
+    second: MatmulCore,
+    output: GraphTensor,
+    operands: Sequence[GraphTensor],
+    memory: dict[GraphTensor, Buffer],
 ) -> AttentionProblem:
     rows, columns, depth = first.sizes
     batch = second.outputs[0].details.plain_dims[:-2]
     rank = len(batch)
-    a, b, d = first.inputs[0], first.inputs[1], second.inputs[1]
+    a, b, d = operands
     return AttentionProblem(
         batch, rows, columns, depth, second.sizes[1],
         operand_of(a, memory[a], rank, first.transpose_a),

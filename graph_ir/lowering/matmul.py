@@ -17,6 +17,7 @@ from ..ir.group_values import GroupValues, narrow, parameters
 from ..ir.schedule import Schedule
 from ..ops.matmul import MOST_FEW, MatmulCore
 from ..rewriting.kernel_group import KernelGroup
+from ..rewriting.operand_rows import in_memory
 from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of, kernel_of
 from ..schedule.matmul_tile import (
@@ -40,10 +41,10 @@ def matmul_function(
     """A tuned product and the elementwise ops after it; parameters are the inputs (each once), then the output."""
     (output,) = group.outputs
     buffers = parameters(group.inputs, group.outputs)
-    memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
+    a, b = (in_memory(x, group.ops) for x in op.inputs)
+    memory = {x: flat(buffer) if x in (a, b, output) else buffer for x, buffer in buffers.items()}
     m, n, k = op.sizes
     batch = output.details.plain_dims[:-2]
-    a, b = op.inputs
     problem = MatmulProblem(
         batch, m, n, k,
         operand_of(a, memory[a], len(batch), op.transpose_a),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ...base.dims import is_known
+import numpy as np
+
+from ...base.dims import bounds, is_known
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.matmul import MatmulCore
 from ..rewriting.attention import attention_group, softmax_scores
@@ -38,5 +40,8 @@ def _defer(graph: Graph, op: Op) -> GraphTensor | None:
     powers, total = weights.producer_owner.inputs
     if total.details.plain_dims != (*powers.details.plain_dims[:-1], 1):
         return None
+    if not bounds(op.sizes[2])[0]:  # the sum of exponentials is 1 or more, but that of none is 0
+        one = graph.make_constant(np.ones((), total.details.dtype.numpy), f"{op.name}.one")
+        total = graph.make("max", [total, one], name=f"{op.name}.total").outputs[0]
     product = graph.make(op.op_name, [powers, values], op.attrs, f"{op.name}.weighed").outputs[0]
     return graph.make("div", [product, total], name=op.name).outputs[0]

@@ -33,6 +33,7 @@ from ..rewriting.groups import (
     is_view,
     reduces_rows,
 )
+from ..rewriting.operand_rows import sliced_operands
 from ..rewriting.widening import reads_widened, widening_of
 from ..schedule.context import LowerContext
 
@@ -90,7 +91,8 @@ def _grow(anchor: Op, taken: set[Op]) -> list[Op]:
         group = _grow_forward(anchor, taken, _fits_elements(anchor))
     if not is_tuned(anchor) or len(group) > 1:
         _grow_backward(group, taken, by_rows=reduces_rows(anchor))
-    return group
+    read = [op for op in sliced_operands([anchor]) if op not in taken and op not in group]
+    return [*group, *read] if is_tuned(anchor) else group
 
 
 def _fits_elements(anchor: Op) -> Fits:

@@ -8,6 +8,7 @@ from ...base.dims import Size, bounds, is_known
 from ..ir.graph import GraphTensor, Op
 from ..ops.matmul import MatmulCore
 from .groups import is_elementwise, reduces_rows
+from .operand_rows import sliced_operands
 
 MOST_OPS = 64
 """Ops between the two products, beyond which nobody looks for the first."""
@@ -39,7 +40,8 @@ def attention_group(second: Op) -> list[Op] | None:
             return None
     elif bounds(packed_bytes(first, second))[1] > PACKED_BYTES:
         return None  # the number of keys would decide how sums are rounded
-    group = [first, *sorted(between, key=lambda op: op.logical_op_id), second]
+    read = sliced_operands((first, second))
+    group = [*read, first, *sorted(between, key=lambda op: op.logical_op_id), second]
     last = _transpose_after(second)
     return [*group, last] if last is not None else group
 

@@ -41,7 +41,7 @@ def anchor_text(op: Op) -> str:
 
 
 def _why(group: Sequence[Op]) -> str:
-    if attention_group(group[0]):
+    if any(attention_group(op) for op in group):
         return f"attention around {group[0].name}: scores stay in cache, one row block at a time"
     return f"anchor {group[0].name}, {anchor_text(group[0])}"
 

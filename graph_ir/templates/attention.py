@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...base.dims import Size
+from ...base.dims import Size, bounds
 from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...base.target import GemmTile, Target
@@ -238,7 +238,11 @@ class AttentionTemplate:
 
     def _divided(self, result: EpilogueValue | None, row: Expr) -> EpilogueValue:
         def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
-            divisor = t.load(self.divisors, (t.sub(index[-2], row),))
+            divisor: Expr = t.load(self.divisors, (t.sub(index[-2], row),))
+            columns = self.problem.columns
+            if not bounds(columns)[0]:  # nothing, divided by the sum of nothing, is 0
+                is_none = t.compare("eq", t.as_expr(columns), 0)
+                divisor = t.select(is_none, t.const(1.0, self.sums), divisor)
             quotient = Var("quotient", self.sums)
             lets, final = result(index, quotient) if result else ([], quotient)
             return [Let(quotient, t.div(acc, divisor)), *lets], final

@@ -1,7 +1,7 @@
 """Attention whose numbers of queries and keys are known when it runs: the loop nest of `attention`, cut by expressions.
 
     for each batch and head (parallel; how many is computed):
-      pack the keys into local panels, the last one padded with zeros
+      pack the keys into local panels, the last one padded with zeros; for one row, sum along each key instead
       for each block of as many rows as fit the panel of scores:
         panel = A x B                              in register tiles of every height, rows padded to whole panels of B
         for each row: row work on the columns there are
@@ -21,7 +21,19 @@ from dataclasses import replace
 from ...base.dims import Size, bounds, is_known, substitute
 from ...base.target import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Allocate, Block, Brgemm, Buffer, Expr, Let, Slice, Stmt, Store, Var
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Brgemm,
+    Buffer,
+    Expr,
+    If,
+    Let,
+    Slice,
+    Stmt,
+    Store,
+    Var,
+)
 from ...tensor_ir.sizes import number_or_expr
 from ..ir.computation import Index
 from ..schedule.attention import AttentionBlocking
@@ -67,24 +79,29 @@ class OpenAttention(AttentionTemplate):
         """The whole computation, without an epilogue of the first product: a loop over heads."""
         assert scores is None
         p, task = self.problem, Var("task")
-        body = Block(
-            (
-                *batch_indices(self.batch_vars, p.batch, task),
-                *self._head(row_work, result, divides),
-            )
-        )
+        head = self._head(row_work, result, divides)
+        if bounds(p.rows)[0] <= 1 and p.b.row == 1 and p.a.col == 1 and not p.b.panel:
+            one = Block(tuple(self._head(row_work, result, divides, is_one_row=True)))
+            head = [If(t.compare("eq", t.as_expr(p.rows), 1), one, Block(tuple(head)))]
+        body = Block((*batch_indices(self.batch_vars, p.batch, task), *head))
         heads = math.prod(p.batch)
         adds = heads * p.rows * p.columns * (p.depth + p.width)
         if self.sharing.threads == 1 or not worth_threads(bounds(adds)[1], self.target):
             return loop(task, t.as_expr(heads), body, "serial")
         return shared_tasks(task, t.as_expr(heads), self.sharing.pays(adds), body)
 
-    def _head(self, row_work: RowWork, result: EpilogueValue | None, divides: bool) -> list[Stmt]:
-        """All blocks of rows of one head, whose keys are packed once."""
+    def _head(
+        self,
+        row_work: RowWork,
+        result: EpilogueValue | None,
+        divides: bool,
+        is_one_row: bool = False,
+    ) -> list[Stmt]:
+        """All blocks of rows of one head, whose keys are packed once; one row reads them where they lie."""
         p, (rows, stride) = self.problem, map(t.as_expr, (self.problem.rows, self.row_stride))
         width = self.tiles[0].columns(self.target, self.sums)
         right: list[Stmt] = []
-        b, d = self._keys(right), self._values(right)
+        b, d = p.b if is_one_row else self._keys(right), self._values(right)
         block, panels, blocks, size, first, count = map(
             Var, ("mb", "panels", "blocks", "size", "first", "count")
         )
@@ -92,7 +109,7 @@ class OpenAttention(AttentionTemplate):
         steps = (
             Let(first, t.mul(block, size)),
             Let(count, t.minimum(size, t.sub(rows, first))),
-            *self._open_scores(first, count, b, panels),
+            *(self._row_of_scores() if is_one_row else self._open_scores(first, count, b, panels)),
             *self._rows(first, count, row_work),
             *self._open_result(first, count, d, finish),
         )
@@ -190,6 +207,26 @@ class OpenAttention(AttentionTemplate):
             )  # fmt: skip
 
         return [loop(panel, panels, row_tiles(count, height, tile), "serial")]
+
+    def _row_of_scores(self) -> list[Stmt]:
+        """Scores of one row: a sum along each key."""
+        p, key, k = self.problem, Var("key"), Var("kd")
+        total, place = Buffer("score_sum", self.sums, (1,), "local"), (t.ZERO,)
+        a = t.add(offset_of(p.a, self.batch_vars, t.ZERO), k)
+        b = t.add(offset_of(p.b, self.batch_vars, t.mul(key, p.b.col)), k)
+        products = t.mul(t.load(p.a.buffer, (a,)), t.load(p.b.buffer, (b,)))
+        steps = (
+            Allocate(total),
+            Store(total, place, t.const(0.0, self.sums)),
+            loop(
+                k,
+                t.as_expr(p.depth),
+                Store(total, place, t.add(t.load(total, place), products)),
+                "vector",
+            ),
+            Store(self.panel, (key,), t.load(total, place)),
+        )
+        return [loop(key, t.as_expr(p.columns), Block(steps), "serial")]
 
     def _open_result(
         self, row: Expr, count: Expr, d: Operand, result: EpilogueValue | None

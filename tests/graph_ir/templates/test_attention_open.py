@@ -161,6 +161,22 @@ def test_nothing_of_nothing(sizes: Mapping[str, int], rng: np.random.Generator) 
     assert model(*arrays).shape == (sizes["B"], sizes["S"], 2, 19)
 
 
+@pytest.mark.parametrize("most", [40, None], ids=["bounded", "unbounded"])
+def test_what_no_keys_say_is_nothing(most: int | None, rng: np.random.Generator) -> None:
+    keys = size(Symbol("K", 0, most) if most else Symbol("K", 0))
+    graph = Graph("heads")
+    shapes = {"q": (2, 5, 8), "k": (2, keys, 8), "v": (2, keys, 3)}
+    q, k, v = (graph.make_input(LogicalTensor(F32, shape), x) for x, shape in shapes.items())
+    scores = graph.make("matmul_core", [q, k], {"transpose_b": True}).outputs
+    weights = graph.make("softmax", scores).outputs[0]
+    graph.make_output(graph.make("matmul_core", [weights, v]).outputs[0], "y")
+    model = compile_model(graph)
+    for number in (0, 7):
+        arrays = arrays_of(model, {"K": number}, rng)
+        (wanted,) = graph.at_sizes({"K": number}).evaluate(arrays)
+        np.testing.assert_allclose(model(*arrays), wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("isa", ISAS)
 def test_other_work_on_rows_than_a_softmax(isa: str, rng: np.random.Generator) -> None:
     """With both numbers open, and with one of them known."""
