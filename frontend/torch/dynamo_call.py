@@ -28,6 +28,13 @@ _OPERATORS = {
 _BEHIND = {"where": 1, "polygamma": 1}
 """Methods whose operators take the tensor behind other arguments, and where."""
 
+_SAME = {
+    "multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div", "absolute": "abs", "negative": "neg",
+    "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "clip": "clamp",
+    "concat": "cat", "concatenate": "cat", "swapdims": "transpose", "swapaxes": "transpose", "moveaxis": "movedim",
+}  # fmt: skip
+"""Second names of operators."""
+
 _SIZES_BY_POSITION = {
     **dict.fromkeys(("view", "reshape", "permute", "expand", "repeat", "tile", "flip"), 1),
     **dict.fromkeys(("new_zeros", "new_ones", "new_empty"), 1),
@@ -105,6 +112,7 @@ class Call:
             self.args = (*self.args[:first], list(self.args[first:]))
         if name.endswith("_") and not name.startswith("__"):
             name, self.writes = name[:-1], True
+        name = _SAME.get(name, name)
         is_packet = hasattr(self.target, "_qualified_op_name")  # of any library's operators
         packet = self.target if is_packet else getattr(torch.ops.aten, name, None)
         if packet is None:
