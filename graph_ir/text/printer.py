@@ -33,6 +33,9 @@ from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..ir.logical_tensor import LogicalTensor
 from .element_text import print_elements
 
+SIZES = "sizes"
+"""The attribute of a graph's line with the ranges of sizes that are first printed in an expression."""
+
 SHOWN = 6
 """How many elements a constant may have before its middle is left out."""
 
@@ -99,6 +102,7 @@ class _Printer:
         self.graph_names: dict[int, str] = {}
         self.tensor_names: dict[int, str] = {}
         self.ranges: set[Symbol] = set()
+        self.unranged: dict[Symbol, None] = {}
 
     def name_graph(self, graph: Graph) -> str:
         """The name a graph has in the text: unique, as GE demands."""
@@ -113,10 +117,18 @@ class _Printer:
 
     def graph_lines(self, graph: Graph) -> Iterator[str]:
         self.ranges.clear()
+        self.unranged.clear()
         attrs = self.attrs(graph.attrs) if self.annotate else ""
         name = self.name_graph(graph)
+        lines = [*self._body_lines(graph)]
+        if self.unranged and self.annotate:
+            ranges = (f"<{symbol.name}={symbol.range_text}>" for symbol in self.unranged)
+            attrs += f"{', ' * bool(attrs)}{SIZES}: {{{', '.join(ranges)}}}"
         tail = f", attrs = {{{attrs}}}" if attrs else ""
         yield f"graph({self.value(name)}{tail}):"
+        yield from lines
+
+    def _body_lines(self, graph: Graph) -> Iterator[str]:
         fresh = iter(_ret_names({op.name for op in graph.ops}))
         for op in graph.ops:
             if op.op_name != "output":
@@ -163,11 +175,14 @@ class _Printer:
         return f" -> {_type_text(details, [self.size(one) for one in details.plain_dims])}"
 
     def size(self, size: Size) -> str:
-        """A size; a symbol with its range where it is first printed in a graph."""
+        """A size; a symbol with its range where it is first printed in a graph. The graph's line has the ranges of
+        those that are in an expression there."""
         text = str(size)
         for symbol in symbols_of([size]):
             if symbol.name == text and symbol not in self.ranges and symbol.has_range:
                 text = f"{text}={symbol.range_text}"
+            elif symbol not in self.ranges and symbol.has_range:
+                self.unranged[symbol] = None
             self.ranges.add(symbol)
         return text
 

@@ -24,6 +24,7 @@ from ..ir.format import parse_format
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.schedule import Schedule, parse_schedule
 from .element_text import read_elements
+from .printer import SIZES
 
 _GRAMMAR = r"""
 start: graph+
@@ -169,7 +170,8 @@ class _Records(Transformer[Token, Any]):
         return parts
 
     def graph(self, parts: list[Any]) -> GraphText:
-        attrs = next((part for part in parts if isinstance(part, dict)), {})
+        attrs = dict(next((part for part in parts if isinstance(part, dict)), {}))
+        attrs.pop(SIZES, None)  # their ranges are known since these were read
         lines = [part for part in parts if isinstance(part, (Node, Element))]
         _symbols().clear()
         return GraphText(

@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32, F64, S64
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
@@ -11,6 +12,7 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.op_kinds import CompositeOp
 from graphc.graph_ir.ir.operands import Operand
 from graphc.graph_ir.ir.registry import register
+from graphc.graph_ir.text.parser import parse_graph
 from graphc.graph_ir.text.printer import print_graph, print_op
 
 
@@ -194,3 +196,15 @@ def test_ambiguous_names_are_quoted_when_annotated() -> None:
         '  return ("y:0"=%"a, (b)")',
     ]
     assert "  %a, (b) : [#users=1]" in print_graph(graph, annotate=False)
+
+
+def test_ranges_of_sizes_that_are_first_part_of_an_expression() -> None:
+    graph = Graph("longer")
+    past = size(Symbol("P", 0, 40))
+    x = graph.make_input(LogicalTensor(F32, (past + 1, 3)), "x")
+    graph.make_output(graph.make("relu", [x]).outputs[0], "y")
+    text = print_graph(graph, full=True)
+    assert text.startswith('graph("longer", attrs = {sizes: {<P=0..40>}}):')
+    again = parse_graph(text)
+    assert again.compare_contents(graph) and print_graph(again, full=True) == text
+    assert again.inputs[0].outputs[0].details == x.details
