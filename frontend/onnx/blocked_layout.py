@@ -6,10 +6,10 @@ tell how long a block is: the file does not, it is 16 where the machine that wro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
-from onnx import GraphProto, NodeProto
+from onnx import NodeProto
 
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array, GraphTensor
@@ -27,17 +27,18 @@ _WINDOW = (
 )
 
 
-def channel_block(graph: GraphProto, nodes: Iterable[NodeProto]) -> int:
-    """How many channels are in a block, 8 or 16, by what is filled up in this graph; 0 where all numbers fit both."""
-    dims = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+def channel_block(nodes: Iterable[NodeProto], values: Mapping[str, Value]) -> int:
+    """How many channels are in a block, 8 or 16, by what is filled up, with zeros in weights; 0 where all fits both."""
     channels: dict[str, int] = {}
     for node in nodes:
         known = [channels.get(name, 0) for name in node.input]
-        shape = dims.get(node.input[1], ()) if node.op_type == "Conv" else ()
-        if node.domain == DOMAIN and len(shape) == 4:
-            channels[node.output[0]] = shape[0]
-            if shape[0] % 16 == 8 or (shape[1] >= 8 and shape[1] % 16 == 8):
+        w = values.get(node.input[1]) if node.op_type == "Conv" else None
+        if node.domain == DOMAIN and isinstance(w, np.ndarray) and w.ndim == 4 and w.size:
+            channels[node.output[0]] = w.shape[0]
+            if w.shape[0] % 16 == 8 or (w.shape[1] >= 8 and w.shape[1] % 16 == 8):
                 return 8
+            if w.shape[0] % 16 == 0 and not w.reshape(w.shape[0] // 16, -1, 16)[-1, :, 8:].any():
+                return 16
         elif node.domain == DOMAIN and node.op_type == "ReorderOutput" and known[0]:
             kept = next((a.i for a in node.attribute if a.name == "channels"), known[0])
             if known[0] - kept >= 8:

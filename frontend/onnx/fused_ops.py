@@ -34,7 +34,7 @@ def standard(
 
 
 def _activated(node: NodeContext, x: GraphTensor, kind: str, numbers: tuple[float, ...]) -> Value:
-    names = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
+    names = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "HardSwish": "hard_swish"}
     if kind in names:
         return node.helper(names[kind], x)
     if kind == "LeakyRelu":

@@ -63,6 +63,7 @@ def load_onnx(
         nodes = ordered_nodes(proto, parsed.label, scope.values)
         apart = parsed.weights if proto is graph_proto else {}
         _read_weights(proto, nodes, scope, apart)
+        scope.channel_block = scope.channel_block or channel_block(nodes, scope.values)
         for node in nodes:
             _import_node(in_opset_7(node, scope) if scope.opset == OLDEST_OPSET else node, scope)
         return [scope.values[output.name] for output in proto.output]
@@ -102,7 +103,6 @@ def _scope_of(parsed: ModelSource, graph: Graph, import_graph: ImportGraph) -> S
     shapes = declared_shapes(proto)
     scope = Scope(graph, opset_of(parsed), parsed.folder, import_graph, declared=shapes)
     scope.written_shapes = written_shapes(proto)
-    scope.channel_block = channel_block(proto, ordered_nodes(proto, parsed.label))
     return scope
 
 

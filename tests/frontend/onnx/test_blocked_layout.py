@@ -100,3 +100,10 @@ def test_blocks_that_the_file_leaves_open_are_refused() -> None:
     proto = model(nodes, {"x": [1, 32, 4, 4]}, {"w": floats(32, 32, 1, 1)}, domains=[DOMAIN])
     with pytest.raises(UnsupportedError, match="blocks of 8 or of 16, .* ORT_ENABLE_EXTENDED"):
         load(proto)
+
+
+def test_zeros_behind_the_weights_tell_the_length_of_a_block() -> None:
+    x, w = floats(1, 32, 4, 4), floats(24, 32, 2, 2)
+    found = run([nchwc("Conv", "x w", "y")], x, {"w": blocked(w, 16, True)})
+    wanted = run([node("Conv", "x w")], x, {"w": w})
+    np.testing.assert_allclose(found[:, :24], wanted, rtol=1e-5, atol=1e-5)

@@ -35,6 +35,7 @@ def run(nodes: list[NodeProto], **arrays: Array) -> Array:
     [
         ({}, node("Identity", "s")),
         ({"activation": "Relu"}, node("Relu", "s")),
+        ({"activation": "HardSwish"}, node("HardSwish", "s")),
         (
             {"activation": "LeakyRelu", "activation_params": [0.25]},
             node("LeakyRelu", "s", alpha=0.25),
