@@ -22,8 +22,8 @@ Range = tuple[int, int]
 
 FULL: Range = (S64_MIN, S64_MAX)
 INDEX_OPS = frozenset(("add", "sub", "mul", "div", "mod", "min", "max"))
-SIZES: Range = (1, (1 << 31) - 1)
-"""Of a parameter that is a size (`nodes`)."""
+SIZES: Range = (0, (1 << 31) - 1)
+"""Of a parameter that is a size (`nodes`): that of an empty cache is 0."""
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ rounded to f32; a subnormal operand or sum may count as zero there, as it does f
 within 2^-126 times the largest other operand, 1 at least.
 
 Memory. A `Buffer` is a dense row-major array. Its sizes are numbers, or, for a parameter, expressions of the function's
-own scalar parameters called `size_...`: sizes that are known when a model runs, from 1 to 2^31 - 1. Distinct parameters
+own scalar parameters called `size_...`: sizes that are known when a model runs, from 0 to 2^31 - 1. Distinct parameters
 of one function may alias only if an op was planned in place: then each element is written at the address from which it
 was last read. Indices are in bounds. `Load` and `Store` with `lanes` > 1 touch `lanes` consecutive elements from the
 indexed one. `active` (a constant, 0 < active <= lanes) limits that to the first `active`: the others are neither read

@@ -318,3 +318,23 @@ def test_long_blocks_are_no_problem() -> None:
     last = Store(out, (Var("n"),), Var("x19999"))
     module = Module((Function("f", (out, Var("n")), Block((*lets, last))),))
     assert len(simplify(module, TARGET).functions[0].body.body) == 1
+
+
+def test_a_size_may_be_0() -> None:
+    """That of an empty cache: nothing that holds from 1 on only is left out."""
+    text = """\
+def f(c: f32[size_n], size_n: s64):
+    for i in range(0, max((size_n + 7) // 8, 1)):
+        if size_n == 0:
+            c[i] = 1.0
+        if size_n >= 0:
+            c[i] = 2.0
+"""
+    assert (
+        simplified(text)
+        == """\
+for i in range(0, max((size_n + 7) // 8, 1)):
+    if size_n == 0:
+        c[i] = 1.0
+    c[i] = 2.0"""
+    )
