@@ -47,7 +47,7 @@ CASES = (
     Case("sin", 0.8), Case("cos", 0.8), Case("tan", 0.8), Case("asin", 0.7), Case("acos", 0.7), Case("atan", 1.6),
     Case("sinh", 0.6), Case("cosh", 0.6), Case("asinh", 0.6), Case("acosh", 0.6), Case("atanh", 0.6),
     Case("sqrt", 0.5), Case("rsqrt", 1.5), Case("reciprocal", 0.5), Case("square", 0.5),
-    Case("sigmoid", 2.5), Case("silu", 3.0), Case("softplus", 2.5), Case("mish", 4.5), Case("gelu", 4.0),
+    Case("sigmoid", 2.0), Case("silu", 3.0), Case("softplus", 2.5), Case("mish", 4.5), Case("gelu", 4.0),
     Case("gelu", 3.0, {"approximate": "tanh"}), Case("elu", 1.7), Case("selu", 3.0), Case("softsign", 1.5),
     Case("hard_swish", 2.0), Case("hard_sigmoid", 0.5, {"alpha": float(np.float32(0.2))}),
     Case("hard_sigmoid", 1.5, {"alpha": 1 / 6}), Case("leaky_relu", 1.0),

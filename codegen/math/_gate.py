@@ -7,24 +7,16 @@ import math
 from ..vector_ops import Value, VectorOps
 from ._exponential import LN2_HIGH, LN2_LOW, LOG2_E
 
-_SCALE = 2.0**-64
+SCALE = 2.0**-64
+"""Numerators and denominators are held so many times smaller: nothing overflows, and the division rounds a result that
+is too small for a normal f32 once."""
 # Adding it rounds to an integer n that stands in the low mantissa bits; shifted up, they are those of 2**(n - 64).
 SCALED_ROUND = 1.5 * 2.0**23 + 127 - 64
 
 
-def sigmoid_of(ops: VectorOps, fraction: Value, shifted: Value) -> Value:
-    """1 / (1 + e) for e = fraction * 2**n, -30 <= n <= 160; `shifted` is n + SCALED_ROUND.
-
-    Numerator and denominator are held 2**64 times smaller: nothing overflows, and the division rounds a result that is
-    too small for a normal f32 once.
-    """
-    return ops.div(ops.const(_SCALE), _denominator(ops, fraction, shifted))
-
-
-def _denominator(ops: VectorOps, fraction: Value, shifted: Value) -> Value:
-    """(1 + e) * 2**-64."""
-    power = ops.from_bits(ops.shift_left(ops.to_bits(shifted), 23))
-    return ops.fma(fraction, power, ops.const(_SCALE))
+def scaled_power(ops: VectorOps, shifted: Value) -> Value:
+    """2**n * SCALE for -30 <= n <= 160; `shifted` is n + SCALED_ROUND."""
+    return ops.from_bits(ops.shift_left(ops.to_bits(shifted), 23))
 
 
 def reduce_negated(ops: VectorOps, x: Value) -> tuple[Value, Value]:
@@ -38,15 +30,15 @@ def reduce_negated(ops: VectorOps, x: Value) -> tuple[Value, Value]:
 def gated(
     ops: VectorOps, x: Value, clamped: tuple[Value, Value], fraction: Value, shifted: Value
 ) -> Value:
-    """X times `sigmoid_of(fraction, shifted)`, rounded twice; NaN at -inf, as the product is.
+    """X / (1 + fraction * 2**n), rounded twice, with `shifted` as in `scaled_power`; NaN at -inf, as the product is.
 
     `clamped`: x raised to where the product rounds to 0, and that lowered to where the sigmoid rounds to 1, the x of
     the sigmoid. The result is the second by 1 + e, less what that x is below the first: 0 leaves -0 as it is.
     """
     raised, low = clamped
     below = nan_at_minus_infinity(ops, x, ops.sub(low, raised))
-    result = ops.div(low, _denominator(ops, fraction, shifted))
-    return ops.fma(result, ops.const(_SCALE), ops.neg(below))
+    denominator = ops.fma(fraction, scaled_power(ops, shifted), ops.const(SCALE))
+    return ops.fma(ops.div(low, denominator), ops.const(SCALE), ops.neg(below))
 
 
 def nan_at_minus_infinity(ops: VectorOps, x: Value, result: Value) -> Value:
