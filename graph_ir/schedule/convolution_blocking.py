@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 
@@ -214,7 +215,8 @@ def _line_cycles(
 def pick_blocking(p: ConvolutionProduct, band: str, tile: GemmTile) -> MatmulBlocking:
     """Blocks of the sum that leave half of L2 for the image, and the fastest bands and groups of panels.
 
-    The blocks of the sum, and so its order, do not depend on the number of threads.
+    Of any number of images, the fastest for the fewest: more are shared among threads however each is cut. The blocks
+    of the sum, and so its order, do not depend on the number of threads.
     """
     g, columns = p.geometry, p.columns(tile)
     k_block = min(g.terms, max(64, p.target.l2_bytes // 2 // (columns * p.kernel.b.size)))
@@ -234,7 +236,7 @@ def pick_blocking(p: ConvolutionProduct, band: str, tile: GemmTile) -> MatmulBlo
         for height, groups in splits
         if _even(g, band, height)
     )
-    shared = ConvolutionProduct(g, p.kernel, p.target, p.cores)
+    shared = ConvolutionProduct(replace(g, batch=g.fewest or g.batch), p.kernel, p.target, p.cores)
     return min(choices, key=lambda b: (blocking_cycles(shared, band, b), -b.m_block))
 
 

@@ -17,6 +17,7 @@ class ConvolutionGeometry:
 
     `channels` and `outputs` are those of one group. Padding is zeros: `before` the image, and after it as far as the
     last window reaches. `is_open`: the code must run for other sizes of images too, of which these are typical.
+    `fewest`: so many images, and more, the code must run for, of which `batch` is typical; 0 where the number is known.
     """
 
     batch: int
@@ -30,6 +31,7 @@ class ConvolutionGeometry:
     dilations: tuple[int, int] = (1, 1)
     before: tuple[int, int] = (0, 0)
     is_open: bool = False
+    fewest: int = 0
 
     @property
     def terms(self) -> int:

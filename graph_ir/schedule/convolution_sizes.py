@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...base.dims import evaluate, is_known, symbols_of
+from ...base.dims import bounds, evaluate, is_known, symbols_of
 from ..ir.op import Op
 from ..ops.convolution import Convolution
 from ..ops.winograd import WinogradConvolution
@@ -27,7 +27,13 @@ def geometry_of(op: Convolution) -> ConvolutionGeometry:
     return ConvolutionGeometry(
         x[0], groups, w[1], w[0] // groups, _pair(x[2:]), _pair(y[2:]), _pair(window.kernel),
         _pair(window.strides), _pair(window.dilations), _pair(window.before, 0), is_open,
+        _fewest(op),
     )  # fmt: skip
+
+
+def _fewest(op: Op) -> int:
+    images = op.inputs[0].details.plain_dims[0]
+    return 0 if is_known(images) else max(1, bounds(images)[0])
 
 
 def typical_images(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], bool]:

@@ -168,3 +168,12 @@ def test_types_of_16_bits_have_sums_of_one_step_and_are_converted_in_a_copy() ->
             for choice in candidate_choices(problem(g, 2, dtype), LAST):
                 assert choice.blocking.k_block == g.terms
                 assert choice.band != "image"
+
+
+@pytest.mark.parametrize("g", [square(24, 56, 144, 1), square(32, 28, 192, 1), square(64, 28, 64)])
+def test_any_number_of_images_is_cut_for_the_fewest(g: ConvolutionGeometry) -> None:
+    """64 are typical, and would be shared whole: one of them would run on one core."""
+    choice = best(replace(g, batch=64, fewest=1), threads=2)
+    bands = math.ceil(g.result[0] / choice.blocking.m_block)
+    assert bands * choice.blocking.n_groups >= 2
+    assert choice.blocking.k_block == best(replace(g, batch=64)).blocking.k_block
