@@ -92,7 +92,7 @@ def _read_directly(
         frozen = [i for i, is_static in enumerate(static) if is_static]
         graph = _Graph(as_aten(module), examples, frozen, {**options, "strict": True})
         graph.prepare(examples)
-    except UnsupportedError as error:
+    except (UnsupportedError, UserError) as error:  # what remains wrong then is said there
         log.debug("AOTAutograd traces the graph: %s", error)
         return None
     return lambda *args: graph([*args])

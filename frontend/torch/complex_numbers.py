@@ -35,7 +35,7 @@ _PARTWISE = PARTWISE | {
 }
 """Operators that do the same with both parts."""
 
-_FORMULAS = {"_conj_physical": "conj", "conj_physical": "conj", "_conj": "conj"}
+_FORMULAS = {"_conj_physical": "conj", "conj_physical": "conj"}
 """Operators that the formulas have under other names."""
 
 

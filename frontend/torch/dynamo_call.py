@@ -10,11 +10,8 @@ from typing import Any
 
 from .fx_reader import is_functional, signature_of, unsupported
 
-_CASTS = {
-    **{name: name for name in ("bool", "short", "int", "long", "half", "float", "double")},
-    "bfloat16": "bfloat16",
-}
-"""Methods that convert, and the element types that PyTorch has under these names."""
+_CASTS = ("bool", "short", "int", "long", "half", "bfloat16", "float", "double")
+"""Methods that convert to the element types that PyTorch has under these names."""
 
 _OPERATORS = {
     **{name: name for name in ("add", "sub", "mul", "pow", "neg", "abs", "matmul")},
@@ -106,7 +103,7 @@ class Call:
         import torch
 
         if name in _CASTS and len(self.args) == 1 and not self.kwargs:
-            name, self.args = "to", (self.args[0], getattr(torch, _CASTS[name]))
+            name, self.args = "to", (self.args[0], getattr(torch, name))
         first = _SIZES_BY_POSITION.get(name, len(self.args))
         if len(self.args) > first and all(type(x) is int for x in self.args[first:]):
             self.args = (*self.args[:first], list(self.args[first:]))

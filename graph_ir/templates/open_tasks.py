@@ -43,7 +43,7 @@ def batch_indices(names: Sequence[Var], sizes: Sequence[Size], number: Expr) -> 
 
 
 def ceil_div(value: Expr, divisor: Expr) -> Expr:
-    """value / divisor, rounded up, of numbers from 1."""
+    """value / divisor, rounded up, of a value from 0 and a divisor from 1."""
     if divisor == t.ONE:
         return value
     return t.floordiv(t.sub(t.add(value, divisor), 1), divisor)

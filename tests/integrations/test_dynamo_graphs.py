@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import graphc
+from graphc.base.errors import UserError
+from graphc.integrations import torch_backend
 from support.dynamo import fresh, torch  # noqa: F401
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about itself
@@ -155,3 +157,18 @@ def test_regions_with_gradients_and_other_code_go_to_autograd(traces: list[Any])
     fast = torch.compile(turned_off, backend=graphc.torch.backend)
     torch.testing.assert_close(fast(x), turned_off(x))
     assert not traces
+
+
+def test_what_is_misread_goes_to_autograd(
+    traces: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader may find arguments wrong that are not, as Dynamo gives them otherwise."""
+
+    def misread(module: Any) -> Any:
+        raise UserError("x must have 3 axes, got 1")
+
+    monkeypatch.setattr(torch_backend, "as_aten", misread)
+    x = torch.randn(3)
+    found = torch.compile(torch.relu, backend=torch_backend.backend)(x)
+    torch.testing.assert_close(found, torch.relu(x))
+    assert len(traces) == 1
