@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ....base.dtypes import F32, S64, DType
+from ....base.dtypes import F32, F64, S64, DType
 from ....base.size_limits import broadcast_sizes
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
@@ -29,8 +29,13 @@ def squared_difference(node: OpBuilder, a: Tensor, b: Tensor) -> Tensor:
 
 
 def erfc(node: OpBuilder, x: Tensor) -> Tensor:
-    """1 - erf(x)."""
-    return node.make("sub", like(node, 1, x), node.helper("erf", x))
+    """1 - erf(x), as 2 gelu(u) / u of u = -x sqrt(2) in f64: where erf is near 1, nothing of the difference is left."""
+    wide, end = node.converted(x, F64), node.constant(30, F64)  # from where on it is 2 or 0
+    wide = node.helper("min", node.helper("max", wide, node.helper("neg", end)), end)
+    u = node.helper("mul", wide, like(node, -math.sqrt(2), wide))
+    value = node.helper("div", node.helper("mul", node.helper("gelu", u), like(node, 2, u)), u)
+    value = node.helper("select", node.helper("eq", u, like(node, 0, u)), like(node, 1, u), value)
+    return node.converted(value, x.details.dtype)
 
 
 def div_no_nan(node: OpBuilder, a: Tensor, b: Tensor) -> Tensor:

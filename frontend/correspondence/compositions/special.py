@@ -7,6 +7,7 @@ import math
 from ....base.dtypes import F64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
+from .arithmetic import erfc
 
 _FROM = 10
 """From where on the asymptotic series of digamma is exact to f64; smaller arguments are raised by steps of 1."""
@@ -130,9 +131,9 @@ def entropy(node: OpBuilder, x: Tensor) -> Tensor:
 def normal_distribution(node: OpBuilder, x: Tensor) -> Tensor:
     """How much of the standard normal distribution lies below x."""
     wide = node.converted(x, F64)
-    part = node.helper("erf", node.helper("mul", wide, like(node, math.sqrt(0.5), wide)))
-    half = like(node, 0.5, wide)
-    return node.converted(node.helper("add", node.helper("mul", part, half), half), x.details.dtype)
+    above = erfc(node, node.helper("mul", wide, like(node, -math.sqrt(0.5), wide)))
+    half = node.helper("mul", above, like(node, 0.5, wide))
+    return node.converted(half, x.details.dtype)
 
 
 def xlog1py(node: OpBuilder, a: Tensor, b: Tensor) -> Tensor:
