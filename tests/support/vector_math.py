@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -163,6 +162,3 @@ def check_native(name: str, lanes: int, has_fma: bool, *args: Array) -> None:
     differ = (got.view(np.int32) != want.view(np.int32)) & ~(np.isnan(got) & np.isnan(want))
     at = int(differ.argmax())
     assert not differ.any(), f"{name}{[float(a[at]) for a in args]}: {got[at]}, not {want[at]}"
-
-
-erf_f64 = np.vectorize(math.erf, otypes=[np.float64])

@@ -1,0 +1,171 @@
+"""Every function of one argument: its error, its special values, and native code with the bits of NumPy's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from graphc.codegen.math import MATH
+from graphc.tensor_ir.intrinsics import INTRINSICS
+from support.vector_math import (
+    STRIDE,
+    Array,
+    check,
+    check_native,
+    f32_inputs,
+    native,
+    near,
+    through_numpy,
+)
+
+INF, NAN, TINY = np.inf, np.nan, 1e-45
+ELSEWHERE = {"pow", "atan2", "exp_nonpositive"}
+"""Functions with tests of their own: of two arguments, or of half the numbers."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """What is promised of one, and where to look: `bound` in ULP (`unfused`: without FMA, if another).
+
+    `points`: all f32 next to them and their negatives are tried, beside every `stride`-th f32 and an even grid over
+    the range `steps`. `special`: (argument, result) pairs whose results must have that value and sign.
+    """
+
+    bound: float
+    points: tuple[float, ...]
+    special: tuple[tuple[float, float], ...]
+    unfused: float | None = None
+    steps: tuple[float, float] | None = None
+    stride: int = STRIDE
+
+    def inputs(self) -> Array:
+        steps = np.linspace(*self.steps, 200_001) if self.steps else np.empty(0)
+        points = near(*self.points)
+        return np.concatenate([f32_inputs(self.stride), points, steps.astype(np.float32)])
+
+
+SAME = tuple((x, x) for x in (0.0, -0.0, NAN, TINY, -TINY))
+"""Of functions that are their argument next to zero."""
+GATE = ((NAN, NAN), (INF, INF), (-INF, NAN), (3e38, 3e38), (-3e38, -0.0), (0.0, 0.0), (-0.0, -0.0))
+"""Of functions that are x for large x, and a product with 0 for negative ones."""
+ANGLES = (1e-30, 0.78539816, 1.5707964, 3.1415927, 9.0071993e15, 2.4178516e24, 6.4903711e32, 3.4e38)
+UNDEFINED = ((INF, NAN), (-INF, NAN))
+
+FUNCTIONS = {
+    "exp": Function(
+        1.2, (1e-30, 88.72284, 87.33655, 103.97208, 0.3465736, 1.0),
+        ((-INF, 0.0), (INF, INF), (NAN, NAN), (0.0, 1.0), (-0.0, 1.0), (88.72284, INF), (-104.0, 0.0), (-103.97, TINY),
+         (TINY, 1.0)),
+    ),
+    "expm1": Function(
+        1.7, (1e-30, 88.72284, 17.32868, 0.3465736, 1.0397208, 18.0, 1.0),
+        (*SAME, (-INF, -1.0), (INF, INF), (-18.5, -1.0), (1e30, INF)),
+    ),
+    "log": Function(
+        1.3, (1.0, 0.70710678, 1.41421356, 1.17549435e-38, 2.0, 0.5),
+        ((0.0, -INF), (-0.0, -INF), (-1.0, NAN), (-TINY, NAN), (-INF, NAN), (INF, INF), (NAN, NAN), (1.0, 0.0)),
+    ),
+    "log1p": Function(
+        1.85, (1e-30, 1.0, 0.41421356, 0.29289322, 1.8284271, 3.4e38),
+        (*SAME, (-1.0, -INF), (-1.0000001, NAN), (-INF, NAN), (INF, INF)),
+    ),
+    "tanh": Function(
+        2.0, (1e-30, 0.625, 1.0, 9.010913, 9.1, 0.17328680),
+        (*SAME, (INF, 1.0), (-INF, -1.0), (1e30, 1.0), (-20.0, -1.0)),
+    ),
+    "erf": Function(
+        1.85, (1e-30, 1.0, 3.8325, 4.0, 0.5), (*SAME, (INF, 1.0), (-INF, -1.0), (1e30, 1.0), (-4.0, -1.0)),
+    ),
+    "sin": Function(0.8, ANGLES, (*SAME, *UNDEFINED), stride=16411),
+    "cos": Function(0.8, ANGLES, ((0.0, 1.0), (-0.0, 1.0), (NAN, NAN), (TINY, 1.0), *UNDEFINED), stride=16411),
+    "tan": Function(0.8, ANGLES, (*SAME, *UNDEFINED), stride=16411),
+    "asin": Function(0.7, (1e-30, 0.5, 1.0), (*SAME, (1.0000001, NAN), (-2.0, NAN), *UNDEFINED), stride=16411),
+    "acos": Function(
+        0.7, (1e-30, 0.5, 1.0), ((1.0, 0.0), (1.0000001, NAN), (-2.0, NAN), (NAN, NAN), *UNDEFINED), stride=16411,
+    ),
+    "atan": Function(
+        1.6, (1e-30, 1.0, 1.1, 0.5, 1e7), (*SAME, (INF, np.pi / 2), (-INF, -np.pi / 2), (3e38, np.pi / 2)),
+    ),
+    "sinh": Function(
+        0.6, (1e-30, 0.0625, 1.0, 89.41599, 128.0), (*SAME, (INF, INF), (-INF, -INF), (-1e30, -INF)), stride=16411,
+    ),
+    "cosh": Function(
+        0.6, (1e-30, 0.0625, 1.0, 89.41599, 128.0),
+        ((0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, INF), (-1e30, INF), (NAN, NAN)), stride=16411,
+    ),
+    "asinh": Function(0.6, (1e-30, 0.0625, 1.0, 0.3535534), (*SAME, (INF, INF), (-INF, -INF)), stride=16411),
+    "acosh": Function(
+        0.6, (1.0, 1.0606602, 2.0),
+        ((1.0, 0.0), (0.99999994, NAN), (-3.0, NAN), (-INF, NAN), (INF, INF), (NAN, NAN), (0.0, NAN)), stride=16411,
+    ),
+    "atanh": Function(
+        0.6, (1e-30, 0.1715729, 0.5, 1.0), (*SAME, (1.0, INF), (-1.0, -INF), (1.0000001, NAN), *UNDEFINED),
+        stride=16411,
+    ),
+    "sigmoid": Function(
+        2.0, (1e-30, 1.0, 87.3365, 88.7228),
+        ((NAN, NAN), (INF, 1.0), (-INF, 0.0), (3e38, 1.0), (-3e38, 0.0), (0.0, 0.5), (-0.0, 0.5), (-103.0, TINY)),
+        steps=(-105, 20),
+    ),
+    "silu": Function(
+        3.0, (1e-30, 1.0, 87.3365, 88.7228), (*GATE, (TINY, 0.0)), unfused=3.5, steps=(-109, 20),
+    ),
+    "gelu": Function(4.0, (1e-30, 0.01, 1.0, 5.3, 13.0), (*GATE, (TINY, TINY)), unfused=70, steps=(-14.5, 5)),
+    # About -4.91 the exponential is 2**24 times a fraction, to which adding 1 in the wrong order cost a whole unit.
+    "gelu_tanh": Function(
+        3.0, (1e-30, 1.0, 4.91238, 5.3, 10.0), (*GATE, (TINY, 0.0)), unfused=300, steps=(-10.9, 5),
+    ),
+    "mish": Function(4.5, (1e-30, 1.0, 15.0, 87.3365), (*GATE, (TINY, TINY)), steps=(-109, 20)),
+    "softplus": Function(
+        2.5, (1e-30, 1.0, 87.3365, 88.7228),
+        ((NAN, NAN), (INF, INF), (-INF, 0.0), (3e38, 3e38), (-3e38, 0.0), (-103.0, TINY)), steps=(-105, 20),
+    ),
+}  # fmt: skip
+each = pytest.mark.parametrize("name", FUNCTIONS)
+with_and_without_fma = pytest.mark.parametrize("has_fma", [True, False])
+
+
+def test_no_function_is_left_out() -> None:
+    assert {*FUNCTIONS, *ELSEWHERE} == {*MATH}
+
+
+@each
+@with_and_without_fma
+def test_error_is_within_the_promised_bound(name: str, has_fma: bool) -> None:
+    function = FUNCTIONS[name]
+    bound = function.bound if has_fma or function.unfused is None else function.unfused
+    check(name, INTRINSICS[name].meaning, bound, function.inputs(), has_fma=has_fma)
+
+
+@each
+@with_and_without_fma
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16])
+def test_native_code_gives_the_same_bits(name: str, lanes: int, has_fma: bool) -> None:
+    check_native(name, lanes, has_fma, f32_inputs(65521))
+
+
+@each
+@pytest.mark.parametrize("has_scalef", [True, False])
+def test_special_values(name: str, has_scalef: bool) -> None:
+    x, expected = np.array(FUNCTIONS[name].special, np.float32).T
+    got = through_numpy(name, x, has_scalef=has_scalef)
+    np.testing.assert_array_equal(got, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(expected[numbers]))
+
+
+@pytest.mark.parametrize("name", ["exp", "sigmoid", "silu", "softplus"])
+def test_scaling_in_one_instruction_gives_the_same_bits(name: str) -> None:
+    x = FUNCTIONS[name].inputs()
+    ours, theirs = (through_numpy(name, x, has_scalef=has) for has in (True, False))
+    np.testing.assert_array_equal(ours.view(np.int32), theirs.view(np.int32))
+
+
+def test_large_angles_do_not_change_their_neighbours() -> None:
+    x = near(0.7853982, 2.3561945, 33554432.0, count=200)
+    mixed = np.repeat(x, 8)
+    mixed[7::8] = 1e30  # in each vector, as wide as they are
+    sine = native("sin", 8, True)
+    np.testing.assert_array_equal(sine(mixed)[::8], sine(np.repeat(x, 8))[::8])
