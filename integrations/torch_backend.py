@@ -14,7 +14,8 @@ from ..base.collector import paused_collector
 from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
 from ..frontend.torch.dynamo_graph import as_aten
-from .torch_layouts import layouts_of, open_layouts, place
+from .torch_call import NO_GRADIENTS
+from .torch_layouts import layouts_of, place
 from .torch_parameters import Codes, Parameters
 from .torch_pieces import compile_open, compile_pieces, log, read_open
 
@@ -53,10 +54,7 @@ def backend(
             f"torch.compile(backend='graphc') has no option '{unknown[0]}'; it has {', '.join(_OPTIONS)}"
         )
     if torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in examples):
-        raise UserError(
-            "torch.compile(backend='graphc') compiles inference, but gradients are wanted here; "
-            "call the model under torch.no_grad() or torch.inference_mode()"
-        )
+        raise UserError(NO_GRADIENTS)
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     static = [_is_static(node) for node in placeholders]
     found = None if _needs_autograd(chosen) else _read_directly(module, examples, static, chosen)
@@ -202,7 +200,7 @@ class _Code:
         compiler = partial(compile_model, **settings)
         if is_open:
             found = read_open(module, constants)
-            layouts = open_layouts(module, found.sizes)  # before the work of compiling
+            layouts = layouts_of(module, found.sizes)  # before the work of compiling
             pieces = compile_open(module, found, compiler)
         else:
             fixed = _with_examples(module, args) if varying else module

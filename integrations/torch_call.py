@@ -15,6 +15,11 @@ from ..frontend.torch.tensors import torch_dtype
 from ..runtime.executor import CompiledModel
 from ..runtime.metadata import TensorSpec
 
+NO_GRADIENTS = (
+    "graphc compiles inference, but gradients are wanted here; "
+    "call the model under torch.no_grad() or torch.inference_mode()"
+)
+
 
 def to_array(tensor: Any, spec: TensorSpec) -> np.ndarray:
     """The elements of a tensor in main memory: without a copy if it is dense. UserError for other devices and types."""

@@ -36,14 +36,40 @@ def compile(
     computes it by others. UserError, UnsupportedError.
     """
     torch = import_torch()
-    was_training, _ = module.training, module.eval()
+    given = dict(kwargs or {})
+    if not isinstance(module, torch.nn.Module):
+        module = _as_module(torch, module)
+    if dynamic is True:
+        dynamic = _all_sizes(torch, (args, given))
+    trained = [part for part in module.modules() if part.training]
     try:
         with torch.no_grad():
-            given = dict(kwargs or {})
+            module.eval()
             program = torch.export.export(module, args, given, dynamic_shapes=dynamic)
     finally:
-        module.train(was_training)
+        for part in trained:
+            part.training = True
     return CompiledModule(program, options)
+
+
+def _all_sizes(torch: Any, arguments: Any) -> Any:
+    """`dynamic_shapes` that let all sizes of tensors be open that can be."""
+    found = torch.export.ShapesCollection()
+    for leaf in torch.utils._pytree.tree_leaves(arguments):
+        if isinstance(leaf, torch.Tensor):
+            found[leaf] = dict.fromkeys(range(leaf.dim()), torch.export.Dim.AUTO)
+    return found
+
+
+def _as_module(torch: Any, function: Any) -> Any:
+    """A module that calls a function. UserError for what cannot be called."""
+    if not callable(function):
+        raise UserError(
+            f"graphc.torch.compile takes a module or a function, got {type(function).__name__}"
+        )
+    module = torch.nn.Module()
+    module.forward = function
+    return module
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from ..base.dims import Size, evaluate
@@ -13,62 +14,74 @@ from ..frontend.torch.sizes import Sizes
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the elements of a result lie: strides and offset are in elements.
-
-    Results of one `memory`, of so many elements, are views of it: a write to one is seen in the others.
-    """
+    """Where the elements of a result lie: strides and offset are in elements."""
 
     result: int
+    shape: tuple[Size, ...]
     strides: tuple[Size, ...]
-    offset: int = 0
-    memory: int | None = None
-    elements: int = 0
+    offset: Size = 0
+
+    def at(self, values: Mapping[str, int]) -> Layout:
+        """The same with numbers for open sizes."""
+        shape, strides = (
+            tuple([evaluate(size, values) for size in sizes])
+            for sizes in (self.shape, self.strides)
+        )
+        return Layout(self.result, shape, strides, evaluate(self.offset, values))
 
 
-def layouts_of(module: Any) -> list[Layout]:
-    """Of the results of a graph with examples that are not by themselves, in the usual order."""
-    examples = dict(_examples(module))
-    shared = {i for group in _overlapping(examples) for i in group}
-    alone = [
-        Layout(i, x.stride())
-        for i, x in examples.items()
-        if i not in shared and not x.is_contiguous()
-    ]
-    return [*alone, *_shared(examples)]
+@dataclass(frozen=True)
+class Memory:
+    """Results that are views of one memory: a write to one is seen in the others.
+
+    `whole`: the one among them that is all of it, in the usual order. The others follow from it: nobody computes them.
+    """
+
+    views: tuple[Layout, ...]
+    whole: int | None = None
+
+    @property
+    def following(self) -> Iterator[int]:
+        """The results that follow from another."""
+        return (x.result for x in self.views if self.whole not in (None, x.result))
 
 
-def open_layouts(module: Any, sizes: Sizes) -> list[Layout]:
-    """Of all results, as expressions. UnsupportedError where a stride is none, and where results share memory."""
-    layouts, memories = [], set[int]()
-    for i, example in _examples(module):
-        if (memory := _memory(example)) in memories:
-            raise UnsupportedError(f"result {i} is a view of another", "return a copy of it")
-        memories.add(memory)
-        strides = [sizes.of(step) for step in example.stride()]
-        known = tuple(step for step in strides if step is not None)
-        if len(known) != len(strides):
-            what = f"result {i} has strides that are no expressions of sizes"
-            raise UnsupportedError(what, "return it contiguous")
-        layouts.append(Layout(i, known))
-    return layouts
+def layouts_of(
+    module: Any, sizes: Sizes | None = None, without: Collection[int] = ()
+) -> tuple[Memory, ...]:
+    """Of the results of a graph with examples, but for those at positions in `without`, that are not by themselves, in
+    the usual order. UnsupportedError where a stride is no expression of open `sizes`."""
+    sizes = sizes or Sizes()
+    shared: dict[Any, list[tuple[int, Any]]] = {}
+    for i, x in _examples(module):
+        if i not in without:
+            shared.setdefault((_memory(x), str(x.dtype)), []).append((i, x))
+    groups = [group for same in shared.values() for group in _overlapping(same)]
+    return tuple(
+        _shared(group, sizes) for group in groups if len(group) > 1 or not _is_dense(group[0][1])
+    )
 
 
-def place(results: list[Any], layouts: Iterable[Layout], values: Mapping[str, int]) -> None:
+def place(results: list[Any], memories: Iterable[Memory], values: Mapping[str, int]) -> None:
     """Move results to where they belong, if they are not there; `values` are those of open sizes."""
-    memories: dict[int, Any] = {}
-    for layout in layouts:
-        x = results[layout.result]
-        strides = tuple(evaluate(step, values) for step in layout.strides)
-        if layout.memory is not None:
-            if layout.memory not in memories:
-                memories[layout.memory] = x.new_empty(layout.elements)
-            target = memories[layout.memory].as_strided(x.shape, strides, layout.offset)
-        elif x.stride() != strides:
-            target = x.new_empty_strided(x.shape, strides)
-        else:
+    for memory in memories:
+        views = [view.at(values) for view in memory.views]
+        if len(views) == 1 and results[views[0].result].stride() == views[0].strides:
             continue
-        _fill(target, x)
-        results[layout.result] = target
+        first = min(evaluate(view.offset, {}) for view in views)
+        if memory.whole is not None:
+            base = results[memory.whole]
+        else:
+            end = max(_end(view.shape, view.strides, view.offset) for view in views)
+            base = results[views[0].result].new_empty(end - first)
+        for view in views:
+            if view.result == memory.whole:
+                continue
+            begin = base.storage_offset() + view.offset - first
+            target = base.as_strided(view.shape, view.strides, begin)
+            if memory.whole is None:
+                _fill(target, results[view.result])
+            results[view.result] = target
 
 
 def _fill(target: Any, x: Any) -> None:
@@ -92,37 +105,74 @@ def _memory(example: Any) -> int:
     return int(example.untyped_storage()._cdata)
 
 
-def _shared(examples: Mapping[int, Any]) -> Iterator[Layout]:
-    for group in _overlapping(examples):
-        first = min(examples[i].storage_offset() for i in group)
-        elements = max(_end(examples[i]) for i in group) - first
-        for i in group:
-            x = examples[i]
-            yield Layout(i, x.stride(), x.storage_offset() - first, group[0], elements)
+def _layout(i: int, x: Any, sizes: Sizes) -> Layout:
+    def known(values: Iterable[Any]) -> tuple[Size, ...]:
+        found = [sizes.of(value) for value in values]
+        if any(value is None for value in found):
+            what = f"result {i} has strides that are no expressions of sizes"
+            raise UnsupportedError(what, "return it contiguous")
+        return tuple(value for value in found if value is not None)
+
+    return Layout(i, known(x.shape), known(x.stride()), *known([x.storage_offset()]))
 
 
-def _overlapping(examples: Mapping[int, Any]) -> list[list[int]]:
-    """Groups of two and more results of one type that reach into one another's range of one memory."""
-    groups: list[list[int]] = []
-    memory, end = None, 0
-    for i in sorted(examples, key=lambda i: (*_place(examples[i]), i)):
-        x = examples[i]
-        *mine, start = _place(x)
-        if mine == memory and start < end:
-            groups[-1].append(i)
+def _is_dense(example: Any) -> bool:
+    """Whether the elements are known to be in the usual order, without gaps."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    step: Any = 1
+    for size, stride in zip(reversed(example.shape), reversed(example.stride()), strict=True):
+        if not statically_known_true(size == 1) and not statically_known_true(stride == step):
+            return False
+        step = step * size
+    return True
+
+
+def _shared(group: Sequence[tuple[int, Any]], sizes: Sizes) -> Memory:
+    """What examples of results in one memory are: of open sizes the whole of it counts, as their range is not known."""
+    views = tuple(_layout(i, x, sizes) for i, x in group)
+    if _are_known(x for _, x in group):
+        first = min(evaluate(view.offset, {}) for view in views)
+        count: Size | None = (
+            max(_end(x.shape, x.stride(), x.storage_offset()) for _, x in group) - first
+        )
+    else:
+        _, x = group[0]
+        first, stored = 0, sizes.of(x.untyped_storage().nbytes())
+        count = None if stored is None else stored // x.element_size()
+    whole = (
+        view.result
+        for view, (_, x) in zip(views, group, strict=True)
+        if _is_dense(x) and (view.offset, prod(view.shape)) == (first, count)
+    )
+    return Memory(views, next(whole, None))
+
+
+def _are_known(examples: Iterable[Any]) -> bool:
+    numbers = (n for x in examples for n in (*x.shape, *x.stride(), x.storage_offset()))
+    return all(type(number) is int for number in numbers)
+
+
+def _overlapping(same: list[tuple[int, Any]]) -> list[list[tuple[int, Any]]]:
+    """Groups of results, of one type and memory, that reach into one another's range; all of them where sizes are
+    open."""
+    if not _are_known(x for _, x in same):
+        return [same]
+    groups: list[list[tuple[int, Any]]] = []
+    end = 0
+    for i, x in sorted(same, key=lambda pair: (pair[1].storage_offset(), pair[0])):
+        if groups and x.storage_offset() < end:
+            groups[-1].append((i, x))
         else:
-            groups.append([i])
-            memory, end = mine, 0
-        end = max(end, _end(x))
-    return [group for group in groups if len(group) > 1]
+            groups.append([(i, x)])
+            end = 0
+        end = max(end, _end(x.shape, x.stride(), x.storage_offset()))
+    return groups
 
 
-def _place(example: Any) -> Sequence[Any]:
-    return _memory(example), str(example.dtype), example.storage_offset()
-
-
-def _end(example: Any) -> int:
+def _end(shape: Sequence[Any], strides: Sequence[Any], offset: Any) -> int:
     """Behind the last element."""
-    steps = zip(example.shape, example.stride(), strict=True)
-    last = sum((size - 1) * step for size, step in steps)
-    return int(example.storage_offset() + last + 1 if example.numel() else example.storage_offset())
+    if 0 in shape:
+        return int(offset)
+    steps = zip(shape, strides, strict=True)
+    return int(offset + 1 + sum((size - 1) * step for size, step in steps))

@@ -14,16 +14,19 @@ from typing import Any
 from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
 from ..driver.compiler import load
+from ..frontend import load as load_graph
 from ..frontend.torch.program import decomposed
 from ..runtime.executor import CompiledModel
-from .torch_call import run
+from .torch_call import NO_GRADIENTS, run
+from .torch_results import Results
 
 
 class CompiledModule:
     """A module compiled for inputs of these types, which takes and gives tensors without copies.
 
-    It can be pickled, also with `torch.save`; unpickling one is trusting native code. Buffers that the module changes
-    are kept in `states`; inputs that it changes are changed.
+    Results lie in memory as PyTorch's do for inputs like those it was compiled with: their strides, and views of one
+    another, of inputs and of `states`, which are the buffers that the module changes. Inputs that it changes are
+    changed. It can be pickled, also with `torch.save`; unpickling one is trusting native code.
     """
 
     def __init__(self, program: Any, options: Mapping[str, Any]) -> None:
@@ -34,17 +37,17 @@ class CompiledModule:
         self._specs = (program.call_spec.in_spec, program.call_spec.out_spec)
         users = [spec for spec in signature.input_specs if spec.kind.name == "USER_INPUT"]
         self._inputs = tuple((spec.arg.name, _fixed(spec.arg)) for spec in users)
-        self._results = tuple(
-            (spec.kind.name, spec.target, _fixed(spec.arg)) for spec in signature.output_specs
-        )
         mutated = {*signature.buffers_to_mutate.values()}
         held = [s.target for s in signature.input_specs if s.target in mutated]
         known = {**program.constants, **program.state_dict}
         self.states = {name: known[name].detach().clone() for name in held}
-        self.model: CompiledModel = compile_model(program, **options)
+        self._results = Results(program)
+        graph = load_graph(program, options.pop("inputs", None))
+        graph.remove(self._results.made_later(graph))
+        self.model: CompiledModel = compile_model(graph, **options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run. UserError where arguments are not like those of `compile`."""
+        """Run. UserError where arguments are not like those of `compile`, or gradients are wanted."""
         from torch.utils import _pytree as pytree
 
         leaves, structure = pytree.tree_flatten((args, kwargs))
@@ -54,26 +57,24 @@ class CompiledModule:
                 "give those that it was compiled for"
             )
         tensors = self._tensors(leaves)
-        found = run(self.model, [*tensors.values(), *self.states.values()])
-        users = [result for result in self._results if result[0] == "USER_OUTPUT"]
-        count = sum(fixed is None for _, _, fixed in users)
-        rest = iter(found[count:])
-        for kind, target, _ in self._results:
-            if "MUTATION" in kind:
-                (self.states if target in self.states else tensors)[target].copy_(next(rest))
-        given = iter(found)
-        results = [next(given) if fixed is None else fixed[0] for _, _, fixed in users]
-        return pytree.tree_unflatten(results, self._specs[1])
+        taken = [*tensors.values(), *self.states.values()]
+        self._results.check(taken)
+        found = run(self.model, taken)
+        return pytree.tree_unflatten(self._results.of(found, taken), self._specs[1])
 
     def _tensors(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """The arguments that are tensors, by name; all others must be those that the module was compiled with."""
-        tensors = {}
+        import torch
+
+        tensors, is_wanted = {}, torch.is_grad_enabled()
         for (name, fixed), leaf in zip(self._inputs, leaves, strict=True):
             if fixed is None:
                 if not hasattr(leaf, "shape"):
                     raise UserError(f"input '{name}' must be a tensor, got {type(leaf).__name__}")
+                if is_wanted and leaf.requires_grad:
+                    raise UserError(NO_GRADIENTS)
                 tensors[name] = leaf
-            elif fixed[0] != leaf:
+            elif hasattr(leaf, "shape") or fixed[0] != leaf:
                 raise UserError(
                     f"input '{name}' must be {fixed[0]!r}, as when it was compiled, got {leaf!r}"
                 )
@@ -95,7 +96,7 @@ def _fixed(argument: Any) -> tuple[Any] | None:
     """The value of an argument that is no tensor. UnsupportedError for open sizes, which are none."""
     if type(argument).__name__ == "SymIntArgument":
         raise UnsupportedError(
-            f"'{argument.name}': an open size as an argument or a result is not supported",
+            f"'{argument.name}': an open size as an argument is not supported",
             "pass it as a tensor, or export it as a number",
         )
     return (argument.value,) if type(argument).__name__ == "ConstantArgument" else None

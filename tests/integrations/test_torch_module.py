@@ -67,12 +67,17 @@ def test_sizes_that_stay_open() -> None:
         torch.testing.assert_close(fast(x), module(x).detach())
     assert torch.equal(pickle.loads(pickle.dumps(fast))(x), fast(x))
 
-    class Size(Module):
-        def forward(self, x: Any) -> Any:
-            return x * 2, x.shape[0]
 
-    with pytest.raises(graphc.UnsupportedError, match="an open size as an argument or a result"):
-        graphc.torch.compile(Size(), torch.randn(2, 4), dynamic={"x": {0: rows}})
+def test_sizes_as_results() -> None:
+    class Sized(Module):
+        def forward(self, x: Any, *, y: Any) -> Any:
+            return x * 2, x.shape[0], {"all": x.numel() + 1, "other": y["a"].shape[0] // 2}
+
+    given = torch.randn(2, 4), {"a": torch.ones(6)}
+    fast = graphc.torch.compile(Sized(), given[0], kwargs={"y": given[1]}, dynamic=True)
+    for rows, columns in ((3, 5), (2, 7)):
+        _, count, found = fast(torch.randn(rows, columns), y={"a": torch.ones(columns)})
+        assert (count, found) == (rows, {"all": rows * columns + 1, "other": columns // 2})
 
 
 def test_other_arguments_are_sentences(pair: Any) -> None:
@@ -99,3 +104,28 @@ def test_what_is_not_supported_is_refused() -> None:
 
     with pytest.raises(graphc.UnsupportedError, match="_linalg_eigh is not supported"):
         graphc.torch.compile(Odd(), torch.ones(2, 2))
+
+
+def test_functions_and_modes_of_parts() -> None:
+    """What is compiled is inference; each part keeps its mode."""
+    module = torch.nn.Sequential(torch.nn.BatchNorm1d(3).eval(), torch.nn.Dropout()).train()
+    module[0].eval()
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(graphc.torch.compile(module, x)(x), module[0](x).detach())
+    assert [part.training for part in module.modules()] == [True, False, True]
+    fast = graphc.torch.compile(lambda x, *, y: (x @ y, None, 3), x, kwargs={"y": x.t()})
+    product, *rest = fast(x, y=x.t())
+    torch.testing.assert_close(product, x @ x.t())
+    assert rest == [None, 3]
+    with pytest.raises(graphc.UserError, match="takes a module or a function, got int"):
+        graphc.torch.compile(3, x)
+
+
+def test_gradients_are_not_forgotten(pair: Any) -> None:
+    _, fast = pair
+    x = torch.randn(2, 4, requires_grad=True)
+    with pytest.raises(graphc.UserError, match="gradients are wanted here; call the model under"):
+        fast(x, 3.0, log=torch.zeros(1))
+    for mode in (torch.no_grad(), torch.inference_mode()):
+        with mode:
+            assert not fast(x, 3.0, log=torch.zeros(1))["y"].requires_grad
