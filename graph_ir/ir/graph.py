@@ -18,7 +18,15 @@ from .logical_tensor import LogicalTensor
 from .op import Array, GraphTensor, Op
 from .registry import lookup
 
-__all__ = ["Array", "Graph", "GraphTensor", "Op", "attribute_tokens", "subgraphs_of"]
+__all__ = [
+    "Array",
+    "Graph",
+    "GraphTensor",
+    "Op",
+    "attribute_tokens",
+    "replace_subgraphs",
+    "subgraphs_of",
+]
 
 
 class Graph:
@@ -341,6 +349,15 @@ def subgraphs_of(op: Op) -> list[Graph]:
         elif isinstance(value, (list, tuple)):
             pending.extend(reversed(value))
     return found
+
+
+def replace_subgraphs(op: Op, change: Callable[[Graph], Graph]) -> None:
+    """Give an op what `change` makes of each of its subgraphs."""
+    for key, value in list(op.attrs.items()):
+        if isinstance(value, Graph):
+            op.set_attr(key, change(value))
+        elif isinstance(value, tuple) and any(isinstance(inner, Graph) for inner in value):
+            op.set_attr(key, [change(inner) for inner in value])
 
 
 def all_ops(graph: Graph) -> Iterator[Op]:

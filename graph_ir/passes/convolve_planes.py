@@ -45,10 +45,8 @@ def _over_two_axes(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | Non
     batch, channels, depth, *sizes = planes.details.plain_dims
     images = make("transpose", planes, perm=(0, 2, 1, 3, 4))
     images = make("reshape", images, shape=(batch * depth, channels, *sizes))
-    attrs = {
-        name: getattr(window, name)[1:] for name in ("strides", "dilations", "before", "after")
-    }
-    y = make("convolution", images, _weights(make, op.inputs[1]), **attrs)
+    flat = {name: getattr(window, name)[1:] for name in ("strides", "dilations", "before", "after")}
+    y = make("convolution", images, _weights(make, op.inputs[1]), **op.attrs | flat)
     _, outputs, *results = y.details.plain_dims
     y = make("reshape", y, shape=(batch, depth, outputs, *results))
     return make("transpose", y, perm=(0, 2, 1, 3, 4))

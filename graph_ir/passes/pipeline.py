@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...base.dims import UndecidedSize
-from ..ir.graph import Graph
+from ..ir.graph import Graph, replace_subgraphs
 from ..ir.op import SIZE_REMEDY
 from ..ir.verifier import verify
 from ..rewriting.decisions import close_stage, log_of, start_log
@@ -18,6 +18,7 @@ from .call_kernels import call_kernels
 from .choose_schedules import check_asked, choose_schedules
 from .convolve_planes import convolve_planes
 from .decompose import decompose
+from .decompose_transposed import decompose_transposed
 from .defer_division import defer_division
 from .dequantize_constants import dequantize_constants
 from .divide_by_constants import divide_by_constants
@@ -68,11 +69,7 @@ def optimize_subgraphs(graph: Graph, ctx: LowerContext) -> bool:
     """Replace the subgraphs of control ops by optimised copies: every pass runs on each, innermost last."""
     control = [op for op in graph.ops if op.kind == "control"]
     for op in control:
-        for key, value in list(op.attrs.items()):
-            if isinstance(value, tuple):
-                op.set_attr(key, [_optimized(graph, inner, ctx) for inner in value])
-            elif isinstance(value, Graph):
-                op.set_attr(key, _optimized(graph, value, ctx))
+        replace_subgraphs(op, lambda inner: _optimized(graph, inner, ctx))
     return bool(control)
 
 
@@ -105,6 +102,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (recompose_added, "recompose"),
     (fold_batch_norm, "simplify"),
     (split_concats, "simplify"),
+    (decompose_transposed, ""),
     (round_operands, ""),  # at most one of these three: that of the precision asked for
     (quantize_products, ""),
     (quantize_weights, ""),

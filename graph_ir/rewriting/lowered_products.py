@@ -11,6 +11,8 @@ from .decisions import record
 FEWEST_MULTIPLY_ADDS = 4096
 """Smaller products take no time worth saving."""
 
+PRODUCTS = ("matmul_core", "convolution", "convolution_transpose", "grouped_matmul")
+
 Lower = Callable[[Op], tuple[GraphTensor | None, str]]
 """(the tensor that replaces the op's result, or None; why)."""
 
@@ -19,12 +21,14 @@ def replace_products(graph: Graph, precision: str, lower: Lower) -> bool:
     """Replace the products and convolutions that `lower` takes; each choice is recorded with its reason."""
     replaced: list[Op] = []
     for op in list(graph.ops):
-        if op.op_name not in ("matmul_core", "convolution"):
+        if op.op_name not in PRODUCTS:
             continue
-        if any(x.details.dtype != F32 for x in op.inputs):
+        if any(x.details.dtype != F32 for x in op.inputs[:2]):
             continue
         found, why = None, "too small to gain"
-        if op.get_gflop() * 1e9 >= 2 * FEWEST_MULTIPLY_ADDS:
+        if op.op_name == "grouped_matmul":
+            why = "rows of groups have no form in a lower precision"
+        elif op.get_gflop() * 1e9 >= 2 * FEWEST_MULTIPLY_ADDS:
             found, why = lower(op)
         results = [op.name] if found is None else [found.producer_owner.name]
         verdict = "stays f32" if found is None else precision

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from graphc.base.dtypes import F32, S32
 from graphc.base.errors import UserError
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
@@ -17,8 +18,12 @@ from graphc.driver.compiler import compile as compile_model
 from graphc.driver.compiler import compile_request
 from graphc.driver.request import CompileRequest
 from graphc.frontend import load
+from graphc.graph_ir.inspect.compare import relative_rms
+from graphc.graph_ir.ir.graph import Graph, GraphTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tools.precision_error import lowered_model, precision_error
+from support.control import constant, made, make_while
 
 MODEL = Path(__file__).parents[2] / "examples" / "mlp.onnx"
 
@@ -77,3 +82,27 @@ def test_models_whose_batch_is_open(precision: str) -> None:
     x = np.random.default_rng(0).standard_normal((5, 13)).astype(np.float32)
     (wanted,) = load(proto, {"x": "f32[5,13]"}).evaluate([x])
     assert np.abs(model(x) - wanted).max() < 0.3 * np.abs(wanted).max()
+
+
+def test_products_inside_loops_are_lowered_too() -> None:
+    graph, w = Graph("loop"), np.random.default_rng(0).standard_normal((64, 64), np.float32) / 8
+    x = graph.make_input(LogicalTensor(F32, (8, 64)), "x")
+    count = constant(graph, 0, S32)
+
+    def condition(inner: Graph, i: GraphTensor, y: GraphTensor) -> list[GraphTensor]:
+        return [made(inner, "lt", i, constant(inner, 40, S32))]
+
+    def body(inner: Graph, i: GraphTensor, y: GraphTensor) -> list[GraphTensor]:
+        y = made(inner, "tanh", made(inner, "matmul_core", y, constant(inner, w, F32)))
+        return [made(inner, "add", i, constant(inner, 1, S32)), y]
+
+    loop = make_while(graph, [count, x], condition, body)
+    graph.make_output(loop.outputs[1], "y")
+    arrays = [np.random.default_rng(1).standard_normal((8, 64), np.float32)]
+    lowered, _ = lowered_model(
+        graph, LowerContext(Target("generic"), CompileOptions(precision="bf16"))
+    )
+    stated = precision_error(graph, lowered, {"x": arrays[0]}).outputs["y"]
+    native = compile_model(graph, precision="bf16", target="generic", threads=1)(*arrays)
+    assert 1e-3 < stated < 0.2
+    assert relative_rms([native], graph.evaluate(arrays)) == pytest.approx(stated, rel=0.2)

@@ -42,6 +42,15 @@ def test_cases(x: tuple[int, ...], w: tuple[int, ...], attrs: str) -> None:
         np.testing.assert_array_equal(y, wanted)
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_sums_of_narrow_operands_stay_wide(dtype: str) -> None:
+    sizes = {"x": (1, 8, 4, 6, 6), "w": (8, 8, 3, 3, 3)}
+    arrays = [integers(shape, 1 + i) for i, shape in enumerate(sizes.values())]
+    (wanted,) = graph_from("convolution(x, w)", **sizes).evaluate(arrays)
+    found = compile_model(graph_from("convolution(x, w)", **sizes), precision=dtype)(*arrays)
+    np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize(
     ("text", "dtype"),
     [
