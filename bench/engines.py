@@ -13,9 +13,10 @@ from ..codegen.host import target_for
 from ..driver.compiler import compile as compile_model
 from ..graph_ir.inspect.compare import difference, relative_rms
 from .cases import Array, Case, specs_of
+from .exact import exact_results
 from .measure import Timing, interleave
 from .peak import measured_peak
-from .peers import Contender, RefusedModel, exact_results, graphc_contender, make_peer
+from .peers import Contender, RefusedModel, graphc_contender, make_peer
 from .roofline import COMPUTE, read_seconds, roofline
 
 if TYPE_CHECKING:

@@ -95,18 +95,6 @@ def _ort_array(value: Any) -> np.ndarray[Any, Any]:
     return bits.reshape(value.shape())
 
 
-def exact_results(model: bytes, inputs: Arrays) -> list[np.ndarray[Any, Any]]:
-    """What a quantised model means: every node by itself, and integers multiplied without saturation on any CPU."""
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    options.log_severity_level = 3
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return [np.asarray(y) for y in session.run(None, dict(inputs))]
-
-
 def openvino_session(
     model: bytes, threads: int, shapes: Shapes | None, precision: str = "f32"
 ) -> Session:

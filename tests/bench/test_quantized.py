@@ -12,6 +12,7 @@ import pytest
 from graphc.bench import peers, quantized, roofline, tables
 from graphc.bench.cases import Case
 from graphc.bench.engines import Roof, Row, Setting, compare
+from graphc.bench.exact import exact_results
 from graphc.bench.light_cases import in_bf16, in_four_bits
 from graphc.bench.measure import Timing
 from graphc.bench.networks.net import Net
@@ -77,7 +78,7 @@ def test_an_engine_farther_away_than_f32_is_marked_and_leaves_the_ratio(
 
     def saturating(model: bytes, threads: int, shapes: peers.Shapes | None) -> peers.Session:
         def contender(inputs: peers.Arrays) -> peers.Contender:
-            ours = [np.clip(y, -0.2, 0.2) for y in peers.exact_results(model, inputs)]
+            ours = [np.clip(y, -0.2, 0.2) for y in exact_results(model, inputs)]
             return peers.Contender("openvino", lambda: ours, lambda: ours)
 
         return contender
