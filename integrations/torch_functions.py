@@ -9,16 +9,29 @@ The module is not named `graphc.torch`, as a file torch.py in the root of a chec
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
 from ..base.records import dataclass
 from .torch_backend import backend
-from .torch_module import CompiledModule
 from .torch_pieces import Pieces, Refusal
 
+if TYPE_CHECKING:
+    from .torch_module import CompiledModule
+
 __all__ = ["CompiledModule", "Explanation", "backend", "compile", "explain"]
+
+
+def __getattr__(name: str) -> Any:
+    """The class of what `compile` gives, one of torch's own."""
+    if name != "CompiledModule":
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    import_torch()
+    from .torch_module import CompiledModule
+
+    return CompiledModule
 
 
 def compile(
@@ -36,11 +49,14 @@ def compile(
     computes it by others. UserError, UnsupportedError.
     """
     torch = import_torch()
+    from .torch_module import CompiledModule
+
     given = dict(kwargs or {})
     if not isinstance(module, torch.nn.Module):
         module = _as_module(torch, module)
     if dynamic is True:
         dynamic = _all_sizes(torch, (args, given))
+    _know_caches(module)
     trained = [part for part in module.modules() if part.training]
     try:
         with torch.no_grad():
@@ -50,6 +66,18 @@ def compile(
         for part in trained:
             part.training = True
     return CompiledModule(program, options)
+
+
+def _know_caches(module: Any) -> None:
+    """Have torch.export take apart the caches that models of transformers take and give."""
+    parts = [part for part in module.modules() if type(part).__module__.startswith("transformers.")]
+    if parts:
+        with contextlib.suppress(ImportError):  # before version 5 there is none that takes all
+            from transformers.exporters.exporter_dynamo import register_cache_pytrees_for_model
+
+            for part in parts:
+                if hasattr(part, "config"):
+                    register_cache_pytrees_for_model(part)
 
 
 def _all_sizes(torch: Any, arguments: Any) -> Any:

@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch.utils import _pytree as pytree
+
 from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
 from ..driver.compiler import load
@@ -21,8 +24,10 @@ from .torch_call import NO_GRADIENTS, run
 from .torch_results import Results
 
 
-class CompiledModule:
+class CompiledModule(torch.nn.Module):  # type: ignore[misc]
     """A module compiled for inputs of these types, which takes and gives tensors without copies.
+
+    It takes the place of the module also inside others. It has no parameters, and is inference in either mode.
 
     Results lie in memory as PyTorch's do for inputs like those it was compiled with: their strides, and views of one
     another, of inputs and of `states`, which are the buffers that the module changes. Inputs that it changes are
@@ -30,6 +35,8 @@ class CompiledModule:
     """
 
     def __init__(self, program: Any, options: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.eval()
         options = dict(options)
         program = decomposed(program, options.pop("decompositions", None) or {})
         signature = program.graph_signature
@@ -46,10 +53,9 @@ class CompiledModule:
         graph.remove(self._results.made_later(graph))
         self.model: CompiledModel = compile_model(graph, **options)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run. UserError where arguments are not like those of `compile`, or gradients are wanted."""
-        from torch.utils import _pytree as pytree
-
         leaves, structure = pytree.tree_flatten((args, kwargs))
         if structure != self._specs[0]:
             raise UserError(
@@ -64,8 +70,6 @@ class CompiledModule:
 
     def _tensors(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """The arguments that are tensors, by name; all others must be those that the module was compiled with."""
-        import torch
-
         tensors, is_wanted = {}, torch.is_grad_enabled()
         for (name, fixed), leaf in zip(self._inputs, leaves, strict=True):
             if fixed is None:
@@ -85,7 +89,7 @@ class CompiledModule:
         return {**self.__dict__, "model": _bytes_of(self.model.save), "_specs": specs}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        super().__setstate__(state)
         self.model = _loaded(state["model"], self._threads)
         with warnings.catch_warnings():  # torch warns of its own class when it makes one
             warnings.simplefilter("ignore")

@@ -72,7 +72,7 @@ OUTSIDE = {
     "frontend": ("numpy", "lark", "onnx", "google", "torch", "jax", "jaxlib"),
     "extension": ("numpy",),
     **dict.fromkeys(DRIVER, ("numpy", "rich")),
-    "integrations": ("numpy", "jax", "onnx", "torch"),
+    "integrations": ("numpy", "jax", "onnx", "torch", "transformers"),
     "tools": ("numpy", "rich", "ml_dtypes"),  # the precision of each type
     "bench": ("numpy", "rich", "onnx", *CONTENDERS, "torchvision", "timm", "transformers"),
 }

@@ -164,9 +164,12 @@ def _results(program: Any, values: Values) -> Iterator[tuple[str, GraphTensor]]:
 
 def _keys(program: Any, count: int) -> list[str]:
     """What the results are called: by their keys in a dictionary or a data class, else `output`, `output.0`."""
+    import torch
     from torch.utils import _pytree as pytree
 
-    tree = pytree.tree_unflatten(range(count), program.call_spec.out_spec)
+    # Of tensors, as some classes have no other leaves.
+    some = [torch.empty(0, device="meta") for _ in range(count)]
+    tree = pytree.tree_unflatten(some, program.call_spec.out_spec)
     leaves, _ = pytree.tree_flatten_with_path(tree)
     return [_joined(path) for path, _ in leaves] if count else []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import pickle
 from typing import Any
@@ -129,3 +130,63 @@ def test_gradients_are_not_forgotten(pair: Any) -> None:
     for mode in (torch.no_grad(), torch.inference_mode()):
         with mode:
             assert not fast(x, 3.0, log=torch.zeros(1))["y"].requires_grad
+
+
+def test_it_is_a_part_of_another_module(pair: Any) -> None:
+    class Outer(Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.last = Net(), torch.nn.Linear(3, 2)
+
+        def forward(self, x: Any) -> Any:
+            return self.last(self.inner(x * 2, 3.0, log=torch.zeros(1))["y"])
+
+    outer, x, calls = Outer().eval(), torch.randn(2, 4), []
+    expected = outer(x).detach()
+    kwargs = {"log": torch.zeros(1)}
+    outer.inner = graphc.torch.compile(outer.inner, x, 3.0, kwargs=kwargs)
+    outer.inner.register_forward_hook(lambda *_: calls.append(1))
+    assert [*outer.state_dict()] == ["last.weight", "last.bias"]
+    with torch.no_grad():
+        for whole in (outer, copy.deepcopy(outer), torch.compile(outer, backend="eager")):
+            torch.testing.assert_close(whole(x), expected)
+    assert len(calls) == 3 and float(outer.inner.states["calls"]) == 3
+    assert isinstance(outer.inner, graphc.torch.CompiledModule)
+
+
+class Pair:
+    """As caches are registered: what is no tensor is no leaf."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+
+    def apart(self) -> Any:
+        is_leaf = [isinstance(part, torch.Tensor) for part in self.parts]
+        leaves = [part for part in self.parts if isinstance(part, torch.Tensor)]
+        return leaves, [
+            None if leaf else part for leaf, part in zip(is_leaf, self.parts, strict=True)
+        ]
+
+    @classmethod
+    def made(cls, leaves: Any, rest: Any) -> Any:
+        given = iter(leaves)
+        return cls(*[next(given) if part is None else part for part in rest])
+
+
+def test_results_of_classes() -> None:
+    pytree = torch.utils._pytree
+    key = pytree.SequenceKey
+    pytree.register_pytree_node(
+        Pair,
+        Pair.apart,
+        Pair.made,
+        serialized_type_name="graphc.tests.Pair",
+        flatten_with_keys_fn=lambda x: (
+            [(key(i), leaf) for i, leaf in enumerate(x.apart()[0])],
+            x.apart()[1],
+        ),
+    )
+    x = torch.randn(2, 3)
+    found = graphc.torch.compile(lambda x: {"y": Pair(x + 1, 3, x * 2)}, x)(x)["y"]
+    assert found.parts[1] == 3
+    torch.testing.assert_close(found.parts[::2], (x + 1, x * 2))

@@ -45,3 +45,16 @@ def test_a_bert_of_transformers() -> None:
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
     config = transformers.BertConfig(**sizes, intermediate_size=64, vocab_size=50)
     check(transformers.BertModel(config), torch.randint(0, 50, (2, 9)))
+
+
+def test_the_cache_of_a_decoder_is_a_result() -> None:
+    transformers = zoo("transformers")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.LlamaConfig(**sizes, intermediate_size=16, vocab_size=50)
+    module, ids = transformers.LlamaForCausalLM(config).eval(), torch.randint(0, 50, (2, 5))
+    with torch.no_grad():
+        wanted, found = module(ids), graphc.torch.compile(module, ids)(ids)
+    torch.testing.assert_close(found.logits, wanted.logits)
+    cached, kept = (result.past_key_values.layers[0] for result in (found, wanted))
+    torch.testing.assert_close(cached.keys, kept.keys, check_stride=True)
+    torch.testing.assert_close(cached.values, kept.values, check_stride=True)
