@@ -17,6 +17,7 @@ SWITCHES = (
     "recompose",  # recognise softmax, layer norm, gelu, ... that exporters decomposed
     "quantized",  # multiply and move quantised tensors as the integers they are
     "packed-weights",  # keep weights of 4 and 8 bits packed until they are multiplied by floats
+    "fixed-point",  # multiply rows of f32 by packed weights in fixed point, where dot products of bytes are fast
     "blocked-layouts",  # let propagate_layouts choose blocked formats
     "direct-convolution",  # convolve tap by tap, channels last, instead of im2col and a matrix product
     "channel-windows",  # run depthwise convolutions and pools channels last, reading images without stored padding

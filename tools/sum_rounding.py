@@ -24,7 +24,7 @@ from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.cumulative import Cumulative
 from ..graph_ir.ops.grouped_matmul import GroupedMatmul
 from ..graph_ir.ops.matmul import MatmulCore
-from ..graph_ir.ops.matmul_nbits import MatmulNBits
+from ..graph_ir.ops.matmul_nbits import MatmulNBits, unpacked_words
 from ..graph_ir.ops.reduce import Reduce
 from ..graph_ir.ops.scatter import Scatter
 from ..graph_ir.ops.winograd import WinogradConvolution
@@ -104,13 +104,26 @@ def _of_loops(op: Op, inputs: list[Array], y: Array, unit: float) -> Array:
 
 
 def _of_packed(op: MatmulNBits, inputs: list[Array], unit: float) -> Array:
-    """Sums of X * Q and of X per group, which the zero point is subtracted from: both of the size of all of Q."""
+    """Sums of X * Q and of X per group, which the zero point is subtracted from: both of the size of all of Q. Rows of
+    f32 may be in fixed point, whose step is at most 2^-22 of the largest of a group."""
     x, w, scale, zero, *x_scale = (np.abs(value) for value in inputs)
     sizes = op.reference([x, w, scale, np.zeros_like(zero), *x_scale])[0].astype(np.float64)
     sizes += op.reference([x, np.zeros_like(w), scale, zero, *x_scale])[0].astype(np.float64)
     terms = op.sizes[2]
     share = (math.sqrt(op.group) + 2) / math.sqrt(terms)
-    return np.asarray(DEVIATIONS / math.sqrt(3) * unit * share * np.abs(sizes))
+    deviation = DEVIATIONS / math.sqrt(3)
+    lost = 0.0 if x_scale else 2.0**-23 * deviation * _largest_and_lengths(op, inputs)
+    return np.asarray(deviation * unit * share * np.abs(sizes) + lost)
+
+
+def _largest_and_lengths(op: MatmulNBits, inputs: list[Array]) -> Array:
+    """The largest of each group of X times the length of its weights, over all groups as errors add up: [m, n]."""
+    x, w, scale, zero, *_ = (value.astype(np.float64) for value in inputs)
+    groups = (scale.shape[1], op.group)
+    largest = np.max(np.abs(x).reshape(-1, *groups), axis=2)
+    numbers = unpacked_words(inputs[1], op.bits).reshape(-1, *groups)
+    lengths = np.abs(scale) * np.sqrt(np.sum(np.square(numbers - zero[..., None]), axis=2))
+    return np.asarray(np.sqrt(np.square(largest) @ np.square(lengths).T))
 
 
 def _of_groups(op: GroupedMatmul, inputs: list[Array], unit: float) -> Array:

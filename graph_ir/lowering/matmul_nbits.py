@@ -41,6 +41,14 @@ def nbits_function(
     tile = f"{blocking.tile.rows}x{columns}"
     name = f"{types}_gemm{epilogue_names(op, group.ops)}_{m}x{n}x{k}_{tile}__{ctx.target.isa}"
     template = NBitsTemplate(
-        problem, packed, x_scale, blocking, kernel, ctx.target, epilogue, unpack
+        problem,
+        packed,
+        x_scale,
+        blocking,
+        kernel,
+        ctx.target,
+        epilogue,
+        unpack,
+        schedule.word("use"),
     )
     return template.function(name, tuple(memory.values()), group_note(group, schedule))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-from ...base.contraction import f32_kernel
+from ...base.contraction import f32_kernel, microkernel
+from ...base.dtypes import S8, U8
 from ...base.target import GemmTile
 from ..ir.format import Format, plain
 from ..ir.schedule import Parameter, Schedule
@@ -26,11 +27,22 @@ UNPACK = ("registers", "panel", "bytes")
 UNPACKING = 4.0
 """Instructions that unpack a vector of weights: shift, mask, conversion, and their share of loads."""
 
+USE = ("fma", "dot4")
+
+DIGITS = 3
+"""Bytes that a number of f32 is multiplied as by dot products."""
+
+MOST_GROUP = 1 << 14
+"""Terms of a group whose sums of products of bytes fit s32, zero points among them."""
+
 MOST_IN_REGISTERS = 8
 """Rows of bytes for which words are unpacked several times rather than copied."""
 
 DOT_UNPACKING = 0.75
 """The same, where words are taken apart into bytes."""
+
+SCALING = 8
+"""Instructions that make an f32 of the three sums of a group, and add it."""
 
 
 def nbits_problem(op: MatmulNBits) -> str:
@@ -56,6 +68,8 @@ def _vectors(op: MatmulNBits, ctx: LowerContext) -> int:
     """Wide panels where weights are unpacked in registers, else those of products of floats."""
     m, n, _ = op.sizes
     kernel, lanes = f32_kernel(ctx.target), ctx.target.lanes(f32_kernel(ctx.target).accumulator)
+    if has_digits(op, ctx):
+        return min(4 if m == 1 else 2, math.ceil(n / lanes))
     if m > most_rows(op, ctx) and op.x_scale is None:
         return pick_tile(m, n, ctx.target, kernel).vectors
     if op.x_scale is not None and m > MOST_IN_REGISTERS:
@@ -68,16 +82,30 @@ def most_rows(op: MatmulNBits, ctx: LowerContext) -> int:
     return 4 if ctx.target.table.registers > 16 else 2
 
 
+def has_digits(op: MatmulNBits, ctx: LowerContext) -> bool:
+    """Whether rows of f32 may be multiplied as digits: dot products of bytes are that much faster."""
+    kernel = microkernel(U8, S8, ctx.target)
+    fast = kernel.k_group == WORD_BYTES and kernel.rate > DIGITS
+    fits = op.group <= MOST_GROUP and op.sizes[2] * DIGITS <= _most_digits(ctx)
+    return fast and fits and op.x_scale is None and ctx.options.enabled("fixed-point")
+
+
+def _most_digits(ctx: LowerContext) -> int:
+    """Bytes of digits in local memory, which tiles and sums share."""
+    return ctx.target.machine.most_local_bytes // 2
+
+
 class NBitsSpace(ScheduleSpace):
-    """Where weights are unpacked, and blockings."""
+    """Where weights are unpacked, what multiplies them, and blockings."""
 
     algorithm = "nbits"
     meanings = BLOCKING_MEANINGS | {
-        "unpack": "registers, panel (of floats) or bytes (a panel), where weights are unpacked"
+        "unpack": "registers, panel (of floats) or bytes (a panel), where weights are unpacked",
+        "use": "fma or dot4: what multiplies; rows of f32 by dot4 as three digits of 8 bits",
     }
-    words = ("unpack",)
-    choices = {"unpack": UNPACK}
-    leading = ("unpack", "mr", "nv")
+    words = ("unpack", "use")
+    choices = {"unpack": UNPACK, "use": USE}
+    leading = ("unpack", "use", "mr", "nv")
 
     def __init__(self, op: MatmulNBits, group: KernelGroup, ctx: LowerContext) -> None:
         super().__init__(op.name, nbits_problem(op))
@@ -90,17 +118,28 @@ class NBitsSpace(ScheduleSpace):
 
     def ranked(self) -> list[Schedule]:
         """Every way that suits the type of the rows, the faster first."""
-        found = [self._in_registers(rows) for rows in self._heights()]
         if self.op.x_scale is not None:
-            most = (self.ctx.target.table.registers - 4) // 2 // self.vectors
-            found.append(self._in_registers(max(1, min(most, self.op.sizes[0])), "bytes"))
+            found = [self._in_registers(rows, "registers", "dot4") for rows in self._heights()]
+            found.append(self._in_registers(self._tallest(2), "bytes", "dot4"))
         else:
+            found = [self._in_registers(rows, "registers", "fma") for rows in self._heights()]
+            if has_digits(self.op, self.ctx):
+                tallest = self._tallest(1 + DIGITS)
+                found += [
+                    self._in_registers(rows, "registers", "dot4")
+                    for rows in dict.fromkeys((tallest, 1))
+                ]
             found += [
-                self._schedule(blocking, "panel")
+                self._schedule(blocking, "panel", "fma")
                 for tile in self._tiles()
                 for blocking in candidate_blockings(self.product, tile)
             ]
         return sorted(dict.fromkeys(found), key=self.cycles)
+
+    def _tallest(self, accumulators: int) -> int:
+        """Rows of a tile where each vector of sums has so many accumulators."""
+        most = (self.ctx.target.table.registers - 4) // accumulators // self.vectors
+        return max(1, min(most, self.op.sizes[0]))
 
     def _heights(self) -> list[int]:
         most = min(self.op.sizes[0], most_rows(self.op, self.ctx))
@@ -113,18 +152,20 @@ class NBitsSpace(ScheduleSpace):
             tile_of(self._heights()[0], self.vectors, self.product.kernel)
         ]
 
-    def _in_registers(self, rows: int, unpack: str = "registers") -> Schedule:
+    def _in_registers(self, rows: int, unpack: str, use: str) -> Schedule:
         m, n, k = self.op.sizes
         tile = tile_of(rows, self.vectors, self.product.kernel)
         panels = math.ceil(n / self.product.columns(tile))
-        blocking = MatmulBlocking(tile, m, k, min(panels, self.product.cores))
-        return self._schedule(blocking, unpack)
+        in_digits = use == "dot4" and self.op.x_scale is None
+        block = min(m, max(_most_digits(self.ctx) // (k * DIGITS), 1)) if in_digits else m
+        blocking = MatmulBlocking(tile, block, k, min(panels, self.product.cores))
+        return self._schedule(blocking, unpack, use)
 
-    def _schedule(self, blocking: MatmulBlocking, unpack: str) -> Schedule:
+    def _schedule(self, blocking: MatmulBlocking, unpack: str, use: str) -> Schedule:
         tile = blocking.tile
         return Schedule.of(
             "nbits", mr=tile.rows, nv=tile.vectors, mc=blocking.m_block, kc=blocking.k_block,
-            ng=blocking.n_groups, unpack=unpack,
+            ng=blocking.n_groups, unpack=unpack, use=use,
         )  # fmt: skip
 
     def cycles(self, schedule: Schedule) -> float:
@@ -145,6 +186,13 @@ class NBitsSpace(ScheduleSpace):
             return work / self.product.cores + self._traffic
         if self.op.x_scale is not None:
             work = vectors * (tiles * DOT_UNPACKING + m / 2) / issued
+        elif schedule.word("use") == "dot4":
+            dots = m * (DIGITS / WORD_BYTES + DIGITS / self.op.group)
+            work = vectors * max(
+                (tiles * DOT_UNPACKING + dots + m * SCALING / self.op.group) / issued,
+                dots / machine.fma_per_cycle,
+            )
+            tiles = math.ceil(m / blocking.m_block)  # those of one block find the panel in L2
         else:
             work = vectors * max(
                 tiles * UNPACKING / issued, (tiles * 2 + m) / machine.fma_per_cycle
@@ -168,7 +216,15 @@ class NBitsSpace(ScheduleSpace):
 
     def fault(self, schedule: Schedule) -> str:
         """Floats and bytes are unpacked as such; tiles of a size that code can be made for."""
-        unwanted = "bytes" if self.op.x_scale is None else "panel"
-        if schedule.word("unpack") == unwanted:
-            return f"unpack must not be {unwanted} where rows are {self.op.x.details.dtype}"
+        use, unpack, given = schedule.word("use"), schedule.word("unpack"), self.op.x.details.dtype
+        if self.op.x_scale is not None:
+            if use != "dot4" or unpack == "panel":
+                return f"use must be dot4, unpack registers or bytes, where rows are {given}"
+        elif unpack == "bytes" or (unpack == "panel" and use == "dot4"):
+            return f"unpack must not be {unpack} with use={use} where rows are {given}"
+        elif use == "dot4":
+            if not has_digits(self.op, self.ctx):
+                return f"use must be fma where rows are {given} and dot products of bytes not fast"
+            if schedule.number("mc") * self.op.sizes[2] * DIGITS > _most_digits(self.ctx):
+                return "mc must be less: the digits of a block are in local memory"
         return tile_fault(schedule, self.ctx.target)

@@ -130,10 +130,10 @@ class WeightPanel:
         at = t.mul(t.add(t.mul(self.panel, groups), group), self.columns)
         return t.add(at, v * self.lanes)
 
-    def as_bytes(self, local: Buffer, vectors: int) -> tuple[WeightPanel, Stmt]:
-        """(the same panel with a byte for each number, in `local`; the copy)."""
+    def as_bytes(self, local: Buffer, vectors: int, fetches: bool) -> tuple[WeightPanel, Stmt]:
+        """(the same panel with a byte for each number, in `local`; the copy, which `fetches` words ahead)."""
         fields, word = 8 // self.weights.bits, Var("bw")
-        body: list[Stmt] = []
+        body = self.fetched(word) if fetches else []
         for v in range(vectors):
             packed = Var(f"bp{v}", U32, self.lanes)
             body.append(Let(packed, self.word(word, v)))

@@ -10,6 +10,7 @@ import pytest
 from graphc.base.dtypes import F16, F32, F64, S64
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.matmul_nbits import packed_words
 from graphc.tools.error_bound import expected_outputs
 from graphc.tools.sum_rounding import ANYTHING, DEVIATIONS, sum_noise, unit_roundoff
 from support.lowered import build
@@ -160,3 +161,26 @@ def test_results_that_underflow_move_what_follows() -> None:
     assert not expected.value.any()
     assert expected.error(x).ok
     assert not expected.error(x * np.float16(20)).ok
+
+
+def test_rows_in_fixed_point_lose_what_is_small_beside_the_largest_of_a_group() -> None:
+    """A step is 2^-22 of the largest; a fault of 1e-4 is seen."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((4, 128)).astype(np.float32)
+    x[1, 5] = 100
+    operands = {
+        "words": packed_words(rng.integers(0, 16, (50, 128)), 4),
+        "scale": rng.random((50, 4)).astype(np.float32),
+        "zero": np.full((1, 1), 8, np.float32),
+    }
+    graph = Graph("packed")
+    inputs = [graph.make_input(LogicalTensor(F32, x.shape), "x")]
+    inputs += [graph.make_constant(value, name) for name, value in operands.items()]
+    y = graph.make("matmul_nbits", inputs, {"bits": 4, "group": 32}).outputs[0]
+    graph.make_output(y)
+    apart = x.reshape(4, 4, 32)
+    step = np.exp2(np.floor(np.log2(np.abs(apart).max(2, keepdims=True))) - 22)
+    (expected,) = expected_outputs(graph, [x])
+    right = graph.evaluate([(np.rint(apart / step) * step).reshape(x.shape).astype(np.float32)])[0]
+    assert expected.error(right).ok
+    assert not expected.error(right * np.float32(1.0001)).ok

@@ -2,52 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F32, S8
 from graphc.base.target import Target
 from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile as compile_model
-from graphc.graph_ir.ir.graph import Array, Graph
-from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.ir.schedule import parse_schedule
-from graphc.graph_ir.ops.matmul_nbits import packed_words
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.tensor_ir.printer import print_module
 from graphc.tools.fuzz.guarded import guarded, guarded_copy
-from support.lowered import check_interpreted, context
+from support.packed_product import product
 
 ISAS = [isa for isa in ("avx512", "avx2", "generic") if host_supports(isa)]
-
-
-def product(
-    m: int, n: int, k: int, bits: int, group: int, of_bytes: bool, one_zero: bool = True
-) -> tuple[Graph, list[Array]]:
-    """Small integers and scales that are powers of two: every sum is exact, in any order."""
-    random, graph, groups = np.random.default_rng(m * n * k), Graph("packed"), k // group
-    x = random.integers(-8, 9, (m, k)).astype(np.int8 if of_bytes else np.float32)
-    arrays = [x]
-    operands = [graph.make_input(LogicalTensor(S8 if of_bytes else F32, (m, k)), "x")]
-    numbers = random.integers(0, 1 << bits, (n, k))
-    scale = 2.0 ** random.integers(-2, 3, (n, groups))
-    zero = random.integers(0, 1 << bits, (1, 1) if one_zero else (n, groups))
-    operands += [
-        graph.make_constant(packed_words(numbers, bits), "w"),
-        graph.make_constant(scale.astype(np.float32), "scale"),
-        graph.make_constant(zero.astype(np.float32), "zero"),
-    ]
-    if of_bytes:
-        operands.append(graph.make_input(LogicalTensor(F32, (m, groups)), "x_scale"))
-        arrays.append((2.0 ** random.integers(-2, 3, (m, groups))).astype(np.float32))
-    y = graph.make("matmul_nbits", operands, {"bits": bits, "group": group}, "y").outputs[0]
-    bias = graph.make_constant(np.arange(n, dtype=np.float32), "bias")
-    graph.make_output(graph.make("relu", graph.make("add", [y, bias]).outputs).outputs[0])
-    return graph, arrays
 
 
 SIZES = [
@@ -81,35 +49,19 @@ def test_schedules_that_were_asked_for(text: str) -> None:
     np.testing.assert_array_equal(model(*arrays), wanted)
 
 
-def test_interpreted() -> None:
-    for rows in (2, 5):
-        graph, _ = product(rows, 17, 32, 4, 16, False, False)
-        check_interpreted(graph, context())
-
-
 @pytest.mark.parametrize(
-    ("rows", "l2_bytes", "lines"), [(1, 1 << 20, 0), (1, 1 << 10, 4), (3, 1 << 10, 0)]
-)
-def test_words_that_l2_cannot_hold_are_fetched_ahead(rows: int, l2_bytes: int, lines: int) -> None:
-    """As many lines per word as its vectors have; what is read several times is in L2 by then."""
-    graph, _ = product(rows, 128, 64, 4, 32, False)
-    target = replace(Target("avx512"), l2_bytes=l2_bytes)
-    asked = {"y": parse_schedule("unpack=registers mr=1 nv=4")}
-    lowered = check_interpreted(graph, LowerContext(target, asked=asked))
-    hints = print_module(lowered.module).count("prefetch(")
-    assert hints == 4 * lines, "4 words of a column in each round"
-
-
-@pytest.mark.parametrize(
-    ("rows", "of_bytes", "wanted"),
-    [(1, True, "registers"), (4, True, "registers"), (64, True, "bytes"), (1, False, "registers"),
-     (4, False, "registers"), (64, False, "panel")],
+    ("rows", "of_bytes", "has_dots", "wanted"),
+    [(1, True, True, "registers dot4"), (4, True, True, "registers dot4"), (64, True, True, "bytes dot4"),
+     (1, False, True, "registers dot4"), (4, False, True, "registers dot4"), (64, False, True, "registers dot4"),
+     (1, False, False, "registers fma"), (4, False, False, "registers fma"), (64, False, False, "panel fma")],
 )  # fmt: skip
-def test_where_weights_are_unpacked(rows: int, of_bytes: bool, wanted: str) -> None:
+def test_where_weights_are_unpacked_and_what_multiplies(
+    rows: int, of_bytes: bool, has_dots: bool, wanted: str
+) -> None:
     graph, _ = product(rows, 512, 1024, 4, 32, of_bytes)
-    ctx = LowerContext(Target("avx512", features="+avx512vnni"))
+    ctx = LowerContext(Target("avx512", features="+avx512vnni" if has_dots else ""))
     pipeline.run(graph, ctx)
     (schedule,) = [
         op.schedule for op in graph.ops if op.schedule and op.schedule.algorithm == "nbits"
     ]
-    assert schedule.word("unpack") == wanted
+    assert f"{schedule.word('unpack')} {schedule.word('use')}" == wanted

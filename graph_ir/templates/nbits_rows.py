@@ -1,0 +1,94 @@
+"""The rows that packed weights are multiplied by: floats or bytes where they lie, and the sums of their groups."""
+
+from __future__ import annotations
+
+from ...base.dtypes import F32, S32
+from ...base.records import dataclass
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, Load, Stmt, Store, Var
+from .operand import Operand
+from .packed_weights import WORD, PackedWeights
+from .packing import loop
+
+
+@dataclass(frozen=True)
+class GivenRows:
+    """At most `most` rows of X from `first` on, as they are given: f32, or s8 with `scale` [m, groups].
+
+    Sums of bytes begin at -zero * sum of X where one zero point serves all weights, so that nothing is subtracted.
+    """
+
+    x: Operand
+    scale: Buffer | None
+    weights: PackedWeights
+    k: int
+    most: int
+    first: Expr = t.ZERO
+
+    @property
+    def digits(self) -> int:
+        """Bytes that a number is multiplied as."""
+        return 1
+
+    @property
+    def groups(self) -> int:
+        """Groups of a row."""
+        return self.k // self.weights.group
+
+    @property
+    def has_starts(self) -> bool:
+        """Whether sums begin at the products of zero points."""
+        return self.scale is not None and self.weights.has_one_zero
+
+    @property
+    def _sums(self) -> Buffer:
+        kind = S32 if self.has_starts else F32
+        return Buffer("x_sums", kind, (self.most * self.groups,), "local")
+
+    def prepared(self, rows: int) -> list[Stmt]:
+        """The sum of each group of each row, which zero points are multiplied by; their product where it is known."""
+        sums, r, g, i = self._sums, Var("sr"), Var("sg"), Var("si")
+        zero, kind = (t.as_expr(0),), sums.dtype
+        total = Buffer("x_sum", kind, (1,), "local")
+        at = self._place(r, t.add(t.mul(g, self.weights.group), i))
+        new = t.add(t.load(total, zero), t.cast(t.load(self.x.buffer, (at,)), kind))
+        found: Expr = t.load(total, zero)
+        if self.has_starts:
+            middle = t.cast(t.load(self.weights.zero, zero), kind)
+            found = t.sub(t.const(0, kind), t.mul(middle, found))
+        body = Block((
+            Allocate(total),
+            Store(total, zero, t.const(0, kind)),
+            loop(i, self.weights.group, Store(total, zero, new), "vector"),
+            Store(sums, (self._of_group(r, g),), found),
+        ))  # fmt: skip
+        groups = loop(g, self.groups, body, "serial")
+        return [Allocate(sums), loop(r, rows, groups, "serial")]
+
+    def number(self, row: Expr, k: Expr) -> Expr:
+        """X[first + row, k]."""
+        return t.load(self.x.buffer, (self._place(row, k),))
+
+    def quad(self, row: Expr, digit: int, k: Expr) -> Expr:
+        """Four neighbouring s8 of a row from `k` on, as one s32."""
+        return t.bitcast(Load(self.x.buffer, (self._place(row, k),), WORD), S32)
+
+    def start(self, row: Expr, group: Expr, digit: int) -> Expr:
+        """-zero * sum of X of a group."""
+        return t.load(self._sums, (self._of_group(row, group),))
+
+    def total(self, row: Expr, group: Expr) -> Expr:
+        """The sum of X of a group."""
+        return t.load(self._sums, (self._of_group(row, group),))
+
+    def factor(self, row: Expr, group: Expr) -> Expr:
+        """The scale of a group of s8."""
+        assert self.scale is not None
+        at = t.add(t.mul(t.add(self.first, row), self.groups), group)
+        return t.load(self.scale, (at,))
+
+    def _place(self, row: Expr, k: Expr) -> Expr:
+        return t.add(t.mul(t.add(self.first, row), self.x.row), k)
+
+    def _of_group(self, row: Expr, group: Expr) -> Expr:
+        return t.add(t.mul(row, self.groups), group)

@@ -1,0 +1,272 @@
+"""Register tiles of products with packed weights: floats by multiply-adds, bytes and digits by dot products."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from ...base.dtypes import F32, S8, S32, U32
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import (
+    Allocate,
+    Block,
+    Broadcast,
+    Buffer,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    Ramp,
+    Stmt,
+    Store,
+    Var,
+)
+from ...tensor_ir.tiling import k_splits
+from .fixed_point_rows import FixedPointRows
+from .nbits_rows import GivenRows
+from .packed_weights import WORD, WeightPanel
+from .packing import loop
+
+MOST_UNROLLED = 4
+"""Words of a column that one iteration multiplies: enough to hide its counter."""
+
+MOST_S32 = 2**31
+"""What sums of s32 stay below."""
+
+
+class RegisterTile:
+    """The sums of `rows` rows, from `row` of the rows `x` on, times one panel of `vectors` vectors.
+
+    A group at a time is summed in `part`, which has `sets` accumulators of each element, and then added to `acc`.
+    """
+
+    dtype = F32
+
+    def __init__(
+        self, x: GivenRows, row: Var, rows: int, weights: WeightPanel, vectors: int,
+        fetches: bool, fused: bool,
+    ) -> None:  # fmt: skip
+        self.x = x
+        self.row = row
+        self.rows = rows
+        self.weights = weights
+        self.vectors = vectors
+        self.lanes = weights.lanes
+        self.fetches = fetches
+        self.fused = fused
+        self.acc = Buffer("nb_acc", F32, (rows, vectors * self.lanes), "local")
+        self.splits = k_splits(rows * x.digits, vectors)  # sums of one vector wait for each other
+        sets = x.digits * self.splits
+        self.part = Buffer("nb_part", self.dtype, (sets * rows, vectors * self.lanes), "local")
+
+    def sums(self) -> list[Stmt]:
+        """Statements that leave the sums in `acc`."""
+        group = Var("wg")
+        body = Block((
+            Allocate(self.part),
+            *(self._starts(group) if self.x.has_starts else self._zeros(self.part)),
+            self._products_of(group),
+            *self._scaled(group),
+        ))  # fmt: skip
+        groups = loop(group, self.x.groups, body, "serial")
+        return [Allocate(self.acc), *self._zeros(self.acc), groups]
+
+    def _zeros(self, buffer: Buffer) -> list[Stmt]:
+        zero = t.const(0, buffer.dtype, self.lanes)
+        return [
+            Store(buffer, (t.as_expr(row), t.as_expr(v * self.lanes)), zero)
+            for row in range(buffer.shape[0])
+            for v in range(self.vectors)
+        ]
+
+    def _starts(self, group: Expr) -> list[Stmt]:
+        """The products of zero points in the first accumulator of each sum, zero in the others."""
+        body: list[Stmt] = []
+        for digit in range(self.x.digits):
+            for r in range(self.rows):
+                start = Broadcast(self.x.start(self._row(r), group, digit), self.lanes)
+                for v in range(self.vectors):
+                    body.append(Store(self.part, self._at(r, v, digit, 0), start))
+                    body += [
+                        Store(self.part, self._at(r, v, digit, split), t.const(0, S32, self.lanes))
+                        for split in range(1, self.splits)
+                    ]
+        return body
+
+    def _row(self, r: int) -> Expr:
+        return t.add(self.row, r)
+
+    def _at(self, r: int, v: int, digit: int = 0, split: int = 0) -> tuple[Expr, ...]:
+        row = (digit * self.splits + split) * self.rows + r
+        return t.as_expr(row), t.as_expr(v * self.lanes)
+
+    def _products_of(self, group: Expr) -> Stmt:
+        """part += X * Q over the words of a group."""
+        words = self.weights.weights.group // self.weights.weights.numbers
+        step = max(d for d in range(1, MOST_UNROLLED + 1) if not words % d)
+        word, body = Var("ww"), list[Stmt]()
+        for i in range(step):
+            body += self._word(group, t.add(word, i), i)
+        return For(word, t.as_expr(0), t.as_expr(words), Block(tuple(body)), "serial", step)
+
+    def _word(self, group: Expr, word: Expr, number: int) -> list[Stmt]:
+        weights = self.weights.weights
+        body: list[Stmt] = []
+        packed = [Var(f"wp{number}_{v}", U32, self.lanes) for v in range(self.vectors)]
+        at = t.add(t.mul(group, weights.group // weights.numbers), word)
+        if self.fetches:
+            body += self.weights.fetched(at)
+        body += [Let(var, self.weights.word(at, v)) for v, var in enumerate(packed)]
+        return [*body, *self._multiplied(packed, t.mul(at, weights.numbers), number)]
+
+    def _multiplied(self, packed: list[Var], k: Expr, number: int) -> list[Stmt]:
+        """The products of a word of each column, which begins at `k`; `number` makes names unique."""
+        raise NotImplementedError
+
+    def _value(self, r: int, v: int, group: Expr) -> Expr:
+        """The sum of a group, in f32."""
+        raise NotImplementedError
+
+    def _scaled(self, group: Expr) -> list[Stmt]:
+        """acc += (part - zero * sum of X) * factor of the row * scale."""
+        body = list[Stmt]()
+        for v in range(self.vectors):
+            scale = self._let(body, f"ws{v}", self.weights.scale(group, v))
+            zero = self._let(body, f"wz{v}", self.weights.zero(group, v))
+            for r in range(self.rows):
+                value = self._value(r, v, group)
+                if not self.x.has_starts:
+                    total = Broadcast(self.x.total(self._row(r), group), self.lanes)
+                    value = t.sub(value, t.mul(zero, total))
+                if self.dtype != F32:
+                    factor = Broadcast(self.x.factor(self._row(r), group), self.lanes)
+                    value = t.mul(value, factor)
+                old = Load(self.acc, self._at(r, v), self.lanes)
+                body.append(Store(self.acc, self._at(r, v), self._fma(value, scale, old)))
+        return body
+
+    def _sum(self, r: int, v: int, digit: int = 0) -> Expr:
+        """The accumulators of one vector, joined."""
+        found: Expr = Load(self.part, self._at(r, v, digit), self.lanes)
+        for split in range(1, self.splits):
+            found = t.add(found, Load(self.part, self._at(r, v, digit, split), self.lanes))
+        return found
+
+    def _fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
+        return t.fma(a, b, c) if self.fused else t.add(c, t.mul(a, b))
+
+    @staticmethod
+    def _let(body: list[Stmt], name: str, value: Expr) -> Expr:
+        var = Var(name, value.dtype, value.lanes)
+        body.append(Let(var, value))
+        return var
+
+
+class FloatTile(RegisterTile):
+    """Rows of f32, times each number of a word."""
+
+    def _multiplied(self, packed: list[Var], k: Expr, number: int) -> list[Stmt]:
+        body: list[Stmt] = []
+        for i in range(self.weights.weights.numbers):
+            x = [
+                self._let(body, f"wx{number}_{i}_{r}", self._x(r, t.add(k, i)))
+                for r in range(self.rows)
+            ]
+            for v, var in enumerate(packed):
+                q = self._let(body, f"wq{number}_{i}_{v}", self._number(var, i))
+                for r in range(self.rows):
+                    place = self._at(r, v, split=i % self.splits)
+                    old = Load(self.part, place, self.lanes)
+                    body.append(Store(self.part, place, self._fma(q, x[r], old)))
+        return body
+
+    def _number(self, word: Expr, index: int) -> Expr:
+        """A number of each word; those of 4 bits are lanes of a table where a vector has 16."""
+        if 1 << self.weights.weights.bits != self.lanes:
+            return self.weights.number(word, index)
+        table = t.cast(Ramp(t.const(0, S32), self.lanes), F32)
+        return self.weights.picked(word, index, table)
+
+    def _x(self, r: int, k: Expr) -> Expr:
+        return Broadcast(self.x.number(self._row(r), k), self.lanes)
+
+    def _value(self, r: int, v: int, group: Expr) -> Expr:
+        return self._sum(r, v)
+
+
+class DotTile(RegisterTile):
+    """Rows of s8, times four numbers of a word at once."""
+
+    dtype = S32
+
+    def _multiplied(self, packed: list[Var], k: Expr, number: int) -> list[Stmt]:
+        body: list[Stmt] = []
+        for i in range(self.weights.weights.numbers // WORD):
+            at = t.add(k, i * WORD)
+            q = [
+                self._let(body, f"wq{number}_{i}_{v}", self.weights.quad(var, i))
+                for v, var in enumerate(packed)
+            ]
+            for digit, r in product(range(self.x.digits), range(self.rows)):
+                x = self._let(body, f"wx{number}_{i}_{digit}_{r}", self._x(r, digit, at))
+                for v in range(self.vectors):
+                    place = self._at(r, v, digit, i % self.splits)
+                    old = Load(self.part, place, self.lanes)
+                    body.append(Store(self.part, place, t.call("dot4", old, q[v], x)))
+        return body
+
+    def _x(self, r: int, digit: int, k: Expr) -> Expr:
+        """Four s8 of a row from `k` on, in all lanes."""
+        return t.bitcast(Broadcast(self.x.quad(self._row(r), digit, k), self.lanes), S8)
+
+    def _value(self, r: int, v: int, group: Expr) -> Expr:
+        return t.cast(self._sum(r, v), F32)
+
+
+class FixedPointTile(DotTile):
+    """Rows of f32 as digits, and as floats where digits do not hold enough of a group."""
+
+    def __init__(self, x: FixedPointRows, *rest: object) -> None:
+        super().__init__(x, *rest)  # type: ignore[arg-type]
+        self.rows_of_digits = x
+
+    def sums(self) -> list[Stmt]:
+        """Statements that leave the sums in `acc`."""
+        body = super().sums()
+        for r in range(self.rows):
+            group, row = Var("wf"), self._row(r)
+            one = If(self.rows_of_digits.is_float(row, group), self._as_floats(r, group))
+            groups = loop(group, self.x.groups, one, "serial")
+            body.append(If(self.rows_of_digits.has_floats(row), groups))
+        return body
+
+    def _as_floats(self, r: int, group: Expr) -> Stmt:
+        """acc += X * ((Q - zero) * scale) over a group: what f32 makes of infinities, NaN and outliers."""
+        weights, word, body = self.weights.weights, Var("wo"), list[Stmt]()
+        words = weights.group // weights.numbers
+        at = t.add(t.mul(group, words), word)
+        x = [
+            self._let(body, f"wox{i}", Broadcast(self.x.number(self._row(r), k), self.lanes))
+            for i in range(weights.numbers)
+            for k in [t.add(t.mul(at, weights.numbers), i)]
+        ]
+        for v in range(self.vectors):
+            packed = self._let(body, f"wop{v}", self.weights.word(at, v))
+            zero, scale = self.weights.zero(group, v), self.weights.scale(group, v)
+            new: Expr = Load(self.acc, self._at(r, v), self.lanes)
+            for i, factor in enumerate(x):
+                weight = t.mul(t.sub(self.weights.number(packed, i), zero), scale)
+                new = self._fma(factor, weight, new)
+            body.append(Store(self.acc, self._at(r, v), new))
+        return loop(word, words, Block(tuple(body)), "serial")
+
+    def _value(self, r: int, v: int, group: Expr) -> Expr:
+        """d2 * 2^16 + d1 * 2^8 + d0, the lower two joined as integers where s32 holds them."""
+        low, middle, high = (self._sum(r, v, digit) for digit in range(3))
+        largest = self.weights.weights.group * ((1 << self.weights.weights.bits) - 1) << 7
+        if largest * 257 < MOST_S32:
+            rest = t.cast(t.add(t.binary("shl", middle, 8), low), F32)
+        else:
+            by = t.const(2.0**8, F32, self.lanes)
+            rest = self._fma(t.cast(middle, F32), by, t.cast(low, F32))
+        return self._fma(t.cast(high, F32), t.const(2.0**16, F32, self.lanes), rest)

@@ -1,0 +1,27 @@
+"""Register tiles of packed weights: what they prefetch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from graphc.base.target import Target
+from graphc.graph_ir.ir.schedule import parse_schedule
+from graphc.graph_ir.schedule.context import LowerContext
+from graphc.tensor_ir.printer import print_module
+from support.lowered import check_interpreted
+from support.packed_product import product
+
+
+@pytest.mark.parametrize(
+    ("rows", "l2_bytes", "lines"), [(1, 1 << 20, 0), (1, 1 << 10, 4), (3, 1 << 10, 4)]
+)
+def test_words_that_l2_cannot_hold_are_fetched_ahead(rows: int, l2_bytes: int, lines: int) -> None:
+    """As many lines per word as its vectors have, also where several tiles read a panel."""
+    graph, _ = product(rows, 128, 64, 4, 32, False)
+    target = replace(Target("avx512"), l2_bytes=l2_bytes)
+    asked = {"y": parse_schedule("unpack=registers use=fma mr=1 nv=4")}
+    lowered = check_interpreted(graph, LowerContext(target, asked=asked))
+    hints = print_module(lowered.module).count("prefetch(")
+    assert hints == 4 * lines, "4 words of a column in each round"

@@ -1,0 +1,35 @@
+"""A product with packed weights whose sums are exact in any order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphc.base.dtypes import F32, S8
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.matmul_nbits import packed_words
+
+
+def product(
+    m: int, n: int, k: int, bits: int, group: int, of_bytes: bool, one_zero: bool = True
+) -> tuple[Graph, list[Array]]:
+    """Small integers and scales that are powers of two: every sum is exact, in any order."""
+    random, graph, groups = np.random.default_rng(m * n * k), Graph("packed"), k // group
+    x = random.integers(-8, 9, (m, k)).astype(np.int8 if of_bytes else np.float32)
+    arrays = [x]
+    operands = [graph.make_input(LogicalTensor(S8 if of_bytes else F32, (m, k)), "x")]
+    numbers = random.integers(0, 1 << bits, (n, k))
+    scale = 2.0 ** random.integers(-2, 3, (n, groups))
+    zero = random.integers(0, 1 << bits, (1, 1) if one_zero else (n, groups))
+    operands += [
+        graph.make_constant(packed_words(numbers, bits), "w"),
+        graph.make_constant(scale.astype(np.float32), "scale"),
+        graph.make_constant(zero.astype(np.float32), "zero"),
+    ]
+    if of_bytes:
+        operands.append(graph.make_input(LogicalTensor(F32, (m, groups)), "x_scale"))
+        arrays.append((2.0 ** random.integers(-2, 3, (m, groups))).astype(np.float32))
+    y = graph.make("matmul_nbits", operands, {"bits": bits, "group": group}, "y").outputs[0]
+    bias = graph.make_constant(np.arange(n, dtype=np.float32), "bias")
+    graph.make_output(graph.make("relu", graph.make("add", [y, bias]).outputs).outputs[0])
+    return graph, arrays
