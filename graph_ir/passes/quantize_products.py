@@ -51,8 +51,6 @@ def _lowered(graph: Graph, ctx: LowerContext, op: Op) -> tuple[GraphTensor | Non
     weights = constant_value(op.inputs[1])
     if weights is None:
         return None, "both operands are computed"
-    if not all(isinstance(size, int) for size in op.inputs[0].details.plain_dims):
-        return None, "its sizes are open, so nothing can be predicted"
     if not np.all(np.isfinite(weights)):
         return None, "a weight is not finite"
     if isinstance(op, MatmulCore):
@@ -67,7 +65,7 @@ def _lowered(graph: Graph, ctx: LowerContext, op: Op) -> tuple[GraphTensor | Non
         terms, account = weights[0].size, convolution_account(op, U8, ctx)
     if terms * FARTHEST**2 >= 1 << 31:
         return None, "its sums may not fit s32"
-    copied = op.inputs[0].details.size_bytes / ctx.target.machine.copy_bytes_per_cycle
+    copied = op.inputs[0].details.typical.size_bytes / ctx.target.machine.copy_bytes_per_cycle
     if account.integers + QUANTIZING * copied >= account.floats:
         return None, "integers are predicted to be slower"
     make = Composer(graph, op)

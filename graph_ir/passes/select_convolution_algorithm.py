@@ -74,7 +74,11 @@ def _widened(ctx: LowerContext, graph: Graph, op: Convolution) -> GraphTensor | 
     dtype, weights = x.details.dtype, constant_value(w)
     if dtype not in (F16, BF16) or weights is None:
         return None
-    moved = x.details.elements * (dtype.size + F32.size) / ctx.target.machine.copy_bytes_per_cycle
+    moved = (
+        x.details.typical.elements
+        * (dtype.size + F32.size)
+        / ctx.target.machine.copy_bytes_per_cycle
+    )
     narrow, wide = (best_form_cycles(op, t, t, ctx) for t in (dtype, F32))
     if wide + moved >= narrow:
         return None

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ...base.contraction import Microkernel, find_microkernel
+from ...base.dims import typical_all
 from ...base.dtypes import F32, S8, S32, DType
 from ...base.records import dataclass
 from ...base.target import Target
@@ -27,7 +28,7 @@ SCALING = 3
 
 @dataclass(frozen=True)
 class Account:
-    """Predicted cycles of either way."""
+    """Predicted cycles of either way, for typical numbers where sizes are open."""
 
     integers: float
     floats: float
@@ -41,9 +42,9 @@ def product_account(op: MatmulCore, a: DType, ctx: LowerContext) -> Account:
     if integers is None or floats is None:
         return Account(math.inf, 0)
     slowness = _slowness(integers, target)
-    sums = op.outputs[0].details.elements
+    sums = op.outputs[0].details.typical.elements
     scaling = sums * SCALING / (target.lanes(S32) * target.machine.fma_per_cycle)
-    widened = op.inputs[0].details.elements * (F32.size + a.size)
+    widened = op.inputs[0].details.typical.elements * (F32.size + a.size)
     return Account(
         _cycles(op, integers, ctx) * slowness + scaling,
         _cycles(op, floats, ctx) + widened / target.machine.copy_bytes_per_cycle,
@@ -51,8 +52,8 @@ def product_account(op: MatmulCore, a: DType, ctx: LowerContext) -> Account:
 
 
 def _cycles(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> float:
-    m, n, k = op.sizes
-    batch = math.prod(op.outputs[0].details.plain_dims[:-2])
+    m, n, k = typical_all(op.sizes)
+    batch = math.prod(op.outputs[0].details.typical.plain_dims[:-2])
     product = Product(batch, m, n, k, kernel, ctx.target, ctx.options.threads)
     if not product.multiply_adds:
         return 0.0
@@ -65,8 +66,8 @@ def convolution_account(
     """Of a convolution of an image of bytes of type `x`: the best form of either; with `is_exact`, of those that add no
     rounding errors."""
     integers = best_form_cycles(op, x, S8, ctx)
-    sums, copied = op.outputs[0].details.elements, ctx.target.machine.copy_bytes_per_cycle
-    widened = op.x.details.elements * (F32.size + x.size) / copied
+    sums, copied = op.outputs[0].details.typical.elements, ctx.target.machine.copy_bytes_per_cycle
+    widened = op.x.details.typical.elements * (F32.size + x.size) / copied
     rounded = sums * 2 * F32.size / copied if _is_quantized(op) else 0.0
     floats = best_form_cycles(op, F32, F32, ctx, is_exact) + widened + rounded
     scaling = sums * SCALING / (ctx.target.lanes(S32) * ctx.target.machine.fma_per_cycle)
@@ -90,7 +91,7 @@ def best_form_cycles(
 ) -> float:
     """The predicted cycles of the same convolution of other types, infinite where no template runs it."""
     graph = Graph("form")
-    image = graph.make_input(LogicalTensor(x, op.x.details.plain_dims))
+    image = graph.make_input(LogicalTensor(x, op.x.details.typical.plain_dims))
     weights = graph.make_constant(np.zeros(op.w.details.plain_dims, w.numpy))
     kept = {key: value for key, value in op.attrs.items() if key != "dtype"}
     attrs = kept if x == F32 else {**kept, "dtype": F32 if x.is_float else S32}

@@ -73,3 +73,15 @@ def test_integers_of_every_width_and_scales_of_every_kind(isa: str) -> None:
         apart = np.abs(np.asarray(ours) - theirs) * 8
         assert np.ptp(theirs) > 5, branch
         assert apart.max() < 1.01 and np.mean(apart > 0.5) < 0.01, branch
+
+
+@pytest.mark.parametrize("net", ["mlp", "convnet"])
+def test_open_sizes_are_multiplied_in_bytes_too(net: str) -> None:
+    proto = onnx.load_from_string(quantized(net, KNOWN[0]))
+    dims = proto.graph.input[0].type.tensor_type.shape.dim
+    dims[0].dim_param = "N"
+    for value in (*proto.graph.value_info, *proto.graph.output):
+        value.type.tensor_type.ClearField("shape")
+    x = sample([3, *[d.dim_value for d in dims[1:]]], 7)
+    found = np.asarray(compile_model(load(proto), threads=1)(x))
+    check(found, load(proto, {"x": f"f32[{','.join(map(str, x.shape))}]"}).evaluate([x])[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import F32, by_name
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
@@ -74,3 +75,21 @@ def test_attention_stays_one_kernel(dtype: str, monkeypatch: pytest.MonkeyPatch)
     assert any("_attention_" in call.kernel for call in done.lowered.calls)
     found = compile_model(graph, precision=dtype, cache=False)(*arrays)
     np.testing.assert_allclose(found, graph.evaluate(arrays)[0], rtol=0, atol=0.01)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_convolutions_of_open_batch(dtype: str) -> None:
+    def model(batch: Size) -> Graph:
+        graph = Graph("open")
+        x = graph.make_input(LogicalTensor(F32, (batch, 16, 10, 10)), "x")
+        y = graph.make("convolution", [x, graph.make_constant(kernel, "k")], {}, "conv")
+        graph.make_output(y.outputs[0], "y")
+        return graph
+
+    kernel = RANDOM.standard_normal((24, 16, 3, 3)).astype(np.float32)
+    images = RANDOM.standard_normal((3, 16, 10, 10)).astype(np.float32)
+    (wanted,) = model(3).evaluate([images])
+    graph = model(size(Symbol("N", 1, 64)))
+    for target in ("native", "avx2"):
+        found = compile_model(graph, precision=dtype, target=target, threads=1)(images)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=5e-3 * np.abs(wanted).max())
