@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,16 +60,16 @@ def run(args: argparse.Namespace) -> int:
     facts: dict[str, Any] = {
         "file": str(output),
         "quantized": list(done.nodes),
-        "errors": done.errors,
+        "errors": {name: x if math.isfinite(x) else None for name, x in done.errors.items()},
     }
     if args.json:
         say(json.dumps(facts))
         return 0
-    say(f"wrote     {output}: {len(done.nodes)} products in 8 bits")
+    count = "1 product" if len(done.nodes) == 1 else f"{len(done.nodes)} products"
+    say(f"wrote     {output}: {count} in 8 bits")
     for name, error in done.errors.items():
-        say(
-            f"          {name} differs by {error:.2%} (root mean square, on the calibration inputs)"
-        )
+        share = f"{error:.2%}" if math.isfinite(error) else "more than any share of it"
+        say(f"          {name} differs by {share} (root mean square, on the calibration inputs)")
     return 0
 
 

@@ -7,10 +7,12 @@ from dataclasses import field
 
 import numpy as np
 
+from ..base.dims import Size, bounds
 from ..base.errors import UserError
 from ..base.records import dataclass
 from ..driver.compiler import compile as compile_model
 from ..graph_ir.ir.graph import Array, Graph
+from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.note import MODEL_VALUES
 
 METHODS = ("min-max", "percentile", "mse")
@@ -51,6 +53,7 @@ class _Seen:
 def batches_of(graph: Graph, arrays: Mapping[str, Array]) -> list[dict[str, Array]]:
     """Sample inputs cut into runs: an array of several times a model's rows, or of whole inputs side by side.
 
+    Where the number of rows is open, a run has as few as the model allows.
     UserError where an input is missing, unknown, of another shape, or inputs disagree in the number of runs.
     """
     cut: dict[str, list[Array]] = {}
@@ -62,20 +65,51 @@ def batches_of(graph: Graph, arrays: Mapping[str, Array]) -> list[dict[str, Arra
             f"calibration inputs must be those of the model, {', '.join(known)}, got {', '.join(sorted(arrays))}"
         )
     for name, details in known.items():
-        dims, array = details.plain_dims, arrays[name]
-        whole = array.shape[1:] == dims
-        rows = bool(dims) and array.shape[1:] == dims[1:] and not array.shape[0] % max(dims[0], 1)
-        if not (whole or rows) or not array.size:
+        runs = _runs(arrays[name], details)
+        if runs is None or not runs.size:
             raise UserError(
-                f"calibration input '{name}': it must hold samples of {details}, got {list(array.shape)}"
+                f"calibration input '{name}': it must hold samples of {details}, "
+                f"got {arrays[name].dtype} {list(arrays[name].shape)}"
             )
-        runs = array if whole else array.reshape(-1, *dims)
-        cut[name] = list(np.ascontiguousarray(runs.astype(details.dtype.numpy)))
+        with np.errstate(
+            over="ignore"
+        ):  # what is too large becomes infinite, and is refused as that
+            cut[name] = list(np.ascontiguousarray(runs.astype(details.dtype.numpy)))
     counts = {len(runs) for runs in cut.values()}
     if len(counts) != 1:
         sizes = ", ".join(f"{name} {len(runs)}" for name, runs in cut.items())
         raise UserError(f"calibration inputs must hold equally many samples, got {sizes}")
     return [{name: runs[i] for name, runs in cut.items()} for i in range(counts.pop())]
+
+
+def _runs(array: Array, details: LogicalTensor) -> Array | None:
+    """An array cut along its first axis into inputs of a run; None if it holds other samples."""
+    dims, dtype = details.plain_dims, details.dtype
+    if array.dtype.kind not in ("biuf" if dtype.is_float else "biu") and array.dtype != dtype.numpy:
+        return None
+    if _are(array.shape[1:], dims):
+        return array
+    if not dims or not _are(array.shape[1:], dims[1:]):
+        return None
+    rows = max(bounds(dims[0])[0], 1)
+    return None if array.shape[0] % rows else array.reshape(-1, rows, *array.shape[1:])
+
+
+def _are(shape: tuple[int, ...], dims: Sequence[Size]) -> bool:
+    """Whether a shape has these sizes, any number where they are open."""
+    return len(shape) == len(dims) and all(
+        not isinstance(size, int) or size == number
+        for number, size in zip(shape, dims, strict=True)
+    )
+
+
+def computed_values(source: Graph) -> set[str]:
+    """The names of a model's inputs, and of the values that are computed when it runs."""
+    tensors = {y.name for op in source.ops if op.op_name != "constant" for y in op.outputs}
+    names = MODEL_VALUES.of(source)
+    return {op.name for op in source.inputs} | {
+        name for name, tensor in names.items() if tensor in tensors
+    }
 
 
 def calibrate(

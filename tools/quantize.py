@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,13 +17,13 @@ from ..driver.compiler import compile as compile_model
 from ..frontend import format_of, load
 from ..frontend.onnx.insert_quantization import insert_quantization, quantizable, read_proto
 from ..graph_ir.ir.graph import Array
-from .calibration import OnStep, batches_of, calibrate, scale_of
+from .calibration import OnStep, batches_of, calibrate, computed_values, scale_of
 
 
 @dataclass(frozen=True)
 class Quantized:
     """What was written: the results of the nodes that are quantised, and the relative root mean square error of each
-    output on the calibration inputs."""
+    output on the calibration inputs; infinite where only one of the models has values that are 0 or not finite."""
 
     nodes: Sequence[str]
     errors: Mapping[str, float]
@@ -48,7 +49,8 @@ def quantize_model(
         )
     source = load(model, dict(inputs or {}))
     proto = read_proto(model)
-    sites = quantizable(proto)
+    known = computed_values(source)
+    sites = [site for site in quantizable(proto) if site.activation in known]
     if not sites:
         raise UserError(
             f"quantize: '{model}' has no product or convolution with constant f32 weights; "
@@ -83,8 +85,19 @@ def _errors(
         results = zip(exact.outputs, exact.run(None, batch), rounded.run(None, batch), strict=True)
         for spec, wanted, found in results:
             total = sums.setdefault(spec.name, [0.0, 0.0])
-            wide = wanted.astype(np.float64)
-            total[0] += float(np.sum(np.square(found.astype(np.float64) - wide)))
-            total[1] += float(np.sum(np.square(wide)))
+            wide, other = wanted.astype(np.float64), found.astype(np.float64)
+            same = (wide == other) | (np.isnan(wide) & np.isnan(other))
+            with np.errstate(invalid="ignore", over="ignore"):
+                total[0] += float(np.sum(np.square(np.where(same, 0.0, other - wide))))
+            total[1] += float(
+                np.sum(np.square(wide, where=np.isfinite(wide), out=np.zeros(wide.shape)))
+            )
     report("check", len(batches), len(batches))
-    return {name: float(np.sqrt(a / b)) if b else 0.0 for name, (a, b) in sums.items()}
+    return {name: _share(*total) for name, total in sums.items()}
+
+
+def _share(errors: float, values: float) -> float:
+    """The square root of a share; infinite where it has no measure."""
+    if not errors:
+        return 0.0
+    return math.sqrt(errors / values) if values and math.isfinite(errors) else math.inf

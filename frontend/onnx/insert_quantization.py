@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ LEAST_OPSET = 13
 STEPS = 127
 """Integers of weights on either side of zero."""
 
-SMALLEST_SCALE = 1e-30
-"""Of a channel of zeros."""
+LARGEST_BIAS = 1 << 30
+"""In steps of the products of both scales: what is left of s32 holds the sums."""
 
 Scale = tuple[float, int]
 """Scale and zero point of u8."""
@@ -55,27 +55,44 @@ def quantizable(model: ModelProto) -> list[Site]:
             f"quantize: the model must be of opset {LEAST_OPSET} or later, got {opset}; "
             "onnx.version_converter raises it"
         )
-    constants = {
-        x.name: len(x.dims)
-        for x in model.graph.initializer
-        if x.data_type == TensorProto.FLOAT and np.prod(x.dims)
-    }
+    constants = _constants(model)
     sites = [_site(node, constants) for node in model.graph.node]
     return [site for site in sites if site is not None]
 
 
-def _site(node: NodeProto, constants: Mapping[str, int]) -> Site | None:
+def _constants(model: ModelProto) -> dict[str, TensorProto]:
+    """Constant f32 tensors with elements: initializers, values of Constant nodes, and what Identity calls them."""
+    found = {x.name: x for x in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Identity" and node.input[0] in found:
+            found[node.output[0]] = found[node.input[0]]
+        elif node.op_type == "Constant" and node.attribute[0].name == "value":
+            found[node.output[0]] = node.attribute[0].t
+    return {
+        name: x for name, x in found.items() if x.data_type == TensorProto.FLOAT and np.prod(x.dims)
+    }
+
+
+def _site(node: NodeProto, constants: Mapping[str, TensorProto]) -> Site | None:
     names = [*node.input, "", "", ""]
     activation, weight, bias = names[:3]
     if weight not in constants or activation in constants or node.domain not in ("", "ai.onnx"):
         return None
     turned = any(x.name == "transB" and x.i for x in node.attribute)
     axes = {"Conv": 0, "Gemm": 0 if turned else 1, "MatMul": 1}
-    if node.op_type not in axes or (node.op_type == "MatMul" and constants[weight] != 2):
+    rank = len(constants[weight].dims)
+    if node.op_type not in axes or (node.op_type == "MatMul" and rank != 2):
+        return None
+    if not _is_finite(constants[weight]):
         return None
     scaled = any(x.name in ("alpha", "beta") and x.f != 1.0 for x in node.attribute)
-    has_bias = node.op_type != "MatMul" and constants.get(bias) == 1 and not scaled
+    known = constants.get(bias) if node.op_type != "MatMul" and not scaled else None
+    has_bias = known is not None and len(known.dims) == 1 and _is_finite(known)
     return Site(node.output[0], activation, weight, axes[node.op_type], bias if has_bias else "")
+
+
+def _is_finite(constant: TensorProto) -> bool:
+    return bool(np.all(np.isfinite(numpy_helper.to_array(constant))))
 
 
 def insert_quantization(
@@ -107,11 +124,11 @@ class _Writer:
     def __init__(self, model: ModelProto, scales: Mapping[str, Scale]) -> None:
         self.graph = model.graph
         self.scales = scales
-        self.constants = {x.name: x for x in model.graph.initializer}
-        self.taken = set(self.constants) | {
-            name for node in model.graph.node for name in (*node.input, *node.output)
+        self.constants = _constants(model)
+        self.taken = {x.name for x in model.graph.initializer} | {
+            name for node in model.graph.node for name in (node.name, *node.input, *node.output)
         }
-        self.made: dict[tuple[str, ...], str] = {}
+        self.made: dict[tuple[object, ...], str] = {}
         self.weight_scales: dict[str, Array] = {}
 
     def activation(self, name: str) -> str:
@@ -131,29 +148,39 @@ class _Writer:
 
     def weights(self, site: Site) -> str:
         """The weights as s8 and back, with a scale per output."""
-        key = (site.weight, str(site.axis))
         value = numpy_helper.to_array(self.constants[site.weight])
-        others = tuple(i for i in range(value.ndim) if i != site.axis)
-        largest = np.max(np.abs(value), axis=others, keepdims=True)
-        scale = np.maximum(largest / np.float32(STEPS), np.float32(SMALLEST_SCALE))
-        self.weight_scales[site.node] = scale.reshape(-1)
+        scale = self._weight_scale(site, value)
+        self.weight_scales[site.node] = scale
+        key = (site.weight, site.axis, scale.tobytes())
         if key not in self.made:
-            whole = np.clip(np.rint(value / scale), -STEPS, STEPS).astype(np.int8)
+            others = tuple(i for i in range(value.ndim) if i != site.axis)
+            whole = np.rint(value / np.expand_dims(scale, others))
             operands = [
-                self._constant(f"{site.weight}_quantized", whole),
-                self._constant(f"{site.weight}_scale", scale.reshape(-1).astype(np.float32)),
+                self._constant(
+                    f"{site.weight}_quantized", np.clip(whole, -STEPS, STEPS).astype(np.int8)
+                ),
+                self._constant(f"{site.weight}_scale", scale),
                 self._constant(f"{site.weight}_zero_point", np.zeros(scale.size, np.int8)),
             ]
             name = f"{site.weight}_dequantized"
             self.made[key] = self._node("DequantizeLinear", operands, name, axis=site.axis)
         return self.made[key]
 
+    def _weight_scale(self, site: Site, value: Array) -> Array:
+        """One per output: of the largest weight, or wider where the bias would not fit; 1 for zeros."""
+        others = tuple(i for i in range(value.ndim) if i != site.axis)
+        scale = np.max(np.abs(value), axis=others) / np.float64(STEPS)
+        if site.bias:
+            bias = np.abs(numpy_helper.to_array(self.constants[site.bias]).astype(np.float64))
+            scale = np.maximum(scale, bias / (self.scales[site.activation][0] * LARGEST_BIAS))
+        narrow = scale.astype(np.float32)
+        return np.where(narrow > 0, narrow, np.float32(1))
+
     def bias(self, site: Site) -> str:
         """The bias as s32 in steps of the products of both scales, and back."""
         scale = np.float32(self.scales[site.activation][0]) * self.weight_scales[site.node]
-        value = numpy_helper.to_array(self.constants[site.bias])
-        limits = np.iinfo(np.int32)
-        whole = np.clip(np.rint(value / scale.astype(np.float64)), limits.min, limits.max)
+        value = numpy_helper.to_array(self.constants[site.bias]).astype(np.float64)
+        whole = np.rint(np.divide(value, scale, out=np.zeros(scale.shape), where=scale > 0))
         operands = [
             self._constant(f"{site.bias}_quantized", whole.astype(np.int32)),
             self._constant(f"{site.bias}_scale", scale.astype(np.float32)),
@@ -180,22 +207,32 @@ class _Writer:
 
 
 def _drop_unread(model: ModelProto) -> None:
-    """Remove f32 weights that nothing reads any more; subgraphs may read some."""
+    """Remove f32 weights that nothing reads any more, as initializers and as nodes."""
     graph = model.graph
-    read = {name for node in graph.node for name in node.input} | {x.name for x in graph.output}
-    pending = [a for node in graph.node for a in node.attribute]
-    while pending:
-        attribute = pending.pop()
-        for inner in (attribute.g, *attribute.graphs):
-            read |= {name for node in inner.node for name in node.input}
-            read |= {x.name for x in inner.output}
-            pending += [a for node in inner.node for a in node.attribute]
-    kept = [x for x in graph.initializer if x.name in read]
-    inputs = [
-        x
-        for x in graph.input
-        if x.name in read or x.name not in {i.name for i in graph.initializer}
-    ]
-    del graph.initializer[:], graph.input[:]
-    graph.initializer.extend(kept)
+    read = _read(x for x in graph.node if x.op_type != "Identity") | {x.name for x in graph.output}
+    nodes: list[NodeProto] = []
+    for node in reversed(graph.node):
+        if node.op_type not in ("Constant", "Identity") or read & set(node.output):
+            nodes.append(node)
+            read |= set(node.input)
+    weights = [x for x in graph.initializer if x.name in read]
+    gone = {x.name for x in graph.initializer} - {x.name for x in weights}
+    inputs = [x for x in graph.input if x.name not in gone]
+    del graph.node[:], graph.initializer[:], graph.input[:]
+    graph.node.extend(reversed(nodes))
+    graph.initializer.extend(weights)
     graph.input.extend(inputs)
+
+
+def _read(nodes: Iterable[NodeProto]) -> set[str]:
+    """The names that nodes read, or their subgraphs."""
+    found: set[str] = set()
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        found |= set(node.input)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                found |= {x.name for x in inner.output}
+                pending += inner.node
+    return found

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from graphc.cli import main
 
@@ -51,3 +53,29 @@ def test_sentences(samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
     for arguments, message in cases:
         assert main(["quantize", *arguments, "-q"]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_what_has_no_range_or_no_measure(
+    samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A product of a constant stays; results that are not finite in one model only have no share."""
+    path, out, random = tmp_path / "m.onnx", tmp_path / "o.onnx", np.random.default_rng(0)
+    held = {name: random.standard_normal((13, 13)).astype(np.float32) for name in ("w", "c")}
+    nodes = [
+        helper.make_node("Constant", [], ["k"], value=numpy_helper.from_array(held["c"])),
+        helper.make_node("MatMul", ["k", "w"], ["m"]),
+        helper.make_node("MatMul", ["x", "m"], ["z"]),
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Sqrt", ["h"], ["y"]),
+    ]
+    infos = [helper.make_tensor_value_info(name, 1, ["N", 13]) for name in "xyz"]
+    weights = [numpy_helper.from_array(held["w"], "w")]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], weights)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    arguments = ["quantize", str(path), "--calibrate", samples, "-o", str(out), "-q"]
+    assert main([*arguments, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["quantized"] == ["h"] and facts["errors"] == {"y": None, "z": 0}
+    assert main(arguments) == 0
+    assert "1 product in 8 bits" in capsys.readouterr().out

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
 from graphc.graph_ir.ir.graph import Graph
@@ -60,8 +61,16 @@ def test_scales(limits: tuple[float, float], scale: float, zero: int) -> None:
     [
         ({}, "calibration inputs must be those of the model, x, got "),
         ({"z": np.zeros((2, 500))}, "calibration inputs must be those of the model, x, got z"),
-        ({"x": np.zeros((3, 500))}, r"'x': it must hold samples of f32\[2,500\], got \[3, 500\]"),
-        ({"x": np.zeros((0, 500))}, r"'x': it must hold samples of f32\[2,500\], got \[0, 500\]"),
+        (
+            {"x": np.zeros((3, 500))},
+            r"'x': it must hold samples of f32\[2,500\], got float64 \[3, 500\]",
+        ),
+        (
+            {"x": np.zeros((0, 500))},
+            r"'x': it must hold samples of f32\[2,500\], got float64 \[0, 500\]",
+        ),
+        ({"x": np.full((2, 500), "a")}, r"'x': it must hold samples of f32\[2,500\], got <U1"),
+        ({"x": np.zeros((2, 500), np.complex64)}, r"got complex64 \[2, 500\]"),
     ],
 )
 def test_refused(arrays: dict[str, Any], message: str) -> None:
@@ -70,3 +79,21 @@ def test_refused(arrays: dict[str, Any], message: str) -> None:
     bad = {"x": np.full((2, 500), np.inf, np.float32)}
     with pytest.raises(UserError, match="'twice' has values that are not finite; check the inputs"):
         calibrate(doubled(), ["twice"], batches_of(doubled(), bad))
+
+
+def test_open_sizes() -> None:
+    """A run has as few rows as the model allows; sizes of other axes are those of the samples."""
+    graph = Graph("open")
+    rows, columns = size(Symbol("N", 2, 512)), size(Symbol("S", 1, 512))
+    x = graph.make_input(LogicalTensor(F32, (rows, columns)), "x")
+    graph.make_output(graph.make("add", [x, x], {}, "twice").outputs[0], "y")
+    samples = np.random.default_rng(0).standard_normal((8, 5)).astype(np.float32)
+    assert [batch["x"].shape for batch in batches_of(graph, {"x": samples})] == [(2, 5)] * 4
+    whole = batches_of(graph, {"x": samples.reshape(2, 4, 5)})
+    assert [batch["x"].shape for batch in whole] == [(4, 5)] * 2
+    low, high = calibrate(graph, ["twice"], whole)["twice"]
+    assert (low, high) == (2 * samples.min(), 2 * samples.max())
+    with pytest.raises(
+        UserError, match=r"it must hold samples of f32\[N,S\], got float32 \[7, 5\]"
+    ):
+        batches_of(graph, {"x": samples[:7]})

@@ -83,3 +83,59 @@ def test_values() -> None:
     np.testing.assert_allclose(
         session.run(None, {"x": x})[0], found, rtol=0, atol=0.03 * np.abs(exact).max()
     )
+
+
+def test_a_bias_beyond_the_steps_of_its_weights_is_kept() -> None:
+    source = model()
+    held = {x.name: x for x in source.graph.initializer}
+    weights, bias = (numpy_helper.to_array(held[name]).copy() for name in ("w", "b"))
+    weights[:, 2], weights[:, 3], bias[:4] = 0, 1e-12, 1000
+    for name, value in (("w", weights), ("b", bias)):
+        held[name].CopyFrom(numpy_helper.from_array(value, name))
+    x = normal(2, 3, 4, 4)
+    made = insert_quantization(source, quantizable(source), SCALES)
+    del made.graph.output[:], source.graph.output[:]
+    for proto in (made, source):
+        proto.graph.output.append(helper.make_tensor_value_info("g", 1, [4, 10]))
+    (exact,), (found,) = load(source).evaluate([x]), load(made).evaluate([x])
+    assert np.abs(found - exact).max() < 0.01 * np.abs(exact).max()
+
+
+def test_weights_in_constant_nodes_and_behind_identity_are_quantised() -> None:
+    source = model()
+    graph = source.graph
+    moved = [x for x in graph.initializer if x.name in ("k", "m")]
+    for x in moved:
+        graph.initializer.remove(x)
+    first = helper.make_node("Constant", [], ["k"], value=moved[0])
+    others = [
+        helper.make_node("Constant", [], ["m0"], value=moved[1]),
+        helper.make_node("Identity", ["m0"], ["m"]),
+    ]
+    nodes = [first, *others, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    made = insert_quantization(source, quantizable(source), SCALES)
+    assert [s.node for s in quantizable(source)] == ["c", "g", "h", "n"]
+    assert not {"Constant", "Identity"} & {node.op_type for node in made.graph.node}
+    x = normal(2, 3, 4, 4)
+    wanted = load(insert_quantization(model(), quantizable(model()), SCALES)).evaluate([x])[0]
+    assert load(made).evaluate([x])[0].shape == wanted.shape
+
+
+def test_weights_that_are_not_finite_stay() -> None:
+    source = model()
+    for index, name in ((0, "k"), (3, "b")):
+        value = numpy_helper.to_array(source.graph.initializer[index]).copy()
+        value.flat[1] = np.inf
+        source.graph.initializer[index].CopyFrom(numpy_helper.from_array(value, name))
+    sites = quantizable(source)
+    assert [(s.node, s.bias) for s in sites] == [("g", ""), ("h", ""), ("n", "")]
+
+
+def test_names_of_nodes_are_not_taken_again() -> None:
+    source = model()
+    source.graph.node[1].name = "x_dequantized"
+    made = insert_quantization(source, quantizable(source), SCALES)
+    names = [node.name for node in made.graph.node if node.name]
+    assert len(names) == len(set(names))
