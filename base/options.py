@@ -31,6 +31,8 @@ SWITCHES = (
     "winograd",  # run 3 x 3 convolutions as Winograd convolutions: fewer multiplications, larger rounding errors
     "byte-winograd",  # the same of bytes, in integers, without any error
     "wide-weights",  # store bytes in 16 bits that the CPU multiplies in 16 bits, where many rows meet them
+    "float-sums",  # sum products of bytes in f32 where that is exact and faster
+    "joint-scales",  # scale two bytes to the scale of their sum where no pair of them shows the difference
     "bounds",  # leave out bounds that numbers cannot reach before they become bytes
     "fuse",  # fuse elementwise chains into each other and into matmul epilogues
     "in-place",  # let the memory planner reuse buffers

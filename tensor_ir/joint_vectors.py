@@ -4,7 +4,7 @@ takes apart, one operation after the other for all of them.
 
 from __future__ import annotations
 
-from ..base.dtypes import F32
+from ..base.dtypes import F32, DType
 from ..base.target import Target
 from .intrinsics import CHAINS
 from .nodes import Call
@@ -23,10 +23,16 @@ def packed_together(code: Node, target: Target) -> int:
 
     Instructions that pack two vectors into one take as long as those for one; AVX-512 narrows one vector by itself.
     """
-    is_packed = not target.table.has_masks and any(
-        isinstance(e, Call) and e.name == "quantize" and e.dtype.bits == 8 for e in walk(code)
+    is_packed = any(
+        isinstance(e, Call) and e.name == "quantize" and packs_vectors(e.dtype, target)
+        for e in walk(code)
     )
     return PACKED if is_packed else 1
+
+
+def packs_vectors(dtype: DType, target: Target) -> bool:
+    """Whether results of a type are best made of several vectors of 32-bit numbers."""
+    return dtype.bits == 8 and not target.table.has_masks
 
 
 def chained_together(code: Node, target: Target) -> int:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ...base.contraction import Microkernel
 from ...base.target import Target
+from ...tensor_ir.joint_vectors import packs_vectors
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Expr, Function, Let
 from ..ir.computation import Index
@@ -19,6 +20,7 @@ from ..schedule.context import LowerContext
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_sizes import geometry_of, with_sizes_of
 from ..schedule.row_windows import row_blocking
+from ..templates.byte_windows import ByteWindowTemplate
 from ..templates.channel_windows import WindowProblem, WindowTemplate
 from ..templates.channel_windows_open import OpenWindowTemplate
 from ..templates.dot_windows import DotWindowTemplate
@@ -83,6 +85,8 @@ def _template(
         return OpenWindowTemplate(problem, window_blocking(schedule), target, epilogue, *whole)
     if kernel is not None:
         return DotWindowTemplate(problem, window_blocking(schedule), target, epilogue, kernel)
+    if problem.multiplies_bytes_as_floats and packs_vectors(problem.y.dtype, target):
+        return ByteWindowTemplate(problem, window_blocking(schedule), target, epilogue)
     return WindowTemplate(problem, window_blocking(schedule), target, epilogue)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...base.contraction import Contraction, accumulator_of
-from ...base.dtypes import S32
+from ...base.dtypes import S32, DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.attributes import BoolAttr, IntAttr
@@ -60,10 +60,14 @@ class Convolution(Windowed, FusibleOp):
         """[O, C / groups, kernel...], whichever form w has."""
         return w.plain_dims
 
+    def result_dtype(self, x: LogicalTensor, w: LogicalTensor) -> DType:
+        """The element type of the result. UserError where the operands cannot be multiplied."""
+        return product_dtype(self, x, w, self.dtype)
+
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[N, O, positions...]."""
         x, w = checked_operands(self, inputs)
-        dtype = product_dtype(self, x, w, self.dtype)
+        dtype = self.result_dtype(x, w)
         groups = self.groups
         channels, outputs = x.plain_dims[1], w.plain_dims[0]
         if groups < 1 or channels % groups or outputs % groups:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ...base.dtypes import F32, DType
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import TunableOp
 from ..ir.registry import register
 from .convolution import Convolution
+from .product_types import is_byte
 
 
 @register("depthwise_convolution")
@@ -13,8 +15,14 @@ class DepthwiseConvolution(Convolution, TunableOp):
     """A `convolution` over one or two spatial axes, one result per channel, run by `templates.channel_windows` or
     `templates.row_windows`.
 
-    Floats, or bytes with s32 sums.
+    Floats, or bytes with s32 sums; with dtype=f32 also bytes by f32.
     """
+
+    def result_dtype(self, x: LogicalTensor, w: LogicalTensor) -> DType:
+        """f32 for bytes by f32, if that is asked for; else as of every convolution."""
+        if self.dtype == w.dtype == F32 and is_byte(x.dtype):
+            return F32
+        return super().result_dtype(x, w)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[N, C, positions...]."""

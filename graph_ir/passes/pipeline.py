@@ -47,6 +47,7 @@ from .remove_dead import remove_dead
 from .repeat_widening import repeat_widening
 from .round_operands import round_operands
 from .scale_queries import scale_queries
+from .scale_sums_once import scale_sums_once
 from .select_convolution_algorithm import select_convolution_algorithm
 from .simplify_algebra import simplify_algebra
 from .simplify_control import simplify_control
@@ -57,6 +58,7 @@ from .sink_transposes import sink_transposes
 from .skip_padding import skip_padding
 from .sort_long_rows import sort_long_rows
 from .split_concats import split_concats
+from .sum_bytes_in_floats import sum_bytes_in_floats
 from .tabulate_bytes import tabulate_bytes
 from .update_in_place import update_in_place
 from .widen_weights import widen_weights
@@ -120,6 +122,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (skip_padding, "simplify"),
     (convolve_planes, "direct-convolution"),
     (select_convolution_algorithm, ""),
+    (sum_bytes_in_floats, "float-sums"),
     (divide_by_constants, "simplify"),  # after the patterns, which contain divisions
     (matvec_to_reduction, "simplify"),
     (merge_batches, "simplify"),
@@ -133,6 +136,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (fold_constants, "fold"),  # prepacks weights: a reorder of a constant is a constant
     (remove_dead, ""),
     (materialize_outputs, ""),
+    (scale_sums_once, "joint-scales"),
     (bound_quotients, "bounds"),
     (repeat_widening, "quantized"),
     (fuse, "fuse"),

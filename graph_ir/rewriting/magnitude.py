@@ -44,7 +44,17 @@ def _whole(op: Op, bounds: list[float]) -> float:
     return float(max(abs(op.attr("low")), abs(op.attr("high"))))
 
 
+def _sum_of_products(op: Op, bounds: list[float]) -> float:
+    """Of a convolution with known weights: the largest sum of them for one result."""
+    x, weights = op.inputs[0].details.dtype, constant_value(op.inputs[1])
+    if x.is_float or weights is None or weights.ndim != op.inputs[1].details.rank:
+        return math.inf
+    largest_sum = np.abs(weights.astype(np.float64)).sum(axis=tuple(range(1, weights.ndim)))
+    return float(largest_sum.max(initial=0)) * bounds[0]
+
+
 _RULES: dict[str, Rule] = {
+    "depthwise_convolution": _sum_of_products,
     "cast": lambda op, bounds: bounds[0],
     "add": lambda op, bounds: sum(bounds),
     "sub": lambda op, bounds: sum(bounds),
@@ -55,4 +65,5 @@ _RULES: dict[str, Rule] = {
     "reshape": lambda op, bounds: bounds[0],
     "transpose": lambda op, bounds: bounds[0],
     "round_saturate": _whole,
+    "scaled_sum": lambda op, bounds: bounds[0] * abs(op.attr("a")) + bounds[1] * abs(op.attr("b")),
 }

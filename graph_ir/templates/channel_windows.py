@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...base.contraction import accumulator_of
-from ...base.dtypes import DType
+from ...base.dtypes import F32, DType
 from ...base.records import dataclass
 from ...base.target import Target
 from ...tensor_ir import builder as t
@@ -51,6 +51,11 @@ class WindowProblem:
         if self.combine in ("min", "max") and not self.x.dtype.is_float:
             return self.x.dtype
         return accumulator_of(self.x.dtype, (self.weights or self.x).dtype)
+
+    @property
+    def multiplies_bytes_as_floats(self) -> bool:
+        """Whether weights of f32 meet an image of bytes."""
+        return self.weights is not None and self.weights.dtype == F32 and self.x.dtype.bits == 8
 
 
 class WindowTemplate:
@@ -190,13 +195,16 @@ class WindowTemplate:
 
     def _store(self, index: tuple[Expr, ...], value: Expr) -> None:
         """y[index] = epilogue(value), for a plain index [image, channel, row, column]."""
-        b, g = self.b, self.g
-        image, channel, row, column = index
-        line = t.add(t.mul(image, g.result[0]), row)
-        place = t.add(t.mul(t.add(t.mul(line, g.result[1]), column), g.groups), channel)
+        b, place = self.b, self._place(index)
         with b.block():
             if self.epilogue is not None:
                 lets, value = self.epilogue(index, value)
                 for let in lets:
                     b.emit(let)
             b.store(self.problem.y, (place,), value)
+
+    def _place(self, index: tuple[Expr, ...]) -> Expr:
+        """Where a result lies in y."""
+        g, (image, channel, row, column) = self.g, index
+        line = t.add(t.mul(image, g.result[0]), row)
+        return t.add(t.mul(t.add(t.mul(line, g.result[1]), column), g.groups), channel)

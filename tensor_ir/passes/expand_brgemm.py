@@ -8,6 +8,7 @@ in registers; each C element sums its products in an order fixed by the sizes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...base.contraction import multiplied_as
@@ -15,6 +16,7 @@ from ...base.dtypes import S32, S64
 from ...base.records import dataclass
 from ...base.target import Target
 from .. import builder as t
+from ..first_addend import Addend, first_addend
 from ..joint_vectors import packed_together
 from ..names import Names
 from ..nodes import (
@@ -98,6 +100,15 @@ class _Tile:
         size = self.splits * self.rows * self.width
         self.acc = Buffer(self.names.fresh("acc"), self.dtype, (size,), "local")
         self.steps = -(-self.g.k // self.g.k_group) if isinstance(self.g.k, int) else 1
+        self.addend = self._addend()
+
+    def _addend(self) -> Addend | None:
+        """What whole vectors of integer sums start with: the bias, which all rows have in common."""
+        g = self.g
+        if g.epilogue is None or g.accumulate or self.dtype.is_float or g.n % self.lanes:
+            return None
+        e = g.epilogue
+        return first_addend(e.lets, e.value, e.acc, (e.row.name,))
 
     def statement(self) -> Stmt:
         """The whole tile."""
@@ -111,11 +122,34 @@ class _Tile:
 
     def _start(self) -> list[Stmt]:
         zero = t.const(0, self.dtype, self.lanes)
-        return [
+        started = 0 if self.addend is None else self.rows
+        first = [self._started(r, v) for r in range(started) for v in range(self.vectors)]
+        return first + [
             Store(self.acc, self._acc_index(r, v), zero)
-            for r in range(self.rows * self.splits)
+            for r in range(started, self.rows * self.splits)
             for v in range(self.vectors)
         ]
+
+    def _started(self, r: int, v: int) -> Stmt:
+        """A vector of sums that starts with what the epilogue would add to it."""
+        assert self.addend is not None and self.g.epilogue is not None
+        col = Var(self.names.fresh("col"))
+        values: dict[str, Expr] = {self.g.epilogue.col.name: col}
+        body = self._bound(self.addend.lets, values)
+        start = substitute_expr(self.addend.value, values)
+        body.append(Store(self.acc, (t.add(r * self.width, col),), start))
+        begin, end = v * self.lanes, (v + 1) * self.lanes
+        return For(col, t.as_expr(begin), t.as_expr(end), Block(tuple(body)), "vector")
+
+    def _bound(self, lets: Sequence[Let], values: dict[str, Expr]) -> list[Stmt]:
+        """Copies of bindings under fresh names, which are added to `values`."""
+        body: list[Stmt] = []
+        for let in lets:
+            value = substitute_expr(let.value, values)
+            var = replace(let.var, name=self.names.fresh(let.var.name))
+            values[let.var.name] = var
+            body.append(Let(var, value))
+        return body
 
     def _old_c(self, r: int, v: int) -> Expr:
         return Load(
@@ -258,11 +292,8 @@ class _Tile:
             epilogue.row.name: t.add(self.row0, r), epilogue.col.name: col, epilogue.acc.name: acc,
         }  # fmt: skip
         body: list[Stmt] = [Let(acc, Load(self.acc, (t.add(r * self.width, col),)))]
-        for let in epilogue.lets:
-            value = substitute_expr(let.value, values)
-            var = replace(let.var, name=self.names.fresh(let.var.name))
-            values[let.var.name] = var
-            body.append(Let(var, value))
+        lets = epilogue.lets if self.addend is None else self.addend.rest
+        body.extend(self._bound(lets, values))
         body.append(
             Store(self.g.c.buffer, self._c_index(r, col), substitute_expr(epilogue.value, values))
         )

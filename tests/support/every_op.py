@@ -96,6 +96,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "reshape": (X, {"shape": (48,)}),
     "resize": (X, {"shape": (2, 4, 9), "mode": "cubic", "scales": (1.0, 1.0, 1.6)}),
     "rms_norm": (X, {}),
+    "scaled_sum": ([*X, *X], {"a": 0.5, "b": 1.25}),
     "round_saturate": (X, {"dtype": "s8", "zero": 3, "low": -128, "high": 127}),
     "slice": (X, {"starts": (1, 3, 0), "steps": (1, -1, 2), "sizes": (1, 4, 3)}),
     "softmax": (X, {}),

@@ -50,6 +50,18 @@ def test_what_makes_bytes_of_sums() -> None:
     assert 7 <= largest(whole) < 7.001
 
 
+def test_sums_of_bytes() -> None:
+    case = Case()
+    x = case.graph.make_input(LogicalTensor(S8, (1, 2, 3)))
+    w = case.graph.make_constant(np.array([[[1, -2]], [[-3, 0.5]]], np.float32))
+    sums = case.make("depthwise_convolution", x, w, groups=2, dtype=F32)
+    assert 3.5 * 128 <= largest(sums) < 3.5 * 128.01
+    both = case.make("scaled_sum", sums, sums, a=-2.0, b=0.5)
+    assert 2.5 * 3.5 * 128 <= largest(both) < 2.5 * 3.5 * 128.01
+    given = case.graph.make_input(LogicalTensor(F32, (2, 1, 2)))
+    assert largest(case.make("depthwise_convolution", x, given, groups=2, dtype=F32)) == math.inf
+
+
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e38])
 def test_what_may_overflow_or_be_no_number_has_none(value: float) -> None:
     case = Case()

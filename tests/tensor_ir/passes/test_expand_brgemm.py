@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F32, S32, S64, U8
+from graphc.base.dtypes import F32, S32, S64, U8, DType
 from graphc.base.target import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
@@ -51,16 +51,17 @@ def module_of(
     bias: bool = False,
     tile_rows: int = 4,
     a_transposed: bool = False,
+    dtype: DType = F32,
 ) -> Module:
     """One Brgemm whose operands have gaps between their rows."""
     n_padded = -(-n // pad_to) * pad_to
     a_row, a_col = (1, m + GAP) if a_transposed else (k + GAP, 1)
     a_size = (k if a_transposed else m) * ((m if a_transposed else k) + GAP)
     b_row, c_row = n_padded + GAP, n + GAP
-    a = Buffer("a", F32, (GAP + batch * (a_size + GAP),))
-    b = Buffer("b", F32, (GAP + batch * (k * b_row + GAP),))
-    c = Buffer("c", F32, (GAP + m * c_row,))
-    vector = Buffer("bias", F32, (max(n, 1),))
+    a = Buffer("a", dtype, (GAP + batch * (a_size + GAP),))
+    b = Buffer("b", dtype, (GAP + batch * (k * b_row + GAP),))
+    c = Buffer("c", dtype, (GAP + m * c_row,))
+    vector = Buffer("bias", dtype, (max(n, 1),))
     start = (t.as_expr(GAP),)
     brgemm = Brgemm(
         *(Slice(c, start), Slice(a, start), Slice(b, start), m, n, k, batch),
@@ -73,9 +74,10 @@ def module_of(
 
 def _relu_of_bias(vector: Buffer) -> Epilogue:
     """max(acc + bias[col], 0) + row, the sum bound to a name."""
-    row, col, acc, total = Var("er"), Var("ec"), Var("acc", F32), Var("total", F32)
+    dtype = vector.dtype
+    row, col, acc, total = Var("er"), Var("ec"), Var("acc", dtype), Var("total", dtype)
     let = Let(total, t.add(acc, Load(vector, (col,))))
-    value = t.add(t.maximum(total, 0.0), t.cast(row, F32))
+    value = t.add(t.maximum(total, t.const(0, dtype)), t.cast(row, dtype))
     return Epilogue(row, col, acc, value, (let,))
 
 
@@ -148,6 +150,18 @@ def test_boundary_sizes(m: int, n: int) -> None:
 def test_options(isa: str, batch: int, accumulate: bool, bias: bool, pad_to: int) -> None:
     for m, n, k in ((1, 1, 1), (5, 19, 6), (2, 24, 9)):
         check(module_of(m, n, k, batch, accumulate, pad_to, bias), Target(isa))
+
+
+@pytest.mark.parametrize("dtype", [S32, F32], ids=str)
+@pytest.mark.parametrize(("n", "accumulate"), [(8, False), (24, False), (17, False), (16, True)])
+def test_integer_sums_start_with_the_bias(dtype: DType, n: int, accumulate: bool) -> None:
+    """Whole vectors of them, if nothing was summed before; sums of floats would round otherwise."""
+    for m, k, batch in ((1, 3, 1), (5, 4, 2), (2, 9, 0)):
+        module = module_of(m, n, k, batch, accumulate, bias=True, dtype=dtype)
+        expanded = check(module)
+        totals = [s.value for s in walk(expanded) if isinstance(s, Let) and "total" in s.var.name]
+        is_started = dtype == S32 and not n % 8 and not accumulate
+        assert totals and all(isinstance(value, Var) is is_started for value in totals)
 
 
 @pytest.mark.parametrize(("isa", "columns"), [("generic", 16), ("avx2", 32), ("avx512", 16)])

@@ -58,6 +58,7 @@ NOT_MADE = {
     "fused": "made by the pass fuse, of the ops of other recipes",
     "kernel_call": "needs a kernel of user code",
     "div_constant": "made by the pass divide_by_constants, of divisors that it has checked",
+    "scaled_sum": "made by the pass scale_sums_once, of sums of bytes that it has checked",
     "round_saturate": "made of quantize, whose recipes give it all its bounds",
     "byte_table": "made by the pass tabulate_bytes, of functions of bytes",
     "repeat": "made of resize, whose recipes resize to multiples too",
