@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
 from ..base.records import dataclass
+from ..frontend.torch.program import not_captured
 from .torch_backend import backend
 from .torch_pieces import Pieces, Refusal
 
@@ -62,6 +63,8 @@ def compile(
         with torch.no_grad():
             module.eval()
             program = torch.export.export(module, args, given, dynamic_shapes=dynamic)
+    except Exception as error:
+        raise not_captured(error) from error
     finally:
         for part in trained:
             part.training = True

@@ -54,8 +54,8 @@ def layouts_of(
     sizes = sizes or Sizes()
     shared: dict[Any, list[tuple[int, Any]]] = {}
     for i, x in _examples(module):
-        if i not in without:
-            shared.setdefault((_memory(x), str(x.dtype)), []).append((i, x))
+        if i not in without and (memory := memory_of(x)) is not None:
+            shared.setdefault((memory, str(x.dtype)), []).append((i, x))
     groups = [group for same in shared.values() for group in _overlapping(same)]
     return tuple(
         _shared(group, sizes) for group in groups if len(group) > 1 or not _is_dense(group[0][1])
@@ -101,8 +101,11 @@ def _examples(module: Any) -> Iterator[tuple[int, Any]]:
             yield i, example
 
 
-def _memory(example: Any) -> int:
-    return int(example.untyped_storage()._cdata)
+def memory_of(example: Any) -> int | None:
+    """Which memory a tensor is in; None for one that has none of its own, such as a sparse one."""
+    import torch
+
+    return int(example.untyped_storage()._cdata) if example.layout is torch.strided else None
 
 
 def _layout(i: int, x: Any, sizes: Sizes) -> Layout:

@@ -18,7 +18,7 @@ from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
 from ..driver.compiler import load
 from ..frontend import load as load_graph
-from ..frontend.torch.program import decomposed
+from ..frontend.torch.program import decomposed, mutated_states
 from ..runtime.executor import CompiledModel
 from .torch_call import NO_GRADIENTS, run
 from .torch_results import Results
@@ -44,7 +44,7 @@ class CompiledModule(torch.nn.Module):  # type: ignore[misc]
         self._specs = (program.call_spec.in_spec, program.call_spec.out_spec)
         users = [spec for spec in signature.input_specs if spec.kind.name == "USER_INPUT"]
         self._inputs = tuple((spec.arg.name, _fixed(spec.arg)) for spec in users)
-        mutated = {*signature.buffers_to_mutate.values()}
+        mutated = mutated_states(program)
         held = [s.target for s in signature.input_specs if s.target in mutated]
         known = {**program.constants, **program.state_dict}
         self.states = {name: known[name].detach().clone() for name in held}

@@ -11,7 +11,7 @@ from ..frontend.torch.sizes import Sizes
 from ..graph_ir.ir.graph import Graph, Op
 from .torch_layouts import layouts_of, place
 from .torch_overlap import overlap
-from .torch_views import taken_by, views_of_inputs
+from .torch_views import taken_by, views_of_inputs, written_by
 
 
 class Results:
@@ -30,9 +30,7 @@ class Results:
         nodes = output.args[0]
         self._users = tuple((i, _known(specs[i].arg, nodes[i], sizes)) for i in users)
         self._written = tuple(
-            (i, self.names.index(spec.target))
-            for i, spec in enumerate(specs)
-            if "MUTATION" in spec.kind.name
+            (i, self.names.index(name)) for i, name in written_by(program).items()
         )
         self._views = views_of_inputs(program)
         placed = {*self._views.results, *(i for i, _ in self._written)}

@@ -7,6 +7,8 @@ from typing import Any
 
 from ..base.errors import UnsupportedError
 from ..base.records import dataclass
+from ..frontend.torch.program import mutated_states
+from .torch_layouts import memory_of
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,8 @@ def views_of_inputs(program: Any) -> InputViews:
     made = {node: replay.placeholder(node.name) for node in taken.values()}
     signature, (output,) = program.graph_signature, program.graph.find_nodes(op="output")
     results = list(zip(signature.output_specs, output.args[0], strict=True))
-    for spec, node in results:
-        if "MUTATION" in spec.kind.name:  # what is written to it is then a name of it
-            made.setdefault(node, made[taken[spec.target]])
+    for i, name in written_by(program).items():  # what is written to it is then a name of it
+        made.setdefault(results[i][1], made[taken[name]])
     found = [
         (i, node)
         for i, (spec, node) in enumerate(results)
@@ -47,25 +48,36 @@ def views_of_inputs(program: Any) -> InputViews:
 
 
 def taken_by(program: Any) -> Mapping[str, Any]:
-    """The placeholders of tensors that a program is called with, then of buffers that it changes, by name."""
-    signature = program.graph_signature
+    """The placeholders of tensors that a program is called with, then of states that it changes, by their names."""
+    specs = program.graph_signature.input_specs
     nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
-    mutated = {*signature.buffers_to_mutate.values()}
-    users = {
-        s.arg.name: nodes[s.arg.name] for s in signature.input_specs if s.kind.name == "USER_INPUT"
+    mutated = mutated_states(program)
+    names = [s.arg.name for s in specs if s.kind.name == "USER_INPUT"]
+    names += [s.arg.name for s in specs if s.kind.name != "USER_INPUT" and s.target in mutated]
+    return {name: nodes[name] for name in names if hasattr(nodes[name].meta.get("val"), "stride")}
+
+
+def written_by(program: Any) -> Mapping[int, str]:
+    """The results of a program that are new values of what it is called with, and the names of these placeholders."""
+    signature = program.graph_signature
+    names = {s.target: s.arg.name for s in signature.input_specs if s.kind.name != "USER_INPUT"}
+    return {
+        i: spec.target if spec.kind.name == "USER_INPUT_MUTATION" else names[spec.target]
+        for i, spec in enumerate(signature.output_specs)
+        if "MUTATION" in spec.kind.name
     }
-    held = {s.target: nodes[s.arg.name] for s in signature.input_specs if s.target in mutated}
-    return {name: node for name, node in (users | held).items() if _memory(node) is not None}
 
 
 def _memory(node: Any) -> int | None:
     example: Any = getattr(node, "meta", {}).get("val")
-    return int(example.untyped_storage()._cdata) if hasattr(example, "stride") else None
+    return memory_of(example) if hasattr(example, "stride") else None
 
 
 def _viewed(node: Any) -> Any:
     """What a node is a view of; None for memory of its own."""
-    return next((x for x in node.all_input_nodes if _memory(x) == _memory(node)), None)
+    memory = _memory(node)
+    same = (x for x in node.all_input_nodes if memory is not None and _memory(x) == memory)
+    return next(same, None)
 
 
 def _origin(node: Any, known: Collection[Any]) -> Any:

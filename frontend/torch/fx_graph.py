@@ -11,9 +11,9 @@ from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..torch_calls.complex_numbers import holds_complex
-from .complex_numbers import constant_of
 from .fx_reader import MISSING, Values, read_nodes, unsupported
 from .sizes import Sizes
+from .subgraph import attributes_of, constant_in
 from .tensors import details_of
 
 
@@ -61,7 +61,7 @@ def _read_as(
     nodes = list(module.graph.nodes)
     for position, node in enumerate(n for n in nodes if n.op == "placeholder"):
         if position in frozen:
-            values[node] = _constant(graph, frozen[position], node.name, pairs)
+            values[node] = constant_in(graph, frozen[position], node.name, pairs)
             continue
         example = node.meta["val"]
         if not hasattr(example, "shape"):
@@ -72,9 +72,7 @@ def _read_as(
         values[node] = _input(graph, node, sizes)
         if values[node] is not MISSING:
             inputs.append(position)
-    for node in nodes:
-        if node.op == "get_attr":
-            values[node] = _constant(graph, _attribute(module, node.target), node.name, pairs)
+    values |= attributes_of(graph, module, sizes, pairs=pairs)
     calls = [n for n in nodes if n.op == "call_function"]
     refused = read_nodes(graph, calls, values, sizes, pairs=pairs)
     (output,) = [n for n in nodes if n.op == "output"]
@@ -90,21 +88,6 @@ def _input(graph: Graph, node: Any, sizes: Sizes) -> Any:
         details = details_of(node.meta["val"], node.name, sizes)
         return MISSING if details is None else graph.make_input(details, node.name)
     return MISSING
-
-
-def _constant(graph: Graph, value: Any, name: str, pairs: bool) -> Any:
-    if not hasattr(value, "shape"):
-        return value
-    with contextlib.suppress(UnsupportedError):
-        if pairs or not value.is_complex():
-            return constant_of(graph, value, name)
-    return MISSING
-
-
-def _attribute(module: Any, target: str) -> Any:
-    for part in target.split("."):
-        module = getattr(module, part)
-    return module
 
 
 def _flat(results: Any) -> list[Any]:

@@ -15,8 +15,9 @@ from ..refusals import DEFINED
 from ..shape_spec import InputSpec, check_names, open_name
 from .complex_numbers import constant_of
 from .fx_reader import Values, read_nodes, source_line
-from .program import decomposed, open_program
+from .program import decomposed, mutated_states, open_program
 from .sizes import Sizes
+from .subgraph import attributes_of
 from .tensors import details_of, dtype_of
 
 _MOST_REASONS = 20  # in a message
@@ -42,6 +43,7 @@ def load_exported(
             values[node] = graph.make_input(value, node.name)
         elif not isinstance(value, (int, float, str, type(None))):
             values[node] = constant_of(graph, *value)
+    values |= attributes_of(graph, program.graph_module, sizes, pairs=True)
     refused = read_nodes(graph, _calls(program), values, sizes, pairs=True)
     if refused:
         raise UnsupportedError(f"{_WHO}: {_listed(refused)}", DEFINED)
@@ -76,7 +78,7 @@ def _inputs(program: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -> Value
     """What placeholders stand for: types for inputs, (tensor, name) for constants, Python values; inputs first."""
     signature = program.graph_signature
     kinds = {spec.arg.name: spec for spec in signature.input_specs}
-    mutated = {*signature.buffers_to_mutate.values()}
+    mutated = mutated_states(program)
     nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
     users = [node for node in nodes if kinds[node.name].kind.name == "USER_INPUT"]
     states = [node for node in nodes if kinds[node.name].target in mutated]

@@ -33,13 +33,13 @@ IGNORED = frozenset(
             "deterministic",
             "stable",
             "sorted",
-            "output_size_hint",
+            "output_size",
             "unused",
             "_stacklevel",
         ),
     )
 )
-"""Arguments that do not affect the result, as far as it is defined."""
+"""Arguments that do not affect the result, as far as it is defined, or only its shape, which is checked."""
 
 _SAME = object()
 

@@ -17,6 +17,7 @@ from . import (  # noqa: F401
     attention,
     complex_numbers,
     contraction,
+    control,
     creation,
     elementwise,
     functions,

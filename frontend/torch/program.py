@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ...base.errors import UserError
+from ...base.errors import UnsupportedError, UserError
 from ...base.file_errors import unreadable
 from .fx_reader import reader_of
 
@@ -48,7 +48,13 @@ def decomposed(program: Any, own: Mapping[Any, Any] = MappingProxyType({})) -> A
 
     `own`: the user's decompositions, by operator, which come before PyTorch's.
     """
-    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    calls = [
+        node
+        for part in program.graph_module.modules()
+        if hasattr(part, "graph")
+        for node in part.graph.nodes
+        if node.op == "call_function"
+    ]
     if all(
         reader_of(node.target) and node.target not in own and not _mutates(node.target)
         for node in calls
@@ -56,7 +62,25 @@ def decomposed(program: Any, own: Mapping[Any, Any] = MappingProxyType({})) -> A
         return program
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return program.run_decompositions({**_table_of_programs(), **own})
+        try:
+            return program.run_decompositions({**_table_of_programs(), **own})
+        except Exception as error:
+            raise not_captured(error) from error
+
+
+def not_captured(error: Exception) -> UnsupportedError:
+    """For an error of torch.export's."""
+    text = f"{error}".strip().splitlines()[0] if f"{error}".strip() else type(error).__name__
+    return UnsupportedError(
+        f"torch.export cannot capture this as a whole ({type(error).__name__}: {text})",
+        "torch.compile(model, backend='graphc') leaves such parts to PyTorch",
+    )
+
+
+def mutated_states(program: Any) -> set[str]:
+    """The names of parameters and buffers that a program writes to."""
+    signature = program.graph_signature
+    return {*signature.buffers_to_mutate.values(), *signature.parameters_to_mutate.values()}
 
 
 @cache

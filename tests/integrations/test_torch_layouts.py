@@ -138,6 +138,6 @@ def test_what_is_written_to_must_be_apart() -> None:
     ):
         fast(both[:2, ::2], both[:5, ::2])
     with pytest.raises(
-        graphc.UserError, match="'rows', which the module writes to, shares memory with 'z'"
+        graphc.UserError, match="'b_rows', which the module writes to, shares memory with 'z'"
     ):
         fast(both[:2, :4], fast.states["rows"].as_strided((5, 4), (0, 1)))

@@ -190,3 +190,41 @@ def test_results_of_classes() -> None:
     found = graphc.torch.compile(lambda x: {"y": Pair(x + 1, 3, x * 2)}, x)(x)["y"]
     assert found.parts[1] == 3
     torch.testing.assert_close(found.parts[::2], (x + 1, x * 2))
+
+
+def test_what_torch_cannot_export_is_refused() -> None:
+    def choose(x: Any) -> Any:
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(
+        graphc.UnsupportedError, match="torch.export cannot capture this as a whole"
+    ):
+        graphc.torch.compile(choose, torch.ones(3))
+    with pytest.raises(graphc.UnsupportedError, match="is not supported"):
+        graphc.torch.compile(lambda x: x.to_sparse().sin(), torch.ones(3))
+
+
+def test_a_buffer_that_is_called_as_an_input(pair: Any) -> None:
+    class Count(Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("x", torch.zeros(3))
+            self.weight = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Any) -> Any:
+            self.x.add_(x)
+            x.mul_(2)
+            self.weight.add_(1)
+            return self.x * self.weight
+
+    module, fast, x, y = (
+        Count(),
+        graphc.torch.compile(Count(), torch.ones(3)),
+        torch.ones(3),
+        torch.ones(3),
+    )
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(fast(y), module(x))
+            torch.testing.assert_close(y, x)
+    assert set(fast.states) == {"x", "weight"}
