@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base.contraction import f32_tiles
-from ..base.dtypes import F32
+from ..base.dtypes import F32, S32
 from ..base.records import dataclass
 from ..base.target import GemmTile
 from ..graph_ir.inspect.compare import Difference, difference
@@ -25,12 +25,18 @@ from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.counted import Count, TrueIndices
 from ..graph_ir.ops.kernel_call import call_kernel
 from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.ops.product_types import is_byte
 from ..graph_ir.ops.sort_rows import SortRows
 from ..graph_ir.passes import pipeline
 from ..graph_ir.passes.decompose import decompose
+from ..graph_ir.passes.fold_constants import fold_constants
+from ..graph_ir.passes.multiply_quantized import multiply_quantized
+from ..graph_ir.passes.narrow_integer_products import narrow_integer_products
 from ..graph_ir.passes.pack_weights import pack_weights
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS, propagate_layouts
+from ..graph_ir.passes.remove_dead import remove_dead
 from ..graph_ir.rewriting.groups import is_view
+from ..graph_ir.rewriting.kernel_group import group_of
 from ..graph_ir.schedule.added import kernels_for
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.convolution_forms import ranked_forms
@@ -119,13 +125,23 @@ def model_variants(
 
 
 def fused_kernels(graph: Graph, ctx: LowerContext) -> list[Op]:
-    """The attention and row panels that fusion makes of a model, and its row sorts, each problem once."""
+    """The attention and row panels that fusion makes of a model, what makes bytes of sums, and its row sorts, each
+    problem once."""
     return [
         op
         for op, space in model_kernels(graph, ctx)
         if (op.op_name == "fused" and space.algorithm in FUSED_ALGORITHMS)
         or isinstance(op, SortRows)
+        or _multiplies_bytes(op)
     ]
+
+
+def _multiplies_bytes(op: Op) -> bool:
+    """Whether a kernel makes bytes of products of bytes, in forms that only whole kernels have: weights in 16 bits or
+    f32, sums that start with their bias, several vectors packed together."""
+    types = [[x.details.dtype for x in side] for side in (op.inputs, op.outputs)]
+    is_tuned = any(part.kind == "tunable" for part in group_of(op).ops)
+    return is_tuned and all(any(map(is_byte, side)) for side in types)
 
 
 def model_kernels(graph: Graph, ctx: LowerContext) -> list[tuple[Op, ScheduleSpace]]:
@@ -164,13 +180,18 @@ def _runs_by_kernel_only(op: Op, ctx: LowerContext) -> bool:
 
 
 def _scopes(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
-    """The graph and the subgraphs of its branches and loops, each with weights packed and without composite ops."""
+    """The graph and the subgraphs of its branches and loops, each with weights packed, products of quantised operands
+    as those of their integers, and without composite ops."""
     pending = [graph]
     while pending:
         work = pending.pop().copy()
         if ctx.options.enabled("packed-weights"):
             pack_weights(work, ctx)
+        if ctx.options.enabled("quantized"):
+            multiply_quantized(work, ctx)
         decompose(work, ctx)
+        if ctx.options.enabled("simplify"):
+            narrow_integer_products(work, ctx)
         work.sort()
         yield work
         yield from _forms(work, ctx)
@@ -194,6 +215,11 @@ def _forms(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
             assert isinstance(twin, Convolution)
             alone.make_output(form.build(Composer(alone, twin), twin))
             alone.remove([twin])
+            if (
+                twin.dtype == S32
+            ):  # transformed weights are those of some weights, or no result can be divided
+                fold_constants(alone, ctx)
+                remove_dead(alone, ctx)
             yield alone
 
 
@@ -237,7 +263,8 @@ def op_variants(
         packed = tuple(x.details.format.pack(a) for x, a in zip(alone.inputs, arrays, strict=True))
         base = Variant(
             f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
-            _distinct(alone, packed), _results(alone, sizes), expected, op.op_name in EXACT,
+            _distinct(alone, packed), _results(alone, sizes), expected,
+            op.op_name in EXACT or op.outputs[0].details.dtype == S32,
             image=choice.inputs[0] if choice.inputs else None, sizes=sizes,
         )  # fmt: skip
         yield from _under_each_schedule(alone, base, ctx, number == chosen, swept)
@@ -289,14 +316,16 @@ def kernel_variants(
 ) -> Iterator[Variant]:
     """A kernel of a compiled model as it is, in the layouts it has, under each schedule it offers."""
     rng = np.random.default_rng(7)
-    given = {x: _operand(x, rng, sizes) for x in dict.fromkeys(op.inputs)}
+    of_bytes = _multiplies_bytes(op)
+    operand = _own_operand if of_bytes else _operand
+    given = {x: operand(x, rng, sizes) for x in dict.fromkeys(op.inputs)}
     choice = _formats(op)
     expected = tuple(_alone(op, choice, sizes).reference([given[x] for x in op.inputs]))
     alone = _alone(op, choice)
     packed = tuple(x.details.format.pack(array) for x, array in given.items())
     base = Variant(
         f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
-        packed, _results(alone, sizes), expected, False, sizes=sizes,
+        packed, _results(alone, sizes), expected, of_bytes, sizes=sizes,
     )  # fmt: skip
     yield from _under_each_schedule(alone, base, ctx, True, swept)
 
@@ -344,6 +373,17 @@ def _operand(tensor: GraphTensor, rng: np.random.Generator, sizes: Mapping[str, 
     first = rng.permutation(np.arange(low, high))[: values.size]
     values[: first.size] = first  # so that small tensors have values of either sign too
     return values.reshape(details.plain_dims).astype(dtype.numpy)
+
+
+def _own_operand(tensor: GraphTensor, rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
+    """Constants unchanged, scales too; bytes of any value, everything else as `_operand`."""
+    producer, dtype = tensor.producer_owner, tensor.details.dtype
+    if producer.op_name == "constant":
+        return producer.attr("value")
+    if not is_byte(dtype):
+        return _operand(tensor, rng, sizes)
+    low, high = dtype.limits
+    return rng.integers(low, high, known(tensor.details, sizes).plain_dims, dtype.numpy, True)
 
 
 def _distinct(op: Op, arrays: Sequence[Array]) -> tuple[Array, ...]:

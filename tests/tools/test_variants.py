@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 
 from graphc.base.contraction import f32_tiles
-from graphc.base.dtypes import F32
+from graphc.base.dtypes import F32, U8
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
 from graphc.codegen.host import host_supports, target_for
-from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.passes import pipeline
@@ -96,4 +97,48 @@ def test_convolutions_are_right_in_every_layout_and_blocking(
     ctx = LowerContext(target_for(isa), CompileOptions(1))
     tried = [v for v in model_variants(graph, ctx) if v.op.startswith("direct_convolution")]
     assert {layout.split("->")[1] for layout in (v.layout for v in tried)} == {"NHWC", "NCHW"}
+    assert all(trial.difference.ok for trial in try_variants(tried, ctx))
+
+
+def quantized_layers() -> Graph:
+    """A 3 x 3 convolution of bytes, and a depthwise one of its result."""
+    rng, graph = np.random.default_rng(0), Graph("g")
+
+    def make(name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
+        return graph.make(name, inputs, attrs).outputs[0]
+
+    def constant(value: Any) -> GraphTensor:
+        return graph.make_constant(value)
+
+    scale, zero = constant(np.float32(0.5)), constant(np.uint8(0))
+    x = make("dequantize", graph.make_input(LogicalTensor(U8, (1, 16, 8, 8)), "x"), scale, zero)
+    for number, groups in enumerate((1, 16)):
+        weights = rng.integers(-3, 4, (16, 16 // groups, 3, 3), np.int8)
+        w = make("dequantize", graph.make_constant(weights, f"w{number}"), scale)
+        bias = constant(rng.integers(-99, 100, (16, 1, 1), np.int32))
+        window = {"before": (1, 1), "after": (1, 1), "groups": groups}
+        sums = make("convolution", x, w, **window)
+        total = make("add", sums, make("dequantize", bias, constant(np.float32(0.25))))
+        y = make("quantize", total, constant(np.float32(3.7)), zero, dtype=U8)
+        x = make("dequantize", y, scale, zero)
+    graph.make_output(y, "y")
+    return graph
+
+
+@pytest.mark.parametrize("isa", [isa for isa in ("avx512", "avx2") if host_supports(isa)])
+def test_kernels_of_bytes_are_exact_in_every_form(
+    isa: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are multiplied, not as the floats that a quantised model names; and with what makes bytes of the sums."""
+    monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
+    monkeypatch.setattr(variants, "MOST_SCHEDULES", 1)
+    ctx = LowerContext(target_for(isa), CompileOptions(1))
+    found = model_variants(quantized_layers(), ctx)
+    tried = [v for v in found if v.op.split()[0] in ("winograd_convolution", "fused")]
+    tried += [v for v in found if v.op.startswith(("direct", "depthwise"))]
+    forms = {v.schedule.settings.get("form", "") for v in tried if v.schedule is not None}
+    assert {"f2", "f4"} <= forms and all(v.exact for v in tried)
+    assert {str(x.dtype) for v in tried for x in v.inputs[:1]} == {"uint8"}
+    whole = [v.problem for v in tried if v.op.startswith("fused")]
+    assert len(whole) >= 2 and any("g16" in problem for problem in whole)
     assert all(trial.difference.ok for trial in try_variants(tried, ctx))
