@@ -50,8 +50,13 @@ def graphc_contender(model: CompiledModel, inputs: Arrays, name: str = "graphc")
     return Contender(name, call, lambda: outputs)
 
 
-def ort_session(model: bytes, threads: int, shapes: Shapes | None) -> Session:
-    """ONNX Runtime with I/O binding, all graph optimisations, spinning threads; it reads `shapes` from the model."""
+def ort_session(
+    model: bytes, threads: int, shapes: Shapes | None, label: str = "ort", is_exact: bool = False
+) -> Session:
+    """ONNX Runtime with I/O binding, all graph optimisations, spinning threads; it reads `shapes` from the model.
+
+    `is_exact`: without products of bytes that saturate, which it has on CPUs without VNNI.
+    """
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -59,6 +64,7 @@ def ort_session(model: bytes, threads: int, shapes: Shapes | None) -> Session:
     options.inter_op_num_threads = 1
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.log_severity_level = 3
+    options.add_session_config_entry("session.x64quantprecision", str(int(is_exact)))
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def contender(inputs: Arrays) -> Contender:
@@ -71,7 +77,7 @@ def ort_session(model: bytes, threads: int, shapes: Shapes | None) -> Session:
         def run() -> None:
             session.run_with_iobinding(binding)
 
-        return Contender("ort", run, lambda: [_ort_array(x) for x in binding.get_outputs()])
+        return Contender(label, run, lambda: [_ort_array(x) for x in binding.get_outputs()])
 
     return contender
 
@@ -147,6 +153,7 @@ def _ov_array(tensor: Any) -> np.ndarray[Any, Any]:
 
 PEERS: dict[str, Callable[[bytes, int, Shapes | None], Session]] = {
     "ort": ort_session,
+    "ort-exact": partial(ort_session, label="ort-exact", is_exact=True),
     "openvino": openvino_session,
 }
 

@@ -25,14 +25,14 @@ Maker = Callable[[], Case]
 def quantized_cases() -> dict[str, Maker]:
     """Label to case: the network, its batch or sequence, and the form."""
     nets: dict[str, tuple[Callable[[], Net], tuple[str, ...]]] = {
-        "MLP_2 b128": (partial(dense, 128, MLP_2), ("qdq", "dynamic", "operator")),
+        "MLP_2 b128": (partial(dense, 128, MLP_2), ("qdq", "7-bit", "dynamic", "operator")),
         "MLP wide b1": (partial(dense, 1, WIDE), ("dynamic", "qdq")),
         "1x4096x4096": (partial(product, 1, 4096, 4096), ("qdq", "dynamic")),
-        "128x768x768": (partial(product, 128, 768, 768), ("qdq", "dynamic")),
-        "1024x1024x1024": (partial(product, 1024, 1024, 1024), ("qdq",)),
+        "128x768x768": (partial(product, 128, 768, 768), ("qdq", "7-bit", "dynamic")),
+        "1024x1024x1024": (partial(product, 1024, 1024, 1024), ("qdq", "7-bit")),
         "BERT block s128": (partial(bert, 1), ("qdq", "dynamic")),
         "BERT-base s128": (bert, ("qdq", "dynamic")),
-        "ResNet-50": (NETWORKS["resnet50"], ("qdq", "operator")),
+        "ResNet-50": (NETWORKS["resnet50"], ("qdq", "7-bit", "operator")),
         "MobileNetV2": (NETWORKS["mobilenet_v2"], ("qdq", "operator")),
         "ViT-S/16": (vit, ("qdq", "dynamic")),
     }

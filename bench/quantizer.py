@@ -18,14 +18,15 @@ from .cases import Array, Case
 SAMPLES = 2
 """Inputs that static ranges are measured on; they are of one distribution, so that two are enough."""
 
-FORMS = ("qdq", "operator", "dynamic")
+FORMS = ("qdq", "7-bit", "operator", "dynamic")
 
 
 def quantized(case: Case, form: str, per_channel: bool = False) -> Case:
     """The case with u8 activations and s8 weights; its `origin` is the f32 model.
 
-    `form`: "qdq" (static ranges, QuantizeLinear and DequantizeLinear around f32 ops), "operator" (static, integer ops)
-    or "dynamic" (ranges measured in each run). UserError if the tool is not installed.
+    `form`: "qdq" (static ranges, QuantizeLinear and DequantizeLinear around f32 ops), "7-bit" (the same, weights within
+    7 bits, which engines that saturate multiply exactly too), "operator" (static, integer ops) or "dynamic" (ranges
+    measured in each run). UserError if the tool is not installed.
     """
     try:
         from onnxruntime.quantization import shape_inference
@@ -49,13 +50,13 @@ def _quantize(case: Case, form: str, per_channel: bool, source: Path, target: Pa
     if form == "dynamic":
         tool.quantize_dynamic(source, target, **common)
         return
-    form_of = {"qdq": tool.QuantFormat.QDQ, "operator": tool.QuantFormat.QOperator}
     tool.quantize_static(
         source,
         target,
         _Samples(case),
         nodes_to_exclude=_probabilities(source),
-        quant_format=form_of[form],
+        quant_format=tool.QuantFormat.QOperator if form == "operator" else tool.QuantFormat.QDQ,
+        reduce_range=form == "7-bit",
         activation_type=tool.QuantType.QUInt8,
         **common,
     )

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--vs",
         default="",
         metavar="LIST",
-        help="other engines: ort,openvino; of the suite torch also inductor,autotune",
+        help="other engines: ort,ort-exact (no bytes saturate),openvino; of the suite torch also inductor,autotune",
     )
     parser.add_argument(
         "--ablate",

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 from graphc.bench import peers, quantized, roofline, tables
 from graphc.bench.cases import Case
@@ -168,3 +170,13 @@ def shown(rows: list[Row]) -> str:
     stream = io.StringIO()
     Console(width=80, file=stream).print(tables.table(rows, 1))
     return stream.getvalue()
+
+
+def test_weights_within_seven_bits_and_a_peer_that_does_not_saturate() -> None:
+    case = made(SMALL["mlp"]().case(), "7-bit")
+    assert isinstance(case.model, bytes)
+    held = [numpy_helper.to_array(x) for x in onnx.load_from_string(case.model).graph.initializer]
+    weights = [x for x in held if x.dtype == np.int8 and x.ndim == 2]
+    assert len(weights) == 2 and 50 < max(np.abs(x.astype(np.int32)).max() for x in weights) <= 64
+    row = row_of(case, "ort-exact")
+    assert row.agree and set(row.timings) == {"graphc", "ort-exact", "f32"}
