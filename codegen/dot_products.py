@@ -2,7 +2,7 @@
 
     vpdpbusd, vpdpbf16ps    where VNNI and BF16 are
     vpmaddwd                on operands widened to 16 bits: sums of two products fit s32, so that nothing saturates
-                            (`vpmaddubsw` multiplies bytes directly, but saturates at 16 bits)
+    vpmaddubsw              on bytes, where two products are asked for in 16 bits, at which their sum saturates
     plain multiplications   on any other target
 
 Even and odd lanes are separated by shifts within a 32-bit lane, not by shuffles, so products are already in the lane of
@@ -22,6 +22,11 @@ _PAIR_PRODUCTS = {
     32: "llvm.x86.avx2.pmadd.wd",
     64: "llvm.x86.avx512.pmaddw.d.512",
 }
+_BYTE_PRODUCTS = {
+    16: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    32: "llvm.x86.avx2.pmadd.ub.sw",
+    64: "llvm.x86.avx512.pmaddubs.w.512",
+}
 
 
 class DotProducts:
@@ -37,14 +42,18 @@ class DotProducts:
             return self._dot_bytes(acc, a, b, dtype, lanes)
         if dtype == S16:
             return self._add(acc, self._pairs(a, b, lanes), lanes)
+        if dtype == U8:
+            total = self._saturated_pairs(a, b, lanes)
+            return self._stream.value(f"add {type_of(S16, lanes)} {acc}, {total}")
         return self._dot_bf16(acc, a, b, lanes)
 
     def _dot_bytes(self, acc: str, a: str, b: str, dtype: DType, lanes: int) -> str:
         if 4 * lanes not in self._can.dot_bytes:
             for odd in (False, True):
-                products = self._pairs(
-                    self._bytes(a, dtype, odd, lanes), self._bytes(b, S8, odd, lanes), lanes
+                wide, other = (
+                    self._bytes(x, of, odd, 2 * lanes) for x, of in ((a, dtype), (b, S8))
                 )
+                products = self._pairs(wide, other, lanes)
                 acc = self._add(acc, products, lanes)
             return acc
         if dtype == U8:
@@ -110,11 +119,24 @@ class DotProducts:
             products.append(self._stream.value(f"mul {kind} {sides[0]}, {sides[1]}"))
         return self._add(products[0], products[1], lanes)
 
+    def _saturated_pairs(self, a: str, b: str, lanes: int) -> str:
+        """The sums of two neighbouring products of 2 * lanes u8 and s8, each of which fits s16, saturated."""
+        kind, operand = type_of(S16, lanes), type_of(S8, 2 * lanes)
+        if 2 * lanes in self._can.pair_products:
+            name = _BYTE_PRODUCTS[2 * lanes]
+            return self._stream.intrinsic(name, kind, (operand, a), (operand, b))
+        products = []
+        for odd in (False, True):
+            sides = [self._bytes(x, of, odd, lanes) for x, of in ((a, U8), (b, S8))]
+            products.append(self._stream.value(f"mul {kind} {sides[0]}, {sides[1]}"))
+        name = f"llvm.sadd.sat.{mangled(S16, lanes)}"
+        return self._stream.intrinsic(name, kind, (kind, products[0]), (kind, products[1]))
+
     def _bytes(self, value: str, dtype: DType, odd: bool, lanes: int) -> str:
-        """Every second of 4 * lanes bytes, widened to 16 bits in its place."""
-        kind = type_of(S16, 2 * lanes)
-        value = self._words(value, dtype, 4 * lanes, 2 * lanes, S16)
-        eight = splat("i16", "8", 2 * lanes)
+        """Every second of 2 * lanes bytes, widened to 16 bits in its place."""
+        kind = type_of(S16, lanes)
+        value = self._words(value, dtype, 2 * lanes, lanes, S16)
+        eight = splat("i16", "8", lanes)
         if not odd:
             value = self._stream.value(f"shl {kind} {value}, {eight}")
         shift = "ashr" if dtype == S8 else "lshr"

@@ -109,7 +109,8 @@ def _quantize(x: Any, zero: Any, dtype: np.dtype) -> Any:
 def _dot(group: int) -> Meaning:
     """acc[i] + the sum over j < group of a[group * i + j] * b[group * i + j].
 
-    Integers wrap. Floats: the last product of a group is added first; products are exact, each sum is rounded to f32.
+    Integers wrap, but the sum of the products saturates where it has 16 bits. Floats: the last product of a group is
+    added first; products are exact, each sum is rounded to f32.
     That is what `vdpbf16ps` does, except that it may treat a subnormal operand or sum as zero.
     """
 
@@ -117,6 +118,9 @@ def _dot(group: int) -> Meaning:
         acc = np.asarray(acc)
         wide = np.float64 if acc.dtype.kind == "f" else np.int64
         products = (np.asarray(a, wide) * np.asarray(b, wide)).reshape(*acc.shape, group)
+        if acc.dtype == np.int16:
+            total = np.clip(products.sum(-1), -(1 << 15), (1 << 15) - 1)
+            return (acc.astype(wide) + total).astype(acc.dtype)
         for j in reversed(range(group)):
             acc = (acc.astype(wide) + products[..., j]).astype(acc.dtype)
         return acc
@@ -179,8 +183,13 @@ INTRINSICS: dict[str, Intrinsic] = {
     "quantize": Intrinsic("quantize", 2, _quantize, float_only=False, narrows=True),
     "bitcast": Intrinsic("bitcast", 1, _bitcast, float_only=False, retypes=True),
     "dot2": Intrinsic(
-        "dot2", 3, _dot(2), float_only=False, group=2, operands=((BF16, BF16, F32), (S16, S16, S32))
-    ),
+        "dot2",
+        3,
+        _dot(2),
+        float_only=False,
+        group=2,
+        operands=((BF16, BF16, F32), (S16, S16, S32), (U8, S8, S16)),
+    ),  # fmt: skip
     "dot4": Intrinsic(
         "dot4", 3, _dot(4), float_only=False, group=4, operands=((U8, S8, S32), (S8, S8, S32))
     ),

@@ -13,9 +13,9 @@ Casting to bool tests for != 0. f32 arithmetic is never reordered or contracted;
 Floats of 16 bits or less and integers of 2 and 4 bits are storage types: they are loaded, stored, cast and selected;
 arithmetic other than `dot2` converts them to f32 and to bytes. `dot2(acc, a, b)` and `dot4(acc, a, b)` add to each lane
 of acc the products of 2 or 4 neighbouring lanes of a and b: bf16 x bf16 to f32, s16 x s16 to s32; u8 or s8 x s8 to s32.
-Integers wrap: no emitter saturates. Of two bf16 products, which are exact, the second is added first and each sum is
-rounded to f32; a subnormal operand or sum may count as zero there, as it does for `vdpbf16ps`, so that results agree
-within 2^-126 times the largest other operand, 1 at least.
+Integers wrap; `dot2` of u8 x s8 to s16 saturates the sum of two products, then adds it. Of two bf16 products, which are
+exact, the second is added first and each sum is rounded to f32; a subnormal operand or sum may count as zero there, as
+it does for `vdpbf16ps`, so that results agree within 2^-126 times the largest other operand, 1 at least.
 
 Memory. A `Buffer` is a dense row-major array. Its sizes are numbers, or, for a parameter, expressions of the function's
 own scalar parameters called `size_...`: sizes that are known when a model runs, from 0 to 2^31 - 1. Distinct parameters

@@ -7,9 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from ...base.contraction import microkernel
 from ...base.dims import is_known
-from ...base.dtypes import F32, S8, U8
+from ...base.dtypes import F32, S8
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.matmul import MatmulCore
@@ -18,15 +17,14 @@ from ..rewriting.decisions import record
 from ..rewriting.group_scales import GroupedWeights, grouped_weights
 from ..rewriting.rewrite import rewrite
 from ..schedule.context import LowerContext
+from ..schedule.matmul_nbits import dots_of
 
 FEWEST_COLUMNS, FEWEST_TERMS = 16, 32
 """Smaller weights are in cache anyway."""
 
 MOST_ROUNDED_ROWS = 8
-"""Rows that are rounded to bytes where a model allows that: for more, panels of floats are faster, unless the CPU
-multiplies bytes at `FAST_BYTES` times the rate of floats."""
-
-FAST_BYTES = 2.5
+"""Rows that are rounded to bytes where a model allows that: for more, panels of floats are faster, unless the CPU has
+dot products of bytes."""
 
 SMALLEST_SCALE = 1e-30
 """Of a group of activations: one of zeros has no scale."""
@@ -66,7 +64,7 @@ def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     x = a if a.details.rank == 2 else make("reshape", a, shape=(m, k))
     if padded > k:
         x = make("pad", x, before=(0, 0), after=(0, padded - k))
-    fast = microkernel(U8, S8, ctx.target).rate >= FAST_BYTES
+    fast = dots_of(weights.bits, ctx.target) != ""
     rounded = op.activation_bits == 8 and (fast or m <= MOST_ROUNDED_ROWS)
     rows = _rounded(make, x, group) if rounded else [x]
     words = packed_words(_widened(weights.numbers, padded), weights.bits)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ...base.contraction import f32_kernel, microkernel
 from ...base.dtypes import S8, U8
-from ...base.target import GemmTile
+from ...base.target import GemmTile, Target
 from ..ir.format import Format, plain
 from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul_nbits import WORD_BYTES, MatmulNBits
@@ -27,13 +27,16 @@ UNPACK = ("registers", "panel", "bytes")
 UNPACKING = 4.0
 """Instructions that unpack a vector of weights: shift, mask, conversion, and their share of loads."""
 
-USE = ("fma", "dot4")
+USE = ("fma", "dot2", "dot4")
 
 DIGITS = 3
 """Bytes that a number of f32 is multiplied as by dot products."""
 
 MOST_GROUP = 1 << 14
 """Terms of a group whose sums of products of bytes fit s32, zero points among them."""
+
+MOST_IN_PAIRS = 4
+"""Rows of f32 that are multiplied two bytes at a time: for more, panels of floats are faster."""
 
 MOST_IN_REGISTERS = 8
 """Rows of bytes for which words are unpacked several times rather than copied."""
@@ -69,7 +72,8 @@ def _vectors(op: MatmulNBits, ctx: LowerContext) -> int:
     m, n, _ = op.sizes
     kernel, lanes = f32_kernel(ctx.target), ctx.target.lanes(f32_kernel(ctx.target).accumulator)
     if has_digits(op, ctx):
-        return min(4 if m == 1 else 2, math.ceil(n / lanes))
+        wide = m == 1 and dots_of(op.bits, ctx.target) == "dot4"
+        return min(4 if wide else 2, math.ceil(n / lanes))
     if m > most_rows(op, ctx) and op.x_scale is None:
         return pick_tile(m, n, ctx.target, kernel).vectors
     if op.x_scale is not None and m > MOST_IN_REGISTERS:
@@ -82,12 +86,21 @@ def most_rows(op: MatmulNBits, ctx: LowerContext) -> int:
     return 4 if ctx.target.table.registers > 16 else 2
 
 
+def dots_of(bits: int, target: Target) -> str:
+    """The dot product of bytes for weights of so many bits: of four, or of two in 16 bits, which suffice for weights
+    of 4 bits; "" where the CPU has none."""
+    if microkernel(U8, S8, target).k_group == WORD_BYTES:
+        return "dot4"
+    return "dot2" if bits == 4 and target.table.has_fma else ""
+
+
 def has_digits(op: MatmulNBits, ctx: LowerContext) -> bool:
     """Whether rows of f32 may be multiplied as digits: dot products of bytes are that much faster."""
-    kernel = microkernel(U8, S8, ctx.target)
-    fast = kernel.k_group == WORD_BYTES and kernel.rate > DIGITS
+    use, m = dots_of(op.bits, ctx.target), op.sizes[0]
+    fast = microkernel(U8, S8, ctx.target).rate > DIGITS if use == "dot4" else m <= MOST_IN_PAIRS
     fits = op.group <= MOST_GROUP and op.sizes[2] * DIGITS <= _most_digits(ctx)
-    return fast and fits and op.x_scale is None and ctx.options.enabled("fixed-point")
+    given = op.x_scale is None and use != "" and ctx.options.enabled("fixed-point")
+    return given and fast and fits
 
 
 def _most_digits(ctx: LowerContext) -> int:
@@ -101,7 +114,7 @@ class NBitsSpace(ScheduleSpace):
     algorithm = "nbits"
     meanings = BLOCKING_MEANINGS | {
         "unpack": "registers, panel (of floats) or bytes (a panel), where weights are unpacked",
-        "use": "fma or dot4: what multiplies; rows of f32 by dot4 as three digits of 8 bits",
+        "use": "fma, dot2 or dot4: what multiplies; rows of f32 by dots as three digits of 8 bits",
     }
     words = ("unpack", "use")
     choices = {"unpack": UNPACK, "use": USE}
@@ -118,15 +131,19 @@ class NBitsSpace(ScheduleSpace):
 
     def ranked(self) -> list[Schedule]:
         """Every way that suits the type of the rows, the faster first."""
+        use = (
+            dots_of(self.op.bits, self.ctx.target) or "dot4"
+        )  # made of other instructions where there is none
         if self.op.x_scale is not None:
-            found = [self._in_registers(rows, "registers", "dot4") for rows in self._heights()]
-            found.append(self._in_registers(self._tallest(2), "bytes", "dot4"))
+            found = [self._in_registers(rows, "registers", use) for rows in self._heights()]
+            if use == "dot4":
+                found.append(self._in_registers(self._tallest(2), "bytes", use))
         else:
             found = [self._in_registers(rows, "registers", "fma") for rows in self._heights()]
             if has_digits(self.op, self.ctx):
                 tallest = self._tallest(1 + DIGITS)
                 found += [
-                    self._in_registers(rows, "registers", "dot4")
+                    self._in_registers(rows, "registers", use)
                     for rows in dict.fromkeys((tallest, 1))
                 ]
             found += [
@@ -156,7 +173,7 @@ class NBitsSpace(ScheduleSpace):
         m, n, k = self.op.sizes
         tile = tile_of(rows, self.vectors, self.product.kernel)
         panels = math.ceil(n / self.product.columns(tile))
-        in_digits = use == "dot4" and self.op.x_scale is None
+        in_digits = use != "fma" and self.op.x_scale is None
         block = min(m, max(_most_digits(self.ctx) // (k * DIGITS), 1)) if in_digits else m
         blocking = MatmulBlocking(tile, block, k, min(panels, self.product.cores))
         return self._schedule(blocking, unpack, use)
@@ -186,8 +203,10 @@ class NBitsSpace(ScheduleSpace):
             return work / self.product.cores + self._traffic
         if self.op.x_scale is not None:
             work = vectors * (tiles * DOT_UNPACKING + m / 2) / issued
-        elif schedule.word("use") == "dot4":
+        elif schedule.word("use") != "fma":
             dots = m * (DIGITS / WORD_BYTES + DIGITS / self.op.group)
+            if schedule.word("use") == "dot2":  # which are added apart, and joined
+                dots += m * DIGITS * (1 / WORD_BYTES + 1 / self.op.group)
             work = vectors * max(
                 (tiles * DOT_UNPACKING + dots + m * SCALING / self.op.group) / issued,
                 dots / machine.fma_per_cycle,
@@ -217,14 +236,20 @@ class NBitsSpace(ScheduleSpace):
     def fault(self, schedule: Schedule) -> str:
         """Floats and bytes are unpacked as such; tiles of a size that code can be made for."""
         use, unpack, given = schedule.word("use"), schedule.word("unpack"), self.op.x.details.dtype
+        dots = dots_of(self.op.bits, self.ctx.target) or "dot4"
+        if use not in ("fma", dots):
+            return f"use must be fma or {dots} on this CPU"
         if self.op.x_scale is not None:
-            if use != "dot4" or unpack == "panel":
-                return f"use must be dot4, unpack registers or bytes, where rows are {given}"
-        elif unpack == "bytes" or (unpack == "panel" and use == "dot4"):
+            if use == "fma" or unpack == "panel" or (unpack == "bytes" and use == "dot2"):
+                where = "registers" if dots == "dot2" else "registers or bytes"
+                return f"use must be {dots}, unpack {where}, where rows are {given}"
+        elif unpack == "bytes" or (unpack == "panel" and use != "fma"):
             return f"unpack must not be {unpack} with use={use} where rows are {given}"
-        elif use == "dot4":
+        elif use != "fma":
             if not has_digits(self.op, self.ctx):
-                return f"use must be fma where rows are {given} and dot products of bytes not fast"
+                return (
+                    f"use must be fma where rows are {given}, but for few rows or fast dot products"
+                )
             if schedule.number("mc") * self.op.sizes[2] * DIGITS > _most_digits(self.ctx):
                 return "mc must be less: the digits of a block are in local memory"
         return tile_fault(schedule, self.ctx.target)

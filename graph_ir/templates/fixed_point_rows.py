@@ -3,9 +3,10 @@
 A group of k of a row becomes X = step * N. The step is a power of two, 2^-22 to 2^-23 of the largest magnitude of the
 group, and N has three signed digits of 8 bits, N = d2 * 2^16 + d1 * 2^8 + d0. Multiples of the step are exact, whole
 numbers below 2^22 among them; others lose at most half a step. That is 2^-19 of a number of more than a 16th of the
-largest, as much as a sum of 32 terms in f32 may lose of it. Where the smaller ones together lose more than 2^-17 of the
-sum of their magnitudes, as beside a number 200 times as large, the group stays as it is, to be multiplied as floats.
-So do infinities, NaN, and groups so large or small that a step or a sum might not be normal.
+largest, as much as a sum of 32 terms in f32 may lose of it. Where the smaller ones are more than half of the group and
+together lose more than 2^-17 of the sum of their magnitudes, as beside a number 200 times as large, the group stays as
+it is, to be multiplied as floats. So do infinities, NaN, and groups so large or small that a step or a sum might not be
+normal.
 """
 
 from __future__ import annotations
@@ -121,9 +122,11 @@ class FixedPointRows(GivenRows):
         self, b: t.LoopBuilder, row: Var, group: Var, step: Var, edge: Var, sums: list[Buffer]
     ) -> Expr:
         """Write the digits and their sums. Returns whether they hold enough of the group."""
-        lost, size = (b.allocate(f"x_{name}", F32, (1,)) for name in ("lost", "size"))
+        lost, size, count = (
+            b.allocate(f"x_{name}", F32, (1,)) for name in ("lost", "size", "count")
+        )
         steps = b.let("x_per_step", t.div(t.const(1.0, F32), step))
-        for total in (lost, size, *sums):
+        for total in (lost, size, count, *sums):
             b.store(total, (0,), t.const(0, total.dtype))
         with b.loop("xi", 0, self.weights.group, "vector") as i:
             k = self._k(group, i)
@@ -133,14 +136,16 @@ class FixedPointRows(GivenRows):
             magnitude = b.let("x_size", t.unary("abs", x))
             small = b.let("x_small", t.compare("lt", magnitude, edge))
             error = t.unary("abs", t.sub(x, t.mul(t.cast(left, F32), step)))
-            for total, value in ((lost, error), (size, magnitude)):
+            for total, value in ((lost, error), (size, magnitude), (count, t.const(1.0, F32))):
                 b.store(total, (0,), t.add(t.load(total, (0,)), t.select(small, value, 0.0)))
             for digit, total in enumerate(sums):
                 low = b.let("x_digit", t.cast(left, S8))  # the lowest 8 bits, as a signed number
                 b.store(self._digits, (self._of_digit(row, digit, k),), low)
                 b.store(total, (0,), t.add(t.load(total, (0,)), t.cast(low, S32)))
                 left = b.let("x_left", t.binary("shr", t.add(left, 128), 8))
-        return t.compare("le", t.load(lost, (0,)), t.mul(t.load(size, (0,)), MOST_LOST))
+        few = t.compare("le", t.load(count, (0,)), float(self.weights.group // 2))
+        little = t.compare("le", t.load(lost, (0,)), t.mul(t.load(size, (0,)), MOST_LOST))
+        return t.binary("or", few, little)
 
     def _store_sums(
         self, b: t.LoopBuilder, row: Var, group: Var, sums: list[Expr], zero: Var

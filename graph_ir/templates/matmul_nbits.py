@@ -35,7 +35,7 @@ from ..schedule.matmul_tile import MatmulBlocking
 from .fixed_point_rows import FixedPointRows
 from .matmul import EpilogueValue, MatmulProblem, MatmulTemplate, RowBlock
 from .nbits_rows import GivenRows
-from .nbits_tile import DotTile, FixedPointTile, FloatTile, RegisterTile
+from .nbits_tile import DotTile, FixedPointTile, FloatTile, Means, RegisterTile
 from .operand import offset_of
 from .packed_weights import PackedWeights, WeightPanel
 
@@ -73,7 +73,7 @@ class NBitsTemplate(MatmulTemplate):
 
     def _x(self, block: RowBlock) -> GivenRows:
         """The rows of a block, in fixed point where f32 is multiplied by dot products."""
-        in_digits = self.use == "dot4" and self.x_scale is None
+        in_digits = self.use != "fma" and self.x_scale is None
         make = FixedPointRows if in_digits else GivenRows
         p = self.problem
         return make(p.a, self.x_scale, self.weights, p.k, self._most_rows(), block.first)
@@ -82,11 +82,12 @@ class NBitsTemplate(MatmulTemplate):
         self, block: RowBlock, row: Var, rows: int, weights: WeightPanel, vectors: int
     ) -> RegisterTile:
         fetches = self.fetches and self.unpack == "registers"
-        x, rest = self._x(block), (fetches, self.target.table.has_fma)
+        means = Means(fetches, self.target.table.has_fma, self.use == "dot2")
+        x = self._x(block)
         if isinstance(x, FixedPointRows):
-            return FixedPointTile(x, row, rows, weights, vectors, *rest)
+            return FixedPointTile(x, row, rows, weights, vectors, means)
         make = FloatTile if self.x_scale is None else DotTile
-        return make(x, row, rows, weights, vectors, *rest)
+        return make(x, row, rows, weights, vectors, means)
 
     @staticmethod
     def _count(block: RowBlock) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from ...base.dtypes import F32, S8, S32, U32
+from ...base.dtypes import F32, S8, S16, S32, U32
+from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -34,6 +35,16 @@ MOST_S32 = 2**31
 """What sums of s32 stay below."""
 
 
+@dataclass(frozen=True)
+class Means:
+    """`fetches`: words are fetched ahead. `fused`: multiply and add are one instruction. `in_pairs`: two products of
+    bytes at a time are summed in 16 bits, which hold the 16 of a few words of 4 bits."""
+
+    fetches: bool
+    fused: bool
+    in_pairs: bool
+
+
 class RegisterTile:
     """The sums of `rows` rows, from `row` of the rows `x` on, times one panel of `vectors` vectors.
 
@@ -43,19 +54,18 @@ class RegisterTile:
     dtype = F32
 
     def __init__(
-        self, x: GivenRows, row: Var, rows: int, weights: WeightPanel, vectors: int,
-        fetches: bool, fused: bool,
-    ) -> None:  # fmt: skip
+        self, x: GivenRows, row: Var, rows: int, weights: WeightPanel, vectors: int, means: Means
+    ) -> None:
         self.x = x
         self.row = row
         self.rows = rows
         self.weights = weights
         self.vectors = vectors
         self.lanes = weights.lanes
-        self.fetches = fetches
-        self.fused = fused
+        self.means = means
         self.acc = Buffer("nb_acc", F32, (rows, vectors * self.lanes), "local")
-        self.splits = k_splits(rows * x.digits, vectors)  # sums of one vector wait for each other
+        # sums of one vector wait for each other
+        self.splits = 1 if means.in_pairs else k_splits(rows * x.digits, vectors)
         sets = x.digits * self.splits
         self.part = Buffer("nb_part", self.dtype, (sets * rows, vectors * self.lanes), "local")
 
@@ -104,9 +114,10 @@ class RegisterTile:
         """part += X * Q over the words of a group."""
         words = self.weights.weights.group // self.weights.weights.numbers
         step = max(d for d in range(1, MOST_UNROLLED + 1) if not words % d)
-        word, body = Var("ww"), list[Stmt]()
+        word, body = Var("ww"), self._begun()
         for i in range(step):
             body += self._word(group, t.add(word, i), i)
+        body += self._ended()
         return For(word, t.as_expr(0), t.as_expr(words), Block(tuple(body)), "serial", step)
 
     def _word(self, group: Expr, word: Expr, number: int) -> list[Stmt]:
@@ -114,14 +125,22 @@ class RegisterTile:
         body: list[Stmt] = []
         packed = [Var(f"wp{number}_{v}", U32, self.lanes) for v in range(self.vectors)]
         at = t.add(t.mul(group, weights.group // weights.numbers), word)
-        if self.fetches:
+        if self.means.fetches:
             body += self.weights.fetched(at)
         body += [Let(var, self.weights.word(at, v)) for v, var in enumerate(packed)]
         return [*body, *self._multiplied(packed, t.mul(at, weights.numbers), number)]
 
+    def _begun(self) -> list[Stmt]:
+        """What comes before the products of a few words."""
+        return []
+
     def _multiplied(self, packed: list[Var], k: Expr, number: int) -> list[Stmt]:
         """The products of a word of each column, which begins at `k`; `number` makes names unique."""
         raise NotImplementedError
+
+    def _ended(self) -> list[Stmt]:
+        """What comes after them."""
+        return []
 
     def _value(self, r: int, v: int, group: Expr) -> Expr:
         """The sum of a group, in f32."""
@@ -153,7 +172,7 @@ class RegisterTile:
         return found
 
     def _fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
-        return t.fma(a, b, c) if self.fused else t.add(c, t.mul(a, b))
+        return t.fma(a, b, c) if self.means.fused else t.add(c, t.mul(a, b))
 
     @staticmethod
     def _let(body: list[Stmt], name: str, value: Expr) -> Expr:
@@ -195,9 +214,44 @@ class FloatTile(RegisterTile):
 
 
 class DotTile(RegisterTile):
-    """Rows of s8, times four numbers of a word at once."""
+    """Rows of s8, times four numbers of a word at once.
+
+    In pairs, a sum of `MOST_UNROLLED` words is 16 products of up to 15 and 128 at most, and fits 16 bits.
+    """
 
     dtype = S32
+
+    @property
+    def _pairs(self) -> Buffer:
+        """The sums of a few words in 16 bits, two for each lane."""
+        shape = (self.x.digits * self.rows, self.vectors * 2 * self.lanes)
+        return Buffer("nb_pairs", S16, shape, "local")
+
+    def _pair(self, r: int, v: int, digit: int) -> tuple[Expr, ...]:
+        return t.as_expr(digit * self.rows + r), t.as_expr(v * 2 * self.lanes)
+
+    def _begun(self) -> list[Stmt]:
+        if not self.means.in_pairs:
+            return []
+        zero = t.const(0, S16, 2 * self.lanes)
+        return [
+            Allocate(self._pairs),
+            *(Store(self._pairs, self._pair(*at), zero) for at in self._sums()),
+        ]
+
+    def _ended(self) -> list[Stmt]:
+        if not self.means.in_pairs:
+            return []
+        body, ones = list[Stmt](), t.const(1, S16, 2 * self.lanes)
+        for at in self._sums():
+            pairs = Load(self._pairs, self._pair(*at), 2 * self.lanes)
+            old = Load(self.part, self._at(*at), self.lanes)
+            body.append(Store(self.part, self._at(*at), t.call("dot2", old, pairs, ones)))
+        return body
+
+    def _sums(self) -> list[tuple[int, int, int]]:
+        """(row, vector, digit) of each sum."""
+        return list(product(range(self.rows), range(self.vectors), range(self.x.digits)))
 
     def _multiplied(self, packed: list[Var], k: Expr, number: int) -> list[Stmt]:
         body: list[Stmt] = []
@@ -210,6 +264,11 @@ class DotTile(RegisterTile):
             for digit, r in product(range(self.x.digits), range(self.rows)):
                 x = self._let(body, f"wx{number}_{i}_{digit}_{r}", self._x(r, digit, at))
                 for v in range(self.vectors):
+                    if self.means.in_pairs:
+                        place = self._pair(r, v, digit)
+                        pairs = Load(self._pairs, place, 2 * self.lanes)
+                        body.append(Store(self._pairs, place, t.call("dot2", pairs, q[v], x)))
+                        continue
                     place = self._at(r, v, digit, i % self.splits)
                     old = Load(self.part, place, self.lanes)
                     body.append(Store(self.part, place, t.call("dot4", old, q[v], x)))
@@ -226,8 +285,16 @@ class DotTile(RegisterTile):
 class FixedPointTile(DotTile):
     """Rows of f32 as digits, and as floats where digits do not hold enough of a group."""
 
-    def __init__(self, x: FixedPointRows, *rest: object) -> None:
-        super().__init__(x, *rest)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        x: FixedPointRows,
+        row: Var,
+        rows: int,
+        weights: WeightPanel,
+        vectors: int,
+        means: Means,
+    ) -> None:
+        super().__init__(x, row, rows, weights, vectors, means)
         self.rows_of_digits = x
 
     def sums(self) -> list[Stmt]:
@@ -245,20 +312,27 @@ class FixedPointTile(DotTile):
         weights, word, body = self.weights.weights, Var("wo"), list[Stmt]()
         words = weights.group // weights.numbers
         at = t.add(t.mul(group, words), word)
+        kept = Buffer("nb_kept", F32, (1, self.vectors * self.lanes), "local")
         x = [
             self._let(body, f"wox{i}", Broadcast(self.x.number(self._row(r), k), self.lanes))
             for i in range(weights.numbers)
             for k in [t.add(t.mul(at, weights.numbers), i)]
         ]
+        ends: list[Stmt] = []
         for v in range(self.vectors):
             packed = self._let(body, f"wop{v}", self.weights.word(at, v))
             zero, scale = self.weights.zero(group, v), self.weights.scale(group, v)
-            new: Expr = Load(self.acc, self._at(r, v), self.lanes)
+            place = (t.ZERO, t.as_expr(v * self.lanes))
+            new: Expr = Load(kept, place, self.lanes)
             for i, factor in enumerate(x):
                 weight = t.mul(t.sub(self.weights.number(packed, i), zero), scale)
                 new = self._fma(factor, weight, new)
-            body.append(Store(self.acc, self._at(r, v), new))
-        return loop(word, words, Block(tuple(body)), "serial")
+            body.append(Store(kept, place, new))
+            old = Load(self.acc, self._at(r, v), self.lanes)
+            total = t.add(old, Load(kept, place, self.lanes))
+            ends.append(Store(self.acc, self._at(r, v), total))
+        sums = loop(word, words, Block(tuple(body)), "serial")
+        return Block((Allocate(kept), *self._zeros(kept), sums, *ends))
 
     def _value(self, r: int, v: int, group: Expr) -> Expr:
         """d2 * 2^16 + d1 * 2^8 + d0, the lower two joined as integers where s32 holds them."""

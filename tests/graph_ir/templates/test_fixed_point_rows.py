@@ -10,7 +10,7 @@ import pytest
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
-from graphc.codegen.host import target_for
+from graphc.codegen.host import host_supports, target_for
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -18,13 +18,17 @@ from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.ops.matmul_nbits import packed_words, unpacked_words
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.graph_ir.schedule.matmul_nbits import dots_of
 from graphc.graph_ir.templates.fixed_point_rows import MOST_LOST, SMALL
+from support import packed_product
 from support.lowered import check_interpreted
 
 N, K, GROUP = 33, 128, 32
 VNNI = Target("avx512", features="+avx512vnni")
-IS_FAST = target_for("native").has("avx512vnni") or target_for("native").has("avxvnni")
-native_only = pytest.mark.skipif(not IS_FAST, reason="no dot products of bytes")
+USES = {isa: dots_of(4, target_for(isa)) for isa in ("native", "avx2") if host_supports("avx2")}
+"""What multiplies digits by weights of 4 bits on this machine."""
+
+CASES = [(isa, bits) for isa in USES for bits in (4, 8) if dots_of(bits, target_for(isa))]
 
 
 def weights(bits: int, one_zero: bool) -> list[Array]:
@@ -59,8 +63,9 @@ def outlier(number: float, at: int) -> Array:
     return x
 
 
-def in_digits(graph: Graph, **options: Any) -> Any:
-    return compile_model(graph, cache=False, schedules={"y": "use=dot4"}, **options)
+def in_digits(graph: Graph, isa: str, **options: Any) -> Any:
+    asked = {"y": f"use={USES[isa]}"}
+    return compile_model(graph, target=isa, cache=False, schedules=asked, **options)
 
 
 def bound(x: Array, w: Array) -> Array:
@@ -68,17 +73,18 @@ def bound(x: Array, w: Array) -> Array:
     groups, magnitudes = (K // GROUP, GROUP), np.abs(x.astype(np.float64))
     rounding = 2.0**-24 * (K + 32) * (magnitudes @ np.abs(w).T)
     apart = magnitudes.reshape(-1, *groups)
-    small = np.where(apart < SMALL * apart.max(2, keepdims=True), apart, 0).sum(2)
-    return np.asarray(rounding + MOST_LOST * (small @ np.abs(w).reshape(-1, *groups).max(2).T))
+    small = apart < SMALL * apart.max(2, keepdims=True)
+    beside = MOST_LOST * np.where(small, apart, 0).sum(2)
+    lost = np.where(small.sum(2) <= GROUP // 2, 2.0**-19 * apart.sum(2), beside)
+    return np.asarray(rounding + lost @ np.abs(w).reshape(-1, *groups).max(2).T)
 
 
-@native_only
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize(("isa", "bits"), CASES)
 @pytest.mark.parametrize("one_zero", [True, False])
-def test_within_the_bound_of_the_docs(bits: int, one_zero: bool) -> None:
+def test_within_the_bound_of_the_docs(bits: int, one_zero: bool, isa: str) -> None:
     """An outlier among numbers near 1 meets a weight that is 0 at 9: only those near 1 count then."""
     graph, w = product(3, bits, one_zero)
-    model = in_digits(graph)
+    model = in_digits(graph, isa)
     for number in (0, 3, 30, 1e2, 1e3, 1e4, 1e10, 1e30, 1e35, 1e-30, 1e-42):
         for at in (9, 10):
             x = outlier(number, at)
@@ -86,11 +92,11 @@ def test_within_the_bound_of_the_docs(bits: int, one_zero: bool) -> None:
             assert (error <= bound(x, w)).all(), (number, at)
 
 
-@native_only
+@pytest.mark.parametrize("isa", USES)
 @pytest.mark.parametrize("one_zero", [True, False])
-def test_infinities_and_nan_reach_what_they_reach_in_f32(one_zero: bool) -> None:
+def test_infinities_and_nan_reach_what_they_reach_in_f32(one_zero: bool, isa: str) -> None:
     graph, w = product(3, 4, one_zero)
-    model = in_digits(graph)
+    model = in_digits(graph, isa)
     for number, other in (
         (np.inf, 1),
         (-np.inf, np.inf),
@@ -110,11 +116,11 @@ def test_infinities_and_nan_reach_what_they_reach_in_f32(one_zero: bool) -> None
                 assert (np.abs(found - wanted) <= bound(x, w))[finite].all()
 
 
-@native_only
-def test_whole_numbers_multiples_and_extremes_are_exact() -> None:
+@pytest.mark.parametrize("isa", USES)
+def test_whole_numbers_multiples_and_extremes_are_exact(isa: str) -> None:
     """Of 24 bits relative to the largest of a group, where the sums are exact too; groups of zeros."""
     graph, w = product(2, 4, True)
-    model = in_digits(graph, threads=2)
+    model = in_digits(graph, isa, threads=2)
     for size in (2.0**-60, 1.0, 2.0**60):
         x = np.zeros((2, K), np.float32)
         x[0, [0, 32, 65]] = np.array([1, 2**21 + 1, -(2**22) + 1]) * size
@@ -122,12 +128,18 @@ def test_whole_numbers_multiples_and_extremes_are_exact() -> None:
     np.testing.assert_array_equal(model(np.zeros((2, K), np.float32)), np.zeros((2, N)))
 
 
-@pytest.mark.parametrize(("rows", "bits", "one_zero", "group"), [
-    (1, 4, True, 16), (1, 8, False, 16), (4, 4, False, 32), (2, 8, True, 64), (1, 8, True, 512),
+@pytest.mark.parametrize(("use", "rows", "bits", "one_zero", "group"), [
+    ("dot4", 1, 4, True, 16), ("dot4", 1, 8, False, 16), ("dot4", 4, 4, False, 32), ("dot4", 2, 8, True, 64),
+    ("dot4", 1, 8, True, 512), ("dot2", 1, 4, True, 64), ("dot2", 2, 4, False, 24),
 ])  # fmt: skip
-def test_interpreted(rows: int, bits: int, one_zero: bool, group: int) -> None:
-    """Sums of small whole numbers are exact, on any machine; the last group is too long to join digits as integers."""
-    random, graph, n, k = np.random.default_rng(0), Graph("packed"), 20, max(group, 64)
+def test_interpreted(use: str, rows: int, bits: int, one_zero: bool, group: int) -> None:
+    """Sums of small whole numbers are exact, on any machine; a group of 512 is too long to join digits as integers."""
+    random, graph, n, k = (
+        np.random.default_rng(0),
+        Graph("packed"),
+        20,
+        2 * group if group < 512 else group,
+    )
     zero = random.integers(0, 1 << bits, (1, 1) if one_zero else (n, k // group))
     numbers = random.integers(0, 1 << bits, (n, k))
     operands = [
@@ -139,23 +151,34 @@ def test_interpreted(rows: int, bits: int, one_zero: bool, group: int) -> None:
     graph.make_output(
         graph.make("matmul_nbits", operands, {"bits": bits, "group": group}, "y").outputs[0]
     )
-    lowered = check_interpreted(graph, LowerContext(VNNI, asked={"y": parse_schedule("use=dot4")}))
-    assert "use=dot4" in lowered.calls[0].note
+    target = VNNI if use == "dot4" else Target("avx2")
+    asked = {"y": parse_schedule(f"use={use}")}
+    lowered = check_interpreted(graph, LowerContext(target, asked=asked))
+    assert f"use={use}" in lowered.calls[0].note
 
 
-@native_only
-def test_the_switch_turns_it_off_and_changes_rounding_only() -> None:
+@pytest.mark.parametrize("isa", USES)
+def test_the_switch_turns_it_off_and_changes_rounding_only(isa: str) -> None:
     graph, w = product(3, 4, True)
     x = outlier(2.0, 5)
     results = []
     for disabled in ([], ["fixed-point"]):
-        model = compile_model(graph, cache=False, disabled=disabled, threads=2)
+        model = compile_model(graph, target=isa, cache=False, disabled=disabled, threads=2)
         results.append(model(x))
         assert (np.abs(results[-1] - x.astype(np.float64) @ w.T) <= 8 * bound(x, w)).all()
-    single = compile_model(graph, cache=False)
+    single = compile_model(graph, target=isa, cache=False)
     np.testing.assert_array_equal(single(x), results[0])
-    for off, word in (((), "dot4"), (("fixed-point",), "fma")):
+
+
+@pytest.mark.parametrize(
+    ("target", "rows", "use"),
+    [(VNNI, 1, "dot4"), (VNNI, 40, "dot4"), (Target("avx2"), 3, "dot2"), (Target("avx2"), 40, "fma"),
+     (Target("generic"), 1, "fma")],
+)  # fmt: skip
+def test_what_multiplies(target: Target, rows: int, use: str) -> None:
+    graph, _ = packed_product.product(rows, 512, 1024, 4, 32, False)
+    for off, word in (((), use), (("fixed-point",), "fma")):
         work = graph.copy()
-        pipeline.run(work, LowerContext(VNNI, CompileOptions(disabled=frozenset(off))))
+        pipeline.run(work, LowerContext(target, CompileOptions(disabled=frozenset(off))))
         (schedule,) = [op.schedule for op in work.ops if op.schedule]
         assert schedule.word("use") == word

@@ -53,7 +53,8 @@ def test_schedules_that_were_asked_for(text: str) -> None:
     ("rows", "of_bytes", "has_dots", "wanted"),
     [(1, True, True, "registers dot4"), (4, True, True, "registers dot4"), (64, True, True, "bytes dot4"),
      (1, False, True, "registers dot4"), (4, False, True, "registers dot4"), (64, False, True, "registers dot4"),
-     (1, False, False, "registers fma"), (4, False, False, "registers fma"), (64, False, False, "panel fma")],
+     (1, True, False, "registers dot2"), (64, True, False, "registers dot2"),
+     (1, False, False, "registers dot2"), (4, False, False, "registers fma"), (64, False, False, "panel fma")],
 )  # fmt: skip
 def test_where_weights_are_unpacked_and_what_multiplies(
     rows: int, of_bytes: bool, has_dots: bool, wanted: str
