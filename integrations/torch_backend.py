@@ -18,6 +18,7 @@ from .torch_call import NO_GRADIENTS
 from .torch_layouts import layouts_of, place
 from .torch_parameters import Codes, Parameters
 from .torch_pieces import compile_open, compile_pieces, log, read_open
+from .torch_saved import graph_bytes, graph_of, savable
 
 _OPTIONS = (
     "strict",
@@ -93,7 +94,7 @@ def _read_directly(
     except (UnsupportedError, UserError) as error:  # what remains wrong then is said there
         log.debug("AOTAutograd traces the graph: %s", error)
         return None
-    return lambda *args: graph([*args])
+    return savable(graph, module)
 
 
 def _traced(
@@ -132,6 +133,15 @@ class _Graph:
         results = self._code(args, self._parameters.codes(args)).call(args)
         args.clear()
         return results
+
+    def __getstate__(self) -> dict[str, Any]:
+        options = {name: value for name, value in self._options.items() if name != "report"}
+        own = {"_module": graph_bytes(self._module), "_options": options, "_parameters": None}
+        return {**self.__dict__, **own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._module, self._parameters = graph_of(state["_module"]), Parameters(self._frozen)
 
     def prepare(self, args: Sequence[Any]) -> None:
         """Compile for arguments like these before the first call. UnsupportedError."""
