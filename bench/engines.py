@@ -31,6 +31,8 @@ FIXED = "fixed"
 """The name under which graphc's model of one size is timed beside that of open sizes."""
 EAGER = "eager"
 """The name under which a module that PyTorch runs itself is timed, whose results the others must have."""
+FROZEN = "frozen"
+"""The name under which `torch.compile` is timed with graphc's option that promises modules which do not change."""
 MODULE = "module"
 """The name under which `graphc.torch.compile` is timed beside `torch.compile`, whose guards it has no part in."""
 
@@ -94,7 +96,7 @@ class Row:
 
     def ratio_of(self, engine: str) -> float | None:
         """The same of another engine of graphc's. None where it was not timed."""
-        left_out = {"graphc", F32, FIXED, MODULE}
+        left_out = {"graphc", F32, FIXED, FROZEN, MODULE}
         left_out |= self.wrong if self.has_reference else frozenset()
         others = [timing.median for name, timing in self.timings.items() if name not in left_out]
         if not others or engine not in self.timings:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.records import dataclass
 from ..codegen.host import cpu_name
 from ..driver.versions import versions
-from .engines import EAGER, F32, FIXED, MODULE, Roof, Row, geometric_mean
+from .engines import EAGER, F32, FIXED, FROZEN, MODULE, Roof, Row, geometric_mean
 from .measure import Timing
 from .roofline import COMPUTE
 
@@ -45,7 +45,7 @@ def table(rows: Sequence[Row], threads: int) -> Table:
     if mean := geometric_mean(rows):
         means = [""] * (len(engines) + len(headings) - 1) + [f"{mean:.2f}"]
         if MODULE in engines:
-            means[-2] = _ratio(geometric_mean(rows, MODULE))
+            means[-3:-1] = [_ratio(geometric_mean(rows, engine)) for engine in (MODULE, FROZEN)]
         result.add_section()
         result.add_row("geomean", *means)
     if any(row.has_reference and row.wrong for row in rows):
@@ -110,7 +110,7 @@ def _plain_cells(row: Row) -> tuple[str, ...]:
 
 
 def _module_cells(row: Row) -> tuple[str, ...]:
-    ratios = (row.ratio_of(MODULE), row.ratio)
+    ratios = (row.ratio_of(MODULE), row.ratio_of(FROZEN), row.ratio)
     return tuple(_ratio(ratio if row.agree else math.nan) for ratio in ratios)
 
 
@@ -150,7 +150,7 @@ def _ratio(value: float | None) -> str:
 _PLAIN = _Columns(("min", "GFLOP/s", "% peak", "ratio"), _plain_cells)
 _OPEN = _Columns(("own", "bits", "ratio"), _open_cells, "us", (0, 1, 0, 0), least_width=4)
 _MODULES = _Columns(
-    ("module's", "ratio"),
+    ("module's", "frozen's", "ratio"),
     _module_cells,
     caption="!: not what PyTorch itself computes; not in the ratio",
 )

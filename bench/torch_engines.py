@@ -17,7 +17,7 @@ from ..codegen.host import target_for
 from ..frontend.torch.tensors import array_of
 from ..graph_ir.inspect.compare import difference
 from ..runtime.abi import ALIGNMENT
-from .engines import EAGER, MODULE, OnStep, Row, Setting
+from .engines import EAGER, FROZEN, MODULE, OnStep, Row, Setting
 from .measure import interleave
 from .peak import measured_peak
 from .peers import Contender, RefusedModel, make_peer, reason
@@ -42,7 +42,7 @@ def compare_modules(case: TorchCase, setting: Setting, report: OnStep) -> Row:
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch and its exporter, about themselves
         found, refused = [_contender(EAGER, case, setting)], {}
-        for name in ("graphc", MODULE, *(peer for peer in setting.peers if peer != EAGER)):
+        for name in ("graphc", FROZEN, MODULE, *(peer for peer in setting.peers if peer != EAGER)):
             try:
                 found.append(_contender(name, case, setting))
             except RefusedModel as refusal:
@@ -126,7 +126,7 @@ def _deviation(contenders: list[Contender]) -> tuple[float, frozenset[str]]:
         found = [difference(a, b) for a, b in zip(contender.results(), wanted, strict=True)]
         if not all(d.ok for d in found):
             wrong.add(contender.name)
-        if contender.name in ("graphc", MODULE):
+        if contender.name in ("graphc", FROZEN, MODULE):
             worst = max(worst, *(d.relative for d in found))
     return worst, frozenset(wrong)
 
@@ -140,12 +140,12 @@ def _eager(module: Any, setting: Setting) -> Compiled:
     return called
 
 
-def _graphc(module: Any, setting: Setting) -> Compiled:
+def _graphc(module: Any, setting: Setting, **more: Any) -> Compiled:
     import torch
 
     from ..integrations.torch_backend import backend
 
-    options = {"threads": setting.threads, "target": setting.target}
+    options = {"threads": setting.threads, "target": setting.target, **more}
     compiled: Compiled = torch.compile(module, backend=backend, dynamic=False, options=options)
     return compiled
 
@@ -179,6 +179,7 @@ def _openvino(module: Any, setting: Setting) -> Compiled:
 COMPILERS: dict[str, Callable[[Any, Setting], Compiled]] = {
     EAGER: _eager,
     "graphc": _graphc,
+    FROZEN: partial(_graphc, frozen=True),
     "inductor": _inductor,
     "autotune": partial(_inductor, max_autotune=True),
     "openvino": _openvino,

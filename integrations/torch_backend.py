@@ -15,6 +15,7 @@ from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
 from ..frontend.torch.dynamo_graph import as_aten
 from .torch_call import NO_GRADIENTS
+from .torch_frozen import freeze, with_gaps
 from .torch_layouts import layouts_of, place
 from .torch_parameters import Codes, Parameters
 from .torch_pieces import compile_open, compile_pieces, log, read_open
@@ -31,9 +32,10 @@ _OPTIONS = (
     "report",
     "decompositions",
     "aot_autograd",
+    "frozen",
 )
 
-_OF_TORCH = ("strict", "report", "decompositions", "aot_autograd")
+_OF_TORCH = ("strict", "report", "decompositions", "aot_autograd", "frozen")
 """Options that `graphc.compile` lacks."""
 
 
@@ -44,7 +46,8 @@ def backend(
     """Compile a graph of Dynamo's.
 
     `options`: `strict` refuses what PyTorch would have to run itself, `decompositions` has a function for each operator
-    that others compute; the rest are those of `graphc.compile`. UserError where gradients are wanted.
+    that others compute, `frozen` promises that modules do not change any more; the rest are those of `graphc.compile`.
+    UserError where gradients are wanted.
     """
     import torch
     from torch._dynamo.backends.common import aot_autograd
@@ -90,10 +93,13 @@ def _read_directly(
     try:
         frozen = [i for i, is_static in enumerate(static) if is_static]
         graph = _Graph(as_aten(module), examples, frozen, {**options, "strict": True})
-        graph.prepare(examples)
+        graph.code_for(examples)
     except (UnsupportedError, UserError) as error:  # what remains wrong then is said there
         log.debug("AOTAutograd traces the graph: %s", error)
         return None
+    if options.get("frozen") and not hasattr(module, "_backend_id"):  # to be saved, with its inputs
+        code = graph.code_for(examples)
+        return with_gaps(code.call, len(static), freeze(module, frozen, examples))
     return savable(graph, module)
 
 
@@ -130,7 +136,7 @@ class _Graph:
         self._parameters = Parameters(self._frozen)
 
     def __call__(self, args: list[Any]) -> list[Any]:
-        results = self._code(args, self._parameters.codes(args)).call(args)
+        results = self.code_for(args).call(args)
         args.clear()
         return results
 
@@ -143,9 +149,9 @@ class _Graph:
         self.__dict__.update(state)
         self._module, self._parameters = graph_of(state["_module"]), Parameters(self._frozen)
 
-    def prepare(self, args: Sequence[Any]) -> None:
-        """Compile for arguments like these before the first call. UnsupportedError."""
-        self._code(args, self._parameters.codes(args))
+    def code_for(self, args: Sequence[Any]) -> _Code:
+        """What is compiled for arguments like these. UnsupportedError."""
+        return self._code(args, self._parameters.codes(args))
 
     def _code(self, args: Sequence[Any], codes: Codes) -> _Code:
         """What was compiled for these sizes, or is now; under `None` that for all sizes."""

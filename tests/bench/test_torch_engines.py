@@ -39,14 +39,16 @@ def test_engines_are_judged_by_pytorch_itself(
 ) -> None:
     monkeypatch.setitem(torch_engines.COMPILERS, "inductor", changed(1.0))
     row = compare(case, "eager", "inductor")
-    assert list(row.timings) == ["eager", "graphc", "module", "inductor"]
+    assert list(row.timings) == ["eager", "graphc", "frozen", "module", "inductor"]
     assert row.agree and row.wrong == {"inductor"} and row.worst < 1e-5
-    for engine, ratio in (("graphc", row.ratio), ("module", row.ratio_of("module"))):
+    ratios = {"graphc": row.ratio, **{name: row.ratio_of(name) for name in ("module", "frozen")}}
+    for engine, ratio in ratios.items():
         assert ratio == row.timings["eager"].median / row.timings[engine].median
     shown = table([row], 1)
     assert "!: not what PyTorch itself computes" in str(shown.caption)
-    assert [str(x.header) for x in shown.columns][-2:] == ["module's", "ratio"]
-    assert [*shown.columns[-2].cells][-1] == f"{row.ratio_of('module'):.2f}"
+    assert [str(x.header) for x in shown.columns][-3:] == ["module's", "frozen's", "ratio"]
+    for column, name in zip(shown.columns[-3:], ("module", "frozen", "graphc"), strict=True):
+        assert [*column.cells][-1] == f"{ratios[name]:.2f}"
 
 
 def test_a_wrong_graphc_is_said(case: TorchCase, monkeypatch: pytest.MonkeyPatch) -> None:
