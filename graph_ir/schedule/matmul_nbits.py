@@ -38,6 +38,9 @@ MOST_GROUP = 1 << 14
 MOST_IN_PAIRS = 4
 """Rows of f32 that are multiplied two bytes at a time: for more, panels of floats are faster."""
 
+MOST_OF_MEMORY = 2
+"""Rows of f32 that memory, not multiplication, makes wait for weights of 8 bits."""
+
 MOST_IN_REGISTERS = 8
 """Rows of bytes for which words are unpacked several times rather than copied."""
 
@@ -100,7 +103,7 @@ def has_digits(op: MatmulNBits, ctx: LowerContext) -> bool:
     fast = microkernel(U8, S8, ctx.target).rate > DIGITS if use == "dot4" else m <= MOST_IN_PAIRS
     fits = op.group <= MOST_GROUP and op.sizes[2] * DIGITS <= _most_digits(ctx)
     given = op.x_scale is None and use != "" and ctx.options.enabled("fixed-point")
-    return given and fast and fits
+    return given and fast and fits and (op.bits == 4 or m > MOST_OF_MEMORY)
 
 
 def _most_digits(ctx: LowerContext) -> int:
@@ -216,7 +219,8 @@ class NBitsSpace(ScheduleSpace):
             work = vectors * max(
                 tiles * UNPACKING / issued, (tiles * 2 + m) / machine.fma_per_cycle
             )
-        return max(work / self.product.cores, tiles * self._traffic)
+        found = (work / self.product.cores, tiles * self._traffic)
+        return max(found) + machine.unhidden * min(found)
 
     @property
     def _traffic(self) -> float:

@@ -129,8 +129,8 @@ def test_whole_numbers_multiples_and_extremes_are_exact(isa: str) -> None:
 
 
 @pytest.mark.parametrize(("use", "rows", "bits", "one_zero", "group"), [
-    ("dot4", 1, 4, True, 16), ("dot4", 1, 8, False, 16), ("dot4", 4, 4, False, 32), ("dot4", 2, 8, True, 64),
-    ("dot4", 1, 8, True, 512), ("dot2", 1, 4, True, 64), ("dot2", 2, 4, False, 24),
+    ("dot4", 1, 4, True, 16), ("dot4", 3, 8, False, 16), ("dot4", 4, 4, False, 32), ("dot4", 3, 8, True, 64),
+    ("dot4", 3, 8, True, 512), ("dot2", 1, 4, True, 64), ("dot2", 2, 4, False, 24),
 ])  # fmt: skip
 def test_interpreted(use: str, rows: int, bits: int, one_zero: bool, group: int) -> None:
     """Sums of small whole numbers are exact, on any machine; a group of 512 is too long to join digits as integers."""
@@ -171,14 +171,15 @@ def test_the_switch_turns_it_off_and_changes_rounding_only(isa: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "rows", "use"),
-    [(VNNI, 1, "dot4"), (VNNI, 40, "dot4"), (Target("avx2"), 3, "dot2"), (Target("avx2"), 40, "fma"),
-     (Target("generic"), 1, "fma")],
+    ("target", "rows", "bits", "use"),
+    [(VNNI, 1, 4, "dot4"), (VNNI, 40, 4, "dot4"), (VNNI, 1, 8, "fma"), (VNNI, 3, 8, "dot4"),
+     (Target("avx2"), 3, 4, "dot2"), (Target("avx2"), 40, 4, "fma"), (Target("generic"), 1, 4, "fma")],
 )  # fmt: skip
-def test_what_multiplies(target: Target, rows: int, use: str) -> None:
-    graph, _ = packed_product.product(rows, 512, 1024, 4, 32, False)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_multiplies(target: Target, rows: int, bits: int, use: str, threads: int) -> None:
+    graph, _ = packed_product.product(rows, 512, 1024, bits, 32, False)
     for off, word in (((), use), (("fixed-point",), "fma")):
         work = graph.copy()
-        pipeline.run(work, LowerContext(target, CompileOptions(disabled=frozenset(off))))
+        pipeline.run(work, LowerContext(target, CompileOptions(threads, frozenset(off))))
         (schedule,) = [op.schedule for op in work.ops if op.schedule]
         assert schedule.word("use") == word
