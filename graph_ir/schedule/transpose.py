@@ -12,6 +12,9 @@ from ..rewriting.kernel_group import KernelGroup
 MOST_LANES = 16
 """Rows of a register tile: as many registers are in use at once."""
 
+MOST_WOVEN = 3
+"""Two shuffles make a vector of three rows, such as the channels of a photograph; of five, four do."""
+
 PART_BYTES = 16
 """Vectors are turned in parts of so many bytes, which the lanes of a tile must fill."""
 
@@ -23,6 +26,7 @@ class TransposeTiles:
     `dims`: of the result; `strides`: of the source along each of them, in elements; `along`: the axis of the result
     along which the source is contiguous, not the last. `lanes`: rows and columns of a register tile. `strip`: columns
     of the result that one strip has, a multiple of `lanes`. `size`, `line`: bytes of an element and of a cache line.
+    `woven`: so many columns, if no power of two, are interleaved by shuffles of any lanes.
     """
 
     dims: tuple[int, ...]
@@ -32,6 +36,7 @@ class TransposeTiles:
     strip: int
     size: int
     line: int
+    woven: int = 0
 
     @property
     def rows(self) -> int:
@@ -68,7 +73,9 @@ def transpose_tiles_of(group: KernelGroup, target: Target) -> TransposeTiles | N
     size, line = x.dtype.size, target.machine.cache_line
     lanes = _lanes(size, target)
     strip = max(lanes, line // size)
-    return TransposeTiles(dims, strides, strides.index(1), lanes, strip, size, line)
+    # SSE2 has no instruction that moves bytes anywhere.
+    woven = MOST_WOVEN if target.table.vector_bits > 128 else 0
+    return TransposeTiles(dims, strides, strides.index(1), lanes, strip, size, line, woven)
 
 
 def _lanes(size: int, target: Target) -> int:

@@ -35,9 +35,11 @@ def transposed(rows: Sequence[Expr], dtype: DType, bind: Bind) -> list[Expr]:
 
 
 def interleaved(rows: Sequence[Expr], bind: Bind) -> list[Expr]:
-    """The columns of a power of two of rows, one behind the other, in as many vectors: lane 0 of each, lane 1, ..."""
+    """The columns of rows, one behind the other, in as many vectors: lane 0 of each, lane 1, ..."""
     if len(rows) == 1:
         return list(rows)
+    if len(rows).bit_count() > 1:
+        return [_collected_lanes(rows, number, bind) for number in range(len(rows))]
     lanes = rows[0].lanes
     low = tuple(lane + source for lane in range(lanes // 2) for source in (0, lanes))
     high = tuple(lanes // 2 + lane for lane in low)
@@ -47,6 +49,24 @@ def interleaved(rows: Sequence[Expr], bind: Bind) -> list[Expr]:
         for even, odd in zip(evens, odds, strict=True)
         for pattern in (low, high)
     ]
+
+
+def _collected_lanes(rows: Sequence[Expr], number: int, bind: Bind) -> Expr:
+    """Vector `number` of the interleaved rows: what it has of one row after the other is put between the rest."""
+    count, lanes = len(rows), rows[0].lanes
+    origins = [divmod(number * lanes + lane, count) for lane in range(lanes)]  # (lane, row)
+    vector = rows[0]
+    for i, row in enumerate(rows[1:], start=1):
+        kept = [
+            source if i == 1 and owner == 0 else lane
+            for lane, (source, owner) in enumerate(origins)
+        ]
+        pattern = (
+            lanes + source if owner == i else old
+            for (source, owner), old in zip(origins, kept, strict=True)
+        )
+        vector = bind(Shuffle(vector, row, tuple(pattern)))
+    return vector
 
 
 def _interleaved(rows: Sequence[Expr], unit: int, lanes: int, width: int, bind: Bind) -> list[Expr]:

@@ -94,9 +94,10 @@ class _Tiles:
 
     @property
     def _is_narrow(self) -> bool:
-        """Whether the rows of a tile lie one behind the other in the result, and fill whole vectors."""
+        """Whether the rows of a tile lie one behind the other in the result, and are best made as whole vectors."""
         is_dense = self.out_strides[self.shape.along] == self.columns
-        return is_dense and self.columns < self.shape.lanes and self.columns.bit_count() == 1
+        is_woven = self.columns.bit_count() == 1 or self.columns <= self.shape.woven
+        return is_dense and self.columns < self.shape.lanes and is_woven
 
     def _tile(self, b: t.LoopBuilder, at: tuple[Expr, Expr], rows: int, columns: int) -> None:
         """One register tile; at edges only `rows` lanes are read and `columns` written."""

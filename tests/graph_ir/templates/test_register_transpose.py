@@ -33,7 +33,7 @@ def test_rows_become_columns(dtype: DType, lanes: int) -> None:
     assert shuffles == lanes * (lanes.bit_length() - 1), "log2(lanes) for each vector"
 
 
-@pytest.mark.parametrize("count", [1, 2, 4, 8])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7, 8])
 def test_columns_of_few_rows_follow_each_other(count: int) -> None:
     lanes = 8
     x, y = Buffer("x", F32, (count * lanes,)), Buffer("y", F32, (count * lanes,))
