@@ -26,6 +26,7 @@ from . import (  # noqa: F401
     memory,
     movement,
     normalization,
+    quantization,
     reduction,
     windows,
 )

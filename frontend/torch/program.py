@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +35,8 @@ def open_program(source: Any) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            with suppress(ImportError):  # registers what PyTorch's quantisation writes
+                import torch.ao.quantization.fx._decomposed
             return torch.export.load(io.BytesIO(source) if isinstance(source, bytes) else source)
     except Exception as error:
         text = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
