@@ -9,14 +9,13 @@ The module is not named `graphc.torch`, as a file torch.py in the root of a chec
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
 from ..base.records import dataclass
-from ..frontend.torch.program import not_captured
 from .torch_backend import backend
+from .torch_capture import export
 from .torch_pieces import Pieces, Refusal
 
 if TYPE_CHECKING:
@@ -57,30 +56,8 @@ def compile(
         module = _as_module(torch, module)
     if dynamic is True:
         dynamic = _all_sizes(torch, (args, given))
-    _know_caches(module)
-    trained = [part for part in module.modules() if part.training]
-    try:
-        with torch.no_grad():
-            module.eval()
-            program = torch.export.export(module, args, given, dynamic_shapes=dynamic)
-    except Exception as error:
-        raise not_captured(error) from error
-    finally:
-        for part in trained:
-            part.training = True
+    program = export(module, args, given, dynamic)
     return CompiledModule(program, options)
-
-
-def _know_caches(module: Any) -> None:
-    """Have torch.export take apart the caches that models of transformers take and give."""
-    parts = [part for part in module.modules() if type(part).__module__.startswith("transformers.")]
-    if parts:
-        with contextlib.suppress(ImportError):  # before version 5 there is none that takes all
-            from transformers.exporters.exporter_dynamo import register_cache_pytrees_for_model
-
-            for part in parts:
-                if hasattr(part, "config"):
-                    register_cache_pytrees_for_model(part)
 
 
 def _all_sizes(torch: Any, arguments: Any) -> Any:

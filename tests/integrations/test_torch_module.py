@@ -228,3 +228,21 @@ def test_a_buffer_that_is_called_as_an_input(pair: Any) -> None:
             torch.testing.assert_close(fast(y), module(x))
             torch.testing.assert_close(y, x)
     assert set(fast.states) == {"x", "weight"}
+
+
+def test_arguments_that_are_changed_otherwise_than_by_writes() -> None:
+    class Steps(Module):
+        def forward(self, x: Any, steps: Any) -> Any:
+            steps["rows"].append(x * 2)
+            return x + len(steps["rows"])
+
+    class Cells(Module):
+        def forward(self, x: Any, cells: Any) -> Any:
+            cells["a"] = cells["a"] + x
+            return x
+
+    x = torch.ones(3)
+    for module, given in ((Steps(), {"rows": []}), (Cells(), {"a": x})):
+        with pytest.raises(graphc.UnsupportedError, match="replaces parts of its argument 1"):
+            graphc.torch.compile(module, x, given)
+        assert not module._forward_hooks and not module._forward_pre_hooks
