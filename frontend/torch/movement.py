@@ -44,8 +44,8 @@ def _read_squeeze(node: Node) -> Value:
 
 
 def _read_cat(node: Node) -> Value:
-    """Vectors without elements count as nothing beside tensors of other ranks."""
-    tensors = node.tensors()
+    """Vectors without elements count as nothing beside tensors of other ranks; of several types one is made."""
+    tensors = [node.as_output(x, 0) for x in node.tensors()]
     rank = max(x.details.rank for x in tensors)
     kept = [x for x in tensors if x.details.rank == rank or x.details.plain_dims != (0,)]
     axis = node.axis(node.attr_int("dim", 0), rank)

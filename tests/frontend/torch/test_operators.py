@@ -94,6 +94,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
         lambda x: F.avg_pool2d(x[None], (1, 2), divisor_override=-3), torch.tensor([[-3, 2, 5, -9]]),
     ),
     "memory as new": (lambda x: torch.empty_strided((2, 2), (1, 2)).fill_(3) + x[0, 0], X),
+    "types side by side": (lambda x, i: torch.cat((i[None, :4], x), 0) + torch.stack((x[0, 0], i[0])).sum(), X, ROWS),
     "rows twice": (lambda x: torch.repeat_interleave(x, 2, 0, output_size=6), X),
     "columns": (lambda x: F.fold(x[None], (4, 3), (2, 2), padding=(0, 1)), torch.ones(4, 12)),
     "5-D grids": (lambda x, g: F.grid_sample(x, g, align_corners=False), torch.ones(1, 2, 2, 2, 3),
