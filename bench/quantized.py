@@ -13,6 +13,7 @@ from .networks import NETWORKS
 from .networks.net import Net
 from .networks.transformer import bert, vit
 from .quantizer import quantized
+from .roofline import PACKED
 
 MLP_2 = (479, 1024, 1024, 512, 256, 1)
 WIDE = (1024, 4096, 4096, 1024)
@@ -87,7 +88,7 @@ def _made(label: str, net: Callable[[], Net], form: str) -> Case:
 
 
 def _packed(label: str, sizes: tuple[int, int, int], rounds: bool) -> Case:
-    return with_roof(in_four_bits(label, *sizes, rounds), "s8" if rounds else "f32")
+    return with_roof(in_four_bits(label, *sizes, rounds), "s8" if rounds else PACKED)
 
 
 def with_roof(case: Case, multiplied: str) -> Case:

@@ -31,6 +31,7 @@ from ..base.target import Target
 from ..base.whole_file import whole_file
 from ..codegen.aot import compile_to_object
 from ..codegen.host import cpu_name, host_supports
+from ..graph_ir.schedule.matmul_nbits import DIGITS
 from ..runtime.loader import LoadedCode
 from .peak import best_seconds, measure_peak
 
@@ -45,6 +46,9 @@ ROUNDS = 5
 REPEATS, MOST_REPEATS = 3, 8
 MOST_SECONDS = 2.0  # time limit: after it, at most REPEATS
 PAUSE_SECONDS = 0.02  # pause between repeats, for disturbances to pass
+PACKED = "f32xu4"
+"""Rows of f32 that are multiplied by weights of 4 bits."""
+
 STEADY = 0.1
 """Repeats further apart than this share of the highest are not trusted."""
 
@@ -101,7 +105,13 @@ class Roofline:
         return (self.gflops, *(level.gbytes_per_second for level in self.levels), *others)
 
     def of_type(self, a: str) -> Roofline:
-        """The roofs of products whose left operand has the type `a`: as they are, if it has no peak of its own."""
+        """The roofs of products whose left operand has the type `a`: as they are, if it has no peak of its own.
+
+        Of `PACKED` rows the peak is that of multiply-adds, or of dot products of bytes that take digits.
+        """
+        if a == PACKED:
+            digits = self.of_type("u8").gflops / DIGITS
+            return replace(self, gflops=max(self.gflops, digits))
         gops = next(
             (peak.gops for peak in self.peaks if peak.types.startswith(f"{a}x")), self.gflops
         )

@@ -15,6 +15,7 @@ from graphc.base.errors import UserError
 from graphc.base.target import Target
 from graphc.bench.peak import measure_peak
 from graphc.bench.roofline import (
+    PACKED,
     RETRY_SECONDS,
     VERSION,
     Level,
@@ -190,3 +191,9 @@ def test_the_command_prints_all_roofs(
     assert re.match(r"measured \d+ seconds ago, best two of several within 0.0 %$", out[7])
     facts = json.loads(capsys.readouterr().out)
     assert f"{facts['gflops']:.1f}" == out[1].split()[1]
+
+
+def test_rows_in_fixed_point_have_a_third_of_the_peak_of_bytes_or_that_of_f32() -> None:
+    slow = Roofline("cpu", "avx512", 1, 200.0, (), peaks=(Peak("u8xs8", "vpmaddwd", 450.0),))
+    fast = replace(slow, peaks=(Peak("u8xs8", "vpdpbusd", 900.0),))
+    assert [x.of_type(PACKED).gflops for x in (slow, fast)] == [200.0, 300.0]
