@@ -14,6 +14,11 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic:
     """The ExportedProgram of a module for arguments like these. UnsupportedError for what cannot be captured."""
     import torch
 
+    if torch.is_autocast_enabled("cpu"):  # of which a program has the types, but not the casts
+        raise UnsupportedError(
+            "a module compiled under torch.autocast is not supported",
+            "enter it inside of forward, or use torch.compile(model, backend='graphc')",
+        )
     _know_caches(module)
     trained = [part for part in module.modules() if part.training]
     try:

@@ -204,6 +204,23 @@ def test_what_torch_cannot_export_is_refused() -> None:
         graphc.torch.compile(lambda x: x.to_sparse().sin(), torch.ones(3))
 
 
+def test_autocast_is_captured_where_it_is_entered_inside() -> None:
+    linear, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
+
+    def inside(x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return linear(x)
+
+    with torch.no_grad():
+        found = graphc.torch.compile(inside, x)(x)
+        torch.testing.assert_close(found, inside(x), rtol=0.02, atol=0.02)
+    with (
+        torch.autocast("cpu", dtype=torch.bfloat16),
+        pytest.raises(graphc.UnsupportedError, match="compiled under torch.autocast"),
+    ):
+        graphc.torch.compile(linear, x)
+
+
 def test_a_buffer_that_is_called_as_an_input(pair: Any) -> None:
     class Count(Module):
         def __init__(self) -> None:
