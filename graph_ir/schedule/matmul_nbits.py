@@ -47,6 +47,9 @@ MOST_IN_REGISTERS = 8
 DOT_UNPACKING = 0.75
 """The same, where words are taken apart into bytes."""
 
+PREPARING = 90.0
+"""Cycles in which a group of a row of f32 becomes digits (measured on Zen 5); every task does so for its rows."""
+
 SCALING = 8
 """Instructions that make an f32 of the three sums of a group, and add it."""
 
@@ -214,6 +217,7 @@ class NBitsSpace(ScheduleSpace):
                 (tiles * DOT_UNPACKING + dots + m * SCALING / self.op.group) / issued,
                 dots / machine.fma_per_cycle,
             )
+            work += m * k / self.op.group * PREPARING * self.product.cores
             tiles = math.ceil(m / blocking.m_block)  # those of one block find the panel in L2
         else:
             work = vectors * max(

@@ -177,9 +177,16 @@ def test_the_switch_turns_it_off_and_changes_rounding_only(isa: str) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_multiplies(target: Target, rows: int, bits: int, use: str, threads: int) -> None:
-    graph, _ = packed_product.product(rows, 512, 1024, bits, 32, False)
+    graph, _ = packed_product.product(rows, 1024, 512, bits, 32, False)
     for off, word in (((), use), (("fixed-point",), "fma")):
         work = graph.copy()
         pipeline.run(work, LowerContext(target, CompileOptions(threads, frozenset(off))))
         (schedule,) = [op.schedule for op in work.ops if op.schedule]
         assert schedule.word("use") == word
+
+
+def test_few_columns_do_not_pay_for_digits() -> None:
+    graph, _ = packed_product.product(3, 64, 1024, 4, 32, False)
+    pipeline.run(graph, LowerContext(VNNI))
+    (schedule,) = [op.schedule for op in graph.ops if op.schedule]
+    assert schedule.word("use") == "fma"
