@@ -25,10 +25,11 @@ HEAD = "| {} | graphc, ms | best peer, ms | ratio | % of peak | ratio, 2 threads
 
 QUANTIZED_TEXT = """\
 Models that ONNX Runtime's tool has quantised to 8 bits, and products and BERT also in bf16 and with 4-bit weights
-(`bench --suite quantized`). `4-bit`: activations stay f32, so engines that round them are marked; `4-bit-s8`: they
-may be rounded to 8 bits. `to own f32` is the time of the f32 model in graphc over that of this one. Results are
-compared with exact integer arithmetic, or with sums in f32: an engine whose results are farther from it than rounding
-allows counts as wrong and is left out of the ratio."""
+(`bench --suite quantized`). `7-bit`: weights within 7 bits, which engines whose sums saturate multiply exactly too.
+`4-bit`: activations stay f32, so engines that round them are marked; `4-bit-s8`: they may be rounded to 8 bits. `to own
+f32` is the time of the f32 model in graphc over that of this one. Results are compared with exact integer arithmetic,
+or with sums in f32: an engine whose results are farther from it than rounding allows counts as wrong and is left out of
+the ratio."""
 
 QUANTIZED_HEAD = (
     "| quantized | graphc, ms | best right peer, ms | ratio | to own f32 | % of roof | ratio, 2 threads | wrong |\n"

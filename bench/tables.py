@@ -34,9 +34,11 @@ def table(rows: Sequence[Row], threads: int) -> Table:
         box=box.SIMPLE_HEAD,
         padding=columns.padding,
     )
-    result.add_column("case", no_wrap=True, max_width=columns.name_width)
+    is_cut = columns.name_width is not None
+    result.add_column("case", no_wrap=is_cut, max_width=columns.name_width)
     for heading in (*engines, *columns.headings):
-        width = columns.least_width and max(columns.least_width, len(heading))
+        longest = max(map(len, heading.split("\n")))
+        width = columns.least_width and max(columns.least_width, longest)
         result.add_column(heading, justify="right", no_wrap=True, min_width=width)
     headings = columns.headings
     for row in rows:
@@ -72,7 +74,7 @@ def _open_caption(rows: Sequence[Row]) -> str:
 class _Columns:
     """What a table shows after the times, and in which unit these are.
 
-    Single operators are many, with long names: their table cuts names to fit a terminal of 80 columns.
+    Single operators are many, with long names: their table cuts names to fit a terminal of 80 columns. Others may wrap.
     """
 
     headings: tuple[str, ...]
@@ -150,8 +152,10 @@ def _ratio(value: float | None) -> str:
 _PLAIN = _Columns(("min", "GFLOP/s", "% peak", "ratio"), _plain_cells)
 _OPEN = _Columns(("own", "bits", "ratio"), _open_cells, "us", (0, 1, 0, 0), least_width=4)
 _MODULES = _Columns(
-    ("module's", "frozen's", "ratio"),
+    ("module\nratio", "frozen\nratio", "ratio"),
     _module_cells,
+    padding=(0, 0, 0, 0),
+    least_width=5,
     caption="!: not what PyTorch itself computes; not in the ratio",
 )
 _QUANTIZED = _Columns(

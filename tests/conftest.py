@@ -7,6 +7,7 @@ import importlib.util
 import os
 import random
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -62,6 +63,13 @@ def pytest_configure(config: pytest.Config) -> None:
     share_objects()
     if config.getoption("--check-bounds"):
         checked_models.turn_on()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Reproducers of planted faults, and what killed processes leave, go where pytest's own folders go."""
+    folder = str(tmp_path_factory.mktemp("temporary"))
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
 
 
 @pytest.hookimpl(wrapper=True)

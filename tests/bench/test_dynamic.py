@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from graphc.bench.open_case import OpenCase, OpenInput, draws, suite_case
 from graphc.bench.quantized import dense
 from graphc.frontend import load
 from graphc.graph_ir.inspect.compare import difference
+from support.bench_tables import shown
 
 
 def encoder() -> OpenCase:
@@ -140,12 +140,3 @@ def test_the_command(
     assert cli.main([*words, "-q", "--ablate"]) == 2
     sentence = "--ablate needs models of fixed sizes, but 'mlp' leaves some open; fix them"
     assert capsys.readouterr().err.endswith(f"graphc: error: {sentence}\n")
-
-
-def shown(rows: list[Row]) -> str:
-    """The table on a terminal of 80 columns."""
-    from rich.console import Console
-
-    stream = io.StringIO()
-    Console(width=80, file=stream).print(tables.table(rows, 1))
-    return stream.getvalue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -27,6 +26,7 @@ from graphc.graph_ir.inspect.compare import difference
 pytest.importorskip("onnxruntime")
 from graphc.bench.quantizer import FORMS
 from graphc.bench.quantizer import quantized as made
+from support.bench_tables import shown
 
 SMALL: dict[str, Callable[[], Net]] = {
     "mlp": lambda: quantized.dense(4, (16, 24, 8)),
@@ -161,15 +161,6 @@ def test_single_products_have_the_peak_of_what_they_multiply() -> None:
     assert found.op_gflop == pytest.approx(2 * 128 * 768 * 768 / 1e9)
     network = Case("MLP_2 b128 qdq", b"", {})
     assert quantized.with_roof(network, "u8") is network
-
-
-def shown(rows: list[Row]) -> str:
-    """The table on a terminal of 80 columns."""
-    from rich.console import Console
-
-    stream = io.StringIO()
-    Console(width=80, file=stream).print(tables.table(rows, 1))
-    return stream.getvalue()
 
 
 def test_weights_within_seven_bits_and_a_peer_that_does_not_saturate() -> None:

@@ -9,11 +9,13 @@ import pytest
 
 from graphc.base.errors import UserError
 from graphc.bench import torch_engines
-from graphc.bench.engines import Setting
+from graphc.bench.engines import Row, Setting
+from graphc.bench.measure import Timing
 from graphc.bench.suites import suite
 from graphc.bench.tables import table
 from graphc.bench.torch_engines import compare_modules
 from graphc.bench.torch_networks import TorchCase, torch_cases
+from support.bench_tables import shown
 
 torch: Any = pytest.importorskip("torch")
 
@@ -44,11 +46,20 @@ def test_engines_are_judged_by_pytorch_itself(
     ratios = {"graphc": row.ratio, **{name: row.ratio_of(name) for name in ("module", "frozen")}}
     for engine, ratio in ratios.items():
         assert ratio == row.timings["eager"].median / row.timings[engine].median
-    shown = table([row], 1)
-    assert "!: not what PyTorch itself computes" in str(shown.caption)
-    assert [str(x.header) for x in shown.columns][-3:] == ["module's", "frozen's", "ratio"]
-    for column, name in zip(shown.columns[-3:], ("module", "frozen", "graphc"), strict=True):
+    made = table([row], 1)
+    assert "!: not what PyTorch itself computes" in str(made.caption)
+    assert [str(x.header) for x in made.columns][-3:] == ["module\nratio", "frozen\nratio", "ratio"]
+    for column, name in zip(made.columns[-3:], ("module", "frozen", "graphc"), strict=True):
         assert [*column.cells][-1] == f"{ratios[name]:.2f}"
+
+
+@pytest.mark.parametrize("peers", [("openvino", "ort"), ("inductor", "openvino", "ort")])
+def test_the_table_fits_a_terminal(peers: tuple[str, ...]) -> None:
+    engines, longest = ("eager", "graphc", "frozen", "module", *peers), max(torch_cases(), key=len)
+    times = dict.fromkeys(engines, Timing(0.2741, 0.2, 3))
+    text = shown([Row(longest, 1.0, 470.0, times, 0.0)])
+    assert "…" not in text
+    assert (text.count("274.1"), text.count("1.00")) == (len(engines), 6)
 
 
 def test_a_wrong_graphc_is_said(case: TorchCase, monkeypatch: pytest.MonkeyPatch) -> None:
