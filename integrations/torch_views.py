@@ -99,7 +99,6 @@ def _replay(node: Any, made: dict[Any, Any], graph: Any) -> None:
     for x in node.all_input_nodes:
         _replay(x, made, graph)
     made[node] = graph.node_copy(node, made.__getitem__)
-    if (
-        node.target is torch.ops.aten.view.default
-    ):  # what `reshape` is for the strides of the example
+    # `reshape` was recorded as the view that it is for the strides of the example.
+    if node.target is torch.ops.aten.view.default:
         made[node].target = torch.ops.aten.reshape.default

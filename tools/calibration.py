@@ -71,9 +71,8 @@ def batches_of(graph: Graph, arrays: Mapping[str, Array]) -> list[dict[str, Arra
                 f"calibration input '{name}': it must hold samples of {details}, "
                 f"got {arrays[name].dtype} {list(arrays[name].shape)}"
             )
-        with np.errstate(
-            over="ignore"
-        ):  # what is too large becomes infinite, and is refused as that
+        # What is too large becomes infinite, and is refused as that.
+        with np.errstate(over="ignore"):
             cut[name] = list(np.ascontiguousarray(runs.astype(details.dtype.numpy)))
     counts = {len(runs) for runs in cut.values()}
     if len(counts) != 1:

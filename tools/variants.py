@@ -215,9 +215,8 @@ def _forms(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
             assert isinstance(twin, Convolution)
             alone.make_output(form.build(Composer(alone, twin), twin))
             alone.remove([twin])
-            if (
-                twin.dtype == S32
-            ):  # transformed weights are those of some weights, or no result can be divided
+            # Transformed weights are those of some weights, or no result can be divided.
+            if twin.dtype == S32:
                 fold_constants(alone, ctx)
                 remove_dead(alone, ctx)
             yield alone

@@ -137,9 +137,7 @@ class NBitsSpace(ScheduleSpace):
 
     def ranked(self) -> list[Schedule]:
         """Every way that suits the type of the rows, the faster first."""
-        use = (
-            dots_of(self.op.bits, self.ctx.target) or "dot4"
-        )  # made of other instructions where there is none
+        use = self._dots
         if self.op.x_scale is not None:
             found = [self._in_registers(rows, "registers", use) for rows in self._heights()]
             if use == "dot4":
@@ -158,6 +156,11 @@ class NBitsSpace(ScheduleSpace):
                 for blocking in candidate_blockings(self.product, tile)
             ]
         return sorted(dict.fromkeys(found), key=self.cycles)
+
+    @property
+    def _dots(self) -> str:
+        """The dot product that rows of bytes take: where the CPU has none, other instructions make that of four."""
+        return dots_of(self.op.bits, self.ctx.target) or "dot4"
 
     def _tallest(self, accumulators: int) -> int:
         """Rows of a tile where each vector of sums has so many accumulators."""
@@ -244,7 +247,7 @@ class NBitsSpace(ScheduleSpace):
     def fault(self, schedule: Schedule) -> str:
         """Floats and bytes are unpacked as such; tiles of a size that code can be made for."""
         use, unpack, given = schedule.word("use"), schedule.word("unpack"), self.op.x.details.dtype
-        dots = dots_of(self.op.bits, self.ctx.target) or "dot4"
+        dots = self._dots
         if use not in ("fma", dots):
             return f"use must be fma or {dots} on this CPU"
         if self.op.x_scale is not None:
