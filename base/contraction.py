@@ -52,8 +52,8 @@ class Microkernel:
 
     `fma`: a row of B times an element of A. `dot2` and `dot4` take `k_group` neighbouring k at once from panels with
     that many k innermost (`NK16n4k`). B is converted to the type it is multiplied in when it is loaded, A by templates,
-    once per block. `tiles` are the register tiles worth using; `rate` is how many multiply-adds it does while `fma` on
-    f32 does one, measured on Zen 5.
+    once per block. `tiles` are the register tiles worth using; `rate_name` is the field of the
+    machine's `Rates` that holds its rate, "" for that of f32.
     """
 
     a: DType
@@ -61,7 +61,12 @@ class Microkernel:
     instruction: Instruction
     tiles: tuple[GemmTile, ...]
     needs: tuple[str, ...] = ()
-    rate: float = 1.0
+    rate_name: str = ""
+
+    def rate(self, target: Target) -> float:
+        """Return the multiply-adds it does while `fma` on f32 does one, on the target's machine."""
+        rates = target.machine.rates[target.isa]
+        return float(getattr(rates, self.rate_name)) if self.rate_name else 1.0
 
     @property
     def accumulator(self) -> DType:
@@ -111,45 +116,49 @@ def _floats(
     """The rows of floats that are multiplied in the accumulator's type; `converting`: B is, when it is loaded."""
     return (
         Microkernel(F32, F32, "fma", tiles),
-        Microkernel(F64, F64, "fma", tiles, rate=0.5),
+        Microkernel(F64, F64, "fma", tiles, rate_name="f64_fma"),
         Microkernel(F16, F16, "fma", converting),
         Microkernel(BF16, BF16, "fma", converting),
     )
 
 
-def _pairs(tiles: tuple[GemmTile, ...], rate: float) -> tuple[Microkernel, ...]:
+def _pairs(tiles: tuple[GemmTile, ...]) -> tuple[Microkernel, ...]:
     """The rows of integers that are multiplied in pairs of 16 bits, which nothing saturates."""
     return tuple(
-        Microkernel(a, b, "dot2", tiles, (), rate)
+        Microkernel(a, b, "dot2", tiles, (), "s16_dot2")
         for a, b in ((S16, S16), (U8, S8), (S8, S8), (U8, S16), (S8, S16))
     )
 
 
 MICROKERNELS: dict[str, tuple[Microkernel, ...]] = {
     "avx512": (
-        Microkernel(BF16, BF16, "dot2", _WIDE, ("avx512bf16",), 1.9),
+        Microkernel(BF16, BF16, "dot2", _WIDE, ("avx512bf16",), "bf16_dot2"),
         *_floats(_WIDE, _WIDE),
-        Microkernel(U8, S8, "dot4", _WIDE, ("avx512vnni",), 3.6),
-        Microkernel(S8, S8, "dot4", _WIDE, ("avx512vnni",), 2.8),
-        *_pairs(_WIDE, 1.65),
+        Microkernel(U8, S8, "dot4", _WIDE, ("avx512vnni",), "u8s8_dot4"),
+        Microkernel(S8, S8, "dot4", _WIDE, ("avx512vnni",), "s8s8_dot4"),
+        *_pairs(_WIDE),
     ),
     "avx2": (
         *_floats(_NARROW, _NARROW_CONVERTING),
-        Microkernel(U8, S8, "dot4", _NARROW, ("avxvnni",), 3.6),
-        *_pairs(_NARROW_PAIRS, 1.6),
+        Microkernel(U8, S8, "dot4", _NARROW, ("avxvnni",), "u8s8_dot4"),
+        *_pairs(_NARROW_PAIRS),
     ),
-    "generic": (*_floats(_ANY, _ANY), *_pairs(_ANY, 0.5)),
+    "generic": (*_floats(_ANY, _ANY), *_pairs(_ANY)),
 }
 """The rows of an ISA, preferred first."""
 
 
 def microkernels(a: DType, b: DType, target: Target) -> tuple[Microkernel, ...]:
-    """The rows for two operand types whose features the target has, one per instruction, preferred first."""
+    """Return the rows for two operand types that the target can use, one per instruction, preferred first.
+
+    It can use those whose features it has, but none that groups k where `fma` on the same types is faster.
+    """
     found: dict[str, Microkernel] = {}
     for row in MICROKERNELS[target.isa]:
         if (row.a, row.b) == (a, b) and target.has(*row.needs):
             found.setdefault(row.instruction, row)
-    return tuple(found.values())
+    floor = found["fma"].rate(target) if "fma" in found else 0.0
+    return tuple(row for row in found.values() if row.rate(target) >= floor)
 
 
 def find_microkernel(
@@ -185,4 +194,4 @@ def product_rates(target: Target) -> dict[str, str]:
     """What multiplies each pair of types on a target: `{"u8xs8": "dot4, 3.6 x f32"}`."""
     pairs = dict.fromkeys((row.a, row.b) for row in MICROKERNELS[target.isa])
     rows = [microkernel(a, b, target) for a, b in pairs]
-    return {f"{x.a}x{x.b}": f"{x.instruction}, {x.rate:g} x f32" for x in rows}
+    return {f"{x.a}x{x.b}": f"{x.instruction}, {x.rate(target):g} x f32" for x in rows}

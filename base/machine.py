@@ -1,18 +1,60 @@
 """What a machine can do per cycle and where its memory ends: the numbers that cost models and templates compute with.
 
-Each says where it comes from. They are those of Zen 5, and close enough for other cores: choices depend on their
-ratios. `graphc roofline` measures peaks and bandwidths of the machine at hand beside them, and `graphc version`
-prints them. Cache sizes, which differ most, are read from the system (`codegen.host`).
+Each says where it comes from. Rates of instructions differ by core family (`MACHINES`); the rest are those of Zen 5,
+and close enough for other cores: choices depend on their ratios. `graphc roofline` measures peaks and bandwidths of
+the machine at hand beside them, and `graphc version` prints them. Cache sizes, which differ most, are read from the
+system (`codegen.host`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
 
 from .records import dataclass
 
 
 @dataclass(frozen=True)
+class Rates:
+    """Multiply-adds per second of one ISA's instructions on one core family, as multiples of its f32 `fma`.
+
+    `s16_dot2`: pairs of integers, widened to 16 bits. `u8s8_dot4`, `s8s8_dot4`: groups of four bytes; signed times
+    signed bytes include the correction of the sign. Both dots of bytes and that of bf16 count only where the CPU has
+    the instruction.
+    """
+
+    f64_fma: float = 0.5
+    s16_dot2: float = 0.5
+    bf16_dot2: float = 1.0
+    u8s8_dot4: float = 3.6
+    s8s8_dot4: float = 2.8
+
+
+_ZEN5_RATES = {
+    "avx512": Rates(s16_dot2=1.65, bf16_dot2=1.9),
+    "avx2": Rates(s16_dot2=1.6),
+    "generic": Rates(),
+}
+"""Measured in matmuls on Zen 5; `graphc roofline` measures the instructions alone: 1.9, 4.0 and 3.5 for the dots."""
+
+_SAPPHIRE_RAPIDS_RATES = {
+    "avx512": Rates(s16_dot2=1.65, bf16_dot2=0.5, u8s8_dot4=3.8, s8s8_dot4=1.7),
+    "avx2": Rates(s16_dot2=1.3),
+    "generic": Rates(s16_dot2=0.32),
+}
+"""Measured by `graphc roofline` on Sapphire Rapids. `vdpbf16ps` starts every other cycle there, `vfmadd231ps` twice a
+cycle. `s16_dot2` of AVX-512 is 1.96 alone (`vpdpwssd`), and as on Zen 5 where operands are widened for it."""
+
+
+@dataclass(frozen=True)
 class Machine:
-    """Rates are per core and cycle unless said otherwise."""
+    """One core family. Rates are per core and cycle unless said otherwise."""
+
+    family: str = "zen5"
+    """Its key in `MACHINES`."""
+
+    rates: Mapping[str, Rates] = field(default_factory=lambda: _ZEN5_RATES, hash=False)
+    """By ISA, the rates of the microkernels' instructions."""
 
     fma_per_cycle: int = 2
     """Vector multiply-adds: two ports on every core since Haswell and Zen 2 (vendors' optimisation guides)."""
@@ -87,4 +129,14 @@ class Machine:
 
 
 ZEN5 = Machine()
-"""The machine whose numbers stand for all until another is described."""
+"""The machine whose numbers stand for all others but for what `MACHINES` says of them."""
+
+SAPPHIRE_RAPIDS = Machine(family="sapphire-rapids", rates=_SAPPHIRE_RAPIDS_RATES)
+
+UNKNOWN = Machine(
+    family="unknown", rates=_ZEN5_RATES | {"avx512": Rates(s16_dot2=1.65, s8s8_dot4=1.7)}
+)
+"""Where cores differ, the lower rate: an instruction is chosen only where every known core gains by it."""
+
+MACHINES = {machine.family: machine for machine in (ZEN5, SAPPHIRE_RAPIDS, UNKNOWN)}
+"""The core families described, by name."""

@@ -30,6 +30,7 @@ SWITCHES = (
     "sort-rows",  # sort long rows by their digits, and select first where few elements are kept
     "winograd",  # run 3 x 3 convolutions as Winograd convolutions: fewer multiplications, larger rounding errors
     "byte-winograd",  # the same of bytes, in integers, without any error
+    "keep-f32",  # leave in f32 the matmuls and convolutions that a lower precision is predicted to slow down
     "wide-weights",  # store bytes in 16 bits that the CPU multiplies in 16 bits, where many rows meet them
     "float-sums",  # sum products of bytes in f32 where that is exact and faster
     "joint-scales",  # scale two bytes to the scale of their sum where no pair of them shows the difference

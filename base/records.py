@@ -42,7 +42,9 @@ def _frozen(eq: bool, repr: bool, slots: bool) -> Callable[[type], type]:
         if repr:
             methods.append(_representation([f.name for f in fields if f.repr]))
         if eq:
-            methods += _comparison([f.name for f in fields if f.compare])
+            compared = [f for f in fields if f.compare]
+            hashed = [f.name for f in compared if f.hash is not False]
+            methods += _comparison([f.name for f in compared], hashed)
         for method in methods:
             if _is_free(cls, method.__name__):
                 method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"
@@ -196,14 +198,16 @@ def _representation(names: list[str]) -> Callable[[Any], str]:
     return __repr__
 
 
-def _comparison(names: list[str]) -> list[Callable[..., Any]]:
-    """`__eq__` of objects of the same class and `__hash__`, by the values of some fields."""
-    # Always a tuple, in which a NaN equals itself: of less than two names, `attrgetter` gets none.
-    key: Callable[[Any], object] = (
-        attrgetter(*names)
-        if len(names) > 1
-        else lambda self: tuple(getattr(self, name) for name in names)
-    )
+def _key(names: list[str]) -> Callable[[Any], object]:
+    """Return a function of an object to the tuple of some fields, in which a NaN equals itself."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda self: tuple(getattr(self, name) for name in names)  # no tuple from attrgetter
+
+
+def _comparison(compared: list[str], hashed: list[str]) -> list[Callable[..., Any]]:
+    """Return `__eq__` of objects of the same class, and `__hash__`, each by the values of some fields."""
+    key, hash_key = _key(compared), _key(hashed)
 
     def __eq__(self: Any, other: object) -> Any:
         if self is other:
@@ -211,6 +215,6 @@ def _comparison(names: list[str]) -> list[Callable[..., Any]]:
         return key(self) == key(other) if other.__class__ is self.__class__ else NotImplemented
 
     def __hash__(self: Any) -> int:
-        return hash(key(self))
+        return hash(hash_key(self))
 
     return [__eq__, __hash__]

@@ -115,7 +115,7 @@ class Trial:
 
 def peak_rate(problem: Problem, target: Target) -> float:
     """The peak of the operand types, as a multiple of that of f32."""
-    return microkernel(problem.a, problem.b, target).rate
+    return microkernel(problem.a, problem.b, target).rate(target)
 
 
 def full_schedule(

@@ -33,7 +33,8 @@ def in_bf16(label: str, made: Callable[[], Net]) -> Case:
     source = load(case.model)
     arrays = case.arrays()
     inputs = [arrays[op.name] for op in source.inputs]
-    ctx = LowerContext(target_for("native"), CompileOptions(precision="bf16"))
+    options = CompileOptions(precision="bf16", disabled=frozenset({"keep-f32"}))
+    ctx = LowerContext(target_for("native"), options)
     rounded = lowered_model(source, ctx)[0].evaluate(inputs)
     noise = MOST_OF_REFERENCE * relative_rms(rounded, source.evaluate(inputs))
     return replace(case, origin=case.onnx(), precision="bf16", noise=max(noise, LEAST_NOISE))

@@ -58,7 +58,7 @@ def compute_lines(found: Roofline, target: Target) -> list[str]:
     from ..bench.roofline import typed_kernels
 
     lines = [f"{'compute':<8} {found.gflops:10.1f} GFLOP/s"]
-    assumed = {f"{x.a}x{x.b}": x.rate for x in typed_kernels(target)}
+    assumed = {f"{x.a}x{x.b}": x.rate(target) for x in typed_kernels(target)}
     for peak in found.peaks:
         share = f"{peak.gops / found.gflops:.2f} x f32"
         rates = f"{share}, {assumed[peak.types]:g} assumed in products"

@@ -54,11 +54,11 @@ def facts() -> dict[str, Any]:
 
 
 def flat(found: dict[str, Any]) -> dict[str, str]:
-    """One line for each number: `machine.fma_latency`."""
+    """Return one line for each number, nested names joined: `machine.rates.avx2.f64_fma`."""
     lines: dict[str, str] = {}
     for name, value in found.items():
         if isinstance(value, dict):
-            lines |= {f"{name}.{key}": str(inner) for key, inner in value.items()}
+            lines |= {f"{name}.{key}": inner for key, inner in flat(value).items()}
         else:
             lines[name] = str(value)
     return lines

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from llvmlite import binding as llvm
 
 from ..base.errors import UserError
+from ..base.machine import SAPPHIRE_RAPIDS, UNKNOWN, ZEN5, Machine
 from ..base.target import ISA_FEATURES, ISA_TABLES, Target
 
 # Instruction sets that generated code can benefit from. Others are left out, so that a compiled model requires no more
@@ -35,7 +36,8 @@ def target_for(name: str) -> Target:
     """Return the target called `native`, `avx512`, `avx2` or `generic`, with this machine's cache sizes.
 
     `native` is the widest level this CPU supports, scheduled for it. A named level below that gives code that runs on
-    every CPU of the level; one above it gives code that does not run here. UserError when there is no such target.
+    every CPU of the level; one above it gives code that does not run here. All have this machine's rates. UserError
+    when there is no such target.
     """
     if name not in ("native", *ISA_TABLES):
         raise UserError(f"target '{name}' is not known; known are native, {', '.join(ISA_TABLES)}")
@@ -52,12 +54,30 @@ def host_supports(isa: str) -> bool:
 
 def cpu_name() -> str:
     """The CPU's name as its maker spells it: `AMD EPYC 7763 64-Core Processor`."""
+    return _cpu_info("model name") or platform.processor() or str(llvm.get_host_cpu_name())
+
+
+def _cpu_info(key: str) -> str:
+    """Return what Linux says of the first CPU under a key; "" where it says nothing."""
     if _CPUINFO.exists():
         for line in _CPUINFO.read_text(errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name" and value.strip():
+            name, _, value = line.partition(":")
+            if name.strip() == key and value.strip():
                 return " ".join(value.split())
-    return platform.processor() or str(llvm.get_host_cpu_name())
+    return ""
+
+
+@cache
+def _host_machine() -> Machine:
+    """Return the description of this CPU's core family.
+
+    Intel's cores are told by their features, as virtual machines show model numbers of other cores: all with
+    AVX512-BF16 have the vector units of Sapphire Rapids.
+    """
+    if llvm.get_host_cpu_name() == "znver5":
+        return ZEN5
+    has_bf16 = _host_features().get("avx512bf16", False)
+    return SAPPHIRE_RAPIDS if has_bf16 and _cpu_info("vendor_id") == "GenuineIntel" else UNKNOWN
 
 
 def _native_isa() -> str:
@@ -100,7 +120,7 @@ def _with_caches(target: Target) -> Target:
     found = _caches(_CACHES)
     ways = {f"l{level}_ways": x.ways for level, x in found.items() if level < 3 and x.ways}
     sizes = {f"l{level}_bytes": x.size for level, x in found.items() if level <= 3}
-    return replace(target, machine=replace(target.machine, **ways), **sizes)  # type: ignore[arg-type]
+    return replace(target, machine=replace(_host_machine(), **ways), **sizes)  # type: ignore[arg-type]
 
 
 class _Cache(NamedTuple):

@@ -117,7 +117,7 @@ def _prefers_unsigned(target: Target, op: Op) -> bool:
 
     What is given as a product of signed bytes stays one, and has the schedule that was asked for.
     """
-    is_faster = microkernel(U8, S8, target).rate > microkernel(S8, S8, target).rate
+    is_faster = microkernel(U8, S8, target).rate(target) > microkernel(S8, S8, target).rate(target)
     is_given = op.attr("dtype") is not None
     return is_faster and not is_given and op.inputs[1].producer_owner.op_name == "constant"
 

@@ -11,7 +11,7 @@ from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
-from ..rewriting.lowered_products import replace_products
+from ..rewriting.lowered_products import MIN_GAIN, replace_products
 from ..rewriting.quantized_operand import FARTHEST
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
@@ -66,8 +66,9 @@ def _lowered(graph: Graph, ctx: LowerContext, op: Op) -> tuple[GraphTensor | Non
     if terms * FARTHEST**2 >= 1 << 31:
         return None, "its sums may not fit s32"
     copied = op.inputs[0].details.typical.size_bytes / ctx.target.machine.copy_bytes_per_cycle
-    if account.integers + QUANTIZING * copied >= account.floats:
-        return None, "integers are predicted to be slower"
+    gain = account.floats / (account.integers + QUANTIZING * copied)
+    if gain < MIN_GAIN and ctx.options.enabled("keep-f32"):
+        return None, "integers are predicted to be no faster"
     make = Composer(graph, op)
     x = _dynamic(make, op.inputs[0], row_axes)
     w = _static(make, weights, axis)

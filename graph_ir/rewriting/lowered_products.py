@@ -11,6 +11,9 @@ from .decisions import record
 FEWEST_MULTIPLY_ADDS = 4096
 """Smaller products take no time worth saving."""
 
+MIN_GAIN = 1.05
+"""Least predicted time in f32 over that in a lower precision: closer predictions are noise."""
+
 PRODUCTS = ("matmul_core", "convolution", "convolution_transpose", "grouped_matmul")
 
 Lower = Callable[[Op], tuple[GraphTensor | None, str]]

@@ -37,27 +37,27 @@ class Account:
 def product_account(op: MatmulCore, a: DType, ctx: LowerContext) -> Account:
     """Of a product whose left operand is of bytes of type `a`."""
     target = ctx.target
-    integers = find_microkernel(a, S8, target)
-    floats = find_microkernel(F32, F32, target)
-    if integers is None or floats is None:
-        return Account(math.inf, 0)
-    slowness = _slowness(integers, target)
     sums = op.outputs[0].details.typical.elements
     scaling = sums * SCALING / (target.lanes(S32) * target.machine.fma_per_cycle)
     widened = op.inputs[0].details.typical.elements * (F32.size + a.size)
     return Account(
-        _cycles(op, integers, ctx) * slowness + scaling,
-        _cycles(op, floats, ctx) + widened / target.machine.copy_bytes_per_cycle,
+        matmul_cycles(op, a, S8, ctx) + scaling,
+        matmul_cycles(op, F32, F32, ctx) + widened / target.machine.copy_bytes_per_cycle,
     )
 
 
-def _cycles(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> float:
+def matmul_cycles(op: MatmulCore, a: DType, b: DType, ctx: LowerContext) -> float:
+    """Return the predicted cycles of a matmul with operands of other dtypes, infinite where nothing multiplies them."""
+    kernel = find_microkernel(a, b, ctx.target)
+    if kernel is None:
+        return math.inf
     m, n, k = typical_all(op.sizes)
     batch = math.prod(op.outputs[0].details.typical.plain_dims[:-2])
     product = Product(batch, m, n, k, kernel, ctx.target, ctx.options.threads)
     if not product.multiply_adds:
         return 0.0
-    return blocking_cycles(product, pick_blocking(product, pick_tile(m, n, ctx.target, kernel)))
+    blocking = pick_blocking(product, pick_tile(m, n, ctx.target, kernel))
+    return blocking_cycles(product, blocking) * _slowness(kernel, ctx.target)
 
 
 def convolution_account(
@@ -114,7 +114,10 @@ def _slowness(kernel: Microkernel, target: Target) -> float:
     floats = find_microkernel(F32, F32, target)
     assert floats is not None
     return (
-        kernel.k_group / kernel.rate * _per_product(floats, target) / _per_product(kernel, target)
+        kernel.k_group
+        / kernel.rate(target)
+        * _per_product(floats, target)
+        / _per_product(kernel, target)
     )
 
 

@@ -103,7 +103,11 @@ def dots_of(bits: int, target: Target) -> str:
 def has_digits(op: MatmulNBits, ctx: LowerContext) -> bool:
     """Whether rows of f32 may be multiplied as digits: dot products of bytes are that much faster."""
     use, m = dots_of(op.bits, ctx.target), op.sizes[0]
-    fast = microkernel(U8, S8, ctx.target).rate > DIGITS if use == "dot4" else m <= MOST_IN_PAIRS
+    fast = (
+        microkernel(U8, S8, ctx.target).rate(ctx.target) > DIGITS
+        if use == "dot4"
+        else m <= MOST_IN_PAIRS
+    )
     fits = op.group <= MOST_GROUP and op.sizes[2] * DIGITS <= _most_digits(ctx)
     given = op.x_scale is None and use != "" and ctx.options.enabled("fixed-point")
     return given and fast and fits and (op.bits == 4 or m > MOST_OF_MEMORY)

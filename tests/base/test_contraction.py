@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from graphc.base.contraction import (
@@ -14,6 +16,7 @@ from graphc.base.contraction import (
 )
 from graphc.base.dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8
 from graphc.base.errors import InternalError
+from graphc.base.machine import SAPPHIRE_RAPIDS, ZEN5
 from graphc.base.target import ISA_TABLES, Target
 
 
@@ -31,11 +34,17 @@ def test_features_choose_the_row() -> None:
     assert microkernel(BF16, BF16, plain).instruction == "fma"
     assert microkernel(BF16, BF16, bf16).instruction == "dot2"
     assert microkernel(BF16, BF16, bf16, grouped=False).instruction == "fma"
-    assert microkernel(U8, S8, bf16).rate > microkernel(U8, S8, plain).rate
+    assert microkernel(U8, S8, bf16).rate(bf16) > microkernel(U8, S8, plain).rate(plain)
     assert microkernel(U8, S8, plain).k_group == 2
     assert microkernel(U8, S8, bf16).k_group == 4
     assert microkernel(F16, F16, plain).converts_a and not microkernel(BF16, BF16, bf16).converts_a
     assert not microkernel(F32, F32, plain).converts_a
+
+
+def test_the_machine_orders_the_rows() -> None:
+    bf16 = Target("avx512", features="+avx512bf16")
+    assert microkernel(BF16, BF16, replace(bf16, machine=ZEN5)).instruction == "dot2"
+    assert microkernel(BF16, BF16, replace(bf16, machine=SAPPHIRE_RAPIDS)).instruction == "fma"
 
 
 def test_every_isa_multiplies_floats_and_bytes() -> None:

@@ -217,3 +217,14 @@ def test_what_is_not_frozen_is_the_standard_librarys() -> None:
     value = Open(1)
     value.x = 2
     assert value == Open(2)
+
+
+def test_fields_left_out_of_the_hash_are_compared_all_the_same() -> None:
+    @dataclass(frozen=True)
+    class Labeled:
+        name: str
+        sizes: dict[str, int] = field(default_factory=dict, hash=False)
+
+    one, other = Labeled("a", {"x": 1}), Labeled("a", {"x": 2})
+    assert hash(one) == hash(other) and one != other
+    assert one == Labeled("a", {"x": 1})

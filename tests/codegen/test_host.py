@@ -11,6 +11,7 @@ from llvmlite import binding
 
 from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
+from graphc.base.machine import MACHINES, SAPPHIRE_RAPIDS, UNKNOWN, ZEN5, Machine
 from graphc.base.target import ISA_TABLES
 from graphc.codegen import host
 from graphc.codegen.aot import assembly
@@ -68,6 +69,27 @@ def test_unknown_targets_are_refused() -> None:
         host.target_for("avx3")
     with pytest.raises(UserError, match="target 'sse' is not known"):
         host.host_supports("sse")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "vendor", "bf16", "machine"),
+    [
+        ("znver5", "AuthenticAMD", True, ZEN5),
+        ("znver4", "AuthenticAMD", True, UNKNOWN),
+        ("sapphirerapids", "GenuineIntel", True, SAPPHIRE_RAPIDS),
+        ("rocketlake", "GenuineIntel", True, SAPPHIRE_RAPIDS),  # as virtual machines may call it
+        ("icelake-server", "GenuineIntel", False, UNKNOWN),
+        ("haswell", "", False, UNKNOWN),
+    ],
+)
+def test_the_core_family_decides_the_rates(
+    cpu: str, vendor: str, bf16: bool, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binding, "get_host_cpu_name", lambda: cpu)
+    monkeypatch.setattr(host, "_host_features", lambda: {"avx512bf16": bf16})
+    monkeypatch.setattr(host, "_cpu_info", {"vendor_id": vendor}.get)
+    assert host._host_machine.__wrapped__() is machine
+    assert set(machine.rates) == set(LEVELS) and MACHINES[machine.family] is machine
 
 
 def test_the_cpu_has_a_name() -> None:

@@ -33,7 +33,8 @@ MODEL = Path(__file__).parents[2] / "examples" / "mlp.onnx"
 )
 def test_errors_of_outputs_and_ops(precision: str, least: float, most: float) -> None:
     source = load(MODEL)
-    ctx = LowerContext(Target("generic"), CompileOptions(precision=precision))
+    options = CompileOptions(precision=precision, disabled=frozenset({"keep-f32"}))
+    ctx = LowerContext(Target("generic"), options)
     lowered, exact = lowered_model(source, ctx)
     assert exact.options.precision == "f32"
     x = np.random.default_rng(0).standard_normal((32, 13)).astype(np.float32)
@@ -99,10 +100,11 @@ def test_products_inside_loops_are_lowered_too() -> None:
     loop = make_while(graph, [count, x], condition, body)
     graph.make_output(loop.outputs[1], "y")
     arrays = [np.random.default_rng(1).standard_normal((8, 64), np.float32)]
-    lowered, _ = lowered_model(
-        graph, LowerContext(Target("generic"), CompileOptions(precision="bf16"))
-    )
+    options = CompileOptions(precision="bf16", disabled=frozenset({"keep-f32"}))
+    lowered, _ = lowered_model(graph, LowerContext(Target("generic"), options))
     stated = precision_error(graph, lowered, {"x": arrays[0]}).outputs["y"]
-    native = compile_model(graph, precision="bf16", target="generic", threads=1)(*arrays)
+    native = compile_model(
+        graph, precision="bf16", target="generic", threads=1, disabled={"keep-f32"}
+    )(*arrays)
     assert 1e-3 < stated < 0.2
     assert relative_rms([native], graph.evaluate(arrays)) == pytest.approx(stated, rel=0.2)

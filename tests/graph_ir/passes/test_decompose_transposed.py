@@ -45,14 +45,17 @@ def upsampled() -> Graph:
 def test_phases_are_taken_and_their_errors_are_stated(
     precision: str, least: float, most: float, target: str
 ) -> None:
-    ctx = LowerContext(target_for(target), CompileOptions(precision=precision))
+    options = CompileOptions(precision=precision, disabled=frozenset({"keep-f32"}))
+    ctx = LowerContext(target_for(target), options)
     source = upsampled()
     lowered, _ = lowered_model(source, ctx)
     found = precision_error(source, lowered, {"x": X})
     assert len(found.ops) + len(found.kept) == 5 and found.ops
     assert all(least < error < most for error in found.ops.values())
     assert least < found.outputs["y"] < most
-    native = compile_model(source, precision=precision, target=target, threads=1)(X)
+    native = compile_model(
+        source, precision=precision, target=target, threads=1, disabled={"keep-f32"}
+    )(X)
     assert relative_rms([native], lowered.evaluate([X])) < least / 10
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import F32, by_name
+from graphc.base.machine import SAPPHIRE_RAPIDS, ZEN5, Machine
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
 from graphc.driver.compiler import compile as compile_model
@@ -35,6 +38,29 @@ def layers() -> Graph:
     return graph
 
 
+DOTS = Target("avx512", features="+avx512bf16")
+
+
+@pytest.mark.parametrize(
+    ("machine", "m", "taken"),
+    [(ZEN5, 128, True), (SAPPHIRE_RAPIDS, 128, False), (SAPPHIRE_RAPIDS, 1, True)],
+    ids=["two dots a cycle", "a dot every other cycle", "bound by memory"],
+)
+def test_what_would_be_slower_stays_f32(machine: Machine, m: int, taken: bool) -> None:
+    """The rate of `vdpbf16ps` decides where multiply-adds bind, the bytes of the weights where memory does."""
+    for sizes in ((m, 768, 2048), (m, 2048, 768)):
+        graph = Graph("matmul")
+        x = graph.make_input(LogicalTensor(F32, (sizes[0], sizes[2])), "x")
+        w = graph.make_constant(np.ones((sizes[2], sizes[1]), np.float32), "w")
+        graph.make_output(graph.make("matmul_core", [x, w], {}, "fc").outputs[0], "y")
+        target = replace(DOTS, machine=machine)
+        assert (
+            round_operands(graph, LowerContext(target, CompileOptions(precision="bf16"))) == taken
+        )
+        kept = CompileOptions(precision="bf16", disabled=frozenset({"keep-f32"}))
+        assert taken or round_operands(graph, LowerContext(target, kept))
+
+
 def rounded(array: Array, dtype: str) -> Array:
     return array.astype(by_name(dtype).numpy).astype(np.float64)
 
@@ -47,7 +73,9 @@ def test_operands_are_rounded_and_sums_are_not(dtype: str) -> None:
     image = (rounded(k, dtype)[:, :, 0, 0] @ rounded(x, dtype).reshape(16, 100)).astype(np.float32)
     wanted = (rounded(image, dtype) @ rounded(w, dtype)).astype(np.float32) @ small
     for target in ("native", "generic"):
-        found = compile_model(graph, precision=dtype, target=target, threads=1)(x)
+        found = compile_model(
+            graph, precision=dtype, target=target, threads=1, disabled={"keep-f32"}
+        )(x)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-3 * np.abs(wanted).max())
     assert np.abs(compile_model(graph)(x) - found).max() > 1e-4 * np.abs(wanted).max()
 
@@ -55,7 +83,7 @@ def test_operands_are_rounded_and_sums_are_not(dtype: str) -> None:
 def test_what_is_taken_is_recorded() -> None:
     graph = layers()
     start_log(graph)
-    ctx = LowerContext(Target("generic"), CompileOptions(precision="bf16"))
+    ctx = LowerContext(DOTS, CompileOptions(precision="bf16"))
     assert round_operands(graph, ctx)
     texts = [str(d) for d in log_of(graph).decisions]
     assert texts == [
@@ -71,9 +99,10 @@ def test_attention_stays_one_kernel(dtype: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("graphc.graph_ir.rewriting.lowered_products.FEWEST_MULTIPLY_ADDS", 0)
     graph = attention()
     arrays = arrays_of(graph)
-    done = compile_stages(graph, options=CompileOptions(precision=dtype))
+    options = CompileOptions(precision=dtype, disabled=frozenset({"keep-f32"}))
+    done = compile_stages(graph, options=options)
     assert any("_attention_" in call.kernel for call in done.lowered.calls)
-    found = compile_model(graph, precision=dtype, cache=False)(*arrays)
+    found = compile_model(graph, precision=dtype, cache=False, disabled={"keep-f32"})(*arrays)
     np.testing.assert_allclose(found, graph.evaluate(arrays)[0], rtol=0, atol=0.01)
 
 
@@ -91,5 +120,7 @@ def test_convolutions_of_open_batch(dtype: str) -> None:
     (wanted,) = model(3).evaluate([images])
     graph = model(size(Symbol("N", 1, 64)))
     for target in ("native", "avx2"):
-        found = compile_model(graph, precision=dtype, target=target, threads=1)(images)
+        found = compile_model(
+            graph, precision=dtype, target=target, threads=1, disabled={"keep-f32"}
+        )(images)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=5e-3 * np.abs(wanted).max())
