@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,14 @@ class NumpyVectorOps:
     def choose(self, mask: Value, usual: Arm, otherwise: Arm) -> tuple[Value, ...]:
         """Both sides, lane by lane."""
         return tuple(np.where(mask, a, b) for a, b in zip(usual(), otherwise(), strict=True))
+
+    def repeat(
+        self, again: Callable[[Value], Value], step: Callable[[Value], Value], value: Value
+    ) -> Value:
+        """Steps of all lanes, while any needs one."""
+        while np.any(again(value)):
+            value = step(value)
+        return value
 
     def to_bits(self, a: Value) -> Value:
         """The bit pattern of a float as an integer."""

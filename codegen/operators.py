@@ -58,7 +58,7 @@ class Operators:
         else:
             name = f"f{op}" if dtype.is_float else op
             if name == "fmod":
-                return self._float_remainder(left, right, dtype, lanes)
+                raise InternalError("operator 'mod' is not defined for floats: call 'fmod'")
         return self._pure(f"{name} {kind} {left}, {right}", lanes, left, right)
 
     def compare(self, op: str, left: str, right: str, dtype: DType, lanes: int) -> str:
@@ -135,19 +135,6 @@ class Operators:
 
     def _with_sign(self, value: str, sign: str, dtype: DType, lanes: int) -> str:
         return self._intrinsic("copysign", dtype, lanes, value, sign)
-
-    def _float_remainder(self, left: str, right: str, dtype: DType, lanes: int) -> str:
-        """left - right * floor(left / right), computed from the exact remainder, which gets the divisor's sign."""
-        zero = _zero(dtype, lanes)
-        rest = self._float("frem", left, right, dtype, lanes)
-        sum_ = self._float("fadd", rest, right, dtype, lanes)
-        left_negative = self.compare("lt", rest, zero, dtype, lanes)
-        right_negative = self.compare("lt", right, zero, dtype, lanes)
-        differ = self.binary("xor", left_negative, right_negative, BOOL, lanes)
-        is_zero = self.compare("eq", rest, zero, dtype, lanes)
-        shifted = self.select(differ, sum_, rest, dtype, lanes)
-        signed_zero = self._with_sign(zero, right, dtype, lanes)
-        return self.select(is_zero, signed_zero, shifted, dtype, lanes)
 
     def _float(self, name: str, left: str, right: str, dtype: DType, lanes: int) -> str:
         return self._pure(f"{name} {type_of(dtype, lanes)} {left}, {right}", lanes, left, right)

@@ -121,6 +121,15 @@ class VectorOps(Protocol):
         """
         ...
 
+    def repeat(
+        self, again: Callable[[Value], Value], step: Callable[[Value], Value], value: Value
+    ) -> Value:
+        """Return the float `value` after as many steps as its lanes need: while `again(value)` holds in any of them.
+
+        A step must leave lanes alone for which it does not hold.
+        """
+        ...
+
     def to_bits(self, a: Value) -> Value:
         """The bit pattern of a float as an integer."""
         ...
@@ -311,12 +320,36 @@ class LlvmVectorOps:
         """A (integer) where the mask is set, else b."""
         return self._value(f"select {self._mask} {mask}, {self._int} {a}, {self._int} {b}")
 
+    def _in_lanes(self, mask: Value, condition: str) -> Value:
+        """A mask as one bit, by how its lanes as an integer compare: `eq`, -1 is all of them, `ne`, 0 any."""
+        if self.lanes == 1:
+            return mask
+        word = f"i{self.lanes}"
+        bits = self._value(f"bitcast {self._mask} {mask} to {word}")
+        return self._value(f"icmp {condition.replace(',', f' {word} {bits},')}")
+
+    def repeat(
+        self, again: Callable[[Value], Value], step: Callable[[Value], Value], value: Value
+    ) -> Value:
+        """A block that tests, one that steps; neither may branch."""
+        before, test, body, done = (self._fresh()[1:] for _ in range(4))
+        now, then = self._fresh(), self._fresh()
+        self._emit(f"br label %{before}")
+        self._begin(before)
+        self._emit(f"br label %{test}")
+        self._begin(test)
+        self._emit(f"{now} = phi {self._float} [ {value}, %{before} ], [ {then}, %{body} ]")
+        some = self._in_lanes(again(now), "ne, 0")
+        self._emit(f"br i1 {some}, label %{body}, label %{done}")
+        self._begin(body)
+        self._emit(f"{then} = bitcast {self._float} {step(now)} to {self._float}")
+        self._emit(f"br label %{test}")
+        self._begin(done)
+        return now
+
     def choose(self, mask: Value, usual: Arm, otherwise: Arm) -> tuple[Value, ...]:
         """Both sides as blocks, joined by phis; neither side may branch."""
-        if self.lanes > 1:
-            word = f"i{self.lanes}"
-            bits = self._value(f"bitcast {self._mask} {mask} to {word}")
-            mask = self._value(f"icmp eq {word} {bits}, -1")
+        mask = self._in_lanes(mask, "eq, -1")
         labels = [self._fresh()[1:] for _ in range(3)]
         self._emit(f"br i1 {mask}, label %{labels[0]}, label %{labels[1]}")
         found = []

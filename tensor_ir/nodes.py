@@ -6,7 +6,7 @@ Types. Every expression has a `dtype` and a number of `lanes` (1 = scalar). Oper
 both; `Broadcast`, `Ramp` and `Cast` convert. Index arithmetic is `s64`, loop variables are scalar `s64`.
 
 Arithmetic. Integers wrap. Integer division and remainder round towards minus infinity; x // 0 and x % 0 are 0 and MIN
-// -1 is MIN. Float division is IEEE; a float remainder has the sign of the divisor. `min` and `max` return NaN when
+// -1 is MIN. Float division is IEEE; floats have no `mod` but the intrinsic `fmod`. `min` and `max` return NaN when
 either operand is NaN. A shift by the bit width or more gives 0 (or the sign, for a signed right shift); a negative
 amount counts as at least the bit width. Casts round once. Float to integer truncates and saturates, NaN becomes 0.
 Casting to bool tests for != 0. f32 arithmetic is never reordered or contracted; a fused multiply-add is written `fma`.

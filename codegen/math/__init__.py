@@ -19,6 +19,7 @@ from .exp import exp
 from .exp_f64 import exp_f64
 from .exp_nonpositive import exp_nonpositive
 from .expm1 import expm1
+from .fmod import fmod, fmod_f64
 from .gelu import gelu
 from .gelu_tanh import gelu_tanh
 from .log import log
@@ -49,6 +50,7 @@ MATH: dict[str, Callable[..., Value]] = {
     "acos": acos,
     "atan": atan,
     "atan2": atan2,
+    "fmod": fmod,
     "sinh": sinh,
     "cosh": cosh,
     "asinh": asinh,
@@ -63,5 +65,5 @@ MATH: dict[str, Callable[..., Value]] = {
 }
 """Intrinsic name -> function(ops, *arguments) for f32."""
 
-MATH_F64: dict[str, Callable[..., Value]] = {"exp": exp_f64}
+MATH_F64: dict[str, Callable[..., Value]] = {"exp": exp_f64, "fmod": fmod_f64}
 """The same for f64, with ops of f64; functions that are not here are those of libm."""

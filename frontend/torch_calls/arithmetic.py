@@ -77,19 +77,35 @@ def _divide(b: Builder, x: Operand, y: Operand) -> GraphTensor:
 
 
 def _floor_divide(b: Builder, x: Operand, y: Operand) -> GraphTensor:
-    """floor(x / y), correct even if the quotient was rounded up to an integer first."""
+    """floor(x / y), correct even if the quotient was rounded up to an integer first; a zero has the sign of x / y."""
     left, right = promoted(b, x, y)
     dtype = left.details.dtype
     if not dtype.is_float:
         return b.make("div", left, right)
-    zero = b.constant(0, dtype)
-    rest = b.helper("mod", left, right, sign="trunc")
+    rest, below = _truncated_remainder(b, left, right)
     quotient = b.helper("div", b.helper("sub", left, rest), right)
-    signs = [b.helper("lt", z, zero) for z in (rest, right)]
-    below = b.helper("and", b.helper("ne", rest, zero), b.helper("xor", *signs))
     whole = b.helper("round", b.helper("sub", quotient, b.converted(below, dtype)))
-    by_zero = b.helper("eq", right, zero)
-    return b.make("select", by_zero, b.helper("div", left, right), whole)
+    zero, exact = b.constant(0, dtype), b.helper("div", left, right)
+    whole = b.helper("select", b.helper("eq", whole, zero), b.helper("mul", exact, zero), whole)
+    return b.make("select", b.helper("eq", right, zero), exact, whole)
+
+
+def _truncated_remainder(
+    b: Builder, left: GraphTensor, right: GraphTensor
+) -> tuple[GraphTensor, GraphTensor]:
+    """Return what left / right leaves with the sign of left, and whether rounding down takes one more of right."""
+    rest, zero = b.helper("mod", left, right, sign="trunc"), b.constant(0, left.details.dtype)
+    signs = [b.helper("lt", z, zero) for z in (rest, right)]
+    return rest, b.helper("and", b.helper("ne", rest, zero), b.helper("xor", *signs))
+
+
+def _remainder(b: Builder, x: Operand, y: Operand) -> GraphTensor:
+    """What x / y rounded down leaves; a zero of floats has the sign of x, not of y as in Python."""
+    left, right = promoted(b, x, y)
+    if not left.details.dtype.is_float:
+        return b.make("mod", left, right)
+    rest, below = _truncated_remainder(b, left, right)
+    return b.make("select", below, b.helper("add", rest, right), rest)
 
 
 def _log_add_exp(b: Builder, x: Operand, y: Operand) -> GraphTensor:
@@ -213,6 +229,7 @@ FUNCTIONS: dict[str, Function] = {
     "float": _cast("torch.float"),
     "div": Function(2, _divide, _as_floats(operator.truediv)),
     "floor_divide": Function(2, _floor_divide, operator.floordiv),
+    "remainder": Function(2, _remainder, operator.mod),
     "logaddexp": Function(2, _log_add_exp, np.logaddexp),
 }
 """Name to function. Names with a dot are casts."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import F32, F64
 from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import INTRINSICS
 from ...tensor_ir.nodes import Expr
@@ -68,22 +66,13 @@ def _mod(a: Expr, b: Expr, sign: str) -> Expr:
 
 
 def _float_mod(a: Expr, b: Expr, sign: str) -> Expr:
-    dtype = a.dtype
-    a, b = (t.cast(x, F64) if dtype == F32 else x for x in (a, b))
-    size = absolute(b)
-    quotient = t.unary("trunc", t.div(a, b))
-    rest = t.fma(t.unary("neg", quotient), b, a)
-    # The quotient may have been rounded up past an integer: then the remainder has the wrong sign.
-    past = t.binary("and", t.compare("ne", rest, 0), _differ(_negative(rest), _negative(a)))
-    rest = t.select(past, t.add(rest, t.select(_negative(a), t.unary("neg", size), size)), rest)
-    endless = t.binary(
-        "and", t.compare("eq", size, math.inf), t.compare("lt", absolute(a), math.inf)
-    )
-    rest = t.select(endless, a, rest)
-    if sign == "floor":
-        wrong = t.binary("and", t.compare("ne", rest, 0), _differ(_negative(rest), _negative(b)))
-        rest = t.select(wrong, t.add(rest, b), rest)
-    return t.cast(rest, dtype)
+    rest = t.call("fmod", a, b)
+    if sign == "trunc":
+        return rest
+    is_zero = t.compare("eq", rest, 0)
+    zero = t.select(_negative(b), t.const(-0.0, rest.dtype, rest.lanes), 0.0)
+    wrong = _differ(_negative(rest), _negative(b))
+    return t.select(is_zero, zero, t.select(wrong, t.add(rest, b), rest))
 
 
 def _mod_ref(a: Any, b: Any, sign: str) -> Any:
@@ -168,6 +157,6 @@ Div = define(
 Mod = define(
     Row("mod",
         "What a / b leaves: with the sign of b, or of a with sign='trunc'; x mod 0 is 0 for integers, NaN for floats. "
-        "Floats are exact while the quotient is below 2**53.",
+        "With the sign of a it is exact for every quotient; a zero has the sign that a remainder has.",
         _mod, _mod_ref, NUMBER, AB, {"sign": ChoiceAttr("floor: that of b; trunc: that of a", "floor", "trunc")}),
 )  # fmt: skip

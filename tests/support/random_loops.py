@@ -265,8 +265,8 @@ class _Generator:
     def make_binary(self, dtype: DType, lanes: int, depth: int) -> Expr:
         ops = ["and", "or", "xor"]
         if dtype != BOOL:
-            ops = ["add", "sub", "mul", "div", "mod", "min", "max"] + (
-                [] if dtype.is_float else [*ops, "shl", "shr"]
+            ops = ["add", "sub", "mul", "div", "min", "max"] + (
+                [] if dtype.is_float else [*ops, "mod", "shl", "shr"]
             )
         return Binary(
             self.rnd.choice(ops), self.expr(dtype, lanes, depth), self.expr(dtype, lanes, depth)

@@ -15,6 +15,7 @@ import pytest
 from graphc.codegen.math import MATH
 from graphc.codegen.numpy_vector_ops import NumpyVectorOps
 from graphc.codegen.vector_ops import LlvmVectorOps
+from graphc.tensor_ir.intrinsics import INTRINSICS
 from graphc.tools.ulp_sweep import ulp_error
 from support import isa
 
@@ -70,7 +71,7 @@ def worst(name: str, exact: Function, *args: Array, has_fma: bool = True) -> flo
 @functools.cache
 def native(name: str, lanes: int, has_fma: bool) -> Function:
     """MATH[name] as native code: arrays of f32 whose size is a multiple of `lanes` -> their results."""
-    arity = 2 if name in ("pow", "atan2") else 1
+    arity = INTRINSICS[name].arity
     engine = compile_text(kernel_text(name, arity, lanes, has_fma), has_fma)
     signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (arity + 1), ctypes.c_int64)
     run = signature(engine.get_function_address("run"))

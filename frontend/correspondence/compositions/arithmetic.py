@@ -49,7 +49,7 @@ def xdivy(node: OpBuilder, a: Tensor, b: Tensor) -> Tensor:
 
 
 def xlogy(node: OpBuilder, a: Tensor, b: Tensor) -> Tensor:
-    """A * log(b), 0 where a is 0."""
+    """A * log(b), 0 where a is 0, even if b is NaN (TensorFlow's)."""
     return _guarded(node, a, node.helper("mul", a, node.helper("log", b)))
 
 
@@ -163,7 +163,8 @@ def nan_to_num(
 def cross(node: OpBuilder, x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
     """The vector product along an axis of three: each element is a difference of two products."""
     at = node.axis(axis, x.details.rank)
-    if x.details.plain_dims[at] != 3 or x.details.rank != y.details.rank:
+    ranks, sizes = zip(*((z.details.rank, z.details.plain_dims) for z in (x, y)), strict=True)
+    if len(set(ranks)) > 1 or any(dims[at] != 3 for dims in sizes):
         raise node.rule("both inputs must have 3 elements on dim", f"{x.details} and {y.details}")
 
     def turned(z: Tensor, by: int) -> Tensor:
@@ -171,6 +172,16 @@ def cross(node: OpBuilder, x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
 
     first, second = (node.helper("mul", turned(x, 1 + i), turned(y, 2 - i)) for i in (0, 1))
     return node.make("sub", first, second)
+
+
+def cross_of_first(node: OpBuilder, x: Tensor, y: Tensor, axis: int | None = None) -> Tensor:
+    """The vector product along an axis, by default the first of three elements (torch.cross)."""
+    if axis is None:
+        threes = [i for i, n in enumerate(x.details.plain_dims) if n == 3]
+        if not threes:
+            raise node.rule("an axis of the first input must have 3 elements", str(x.details))
+        axis = threes[0]
+    return cross(node, x, y, axis)
 
 
 def cosine_similarity(

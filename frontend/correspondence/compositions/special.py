@@ -136,10 +136,19 @@ def normal_distribution(node: OpBuilder, x: Tensor) -> Tensor:
     return node.converted(half, x.details.dtype)
 
 
+def xlogy(node: OpBuilder, a: Tensor, b: Tensor) -> Tensor:
+    """A * log(b), 0 where a is 0, unless b is NaN."""
+    return _times_log(node, a, b, "log")
+
+
 def xlog1py(node: OpBuilder, a: Tensor, b: Tensor) -> Tensor:
     """A * log(1 + b), 0 where a is 0, unless b is NaN."""
+    return _times_log(node, a, b, "log1p")
+
+
+def _times_log(node: OpBuilder, a: Tensor, b: Tensor, log: str) -> Tensor:
     zero = like(node, 0, a)
-    value = node.helper("mul", a, node.helper("log1p", b))
+    value = node.helper("mul", a, node.helper(log, b))
     other = node.helper("select", node.helper("isnan", b), b, zero)
     return node.make("select", node.helper("eq", a, zero), other, value)
 

@@ -176,12 +176,8 @@ ARITHMETIC = (
     ),
     Means(means.div_no_nan, common="any", ge="DivNoNan(x1, x2)"),
     Means(means.xdivy, common="any", ge="Xdivy(x1, x2)"),
-    Means(
-        means.xlogy,
-        common="float",
-        ge="Xlogy(x1, x2)",
-        pnnx="torch./Tensor./aten::xlogy(input, other)",
-    ),
+    Means(means.xlogy, common="any", ge="Xlogy(x1, x2)"),
+    Means(special.xlogy, common="float", pnnx="torch./Tensor./aten::xlogy(input, other)"),
     Means(means.fraction, pnnx="torch./Tensor./aten::frac(input)"),
     Means(means.heaviside, common="any", pnnx="torch./Tensor./aten::heaviside(input, values)"),
     Means(means.logit, common="float", pnnx="torch./Tensor./aten::logit(input, eps=eps?)"),
@@ -227,7 +223,12 @@ ARITHMETIC = (
     Means(
         means.cross,
         common="any",
-        pnnx="torch./Tensor./aten::cross/torch.linalg.cross/aten::linalg_cross(input, other, dim=axis?)",
+        pnnx="torch.linalg.cross/aten::linalg_cross(input, other, dim=axis?)",
+    ),
+    Means(
+        means.cross_of_first,
+        common="any",
+        pnnx="torch./Tensor./aten::cross(input, other, dim=axis?)",
     ),
     Means(
         means.cosine_similarity,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,10 @@ def test_index_put(accumulate: bool, tmp_path: Path) -> None:
     np.testing.assert_array_equal(picked, X[:, i])
 
 
+QUOTIENTS = np.array(
+    [[-6, 6, -6, 6, -0.0, 0, 7.5, -7.5, 1e20, 3e38], [3, -3, -3, 3, 3, -3, -np.inf, 2, 3, 1e-38]],
+    np.float32,
+)
 V, W = floats(5, 3), floats(5, 3, seed=1)
 ODD = np.array([np.nan, np.inf, -np.inf, 2.5, -1e30], np.float32)
 COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
@@ -150,6 +155,11 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
         [ODD], lambda x: torch.nan_to_num(x, 1.0, 2.0, -3.0)),
     "aten::one_hot num_classes=4": ([PLACES], lambda x: F.one_hot(x, 4)),
     "torch.cross dim=1": ([V, W], lambda x, y: torch.cross(x, y, dim=1)),
+    "torch.cross dim=None": (  # the first axis of 3, as PyTorch warns when it does so
+        [floats(2, 3, 5, 3), floats(2, 3, 5, 3, seed=1)], partial(torch.linalg.cross, dim=1)),
+    "aten::cross": (
+        [floats(3, 4, 3), floats(3, 4, 3, seed=1)], partial(torch.linalg.cross, dim=0)),
+    "torch.linalg.cross": ([floats(3, 4, 3), floats(3, 1, 3, seed=1)], torch.linalg.cross),
     "aten::cosine_similarity dim=1 eps=1e-8": ([X, Y], lambda x, y: F.cosine_similarity(x, y, 1)),
     "aten::cdist p=2.0 compute_mode=None": ([X, Y], torch.cdist),
     "aten::clamp_min min=0.3": ([X], lambda x: x.clamp_min(0.3)),
@@ -215,6 +225,12 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
     "aten::logit eps=0.01": ([Y / 4 + 0.5], lambda x: torch.logit(x, 0.01)),
     "aten::sinc": ([X.round(1)], torch.sinc),
     "aten::xlogy": ([X.round(), abs(Y)], torch.xlogy),
+    "torch.xlogy": (
+        [np.array([0, 0, 0, 2, np.nan], np.float32), np.array([0, np.nan, np.inf, 3, 0], np.float32)],
+        torch.xlogy),
+    "torch.remainder": (list(QUOTIENTS), torch.remainder),
+    "torch.fmod": (list(QUOTIENTS), torch.fmod),
+    "torch.floor_divide": (list(QUOTIENTS[:, :-2]), torch.floor_divide),
     "aten::frac": ([ODD[3:] * X[0, 0, :1]], torch.frac),
     "aten::rad2deg": ([X], torch.rad2deg),
     "aten::linalg_norm ord=None dim=None keepdim=True dtype=None": (

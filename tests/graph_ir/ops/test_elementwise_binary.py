@@ -4,6 +4,9 @@ import pytest
 import graphc
 from graphc.base.dtypes import by_name
 from graphc.base.errors import UserError
+from graphc.driver.compiler import compile as compile_model
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.elementwise_binary import BINARY
 from support.check_op import (
     FLOATS,
@@ -17,6 +20,7 @@ from support.check_op import (
 )
 from support.compiled import graph_of_op
 
+RANDOM = np.random.default_rng(0)
 ARITHMETIC = {
     "add": np.add,
     "sub": np.subtract,
@@ -132,11 +136,30 @@ def test_float_div(dtype):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("sign", "formula"), [("floor", np.mod), ("trunc", np.fmod)])
 def test_float_mod(dtype, sign, formula):
-    # The interpreter's fma is not fused in f64: there the products have to be exact.
-    small = (0.125, -0.375) if dtype == "f64" else (0.1, -0.3)
-    values = np.array([0.0, 1, -1, *small, 2.5, 7, -7.25, 1000, 12345, np.inf, -np.inf, np.nan])
-    values = values.astype(random_array(dtype, ()).dtype)
+    values = np.array([0.0, 1, 0.1, 0.3, 2.5, 7.25, 1000, 12345, 1e20, 1e38, 1e-20, 3e-38, np.inf])
+    values = np.concatenate([values, -values, [np.nan]])
+    with np.errstate(over="ignore"):
+        values = values.astype(random_array(dtype, ()).dtype)
     check_op("mod", [values[:, None], values[None, :]], {"sign": sign}, expected=formula)
+
+
+@pytest.mark.parametrize("target", ["native", "avx2", "generic"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(("sign", "formula"), [("floor", np.mod), ("trunc", np.fmod)])
+def test_float_mod_of_every_quotient(dtype, sign, formula, target):
+    """Exact, signs of zeros included; f64 quotients that overflow too."""
+    kind = by_name(dtype).numpy
+    x, y = RANDOM.integers(0, 1 << kind.itemsize * 8, (2, 37, 53), f"u{kind.itemsize}").view(kind)
+    x[0], y[0] = 6 * RANDOM.integers(-9, 10, 53), RANDOM.choice([3, -3], 53)
+    graph = Graph("mod")
+    inputs = [graph.make_input(LogicalTensor(by_name(dtype), x.shape), name) for name in "xy"]
+    graph.make_output(graph.make("mod", inputs, {"sign": sign}).outputs[0], "z")
+    found = compile_model(graph, target=target, threads=1)(x, y)
+    with np.errstate(all="ignore"):
+        wanted = formula(x, y)
+    np.testing.assert_array_equal(found, wanted)
+    numbers = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(wanted[numbers]))
 
 
 # --- power ---------------------------------------------------------------------------------------------------------
