@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from ..base.dims import Dim
+from ..base.dtypes import from_numpy
 from ..base.records import dataclass
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op, op_at_sizes
 from ..graph_ir.ir.logical_tensor import LogicalTensor
@@ -254,7 +255,7 @@ def _exponent(x: Array, y: Array) -> Array:
 def _units(array: Array) -> Array:
     """`UNITS` units in the last place; near zero, where numbers are no denser, of the smallest number. Results that
     underflow are off by as much: what follows in the same kernel reads them in f32."""
-    if array.dtype.kind in "iub":
+    if not from_numpy(array.dtype).is_float:
         return np.zeros(())
     info: Any = ml_dtypes.finfo
     size = np.abs(array.astype(np.float64))

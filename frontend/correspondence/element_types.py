@@ -19,16 +19,16 @@ _NAMES = """
     u32   12    8/DT_UINT32    uint32      u32   -            -
     u64   13    10/DT_UINT64   uint64      u64   -            -
     bool  9     12/DT_BOOL     bool/uint1  pred  bool         torch.bool
-    f8e4m3fn    17  -  -  f8e4m3fn    -  torch.float8_e4m3fn
-    f8e4m3fnuz  18  -  -  f8e4m3fnuz  -  torch.float8_e4m3fnuz
-    f8e5m2      19  -  -  f8e5m2      -  torch.float8_e5m2
-    f8e5m2fnuz  20  -  -  f8e5m2fnuz  -  torch.float8_e5m2fnuz
-    f8e8m0fnu   24  -  -  f8e8m0fnu   -  torch.float8_e8m0fnu
-    f4e2m1fn    23  -  -  f4e2m1fn    -  -
-    s4          22  -  -  s4          -  -
-    u4          21  -  -  u4          -  -
-    s2          26  -  -  s2          -  -
-    u2          25  -  -  u2          -  -
+    f8e4m3fn    17  36/DT_FLOAT8_E4M3FN  -  f8e4m3fn    -  torch.float8_e4m3fn
+    f8e4m3fnuz  18  -                    -  f8e4m3fnuz  -  torch.float8_e4m3fnuz
+    f8e5m2      19  35/DT_FLOAT8_E5M2    -  f8e5m2      -  torch.float8_e5m2
+    f8e5m2fnuz  20  -                    -  f8e5m2fnuz  -  torch.float8_e5m2fnuz
+    f8e8m0fnu   24  37/DT_FLOAT8_E8M0    -  f8e8m0fnu   -  torch.float8_e8m0fnu
+    f4e2m1fn    23  40/DT_FLOAT4_E2M1    -  f4e2m1fn    -  -
+    s4          22  29/DT_INT4           -  s4          -  -
+    u4          21  -                    -  u4          -  -
+    s2          26  31/DT_INT2           -  s2          -  -
+    u2          25  32/DT_UINT2          -  u2          -  -
 """
 
 

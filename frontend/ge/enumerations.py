@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from ...base.dtypes import DType
 from ..correspondence.element_types import element_types, written_names
+from ..correspondence.writing import InexpressibleError
 
 _TYPES = element_types("ge")
 _NUMBERS = {dtype: int(name) for dtype, name in written_names(_TYPES).items()}
 
 
 def dtype_number(dtype: DType) -> int:
-    """GE's number of an element type."""
+    """Return GE's number of an element type. InexpressibleError where it has none."""
+    if dtype not in _NUMBERS:
+        raise InexpressibleError(f"elements of {dtype}")
     return _NUMBERS[dtype]
 
 

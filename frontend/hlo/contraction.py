@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...base.dtypes import DType
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.matmul import MatmulCore
 from ..correspondence.writing import Write
@@ -30,8 +31,14 @@ def _dot(step: Step) -> GraphTensor:
     result = [left[i] for i in batch] + [c for c in (*left, *right) if (c in left) != (c in right)]
     dtype = step.dtype if step.instruction.shape else x.details.dtype
     sizes = dict(zip((*left, *right), (*x.details.plain_dims, *y.details.plain_dims), strict=True))
-    parts = [(step.converted(t, dtype), "".join(term)) for t, term in ((x, left), (y, right))]
-    return contract(step, parts, "".join(result), sizes)
+    wide = computed_in(dtype)
+    parts = [(step.converted(t, wide), "".join(term)) for t, term in ((x, left), (y, right))]
+    return step.converted(contract(step, parts, "".join(result), sizes), dtype)
+
+
+def computed_in(dtype: DType) -> DType:
+    """Return the type of the operands and sums of a dot or convolution: f32 for floats of less than 16 bits."""
+    return dtype.accumulator if dtype.is_float and dtype.bits < 16 else dtype
 
 
 def _paired(step: Step, x: GraphTensor, y: GraphTensor, what: str) -> dict[int, int]:

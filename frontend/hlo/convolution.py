@@ -7,6 +7,7 @@ from typing import Any
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.convolution import Convolution
 from ..correspondence.writing import Write
+from .contraction import computed_in
 from .frame import Value, Writer
 from .movement import pad, reverse
 from .scope import Handler, Step
@@ -17,14 +18,15 @@ from .windows import Windows, has_gaps, positions_of, windows_of, write_window
 def _convolution(step: Step) -> GraphTensor:
     x, w = step.tensors(2)
     dtype = step.dtype if step.instruction.shape else x.details.dtype
+    wide = computed_in(dtype)
     labels = _labels(step, x, w)
     windows = windows_of(step, x.details.rank - 2)
     spatial = [str(i) for i in range(len(windows))]
     x = step.transposed(
-        step.converted(x, dtype), [labels.lhs.index(c) for c in ("b", "f", *spatial)]
+        step.converted(x, wide), [labels.lhs.index(c) for c in ("b", "f", *spatial)]
     )
     w = step.transposed(
-        step.converted(w, dtype), [labels.rhs.index(c) for c in ("o", "i", *spatial)]
+        step.converted(w, wide), [labels.rhs.index(c) for c in ("o", "i", *spatial)]
     )
     for axis, (window, size) in enumerate(zip(windows, w.details.plain_dims[2:], strict=True)):
         if window.size != size:
@@ -43,7 +45,7 @@ def _convolution(step: Step) -> GraphTensor:
     x, attrs = _without_gaps(step, x, windows)
     y = step.make("convolution", x, w, groups=groups, **attrs)
     y = step.reshaped(y, y.details.plain_dims[: len(order)])
-    return step.transposed(y, outside)
+    return step.converted(step.transposed(y, outside), dtype)
 
 
 def _labels(step: Step, x: GraphTensor, w: GraphTensor) -> DimLabels:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from ...base.dtypes import DType
 from ...graph_ir.ir.graph import GraphTensor
 from .linear_algebra import TARGETS as LAPACK
 from .scope import Handler, Step
@@ -46,8 +47,10 @@ def _config(step: Step, name: str) -> dict[str, Any]:
         whole = json.loads(whole) if isinstance(whole, str) and whole else whole
     except ValueError as error:
         raise step.fail(f"its backend_config must be JSON ({error})") from error
-    part = whole.get(name, {}) if isinstance(whole, dict) else {}
-    return part if isinstance(part, dict) else {}
+    part = whole.get(name) if isinstance(whole, dict) else None
+    if not isinstance(part, dict):
+        raise step.rule(f"its backend_config must be an object with {name}", text or "none")
+    return part
 
 
 def _onednn_matmul(step: Step) -> Any:
@@ -60,9 +63,10 @@ def _onednn_matmul(step: Step) -> Any:
     words = fused.get("ops") or fused.get("fused_ops") or []
     if config.get("weights_prepacked"):
         raise step.unsupported("packed weights")
-    x, y, *others = step.tensors()
-    turned = {f"transpose_{side}": bool(config.get(f"transpose_{side}", False)) for side in "ab"}
-    result, left = step.make("matmul_core", x, y, **turned), iter(others)
+    transposed = {f"transpose_{x}": bool(config.get(f"transpose_{x}", False)) for x in "ab"}
+    dtype = _result_dtype(step)
+    x, y, *others = (step.converted(x, dtype) for x in step.tensors())
+    result, left = step.make("matmul_core", x, y, **transposed), iter(others)
     for word in words:
         if word in ("BIAS", "BINARY_ADD", "SUM"):
             other = next(left, None)
@@ -76,6 +80,13 @@ def _onednn_matmul(step: Step) -> Any:
         else:
             raise step.unsupported(f"the fused operation {word}")
     return _with_scratch(step, result)
+
+
+def _result_dtype(step: Step) -> DType:
+    """Return the written element type of the result, alone or beside scratch memory; without one, the operands'."""
+    if step.instruction.shape is None:
+        return step.tensor(0).details.dtype
+    return DTYPES[(step.shape.elements[0] if step.gives_tuple else step.shape).type]
 
 
 def _alpha(fused: dict[str, Any]) -> float:
@@ -118,7 +129,8 @@ _ONEDNN: dict[str, Callable[[Step, GraphTensor], GraphTensor]] = {
 
 TARGETS: dict[str, Handler] = {
     **dict.fromkeys(
-        ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"), _identity
+        ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
+         "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier"), _identity
     ),
     **dict.fromkeys(("TopK", "mhlo.topk"), _top_k),
     "mhlo.erf": _erf,

@@ -63,27 +63,29 @@ def _cholesky(step: Step) -> GraphTensor:
     return _factor(step, step.attribute("lower", False))
 
 
-def _letters(step: Step) -> dict[str, str]:
-    """`{uplo = 76 : ui8}`: LAPACK's letters by their names."""
-    found = _FIELD.findall(step.word("backend_config"))
-    return {name: chr(int(code)) for name, code in found if int(code) < 128}
+def _letters(step: Step, *names: str) -> list[str]:
+    """Return LAPACK's letters by their names in `{uplo = 76 : ui8}`, which jaxlib before 0.8 does not print."""
+    found = {
+        name: chr(int(code) % 128) for name, code in _FIELD.findall(step.word("backend_config"))
+    }
+    if missing := [name for name in names if name not in found]:
+        raise step.rule(
+            f"its backend_config must give {', '.join(names)}",
+            f"no {', '.join(missing)}; print the program with jaxlib 0.8 or later, or as StableHLO",
+        )
+    return [found[name] for name in names]
 
 
 def _trsm(step: Step) -> GraphTensor:
     """A solution that takes the place of b."""
-    letters = _letters(step)
-    return _solved(
-        step,
-        letters.get("side", "L") == "L",
-        letters.get("uplo", "L") == "L",
-        letters.get("trans_x", "N") != "N",
-        letters.get("diag", "N") == "U",
-    )
+    side, half, transposed, diagonal = _letters(step, "side", "uplo", "trans_x", "diag")
+    return _solved(step, side == "L", half == "L", transposed != "N", diagonal == "U")
 
 
 def _potrf(step: Step) -> Any:
     """(the factor, 0 or the number of the first leading minor that is not positive)."""
-    factor = _factor(step, _letters(step).get("uplo", "L") == "L")
+    (half,) = _letters(step, "uplo")
+    factor = _factor(step, half == "L")
     return factor, first_true(step, step.make("isnan", diagonal(step, factor)))
 
 

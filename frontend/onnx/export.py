@@ -44,6 +44,7 @@ class Exporter(ExportFrame[str]):
         self._dtypes: dict[str, DType] = {}
         self._details: dict[str, LogicalTensor] = {}
         self._names = NameTable([op.name for op in graph.inputs])
+        self._node_names = NameTable()
         self._results = [
             self._names.unique(encodable(op.attr("temp.result"))) for op in graph.outputs
         ]
@@ -65,6 +66,7 @@ class Exporter(ExportFrame[str]):
         inner.initializers, inner.opsets = self.initializers, self.opsets
         inner.domains = self.domains
         inner.failures, inner._names, inner._dtypes = self.failures, self._names, self._dtypes
+        inner._node_names = self._node_names
         return inner
 
     def write_op(self, op: Op) -> None:
@@ -126,7 +128,7 @@ class Exporter(ExportFrame[str]):
         outputs = []
         for value, details in results:
             result = self._names.unique(f"{name}.result")
-            self.nodes.append(helper.make_node("Identity", [value], [result], name=result))
+            self._add("Identity", result, [value], [result])
             outputs.append(value_info(result, details))
         return helper.make_graph(self.nodes, encodable(name) or "graph", list(inputs), outputs)
 
@@ -204,8 +206,7 @@ class Exporter(ExportFrame[str]):
         for op, name in zip(self.graph.outputs, self._results, strict=True):
             tensor = op.inputs[0]
             if self.operand(tensor) != name:
-                node = helper.make_node("Identity", [self.operand(tensor)], [name], name=name)
-                self.nodes.append(node)
+                self._add("Identity", name, [self.operand(tensor)], [name])
             infos.append(value_info(name, tensor.details))
         return infos
 
@@ -231,7 +232,19 @@ class Exporter(ExportFrame[str]):
             given["domain"] = domain
         else:
             self._check_types(op, op_type, inputs)
-        self.nodes.append(helper.make_node(type_name, inputs, outputs, name=name, **given))
+        self._add(type_name, name, inputs, outputs, **given)
+
+    def _add(
+        self,
+        type_name: str,
+        wanted: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        **attrs: Any,
+    ) -> None:
+        """A node of the wanted name, or of one that no other has: a computation may be written more than once."""
+        name = self._node_names.unique(wanted)
+        self.nodes.append(helper.make_node(type_name, inputs, outputs, name=name, **attrs))
 
     def _check_types(self, op: Op, op_type: str, inputs: Sequence[str]) -> None:
         types = {self._dtypes[value] for value in inputs if value}

@@ -56,6 +56,11 @@ def _write_div(e: Exporter, op: Op, _: str) -> str:
     return e.call(op, "torch.div", "input", "other", rounding_mode="trunc")
 
 
+def _write_remainder(e: Exporter, op: Op, _: str) -> str:
+    """Of floats, torch.remainder has zeros of the other sign."""
+    return e.expression(op, "remainder")
+
+
 def _write_clamp(e: Exporter, op: Op, _: str) -> str:
     limits = clamp_limits(op.inputs[0].details.dtype, op.attr("min"), op.attr("max"))
     if limits == (None, None):
@@ -72,6 +77,7 @@ WRITES = {
     "copy": _write_copy,
     "add": _write_add,
     "div": _write_div,
+    "remainder": _write_remainder,
     "clamp": _write_clamp,
 }
 """Functions that write cells a row cannot express, by the name after `by`."""

@@ -66,7 +66,7 @@ class Node(Call):
         self.scope = scope
         self._read = set(handler.ignored)
         self._attributes: dict[str, GraphTensor] = {}
-        named, rest = _bind_keys(op)
+        named, rest = _bind_keys(op, handler.slots)
         self.values: list[Value] = [scope.values[operand] for operand in rest]
         if handler.slots == ("*",):
             self.values = [scope.values[operand] for operand in op.inputs]
@@ -162,12 +162,15 @@ class Node(Call):
             )
 
 
-def _bind_keys(op: Operator) -> tuple[dict[str, str], list[str]]:
+def _bind_keys(op: Operator, slots: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Named inputs by key, and the operands that are left, in order.
 
-    A key names every occurrence of its operand, unless several keys share it: then they take them in order.
+    A key names every occurrence of its operand, unless several keys share it: then they take them in order. Keys of
+    which none is an argument are notes: pnnx's own passes keep the key that an operand had in another operator.
     """
     left = list(op.inputs)
+    if slots and not {key for key, _ in op.keys} & _argument_names(slots):
+        return {}, left
     named: dict[str, str] = {}
     for position, (key, operand) in enumerate(op.keys):
         later = any(other == operand for _, other in op.keys[position + 1 :])
@@ -177,6 +180,11 @@ def _bind_keys(op: Operator) -> tuple[dict[str, str], list[str]]:
         elif not later:
             left = [other for other in left if other != operand]
     return named, left
+
+
+def _argument_names(slots: Sequence[str]) -> set[str]:
+    """Return the names that the arguments of a handler go by."""
+    return {"self", *slots, *(also for slot in slots for also in SAME_ARGUMENT.get(slot, ()))}
 
 
 def _bind_slots(node: Node, slots: Sequence[str], named: dict[str, str], rest: list[str]) -> None:

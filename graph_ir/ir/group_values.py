@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from ...base.dtypes import DType
 from ...base.errors import InternalError
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import value_name
-from ...tensor_ir.nodes import Buffer, Cast, Const, Expr, Let, Var
+from ...tensor_ir.nodes import Binary, Buffer, Cast, Const, Expr, Let, Select, Unary, Var
 from ...tensor_ir.sizes import shape_of
 from .computation import Index, Pointwise, Read
 from .graph import GraphTensor
@@ -58,7 +60,7 @@ class GroupValues:
 
     def _value(self, tensor: GraphTensor, index: Index) -> Expr:
         if tensor in self.given:
-            return widen(self.given[tensor](index))
+            return computed(self.given[tensor](index), tensor.details.dtype)
         if tensor in self.buffers:
             return widen(
                 t.load(self.buffers[tensor], place_in(self.buffers[tensor], tensor, index))
@@ -67,13 +69,9 @@ class GroupValues:
         computation = op.computation() if isinstance(op, FusibleOp) else None
         if not isinstance(computation, Pointwise):
             raise InternalError(f"{op!r} was fused where only pointwise ops can be")
-        return self.bind_deep(
-            computation.element([self.read(x) for x in op.inputs], index), tensor.details.dtype
-        )
-
-    def bind_deep(self, value: Expr, dtype: DType) -> Expr:
-        """A value of storage type `dtype` in the type it is computed with."""
-        return widen(value if value.dtype in (dtype, dtype.accumulator) else Cast(value, dtype))
+        value = computation.element([self.read(x) for x in op.inputs], index)
+        dtype = tensor.details.dtype
+        return value if _is_held(value, dtype) else computed(value, dtype)
 
 
 def place_in(buffer: Buffer, tensor: GraphTensor, index: Index) -> Index:
@@ -94,6 +92,38 @@ def stored_at(buffer: Buffer, tensor: GraphTensor, place: Index) -> Index:
 def widen(value: Expr) -> Expr:
     """16-bit floats as f32, which they are computed in; other types unchanged."""
     return Cast(value, value.dtype.accumulator) if value.dtype != value.dtype.accumulator else value
+
+
+def computed(value: Expr, dtype: DType) -> Expr:
+    """Return the value of a tensor of `dtype` in the type it is computed with.
+
+    Types of less than 16 bits round or wrap every value; f16 and bf16 do where a kernel stores them.
+    """
+    if value.dtype == dtype or (value.dtype == dtype.accumulator and dtype.bits >= 16):
+        return widen(value)
+    return widen(Cast(value, dtype))
+
+
+def _is_held(value: Expr, dtype: DType) -> bool:
+    """Whether a value in the type that `dtype` is computed with is known to be one of `dtype`.
+
+    A variable is: it is bound to an element of a tensor, and only casts make elements of another type of these.
+    """
+    if value.dtype != dtype.accumulator:
+        return False
+    match value:
+        case Var():
+            return True
+        case Const():
+            with np.errstate(all="ignore"):
+                return bool(np.asarray(value.value).astype(dtype.numpy) == value.value)
+        case Select():
+            return all(_is_held(x, dtype) for x in (value.then, value.otherwise))
+        case Binary("min" | "max" | "larger"):
+            return all(_is_held(x, dtype) for x in (value.left, value.right))
+        case Unary("neg" | "abs"):
+            return dtype.is_float and dtype.is_signed and _is_held(value.operand, dtype)
+    return False
 
 
 def narrow(value: Expr, dtype: DType) -> Expr:

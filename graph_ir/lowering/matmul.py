@@ -13,7 +13,7 @@ from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ...tensor_ir.sizes import elements_of
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
-from ..ir.group_values import GroupValues, narrow, parameters
+from ..ir.group_values import GroupValues, computed, narrow, parameters
 from ..ir.schedule import Schedule
 from ..ops.matmul import MOST_FEW, MatmulCore
 from ..rewriting.kernel_group import KernelGroup
@@ -145,7 +145,7 @@ def epilogue_value(
     def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
         values = GroupValues(in_memory)
         # Integers wrap to the product's type before the next op; floats stay in that of the sums, as in any group.
-        product = values.bind_deep(acc, acc_tensor.details.dtype)
+        product = computed(acc, acc_tensor.details.dtype)
         values.given[acc_tensor] = lambda _: product
         result = narrow(values.read(output)(index), output.details.dtype)
         return values.lets, result

@@ -25,6 +25,8 @@ def product_dtype(op: Op, a: LogicalTensor, b: LogicalTensor, asked: DType | Non
             raise op.rule(
                 "both inputs must have one dtype", f"{a.dtype} and {b.dtype}", "insert a cast"
             )
+        if a.dtype.is_float and a.dtype.bits < 16:
+            raise op.rule("floats must have 16 bits or more", str(a.dtype), "insert a cast")
         return a.dtype
     if asked == F32:
         if a.dtype not in (F16, BF16) or a.dtype != b.dtype:

@@ -50,6 +50,9 @@ SUMMING = frozenset((
 ))  # fmt: skip
 """Sums and products: exact on whole numbers as long as the same of their sizes stays small."""
 
+ROUNDED_AT_ONCE = frozenset(("add", "mul", "sub"))
+"""Of floats of less than 16 bits, sums and products of two, which have one rounded value; another is a step apart."""
+
 MULTIPLYING = frozenset(("cum_prod", "prod_pool", "reduce_prod"))
 """Products in any order: some of the factors may overflow before a zero is met."""
 
@@ -157,14 +160,14 @@ def _of_op(
         exact = worst == Certainty.EXACT
         rounds = op.outputs[0].details.dtype.is_float
         return worst if exact or rounds else Certainty.UNKNOWN
-    if op.op_name == "mod" and _quotient_is_long(*arrays):
-        return Certainty.UNKNOWN
     if op.op_name == "quantize" and not _rounds_surely(*arrays[:2]):
         return Certainty.UNKNOWN
     if op.op_name in DECIDING:
         return _decided(worst)
     if op.op_name in MOVING and _reduction(op) in ("none", "min", "max"):
         return worst if "body" not in op.attrs else Certainty.UNKNOWN
+    if all(dtype.bits < 16 for dtype in floats) and op.op_name in ROUNDED_AT_ONCE:
+        return _decided(worst)
     if _sums_exactly(op, arrays, worst, winograd):
         return Certainty.EXACT
     vague = _overflows(arrays, results, worst)
@@ -240,12 +243,6 @@ def _rounds_surely(x: Array, scale: Array) -> bool:
         (apart > 1e-6 * np.maximum(np.abs(quotient), 1)) | (apart == 0) | (np.abs(quotient) > 1e6)
     )
     return bool((decided | ~np.isfinite(quotient)).all())
-
-
-def _quotient_is_long(a: Array, b: Array) -> bool:
-    """Whether mod is not exact, as its documentation says."""
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    return bool((np.isfinite(a) & (b != 0) & (np.abs(a / b) >= 2.0**53)).any())
 
 
 def _may_be_winograd(op: Op) -> bool:

@@ -51,7 +51,9 @@ def selected_update(
         here = node.helper("sub", positions(node, dims[axis], 0, 1), begin)
         zero, size = node.constant(0, S64), node.constant(sizes[axis], S64)
         covered = node.helper("and", node.helper("ge", here, zero), node.helper("lt", here, size))
-        update = node.helper("gather", update, node.helper("max", here, zero), axis=axis)
+        last = node.constant(sizes[axis] - 1, S64)
+        at = node.helper("min", node.helper("max", here, zero), last)  # any element beyond the box
+        update = node.helper("gather", update, at, axis=axis)
         mask = node.reshaped(covered, [d if i == axis else 1 for i, d in enumerate(dims)])
         inside = mask if inside is None else node.helper("and", inside, mask)
     return update if inside is None else node.make("select", inside, update, x)

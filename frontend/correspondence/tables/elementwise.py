@@ -98,7 +98,7 @@ ARITHMETIC = (
         tvm="floor_mod(lhs, rhs)",
         hlo="remainder(a, b) where float, sign='trunc' by remainder",
         pnnx=(
-            "torch.remainder/Tensor.remainder(input, other)",
+            "torch.remainder/Tensor.remainder(input, other) by remainder",
             "torch.fmod/Tensor.fmod(input, other) where sign='trunc'",
         ),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -42,6 +43,44 @@ def test_products_of_onednn(form: str) -> None:
     np.testing.assert_allclose(z, relu((X @ Y.swapaxes(1, 2) + B + C) / 2), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("result", ["f32", "bf16"])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_products_of_onednn_of_16_bits_have_the_written_type(result: str, scaled: bool) -> None:
+    """Sums, and what is fused, in f32 where the result is f32."""
+    half = int(np.float32(0.5).view(np.int32))
+    matmul = {"fused_ops": ["LINEAR"], "alpha_typecast": half} if scaled else {"fused_ops": []}
+    config = json.dumps({"onednn_matmul_config": matmul})
+    a, b = (RNG.integers(-4, 5, dims).astype(ml_dtypes.bfloat16) for dims in ((4, 8), (8, 4)))
+    text = one_op(
+        ["bf16[4,8]", "bf16[8,4]"],
+        f"({result}[4,4], u8[64])",
+        f'custom-call(p0, p1), custom_call_target="__onednn$matmul", backend_config={config}',
+    )
+    y, _ = run(text, a, b)
+    exact = a.astype(np.float32) @ b.astype(np.float32) * (0.5 if scaled else 1)
+    np.testing.assert_array_equal(y, exact if result == "f32" else exact.astype(ml_dtypes.bfloat16))
+
+
+@pytest.mark.parametrize(
+    ("call", "names"), [("trsm", "side, uplo, trans_x, diag"), ("potrf", "uplo")]
+)
+def test_calls_of_lapack_without_their_letters_are_refused(call: str, names: str) -> None:
+    """As jaxlib before 0.8 prints them: nothing says which half or which system is meant."""
+    text = one_op(
+        ["f32[4,4]", "f32[4,2]"],
+        "f32[4,2]" if call == "trsm" else "(f32[4,4], s32[])",
+        f'custom-call(p0, p1), custom_call_target="lapack_s{call}_ffi"',
+    )
+    with pytest.raises(graphc.UserError, match=f"its backend_config must give {names}, got no"):
+        run(text)
+
+
+@pytest.mark.parametrize("target", ["xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier"])
+def test_marks_of_sharding_are_identities(target: str) -> None:
+    (y,) = run(one_op(["f32[5]"], "f32[5]", f'custom-call(p0), custom_call_target="{target}"'), B)
+    np.testing.assert_array_equal(y, B)
+
+
 def test_softmax_of_onednn_with_scratch_memory() -> None:
     config = '{"onednn_softmax_config":{"softmax_axis":1}}'
     text = one_op(
@@ -74,6 +113,7 @@ def test_softmax_of_onednn_with_scratch_memory() -> None:
             "BIAS must have an operand, got 2",
         ),
         ('"{"', graphc.UserError, "its backend_config must be JSON"),
+        ("{}", graphc.UserError, "must be an object with onednn_matmul_config, got {}"),
     ],
 )
 def test_wrong_configurations(config: str, error: type[Exception], message: str) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import graphc
 from graphc.frontend.hlo import import_hlo, parse_hlo
+from graphc.frontend.onnx import to_onnx
 from support.hlo_text import ADD, module, one_op, run
 
 RNG = np.random.default_rng(7)
@@ -264,6 +266,11 @@ def test_update_slice_is_clamped() -> None:
         row, column = min(max(i, 0), 3), min(max(j, 0), 3)
         wanted[row : row + 2, column : column + 3] = update
         np.testing.assert_array_equal(got, wanted)
+        feeds = dict(
+            zip(("p0", "p1", "p2", "p3"), (x, update, np.int32(i), np.int32(j)), strict=True)
+        )
+        written = to_onnx(import_hlo(parse_hlo(text)))  # whose evaluator takes no index outside
+        np.testing.assert_array_equal(ReferenceEvaluator(written).run(None, feeds)[0], wanted)
 
 
 def test_sort_with_payload_and_top_k() -> None:

@@ -107,6 +107,22 @@ def test_loops(limit: int) -> None:
     check(loop(2), A, np.array(5, np.int64), np.array(limit, np.float32))
 
 
+def test_a_computation_written_twice_has_nodes_of_other_names() -> None:
+    """A loop's condition stands before the Loop and in its body, and the body of one loop in several."""
+    graph = Graph("twice")
+    x, limit = (graph.make_input(d, n) for d, n in ((X, "x"), (LogicalTensor(F32, ()), "limit")))
+    part = loop(1).ops[-2]
+    for _ in range(2):
+        subgraphs = {key: part.attr(key) for key in ("condition", "body")}
+        x = graph.make("while", [x, limit], subgraphs, "repeat").outputs[0]
+    graph.make_output(x, "y")
+    proto = to_onnx(graph)
+    onnx.checker.check_model(proto, full_check=True)
+    names = [node.name for node in proto.graph.node]
+    assert len(set(names)) == len(names) > 4
+    check(graph, A, np.array(50, np.float32))
+
+
 def test_what_subgraphs_hold_is_listed_too() -> None:
     with pytest.raises(UnsupportedError) as error:
         to_onnx(choice(MOST_BRANCHES + 1))

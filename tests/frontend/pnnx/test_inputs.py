@@ -144,6 +144,26 @@ def test_keys_that_share_an_operand_take_it_in_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load(write_model(tmp_path, lines)).evaluate([x])[0], x @ x)
 
 
+@pytest.mark.parametrize("key", ["", "$mask=x", "$self=x", "$input=x"])
+def test_keys_that_are_no_arguments_are_notes(key: str, tmp_path: Path) -> None:
+    """pnnx's own passes keep the key that an operand had in another operator, or write none."""
+    x = np.arange(10, dtype=np.float32).reshape(2, 1, 5)
+    lines = [
+        "pnnx.Input in 0 1 x #x=(2,1,5)f32",
+        f"Tensor.expand e 1 1 x y sizes=(2,3,5) {key} #x=(2,1,5)f32",
+        "Tensor.reshape r 1 1 y z shape=(6,5)",
+        "pnnx.Output out 1 0 z",
+    ]
+    (found,) = load(write_model(tmp_path, lines)).evaluate([x])
+    np.testing.assert_array_equal(found, np.repeat(x, 3, 1).reshape(6, 5))
+
+
+def test_a_key_beside_those_of_arguments_is_not_taken_for_one(tmp_path: Path) -> None:
+    x = np.ones((2, 2), np.float32)
+    with pytest.raises(graphc.UnsupportedError, match=r"not supported: \$other"):
+        run_operator(tmp_path, "torch.mm $input=a $mat2=b $other=c", [x, x, x])
+
+
 def test_a_parameter_in_the_first_place_leaves_the_next_to_the_input(tmp_path: Path) -> None:
     condition, y = np.array([True, False]), np.array([1, 2], np.float32)
     (result,) = run_operator(tmp_path, "torch.where input=0.0", [condition, y])
