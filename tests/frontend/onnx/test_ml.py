@@ -173,7 +173,7 @@ def test_two_classes_of_one_score(scale: int, transform: str, base: float, of_cl
     label, scores = load(proto).evaluate([X])
     is_probability = scale > 0 and transform != "LOGISTIC"
     first = 0 * single if of_class else 1 - single if is_probability else -single
-    wanted = np.stack([first, single], 1)
+    wanted: Any = np.stack([first, single], 1)
     if transform == "LOGISTIC":
         wanted = 1 / (1 + np.exp(-wanted))
     elif transform == "SOFTMAX":
