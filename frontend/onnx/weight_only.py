@@ -54,7 +54,7 @@ def _weights(node: NodeContext, rows: int, terms: int, bits: int, block: int) ->
     if node.has(4):
         return _of_groups(node, node.sliced(numbers, 1, 0, terms), scale, middle)
     x = node.reshaped(numbers, (rows, blocks, block))
-    whole = _dequantized(node, x, scale, middle)
+    whole = dequantized(node, x, scale, middle)
     return node.sliced(node.reshaped(whole, (rows, blocks * block)), 1, 0, terms)
 
 
@@ -70,12 +70,13 @@ def _of_groups(
         else node.reshaped(x, (1, 1))
         for x in (scale, middle)
     )
-    return _dequantized(node, numbers, scale, middle)
+    return dequantized(node, numbers, scale, middle)
 
 
-def _dequantized(
+def dequantized(
     node: NodeContext, x: GraphTensor, scale: GraphTensor, middle: GraphTensor
 ) -> GraphTensor:
+    """Return (x - middle) * scale of numbers in bytes; `middle` may be of the type of the scale."""
     if middle.details.dtype == U8:
         return node.helper("dequantize", x, scale, middle)
     return node.helper(
@@ -86,11 +87,16 @@ def _dequantized(
 def _zero_points(node: NodeContext, rows: int, blocks: int, bits: int) -> GraphTensor:
     """[N or 1, blocks or 1, 1]: packed like the weights, of the type of the scales, or the middle of the range."""
     if not node.has(3):
-        return node.constant(np.full((1, 1, 1), 1 << (bits - 1)), U8)
+        return middle_of(node, bits, 3)
     if node.details(3).dtype != U8:
         return shaped(node, 3, (rows, blocks, 1))
     middle = node.sliced(unpacked(node, 3, (rows,), bits), 1, 0, blocks)
     return node.reshaped(middle, (rows, blocks, 1))
+
+
+def middle_of(node: NodeContext, bits: int, rank: int) -> GraphTensor:
+    """Return the zero point that a file leaves out, of so many axes of one element."""
+    return node.constant(np.full((1,) * rank, 1 << (bits - 1)), U8)
 
 
 def _matmul_bits(node: NodeContext) -> Value:
