@@ -11,19 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..base.dims import Dim
-from ..base.dtypes import from_numpy
 from ..base.records import dataclass
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op, op_at_sizes
 from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.op_kinds import CompositeOp
 from ..graph_ir.ops.control import Case, While
 from ..graph_ir.ops.counted import Count
+from ..graph_ir.rewriting.groups import is_elementwise
+from .drift import MOVING, disturb, drift_bound, is_step, reach_of, step_walks, units_of
 from .sum_rounding import DEVIATIONS, sum_noise
 
 DISTURBED = 3
@@ -31,9 +30,6 @@ DISTURBED = 3
 
 CAREFUL = 30
 """The same before a result is called wrong: errors of two terms that cancel in three evaluations may be missed."""
-
-UNITS = 4.0
-"""Allowed error of one op in units in the last place: 2 for vector math, 1 for rounding, 1 as margin."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,8 @@ def walk_expected(
             made = [np.asarray(next(fed))] if op.op_name == "input" else None
             given = [values[x] for x in op.inputs]
             at = op_at_sizes(op, [several[0] for several in given], sizes)
-            results = _walks(at, given, made, rng, walks)
+            known = [bounds[x] for x in op.inputs]
+            results = _walks(at, given, made, rng, walks, known)
             sizes.update(_counted(op, results[0]))
             for tensor, found, bound in zip(op.outputs, *results, strict=True):
                 values[tensor], bounds[tensor] = found, bound
@@ -138,22 +135,33 @@ def _walks(
     given: list[Array] | None,
     rng: np.random.Generator,
     walks: int,
+    known: list[Array],
 ) -> tuple[list[list[Array]], list[Array]]:
-    """Per output: its value in every evaluation (the exact one first), and its bound."""
+    """Per output: its value in every evaluation (the exact one first), and its bound. `known`: bounds of operands."""
     with np.errstate(all="ignore"):
         if op.kind == "source":
             exact = given if given is not None else op.reference([])
             return [[y] * (walks + 1) for y in exact], [np.zeros(()) for _ in exact]
         exact = op.reference([values[0] for values in inputs])
+        if is_step(op):
+            stepped, bound = step_walks(op, inputs, exact[0], known[0], rng)
+            return [[exact[0], *stepped]], [bound]
         noises = _noises(op, [values[0] for values in inputs], exact)
         disturbed = [
             _disturbed(op, [values[number] for values in inputs], noises, rng)
             for number in range(1, walks + 1)
         ]
-        bounds = [
-            _bound(y, noise, [walk[i] for walk in disturbed])
-            for i, (y, noise) in enumerate(zip(exact, noises, strict=True))
-        ]
+        inexact = [number for number, bound in enumerate(known) if bound.any()]
+        if len(inexact) == 1 and (is_elementwise(op) or op.op_name == "dequantize"):
+            # An element is as far off as its operand is: a step that an operand makes stays where it is.
+            (number,) = inexact
+            first = [values[0] for values in inputs]
+            bounds = [reach_of(op, first, number, known[number], exact[0], disturbed) + noises[0]]
+        else:
+            bounds = [
+                drift_bound(y, noise, [walk[i] for walk in disturbed])
+                for i, (y, noise) in enumerate(zip(exact, noises, strict=True))
+            ]
     return [[y, *(walk[i] for walk in disturbed)] for i, y in enumerate(exact)], bounds
 
 
@@ -164,12 +172,12 @@ def _disturbed(
     if isinstance(op, (Case, While)):
         return _disturbed_control(op, arrays, rng)
     if isinstance(op, CompositeOp):  # its parts round too, and read what is rounded
-        arrays = [_disturb(x, _units(x), rng) for x in arrays]
+        arrays = [disturb(x, units_of(x), rng) for x in arrays]
         results = _disturbed_graph(_parts(op), arrays, rng)
     else:
         results = op.reference(arrays)
     noises = _noises(op, arrays, results) if noises is None else noises
-    return [_disturb(y, n / DEVIATIONS, rng) for y, n in zip(results, noises, strict=True)]
+    return [disturb(y, n / DEVIATIONS, rng) for y, n in zip(results, noises, strict=True)]
 
 
 def _disturbed_control(
@@ -219,52 +227,17 @@ def _disturbed_graph(graph: Graph, arrays: list[Array], rng: np.random.Generator
     return [values[op.inputs[0]] for op in graph.outputs]
 
 
-def _bound(exact: Array, noise: Array, disturbed: list[Array]) -> Array:
-    wide = exact.astype(np.float64)
-    drift = np.zeros(wide.shape)
-    for walk in disturbed:
-        off = np.abs(walk.astype(np.float64) - wide)
-        drift = np.maximum(drift, np.where(np.isfinite(off), off, 0.0))
-    return np.asarray(noise + DEVIATIONS * np.maximum(drift, _typical(drift)))
-
-
-def _typical(drift: Array) -> float:
-    """Root mean square. An element that may be anything (its square overflows) says nothing of the others."""
-    squares = np.square(drift)
-    return (
-        math.sqrt(float(np.mean(np.where(np.isfinite(squares), squares, 0.0))))
-        if drift.size
-        else 0.0
-    )
-
-
 def _noises(op: Op, inputs: list[Array], outputs: list[Array]) -> list[Array]:
     """The error that the op's own rounding may cause in each output element."""
+    if op.op_name in MOVING:
+        return [np.zeros(()) for _ in outputs]
     sums = sum_noise(op, inputs, outputs)
     if op.op_name == "gelu" and outputs[0].dtype == np.float64:
-        return [_units(outputs[0]) * _exponent(inputs[0], outputs[0])]
-    return [np.asarray(_units(y) + noise) for y, noise in zip(outputs, sums, strict=True)]
+        return [units_of(outputs[0]) * _exponent(inputs[0], outputs[0])]
+    return [np.asarray(units_of(y) + noise) for y, noise in zip(outputs, sums, strict=True)]
 
 
 def _exponent(x: Array, y: Array) -> Array:
     """1 + |ln(y / x)|: f64 has no gelu of its own, and rounding moves the exponent in it relative to its size."""
     share = np.abs(y) / np.maximum(np.abs(x), np.finfo(np.float64).tiny)
     return 1 + np.abs(np.log(np.maximum(share, np.finfo(np.float64).tiny)))
-
-
-def _units(array: Array) -> Array:
-    """`UNITS` units in the last place; near zero, where numbers are no denser, of the smallest number. Results that
-    underflow are off by as much: what follows in the same kernel reads them in f32."""
-    if not from_numpy(array.dtype).is_float:
-        return np.zeros(())
-    info: Any = ml_dtypes.finfo
-    size = np.abs(array.astype(np.float64))
-    units = np.where(np.isfinite(size), size, 0.0) * float(info(array.dtype).eps)
-    return np.maximum(units, float(info(array.dtype).smallest_subnormal)) * UNITS
-
-
-def _disturb(array: Array, noise: Array, rng: np.random.Generator) -> Array:
-    if not noise.ndim and not noise:
-        return array
-    sign = rng.integers(0, 2, array.shape) * 2 - 1
-    return (array.astype(np.float64) + sign * noise).astype(array.dtype)

@@ -49,23 +49,33 @@ def winner(node: NodeContext, scores: GraphTensor, labels: Sequence[int]) -> Gra
 
 
 def two_scores(
-    node: NodeContext, score: GraphTensor, labels: Sequence[int], kind: str, positive: bool
+    node: NodeContext,
+    score: GraphTensor,
+    labels: Sequence[int],
+    kind: str,
+    positive: bool,
+    of_second: bool = False,
 ) -> list[Value]:
-    """Label and both scores of two classes, given that of the second one, [rows, 1].
+    """Return the label and both scores of two classes, given one score s, [rows, 1].
 
-    `positive`: no score is negative, so that those above a half are of the second class, else those above 0.
+    LOGISTIC gives the probabilities of -s and s, so the label is the second one where s > 0. Otherwise, if no weight is
+    negative (`positive`), s is a probability already: the scores are 1 - s and s, and the label changes at a half.
+    With `of_second` the weights name the second class alone, so that the score of the first one is 0.
     """
     rows = score.details.plain_dims[0]
+    positive = positive and kind != "LOGISTIC"
     limit = node.constant(0.5 if positive else 0, F32)
     first, second = (node.constant(label, S64) for label in labels)
     label = node.helper("select", node.helper("gt", score, limit), second, first)
-    if positive:
+    if of_second:
+        other = node.helper("sub", score, score)
+    elif positive:
         other = node.helper("sub", node.constant(1, F32), score)
     else:
         other = node.helper("neg", score)
     both = node.helper("concat", other, score, axis=1)
-    if not positive and kind == "LOGISTIC":
-        both = node.helper("sigmoid", both)
+    if of_second or kind == "LOGISTIC":
+        both = post_transform(node, both, kind)
     elif kind not in TRANSFORMS:
         raise node.unsupported(f"post_transform {kind}")
     return [node.reshaped(label, (rows,)), both]

@@ -34,7 +34,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Mix:
-    """What becomes of the scores: times `scale` (None: 1 / sqrt(size)), capped, masked; `sinks` join the softmax.
+    """What becomes of the scores: times `scale` (None: 1 / sqrt(size)), capped, added to, masked, softmax.
 
     `sinks` are logits [1, heads, 1, 1] of a key that every query sees and whose value is zero.
     """
@@ -43,16 +43,27 @@ class Mix:
     scale: float | None
     cap: float = 0.0
     sinks: GraphTensor | None = None
+    added: Sequence[GraphTensor] = ()
 
 
 def mixed(
     node: NodeContext, q: GraphTensor, k: GraphTensor, v: GraphTensor, mix: Mix
 ) -> GraphTensor:
     """[B, queries, heads * size] of q [B, heads, queries, size], k and v with heads that divide q's."""
+    return mixed_parts(node, q, k, v, mix)[0]
+
+
+def mixed_parts(
+    node: NodeContext, q: GraphTensor, k: GraphTensor, v: GraphTensor, mix: Mix
+) -> tuple[GraphTensor, GraphTensor, GraphTensor]:
+    """Return the same, the scores before they are masked, and the softmax, [B, heads, queries, keys] both."""
     batch, heads, queries = q.details.plain_dims[:3]
     sizes = Sizes(batch, heads, k.details.plain_dims[1], queries, 0, k.details.plain_dims[2])
     rows = [sizes.grouped(node, x) for x in (q, k, v)]
     scores = capped(node, scores_of(node, rows[0], rows[1], mix.scale), mix.cap)
+    for bias in mix.added:
+        scores = masked(node, scores, sizes.grouped(node, bias))
+    plain = scores
     for mask in mix.masks:
         scores = masked(node, scores, sizes.grouped(node, mask))
     if mix.sinks is None:
@@ -60,7 +71,10 @@ def mixed(
     else:
         weights = _softmax_with(node, scores, sizes.grouped(node, mix.sinks))
     y = node.make("matmul_core", weights, rows[2])
-    return joined_heads(node, node.reshaped(y, (batch, heads, queries, v.details.plain_dims[3])))
+    whole = (batch, heads, queries)
+    y = joined_heads(node, node.reshaped(y, (*whole, v.details.plain_dims[3])))
+    plain, weights = (node.reshaped(x, (*whole, sizes.keys)) for x in (plain, weights))
+    return y, plain, weights
 
 
 def _softmax_with(node: OpBuilder, scores: GraphTensor, sinks: GraphTensor) -> GraphTensor:

@@ -27,7 +27,7 @@ from .inputs import declared_shapes, implied_values, resolve_inputs, written_sha
 from .nesting import every_node, graphs_of, reads
 from .op_table import HANDLERS
 from .opset6 import in_opset_7
-from .reader import OLDEST_OPSET, ModelSource, opset_of, read_model
+from .reader import OLDEST_OPSET, ModelSource, node_opset, opset_of, read_model
 from .run_time import bind_implied, import_for_values, unknown_operands
 from .scope import ImportGraph, Listed, NodeContext, Scope, node_name
 from .sequences import elements_of, named_results, read_inputs
@@ -65,7 +65,8 @@ def load_onnx(
         _read_weights(proto, nodes, scope, apart)
         scope.channel_block = scope.channel_block or channel_block(nodes, scope.values)
         for node in nodes:
-            _import_node(in_opset_7(node, scope) if scope.opset == OLDEST_OPSET else node, scope)
+            is_oldest = node_opset(node, scope.opset) == OLDEST_OPSET
+            _import_node(in_opset_7(node, scope) if is_oldest else node, scope)
         return [scope.values[output.name] for output in proto.output]
 
     scope = _scope_of(parsed, graph, import_graph)

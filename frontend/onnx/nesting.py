@@ -9,13 +9,14 @@ from onnx import AttributeProto, GraphProto, NodeProto
 
 def graphs_of(node: NodeProto) -> list[GraphProto]:
     """The graphs among a node's attributes."""
-    found: list[GraphProto] = []
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            found.append(attribute.g)
-        elif attribute.type == AttributeProto.GRAPHS:
-            found.extend(attribute.graphs)
-    return found
+    return [graph for attribute in node.attribute for graph in graphs_in(attribute)]
+
+
+def graphs_in(attribute: AttributeProto) -> list[GraphProto]:
+    """Return the graphs that an attribute holds."""
+    if attribute.type == AttributeProto.GRAPH:
+        return [attribute.g]
+    return list(attribute.graphs) if attribute.type == AttributeProto.GRAPHS else []
 
 
 def every_graph(graph: GraphProto) -> Iterator[GraphProto]:

@@ -23,6 +23,7 @@ from . import (  # noqa: F401
     indexing,
     linear_algebra,
     matmul,
+    mixture,
     movement,
     ngrams,
     normalize,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...base.dtypes import F32, S32, U8, DType
+from ...base.dtypes import BF16, F16, F32, S32, U8, DType
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.rewriting.values import constant_value
 from ..correspondence.compositions.contraction import matmul
 from ..op_builder import Value
 from .casting import cast_to
+from .reader import DEFAULT_DOMAINS
 from .scope import Handler, NodeContext
 from .tensors import to_dtype
 from .windows import centered, convolution_attrs
@@ -79,16 +80,47 @@ def quantize(node: NodeContext) -> Value:
     if given:
         dtype = to_dtype(f"QuantizeLinear '{node.name}'", given)
     x = node.converted(x, x.details.dtype if x.details.dtype.is_float else F32)
+    precision = _precision(node)
     if dtype.is_float:  # whose zero point, if there is one, must be 0
-        scale = node.converted(_spread(node, 1, x.details.plain_dims), x.details.dtype)
-        return cast_to(node, node.helper("div", x, scale), dtype)
+        return cast_to(node, _quotient(node, x, precision or x.details.dtype), dtype)
     attrs = {"dtype": _integer(node, dtype).accumulator, "bits": dtype.bits}
-    y = node.helper("quantize", x, *_parameters(node, x.details.plain_dims), **attrs)
+    scale, *zero = _parameters(node, x.details.plain_dims)
+    if precision in (F16, BF16):
+        x = _quotient(node, x, precision)
+        scale = node.constant(np.ones((), x.details.dtype.numpy), x.details.dtype)
+    y = node.helper("quantize", x, scale, *zero, **attrs)
     return node.make("cast", y, dtype=dtype) if dtype.is_storage else y
 
 
+def _precision(node: NodeContext) -> DType | None:
+    """Return the type that QuantizeLinear divides in; None before opset 23 and for ONNX Runtime's own op.
+
+    It is not specified there, and ONNX Runtime divides in f32. Powers of two (e8m0) are no type to divide in: f32 too.
+    """
+    given = node.attr_int("precision", 0)
+    if given:
+        return to_dtype(f"QuantizeLinear '{node.name}'", given)
+    scale = node.details(1).dtype
+    if node.opset < 23 or node.node.domain not in DEFAULT_DOMAINS:
+        return None
+    return scale if scale in (F16, BF16) else F32
+
+
+def _quotient(node: NodeContext, x: GraphTensor, precision: DType) -> GraphTensor:
+    """Return x divided by its scale in a type of floats, to which both are rounded first.
+
+    The quotient of 16-bit floats is rounded by a cast: kernels keep results of other ops in f32 where they are fused.
+    """
+    scale = node.converted(_spread(node, 1, x.details.plain_dims), precision)
+    x = node.converted(x, precision)
+    wide = precision.accumulator
+    return node.converted(
+        node.helper("div", node.converted(x, wide), node.converted(scale, wide)), precision
+    )
+
+
 def dequantize(node: NodeContext) -> Value:
-    """DequantizeLinear."""
+    """DequantizeLinear: the product, computed in f32 as in ONNX Runtime, is rounded to the type of the result alone."""
     x = node.tensor(0)
     scale, *zero = _parameters(node, x.details.plain_dims)
     given = node.attr_int("output_dtype", 0)
@@ -96,6 +128,7 @@ def dequantize(node: NodeContext) -> Value:
     if x.details.dtype.is_float:
         value = node.helper("mul", node.converted(x, F32), node.converted(scale, F32))
         return node.converted(value, wanted)
+    scale = scale if scale.details.dtype == wanted else node.converted(scale, F32)
     return node.converted(node.make("dequantize", _in_bytes(node, x), scale, *zero), wanted)
 
 

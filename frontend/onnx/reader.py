@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from ...base.errors import UnsupportedError, UserError
 from ...base.file_errors import unreadable
@@ -20,6 +20,7 @@ from .weights import split_weights
 
 OLDEST_OPSET = 6
 DEFAULT_DOMAINS = ("", "ai.onnx")
+_OPSET = "graphc.opset"  # among the metadata of a node
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,25 @@ def opset_of(source: ModelSource) -> int:
         raise UserError(
             f"{source.label} must import the default operator set, but names no version of it"
         )
-    if not OLDEST_OPSET <= versions[0] <= newest:
+    return check_opset(versions[0], source.label)
+
+
+def check_opset(version: int, who: str) -> int:
+    """Return the version of the default operator set that `who` uses. UnsupportedError outside what is handled."""
+    newest = int(onnx.defs.onnx_opset_version())
+    if not OLDEST_OPSET <= version <= newest:
         raise UnsupportedError(
-            f"{source.label}: opsets {OLDEST_OPSET} to {newest} are supported, it uses {versions[0]}",
+            f"{who}: opsets {OLDEST_OPSET} to {newest} are supported, it uses {version}",
             "export it with one of them, or convert it (`onnx.version_converter`)",
         )
-    return int(versions[0])
+    return int(version)
+
+
+def set_node_opset(node: NodeProto, opset: int) -> None:
+    """Mark a node as written for an opset other than that of the model."""
+    node.metadata_props.add(key=_OPSET, value=str(opset))
+
+
+def node_opset(node: NodeProto, opset: int) -> int:
+    """Return the opset that a node of a model of `opset` is written for."""
+    return next((int(x.value) for x in node.metadata_props if x.key == _OPSET), opset)

@@ -18,6 +18,7 @@ from ..correspondence.spelling import Formal
 from ..correspondence.values import MUST_BE_GIVEN
 from ..op_builder import Value
 from ..refusals import FIXED
+from .reader import node_opset
 from .tensors import to_array, to_dtype
 
 ImportGraph = Callable[[GraphProto, "Scope"], list[Value]]
@@ -118,7 +119,7 @@ class NodeContext(ScopedReader[str, int]):
         super().__init__(scope.graph, node.op_type, node_name(node))
         self.node = node
         self.scope = scope
-        self.opset = scope.opset
+        self.opset = node_opset(node, scope.opset)
         self.size_names = scope.size_names
         self._attributes: dict[str, AttributeProto] = {a.name: a for a in node.attribute}
 

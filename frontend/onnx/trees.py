@@ -112,7 +112,7 @@ def _classifier(node: NodeContext) -> list[Value]:
         if base:
             score = node.helper("add", score, node.constant([base[-1]], F32))
         positive = all(weight >= 0 for weight in _floats(node, "class_weights"))
-        return two_scores(node, score, labels, transform, positive)
+        return two_scores(node, score, labels, transform, positive, of_second=ids == {1})
     scores = _with_base(node, _sums(node, nodes, len(labels)))
     return [winner(node, scores, labels), post_transform(node, scores, transform)]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from string import ascii_lowercase
 
-from ...base.dtypes import F32, F64, S64
-from ..correspondence.compositions.contraction import linear, scaled
+from ...base.dtypes import S64
+from ..correspondence.compositions.contraction import grouped_matmul, linear, scaled
 from ..correspondence.reading import Pair
 from ..einsum import einsum
 from ..torch_calls.call import Value
@@ -39,26 +39,13 @@ def _read_three(node: Node) -> Value:
     return einsum(node, f"{','.join(terms)}->{result}", tensors)
 
 
-MOST_COLUMNS = 64
-"""Columns of a panel of a grouped product: four registers of AVX-512."""
-
-
 def _read_groups(node: Node) -> Value:
     """Rows times the matrix of their group: experts, whose rows end at `offs`."""
     a, b = node.tensor_of(), node.tensor_of("mat2" if node.has("mat2") else "weight")
     if (a.details.rank, b.details.rank) != (2, 3) or node.given("bias"):
         raise node.unsupported("other groups than of rows, or a bias")
-    dtype, wide = a.details.dtype, F64 if a.details.dtype == F64 else F32
-    groups, k, n = b.details.plain_dims
-    width = min(MOST_COLUMNS, max(n, 1))
-    panels = -(-n // width)
-    none, missing = (0,) * 3, (0, 0, panels * width - n)
-    b = node.converted(b, wide)
-    b = node.helper("pad", b, before=none, after=missing) if missing[-1] else b
-    b = node.transposed(node.reshaped(b, (groups, k, panels, width)), (0, 2, 1, 3))
-    ends = node.converted(node.tensor_of("offs"), S64)
-    c = node.helper("grouped_matmul", node.converted(a, wide), b, ends)
-    return node.converted(node.sliced(c, 1, 0, n), node.dtype("out_dtype") or dtype)
+    c = grouped_matmul(node, a, b, node.converted(node.tensor_of("offs"), S64))
+    return node.converted(c, node.dtype("out_dtype") or a.details.dtype)
 
 
 HANDLERS: dict[str, Read] = {

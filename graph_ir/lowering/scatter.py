@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...tensor_ir import builder as t
+from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Expr, Let, Module
 from ..ir.graph import Graph
 from ..ir.group_values import GroupValues, parameters
@@ -27,7 +28,7 @@ def lower_scatter(op: Scatter, ctx: LowerContext) -> Module:
     ]
     runs = op.inputs[0].details.elements
     problem = ScatterProblem(data[0].details.elements, runs, op.run)
-    dims = "x".join(map(str, data[0].details.plain_dims)) or "scalar"
+    dims = identifier("x".join(map(str, data[0].details.plain_dims)) or "scalar")
     function = scatter_function(
         f"{data[0].details.dtype}_scatter_{dims}__{ctx.target.isa}",
         tuple(flat.values()),

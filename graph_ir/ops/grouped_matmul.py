@@ -58,4 +58,6 @@ class GroupedMatmul(Op):
 
     def get_gflop(self) -> float:
         """Two operations per multiply-add."""
-        return 2e-9 * self.outputs[0].details.elements * self.inputs[0].details.plain_dims[1]
+        return (
+            2e-9 * self.outputs[0].details.typical.elements * self.inputs[0].details.plain_dims[1]
+        )

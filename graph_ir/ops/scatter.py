@@ -121,4 +121,4 @@ class Scatter(Op):
     def get_gflop(self) -> float:
         """One operation for each update and op of the body."""
         ops = 1 if self.body is None else len(self.body.ops)
-        return ops * sum(x.details.elements for x in self.inputs[1 + self.count :]) / 1e9
+        return ops * sum(x.details.typical.elements for x in self.inputs[1 + self.count :]) / 1e9

@@ -28,7 +28,7 @@ class ScatterSpace(ScheduleSpace):
         super().__init__(
             op.name, f"scatter {op.reduction} {dims} {op.indices.details.elements} {x.dtype}"
         )
-        self.bytes = x.elements * x.dtype.size * op.count
+        self.bytes = x.typical.elements * x.dtype.size * op.count
         self.machine = ctx.target.machine
         self.threads = ctx.threads_for(x.elements)
 

@@ -69,7 +69,7 @@ def scatter_function(
 def _copy(b: t.LoopBuilder, data: Buffer, out: Buffer, size: int, schedule: Schedule) -> None:
     if schedule.number("tasks") > 1:
         piece = schedule.number("piece")
-        with b.loop("task", 0, -(-size // piece), "parallel") as task:
+        with b.loop("task", 0, t.floordiv(t.add(size, piece - 1), piece), "parallel") as task:
             begin = t.mul(task, piece)
             end = t.minimum(t.add(begin, piece), size)
             with b.loop("i", begin, end, "vector") as i:

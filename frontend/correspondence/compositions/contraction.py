@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....base.dtypes import S64
+from ....base.dtypes import F32, F64, S64
 from ....base.size_limits import broadcast_sizes
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ... import einsum as equations
@@ -161,3 +161,19 @@ def matrix_power(node: OpBuilder, x: Tensor, n: int) -> Tensor:
         x, n = node.helper("matmul_core", x, x) if n > 1 else x, n // 2
     assert total is not None
     return total
+
+
+MAX_COLUMNS = 64
+"""Columns of a panel of a grouped matmul: four registers of AVX-512."""
+
+
+def grouped_matmul(node: OpBuilder, a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
+    """Return rows of a times the matrix of their group, b [groups, k, n], in f32 or f64; `ends`: s64 [groups]."""
+    wide = F64 if a.details.dtype == F64 else F32
+    groups, k, n = b.details.plain_dims
+    width = min(MAX_COLUMNS, max(n, 1))
+    panels = -(-n // width)
+    b, missing = node.converted(b, wide), (0, 0, panels * width - n)
+    b = node.helper("pad", b, before=(0, 0, 0), after=missing) if missing[-1] else b
+    b = node.transposed(node.reshaped(b, (groups, k, panels, width)), (0, 2, 1, 3))
+    return node.sliced(node.helper("grouped_matmul", node.converted(a, wide), b, ends), 1, 0, n)

@@ -171,8 +171,7 @@ USER: dict[str, tuple[Callable[[], ModelProto], str]] = {
     "no outputs": (no_outputs, "model: a graph must have outputs, but 'test' has none"),
     "recursive function": (
         recursive,
-        "model: its functions cannot be expanded: Cycle detected in model-local function references: "
-        "local::F -> local::F. Model-local functions must not be recursive; "
+        "model: its functions cannot be expanded: a function must not call itself, but local.F does; "
         "export it without functions",
     ),
     "shapes that do not fit": (

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from onnx import ModelProto, helper
+from onnx import helper
 
-from graphc.base.errors import UnsupportedError
 from graphc.frontend import load
 from graphc.graph_ir.ir.graph import Graph
 from support.onnx_models import evaluate, model, node
@@ -82,34 +80,6 @@ def test_large_constants_are_left_to_the_graph() -> None:
     nodes = [node("ConstantOfShape", "s", "zeros"), node("Add", "x zeros")]
     graph = load(model(nodes, {"x": [1, 1]}, {"s": np.array([1000, 1000])}))
     assert [op.op_name for op in graph.ops] == ["input", "constant", "broadcast", "add", "output"]
-
-
-def calls_of_a_function(opset: int) -> ModelProto:
-    """A model whose function was written for an opset."""
-    body = helper.make_function(
-        "local",
-        "Twice",
-        ["a"],
-        ["c"],
-        [node("Add", "a a", "b"), node("Relu", "b", "c")],
-        [helper.make_opsetid("", opset)],
-    )
-    calls = [node("Twice", "x", "t", domain="local"), node("Twice", "t", "y", domain="local")]
-    proto = model(calls, {"x": [2]}, domains=("local",))
-    proto.functions.append(body)
-    return proto
-
-
-@pytest.mark.parametrize("opset", [17, 14])
-def test_a_function_of_the_model_is_inlined(opset: int) -> None:
-    """Also one of another opset in which its ops have the same versions."""
-    (y,) = evaluate(calls_of_a_function(opset), {"x": np.array([1, -2], np.float32)})
-    np.testing.assert_array_equal(y, [4, 0])
-
-
-def test_a_function_of_an_opset_of_other_versions_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="local.Twice"):
-        load(calls_of_a_function(13))
 
 
 def test_defaults_reach_the_bodies_of_standard_functions(rng: np.random.Generator) -> None:

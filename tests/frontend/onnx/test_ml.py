@@ -142,32 +142,45 @@ def test_classifiers(transform: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("scale", "transform"), [(1, "NONE"), (-1, "LOGISTIC"), (-1, "NONE")])
-def test_two_classes_of_one_score(scale: int, transform: str) -> None:
-    """What ONNX Runtime gives: [1 - s, s] where no weight is negative, else [-s, s], or both as probabilities."""
+BINARY_CASES = [
+    (scale, transform, base, 0)
+    for scale in (1, -1)
+    for transform in ("NONE", "LOGISTIC")
+    for base in (0.0, 0.125)
+] + [(1, "LOGISTIC", 0.0, 1), (-1, "NONE", 0.0, 1), (1, "SOFTMAX", 0.0, 1), (1, "NONE", 0.0, 1)]
+
+
+@pytest.mark.parametrize(("scale", "transform", "base", "of_class"), BINARY_CASES)
+def test_two_classes_of_one_score(scale: int, transform: str, base: float, of_class: int) -> None:
+    """Scores as ONNX Runtime gives them: the probabilities of -s and s by LOGISTIC, else 1 - s and s if no weight is
+    negative; 0 for the first class where the weights belong to the second. The label fits the probabilities, as in
+    LightGBM; ONNX Runtime 1.32 gives the first class for 0 < s <= 0.5 if no weight is negative."""
     attrs = forest(np.random.default_rng(9), "class", 3, 1)
     attrs["class_weights"] = [
-        scale * (w - (0.5 if scale < 0 else 0)) for w in attrs["class_weights"]
+        scale * (0.25 * w - (0.125 if scale < 0 else 0)) for w in attrs["class_weights"]
     ]
-    proto = ml(
-        "TreeEnsembleClassifier", {"x": X}, "label y", classlabels_int64s=[3, 7],
-        post_transform=transform, **attrs,
-    )  # fmt: skip
-    label, scores = load(proto).evaluate([X])
     single = load(
         ml(
             "TreeEnsembleRegressor", {"x": X}, n_targets=1,
             **{k.replace("class_", "target_"): v for k, v in attrs.items()},
         )
-    ).evaluate([X])[0][:, 0]  # fmt: skip
-    if scale > 0:
-        wanted, second = np.stack([1 - single, single], 1), single > 0.5
-    else:
-        wanted, second = np.stack([-single, single], 1), single > 0
+    ).evaluate([X])[0][:, 0] + np.float32(base)  # fmt: skip
+    attrs["class_ids"] = [of_class] * len(attrs["class_ids"])
+    proto = ml(
+        "TreeEnsembleClassifier", {"x": X}, "label y", classlabels_int64s=[3, 7],
+        post_transform=transform, **({"base_values": [base]} if base else {}), **attrs,
+    )  # fmt: skip
+    label, scores = load(proto).evaluate([X])
+    is_probability = scale > 0 and transform != "LOGISTIC"
+    first = 0 * single if of_class else 1 - single if is_probability else -single
+    wanted: Any = np.stack([first, single], 1)
     if transform == "LOGISTIC":
         wanted = 1 / (1 + np.exp(-wanted))
+    elif transform == "SOFTMAX":
+        wanted = np.exp(wanted) / np.exp(wanted).sum(1, keepdims=True)
     np.testing.assert_allclose(scores, wanted, rtol=1e-5, atol=1e-6)
-    assert label.tolist() == [7 if yes else 3 for yes in second]
+    assert label.tolist() == [7 if s > 0.5 * is_probability else 3 for s in single]
+    assert ((single > 0) & (single < 0.5)).any()
 
 
 def test_ensembles_of_opset_5() -> None:

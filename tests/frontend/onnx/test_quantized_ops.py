@@ -192,6 +192,52 @@ def test_weights_of_few_bits(bits: int, k: int, block: int, zero: str) -> None:
     np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("inputs", [1, 6])
+@pytest.mark.parametrize("order", [None, "permuted", "any"])
+@pytest.mark.parametrize("zero", ["none", "packed", "floats"])
+@pytest.mark.parametrize(("bits", "k", "block"), [(4, 64, 32), (8, 50, 16), (2, 64, 16)])
+def test_weights_that_are_inputs_and_blocks_of_any_order(
+    bits: int, k: int, block: int, zero: str, order: str | None, inputs: int
+) -> None:
+    """Against the formula: ONNX Runtime 1.32 obeys g_idx for 4 bits without zero points alone."""
+    rows, blocks = 6, -(-k // block)
+    packed, scales = of(U, rows, blocks, block * bits // 8), abs(of(F, rows, blocks))
+    group = np.arange(k) // block
+    if order:
+        group = RANDOM.permutation(group) if order == "permuted" else RANDOM.integers(0, blocks, k)
+    middle: Any = {"none": None, "floats": of(F, rows, blocks)}.get(zero)
+    if zero == "packed":
+        middle = of(U, rows, -(-blocks * bits // 8))
+
+    def numbers(x: Array) -> Array:
+        parts = x.reshape(rows, -1, 1) >> np.arange(0, 8, bits, dtype=U)
+        return (parts & U((1 << bits) - 1)).reshape(rows, -1).astype(np.float64)
+
+    zeros = np.full((rows, blocks), float(1 << (bits - 1))) if middle is None else middle
+    zeros = numbers(middle)[:, :blocks] if zero == "packed" else zeros
+    given = [
+        of(F, 3, k),
+        packed,
+        scales,
+        middle,
+        group.astype(np.int32) if order else None,
+        of(F, rows),
+    ]
+    attrs = {"K": k, "N": rows, "bits": bits, "block_size": block}
+    graph = load(model("MatMulNBits", given, attrs, inputs))
+    fed = {f"a{i}": x for i, x in enumerate(given)}
+    (result,) = graph.evaluate([fed[op.name] for op in graph.inputs])
+    weights = (numbers(packed)[:, :k] - zeros[:, group]) * scales[:, group]
+    np.testing.assert_allclose(result, given[0] @ weights.T + given[5], rtol=1e-4, atol=1e-3)
+
+
+def test_a_projection_that_the_file_omits_is_its_bias() -> None:
+    arrays = [of(F, 2, 3, 64), of(U, 0, 2, 16), of(F, 0), None, None, of(F, 6)]
+    attrs = {"K": 64, "N": 6, "bits": 4, "block_size": 32}
+    result, wanted = both("MatMulNBits", arrays, attrs, 1)
+    np.testing.assert_array_equal(result, wanted)
+
+
 @pytest.mark.parametrize("zero", [False, True])
 def test_lookup_of_packed_rows(zero: bool) -> None:
     data, scales = of(U, 5, 16), abs(of(F, 5, 2))
@@ -227,8 +273,8 @@ def test_lookup_of_rows_of_four_bit_numbers() -> None:
 def test_refusals() -> None:
     arrays = [of(F, 2, 64), of(U, 6, 2, 16), abs(of(F, 6, 2)), None, np.arange(64, dtype=np.int32)]
     attrs = {"K": 64, "N": 6, "bits": 4, "block_size": 32}
-    with pytest.raises(UnsupportedError, match="MatMulNBits 'n': an order of the groups"):
-        load(model("MatMulNBits", arrays, attrs, 1))
+    with pytest.raises(UnsupportedError, match="MatMulNBits 'n': weight_prepacked=1, a layout"):
+        load(model("MatMulNBits", arrays, attrs | {"weight_prepacked": 1}, 1))
     with pytest.raises(UserError, match="B must hold 6 rows of 2 blocks of 32 numbers"):
         load(model("MatMulNBits", [arrays[0], of(U, 6, 2, 15), arrays[2]], attrs, 1))
     per_channel = [of(U, 3, 4), abs(of(F, 4)), U(0), F(0.1), U(0)]
