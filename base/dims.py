@@ -25,6 +25,7 @@ from .symbols import Limit as Limit
 from .symbols import NeedsLimit as NeedsLimit
 from .symbols import Symbol as Symbol
 from .symbols import UndecidedSize as UndecidedSize
+from .unequal_sizes import record_unequal
 
 
 @total_ordering
@@ -92,7 +93,10 @@ class Dim:
     # equality and order
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dim) and self.terms == other.terms
+        if isinstance(other, Dim) and self.terms == other.terms:
+            return True
+        record_unequal(self, other)
+        return False
 
     def __hash__(self) -> int:
         return self._hash

@@ -48,10 +48,6 @@ class NeedsLimit(UndecidedSize):
         super().__init__(message)
         self.name, self.limit = name, limit
 
-    def said(self, message: str) -> NeedsLimit:
-        """The same with another message."""
-        return NeedsLimit(message, self.name, self.limit)
-
 
 @total_ordering
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ def _expression(node: Node) -> Any:
     try:
         steps = parse_expression(node.text("expr") or "")
     except (UserError, UnsupportedError) as error:
-        raise type(error)(f"{node.op}: {error}") from error
+        error.said(f"{node.op}: {error}")
+        raise
     return evaluate_expression(steps, node.values, node)
 
 

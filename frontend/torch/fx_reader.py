@@ -145,7 +145,8 @@ def _read(graph: Graph, fx: Any, values: Values, sizes: Sizes, pairs: bool) -> A
     except GraphcError as error:
         if isinstance(error, (InternalError, NeedsLimit)) or f"'{fx.name}" in str(error):
             raise
-        raise type(error)(f"{type_name} '{fx.name}': {error}") from error
+        error.said(f"{type_name} '{fx.name}': {error}")
+        raise
     result = list(result) if isinstance(result, tuple) else result
     _check(node, result if isinstance(result, list) else [result], outputs, sizes)
     if isinstance(result, GraphTensor):

@@ -113,7 +113,7 @@ def test_values() -> None:
 def test_broadcasting() -> None:
     assert broadcast_sizes((n, 1, 4), (b, 1)) == (n, b, 4)
     assert broadcast_sizes((1, 0), (5, 1)) == (5, 0) and broadcast_sizes() == ()
-    for shapes in (((n,), (2,)), ((3,), (2,)), ((2 * n,), (b + n,))):
+    for shapes in (((n,), (513,)), ((3,), (2,)), ((2 * n,), (3,))):
         with pytest.raises(ValueError):
             broadcast_sizes(*shapes)
 
