@@ -11,6 +11,7 @@ from ...base.dtypes import from_numpy
 from ..correspondence.compositions.indexing import positions
 from ..correspondence.compositions.known import number_range
 from ..correspondence.compositions.run_time import range_from
+from ..correspondence.compositions.triangles import diagonal_mask
 from ..folding import LARGEST_ARRAY
 from ..op_builder import Value
 from ..refusals import FIXED
@@ -93,10 +94,8 @@ def _eye_like(node: NodeContext) -> Value:
     dtype = like.dtype
     if node.given("dtype"):
         dtype = node.attr_dtype("dtype")
-    rows, columns = like.plain_dims
-    node.check_array(like.plain_dims)
-    diagonal = max(-rows, min(node.attr_int("k"), columns))
-    return np.eye(rows, columns, diagonal).astype(dtype.numpy)
+    on = diagonal_mask(node, *like.plain_dims, node.attr_int("k"), "eq")
+    return node.converted(on, dtype)
 
 
 HANDLERS: dict[str, Handler] = {

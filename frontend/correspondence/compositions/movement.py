@@ -7,8 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ....base.dims import (
     MOST,
     Limit,
@@ -19,11 +17,10 @@ from ....base.dims import (
     is_known,
     lone_symbol,
 )
-from ....base.dtypes import BOOL
 from ....base.records import dataclass
 from ....base.size_limits import broadcast_sizes
 from ....graph_ir.ir.graph import GraphTensor as Tensor
-from ...op_builder import OpBuilder, like
+from ...op_builder import OpBuilder
 
 
 def with_rest(
@@ -337,18 +334,6 @@ def select_index(node: OpBuilder, x: Tensor, axis: int, index: int) -> Tensor:
         raise node.rule(f"the index must be in [{-dims[axis]}, {dims[axis]})", str(index))
     part = node.sliced(x, axis, index if index >= 0 else index + dims[axis], 1)
     return node.reshaped(part, (*dims[:axis], *dims[axis + 1 :]))
-
-
-def triangle(node: OpBuilder, x: Tensor, diagonal: int = 0, upper: bool = True) -> Tensor:
-    """Matrices with zeros below (`upper`) or above a diagonal."""
-    dims = x.details.plain_dims
-    if len(dims) < 2:
-        raise node.rule("the input must be a matrix or a stack of them", str(x.details))
-    node.check_array(dims[-2:])
-    # Beyond the matrix it makes no difference where the diagonal is, but NumPy's integers could overflow.
-    diagonal = max(-dims[-2] - 1, min(diagonal, dims[-1] + 1))
-    below = np.tri(dims[-2], dims[-1], diagonal - 1 if upper else diagonal, dtype=bool)
-    return node.make("select", node.constant(~below if upper else below, BOOL), x, like(node, 0, x))
 
 
 def depth_to_space(node: OpBuilder, x: Tensor, block: int, mode: str = "DCR") -> Tensor:
