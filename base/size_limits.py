@@ -8,20 +8,18 @@ from typing import Any, Generic, TypeVar
 
 from .dims import (
     Atom,
+    Derived,
     Dim,
     Quotient,
     Size,
     bounds,
     evaluate,
-    factored,
-    floor_quotient,
-    is_multiple,
-    lone_symbol,
     size,
     substitute,
     symbols_of,
 )
 from .errors import GraphcError, UnsupportedError, UserError
+from .size_queries import factored, is_multiple, lone_symbol
 from .symbols import MOST, Limit, NeedsLimit, Symbol, UndecidedSize
 from .unequal_sizes import recording_unequal
 
@@ -70,8 +68,8 @@ def at_most(value: Size, limits: Mapping[str, Size]) -> Size:
 
 
 def _atom_at_most(atom: Atom, limits: Mapping[str, Size]) -> Size:
-    if isinstance(atom, Quotient):
-        return floor_quotient(at_most(atom.numerator, limits), atom.divisor)
+    if isinstance(atom, Derived):
+        return atom.of(*(at_most(operand, limits) for operand in atom.operands))
     return limits.get(atom.name, size(atom))
 
 
@@ -182,33 +180,39 @@ def _least_for(value: Size, number: int) -> tuple[str, Limit] | None:
     return symbol.name, Limit(least=low)
 
 
-def check_multiples(a: Size, b: Size) -> None:
-    """NeedsLimit where two sizes that differ are equal for all multiples of some number: H and 2*(H//2)."""
-    for symbol in symbols_of([a, b]):
-        divisor = math.lcm(*(_divisors(a, symbol) + _divisors(b, symbol)))
-        if divisor > 1 and symbol.most > divisor:
-            whole = {symbol.name: size(Symbol(symbol.name, 1, MOST // divisor)) * divisor}
-            if substitute(a, whole) == substitute(b, whole):
-                message = f"{a} and {b} are equal for some values of {symbol.name} only"
-                raise NeedsLimit(message, symbol.name, Limit(divisor=divisor))
+def _multiples(a: Size, b: Size) -> NeedsLimit | None:
+    """Return the first limit that makes sizes equal which are so for all multiples of numbers: H and 2*(H//2)."""
+    divisors = {
+        symbol: math.lcm(*(_divisors(a, symbol) + _divisors(b, symbol)))
+        for symbol in symbols_of([a, b])
+    }
+    needed = {symbol: n for symbol, n in divisors.items() if 1 < n < symbol.most}
+    whole = {s.name: size(Symbol(s.name, 1, MOST // n)) * n for s, n in needed.items()}
+    if not needed or substitute(a, whole) != substitute(b, whole):
+        return None
+    symbol = next(iter(needed))
+    message = f"{a} and {b} are equal for some values of {symbol.name} only"
+    return NeedsLimit(message, symbol.name, Limit(divisor=needed[symbol]))
 
 
 def check_equal(one: Size, other: Size) -> None:
     """NeedsLimit where two sizes that must be equal can be, though they differ: for some multiples, or as one size."""
-    check_multiples(one, other)
     needed = equality(one, other)
     if needed is not None:
         raise needed
 
 
 def equality(one: Any, other: Any) -> NeedsLimit | None:
-    """Return what makes two sizes equal: the value of one of their symbols; None where they cannot be equal.
+    """Return what makes two sizes equal: the value of one of their symbols, or a number that it is a multiple of.
 
-    A symbol becomes a number, or, without a range of its own or with that of the other size, an expression; of two
-    symbols the second. What both are multiplied by does not matter: 8*A and 8*B are equal where A and B are.
+    None where they cannot be equal. A symbol becomes a number, or, without a range of its own or with that of the other
+    size, an expression; of two symbols the second. What both are multiplied by does not matter: 8*A and 8*B are equal
+    where A and B are.
     """
     if not all(isinstance(size, (int, Dim)) for size in (one, other)):
         return None
+    if found := _multiples(one, other):
+        return found
     difference = _primitive(one - other)
     alone = [symbol for symbol in map(lone_symbol, (other, one)) if symbol]
     for symbol in dict.fromkeys((*alone, *symbols_of([other, one]))):

@@ -1,7 +1,7 @@
-"""Ordinary PyTorch modules with dynamic batch, length, height or width, and their exports through three doors.
+"""Ordinary PyTorch modules with dynamic batch, length, height or width, and their exports.
 
-A module is traced at one size, exported with its dynamic axes by pnnx (`inputshape2=`), torch.export and torch.onnx, and
-compared with PyTorch at other sizes.
+A module is traced at one size, exported with its dynamic axes by pnnx (`inputshape2=`), torch.export and torch.onnx,
+and compared with PyTorch at other sizes.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ def outcome(module: DynamicModule, exported: Any, sizes: Sequence[Sizes] = ()) -
         model = graphc.compile(exported, cache=False)
     except (graphc.UnsupportedError, graphc.UserError) as error:
         return f"refused: {error}"
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 (counted as wrong)
         return f"wrong: {type(error).__name__}: {error}"
     reference = made(module)
     for number, one in enumerate(sizes or module.others):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ....base.dims import Size, bounds, is_known
-from ....base.dtypes import BOOL, S64
+from ....base.dtypes import BOOL, F32, S64, DType
 from ....graph_ir.ir.graph import Array
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
@@ -52,3 +52,11 @@ def diagonal_mask(
         at = node.reshaped(diagonal, ())
     row, column = positions(node, rows, 0, 2), positions(node, columns, 1, 2)
     return node.helper(relation, node.helper("sub", column, row), at)
+
+
+def identity(
+    node: OpBuilder, rows: int, columns: int | None = None, dtype: DType | None = None
+) -> Tensor:
+    """A matrix with ones on its diagonal, f32 unless it has another type."""
+    on = diagonal_mask(node, rows, rows if columns is None else columns, 0, "eq")
+    return node.converted(on, dtype or F32)

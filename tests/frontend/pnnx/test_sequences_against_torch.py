@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.base.errors import UnsupportedError, UserError
+from graphc.base.errors import UserError
 from graphc.graph_ir.ir.graph import Array
 from support.pnnx_models import load_operator, run_operator
 from support.tolerance import assert_close
