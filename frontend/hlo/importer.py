@@ -51,12 +51,14 @@ def load_hlo(
 
     `constants`: arrays the text leaves out, by instruction name.
 
-    HLO contains every shape: `specs` can only name, bound or fix those of parameters that it writes as a bound, `<=8`;
+    HLO contains every shape: `specs` can only name, bound or fix those of parameters that it writes as a bound, `<=8`,
+    and must fix those of StableHLO that are symbolic (parameters are arg0, arg1, ...);
     `limits` are what such sizes must be, by name. UserError for errors in the text, UnsupportedError for everything not
     handled, in one message.
     """
-    text, label = read_module(source)
-    return import_hlo(parse_hlo(text, label), constants, specs, limits)
+    given = dict(specs or {})
+    text, label = read_module(source, given)
+    return import_hlo(parse_hlo(text, label), constants, given, limits)
 
 
 @paused_collector()
