@@ -13,8 +13,7 @@ remainder is dropped on purpose, `floor_quotient` and `ceil_quotient` say so.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, total_ordering
 from typing import Any, Union, cast
 
@@ -25,45 +24,50 @@ from .symbols import Limit as Limit
 from .symbols import NeedsLimit as NeedsLimit
 from .symbols import Symbol as Symbol
 from .symbols import UndecidedSize as UndecidedSize
+from .unequal_sizes import record_unequal
 
 
 @total_ordering
-class Quotient:
-    """An expression divided by a number and rounded down, where that is no expression: `(H+1)//2`."""
+class Derived:
+    """A function of sizes that is no polynomial and never falls where an operand grows."""
 
-    __slots__ = ("divisor", "name", "numerator")
+    __slots__ = ("name", "operands")
 
-    def __init__(self, numerator: Dim, divisor: int) -> None:
-        self.numerator, self.divisor = numerator, divisor
-        text = str(numerator)
-        self.name = f"{text if text.isidentifier() else f'({text})'}//{divisor}"
+    def __init__(self, name: str, *operands: Size) -> None:
+        self.name, self.operands = name, operands
+
+    def rule(self, *numbers: int) -> int:
+        """The function of numbers."""
+        raise NotImplementedError
+
+    def of(self, *operands: Size) -> Size:
+        """The function of other sizes."""
+        raise NotImplementedError
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """The symbols of the numerator."""
-        return self.numerator.symbols
+        """The symbols of the operands."""
+        return symbols_of(self.operands)
 
     @property
     def least(self) -> int:
         """A number that it is at least."""
-        return bounds(self.numerator)[0] // self.divisor
+        return self.rule(*(bounds(operand)[0] for operand in self.operands))
 
     @property
     def most(self) -> int:
         """A number that it is at most."""
-        return bounds(self.numerator)[1] // self.divisor
+        return self.rule(*(bounds(operand)[1] for operand in self.operands))
 
     def value(self, values: Mapping[str, int]) -> int:
         """Its number for `values` of the symbols."""
-        return evaluate(self.numerator, values) // self.divisor
+        return self.rule(*(evaluate(operand, values) for operand in self.operands))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Quotient):
-            return False
-        return self.divisor == other.divisor and self.numerator == other.numerator
+        return type(self) is type(other) and self.operands == cast(Derived, other).operands
 
     def __hash__(self) -> int:
-        return hash((self.numerator, self.divisor))
+        return hash((type(self), self.operands))
 
     @property
     def rank(self) -> tuple[int, str, int, int]:
@@ -74,10 +78,56 @@ class Quotient:
         return self.rank < other.rank
 
 
-Atom = Union[Symbol, Quotient]
+class Quotient(Derived):
+    """An expression divided by a number and rounded down, where that is no expression: `(H+1)//2`."""
+
+    __slots__ = ()
+
+    def __init__(self, numerator: Dim, divisor: int) -> None:
+        text = str(numerator)
+        name = f"{text if text.isidentifier() else f'({text})'}//{divisor}"
+        super().__init__(name, numerator, divisor)
+
+    @property
+    def numerator(self) -> Dim:
+        """The expression."""
+        return cast(Dim, self.operands[0])
+
+    @property
+    def divisor(self) -> int:
+        """The number."""
+        return cast(int, self.operands[1])
+
+    def rule(self, *numbers: int) -> int:
+        """Rounded down."""
+        return numbers[0] // numbers[1]
+
+    def of(self, *operands: Size) -> Size:
+        """`floor_quotient` of another expression."""
+        return floor_quotient(operands[0], self.divisor)
+
+
+class Minimum(Derived):
+    """The smaller of two sizes, where it depends on the run which that is: `min(5;T)`."""
+
+    __slots__ = ()
+
+    def __init__(self, one: Size, other: Size) -> None:
+        super().__init__(f"min({one};{other})", one, other)
+
+    def rule(self, *numbers: int) -> int:
+        """The smaller."""
+        return min(numbers)
+
+    def of(self, *operands: Size) -> Size:
+        """`minimum` of other sizes."""
+        return minimum(*operands)
+
+
+Atom = Union[Symbol, Derived]
 
 Monomial = tuple[Atom, ...]
-"""A product of symbols and quotients in order, each as often as its power; () is 1."""
+"""A product of atoms in order, each as often as its power; () is 1."""
 
 
 class Dim:
@@ -92,7 +142,10 @@ class Dim:
     # equality and order
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dim) and self.terms == other.terms
+        if isinstance(other, Dim) and self.terms == other.terms:
+            return True
+        record_unequal(self, other)
+        return False
 
     def __hash__(self) -> int:
         return self._hash
@@ -176,23 +229,10 @@ class Dim:
         """What arithmetic with anything else gives: nothing with floats, as sizes are whole."""
         return self._number() if isinstance(other, float) else NotImplemented
 
-    def _number(self) -> int:
+    def _number(self, other: object = None) -> int:
         raise UndecidedSize(f"the size {self} must be a number when compiling")
 
-    def __index__(self) -> int:
-        return self._number()
-
-    def __int__(self) -> int:
-        return self._number()
-
-    def __float__(self) -> float:
-        return self._number()
-
-    def __truediv__(self, other: Any) -> float:
-        return self._number()
-
-    def __rtruediv__(self, other: Any) -> float:
-        return self._number()
+    __index__ = __int__ = __float__ = __truediv__ = __rtruediv__ = _number
 
     # text and values
 
@@ -226,34 +266,6 @@ def size(symbol: Symbol) -> Size:
     return symbol.least if symbol.least == symbol.most else Dim({(symbol,): 1})
 
 
-def lone_symbol(value: object) -> Symbol | None:
-    """The symbol that a size is, if it is one."""
-    if not isinstance(value, Dim) or len(value.symbols) != 1:
-        return None
-    (symbol,) = value.symbols
-    return symbol if value.terms == {(symbol,): 1} else None
-
-
-def solved(value: Size, number: int) -> tuple[Symbol, int] | None:
-    """The only symbol of a size that is a multiple of it plus a number, and its value where the size is `number`.
-
-    None for another size, or where there is no such value.
-    """
-    symbols = symbols_of([value])
-    if len(symbols) != 1 or not isinstance(value, Dim):
-        return None
-    factor, constant = value.terms.get(symbols, 0), value.terms.get((), 0)
-    if not factor or value != size(symbols[0]) * factor + constant or (number - constant) % factor:
-        return None
-    return symbols[0], (number - constant) // factor
-
-
-def symbol_name(text: str) -> str:
-    """A name for a symbol that resembles any text: letters, digits and _, at most 30."""
-    plain = re.sub(r"[^A-Za-z0-9_]+", "_", text)[:30].strip("_") or "size"
-    return f"_{plain}" if plain[0].isdigit() else plain
-
-
 def is_known(*sizes: object) -> bool:
     """Whether none of the sizes is an expression."""
     return not any(isinstance(one, Dim) for one in sizes)
@@ -276,6 +288,12 @@ def _bounds(value: Dim) -> tuple[int, int]:
     if any(len(monomial) > 1 for monomial in value.terms) and min(value.terms.values()) < 0:
         least, most = _interval(_from_least(value))
         low, high = max(low, least), min(high, most)
+    for atom in {x for atoms in value.terms for x in atoms if isinstance(x, Minimum)}:
+        factor = value.terms.get((atom,), 0)
+        for operand in atom.operands if factor else ():  # at least as large as the smaller
+            other = bounds(value + (operand - Dim({(atom,): 1})) * factor)
+            low = max(low, other[0]) if factor < 0 else low
+            high = min(high, other[1]) if factor > 0 else high
     quotients = _quotients(value)
     if quotients:  # num // d is (num - r) / d for a remainder r, which shows where symbols cancel
         scale = math.lcm(*(q.divisor for q, _ in quotients))
@@ -339,14 +357,6 @@ def evaluate(value: Size, values: Mapping[str, int]) -> int:
     return total
 
 
-def factored(value: Size) -> tuple[int, Size]:
-    """(number, rest) whose product is the value: the greatest number that divides every term."""
-    if not isinstance(value, Dim):
-        return value, 1
-    common = math.gcd(*value.terms.values())
-    return common, _size({monomial: factor // common for monomial, factor in value.terms.items()})
-
-
 def substitute(value: Size, sizes: Mapping[str, Size]) -> Size:
     """The expression with symbols replaced by sizes, by name; others stay."""
     if not isinstance(value, Dim):
@@ -355,8 +365,8 @@ def substitute(value: Size, sizes: Mapping[str, Size]) -> Size:
     for monomial, factor in value.terms.items():
         term: Size = factor
         for atom in monomial:
-            if isinstance(atom, Quotient):
-                term = term * floor_quotient(substitute(atom.numerator, sizes), atom.divisor)
+            if isinstance(atom, Derived):
+                term = term * atom.of(*(substitute(operand, sizes) for operand in atom.operands))
             else:
                 term = term * sizes.get(atom.name, Dim({(atom,): 1}))
         total = total + term
@@ -370,6 +380,20 @@ def floor_quotient(value: Size, divisor: int) -> Size:
         whole[monomial], rest[monomial] = divmod(factor, divisor)
     left = _size(rest)
     return _size(whole) + (_rounded_down(left, divisor) if isinstance(left, Dim) else 0)
+
+
+def minimum(one: Size, other: Size) -> Size:
+    """The smaller of two sizes: an expression where that depends on the run."""
+    low, high = bounds(one - other)
+    if high <= 0 or low >= 0:
+        return one if high <= 0 else other
+    both = sorted((one, other), key=lambda each: (isinstance(each, Dim), str(each)))
+    return Dim({(Minimum(*both),): 1})
+
+
+def maximum(one: Size, other: Size) -> Size:
+    """The larger of two sizes."""
+    return one + other - minimum(one, other)
 
 
 def ceil_quotient(value: Size, divisor: int) -> Size:
@@ -394,31 +418,6 @@ def _rounded_down(value: Dim, divisor: int) -> Size:
     return Dim({(Quotient(numerator, divisor),): 1})
 
 
-def is_multiple(value: Size, divisor: Size) -> bool:
-    """Whether it is known that `divisor` divides the value: for what is done only where that is so."""
-    try:
-        return not value % divisor
-    except UndecidedSize:
-        return False
-
-
-def typical(value: Size) -> int:
-    """The number that cost models assume: never a reason for what a program means."""
-    if not isinstance(value, Dim):
-        return value
-    return evaluate(value, {symbol.name: symbol.typical for symbol in value.symbols})
-
-
-def typically_less(a: Size, b: Size) -> bool:
-    """Whether a < b, of expressions for typical values: where it matters to speed alone."""
-    return a != b and typical(a) < typical(b)
-
-
-def typical_all(values: Sequence[Size]) -> tuple[int, ...]:
-    """`typical` of each."""
-    return tuple(map(typical, values))
-
-
 def _factor_text(atom: Atom, is_product: bool) -> str:
     return f"({atom.name})" if is_product and isinstance(atom, Quotient) else atom.name
 
@@ -436,7 +435,10 @@ def _quotient(a: Size, b: Size) -> Size:
     """a / b where that is an expression for all values; UndecidedSize where it is none."""
     found = {} if a == 0 else polynomials.quotient_of(_terms(a), _terms(b))
     if found is None:
-        raise UndecidedSize(f"whether {b} divides {a} is not known when compiling")
+        message = f"whether {b} divides {a} is not known when compiling"
+        if needed := polynomials.divisor_needed(_terms(a), _terms(b)):
+            raise NeedsLimit(message, needed[0], Limit(divisor=needed[1]))
+        raise UndecidedSize(message)
     return _size(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Self
 
 from .printable import printable
 
@@ -15,6 +16,11 @@ class GraphcError(Exception):
     """Base of every error graphc raises deliberately. `exit_code` is the exit code of the command line."""
 
     exit_code = 4
+
+    def said(self, message: str) -> Self:
+        """The same error with another message, such as its own with the name of the file in front."""
+        self.args = (one_line(message),)
+        return self
 
 
 class _ReportedError(GraphcError):

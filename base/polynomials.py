@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,3 +63,24 @@ def _without(product: Product, part: Product) -> Product | None:
             return None
         left.remove(atom)
     return tuple(left)
+
+
+def divisor_needed(a: Terms, b: Terms) -> tuple[str, int] | None:
+    """The symbol whose multiples of some number make a / b a polynomial, and the number; None where it is not one."""
+    if len(b) != 1:
+        return None
+    ((part, divisor),) = b.items()
+    common: set[Any] | None = None
+    least = 1
+    for product, factor in a.items():
+        rest = _without(product, part)
+        if rest is None:
+            return None
+        needed = divisor // math.gcd(divisor, factor)
+        if needed > 1:
+            symbols = {atom for atom in rest if atom.symbols == (atom,)}
+            common = symbols if common is None else common & symbols
+            least = math.lcm(least, needed)
+    if not common or len(common) > 1:
+        return None
+    return min(common).name, least

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from .dims import (
     Atom,
+    Derived,
     Dim,
     Quotient,
     Size,
+    bounds,
     evaluate,
-    floor_quotient,
-    lone_symbol,
     size,
     substitute,
     symbols_of,
 )
+from .errors import GraphcError, UnsupportedError, UserError
+from .size_queries import factored, is_multiple, lone_symbol
 from .symbols import MOST, Limit, NeedsLimit, Symbol, UndecidedSize
+from .unequal_sizes import recording_unequal
 
 T = TypeVar("T")
+
+_MAX_FAILURES = 6
+"""Assumptions that may fail before a model is refused, so that a large one is not read many times."""
 
 
 def limited(value: Size, limits: Mapping[str, Limit]) -> Size:
@@ -62,8 +68,8 @@ def at_most(value: Size, limits: Mapping[str, Size]) -> Size:
 
 
 def _atom_at_most(atom: Atom, limits: Mapping[str, Size]) -> Size:
-    if isinstance(atom, Quotient):
-        return floor_quotient(at_most(atom.numerator, limits), atom.divisor)
+    if isinstance(atom, Derived):
+        return atom.of(*(at_most(operand, limits) for operand in atom.operands))
     return limits.get(atom.name, size(atom))
 
 
@@ -83,15 +89,66 @@ def known_limits(limits: Mapping[str, Limit], needed: NeedsLimit) -> dict[str, L
 
 
 def within_limits(attempt: Callable[[Mapping[str, Limit]], T], limits: Mapping[str, Limit]) -> T:
-    """What an attempt makes with what sizes must be, by name: `limits` and those that it finds to need."""
-    while True:
-        try:
-            return attempt(limits)
-        except NeedsLimit as needed:
-            found = known_limits(limits, needed)
-            if found is None:
-                raise
-            limits = found
+    """Return what an attempt makes with what sizes must be, by name: `limits` and those that it finds to need.
+
+    Where a rule fails, sizes that it compared and that a run may make equal are assumed to be equal. The first error is
+    raised where no such assumption helps.
+    """
+    return _Search(attempt).run(limits)
+
+
+class _Search(Generic[T]):
+    """Attempts with more and more assumptions, of which a few may be wrong."""
+
+    def __init__(self, attempt: Callable[[Mapping[str, Limit]], T]) -> None:
+        self.attempt = attempt
+        self.failures = 0
+
+    def run(self, limits: Mapping[str, Limit]) -> T:
+        """What the attempt makes within `limits` and those that it needs besides."""
+        while True:
+            with recording_unequal() as pairs:
+                try:
+                    return self.attempt(limits)
+                except NeedsLimit as needed:
+                    found = known_limits(limits, needed)
+                    if found is None:
+                        raise
+                    limits = found
+                except UserError as error:
+                    failed: GraphcError = error
+                    break
+        for assumed in _assumptions(pairs, limits):
+            if self.failures >= _MAX_FAILURES:
+                break
+            try:
+                return self.run(assumed)
+            except UserError:
+                self.failures += 1
+            except UnsupportedError as error:  # the rule holds
+                self.failures += 1
+                failed = error
+        raise failed
+
+
+def _assumptions(
+    pairs: Iterable[tuple[Any, Any]], limits: Mapping[str, Limit]
+) -> Iterator[dict[str, Limit]]:
+    """`limits` with one of the pairs made equal, the latest first.
+
+    What is compared with 0 and 1 asks for a special case rather than for a size.
+    """
+    tried = set[tuple[str, Limit]]()
+    for one, other in reversed([*pairs]):
+        if 0 in (one, other) or 1 in (one, other):
+            continue
+        needed = equality(one, other)
+        if needed is None or (needed.name, needed.limit) in tried:
+            continue
+        tried.add((needed.name, needed.limit))
+        found = known_limits(limits, needed)
+        if found is not None:
+            yield found
 
 
 def at_least(value: Size, number: int) -> bool:
@@ -123,30 +180,76 @@ def _least_for(value: Size, number: int) -> tuple[str, Limit] | None:
     return symbol.name, Limit(least=low)
 
 
-def check_multiples(a: Size, b: Size) -> None:
-    """NeedsLimit where two sizes that differ are equal for all multiples of some number: H and 2*(H//2)."""
-    for symbol in symbols_of([a, b]):
-        divisor = math.lcm(*(_divisors(a, symbol) + _divisors(b, symbol)))
-        if divisor > 1 and symbol.most > divisor:
-            whole = {symbol.name: size(Symbol(symbol.name, 1, MOST // divisor)) * divisor}
-            if substitute(a, whole) == substitute(b, whole):
-                message = f"{a} and {b} are equal for some values of {symbol.name} only"
-                raise NeedsLimit(message, symbol.name, Limit(divisor=divisor))
+def _multiples(a: Size, b: Size) -> NeedsLimit | None:
+    """Return the first limit that makes sizes equal which are so for all multiples of numbers: H and 2*(H//2)."""
+    divisors = {
+        symbol: math.lcm(*(_divisors(a, symbol) + _divisors(b, symbol)))
+        for symbol in symbols_of([a, b])
+    }
+    needed = {symbol: n for symbol, n in divisors.items() if 1 < n < symbol.most}
+    whole = {s.name: size(Symbol(s.name, 1, MOST // n)) * n for s, n in needed.items()}
+    if not needed or substitute(a, whole) != substitute(b, whole):
+        return None
+    symbol = next(iter(needed))
+    message = f"{a} and {b} are equal for some values of {symbol.name} only"
+    return NeedsLimit(message, symbol.name, Limit(divisor=needed[symbol]))
 
 
 def check_equal(one: Size, other: Size) -> None:
-    """NeedsLimit where two sizes that must be equal can be, though they differ: for some multiples, or as one size.
+    """NeedsLimit where two sizes that must be equal can be, though they differ: for some multiples, or as one size."""
+    needed = equality(one, other)
+    if needed is not None:
+        raise needed
 
-    A symbol without a range, or of the same, becomes the other size; of two symbols the second.
+
+def equality(one: Any, other: Any) -> NeedsLimit | None:
+    """Return what makes two sizes equal: the value of one of their symbols, or a number that it is a multiple of.
+
+    None where they cannot be equal. A symbol becomes a number, or, without a range of its own or with that of the other
+    size, an expression; of two symbols the second. What both are multiplied by does not matter: 8*A and 8*B are equal
+    where A and B are.
     """
-    check_multiples(one, other)
-    for symbol, whole in ((lone_symbol(other), one), (lone_symbol(one), other)):
-        if symbol is None or not isinstance(whole, Dim) or symbol in whole.symbols:
+    if not all(isinstance(size, (int, Dim)) for size in (one, other)):
+        return None
+    if found := _multiples(one, other):
+        return found
+    difference = _primitive(one - other)
+    alone = [symbol for symbol in map(lone_symbol, (other, one)) if symbol]
+    for symbol in dict.fromkeys((*alone, *symbols_of([other, one]))):
+        value = _value_at_zero(difference, symbol)
+        if value is None:
             continue
-        same = lone_symbol(whole)
-        if not symbol.has_range or (same and same.range_text == symbol.range_text):
-            message = f"'{symbol.name}' and '{whole}' must be one size"
-            raise NeedsLimit(message, symbol.name, Limit(equal=whole))
+        message = f"'{symbol.name}' and '{value}' must be one size"
+        if not isinstance(value, Dim):
+            if symbol.least <= value <= symbol.most:
+                return NeedsLimit(message, symbol.name, Limit(least=value, most=value))
+            continue
+        same = lone_symbol(value)
+        if bounds(value)[1] > 0 and (
+            not symbol.has_range or (same and same.range_text == symbol.range_text)
+        ):
+            return NeedsLimit(message, symbol.name, Limit(equal=value))
+    return None
+
+
+def _primitive(value: Size) -> Size:
+    """A sum without the factors that all its terms share, where those are not 0: A - B of 8*A*S - 8*B*S."""
+    while isinstance(value, Dim):
+        shared = set.intersection(*(set(monomial) for monomial in value.terms))
+        atom = min((atom for atom in shared if atom.least > 0), default=None)
+        if atom is None:
+            return factored(value)[1]
+        value = value // Dim({(atom,): 1})
+    return value
+
+
+def _value_at_zero(value: Size, symbol: Symbol) -> Size | None:
+    """What a symbol must be for an expression to be 0, where it is a term of it and in no other."""
+    factor = value.terms.get((symbol,), 0) if isinstance(value, Dim) else 0
+    rest = value - size(symbol) * factor
+    if not factor or symbol in symbols_of([rest]):
+        return None
+    return -rest // factor if is_multiple(rest, factor) else None
 
 
 def broadcast_sizes(*shapes: Sequence[Size]) -> tuple[Any, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .dims import MOST, Size, Symbol, floor_quotient, size
+from .dims import MOST, Size, Symbol, floor_quotient, minimum, size
 from .errors import UserError
 
-_TOKEN = re.compile(r"\d{1,18}|[A-Za-z_]\w{0,39}|//|[-+*()]", re.ASCII)
+_TOKEN = re.compile(r"\d{1,18}|[A-Za-z_]\w{0,39}|//|[-+*();]", re.ASCII)
 
 
 def parse_range(text: str, name: str) -> Symbol:
@@ -20,8 +20,10 @@ def parse_range(text: str, name: str) -> Symbol:
 
 
 def parse_size(text: str, symbols: Mapping[str, Symbol]) -> Size:
-    """Read `64`, `N`, `2*N+1`, `B*S-S`, `2*((H+1)//2)` back; KeyError for an unknown symbol, ValueError for another
-    text."""
+    """Read `64`, `N`, `2*N+1`, `B*S-S`, `2*((H+1)//2)`, `min(5;N)` back.
+
+    KeyError for an unknown symbol, ValueError for another text.
+    """
     plain = text.replace(" ", "")
     tokens = _TOKEN.findall(plain)
     if "".join(tokens) != plain:
@@ -67,6 +69,14 @@ class _Reader:
             if not self._taken(")"):
                 raise ValueError(token)
             return value
+        if token == "min" and self._taken("("):
+            one = self.sum()
+            if not self._taken(";"):
+                raise ValueError(token)
+            other = self.sum()
+            if not self._taken(")"):
+                raise ValueError(token)
+            return minimum(one, other)
         if not token.isidentifier():
             raise ValueError(token)
         return size(self.symbols[token])

@@ -48,10 +48,6 @@ class NeedsLimit(UndecidedSize):
         super().__init__(message)
         self.name, self.limit = name, limit
 
-    def said(self, message: str) -> NeedsLimit:
-        """The same with another message."""
-        return NeedsLimit(message, self.name, self.limit)
-
 
 @total_ordering
 @dataclass(frozen=True)
@@ -114,3 +110,9 @@ def fresh_symbol_name(text: str, taken: Container[str]) -> str:
     return next(
         name for name in (f"{text}_{i}" if i else text for i in count(0)) if name not in taken
     )
+
+
+def symbol_name(text: str) -> str:
+    """A name for a symbol that resembles any text: letters, digits and _, at most 30."""
+    plain = re.sub(r"[^A-Za-z0-9_]+", "_", text)[:30].strip("_") or "size"
+    return f"_{plain}" if plain[0].isdigit() else plain

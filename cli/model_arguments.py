@@ -317,7 +317,8 @@ def known_sizes(
     tensors: Sequence[TensorSpec], files: Mapping[str, Array], sizes: Mapping[str, int]
 ) -> dict[str, int]:
     """A number for every open size of the inputs, by name."""
-    from ..base.dims import solved, symbols_of
+    from ..base.dims import symbols_of
+    from ..base.size_queries import solved
 
     symbols = symbols_of(size for tensor in tensors for size in tensor.shape)
     unknown = sorted(set(sizes) - {symbol.name for symbol in symbols})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ..base.dims import typical
+from ..base.size_queries import typical
 from ..codegen.aot import compile_to_object
 from ..codegen.host import target_for
 from ..codegen.llvm_info import process_triple

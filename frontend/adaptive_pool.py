@@ -4,59 +4,85 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from ..base.dims import Size, ceil_quotient, is_known, minimum
 from ..base.dtypes import BOOL, S64
-from ..graph_ir.ir.graph import GraphTensor
+from ..base.size_limits import at_least
+from ..graph_ir.ir.graph import Array, GraphTensor
+from .correspondence.compositions.indexing import open_size, positions
 from .op_builder import OpBuilder
 
 
 def adaptive_pool(
-    build: OpBuilder, x: GraphTensor, wanted: Sequence[int], is_mean: bool
+    build: OpBuilder, x: GraphTensor, wanted: Sequence[Size], is_mean: bool
 ) -> GraphTensor:
     """The mean or maximum of each window of x [N, C, sizes...], as [N, C, wanted...].
 
     Window i of an axis goes from floor(i * size / out) to ceil((i + 1) * size / out).
     """
     sizes = x.details.plain_dims[2:]
-    if min((*sizes, *wanted)) < 1 or len(sizes) != len(wanted):
+    if len(sizes) != len(wanted) or not all(at_least(size, 1) for size in (*sizes, *wanted)):
         wish = f"{x.details} and {list(wanted)}"
         raise build.rule("the input and the result must have elements", wish)
-    if any(size % out for size, out in zip(sizes, wanted, strict=True)):
-        return _uneven(build, x, wanted, is_mean)
-    kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
-    if kernel == sizes:
+    if all(out == 1 for out in wanted):
         op_name = "reduce_mean" if is_mean else "reduce_max"
         return build.make(op_name, x, axes=tuple(range(2, x.details.rank)), keep_dims=True)
+    pairs = list(zip(sizes, wanted, strict=True))
+    if not is_known(*sizes, *wanted) or any(size % out for size, out in pairs):
+        return _uneven(build, x, wanted, is_mean)
+    kernel = tuple(size // out for size, out in pairs)
     return build.make("avg_pool" if is_mean else "max_pool", x, kernel=kernel, strides=kernel)
 
 
-def _uneven(build: OpBuilder, x: GraphTensor, wanted: Sequence[int], is_mean: bool) -> GraphTensor:
+def _uneven(build: OpBuilder, x: GraphTensor, wanted: Sequence[Size], is_mean: bool) -> GraphTensor:
     """Axis by axis, as windows of several sizes."""
     dtype = x.details.dtype
     x = build.converted(x, dtype.accumulator) if is_mean else x
     for axis, out in enumerate(wanted, 2):
         dims = x.details.plain_dims
-        size = dims[axis]
-        starts = np.arange(out) * size // out
-        ends = -(-(np.arange(out) + 1) * size // out)
-        steps = np.arange((ends - starts).max())
-        inside = starts[:, None] + steps < ends[:, None]
-        # Elements after a shorter window repeat its last one, which does not change the maximum.
-        indices = np.minimum(starts[:, None] + steps, ends[:, None] - 1)
-        seen = build.helper("gather", x, build.constant(indices, S64), axis=axis)
+        seen_at, inside, counts = _elements_seen(build, dims[axis], out)
+        seen = build.helper("gather", x, seen_at, axis=axis)
         if not is_mean:
             x = build.helper("reduce_max", seen, axes=(axis + 1,), keep_dims=False)
             continue
         behind = (1,) * (len(dims) - axis - 1)
-        kept = build.constant(inside.reshape(*inside.shape, *behind), BOOL)
+        kept = build.reshaped(inside, (*inside.details.plain_dims, *behind))
         seen = build.helper("select", kept, seen, build.constant(0, x.details.dtype))
         total = build.helper("reduce_sum", seen, axes=(axis + 1,), keep_dims=False)
-        counts = build.constant((ends - starts).reshape(out, *behind), x.details.dtype)
+        counts = build.reshaped(build.converted(counts, x.details.dtype), (out, *behind))
         x = build.helper("div", total, counts)
     return build.converted(x, dtype)
+
+
+def _elements_seen(
+    build: OpBuilder, size: Size, out: Size
+) -> tuple[GraphTensor, GraphTensor, GraphTensor]:
+    """The elements of each window [out, most], which of them it has, and how many [out, 1].
+
+    Elements after a shorter window repeat its last one, which does not change the maximum.
+    """
+    if is_known(size, out):
+        seen_at, starts, ends = _windows(size, out)
+        inside = starts + np.arange(seen_at.shape[1]) < ends
+        found = ((seen_at, S64), (inside, BOOL), (ends - starts, S64))
+        return tuple(build.constant(*one) for one in found)  # type: ignore[return-value]
+    first, parts = positions(build, out, 0, 2), open_size(build, out)
+    whole, one = open_size(build, size), build.constant(1, S64)
+
+    def share(windows: GraphTensor, more: GraphTensor | None = None) -> GraphTensor:
+        elements = build.helper("mul", windows, whole)
+        elements = elements if more is None else build.helper("add", elements, more)
+        return build.helper("div", elements, parts)
+
+    starts = share(first)
+    ends = share(build.helper("add", first, one), build.helper("sub", parts, one))
+    most = ceil_quotient(size, out) + 1 if isinstance(out, int) else size // out + 1
+    steps = build.helper("count_up", size=(minimum(most, size),))
+    place = build.helper("add", starts, steps)
+    last = build.helper("min", place, build.helper("sub", ends, one))
+    return last, build.helper("lt", place, ends), build.helper("sub", ends, starts)
 
 
 def adaptive_pool_indices(
@@ -64,7 +90,7 @@ def adaptive_pool_indices(
 ) -> tuple[GraphTensor, GraphTensor]:
     """(maximum, s64 index into the image of the first element that has it) of windows of several sizes."""
     n, c, *sizes = x.details.plain_dims
-    axes = [_windows(size, out) for size, out in zip(sizes, wanted, strict=True)]
+    axes = [_windows(size, out)[0] for size, out in zip(sizes, wanted, strict=True)]
     table = np.zeros((1, 1), np.int64)  # [windows, elements]: where they lie in the image
     for size, seen in zip(sizes, axes, strict=True):
         both = table[:, None, :, None] * size + seen[None, :, None, :]
@@ -81,7 +107,9 @@ def adaptive_pool_indices(
     return build.reshaped(most, dims), build.reshaped(index, dims)
 
 
-def _windows(size: int, out: int) -> np.ndarray[Any, Any]:
-    """[windows, elements] of an axis; shorter windows repeat their last element."""
-    starts, ends = np.arange(out) * size // out, -(-(np.arange(out) + 1) * size // out)
-    return np.minimum(starts[:, None] + np.arange((ends - starts).max()), ends[:, None] - 1)
+def _windows(size: int, out: int) -> tuple[Array, Array, Array]:
+    """(elements [windows, most], first [windows, 1], the one behind the last) of an axis; shorter windows repeat their
+    last element."""
+    numbers = np.arange(out)[:, None]
+    starts, ends = numbers * size // out, -(-(numbers + 1) * size // out)
+    return np.minimum(starts + np.arange((ends - starts).max()), ends - 1), starts, ends

@@ -111,7 +111,7 @@ class Format:
         try:
             return self.reader(source, how)
         except GraphcError as error:
-            error.args = (_file_last(str(error), source),)
+            error.said(_file_last(str(error), source))
             raise
 
     def write(self, graph: Graph, output: Path) -> list[Path]:
@@ -207,7 +207,7 @@ def _read_pnnx(source: Any, how: Reading) -> Graph:
         raise UserError(
             "a PNNX model must be given as the path of its .param file: its weights are in another"
         )
-    return load_pnnx(source, how.inputs)
+    return load_pnnx(source, how.inputs, how.limits)
 
 
 def _write_pnnx(graph: Graph, output: Path) -> list[Path]:
@@ -220,7 +220,7 @@ def _write_pnnx(graph: Graph, output: Path) -> list[Path]:
 def _read_tvm(source: Any, how: Reading) -> Graph:
     from .tvm.importer import load_tvm
 
-    return load_tvm(source, how.inputs, how.constants, how.attrs)
+    return load_tvm(source, how.inputs, how.constants, how.attrs, how.limits)
 
 
 def _write_tvm(graph: Graph, output: Path) -> list[Path]:

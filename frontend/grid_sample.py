@@ -6,11 +6,11 @@ import itertools
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
+from ..base.dims import Dim, Size
 from ..base.dtypes import F32, S64, DType
 from ..base.records import dataclass
 from ..graph_ir.ir.graph import GraphTensor
+from .correspondence.compositions.indexing import open_size, positions
 from .op_builder import OpBuilder
 
 _CUBIC = -0.75  # the free parameter of Keys' convolution
@@ -46,7 +46,7 @@ def grid_sample(build: OpBuilder, x: GraphTensor, grid: GraphTensor, how: Sampli
         part = build.sliced(grid, grid.details.rank - 1, len(sizes) - 1 - axis, 1)
         at = build.converted(build.reshaped(part, (n, points)), wide)
         taps.append(_Axis(build, size, how, wide).taps(at))
-    start = build.constant((np.arange(n) * whole).reshape(n, 1), S64)
+    start = build.helper("mul", positions(build, n, 0, 2), open_size(build, whole))
     total = build.converted(_summed(build, rows, start, sizes, taps, wide), x.details.dtype)
     return build.reshaped(build.transposed(total, (0, 2, 1)), (n, c, *out))
 
@@ -55,7 +55,7 @@ def sample_at(
     build: OpBuilder,
     rows: GraphTensor,
     start: GraphTensor,
-    sizes: Sequence[int],
+    sizes: Sequence[Size],
     coordinates: Sequence[GraphTensor],
 ) -> GraphTensor:
     """[..., C]: the image at points between its pixels, linearly between neighbours; 0 outside.
@@ -74,7 +74,7 @@ def _summed(
     build: OpBuilder,
     rows: GraphTensor,
     start: GraphTensor,
-    sizes: Sequence[int],
+    sizes: Sequence[Size],
     taps: Sequence[Sequence[Tap]],
     wide: DType,
 ) -> GraphTensor:
@@ -91,14 +91,14 @@ def _pixels(
     build: OpBuilder,
     rows: GraphTensor,
     start: GraphTensor,
-    sizes: Sequence[int],
+    sizes: Sequence[Size],
     chosen: Sequence[Tap],
     wide: DType,
 ) -> GraphTensor:
     """One pixel for each point, times its weight: [..., C]; 0 outside, whatever the image holds."""
     place = start
     for axis, (index, _, _) in enumerate(chosen):
-        step = build.constant(math.prod(sizes[axis + 1 :]), S64)
+        step = open_size(build, math.prod(sizes[axis + 1 :]))
         place = build.helper("add", place, build.helper("mul", index, step))
     pixels = build.helper("gather", rows, place, axis=0)
     inside = _combined(build, "and", [flag for _, _, flag in chosen if flag is not None])
@@ -124,26 +124,38 @@ class _Axis:
     """One axis of the image."""
 
     build: OpBuilder
-    size: int
+    size: Size
     how: Sampling
     dtype: DType
 
     def number(self, value: float) -> GraphTensor:
         return self.build.constant(value, self.dtype)
 
+    def extent(self, size: Size, scale: float = 1.0, added: float = 0.0) -> GraphTensor:
+        """`size * scale + added` as a scalar."""
+        if not isinstance(size, Dim):
+            return self.number(size * scale + added)
+        whole = self.build.converted(open_size(self.build, size), self.dtype)
+        scaled = whole if scale == 1 else self.make("mul", whole, self.number(scale))
+        return scaled if not added else self.make("add", scaled, self.number(added))
+
     def make(self, op_name: str, *inputs: GraphTensor, **attrs: float) -> GraphTensor:
         return self.build.helper(op_name, *inputs, **attrs)
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        """The range of coordinates inside the image."""
-        return (0.0, self.size - 1.0) if self.how.align_corners else (-0.5, self.size - 0.5)
+    def low(self) -> float:
+        """The least coordinate inside the image."""
+        return 0.0 if self.how.align_corners else -0.5
+
+    @property
+    def span(self) -> Size:
+        """The length of the range of coordinates inside the image."""
+        return self.size - 1 if self.how.align_corners else self.size
 
     def taps(self, at: GraphTensor) -> list[Tap]:
         """The pixels that contribute to points at normalised coordinates."""
-        low, high = self.bounds
-        half = self.make("mul", self.make("add", at, self.number(1)), self.number((high - low) / 2))
-        place = self.make("add", half, self.number(low))
+        half = self.make("mul", self.make("add", at, self.number(1)), self.extent(self.span, 0.5))
+        place = self.make("add", half, self.number(self.low))
         if self.how.mode == "nearest":
             place = self.make("round", place)
         place = self._brought_in(place)
@@ -166,35 +178,37 @@ class _Axis:
             return place
         if self.how.padding == "reflection":
             return self._reflected(place)
-        return self.make("select", self._inside(place, *self.bounds), place, self._clamped(place))
+        inside = self._inside(place, self.low, self.extent(self.span, 1.0, self.low))
+        return self.make("select", inside, place, self._clamped(place))
 
     def _clamped(self, place: GraphTensor) -> GraphTensor:
-        return self.make("clamp", place, min=0.0, max=float(max(self.size - 1, 0)))
+        if not isinstance(self.size, Dim):
+            return self.make("clamp", place, min=0.0, max=float(max(self.size - 1, 0)))
+        return self.make("max", self.make("min", place, self.extent(self.size - 1)), self.number(0))
 
     def _reflected(self, place: GraphTensor) -> GraphTensor:
         """Reflected at both ends, as often as needed."""
-        low, high = self.bounds
-        span = high - low
-        if not span:
+        if isinstance(self.span, int) and not self.span:
             return self.make("mul", place, self.number(0))
-        away = self.make("abs", self.make("sub", place, self.number(low)))
-        turn = self.make("mod", away, self.number(2 * span))
-        back = self.make("sub", self.number(2 * span), turn)
-        return self.make("add", self.make("min", turn, back), self.number(low))
+        period = self.extent(self.span, 2.0)
+        if isinstance(self.span, Dim):  # of a single pixel, which all points are brought to
+            period = self.make("max", period, self.number(1))
+        away = self.make("abs", self.make("sub", place, self.number(self.low)))
+        turn = self.make("mod", away, period)
+        back = self.make("sub", period, turn)
+        return self.make("add", self.make("min", turn, back), self.number(self.low))
 
     def _tap(self, place: GraphTensor, weight: GraphTensor | None) -> Tap:
         """The pixel at an integer coordinate; outside the image, the one given by the padding mode, or none."""
-        inside = self._inside(place, 0, self.size - 1) if self.how.padding == "zeros" else None
+        last = self.extent(self.size - 1)
+        inside = self._inside(place, 0, last) if self.how.padding == "zeros" else None
         if self.how.padding == "reflection":
             place = self._reflected(place)
         return self.build.converted(self._clamped(place), S64), weight, inside
 
-    def _inside(self, place: GraphTensor, low: float, high: float) -> GraphTensor:
-        above, below = (
-            self.make(op_name, place, self.number(edge))
-            for op_name, edge in (("ge", low), ("le", high))
-        )
-        return self.make("and", above, below)
+    def _inside(self, place: GraphTensor, low: float, high: GraphTensor) -> GraphTensor:
+        above = self.make("ge", place, self.number(low))
+        return self.make("and", above, self.make("le", place, high))
 
     def _weight(self, fraction: GraphTensor, offset: int) -> GraphTensor:
         if self.how.mode == "linear":

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dims import MOST, Dim, Size, Symbol, bounds, size, symbol_name
+from ..base.dims import MOST, Dim, Size, Symbol, bounds, size
 from ..base.dtypes import S64, DType
 from ..base.errors import UnsupportedError, UserError
-from ..base.symbols import fresh_symbol_name
+from ..base.symbols import fresh_symbol_name, symbol_name
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, sizes_in
 from .refusals import WITHOUT
 from .shape_spec import check_size

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import chain, count
 
-from ..base.dims import Size, Symbol, size, substitute, symbol_name
+from ..base.dims import Size, Symbol, size, substitute
 from ..base.size_text import parse_size
+from ..base.symbols import symbol_name
 from .shape_spec import open_name
 
 _RAW = re.compile(r"[su][0-9]+|unk__[0-9]+")

@@ -12,11 +12,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ..base.dims import Size, Symbol, bounds, size, substitute, symbol_name, symbols_of
+from ..base.dims import Size, Symbol, bounds, size, substitute, symbols_of
 from ..base.dtypes import DType, by_any_name
 from ..base.errors import UserError
 from ..base.records import dataclass
 from ..base.size_text import parse_range
+from ..base.symbols import symbol_name
 from ..graph_ir.ir.graph import Graph
 
 MAX_TENSOR_BYTES = 1 << 40

@@ -7,13 +7,24 @@ products, quotients and comparisons have a row here.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..base.dims import Dim, Size, UndecidedSize, bounds, floor_quotient, is_known
+from ..base.dims import (
+    Dim,
+    NeedsLimit,
+    Size,
+    UndecidedSize,
+    bounds,
+    floor_quotient,
+    is_known,
+    maximum,
+    minimum,
+)
 from ..base.errors import UserError
+from ..base.size_limits import at_least
 from ..graph_ir.ir.graph import Array, Graph, Op
 from ..graph_ir.ops.gather import Gather
 from ..graph_ir.ops.movement import Movement
@@ -31,6 +42,8 @@ def size_values(graph: Graph) -> list[Array] | None:
                 continue
             (value,) = _value(op, arrays)
             values[id(op.outputs[0])] = value
+    except NeedsLimit:
+        raise
     except (UndecidedSize, _NoExpressionError):
         return None
     return list(map(settled, results))
@@ -59,9 +72,28 @@ def _value(op: Op, arrays: list[Array]) -> list[Array]:
         total = combine.reduce(arrays[0], axis=op.attr("axes"))
         return [np.asarray(total, object).reshape(op.outputs[0].details.plain_dims)]
     row = ROWS.get(op.op_name)
-    if row is None:
+    if row is None or (op.op_name == "mod" and op.attr("sign") == "trunc" and _is_negative(arrays)):
         raise _NoExpressionError
     return [np.asarray(np.frompyfunc(row, len(arrays), 1)(*arrays))]
+
+
+def _is_negative(arrays: Sequence[Array]) -> bool:
+    """Whether a number may be negative, so that it matters how a quotient is rounded."""
+    return any(bounds(value)[0] < 0 for array in arrays for value in array.reshape(-1))
+
+
+def quotient(value: Size, divisor: Size) -> Size:
+    """Rounded down. UndecidedSize for a dynamic divisor that leaves a remainder."""
+    if isinstance(divisor, int) and divisor > 0:
+        return floor_quotient(value, divisor)
+    return value // divisor
+
+
+def remainder(value: Size, divisor: Size) -> Size:
+    """What `quotient` leaves. NeedsLimit where a dynamic divisor must be more than the value."""
+    if isinstance(divisor, Dim) and bounds(value)[0] >= 0 and at_least(divisor - value, 1):
+        return value
+    return value - quotient(value, divisor) * divisor
 
 
 def _equal(a: Size, b: Size) -> bool:
@@ -90,10 +122,10 @@ ROWS: Mapping[str, Callable[..., Any]] = {
     "sub": operator.sub,
     "mul": operator.mul,
     "div": _divide,
-    "mod": operator.mod,
+    "mod": remainder,
     "neg": operator.neg,
-    "min": min,
-    "max": max,
+    "min": minimum,
+    "max": maximum,
     "eq": _equal,
     "ne": lambda a, b: not _equal(a, b),
     "lt": operator.lt,

@@ -7,10 +7,11 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..base.dims import Dim, evaluate, factored, size, symbols_of
+from ..base.dims import Dim, evaluate, size, symbols_of
 from ..base.errors import UnsupportedError
 from ..base.records import dataclass
 from ..base.size_limits import within_limits
+from ..base.size_queries import factored
 from ..frontend.torch.fx_graph import FxGraph, read_fx
 from ..frontend.torch.fx_reader import source_line, type_of
 from ..graph_ir.ir.graph import Graph

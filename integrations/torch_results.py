@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..base.dims import Dim, evaluate, solved
+from ..base.dims import Dim, evaluate
 from ..base.errors import UnsupportedError, UserError
+from ..base.size_queries import solved
 from ..frontend.torch.sizes import Sizes
 from ..graph_ir.ir.graph import Graph, Op
 from .torch_layouts import layouts_of, place

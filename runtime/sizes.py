@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dims import Dim, Size, evaluate, solved, symbols_of
+from ..base.dims import Dim, Size, evaluate, symbols_of
 from ..base.errors import UserError
 from ..base.records import dataclass
+from ..base.size_queries import solved
 from .abi import pointer
 from .growing import free_rows
 from .memory import output_allocator

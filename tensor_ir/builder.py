@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ..base.dims import Atom, Dim, Quotient, Size
+from ..base.dims import Atom, Dim, Minimum, Quotient, Size
 from ..base.dtypes import F32, S64, DType
 from ..base.errors import InternalError
 from .names import Names
@@ -96,6 +96,8 @@ def size_expr(value: Size) -> Expr:
 def _atom_expr(atom: Atom) -> Expr:
     if isinstance(atom, Quotient):
         return floordiv(size_expr(atom.numerator), atom.divisor)
+    if isinstance(atom, Minimum):
+        return minimum(*map(size_expr, atom.operands))
     return Var(SIZE_PREFIX + atom.name)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 
-from ..base.dims import Dim, Size, Symbol, floor_quotient, size
+from ..base.dims import Dim, Size, Symbol, floor_quotient, minimum, size
 from ..base.errors import InternalError
 from .builder import SIZE_PREFIX, mul, size_expr
 from .nodes import Binary, Const, Expr, Var
@@ -20,12 +21,19 @@ def size_of(expr: int | Expr) -> Size:
         return size(Symbol(expr.name.removeprefix(SIZE_PREFIX)))
     if isinstance(expr, Binary) and expr.op == "div" and isinstance(expr.right, Const):
         return floor_quotient(size_of(expr.left), int(expr.right.value))
-    if isinstance(expr, Binary) and expr.op in ("add", "sub", "mul"):
-        left, right = size_of(expr.left), size_of(expr.right)
-        if expr.op == "mul":
-            return left * right
-        return left + right if expr.op == "add" else left - right
-    raise InternalError("a size of a buffer must be a sum of products of sizes and their quotients")
+    if isinstance(expr, Binary) and expr.op in _OPERATIONS:
+        return _OPERATIONS[expr.op](size_of(expr.left), size_of(expr.right))
+    raise InternalError(
+        "a size of a buffer must be a sum of products of sizes, quotients and minima"
+    )
+
+
+_OPERATIONS: dict[str, Callable[[Size, Size], Size]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "min": minimum,
+}
 
 
 def number_or_expr(value: Size) -> int | Expr:

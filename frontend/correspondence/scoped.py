@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from ...base.dims import Dim
 from ...base.dtypes import S64, from_numpy
-from ...base.errors import GraphcError, InternalError, UnsupportedError, one_line
+from ...base.errors import GraphcError, InternalError, UnsupportedError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..folding import fold, is_foldable
@@ -179,5 +179,5 @@ def results_of(
         named = f"'{label}" in str(error) or (file and file in str(error))
         if named or isinstance(error, InternalError):
             raise
-        error.args = (one_line(f"{type_name} '{label}': {error}"),)
+        error.said(f"{type_name} '{label}': {error}")
         raise

@@ -19,7 +19,7 @@ integer, an element type."""
 MUST_BE_GIVEN = REQUIRED
 """Default of an attribute that has none."""
 
-_KINDS = {"str": "text", "number": "float", "permutation": "ints", "sizes": "ints"}
+_KINDS = {"str": "text", "number": "float", "permutation": "ints", "sizes": "ints", "size": "int"}
 
 _MUST_BE = {
     "int": "an integer", "axis": "an integer", "float": "a number", "bool": "true or false", "text": "a string",

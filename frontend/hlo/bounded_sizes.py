@@ -7,9 +7,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
-from ...base.dims import Dim, Limit, Size, Symbol, bounds, lone_symbol, size, symbols_of
+from ...base.dims import Dim, Limit, Size, Symbol, bounds, size, symbols_of
 from ...base.errors import UserError
 from ...base.size_limits import check_equal, limited
+from ...base.size_queries import lone_symbol
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..open_names import OpenNames
 from ..shape_spec import InputSpec, check_names, check_size

@@ -15,6 +15,7 @@ import numpy as np
 from ...base.collector import paused_collector
 from ...base.dims import Limit, NeedsLimit
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
+from ...base.unequal_sizes import recording_unequal
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ir.note import MODEL_VALUES
@@ -50,12 +51,14 @@ def load_hlo(
 
     `constants`: arrays the text leaves out, by instruction name.
 
-    HLO contains every shape: `specs` can only name, bound or fix those of parameters that it writes as a bound, `<=8`;
+    HLO contains every shape: `specs` can only name, bound or fix those of parameters that it writes as a bound, `<=8`,
+    and must fix those of StableHLO that are symbolic (parameters are arg0, arg1, ...);
     `limits` are what such sizes must be, by name. UserError for errors in the text, UnsupportedError for everything not
     handled, in one message.
     """
-    text, label = read_module(source)
-    return import_hlo(parse_hlo(text, label), constants, specs, limits)
+    given = dict(specs or {})
+    text, label = read_module(source, given)
+    return import_hlo(parse_hlo(text, label), constants, given, limits)
 
 
 @paused_collector()
@@ -72,7 +75,8 @@ def import_hlo(
     types = ParameterTypes(f"graph '{module.name}'", specs or {}, limits)
     arguments = [_argument(importer, p, types) for p in entry.parameters]
     types.check_names()
-    result = importer.inline(entry, arguments)
+    with recording_unequal():  # the text says all sizes and bounds, so that none are to be assumed
+        result = importer.inline(entry, arguments)
     importer.raise_collected()
     _Importer(module, importer.constants, importer.checked).check_unused()
     for name, tensor in _results(entry, result):
@@ -337,7 +341,7 @@ class _Importer:
             return error
         who = f"{instruction.opcode} '{instruction.name}': "
         message = who + _WHO.sub("", text, count=1)
-        return self.module.origin.error(message, instruction.place, type(error))
+        return error.said(str(self.module.origin.error(message, instruction.place)))
 
     def _checked(self, instruction: Instruction, value: Any) -> Shape:
         """The written shape, which must be that of the value; the latter where none is written."""

@@ -10,34 +10,43 @@ from typing import Any
 
 from ...base.errors import UserError
 from ..model_text import BYTECODE, decoded, is_stablehlo, read_bytes
+from ..shape_spec import InputSpec
+from .symbolic_sizes import with_sizes
+
+Specs = dict[str, InputSpec] | None
+Convert = Callable[[bytes, dict[str, InputSpec]], str]
 
 _WHAT = "file of HLO"
 _HLO_TEXT = re.compile(rb"[\t\r\n -~\x80-\xff]*+\Z")  # a proto has other control characters
 _SHOWN = 300  # characters of jaxlib's message
 
 
-def read_module(source: str | os.PathLike[str] | bytes | Any) -> tuple[str, str]:
+def read_module(
+    source: str | os.PathLike[str] | bytes | Any, specs: Specs = None
+) -> tuple[str, str]:
     """(HLO text, what messages call it) of a file, its bytes or a `jax.export.Exported`.
+
+    Parameters of symbolic sizes get those of their `specs`, which are taken out.
 
     UserError if it cannot be read, is not of these kinds, or needs jaxlib where that is missing.
     """
     exported = getattr(source, "mlir_module_serialized", None)
     if exported is not None:
-        return _by_jaxlib(exported, "module", _of_mlir), "module (as HLO)"
+        return _by_jaxlib(exported, "module", _of_mlir, specs), "module (as HLO)"
     data, label = read_bytes(source, "model", _WHAT)
     if is_stablehlo(data):
         at = data.find(BYTECODE)
-        convert: Callable[[bytes], str] = _of_exported if at > 0 else _of_mlir
+        convert: Convert = _of_exported if at > 0 else _of_mlir
     elif data[:1] == b"\n" and not _HLO_TEXT.match(data):
         convert = _of_proto
     else:
         return decoded(data, label, _WHAT), label
-    return _by_jaxlib(data, label, convert), f"{label} (as HLO)"
+    return _by_jaxlib(data, label, convert, specs), f"{label} (as HLO)"
 
 
-def _by_jaxlib(data: bytes, label: str, convert: Callable[[bytes], str]) -> str:
+def _by_jaxlib(data: bytes, label: str, convert: Convert, specs: Specs) -> str:
     try:
-        return convert(data)
+        return convert(data, {} if specs is None else specs)
     except ImportError as error:
         raise UserError(
             f"{label}: StableHLO and HLO protos are read with the package jaxlib, which is missing here ({error}); "
@@ -52,20 +61,30 @@ def _by_jaxlib(data: bytes, label: str, convert: Callable[[bytes], str]) -> str:
         ) from error
 
 
-def _of_mlir(module: bytes) -> str:
+def _of_mlir(module: bytes, specs: dict[str, InputSpec]) -> str:
     from jaxlib import _jax
 
-    return _text(_jax.mlir.mlir_module_to_xla_computation(bytes(module), False, False))
+    def converted(data: bytes) -> str:
+        return _text(_jax.mlir.mlir_module_to_xla_computation(data, False, False))
+
+    known = with_sizes(bytes(module), specs) if specs else None
+    try:
+        return converted(known or bytes(module))
+    except RuntimeError:
+        known = None if known else with_sizes(bytes(module), specs)
+        if known is None:
+            raise
+        return converted(known)
 
 
-def _of_exported(file: bytes) -> str:
+def _of_exported(file: bytes, specs: dict[str, InputSpec]) -> str:
     """A file of jax.export, which is a flatbuffer around bytecode."""
     from jax import export
 
-    return _of_mlir(export.deserialize(bytearray(file)).mlir_module_serialized)
+    return _of_mlir(export.deserialize(bytearray(file)).mlir_module_serialized, specs)
 
 
-def _of_proto(proto: bytes) -> str:
+def _of_proto(proto: bytes, specs: dict[str, InputSpec]) -> str:
     """An HloModuleProto, or one inside HloProto or HloSnapshot, whose first field it is."""
     from jaxlib import _hlo
 

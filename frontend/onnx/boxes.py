@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...base.dims import Size, is_known
+from ...base.dims import Size, maximum, minimum
 from ...base.dtypes import F32, S64
 from ...graph_ir.ir.graph import Array
 from ..correspondence.compositions.boxes import Suppression, corners
@@ -77,8 +77,7 @@ def _suppressed_in_runs(node: NodeContext, boxes: Size) -> Value:
     overlap = node.reshaped(node.tensor(3), ()) if node.has(3) else node.constant(0, F32)
     known = node.known(2) if node.has(2) else np.array(0)
     room = boxes if known is None else node.integer(2, "the most boxes") if node.has(2) else 0
-    if is_known(room, boxes):
-        room = min(max(room, 0), boxes)
+    room = minimum(maximum(room, 0), boxes)
     most = node.reshaped(node.tensor(2), ()) if known is None else open_size(node, room)
     most = node.helper("min", node.converted(most, S64), open_size(node, room))
     ends = corners(node, node.tensor(0), node.attr_int("center_point_box") != 0)

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from ...base.dims import Size, is_known
+from ...base.dims import Dim, Size, is_known
 from ...base.dtypes import from_numpy
-from ..correspondence.compositions.indexing import positions
+from ..correspondence.compositions.indexing import size_range
 from ..correspondence.compositions.known import number_range
 from ..correspondence.compositions.run_time import range_from
+from ..correspondence.compositions.triangles import diagonal_mask
 from ..folding import LARGEST_ARRAY
 from ..op_builder import Value
 from ..refusals import FIXED
@@ -81,9 +82,9 @@ def _range(node: NodeContext) -> Value:
 
 def _open_range(node: NodeContext, start: Size, limit: Size, delta: Size) -> Value:
     """A range whose start or length is open."""
-    if delta != 1 or not limit - start >= 0:
+    if isinstance(delta, Dim) or not delta:
         raise node.unsupported(f"a range from {start} to {limit} in steps of {delta}", FIXED)
-    return positions(node, limit - start, 0, 1, start)
+    return size_range(node, start, limit, int(delta))
 
 
 def _eye_like(node: NodeContext) -> Value:
@@ -93,10 +94,8 @@ def _eye_like(node: NodeContext) -> Value:
     dtype = like.dtype
     if node.given("dtype"):
         dtype = node.attr_dtype("dtype")
-    rows, columns = like.plain_dims
-    node.check_array(like.plain_dims)
-    diagonal = max(-rows, min(node.attr_int("k"), columns))
-    return np.eye(rows, columns, diagonal).astype(dtype.numpy)
+    on = diagonal_mask(node, *like.plain_dims, node.attr_int("k"), "eq")
+    return node.converted(on, dtype)
 
 
 HANDLERS: dict[str, Handler] = {

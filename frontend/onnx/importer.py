@@ -88,7 +88,7 @@ def load_onnx(
     except NotKnownError as error:
         if error.key in {op.name for op in graph.inputs}:
             given = f"fix the input's value: --const {error.key}=@value.npy"
-            error.args = (str(error).replace(FIXED, given),)
+            error.said(str(error).replace(FIXED, given))
         raise
     for output in graph_proto.output:
         for name, tensor in named_results(scope, output.name):

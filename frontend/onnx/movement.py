@@ -9,14 +9,14 @@ import numpy as np
 from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ..correspondence.compositions.indexing import wrapped
-from ..correspondence.compositions.movement import slice_axes, split, triangle
+from ..correspondence.compositions.movement import slice_axes, split
 from ..correspondence.compositions.run_time import (
     Border,
     pad_from,
     pad_with,
     slice_from,
-    triangle_at,
 )
+from ..correspondence.compositions.triangles import triangle, triangle_at
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value, like

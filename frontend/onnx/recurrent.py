@@ -11,6 +11,7 @@ from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.control import CountedLoop, Round
 from ..correspondence.compositions.dynamic_range import rounded_by_range
+from ..correspondence.compositions.indexing import open_size
 from ..correspondence.compositions.movement import stack
 from ..correspondence.compositions.recurrent import (
     Bend,
@@ -123,7 +124,7 @@ def _direction(
             for name, value in (shared | dict(zip(fixed, same, strict=True))).items()
         }
         if backwards:
-            trip = build.helper("sub", build.constant(steps - 1, S64), trip)
+            trip = build.helper("sub", open_size(build, steps - 1), trip)
         row = build.helper("gather", inside.pop("shares"), trip, axis=0)
         lengths = inside.pop("lengths", None)
         flags = (_resets_product(node), node.attr_bool("input_forget", False))

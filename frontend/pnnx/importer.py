@@ -6,9 +6,11 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ...base.errors import InternalError, UnsupportedError, UserError
+from ...base.symbols import Limit
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ir.note import MODEL_VALUES
@@ -30,16 +32,20 @@ from .weights import Weights
 _INPUT, _OUTPUT = "pnnx.Input", "pnnx.Output"
 
 
-def load_pnnx(path: str | os.PathLike[str], specs: Mapping[str, InputSpec] | None = None) -> Graph:
+def load_pnnx(
+    path: str | os.PathLike[str],
+    specs: Mapping[str, InputSpec] | None = None,
+    limits: Mapping[str, Limit] = MappingProxyType({}),
+) -> Graph:
     """Read `X.param` and the weights in `X.bin` beside it. `specs` fixes sizes that the file leaves open, by input
-    name.
+    name; dynamic sizes are within their `limits`.
 
     UserError for errors in the files or the specs, UnsupportedError for everything not handled, in one message.
     """
     param = Path(path)
     program = read_param(param)
     _check_supported(program)
-    details = resolve_inputs(program, specs or {})
+    details = resolve_inputs(program, specs or {}, limits)
     name = param.name.removesuffix(".param").removesuffix(".pnnx")
     scope = Scope(Graph(name or "graph"), Weights(param.with_suffix(".bin")))
     for op in program.operators:
@@ -51,7 +57,8 @@ def load_pnnx(path: str | os.PathLike[str], specs: Mapping[str, InputSpec] | Non
             else:
                 _import_operator(op, scope)
         except (UserError, UnsupportedError) as error:
-            raise type(error)(f"{program.label} line {op.line}: {_named(op, error)}") from error
+            error.said(f"{program.label} line {op.line}: {_named(op, error)}")
+            raise
     if not scope.graph.outputs:
         raise UserError(
             f"{program.label}: a model must have an output, but no pnnx.Output has an input"
@@ -75,7 +82,8 @@ def _check_supported(program: Program) -> None:
             try:
                 steps = parse_expression(op.params.get("expr", ""))
             except (UserError, UnsupportedError) as error:
-                raise type(error)(f"{program.label} line {op.line}: {op}: {error}") from error
+                error.said(f"{program.label} line {op.line}: {op}: {error}")
+                raise
             unknown.update(f"{name} in pnnx.Expression" for name in unknown_functions(steps))
         elif op.type not in HANDLERS and op.type not in (_INPUT, _OUTPUT):
             unknown[op.type] += 1

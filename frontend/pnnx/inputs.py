@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from ...base.dims import symbols_of
 from ...base.dtypes import DType
 from ...base.errors import UserError
 from ...base.records import dataclass
+from ...base.size_limits import limited
+from ...base.symbols import Limit
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..open_names import OpenNames
 from ..shape_spec import InputSpec, check_names
@@ -45,8 +49,12 @@ class _Declared:
         return LogicalTensor(self.dtype, tuple(sizes))
 
 
-def resolve_inputs(program: Program, specs: Mapping[str, InputSpec]) -> dict[str, LogicalTensor]:
-    """dtype and shape of every pnnx.Input by operator name, in the file's order.
+def resolve_inputs(
+    program: Program,
+    specs: Mapping[str, InputSpec],
+    limits: Mapping[str, Limit] = MappingProxyType({}),
+) -> dict[str, LogicalTensor]:
+    """dtype and shape of every pnnx.Input by operator name, in the file's order; dynamic sizes within their `limits`.
 
     Sizes written `?` are open, each for itself; those of one `%name` are equal. UserError for specs that contradict the
     file, and, naming all of them at once, for inputs whose dtype or number of axes is open.
@@ -64,7 +72,8 @@ def resolve_inputs(program: Program, specs: Mapping[str, InputSpec]) -> dict[str
         if details is None:
             still_open.append(d)
         else:
-            resolved[d.name] = details
+            dims = tuple(limited(size, limits) for size in details.plain_dims)
+            resolved[d.name] = replace(details, plain_dims=dims)
     if still_open:
         shown = ", ".join(f"'{d.name}' is {d}" for d in still_open)
         example = " ".join(f"--input '{d.example}'" for d in still_open)

@@ -1,4 +1,4 @@
-"""nn.RNN, nn.GRU and nn.LSTM, one group of ops per step: the number of steps is fixed in the file."""
+"""nn.RNN, nn.GRU and nn.LSTM: the input contribution to all gates in one product, then a loop over the steps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.control import CountedLoop, Round
+from ..correspondence.compositions.indexing import open_size
 from ..correspondence.compositions.movement import stack, unstack
 from ..correspondence.compositions.recurrent import (
     Cell,
@@ -17,10 +19,8 @@ from ..correspondence.compositions.recurrent import (
     rnn,
 )
 from ..correspondence.reading import Pair
+from ..op_builder import OpBuilder
 from .scope import Node, Results
-
-MAX_STEPS = 1024
-"""Limit on steps of a sequence: each step is built from separate ops."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ def _sequence(
     node: Node, kind: _Kind, x: GraphTensor, state: State, suffix: str
 ) -> tuple[GraphTensor, State]:
     """One direction of one layer, step by step."""
-    steps, batch, size = x.details.plain_dims
-    if not 1 <= steps <= MAX_STEPS:
-        raise node.unsupported(f"a sequence of {steps} steps (1 to {MAX_STEPS} are)")
+    steps, _, size = x.details.plain_dims
+    if steps == 0:
+        raise node.rule("a sequence must have steps", str(x.details))
     dtype, is_gru = x.details.dtype, kind.step is gru
     w, r = (node.weight(f"weight_{which}_{suffix}", dtype) for which in ("ih", "hh"))
     if w.details.plain_dims[-1:] != (size,):
@@ -116,20 +116,25 @@ def _sequence(
         biases = (own, recurrent)
     hidden = w.details.plain_dims[0] // len(kind.gates)
     shares, b_h = input_gates(node, x, w, biases, hidden, is_gru)
-    weights = {"r": r} if b_h is None else {"r": r, "b_h": b_h}
+    shared = {"shares": shares, "r": r} if b_h is None else {"shares": shares, "r": r, "b_h": b_h}
     bends = [_bend(name) for name in _bend_names(node, kind)]
-    projection = None
     if node.attr_int("proj_size", 0):
-        projection = node.weight(f"weight_hr_{suffix}", dtype)
-    order = range(steps)[::-1] if suffix.endswith("_reverse") else range(steps)
-    found: dict[int, GraphTensor] = {}
-    for t in order:
-        row = node.reshaped(node.sliced(shares, 0, t, 1), (batch, w.details.plain_dims[0]))
-        state = kind.step(Cell(node, row, weights, bends, kind.gates, is_gru), state)
+        shared["projection"] = node.weight(f"weight_hr_{suffix}", dtype)
+    backwards = suffix.endswith("_reverse")
+
+    def step(build: OpBuilder, trip: GraphTensor, state: State, same: list[GraphTensor]) -> Round:
+        inside = dict(zip(shared, same, strict=True))
+        if backwards:
+            trip = build.helper("sub", open_size(build, steps - 1), trip)
+        row = build.helper("gather", inside.pop("shares"), trip, axis=0)
+        projection = inside.pop("projection", None)
+        new = kind.step(Cell(build, row, inside, bends, kind.gates, is_gru), state)
         if projection is not None:
-            state[0] = affine(node, state[0], projection, None)
-        found[t] = state[0]
-    return stack(node, *(found[t] for t in range(steps)), at=0), state
+            new[0] = affine(build, new[0], projection, None)
+        return Round(new, [new[0]])
+
+    *last, y = CountedLoop(node, steps, None, [backwards]).make(state, list(shared.values()), step)
+    return y, last
 
 
 def _bend_names(node: Node, kind: _Kind) -> Sequence[str]:

@@ -6,11 +6,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from ...base.dims import Dim
+from ...base.dtypes import BOOL, F16, F32, F64, S32, S64
 from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ..correspondence.compositions.axes import mesh_grid
 from ..correspondence.compositions.complex_numbers import Complex
 from ..correspondence.compositions.reduction import product, reduce, variance
+from ..correspondence.compositions.triangles import identity
 from ..torch_calls.call import shown
 from ..torch_calls.creation import CALLS as CREATION
 from .export import Exporter
@@ -34,7 +37,8 @@ def _expression(node: Node) -> Any:
     try:
         steps = parse_expression(node.text("expr") or "")
     except (UserError, UnsupportedError) as error:
-        raise type(error)(f"{node.op}: {error}") from error
+        error.said(f"{node.op}: {error}")
+        raise
     return evaluate_expression(steps, node.values, node)
 
 
@@ -92,6 +96,19 @@ def _spread(node: Node) -> Value:
     return variance(node, node.tensor_of(), None, unbiased, is_root=node.type.endswith("std"))
 
 
+_SCALAR_TYPES = {None: None, 3: S32, 4: S64, 5: F16, 6: F32, 7: F64, 11: BOOL}
+"""Element types as ATen numbers them."""
+
+
+def _identity(node: Node) -> Value:
+    """Rows, maybe columns, then dtype, layout, device and pin_memory, all by position."""
+    sizes, options = node.values[:-4], node.values[-4:]
+    is_number = all(type(size) in (int, Dim) for size in sizes)
+    if not is_number or len(sizes) not in (1, 2) or options[0] not in (*_SCALAR_TYPES,):
+        raise node.unsupported(f"an identity matrix of {shown([*node.values])}")
+    return identity(node, sizes[0], sizes[-1], _SCALAR_TYPES[options[0]])  # type: ignore[arg-type,index]
+
+
 def _product(node: Node) -> Value:
     """The form without axes, whose arguments are positional."""
     return product(node, node.tensor_of(), node.dtype())
@@ -107,6 +124,7 @@ def _some_or_all(node: Node) -> Value:
 
 HANDLERS: dict[str, Handler] = {
     **{f"aten::{w}": Handler(_some_or_all, ("input", "dim", "keepdim")) for w in ("all", "any")},
+    "aten::eye": Handler(_identity, ("*",)),
     "aten::prod": Handler(_product, ("input", "dtype")),
     "pnnx.Attribute": Handler(_attribute, ()),
     "pnnx.Expression": Handler(_expression, ("*",)),

@@ -8,17 +8,18 @@ from functools import cache
 from inspect import Parameter, Signature, signature
 from typing import Any
 
-from ...base.dims import Dim, NeedsLimit
+from ...base.dims import Dim, NeedsLimit, maximum, minimum
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ..correspondence.compositions.complex_numbers import Complex
+from ..size_values import quotient, remainder
 from ..torch_calls.arithmetic import FUNCTIONS, Function
 from ..torch_calls.call import Value
 from .complex_numbers import is_complex_call, read_complex
 from .node import Examples, Node, Read
 from .op_table import FUNCTIONAL, HANDLERS
-from .sizes import Sizes, quotient, remainder
+from .sizes import Sizes
 from .tensors import details_of
 
 Values = dict[Any, Any]
@@ -50,7 +51,7 @@ def reader_of(target: Any) -> Read | None:
         return _on_numbers(FUNCTIONS[_ON_NUMBERS[target]], _ROUNDED.get(target, target))
     if getattr(target, "__name__", "") in _ON_SIZES:
         name = target.__name__[4:]
-        return _on_numbers(FUNCTIONS[name], {"max": max, "min": min}[name])
+        return _on_numbers(FUNCTIONS[name], {"max": maximum, "min": minimum}[name])
     name = type_of(target)
     if is_functional(target):
         return FUNCTIONAL.get(name)
@@ -145,7 +146,8 @@ def _read(graph: Graph, fx: Any, values: Values, sizes: Sizes, pairs: bool) -> A
     except GraphcError as error:
         if isinstance(error, (InternalError, NeedsLimit)) or f"'{fx.name}" in str(error):
             raise
-        raise type(error)(f"{type_name} '{fx.name}': {error}") from error
+        error.said(f"{type_name} '{fx.name}': {error}")
+        raise
     result = list(result) if isinstance(result, tuple) else result
     _check(node, result if isinstance(result, list) else [result], outputs, sizes)
     if isinstance(result, GraphTensor):

@@ -7,26 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
-from ...base.dims import MOST, Limit, Size, Symbol, bounds, floor_quotient, size
+from ...base.dims import MOST, Limit, Size, Symbol, maximum, minimum, size
 from ...base.size_limits import limited
-
-
-def quotient(value: Size, divisor: Size) -> Size:
-    """Rounded down. UndecidedSize for an open divisor that leaves a remainder."""
-    if isinstance(divisor, int) and divisor > 0:
-        return floor_quotient(value, divisor)
-    return value // divisor
-
-
-def remainder(value: Size, divisor: Size) -> Size:
-    """What `quotient` leaves."""
-    return value - quotient(value, divisor) * divisor
-
-
-def _greatest(one: Size, other: Size) -> Size:
-    """The larger of two, which may be equal. UndecidedSize where it depends on open sizes which it is."""
-    return other if bounds(other - one)[0] >= 0 else max(one, other)
-
+from ..size_values import quotient, remainder
 
 _RULES: dict[str, Callable[..., Size]] = {
     "Add": lambda *terms: reduce(operator.add, terms),
@@ -34,7 +17,8 @@ _RULES: dict[str, Callable[..., Size]] = {
     "Pow": lambda base, power: reduce(operator.mul, [base] * power, 1),
     **dict.fromkeys(("FloorDiv", "CleanDiv"), quotient),
     **dict.fromkeys(("Mod", "PythonMod"), remainder),
-    "Max": _greatest,
+    "Max": lambda *sizes: reduce(maximum, sizes),
+    "Min": lambda *sizes: reduce(minimum, sizes),
 }  # fmt: skip
 """What expressions of sizes are made of, by the names of their classes in sympy and PyTorch."""
 

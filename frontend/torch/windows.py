@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 from ..correspondence.compositions.sampling import sample_grid
 from ..correspondence.reading import Pair
 from ..torch_calls.call import Value
 from ..torch_calls.op_table import READS
-from ..torch_calls.resize import resized
+from ..torch_calls.resize import resized, scaled_size
 from .node import Node, Read
 
 
@@ -37,7 +36,7 @@ def _read_upsample(node: Node, name: str) -> Value:
     scales = given if len(given) == len(dims) else None
     sizes = node.attr_ints("output_size", None)
     if sizes is None:
-        sizes = tuple(math.floor(n * s) for n, s in zip(dims, given, strict=True))
+        sizes = tuple(map(scaled_size, dims, given))
     flags = (node.attr_bool("align_corners", False), kind.endswith("_aa"))
     if all(flags):
         raise node.unsupported("align_corners=True with antialiasing")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import Dim, maximum, minimum
 from ...base.dtypes import BOOL, F32
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
@@ -19,6 +20,7 @@ from ..correspondence.compositions.arithmetic import log_add_exp
 from ..correspondence.row import Row
 from ..correspondence.spelling import Spelling
 from ..correspondence.tables import TABLE
+from ..size_values import quotient, remainder
 from .builder import Builder
 from .call import WORD_DTYPES, Call, Handler, Value
 from .promotion import Number, Operand, result_dtype
@@ -48,6 +50,8 @@ def _of_numbers(b: Builder, function: Callable[..., Any], args: tuple[Any, ...])
     except (ArithmeticError, ValueError, TypeError) as error:
         raise b.rule("the operands must have a result", f"{list(args)}: {error}") from error
     value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, Dim):
+        return value
     if not isinstance(value, (int, float)):
         raise b.rule("the operands must have a real result", str(list(args)))
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
@@ -119,6 +123,16 @@ def _power(x: Number, y: Number) -> Any:
             raise OverflowError("the power does not fit 64 bits")
         return x**y
     return np.float64(x) ** np.float64(y)
+
+
+def _on_sizes(of_sizes: Callable[..., Any], of_numbers: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that has a rule of its own where an operand is a dynamic size."""
+
+    def function(*numbers: Any) -> Any:
+        is_size = any(isinstance(number, Dim) for number in numbers)
+        return (of_sizes if is_size else of_numbers)(*numbers)
+
+    return function
 
 
 def _as_floats(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,7 +208,8 @@ _OF_NUMBERS: dict[str, Callable[..., Any]] = {
     "round": _of_fractions(np.rint),
     "abs": abs, "neg": operator.neg, "square": lambda x: x * x, "sign": np.sign,
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "pow": _power,
-    "remainder": operator.mod, "fmod": np.fmod, "maximum": max, "minimum": min,
+    "remainder": _on_sizes(remainder, operator.mod), "fmod": np.fmod,
+    "maximum": _on_sizes(maximum, max), "minimum": _on_sizes(minimum, min),
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
     "bitwise_left_shift": _shift(operator.lshift), "bitwise_right_shift": _shift(operator.rshift),
     **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
@@ -228,8 +243,8 @@ FUNCTIONS: dict[str, Function] = {
     "int": Function(1, _cast("torch.long").tensor, int),
     "float": _cast("torch.float"),
     "div": Function(2, _divide, _as_floats(operator.truediv)),
-    "floor_divide": Function(2, _floor_divide, operator.floordiv),
-    "remainder": Function(2, _remainder, operator.mod),
+    "floor_divide": Function(2, _floor_divide, _on_sizes(quotient, operator.floordiv)),
+    "remainder": Function(2, _remainder, _OF_NUMBERS["remainder"]),
     "logaddexp": Function(2, _log_add_exp, np.logaddexp),
 }
 """Name to function. Names with a dot are casts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...base.dims import Dim
 from ...base.dtypes import F32, S64
-from ..correspondence.compositions.indexing import positions
+from ..correspondence.compositions.indexing import size_range
 from .call import Call, Handler, Value
 
 MAX_ARANGE = 1 << 24
@@ -31,14 +31,14 @@ def _to(node: Call) -> Value:
 
 
 def _arange(node: Call) -> Value:
-    """Known numbers are a constant; an open end or start is counted to, or from, by ones."""
+    """Known numbers are a constant; a dynamic end or start is counted to, or from."""
     ends = [node.argument(name) for name in ("start", "end")]
     if any(isinstance(end, Dim) for end in ends):
-        if node.number("step", 1) != 1:
-            raise node.unsupported("an open number of steps other than 1")
+        step = node.number("step", 1)
+        if not isinstance(step, int) or not step:
+            raise node.unsupported(f"a dynamic number of steps of {step}")
         first, last = (end if isinstance(end, (int, Dim)) else 0 for end in ends)
-        steps = positions(node, last - first, 0, 1, first)
-        return node.converted(steps, node.dtype() or S64)
+        return node.converted(size_range(node, first, last, step), node.dtype() or S64)
     start, end, step = (node.number(n, d) for n, d in (("start", 0), ("end", 0), ("step", 1)))
     dtype = node.dtype()
     if dtype == S64:  # numbers are cut before anything is computed

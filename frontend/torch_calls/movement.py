@@ -7,10 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import ceil_quotient, is_known
+from ...base.dims import MOST, Dim, Size, ceil_quotient, is_known
 from ...base.size_limits import at_least
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.movement import reshape, slice_ranges, split, unstack
+from ..correspondence.compositions.movement import (
+    Stretch,
+    axis_slice,
+    reshape,
+    slice_ranges,
+    split,
+    stretch,
+    unstack,
+)
 from .builder import Builder
 from .call import Call, Handler, Value
 
@@ -74,7 +82,7 @@ def _read_slice(node: Call, _: str) -> Value:
     return node.reshaped(slice_ranges(node, x, taken), kept_sizes(taken, dropped))
 
 
-def sliced_ranges(node: Call, x: GraphTensor) -> tuple[list[range], set[int]]:
+def sliced_ranges(node: Call, x: GraphTensor) -> tuple[list[range | Stretch], set[int]]:
     """The elements that a slice selects along each axis of x, and the axes removed by single indices.
 
     One axis (dim, start, end, step, select), or several at once (dims, starts, ...).
@@ -90,36 +98,36 @@ def sliced_ranges(node: Call, x: GraphTensor) -> tuple[list[range], set[int]]:
         lengths = ", ".join(str(len(field)) for field in (dims, starts, ends, steps, selects))
         raise node.rule("dims, starts, ends, steps and selects must have one length", lengths)
     old = x.details.plain_dims
-    taken = [range(size) for size in old]
+    taken: list[range | Stretch] = [Stretch(0, size) for size in old]
     dropped = set()
     for dim, start, end, step, select in zip(dims, starts, ends, steps, selects, strict=True):
         if dim is None or not old:
             raise node.rule("dims must name axes of the input", f"{dim} of {x.details}")
         axis = node.axis(dim, len(old))
         if select is not None and select != OPEN_END:
-            index = element_index(node, select, old[axis])
-            taken[axis] = range(index, index + 1)
+            taken[axis] = Stretch(element_index(node, select, old[axis]), 1)
             dropped.add(axis)
         elif step is not None and step < 1:
             raise node.rule("a step must be positive", str(step))
         else:
-            taken[axis] = range(*slice(start, end, step).indices(old[axis]))
+            ends = (0 if start is None else start, MOST if end is None else end)
+            taken[axis] = axis_slice(node, *ends, 1 if step is None else step, old[axis])
     return taken, dropped
 
 
-def kept_sizes(taken: Sequence[range], dropped: set[int]) -> list[int]:
+def kept_sizes(taken: Sequence[range | Stretch], dropped: set[int]) -> list[Size]:
     """The shape of a slice."""
-    return [len(r) for axis, r in enumerate(taken) if axis not in dropped]
+    return [stretch(part).size for axis, part in enumerate(taken) if axis not in dropped]
 
 
 def element_index(node: Builder, index: int, size: int) -> int:
     """An index counted from the front; UserError outside an axis of that size."""
-    if not -size <= index < size:
+    if not at_least(size, index + 1 if index >= 0 else -index):
         raise node.rule(f"the index must be in [{-size}, {size})", str(index))
-    return index % size
+    return index if index >= 0 else index + size
 
 
-def _field(node: Call, name: str) -> list[int | None] | None:
+def _field(node: Call, name: str) -> list[Any] | None:
     """One entry per axis of a slice; None where it is not given, or not for that axis."""
     value = node.argument(name)
     if value is None:
@@ -129,9 +137,9 @@ def _field(node: Call, name: str) -> list[int | None] | None:
         raise node.unsupported(
             f"'{name}' that depends on the model's data", "make it a number of the program"
         )
-    if not all(v is None or type(v) is int for v in values):
+    if not all(v is None or type(v) in (int, Dim) for v in values):
         raise node.rule(f"'{name}' must hold integers", str(values)[:80])
-    return [v if isinstance(v, int) else None for v in values]
+    return [v if isinstance(v, (int, Dim)) else None for v in values]
 
 
 # Splits: as many outputs as the line names.

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import Size
 from ..adaptive_pool import adaptive_pool
+from ..correspondence.compositions.windows import scaled_sizes
 from .call import Call, Value
 from .windows import per_axis
 
@@ -71,6 +73,11 @@ def resized(
     return node.make(op_name, x, **attrs, shape=(*x.details.plain_dims[:2], *sizes))
 
 
+def scaled_size(size: Size, factor: float) -> Size:
+    """A size times a factor, rounded down: computed in f64 as PyTorch does."""
+    return math.floor(size * factor) if isinstance(size, int) else scaled_sizes([size], [factor])[0]
+
+
 def _sizes(node: Call, dims: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
     """Sizes of the result, and the scale of the coordinates where it is not the ratio of the sizes."""
     if node.given("size") == node.given("scale_factor"):
@@ -86,7 +93,7 @@ def _sizes(node: Call, dims: Sequence[int]) -> tuple[tuple[int, ...], tuple[floa
         raise node.rule(wanted, str([*factors])[:64])
     # PNNX stores f32; 1.7 was meant, not the f32 next to it, which would shift integer positions.
     exact = tuple(float(str(np.float32(f))) for f in factors)
-    sizes = tuple(math.floor(size * f) for size, f in zip(dims, exact, strict=True))
+    sizes = tuple(map(scaled_size, dims, exact))
     return sizes, None if is_recomputed else exact
 
 

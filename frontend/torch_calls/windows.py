@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...base.dims import Dim, Size
 from ...base.dtypes import F64
+from ...base.size_limits import at_least
 from ...graph_ir.ir.graph import GraphTensor
 from ..adaptive_pool import adaptive_pool, adaptive_pool_indices
 from ..correspondence.compositions.movement import flip
@@ -198,17 +200,21 @@ def _read_adaptive(node: Call, x: GraphTensor, _: str) -> list[GraphTensor] | Gr
     return _largest(node, x, {"kernel": kernel, "strides": kernel})
 
 
-def _output_sizes(node: Call, sizes: Sequence[int]) -> tuple[int, ...]:
+def _output_sizes(node: Call, sizes: Sequence[Size]) -> tuple[Any, ...]:
     """`output_size`; None or 0 keep a size."""
     value = node.argument("output_size")
     given = list(value) if isinstance(value, list) else [value]
     given = given * len(sizes) if len(given) == 1 else given
     words = [0 if entry in (None, "None") else entry for entry in given]
-    if len(words) != len(sizes) or any(type(n) is not int or n < 0 for n in words):
+    if len(words) != len(sizes) or not all(_is_size(n) for n in words):
         raise node.rule(f"output_size must have {len(sizes)} sizes", repr(value)[:64])
-    if min(sizes) < 1:
+    if not all(at_least(size, 1) for size in sizes):
         raise node.rule("the spatial axes must have elements", str(list(sizes)))
-    return tuple(int(out) or size for size, out in zip(sizes, words, strict=True))  # type: ignore[arg-type]
+    return tuple(size if out == 0 else out for size, out in zip(sizes, words, strict=True))
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, Dim) or (type(value) is int and value >= 0)
 
 
 def _read_lrn(node: Call, op_name: str) -> Value:

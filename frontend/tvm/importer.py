@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ import numpy as np
 from ...base.dims import Dim, symbols_of
 from ...base.dtypes import from_numpy
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
+from ...base.size_limits import limited
+from ...base.symbols import Limit, NeedsLimit
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..open_names import OpenNames
@@ -35,6 +39,7 @@ def load_tvm(
     specs: Mapping[str, InputSpec] | None = None,
     constants: Mapping[str, Array] | None = None,
     attrs: Mapping[str, str] | None = None,
+    limits: Mapping[str, Limit] = MappingProxyType({}),
 ) -> Graph:
     """Read a graph JSON. `constants` are its parameters by name; those not given are taken from the `.params` file of
     the same name, if there is one.
@@ -50,7 +55,7 @@ def load_tvm(
     given = constants or {}
     known = [node.name for node in graph.nodes if node.op == "null"]
     check_names(graph.label, "constant", given, known, "parameters")
-    return _Importer(graph, specs or {}, {**stored, **given}, attrs or {}).load()
+    return _Importer(graph, specs or {}, {**stored, **given}, attrs or {}, limits).load()
 
 
 def _layouts(node: Node) -> dict[str, str]:
@@ -83,7 +88,9 @@ class _Importer:
         specs: Mapping[str, InputSpec],
         constants: Mapping[str, Array],
         hints: Mapping[str, str],
+        limits: Mapping[str, Limit],
     ) -> None:
+        self.limits = limits
         self.source, self.specs, self.constants, self.hints = source, specs, constants, hints
         self.graph = Graph(Path(source.label).stem or "graph")
         self.values: dict[Entry, GraphTensor] = {}
@@ -135,6 +142,8 @@ class _Importer:
             if details is None:
                 missing.append(node.name)
                 continue
+            dims = tuple(limited(size, self.limits) for size in details.plain_dims)
+            details = replace(details, plain_dims=dims)
             self.check_type(node, declared, details)
             who = f"{self.source.label}: input '{node.name}'"
             check_size(who, details.dtype, details.plain_dims)
@@ -190,12 +199,13 @@ class _Importer:
                 f"node '{node.name}' ({func}): attribute '{error.key}' is not determined, "
                 f"say --attr '{node.name}.{inside}{error.key}=...'"
             )
+        except (InternalError, NeedsLimit):
+            raise
         except UnsupportedError as error:
             self.problems.append(str(error))
-        except InternalError:
-            raise
         except GraphcError as error:
-            raise type(error)(f"{self.source.label}: node '{node.name}': {error}") from error
+            error.said(f"{self.source.label}: node '{node.name}': {error}")
+            raise
         else:
             for index, tensor in enumerate(made):
                 self.values[Entry(number, index)] = tensor

@@ -6,10 +6,11 @@ import math
 from dataclasses import field, replace
 from typing import Any
 
-from ...base.dims import Dim, Size, is_known, typical_all
+from ...base.dims import Dim, Size, is_known
 from ...base.dtypes import DType
 from ...base.errors import UserError
 from ...base.records import dataclass
+from ...base.size_queries import typical_all
 from .format import Format, plain
 
 

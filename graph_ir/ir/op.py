@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.dims import NeedsLimit, UndecidedSize
+from ...base.dims import UndecidedSize
 from ...base.errors import InternalError, UserError
 from .contents import Token, attribute_tokens, digest
 from .logical_tensor import LogicalTensor
@@ -150,7 +150,7 @@ class Op:
             return error
         types = " and ".join(str(x.details) for x in self.inputs)
         message = f"{self.op_name} '{self.name}' of {types}: {text}; {SIZE_REMEDY}"
-        return error.said(message) if isinstance(error, NeedsLimit) else UndecidedSize(message)
+        return error.said(message)
 
     def __repr__(self) -> str:
         return f"<{self.op_name} '{self.name}' #{self.logical_op_id}>"

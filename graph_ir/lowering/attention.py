@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...base.contraction import Microkernel
-from ...base.dims import is_known, lone_symbol
+from ...base.dims import is_known
 from ...base.dtypes import DType
+from ...base.size_queries import lone_symbol
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Block, Buffer, Expr, Function, If, Let, Load, Stmt, Store

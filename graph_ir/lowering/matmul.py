@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...base.contraction import Microkernel
-from ...base.dims import is_known, substitute, symbols_of, typical, typical_all
+from ...base.dims import is_known, substitute, symbols_of
+from ...base.size_queries import typical, typical_all
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let
 from ...tensor_ir.sizes import elements_of

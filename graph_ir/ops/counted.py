@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.dims import Size, Symbol, bounds, lone_symbol
+from ...base.dims import Size, Symbol, bounds
 from ...base.dtypes import BOOL, S64
 from ...base.size_limits import at_most
+from ...base.size_queries import lone_symbol
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.axis_attributes import AxisAttr, SizesAttr

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...base.contraction import Contraction, accumulator_of
-from ...base.dims import Size, bounds, is_known, typical
+from ...base.dims import Size, bounds, is_known
 from ...base.dtypes import F32, S8, S16, S32
 from ...base.size_limits import broadcast_sizes, check_equal
+from ...base.size_queries import typical
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.attributes import BoolAttr, IntAttr

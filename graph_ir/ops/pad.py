@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import maximum
 from ...base.dtypes import DType
+from ...base.size_limits import at_least
+from ...base.size_queries import may_exceed
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import AttributeOwner, ChoiceAttr, NumberAttr
-from ..ir.axis_attributes import IntsAttr, rank_of_first
+from ..ir.axis_attributes import SizesAttr, rank_of_first
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
@@ -50,8 +53,8 @@ class Pad(Movement):
     """
 
     x = Operand()
-    before = IntsAttr("elements added per axis; negative ones crop", count=rank_of_first)
-    after = IntsAttr("as before", count=rank_of_first)
+    before = SizesAttr("elements added per axis; negative ones crop", count=rank_of_first)
+    after = SizesAttr("as before", count=rank_of_first)
     mode = ChoiceAttr("what the added elements are", *MODES)
     value = _ElementAttr("the added element of mode constant", default=0)
 
@@ -60,8 +63,9 @@ class Pad(Movement):
         dims, before, after = inputs[0].plain_dims, self.before, self.after
         for axis, (size, b, a) in enumerate(zip(dims, before, after, strict=True)):
             most = None if self.mode == "constant" or size else 0
-            most = max(size - 1, 0) if self.mode == "reflect" else most
-            if size + b + a < 0 or (most is not None and max(a, b) > most):
+            most = maximum(size - 1, 0) if self.mode == "reflect" else most
+            is_long_enough = most is None or (at_least(most, a) and at_least(most, b))
+            if size + b + a < 0 or not is_long_enough:
                 raise self.rule(
                     f"axis {axis} of {size} elements must be long enough for mode {self.mode}",
                     f"{b} before and {a} after",
@@ -102,9 +106,9 @@ class Pad(Movement):
             position, inside = [], []
             for i, (size, out, before) in zip(index, axes, strict=True):
                 here = t.sub(i, before)
-                if before > 0:
+                if may_exceed(before, 0):
                     inside.append(t.compare("ge", here, 0))
-                if out - before > size:
+                if may_exceed(out - before, size):
                     inside.append(t.compare("lt", here, size))
                 position.append(_clamped(here, size, out, before, mode))
             result = reads[0](tuple(position))
@@ -123,17 +127,17 @@ class Pad(Movement):
 def _clamped(here: Expr, size: int, out: int, before: int, mode: str) -> Expr:
     """Index `here` clamped into [0, size), unchanged if it cannot be outside."""
     if mode == "reflect":
-        if before > 0:
+        if may_exceed(before, 0):
             here = t.maximum(here, t.sub(0, here))
-        return t.minimum(here, t.sub(2 * (size - 1), here)) if out - before > size else here
+        mirrored = t.minimum(here, t.sub(2 * (size - 1), here))
+        return mirrored if may_exceed(out - before, size) else here
     if mode == "wrap":
         behind = out - before - size
-        if max(before, behind) > size:
+        if may_exceed(before, size) or may_exceed(behind, size):
             return t.mod(here, size)
-        if before > 0:
+        if may_exceed(before, 0):
             here = t.select(t.compare("lt", here, 0), t.add(here, size), here)
-        return (
-            t.select(t.compare("ge", here, size), t.sub(here, size), here) if behind > 0 else here
-        )
-    here = t.maximum(here, 0) if before > 0 else here
-    return t.minimum(here, size - 1) if out - before > size else here
+        wrapped = t.select(t.compare("ge", here, size), t.sub(here, size), here)
+        return wrapped if may_exceed(behind, 0) else here
+    here = t.maximum(here, 0) if may_exceed(before, 0) else here
+    return t.minimum(here, size - 1) if may_exceed(out - before, size) else here

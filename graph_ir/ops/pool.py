@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...base.dims import UndecidedSize
+from ...base.dtypes import DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import BoolAttr, FloatAttr, IntAttr
@@ -194,13 +196,30 @@ class AvgPool(FloatPool):
         """A sum, divided by a constant."""
         make = Composer(graph, self)
         total = make("sum_pool", make.widened(self.inputs[0]), **self.window_attrs())
-        counts, dtype = self.counts(), total.details.dtype
+        dtype, x = total.details.dtype, self.inputs[0].details
+        if not x.is_known:
+            divisor = self._counts_in_runs(make, dtype)
+            return [make.to(make("div", total, divisor), x.dtype)]
+        counts = self.counts()
         if counts.size and (counts == counts.flat[0]).all():
             divisor = make.scalar(float(counts.flat[0]), dtype)
         else:
             name = f"{self.name}.counts"
             divisor = graph.make_constant(counts.astype(dtype.numpy), name)
         return [make.to(make("div", total, divisor), self.outputs[0].details.dtype)]
+
+    def _counts_in_runs(self, make: Composer, dtype: DType) -> GraphTensor:
+        """`counts` of dynamic sizes: one number where all windows are whole, else the sums of ones."""
+        window = self.window
+        is_padded = any((*window.before, *window.after))
+        if not window.ceil_mode and (self.count_include_pad or not is_padded):
+            return make.scalar(float(math.prod(window.kernel)), dtype)
+        if self.count_include_pad and is_padded:
+            raise UndecidedSize("the sizes of windows that reach beyond padding are not known")
+        dims = self.inputs[0].details.plain_dims
+        shape = (*(1,) * (len(dims) - window.rank), *dims[-window.rank :])
+        ones = make("broadcast", make.scalar(1.0, dtype), shape=shape)
+        return make("sum_pool", ones, **self.window_attrs())
 
 
 @register("lp_pool")

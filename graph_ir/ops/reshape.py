@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ...base.size_limits import check_equal
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.axis_attributes import SizesAttr
@@ -27,7 +28,9 @@ class Reshape(Movement):
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """The wanted shape, which has as many elements."""
         shape = self.shape
-        if any(size < 0 for size in shape) or math.prod(shape) != inputs[0].elements:
+        elements = math.prod(shape)
+        if any(size < 0 for size in shape) or elements != inputs[0].elements:
+            check_equal(inputs[0].elements, elements)
             raise self.rule(
                 "shape must have as many elements as the input",
                 f"{list(inputs[0].plain_dims)} and {list(shape)}",

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import is_known, is_multiple
+from ...base.dims import is_known
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 from ...base.size_limits import at_least
+from ...base.size_queries import is_multiple
 from ..ir.attributes import AttributeOwner, BoolAttr, ChoiceAttr, FloatAttr, optional
 from ..ir.axis_attributes import FloatsAttr, SizesAttr, rank_of_first
 from ..ir.graph import Array, Graph, GraphTensor

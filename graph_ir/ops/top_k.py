@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...base.dims import Size, is_known
 from ...base.dtypes import BOOL, S64
-from ..ir.attributes import BoolAttr, IntAttr
-from ..ir.axis_attributes import AxisAttr
+from ...base.size_limits import at_least
+from ...base.size_queries import typical
+from ..ir.attributes import BoolAttr
+from ..ir.axis_attributes import AxisAttr, SizeAttr
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import CompositeOp
@@ -20,9 +23,9 @@ _MOST_ROUNDS = 16
 """Up to this k, elements are selected one at a time; beyond it, every element counts those that precede it."""
 
 
-def first_in_order_details(op: Op, x: LogicalTensor, axis: int, k: int) -> list[LogicalTensor]:
+def first_in_order_details(op: Op, x: LogicalTensor, axis: int, k: Size) -> list[LogicalTensor]:
     """x with size k on the axis, and s64 of the same shape. UserError if there are fewer than k elements."""
-    if not 0 <= k <= x.plain_dims[axis]:
+    if not (k >= 0 and at_least(x.plain_dims[axis] - k, 0)):
         raise op.rule(f"k must be in [0, {x.plain_dims[axis]}]", repr(k))
     dims = (*x.plain_dims[:axis], k, *x.plain_dims[axis + 1 :])
     return [LogicalTensor(x.dtype, dims), LogicalTensor(S64, dims)]
@@ -49,7 +52,7 @@ class TopK(CompositeOp):
     """
 
     x = Operand()
-    k = IntAttr("how many elements are kept")
+    k = SizeAttr("how many elements are kept")
     axis = AxisAttr("the ordered axis", default=-1)
     largest = BoolAttr("whether the largest come first; else in ascending order", default=True)
 
@@ -63,7 +66,7 @@ class TopK(CompositeOp):
 
     def get_gflop(self) -> float:
         """Four operations per element and step."""
-        return 4 * self.inputs[0].details.typical.elements * self.k / 1e9
+        return 4 * self.inputs[0].details.typical.elements * typical(self.k) / 1e9
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
         """Transpose the axis to the end, order rows there, and transpose back."""
@@ -77,7 +80,7 @@ class TopK(CompositeOp):
                 make("cast", self._first(make, x, axis), dtype=d.details.dtype.name)
                 for d in self.outputs
             ]
-        if self.largest and self.k <= _MOST_ROUNDS:
+        if self.largest and is_known(self.k) and self.k <= _MOST_ROUNDS:
             indices = self._take_out(make, rows)
         else:
             indices = self._count_before(make, rows)
@@ -108,7 +111,7 @@ class TopK(CompositeOp):
             value = make("reduce_max", candidates, axes=(last,), keep_dims=True)
             hit = _same(make, rows, value)
             hit = hit if rest is None else make("and", hit, rest)
-            where = make("select", hit, positions, make.scalar(size, S64))
+            where = make("select", hit, positions, self._behind(make, size))
             index = make("reduce_min", where, axes=(last,), keep_dims=True)
             taken.append(index)
             behind = make("and", _same(make, rows, value), make("gt", positions, index))
@@ -130,7 +133,15 @@ class TopK(CompositeOp):
         chosen = make("select", here, theirs, make.scalar(0, S64))
         return make("reduce_sum", chosen, axes=(len(outer) + 1,))
 
-    def _positions(self, make: Composer, rows: GraphTensor, count: int) -> GraphTensor:
+    def _behind(self, make: Composer, size: Size) -> GraphTensor:
+        """The position behind the last element of a row."""
+        if is_known(size):
+            return make.scalar(size, S64)
+        return make("open_sizes", values=(size,))
+
+    def _positions(self, make: Composer, rows: GraphTensor, count: Size) -> GraphTensor:
+        if not is_known(count):
+            return make("count_up", size=(count,))
         steps = np.arange(count, dtype=np.int64)
         return make.graph.make_constant(steps, f"{self.name}.positions")
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...base.aliases import Alias, free_name
-from ...base.dims import Size, Symbol, lone_symbol, size
+from ...base.dims import Size, Symbol, size
 from ...base.errors import UserError
+from ...base.size_queries import lone_symbol
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.note import Note

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ...base.dims import is_known, typically_less
+from ...base.dims import is_known
 from ...base.errors import InternalError
 from ...base.mapped_file import release
+from ...base.size_queries import typically_less
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ops.elementwise import Elementwise

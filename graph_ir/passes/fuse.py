@@ -17,7 +17,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from ...base.dims import typically_less
+from ...base.size_queries import typically_less
 from ..ir.computation import Reduction
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.op_kinds import FusibleOp, TunableOp

@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import Size, factored, is_known, typical
+from ...base.dims import Size, is_known
 from ...base.records import dataclass
 from ...base.size_limits import at_most
+from ...base.size_queries import factored, typical
 from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..ir.note import Note
 from ..ops.control import ControlOp, While

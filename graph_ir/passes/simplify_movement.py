@@ -6,8 +6,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...base.dims import bounds, is_multiple
+from ...base.dims import bounds
 from ...base.size_limits import broadcast_sizes
+from ...base.size_queries import is_multiple
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.registry import names_where
 from ..ops.elementwise import Elementwise

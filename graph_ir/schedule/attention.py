@@ -6,8 +6,9 @@ import math
 from functools import cached_property
 
 from ...base.contraction import Microkernel, microkernels
-from ...base.dims import bounds, typical_all
+from ...base.dims import bounds
 from ...base.records import dataclass
+from ...base.size_queries import typical_all
 from ...base.target import GemmTile, Target
 from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul import MatmulCore

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from ...base.dims import Size, is_known, typical
+from ...base.dims import Size, is_known
+from ...base.size_queries import typical
 from ..ir.computation import Reduction
 from ..ir.graph import GraphTensor, Op
 from ..ir.op_kinds import FusibleOp

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...base.contraction import Microkernel
-from ...base.dims import Size, typical
+from ...base.dims import Size
 from ...base.records import dataclass
+from ...base.size_queries import typical
 from ...base.target import GemmTile, Target
 
 

@@ -50,8 +50,8 @@ REF.3: /%("(\\.|[^"\\])*"|[^\s,()\[\]{}"=%]+)/
 DTYPE.3: /(?:DTYPES)(?=\[)/
 FLOAT.2: /-?(\d+\.\d*([eE][+-]?\d+)?|\d+[eE][+-]?\d+|inf|nan)(?=[,}\s])/
 INT.2: /-?\d+(?=[,}\s\])])/
-DIM.1: /[A-Za-z_0-9(-][A-Za-z0-9_*+()\/-]*(=\d+\.\.\d*)?(?=[,\]])/
-SIZE.1: /<(?!empty>)[A-Za-z_0-9(-][A-Za-z0-9_*+()\/=.-]*>/
+DIM.1: /[A-Za-z_0-9(-][A-Za-z0-9_*+();\/-]*(=\d+\.\.\d*)?(?=[,\]])/
+SIZE.1: /<(?!empty>)[A-Za-z_0-9(-][A-Za-z0-9_*+();\/=.-]*>/
 STRING: /"(\\.|[^"\\])*"/
 TENSOR.1: /\[[^\[\]]*\]|<empty>/
 NAME.0: /[^\s,()\[\]{}"=%:<>]+/
@@ -219,7 +219,7 @@ class _Records(Transformer[Token, Any]):
         text, equals, range_ = token.partition("=")
         if equals:
             _symbols()[text] = parse_range(range_, text)
-        for name in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        for name in re.findall(r"[A-Za-z_][A-Za-z0-9_]*(?!\w|\()", text):
             _symbols().setdefault(name, Symbol(name))
         try:
             return parse_size(text, _symbols())

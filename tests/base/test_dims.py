@@ -17,27 +17,25 @@ from graphc.base.dims import (
     bounds,
     ceil_quotient,
     evaluate,
-    factored,
     floor_quotient,
-    is_multiple,
-    lone_symbol,
+    maximum,
+    minimum,
     size,
-    solved,
     substitute,
-    symbol_name,
     symbols_of,
-    typical,
 )
 from graphc.base.errors import UserError
 from graphc.base.size_limits import (
     at_least,
     broadcast_sizes,
-    check_multiples,
+    check_equal,
     known_limits,
     limited,
     within_limits,
 )
+from graphc.base.size_queries import factored, is_multiple, lone_symbol, solved, typical
 from graphc.base.size_text import parse_range, parse_size
+from graphc.base.symbols import symbol_name
 
 N, B, S = (Symbol("N", 1, 512), Symbol("B"), Symbol("S", 2, 8))
 n, b, s = map(size, (N, B, S))
@@ -113,7 +111,7 @@ def test_values() -> None:
 def test_broadcasting() -> None:
     assert broadcast_sizes((n, 1, 4), (b, 1)) == (n, b, 4)
     assert broadcast_sizes((1, 0), (5, 1)) == (5, 0) and broadcast_sizes() == ()
-    for shapes in (((n,), (2,)), ((3,), (2,)), ((2 * n,), (b + n,))):
+    for shapes in (((n,), (513,)), ((3,), (2,)), ((2 * n,), (3,))):
         with pytest.raises(ValueError):
             broadcast_sizes(*shapes)
 
@@ -207,13 +205,38 @@ def test_what_sizes_must_be() -> None:
         at_least(floor_quotient(b, 8), 3)
     assert (least.value.name, least.value.limit) == ("B", Limit(least=24))
     with pytest.raises(NeedsLimit) as divisor:
-        check_multiples(b, 4 * floor_quotient(b, 4))
+        check_equal(b, 4 * floor_quotient(b, 4))
     limits = known_limits({"B": Limit(least=6)}, divisor.value)
     assert limits == {"B": Limit(least=6, divisor=4)}
     assert known_limits(limits, divisor.value) is None
     assert limited(b + 1, limits) == 4 * size(Symbol("B_4", 2, MOST // 4)) + 1
-    check_multiples(b, n)
-    check_multiples(2 * b, 4 * floor_quotient(b, 4) + 1)
+    check_equal(n * s, n * s + 1)
+    check_equal(2 * n, 4 * floor_quotient(n, 4) + 1)
+
+
+def test_numbers_that_must_divide() -> None:
+    """The only symbol that can be a multiple is one."""
+    for value, divisor, name, least in (
+        (b, 2, "B", 2),
+        (4 * b * s, 8 * s, "B", 2),
+        (6 * b + 9, 9, "B", 3),
+    ):
+        with pytest.raises(NeedsLimit) as needed:
+            value // divisor
+        assert (needed.value.name, needed.value.limit) == (name, Limit(divisor=least))
+    for value, divisor in ((b * s, 2), (b + 1, 2), (b, s)):
+        with pytest.raises(UndecidedSize) as undecided:
+            value % divisor
+        assert not isinstance(undecided.value, NeedsLimit)
+
+
+def test_the_smaller_of_two_sizes() -> None:
+    smaller = minimum(b, 5)
+    assert str(smaller) == "min(5;B)" and smaller == minimum(5, b) and bounds(smaller) == (1, 5)
+    assert b - smaller >= 0 and smaller <= b and maximum(b, 5) >= 5 and minimum(s, 9) == s
+    assert [evaluate(smaller, {"B": number}) for number in (1, 5, 9)] == [1, 5, 5]
+    assert substitute(smaller, {"B": 3}) == 3 and substitute(smaller, {"B": s}) == minimum(s, 5)
+    assert parse_size(str(2 * smaller + b), {"B": B}) == 2 * smaller + b
 
 
 def test_symbols_are_found_from_sizes() -> None:

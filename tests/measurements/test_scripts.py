@@ -10,6 +10,7 @@ SCRIPTS = {
     "call_overhead.py": (("--threads", "1"), "bound"),
     "conversions.py": (("--help",), "NETWORK"),
     "damage.py": (("--count", "2"), "ge "),
+    "dynamic_shapes.py": (("--help",), "--door"),
     "kills.py": (("--help",), "--kills"),
     "open_batches.py": (("--help",), "network"),
     "onnx_cases.py": (("--help",), "--native"),

@@ -219,7 +219,7 @@ def filled(
     node: OpBuilder, shape: tuple[int, ...], value: float = 0.0, dtype: DType | None = None
 ) -> Tensor:
     """A new tensor, f32 unless it has another type: a broadcast scalar, so that nothing large is stored."""
-    if min(shape, default=0) < 0:
+    if any(size < 0 for size in shape):
         raise node.rule("sizes must not be negative", str(list(shape)))
     return node.make("broadcast", node.constant(value, dtype or F32), shape=shape)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....base.dims import is_known
 from ....base.dtypes import BOOL, S64
 from ....base.records import dataclass
 from ....base.size_limits import broadcast_sizes
@@ -14,8 +15,8 @@ from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.rewriting.values import constant_value
 from ...op_builder import OpBuilder
 from .contraction import scaled
-from .indexing import wrapped
-from .movement import broadcast_to
+from .indexing import open_size, positions, wrapped
+from .movement import Stretch, broadcast_to, stretch
 
 
 def fill(node: OpBuilder, x: Tensor, value: Tensor) -> Tensor:
@@ -49,26 +50,48 @@ def assign_rows(
 
 
 def assign_ranges(
-    node: OpBuilder, x: Tensor, source: Tensor, taken: Sequence[range], dropped: set[int]
+    node: OpBuilder,
+    x: Tensor,
+    source: Tensor,
+    taken: Sequence[range | Stretch],
+    dropped: set[int],
 ) -> Tensor:
     """X with the elements of a slice replaced: a scatter with known indices of contiguous runs.
 
-    `taken` has the elements of each axis; `source` lacks the axes `dropped`.
+    `taken` has the elements of each axis; `source` lacks the axes `dropped`. A slice of dynamic sizes is one box.
     """
-    kept = tuple(len(r) for axis, r in enumerate(taken) if axis not in dropped)
+    parts = [stretch(one) for one in taken]
+    kept = tuple(part.size for axis, part in enumerate(parts) if axis not in dropped)
     source = broadcast_to(node, node.converted(source, x.details.dtype), kept)
+    if not all(is_known(part.start, part.size) for part in parts) or not x.details.is_known:
+        return _assign_box(node, x, source, parts)
     if not source.details.elements:
         return x
     dims = x.details.plain_dims
     run, last = 1, len(dims)
-    while last and taken[last - 1] == range(dims[last - 1]):
+    while last and parts[last - 1] == Stretch(0, dims[last - 1]):
         last -= 1
         run *= dims[last]
-    node.check_array([len(r) for r in taken[:last]])
+    node.check_array([part.size for part in parts[:last]])
     steps = [math.prod(dims[axis + 1 :]) for axis in range(last)]
-    grids = np.ix_(*(np.array(r) * step for r, step in zip(taken, steps, strict=False)))
+    grids = np.ix_(
+        *(
+            (part.start + part.step * np.arange(part.size)) * step
+            for part, step in zip(parts, steps, strict=False)
+        )
+    )
     starts = sum(grids, np.zeros((1,) * last, np.int64))
     return node.make("scatter", node.constant(starts, S64), x, source, run=run)
+
+
+def _assign_box(node: OpBuilder, x: Tensor, source: Tensor, parts: Sequence[Stretch]) -> Tensor:
+    """X with neighboring elements of each axis replaced."""
+    if any(part.step != 1 for part in parts):
+        raise node.unsupported("an assignment in steps to a slice of dynamic size")
+    moved = [axis for axis, part in enumerate(parts) if part.start != 0]
+    box = node.reshaped(source, tuple(part.size for part in parts))
+    starts = [open_size(node, parts[axis].start) for axis in moved or (0,)]
+    return node.make("update_slice", x, box, *starts, axes=tuple(moved or (0,)))
 
 
 def assign_index(node: OpBuilder, x: Tensor, source: Tensor, axis: int, index: int) -> Tensor:
@@ -124,16 +147,23 @@ def flat_indices(node: OpBuilder, x: Tensor, picks: Picks) -> Tensor:
     steps = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
     behind = (1,) * (len(picks.dims) - picks.start - len(picks.common))
     rest = [axis for axis in range(len(dims)) if axis not in picks.axes]
-    node.check_array([dims[axis] for axis in rest])
-    whole = np.zeros((), np.int64)
+    known = [axis for axis in rest if is_known(dims[axis], steps[axis])]
+    node.check_array([dims[axis] for axis in known])
+    whole, parts = np.zeros((), np.int64), []
     for number, axis in enumerate(rest):
         at = number if number < picks.start else number + len(picks.common)
-        shape = [dims[axis] if i == at else 1 for i in range(len(picks.dims))]
-        whole = whole + (np.arange(dims[axis]) * steps[axis]).reshape(shape)
+        if axis in known:
+            shape = [dims[axis] if i == at else 1 for i in range(len(picks.dims))]
+            whole = whole + (np.arange(dims[axis]) * steps[axis]).reshape(shape)
+        else:
+            numbers = positions(node, dims[axis], at, len(picks.dims))
+            parts.append(node.helper("mul", numbers, open_size(node, steps[axis])))
     total = node.constant(whole, S64)
+    for part in parts:
+        total = node.helper("add", total, part)
     for axis, item in zip(picks.axes, picks.tensors, strict=True):
         index = wrapped(node, item, (dims[axis],))
-        term = node.helper("mul", index, node.constant(steps[axis], S64))
+        term = node.helper("mul", index, open_size(node, steps[axis]))
         term = node.reshaped(term, (*item.details.plain_dims, *behind))
         total = node.helper("add", total, term)
     return broadcast_to(node, total, picks.dims)

@@ -9,6 +9,7 @@ import numpy as np
 from ....base.dtypes import BOOL
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
+from ...size_values import remainder
 from .movement import flip, with_rest
 
 
@@ -77,7 +78,7 @@ def _rolled(node: OpBuilder, x: Tensor, shifts: Sequence[int], axes: Sequence[in
     for shift, given in zip(shifts, axes, strict=True):
         axis = node.axis(given, x.details.rank)
         size = x.details.plain_dims[axis] if x.details.rank else 0
-        moved = shift % size if size else 0
+        moved = remainder(shift, size) if size else 0
         if moved:
             ends = ((size - moved, moved), (0, size - moved))
             parts = [node.sliced(x, axis, start, count) for start, count in ends]

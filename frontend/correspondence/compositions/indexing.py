@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ....base.dims import Dim, Size, is_known
-from ....base.dtypes import S64
+from ....base.dims import Dim, Size, ceil_quotient, is_known, maximum
+from ....base.dtypes import S64, DType
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
 from ...refusals import FIXED
@@ -64,6 +64,24 @@ def open_size(node: OpBuilder, size: Size) -> Tensor:
     if isinstance(size, int):
         return node.constant(size, S64)
     return node.reshaped(node.helper("open_sizes", values=(size,)), ())
+
+
+def size_range(node: OpBuilder, start: Size, limit: Size, step: int) -> Tensor:
+    """start, start + step, ... as far as before `limit`, s64; start and limit may be dynamic."""
+    span = limit - start if step > 0 else start - limit
+    count = ceil_quotient(maximum(span, 0), abs(step))
+    if isinstance(start, int):
+        return node.helper("count_up", size=(count,), start=start, step=step)
+    return node.helper("add", open_size(node, start), size_range(node, 0, limit - start, step))
+
+
+def size_less(node: OpBuilder, size: Size, less: float, dtype: DType) -> Tensor:
+    """A size less a number, at least 0, as a scalar."""
+    if isinstance(size, int):
+        return node.constant(max(size - less, 0), dtype)
+    whole = node.converted(open_size(node, size), dtype)
+    rest = node.helper("sub", whole, node.constant(less, dtype))
+    return node.helper("max", rest, node.constant(0, dtype))
 
 
 def size_list(node: OpBuilder, sizes: Sequence[Size]) -> Tensor:

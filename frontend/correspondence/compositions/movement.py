@@ -7,8 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ....base.dims import (
     MOST,
     Limit,
@@ -17,13 +15,14 @@ from ....base.dims import (
     bounds,
     ceil_quotient,
     is_known,
-    lone_symbol,
+    maximum,
+    minimum,
 )
-from ....base.dtypes import BOOL
 from ....base.records import dataclass
-from ....base.size_limits import broadcast_sizes
+from ....base.size_limits import at_least, broadcast_sizes
+from ....base.size_queries import lone_symbol
 from ....graph_ir.ir.graph import GraphTensor as Tensor
-from ...op_builder import OpBuilder, like
+from ...op_builder import OpBuilder
 
 
 def with_rest(
@@ -40,7 +39,7 @@ def with_rest(
             sizes[axis] = old[axis]
     if -1 in sizes:
         rest, count = math.prod(size for size in sizes if size != -1), math.prod(old)
-        if not rest or count % rest:
+        if rest == 0 or not at_least(rest, 1) or count % rest:
             raise node.rule("the other sizes must divide the number of elements", wanted)
         sizes[sizes.index(-1)] = count // rest
     return tuple(sizes)
@@ -210,8 +209,11 @@ def unstack(node: OpBuilder, x: Tensor, axis: int, count: int | None = None) -> 
 def flip(node: OpBuilder, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """X with the order of the elements of these axes reversed."""
     back = {node.axis(axis, x.details.rank) for axis in axes}
-    whole = (range(size) for size in x.details.plain_dims)
-    return slice_ranges(node, x, [r[::-1] if i in back else r for i, r in enumerate(whole)])
+    whole = [
+        Stretch(size - 1, size, -1) if axis in back else Stretch(0, size)
+        for axis, size in enumerate(x.details.plain_dims)
+    ]
+    return slice_ranges(node, x, whole)
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,7 @@ class Stretch:
 
 def slice_ranges(node: OpBuilder, x: Tensor, taken: Sequence[range | Stretch]) -> Tensor:
     """The elements of each axis that a range says; x itself where that is all of it."""
-    parts = [_stretch(one) for one in taken]
+    parts = [stretch(one) for one in taken]
     if parts == [Stretch(0, size) for size in x.details.plain_dims]:
         return x
     return node.make(
@@ -237,21 +239,31 @@ def slice_ranges(node: OpBuilder, x: Tensor, taken: Sequence[range | Stretch]) -
     )
 
 
-def _stretch(taken: range | Stretch) -> Stretch:
+def stretch(taken: range | Stretch) -> Stretch:
+    """The elements of a range as a `Stretch`."""
     if isinstance(taken, Stretch):
         return taken
     return Stretch(taken.start, len(taken), taken.step) if taken else Stretch(0, 0)
 
 
-def _open_slice(node: OpBuilder, begin: Size, end: Size, step: int, dim: Size) -> Stretch:
-    """A slice where a size is open. UndecidedSize where it depends on that size what is cut off."""
-    if step < 1:
-        raise node.unsupported(f"a slice in steps of {step} of the open size {dim}")
-    first, last = (at if at >= 0 else max(at + dim, 0) for at in (begin, end))
-    first, last = (
-        dim if at == dim or bounds(at)[0] >= MOST else _cut(at, dim) for at in (first, last)
-    )
-    return Stretch(first, ceil_quotient(max(last - first, 0), step), step)
+def axis_slice(node: OpBuilder, begin: Size, end: Size, step: int, dim: Size) -> range | Stretch:
+    """Python's slice of an axis. NeedsLimit where it depends on a dynamic size from which end a position counts."""
+    if is_known(begin, end, dim):
+        return range(*slice(begin, end, step).indices(dim))
+    if step > 0:
+        first, last = (_cut(_from_front(at, dim), dim) for at in (begin, end))
+        return Stretch(first, ceil_quotient(maximum(last - first, 0), step), step)
+    first, last = (_cut(_from_front(at, dim, -1), dim - 1) for at in (begin, end))
+    return Stretch(first, ceil_quotient(maximum(first - last, 0), -step), step)
+
+
+def _from_front(at: Size, dim: Size, least: int = 0) -> Size:
+    """A position counted from the front; one that is before the axis is `least`."""
+    if isinstance(at, int) and at >= 0:
+        return at
+    if bounds(at)[1] < 0:
+        return maximum(at + dim, least)
+    return at if at_least(at, 0) else maximum(at + dim, least)
 
 
 def _cut(at: Size, dim: Size) -> Size:
@@ -260,7 +272,7 @@ def _cut(at: Size, dim: Size) -> Size:
     if symbol and isinstance(dim, int) and symbol.least <= dim < symbol.most:
         message = f"whether {at} > {dim} is not known when compiling"
         raise NeedsLimit(message, symbol.name, Limit(most=dim))
-    return min(at, dim)
+    return dim if bounds(at)[0] >= MOST else minimum(at, dim)
 
 
 def slice_axes(
@@ -281,10 +293,7 @@ def slice_axes(
         raise node.rule("steps must not be 0 and axes be distinct", f"{list(steps)}, {list(axes)}")
     for begin, end, given, step in zip(begins, ends, axes, steps, strict=True):
         axis = node.axis(given, len(dims))
-        if is_known(begin, end, dims[axis]):
-            taken[axis] = range(*slice(begin, end, step).indices(dims[axis]))
-        else:
-            taken[axis] = _open_slice(node, begin, end, step, dims[axis])
+        taken[axis] = axis_slice(node, begin, end, step, dims[axis])
     return slice_ranges(node, x, taken)
 
 
@@ -337,18 +346,6 @@ def select_index(node: OpBuilder, x: Tensor, axis: int, index: int) -> Tensor:
         raise node.rule(f"the index must be in [{-dims[axis]}, {dims[axis]})", str(index))
     part = node.sliced(x, axis, index if index >= 0 else index + dims[axis], 1)
     return node.reshaped(part, (*dims[:axis], *dims[axis + 1 :]))
-
-
-def triangle(node: OpBuilder, x: Tensor, diagonal: int = 0, upper: bool = True) -> Tensor:
-    """Matrices with zeros below (`upper`) or above a diagonal."""
-    dims = x.details.plain_dims
-    if len(dims) < 2:
-        raise node.rule("the input must be a matrix or a stack of them", str(x.details))
-    node.check_array(dims[-2:])
-    # Beyond the matrix it makes no difference where the diagonal is, but NumPy's integers could overflow.
-    diagonal = max(-dims[-2] - 1, min(diagonal, dims[-1] + 1))
-    below = np.tri(dims[-2], dims[-1], diagonal - 1 if upper else diagonal, dtype=bool)
-    return node.make("select", node.constant(~below if upper else below, BOOL), x, like(node, 0, x))
 
 
 def depth_to_space(node: OpBuilder, x: Tensor, block: int, mode: str = "DCR") -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 from ....base.dtypes import BOOL, F32, S64, DType
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
+from .indexing import size_less
 
 LARGEST = {
     "f16": 65504.0,
@@ -97,7 +98,7 @@ def variance(
     squares = node.helper("square", node.helper("sub", wide, mean))
     total = node.helper("reduce_sum", squares, axes=axes, keep_dims=keep_dims)
     count = math.prod(dims if axes is None else [dims[axis] for axis in axes])
-    spread = node.make("div", total, like(node, max(count - less, 0), total))
+    spread = node.make("div", total, size_less(node, count, less, total.details.dtype))
     return node.converted(node.helper("sqrt", spread) if is_root else spread, dtype)
 
 

@@ -1,4 +1,4 @@
-"""What slices, ranges, triangles and padding are where only a run knows their numbers.
+"""What slices, ranges and padding are where only a run knows their numbers.
 
 `Require` has each run check that a condition (bool[]) holds, with a message: that a result has the size declared.
 """
@@ -7,25 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from ....base.dtypes import BOOL, F64, S64
 from ....base.records import dataclass
 from ....graph_ir.ir.graph import GraphTensor as Tensor
-from ...op_builder import OpBuilder, like
+from ...op_builder import OpBuilder
 from .indexing import positions
 
 Require = Callable[[Tensor, str], None]
-
-
-def triangle_at(node: OpBuilder, x: Tensor, diagonal: Tensor, upper: bool) -> Tensor:
-    """`triangle` of a diagonal (one s64) that only a run knows."""
-    rows, columns = x.details.plain_dims[-2:]
-    node.check_array((rows, columns))
-    offsets = np.arange(columns)[None] - np.arange(rows)[:, None]
-    at = node.reshaped(diagonal, ())
-    kept = node.helper("ge" if upper else "le", node.constant(offsets, S64), at)
-    return node.make("select", kept, x, like(node, 0, x))
 
 
 def slice_from(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..compositions import arithmetic as means
-from ..compositions import gamma, signs, special
+from ..compositions import gamma, signs, special, triangles
 from ..grid import grid
 from ..row import Means, Op
 
@@ -390,6 +390,7 @@ CHOICES = (
             "torch.full(size=shape | fill_value=value, dtype)",
         ),
     ),
+    Means(triangles.identity, pnnx="torch.eye(n=rows, m=columns? | dtype)"),
     Means(
         means.filled_like,
         pnnx=(

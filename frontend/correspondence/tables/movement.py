@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..compositions import axes
+from ..compositions import axes, triangles
 from ..compositions import movement as means
 from ..row import Means, Op
 
@@ -125,7 +125,7 @@ SHAPES = (
         ),
     ),
     Means(
-        means.triangle,
+        triangles.triangle,
         onnx="Trilu(input, k=diagonal? | upper) by triangle",
         ge=(
             "Trilu(x, k=diagonal? | upper)",

@@ -1,0 +1,27 @@
+"""Exported modules with dynamic axes equal PyTorch at sizes other than the traced ones.
+
+All of them, through all doors: `tests/measurements/dynamic_shapes.py`.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from support.dynamic_modules import DOORS, MODULES, outcome
+
+PAIRS = [
+    *[("pnnx", name) for name in ("tail", "second half", "position table", "views", "sort", "eye")],
+    *[("pnnx", name) for name in ("adaptive pooling", "bidirectional LSTM", "top-k", "roll")],
+    *[("torch.export", name) for name in ("space to depth by views", "top-k of at most 5", "std")],
+    *[("torch.export", name) for name in ("unfold", "resize by 1.5", "strided convolutions")],
+    *[("onnx of a trace", name) for name in ("tail", "flip", "argsort", "pad to a multiple")],
+    *[("onnx of a trace", name) for name in ("resize back", "pixel_unshuffle", "grid_sample")],
+]
+
+
+@pytest.mark.parametrize(("door", "name"), PAIRS)
+def test_modules_are_right_at_other_sizes(door: str, name: str, tmp_path: Path) -> None:
+    if door == "pnnx":
+        pytest.importorskip("pnnx")
+    module = MODULES[name]
+    assert outcome(module, DOORS[door](module, tmp_path)) == "right"

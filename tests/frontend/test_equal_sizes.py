@@ -1,0 +1,108 @@
+"""Dynamic dimensions that a rule of some op fixes, or makes one: in every op, by what its rule compares."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import graphc
+from graphc.base.errors import UserError
+from graphc.frontend import load
+
+F = np.float32
+
+
+def model_of(node, inputs, constants=()):
+    """An ONNX model of one node, with the shapes of its inputs."""
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info(x, TensorProto.FLOAT, shape) for x, shape in inputs.items()],
+        [helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in dict(constants).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def shapes_of(proto):
+    return {op.name: str(op.outputs[0].details) for op in load(proto).inputs}
+
+
+ONES = np.ones((4, 6), F)
+make = helper.make_node
+
+
+@pytest.mark.parametrize(
+    ("node", "shape", "constant", "fixed"),
+    [
+        (make("MatMul", ["x", "c"], ["y"]), ["N", "D"], ONES, "f32[N,4]"),
+        (make("Gemm", ["x", "c"], ["y"], transB=1), ["N", "D"], ONES, "f32[N,6]"),
+        (make("Add", ["x", "c"], ["y"]), ["N", "D"], ONES, "f32[4,6]"),
+        (make("LayerNormalization", ["x", "c"], ["y"]), ["N", "D"], ONES[0], "f32[N,6]"),
+        (make("PRelu", ["x", "c"], ["y"]), ["N", "D"], ONES[0], "f32[N,6]"),
+        (make("Conv", ["x", "c"], ["y"]), ["N", "C", "L"], np.ones((2, 3, 1), F), "f32[N,3,L]"),
+        (make("Concat", ["x", "c"], ["y"], axis=0), ["N", "D"], ONES, "f32[N,6]"),
+        (make("Einsum", ["x", "c"], ["y"], equation="ij,jk->ik"), ["N", "D"], ONES, "f32[N,4]"),
+    ],
+)  # fmt: skip
+def test_a_constant_fixes_a_dimension(node, shape, constant, fixed):
+    proto = model_of(node, {"x": shape}, {"c": constant})
+    assert shapes_of(proto) == {"x": fixed}
+
+
+def test_a_call_with_another_size_is_refused():
+    proto = model_of(make("MatMul", ["x", "c"], ["y"]), {"x": ["N", "D"]}, {"c": ONES})
+    with graphc.compile(proto) as compiled:
+        x = np.arange(12, dtype=F).reshape(3, 4)
+        np.testing.assert_array_equal(compiled(x), x @ ONES)
+        with pytest.raises(UserError, match=r"f32\[N,4\]"):
+            compiled(np.ones((3, 5), F))
+
+
+@pytest.mark.parametrize(
+    ("node", "inputs", "constants", "second"),
+    [
+        (
+            make("Einsum", ["x", "z"], ["y"], equation="bij,bjk->bik"),
+            {"x": ["A", "I", "J"], "z": ["B", "L", "K"]},
+            {},
+            "f32[A,J,K]",
+        ),
+        (
+            make("GridSample", ["x", "z"], ["y"]),
+            {"x": ["A", 3, "H", "W"], "z": ["B", "P", "Q", 2]},
+            {},
+            "f32[B,P,Q,2]",
+        ),
+        (
+            make("RNN", ["x", "w", "r", "", "", "z"], ["y"], hidden_size=5),
+            {"x": ["T", "A", 3], "z": [1, "B", 5]},
+            {"w": np.ones((1, 5, 3), F), "r": np.ones((1, 5, 5), F)},
+            "f32[1,B,5]",
+        ),
+    ],
+)
+def test_two_names_become_one(node, inputs, constants, second):
+    found = shapes_of(model_of(node, inputs, constants))
+    assert found["z"] == second
+    assert ("A" in found["x"]) == ("A" in second)
+
+
+def test_sizes_that_cannot_be_equal_are_refused_as_before():
+    proto = model_of(make("MatMul", ["x", "c"], ["y"]), {"x": ["N", 5]}, {"c": np.ones((4, 6), F)})
+    with pytest.raises(UserError, match="inner sizes must match, got K=5 and K=4"):
+        load(proto)
+    spec = {"x": "f32[N,D=7..9]"}
+    proto = model_of(make("MatMul", ["x", "c"], ["y"]), {"x": ["N", "D"]}, {"c": ONES})
+    with pytest.raises(UserError, match="inner sizes must match, got K=D and K=4"):
+        load(proto, inputs=spec)
+
+
+def test_images_of_any_size_are_sampled():
+    node = make("GridSample", ["x", "z"], ["y"], padding_mode="reflection", align_corners=1)
+    proto = model_of(node, {"x": ["A", 2, "H", "W"], "z": ["B", "P", "Q", 2]})
+    grid = np.random.default_rng(0).uniform(-2, 2, (1, 3, 4, 2)).astype(F)
+    with graphc.compile(proto) as compiled:
+        for height, width in ((1, 7), (5, 2)):
+            x = np.arange(2 * height * width, dtype=F).reshape(1, 2, height, width)
+            with graphc.compile(model_of(node, {"x": x.shape, "z": grid.shape})) as known:
+                np.testing.assert_allclose(compiled(x, grid), known(x, grid), rtol=1e-5, atol=1e-4)
