@@ -41,7 +41,7 @@ from ..ir.schedule import Schedule
 from ..ops.control import Case, ControlOp, While
 from ..ops.counted import Count, largest_counts
 from ..ops.movement import Slice as SliceOp
-from ..passes.plan_memory import MEMORY_PLAN, plan_memory, workspace_of
+from ..passes.plan_memory import MEMORY_PLAN, control_workspace, plan_memory
 from ..rewriting.groups import is_view, storage_root
 from ..schedule.context import LowerContext
 from .constant_section import ConstantSection
@@ -157,7 +157,7 @@ class _Program:
         """The function an op is lowered to; the functions of its subgraphs are added first."""
         if not isinstance(op, ControlOp):
             return get_func(op, self.ctx).functions
-        around = Surroundings(self.constants.buffer, workspace_of(op))
+        around = Surroundings(self.constants.buffer, control_workspace(op))
         name = f"{op.op_name}__{self.ctx.target.isa}"
         if isinstance(op, Case):
             branches = [self._subgraph(branch, "branch") for branch in op.branches]
@@ -258,14 +258,21 @@ class _Storage:
             yield Let(Var(t.SIZE_PREFIX + op.symbol.name), value)
 
     def arguments(self, op: Op) -> tuple[Slice, ...]:
-        """The arguments of an op's function: every operand once; for a control op all operands, constants and
-        workspace."""
+        """The arguments of an op's function: every operand once, and its workspace; for a control op all operands,
+        constants and workspace."""
         if not isinstance(op, ControlOp):
             operands = [*dict.fromkeys(op.inputs), *op.outputs]
-            return tuple(self.slice(x) for x in operands)
-        workspace = t.slice_of(self._arena, (self._plan.workspaces[op],))
+            return (*map(self.slice, operands), *self._workspace(op))
+        (workspace,) = self._workspace(op)
         tensors = [self.slice(x) for x in (*op.inputs, *op.outputs)]
         return (*tensors, t.slice_of(self._constants), workspace)
+
+    def _workspace(self, op: Op) -> Iterator[Slice]:
+        """The address of each block of an op's workspace."""
+        part = 0
+        while (op, part) in self._plan.workspaces:
+            yield t.slice_of(self._arena, (self._plan.workspaces[op, part],))
+            part += 1
 
     def slice(self, tensor: GraphTensor, element: int = 0) -> Slice:
         """The address of a tensor, or of one of its elements, in the order of memory."""

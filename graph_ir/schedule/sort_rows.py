@@ -24,7 +24,7 @@ class SortSpace(ScheduleSpace):
 
     algorithm = "row-sort"
     meanings: Mapping[str, str] = {
-        "tasks": "1 sorts the rows on one thread, more on all",
+        "tasks": "parts of the rows that are sorted in parallel, each in memory of its own",
         "groups": "groups of elements whose best ones bound those that are sorted, a multiple of 32; 1 sorts all",
     }
 
@@ -34,7 +34,7 @@ class SortSpace(ScheduleSpace):
         self.rows = x.elements // max(self.n, 1)
         super().__init__(op.name, f"{self.algorithm} {self.rows}x{self.n} {self.k} {x.dtype}")
         self.lanes = ctx.target.lanes(x.dtype.accumulator)
-        self.threads = ctx.threads_for(x.elements) if self.rows > 1 else 1
+        self.threads = max(min(ctx.threads_for(x.elements), self.rows), 1)
 
     def ranked(self) -> Sequence[Schedule]:
         """Twice as many groups as elements are kept where they are few of many; then more, fewer, and none."""
@@ -56,7 +56,9 @@ class SortSpace(ScheduleSpace):
 
     def fault(self, schedule: Schedule) -> str:
         """Each of the k best may be in a group of its own, and no group is empty."""
-        groups = schedule.number("groups")
+        groups, tasks = schedule.number("groups"), schedule.number("tasks")
+        if not 1 <= tasks <= max(self.rows, 1):
+            return f"tasks must be from 1 to {max(self.rows, 1)}"
         if groups == 1 or (groups % GROUPS == 0 and self.k <= groups <= self.n):
             return ""
         return f"groups must be 1, or a multiple of {GROUPS} from {self.k} to {self.n}"

@@ -1,25 +1,26 @@
 """Loop nest of row sorts: the first elements of each row in order, and their indices.
 
 for each row:
-    few of many: the largest of each of some groups of elements; the k-th of these is a bound that at least k elements
-                 reach; keys of the elements that do
-    else:        keys of all elements
-    sort the keys with their indices: by insertion if they are few, else digit by digit
+    few of many: the best of each of some groups of elements; the k-th of these is a bound that at least k elements
+                 reach; entries of the elements that do
+    else:        entries of all elements
+    sort the entries: by insertion if they are few, else digit by digit
     values and indices of the first k
 
-Keys are unsigned integers in the order wanted; both sorts keep the order of equal keys, so that the lowest index comes
-first. The work is linear in the row for any values.
+An entry is a key, an unsigned integer in the order wanted, and the index of its element; both sorts keep the order of
+equal keys, so that the lowest index comes first. The work is linear in the row for any values. Entries lie in the
+workspace, twice for each task; a task sorts its rows one after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...base.dtypes import BOOL, S32, S64, U8
+from ...base.dtypes import S32, S64
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Function, Var
-from .sort_keys import KeyKind, Keys, key_kind, key_of, sort
+from ...tensor_ir.nodes import Buffer, Expr, Function
+from .sort_keys import WIDE_ROWS, Entries, KeyKind, is_exact, key_kind, key_of, sort, value_of
 
 BLOCK = 32
 """Elements that are compared with the bound in vectors before any of them is looked at."""
@@ -27,45 +28,65 @@ BLOCK = 32
 
 @dataclass(frozen=True)
 class RowSort:
-    """Sizes in elements, and whether the largest elements come first; `groups` for the selection, 1 for none."""
+    """Sizes in elements, and whether the largest elements come first.
+
+    `groups`: groups for the selection, 1 for none; `tasks`: how many parts of the rows run in parallel.
+    """
 
     rows: int
     n: int
     k: int
     largest: bool
     groups: int
+    tasks: int
 
 
 def sort_rows_function(
-    name: str, buffers: tuple[Buffer, Buffer, Buffer], shape: RowSort, is_parallel: bool, note: str
+    name: str,
+    buffers: tuple[Buffer, Buffer, Buffer],
+    workspace: tuple[Buffer, ...],
+    shape: RowSort,
+    note: str,
 ) -> Function:
-    """The function (x, values, indices) of flat buffers."""
-    b = t.LoopBuilder(buffer.name for buffer in buffers)
+    """Return the function (x, values, indices, *workspace) of flat buffers.
+
+    `workspace`: of each task two rows of words, the best element of each group, and indices of keys of 64 bits.
+    """
+    params = (*buffers, *workspace)
+    b = t.LoopBuilder(buffer.name for buffer in params)
     if shape.rows and shape.k:
-        with b.loop("row", 0, shape.rows, "parallel" if is_parallel else "serial") as row:
-            _Row(b, buffers, shape, row).run()
-    return b.function(name, buffers, note)
+        each = -(-shape.rows // shape.tasks)
+        with b.loop("task", 0, shape.tasks, "parallel" if shape.tasks > 1 else "serial") as task:
+            begin = t.mul(task, each)
+            with b.loop("row", begin, t.minimum(t.add(begin, each), shape.rows)) as row:
+                _Row(b, buffers, workspace, shape, (task, row)).run()
+    return b.function(name, params, note)
 
 
 class _Row:
     """One row."""
 
     def __init__(
-        self, b: t.LoopBuilder, buffers: tuple[Buffer, Buffer, Buffer], shape: RowSort, row: Var
+        self,
+        b: t.LoopBuilder,
+        buffers: tuple[Buffer, Buffer, Buffer],
+        workspace: tuple[Buffer, ...],
+        shape: RowSort,
+        at: tuple[Expr, Expr],
     ) -> None:
-        self.b, self.shape, self.row = b, shape, row
+        task, self.row = at
+        self.b, self.shape = b, shape
         self.x, self.values, self.indices = buffers
-        dtype = self.x.dtype
-        self.wide = U8 if dtype == BOOL else dtype.accumulator
-        self.kind: KeyKind = key_kind(dtype)
-        self.first = b.let("first", t.mul(row, shape.n))
-        self.keys, self.spare = self._pair("a"), self._pair("b")
-
-    def _pair(self, name: str) -> Keys:
-        b, n = self.b, self.shape.n
-        return Keys(
-            b.allocate(f"keys_{name}", self.kind.dtype, (n,)),
-            b.allocate(f"indices_{name}", S32, (n,)),
+        words, self.best, *tails = workspace
+        self.wide = self.best.dtype
+        self.kind: KeyKind = key_kind(self.x.dtype)
+        self.first = b.let("first", t.mul(self.row, shape.n))
+        self.groups = b.let("groups", t.mul(task, shape.groups))
+        near = b.let("near", t.mul(task, 2 * shape.n))
+        indices = tails[0] if tails else None
+        self.pair = (
+            Entries(words, indices, near),
+            Entries(words, indices, b.let("far", t.add(near, shape.n))),
         )
 
     def run(self) -> None:
@@ -83,44 +104,46 @@ class _Row:
         self._collect(b.let("least", b.load(bound, (0,))), count)
         self._sort(b.let("found", b.load(count, (0,))), 0, self._write)
 
-    def _sort(self, count: Expr, known: int, write: Callable[[Keys], None]) -> None:
-        sort(self.b, self.kind, (self.keys, self.spare), count, known, write)
+    def _sort(self, count: Expr, known: int, write: Callable[[Entries], None]) -> None:
+        width = 11 if self.shape.k >= WIDE_ROWS and not known else 0
+        sort(self.b, self.kind, self.pair, count, known, write, width)
 
     def _element(self, i: Expr) -> Expr:
         return t.cast(self.b.load(self.x, (t.add(self.first, i),)), self.wide)
 
+    def _key(self, value: Expr) -> Expr:
+        return key_of(self.b, value, self.kind, self.shape.largest)
+
     def _put(self, at: Expr, value: Expr, index: Expr) -> None:
-        key = key_of(self.b, value, self.kind, self.shape.largest)
-        self.b.store(self.keys.keys, (at,), key)
-        self.b.store(self.keys.indices, (at,), t.cast(index, S32))
+        self.pair[0].put(self.b, at, self._key(value), index)
+
+    def _best_of(self, g: Expr) -> Expr:
+        return self.b.load(self.best, (t.add(self.groups, g),))
 
     def _bound(self, bound: Buffer) -> None:
-        """The k-th of the groups' best elements. Element i is of group i % groups, so that vectors are neighbours."""
+        """The k-th of the groups' best elements. Element i is of group i % groups, so that vectors are neighbors."""
         b, shape, groups = self.b, self.shape, self.shape.groups
-        best = b.allocate("best", self.wide, (groups,))
-        better = "max" if shape.largest else "min"
         with b.loop("g", 0, groups, "vector") as g:
-            b.store(best, (g,), self._element(g))
+            b.store(self.best, (t.add(self.groups, g),), self._element(g))
         whole, rest = divmod(shape.n, groups)
         with b.loop("round", 1, whole) as number:
-            base = b.let("base", t.mul(number, groups))
-            self._improve(best, better, base, groups)
+            self._improve(b.let("base", t.mul(number, groups)), groups)
         if rest:
-            self._improve(best, better, t.as_expr(whole * groups), rest)
+            self._improve(t.as_expr(whole * groups), rest)
         with b.loop("g", 0, groups, "vector") as g:
-            self._put(g, b.load(best, (g,)), g)
+            self._put(g, self._best_of(g), g)
 
-        def keep(found: Keys) -> None:
-            which = t.cast(b.load(found.indices, (shape.k - 1,)), S64)
-            b.store(bound, (0,), b.load(best, (which,)))
+        def keep(found: Entries) -> None:
+            which = b.let("which", found.index(b, t.as_expr(shape.k - 1)))
+            b.store(bound, (0,), self._best_of(which))
 
         self._sort(t.as_expr(groups), groups, keep)
 
-    def _improve(self, best: Buffer, better: str, base: Expr, count: int) -> None:
-        b = self.b
+    def _improve(self, base: Expr, count: int) -> None:
+        b, better = self.b, "max" if self.shape.largest else "min"
         with b.loop("g", 0, count, "vector") as g:
-            value = t.binary(better, b.load(best, (g,)), self._element(t.add(base, g)))
-            b.store(best, (g,), value)
+            value = t.binary(better, self._best_of(g), self._element(t.add(base, g)))
+            b.store(self.best, (t.add(self.groups, g),), value)
 
     def _reaches(self, value: Expr, least: Expr) -> Expr:
         """Whether an element may be among the first k; NaN always."""
@@ -153,9 +176,15 @@ class _Row:
             step = t.select(self._reaches(value, least), t.const(0, S64), t.const(1, S64))
             b.store(count, (0,), t.add(at, step))
 
-    def _write(self, found: Keys) -> None:
-        b, start = self.b, t.mul(self.row, self.shape.k)
+    def _write(self, found: Entries) -> None:
+        """Write indices, and values from their keys: elements of a long row are far apart in memory."""
+        b, start, largest = self.b, t.mul(self.row, self.shape.k), self.shape.largest
         with b.loop("i", 0, self.shape.k) as i:
-            index = b.let("index", t.cast(b.load(found.indices, (i,)), S64))
-            b.store(self.indices, (t.add(start, i),), index)
-            b.store(self.values, (t.add(start, i),), b.load(self.x, (t.add(self.first, index),)))
+            key, to = b.let("key", found.key(b, i)), b.let("to", t.add(start, i))
+            index = b.let("index", found.index(b, i))
+            b.store(self.indices, (to,), index)
+            b.store(self.values, (to,), value_of(b, key, self.kind, largest))
+            exact = is_exact(key, self.kind, largest)
+            if exact is not None:
+                with b.when(t.unary("not", exact)):
+                    b.store(self.values, (to,), b.load(self.x, (t.add(self.first, index),)))

@@ -61,6 +61,23 @@ def test_rows_that_are_sorted_already_or_equal(value: Array, k: int) -> None:
         np.testing.assert_array_equal(y, wanted)
 
 
+@pytest.mark.parametrize("dtype", [F32, S64], ids=str)
+@pytest.mark.parametrize("k", [50, 20_000, 140_001])
+def test_rows_that_fit_no_stack(dtype: DType, k: int) -> None:
+    x = awkward(dtype, 1, 140_001)
+    found = compile_model(top(dtype, x.shape, k)).run(None, {"x": x})
+    for y, wanted in zip(found, top(dtype, x.shape, k).evaluate([x]), strict=True):
+        np.testing.assert_array_equal(y.view(np.uint8), wanted.view(np.uint8))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5])
+def test_tasks_have_entries_of_their_own(rows: int) -> None:
+    x = np.random.default_rng(rows).integers(-999, 999, (rows, 9000))
+    found = compile_model(top(S64, x.shape, 9000), threads=4).run(None, {"x": x})
+    for y, wanted in zip(found, top(S64, x.shape, 9000).evaluate([x]), strict=True):
+        np.testing.assert_array_equal(y, wanted)
+
+
 def test_threads_share_rows() -> None:
     x = np.random.default_rng(5).integers(-99, 99, (64, 600))
     one, two = (
