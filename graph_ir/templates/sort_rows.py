@@ -16,14 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...base.dtypes import S32, S64
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function
+from .collect import collect
 from .sort_keys import WIDE_ROWS, Entries, KeyKind, is_exact, key_kind, key_of, sort, value_of
-
-BLOCK = 32
-"""Elements that are compared with the bound in vectors before any of them is looked at."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +96,14 @@ class _Row:
             return
         bound = b.allocate("bound", self.wide, (1,))
         self._bound(bound)
-        count = b.allocate("count", S64, (1,))
-        b.store(count, (0,), 0)
-        self._collect(b.let("least", b.load(bound, (0,))), count)
-        self._sort(b.let("found", b.load(count, (0,))), 0, self._write)
+        least = b.let("least", b.load(bound, (0,)))
+        found = collect(
+            b,
+            shape.n,
+            lambda i: self._fails(self._element(i), least),
+            lambda at, i: self._put(at, b.let("value", self._element(i)), i),
+        )
+        self._sort(found, 0, self._write)
 
     def _sort(self, count: Expr, known: int, write: Callable[[Entries], None]) -> None:
         width = 11 if self.shape.k >= WIDE_ROWS and not known else 0
@@ -145,36 +146,9 @@ class _Row:
             value = t.binary(better, self._best_of(g), self._element(t.add(base, g)))
             b.store(self.best, (t.add(self.groups, g),), value)
 
-    def _reaches(self, value: Expr, least: Expr) -> Expr:
-        """Whether an element may be among the first k; NaN always."""
+    def _fails(self, value: Expr, least: Expr) -> Expr:
+        """Whether an element cannot be among the first k; never NaN."""
         return t.compare("lt" if self.shape.largest else "gt", value, least)
-
-    def _collect(self, least: Expr, count: Buffer) -> None:
-        """Keys and indices of all elements that reach the bound, in order."""
-        b, (whole, rest) = self.b, divmod(self.shape.n, BLOCK)
-        with b.loop("block", 0, whole) as block:
-            base = b.let("base", t.mul(block, BLOCK))
-            hit = b.allocate("hit", S32, (1,))
-            b.store(hit, (0,), 0)
-            with b.loop("i", 0, BLOCK, "vector") as i:
-                fails = self._reaches(self._element(t.add(base, i)), least)
-                passes = t.select(fails, t.const(0, S32), t.const(1, S32))
-                b.store(hit, (0,), t.binary("or", b.load(hit, (0,)), passes))
-            with b.when(t.compare("ne", b.load(hit, (0,)), 0)):
-                self._append(base, BLOCK, least, count)
-        if rest:
-            self._append(t.as_expr(whole * BLOCK), rest, least, count)
-
-    def _append(self, base: Expr, size: int, least: Expr, count: Buffer) -> None:
-        """Each element is written behind those found, and counts if it reaches the bound: no branch to predict."""
-        b = self.b
-        with b.loop("i", 0, size) as i:
-            index = b.let("index", t.add(base, i))
-            value = b.let("value", self._element(index))
-            at = b.let("at", b.load(count, (0,)))
-            self._put(at, value, index)
-            step = t.select(self._reaches(value, least), t.const(0, S64), t.const(1, S64))
-            b.store(count, (0,), t.add(at, step))
 
     def _write(self, found: Entries) -> None:
         """Write indices, and values from their keys: elements of a long row are far apart in memory."""
