@@ -69,6 +69,17 @@ class SizesAttr(IntsAttr):
         return tuple(x if isinstance(x, Dim) else integer(x) for x in _items(value))
 
 
+class SizeAttr(IntAttr):
+    """A size: a number, or an expression of sizes that are known when the model runs."""
+
+    type_name = "size"
+    wanted = "a size"
+
+    def convert(self, value: Any) -> Any:
+        """A Python int or an expression."""
+        return value if isinstance(value, Dim) else super().convert(value)
+
+
 class FloatsAttr(Attribute[tuple[float, ...]]):
     """A list of numbers, kept as floats; `count` entries, if that is given."""
 

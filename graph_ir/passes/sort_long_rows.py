@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...base.dims import is_known
+from ...base.dims import bounds
 from ..ir.graph import Graph, GraphTensor
 from ..ops.compose import Composer
 from ..ops.top_k import TopK
@@ -20,7 +20,7 @@ def sort_long_rows(graph: Graph, ctx: LowerContext) -> bool:
     ->
     %t = transpose(%x); %sv, %si = sort_rows(%t, k=50); %v = transpose(%sv); %i = transpose(%si)
 
-    Tensors with dynamic dimensions are left as they are.
+    Axes of dynamic size count as long.
     Requires: plain formats. Ensures: topological order.
     """
     found = [op for op in graph.ops if isinstance(op, TopK) and _is_long(op)]
@@ -37,10 +37,8 @@ def sort_long_rows(graph: Graph, ctx: LowerContext) -> bool:
 
 
 def _is_long(op: TopK) -> bool:
-    x = op.inputs[0].details
-    if not is_known(*x.plain_dims):
-        return False
-    return x.plain_dims[op.axis] >= LEAST and op.outputs[0].details.elements > 0
+    size = op.inputs[0].details.plain_dims[op.axis]
+    return bounds(size)[1] >= LEAST and not op.outputs[0].details.is_empty
 
 
 def _sorted(graph: Graph, op: TopK) -> list[GraphTensor]:

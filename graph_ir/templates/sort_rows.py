@@ -25,17 +25,19 @@ from .sort_keys import WIDE_ROWS, Entries, KeyKind, is_exact, key_kind, key_of, 
 
 @dataclass(frozen=True)
 class RowSort:
-    """Sizes in elements, and whether the largest elements come first.
+    """Sizes in elements, numbers or dynamic, and whether the largest elements come first.
 
-    `groups`: groups for the selection, 1 for none; `tasks`: how many parts of the rows run in parallel.
+    `groups`: groups for the selection, 1 for none; dynamic rows are too short for it where they have fewer than
+    `least` elements. `tasks`: how many parts of the rows run in parallel.
     """
 
-    rows: int
-    n: int
-    k: int
+    rows: int | Expr
+    n: int | Expr
+    k: int | Expr
     largest: bool
     groups: int
     tasks: int
+    least: int = 0
 
 
 def sort_rows_function(
@@ -51,8 +53,9 @@ def sort_rows_function(
     """
     params = (*buffers, *workspace)
     b = t.LoopBuilder(buffer.name for buffer in params)
-    if shape.rows and shape.k:
-        each = -(-shape.rows // shape.tasks)
+    if shape.rows != 0 and shape.k != 0:
+        rows = b.let("rows", t.add(shape.rows, shape.tasks - 1))
+        each = b.let("each", t.floordiv(rows, shape.tasks))
         with b.loop("task", 0, shape.tasks, "parallel" if shape.tasks > 1 else "serial") as task:
             begin = t.mul(task, each)
             with b.loop("row", begin, t.minimum(t.add(begin, each), shape.rows)) as row:
@@ -79,7 +82,7 @@ class _Row:
         self.kind: KeyKind = key_kind(self.x.dtype)
         self.first = b.let("first", t.mul(self.row, shape.n))
         self.groups = b.let("groups", t.mul(task, shape.groups))
-        near = b.let("near", t.mul(task, 2 * shape.n))
+        near = b.let("near", t.mul(task, t.mul(shape.n, 2)))
         indices = tails[0] if tails else None
         self.pair = (
             Entries(words, indices, near),
@@ -90,10 +93,25 @@ class _Row:
         """Emit all of the row."""
         b, shape = self.b, self.shape
         if shape.groups == 1:
-            with b.loop("i", 0, shape.n, "vector") as i:
-                self._put(i, self._element(i), i)
-            self._sort(t.as_expr(shape.n), shape.n, self._write)
-            return
+            self._all()
+        elif isinstance(shape.n, int):
+            self._selected()
+        else:
+            with b.when(t.compare("ge", shape.n, shape.least)):
+                self._selected()
+            with b.otherwise():
+                self._all()
+
+    def _all(self) -> None:
+        """Sort all elements."""
+        b, n = self.b, self.shape.n
+        with b.loop("i", 0, n, "vector") as i:
+            self._put(i, self._element(i), i)
+        self._sort(t.as_expr(n), n if isinstance(n, int) else 0, self._write)
+
+    def _selected(self) -> None:
+        """Sort those that reach a bound."""
+        b, shape = self.b, self.shape
         bound = b.allocate("bound", self.wide, (1,))
         self._bound(bound)
         least = b.let("least", b.load(bound, (0,)))
@@ -106,7 +124,8 @@ class _Row:
         self._sort(found, 0, self._write)
 
     def _sort(self, count: Expr, known: int, write: Callable[[Entries], None]) -> None:
-        width = 11 if self.shape.k >= WIDE_ROWS and not known else 0
+        k = self.shape.k
+        width = 11 if isinstance(k, int) and k >= WIDE_ROWS and not known else 0
         sort(self.b, self.kind, self.pair, count, known, write, width)
 
     def _element(self, i: Expr) -> Expr:
@@ -126,21 +145,21 @@ class _Row:
         b, shape, groups = self.b, self.shape, self.shape.groups
         with b.loop("g", 0, groups, "vector") as g:
             b.store(self.best, (t.add(self.groups, g),), self._element(g))
-        whole, rest = divmod(shape.n, groups)
+        whole = b.let("whole", t.floordiv(shape.n, groups))
         with b.loop("round", 1, whole) as number:
-            self._improve(b.let("base", t.mul(number, groups)), groups)
-        if rest:
-            self._improve(t.as_expr(whole * groups), rest)
+            self._improve(b.let("base", t.mul(number, groups)), t.as_expr(groups))
+        base = b.let("base", t.mul(whole, groups))
+        self._improve(base, t.sub(shape.n, base))
         with b.loop("g", 0, groups, "vector") as g:
             self._put(g, self._best_of(g), g)
 
         def keep(found: Entries) -> None:
-            which = b.let("which", found.index(b, t.as_expr(shape.k - 1)))
+            which = b.let("which", found.index(b, t.sub(shape.k, 1)))
             b.store(bound, (0,), self._best_of(which))
 
         self._sort(t.as_expr(groups), groups, keep)
 
-    def _improve(self, base: Expr, count: int) -> None:
+    def _improve(self, base: Expr, count: Expr) -> None:
         b, better = self.b, "max" if self.shape.largest else "min"
         with b.loop("g", 0, count, "vector") as g:
             value = t.binary(better, self._best_of(g), self._element(t.add(base, g)))

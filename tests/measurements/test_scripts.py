@@ -52,13 +52,11 @@ def points(seconds: list[float], compiled: float = 0.1) -> list[dict[str, float]
 
 def test_what_is_a_cliff() -> None:
     linear = [1e-3 * 2**i for i in range(6)]
-    assert not [
-        found for found in cliffs(points(linear, 1e-6)) if "run" in found or "jump" in found
-    ]
+    assert not list(cliffs(points(linear, 1e-6)))
     quadratic = [1e-3 * 4**i for i in range(6)]
-    assert "run: 8.0 times from 1 to 8" in list(cliffs(points(quadratic, 1e-6)))
+    assert "run: 8.0 times from 1 to 8" in map(str, cliffs(points(quadratic, 1e-6)))
     jump = [*linear[:3], *(4 * one for one in linear[3:])]
-    assert "jump: 4.0 times from 4 to 8" in list(cliffs(points(jump, 1e-6)))
+    assert "jump: 4.0 times from 4 to 8" in map(str, cliffs(points(jump, 1e-6)))
     assert not list(cliffs(points([one * 1e-6 for one in jump], 1e-6))), "overheads of a call"
     found = list(cliffs(points(linear, 0.1)))
-    assert found and all(one.startswith("compile: ") for one in found)
+    assert found and all(one.kind == "compile" for one in found)
