@@ -28,6 +28,7 @@ SWITCHES = (
     "shuffled-rows",  # repeat elements of rows by shuffles of vectors
     "masked-trees",  # evaluate all conditions of small trees in vectors of rows, instead of walking
     "sort-rows",  # sort long rows by their digits, and select first where few elements are kept
+    "double-windows",  # reduce large windows in passes over runs of 1, 2, 4, ... elements, instead of reading each
     "winograd",  # run 3 x 3 convolutions as Winograd convolutions: fewer multiplications, larger rounding errors
     "byte-winograd",  # the same of bytes, in integers, without any error
     "keep-f32",  # leave in f32 the matmuls and convolutions that a lower precision is predicted to slow down

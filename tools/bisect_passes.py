@@ -17,6 +17,7 @@ from ..graph_ir.passes.plan_memory import plan_memory
 from ..graph_ir.rewriting.decisions import log_of
 from ..graph_ir.rewriting.known_sizes import with_sizes
 from ..graph_ir.schedule.context import LowerContext
+from ..graph_ir.schedule.workspaces import workspace_of
 from ..tensor_ir import interpreter
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Module
@@ -90,7 +91,8 @@ def _lowered_alone(node: Op, ctx: LowerContext) -> tuple[Module, list[Array]]:
     """A node's function and its arguments after the operands, which functions called by a control op share."""
     if node.kind != "control":
         functions = get_func(node, ctx).functions
-        return Module(functions, functions[0].name), []
+        workspace = [np.zeros(x.plain_dims, x.dtype.numpy) for x in workspace_of(node, ctx)]
+        return Module(functions, functions[0].name), workspace
     graph = node_graph(node)
     plan_memory(graph, ctx)
     lowered = lower_graph(graph, ctx)

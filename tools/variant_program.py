@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 import numpy as np
 
+from ..base.aligned_memory import ALIGNMENT
 from ..base.dims import evaluate
 from ..base.dtypes import S64, U8
 from ..base.records import dataclass
@@ -113,7 +114,8 @@ def artifact(variants: Sequence[Variant], ctx: LowerContext, pool: KernelPool) -
     select = TensorSpec(SELECT, S64, (1,))
     inputs = (*_plain(variants, specs[: count - 1]), select)
     outputs = tuple(TensorSpec(f"y{i}", y.dtype, y.physical_dims) for i, y in enumerate(results))
-    metadata = Metadata("verify", inputs, outputs, 0, ctx.target.isa)
+    arena = specs[-1].shape[0]
+    metadata = Metadata("verify", inputs, outputs, arena, ctx.target.isa)
     return Artifact(metadata, np.empty(0, np.uint8), code, support_object())
 
 
@@ -129,22 +131,25 @@ def program(variants: Sequence[Variant]) -> Module:
     inputs: list[Buffer] = []
     outputs: list[Buffer] = []
     calls: list[Invoke] = []
+    arena = Buffer("arena", U8, (max((_blocks(one)[-1] for one in variants), default=0),))
     for number, variant in enumerate(variants):
         anonymous = replace(variant.function, name="", note="")
         function = functions.setdefault(
             anonymous, replace(variant.function, name=f"v{number}_{variant.function.name}")
         )
         buffers = [p for p in function.params if isinstance(p, Buffer)]
-        count = len(buffers) - len(variant.outputs)
+        count = len(variant.inputs)
+        results = buffers[count : count + len(variant.outputs)]
         read = _renamed("x", len(inputs), buffers[:count], variant.sizes)
-        written = _renamed("y", len(outputs), buffers[count:], variant.sizes)
+        written = _renamed("y", len(outputs), results, variant.sizes)
+        workspace = [Slice(arena, (t.as_expr(at),)) for at in _blocks(variant)[:-1]]
         inputs += read
         outputs += written
         names = [p.name.removeprefix(t.SIZE_PREFIX) for p in function.params if isinstance(p, Var)]
         sizes = [t.as_expr(variant.sizes[name]) for name in names]
-        calls.append(Invoke(function.name, (*map(_start, (*read, *written)), *sizes)))
+        calls.append(Invoke(function.name, (*map(_start, (*read, *written)), *workspace, *sizes)))
     select = Buffer(f"x{len(inputs)}", S64, (1,))
-    sections = (Buffer("constants", U8, (0,)), Buffer("arena", U8, (0,)))
+    sections = (Buffer("constants", U8, (0,)), arena)
     steps: list[Stmt] = [
         If(t.compare("eq", t.load(select, [0]), t.as_expr(number)), call)
         for number, call in enumerate(calls)
@@ -166,6 +171,14 @@ def _renamed(
 def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The shape of an operand, with numbers for open sizes."""
     return tuple(evaluate(size_of(one), sizes) for one in buffer.shape)
+
+
+def _blocks(variant: Variant) -> list[int]:
+    """Return the offset of each block of a kernel's workspace in the arena, and the size of all."""
+    buffers = [p for p in variant.function.params if isinstance(p, Buffer)]
+    blocks = buffers[len(variant.inputs) + len(variant.outputs) :]
+    sizes = (-(-x.elements * x.dtype.size // ALIGNMENT) * ALIGNMENT for x in blocks)
+    return [*accumulate(sizes, initial=0)]
 
 
 def _start(buffer: Buffer) -> Slice:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ops.doubling import Positions, joined_runs
 from .bodies import is_arg_extreme, single_opcode
 from .elementwise import LOGICAL, combine
 from .movement import pad
@@ -169,7 +170,7 @@ def _reduce_window(step: Step) -> Any:
         return pooled
     edges = tuple(PadRange(w.low, w.high, w.base_dilation - 1) for w in windows)
     pairs = zip(body.arrays, body.initial, strict=True)
-    parts = [pad(step, x, i, edges) for x, i in pairs]
+    parts: Sequence[GraphTensor] = [pad(step, x, i, edges) for x, i in pairs]
     for axis, window in enumerate(windows):
         parts = _windowed(body, parts, axis, window, sizes[axis])
     return body.finished(body(body.initial, parts))
@@ -215,29 +216,15 @@ def _running(
 
 
 def _windowed(
-    body: _Body, parts: list[GraphTensor], axis: int, window: WindowDimension, size: int
-) -> list[GraphTensor]:
-    """`size` windows along an axis: runs of 1, 2, 4, ... elements, those that make up the window joined in order."""
-    reach = (size - 1) * window.stride + 1  # positions a window may start at
-    sliced = body.step.sliced
-    result: list[GraphTensor] = []
-    done, run = 0, 1
-    powers = parts
-    while True:
-        if window.size & run:
-            piece = [sliced(x, axis, done * window.window_dilation, reach) for x in powers]
-            result = body(result, piece) if result else piece
-            done += run
-        if 2 * run > window.size:
-            break
-        offset = run * window.window_dilation
-        left = powers[0].details.plain_dims[axis] - offset
-        powers = body(
-            [sliced(x, axis, 0, left) for x in powers],
-            [sliced(x, axis, offset, left) for x in powers],
-        )
-        run *= 2
-    return [sliced(x, axis, 0, size, window.stride) for x in result]
+    body: _Body, parts: Sequence[GraphTensor], axis: int, window: WindowDimension, size: int
+) -> Sequence[GraphTensor]:
+    """`size` windows along an axis."""
+    windows = Positions(window.size, size, window.stride, window.window_dilation)
+
+    def sliced(x: GraphTensor, begin: int, number: int, step: int) -> GraphTensor:
+        return body.step.sliced(x, axis, begin, number, step)
+
+    return joined_runs(parts, windows, body, sliced)
 
 
 HANDLERS: dict[str, Handler] = {"reduce": _reduce, "reduce-window": _reduce_window}

@@ -7,6 +7,7 @@ import numpy as np
 from ...base.dims import Size, maximum, minimum
 from ...base.dtypes import F32, S64
 from ...graph_ir.ir.graph import Array
+from ...graph_ir.ops.boxes import kept_boxes
 from ..correspondence.compositions.boxes import Suppression, corners
 from ..correspondence.compositions.boxes import kept_boxes as kept_boxes_in_runs
 from ..correspondence.compositions.indexing import open_size
@@ -24,29 +25,6 @@ def _corners(boxes: Array, centered: bool) -> Array:
         low, high = np.minimum(first, second), np.maximum(first, second)
         ends = (low[..., 0], low[..., 1], high[..., 0], high[..., 1])
     return np.stack(ends, axis=-1)
-
-
-def _overlaps(box: Array, others: Array) -> Array:
-    """The area that a box shares with others, as a share of what both cover."""
-    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
-    shared = np.prod(np.maximum(high - low, 0), axis=-1)
-    area = np.prod(others[:, 2:] - others[:, :2], axis=-1) + np.prod(box[2:] - box[:2]) - shared
-    return np.divide(shared, area, out=np.zeros_like(shared), where=area > 0)
-
-
-def kept_boxes(
-    boxes: Array, scores: Array, most: int, overlap: float, least: float | None
-) -> list[int]:
-    """Indices of the boxes [count, 4] that are kept, the best first."""
-    order = np.argsort(-scores, kind="stable")
-    left = [int(i) for i in order if least is None or scores[i] > least]
-    kept: list[int] = []
-    while left and len(kept) < most:
-        best, *rest = left
-        kept.append(best)
-        shares = _overlaps(boxes[best], boxes[rest]) if rest else ()
-        left = [i for i, share in zip(rest, shares, strict=True) if share <= overlap]
-    return kept
 
 
 def _suppressed(node: NodeContext) -> Value:

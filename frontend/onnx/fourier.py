@@ -1,4 +1,4 @@
-"""DFT and STFT as products with the matrix of the transform, or its factors where it is long; mel frequencies."""
+"""DFT and STFT as products with the matrix of the transform where it is short; mel frequencies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.fourier import Spectrum, factor, matrix, transformed
+from ..correspondence.compositions.fourier import Spectrum, is_direct, matrix, transformed
 from ..op_builder import Value
 from .scope import Handler, NodeContext
 from .tensors import to_dtype
@@ -20,7 +20,7 @@ def _transformed(
     """[..., given, parts] transformed over the axis before the last."""
     *outer, given, parts = x.details.plain_dims
     real = 1 if inverse and onesided else 2
-    if factor(length) > 1:
+    if not is_direct(length, math.prod(outer)):
         return _in_factors(node, x, length, inverse, onesided)
     whole = matrix(length, given, inverse, onesided)[:parts]  # parts are neighbours here
     flat = whole.transpose(2, 0, 3, 1).reshape(given * parts, -1)

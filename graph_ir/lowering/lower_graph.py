@@ -41,14 +41,16 @@ from ..ir.schedule import Schedule
 from ..ops.control import Case, ControlOp, While
 from ..ops.counted import Count, largest_counts
 from ..ops.movement import Slice as SliceOp
-from ..passes.plan_memory import MEMORY_PLAN, plan_memory, workspace_of
+from ..passes.plan_memory import MEMORY_PLAN, control_workspace, plan_memory
 from ..rewriting.groups import is_view, storage_root
 from ..schedule.context import LowerContext
 from .constant_section import ConstantSection
 from .control import LoopParts, Surroundings, case_function, sizes_of, while_function
 from .registry import get_func
+from .shifted_slices import shifted
 
 ENTRY = "main"
+FEW_ALIKE = 4
 _LOG = logging.getLogger("graphc.lower")
 
 
@@ -147,9 +149,10 @@ class _Program:
     def _step(self, op: Op, storage: _Storage) -> tuple[Function, tuple[Slice, ...]]:
         """(the kernel an op runs as, its arguments)."""
         begin = _first_element(op) if isinstance(op, SliceOp) else None
-        if begin is None:
-            return self.kernels.of(op, self._functions), storage.arguments(op)
-        # Pieces of one size, wherever they begin, share a kernel.
+        if begin is None:  # pieces of one shape, wherever they begin, share a kernel
+            alike = shifted(op)
+            kernel = self.kernels.of(alike.op, self._functions)
+            return kernel, storage.arguments(op, alike.begins)
         kernel = self._copy(op.outputs[0], op.schedule)
         return kernel, (storage.slice(op.inputs[0], begin), storage.slice(op.outputs[0]))
 
@@ -157,7 +160,7 @@ class _Program:
         """The function an op is lowered to; the functions of its subgraphs are added first."""
         if not isinstance(op, ControlOp):
             return get_func(op, self.ctx).functions
-        around = Surroundings(self.constants.buffer, workspace_of(op))
+        around = Surroundings(self.constants.buffer, control_workspace(op))
         name = f"{op.op_name}__{self.ctx.target.isa}"
         if isinstance(op, Case):
             branches = [self._subgraph(branch, "branch") for branch in op.branches]
@@ -190,7 +193,7 @@ class _Kernels:
     def __init__(self) -> None:
         self.functions: list[Function] = []
         self._by_op: dict[tuple[object, ...], Function] = {}
-        self._alike: dict[tuple[object, ...], list[Function]] = {}
+        self._alike: dict[tuple[object, ...], _Alike] = {}
         self._names: dict[str, int] = {}
 
     def of(self, op: Op, lowered: Callable[[Op], tuple[Function, ...]]) -> Function:
@@ -207,18 +210,40 @@ class _Kernels:
     def add(self, functions: tuple[Function, ...]) -> Function:
         """Add the functions an op was lowered to (currently one); return the one to call."""
         (function,) = functions
-        # Compared only where these agree: to hash whole functions takes longer than to compare the few that are alike.
+        # Compared only where these agree: to hash whole functions takes longer than to compare a few that are alike.
         outline = (function.params, *map(type, walk_statements(function.body)))
-        alike = self._alike.setdefault(outline, [])
-        for known in alike:
-            if known.body == function.body:
-                return known
+        alike = self._alike.setdefault(outline, _Alike())
+        known = alike.find(function)
+        if known is not None:
+            return known
         number = self._names.get(function.name, 0)
         self._names[function.name] = number + 1
         named = replace(function, name=f"{function.name}_{number}") if number else function
-        alike.append(named)
+        alike.add(named)
         self.functions.append(named)
         return named
+
+
+class _Alike:
+    """Functions that agree in their outline. Few are compared with each other; many are found by their hash."""
+
+    def __init__(self) -> None:
+        self._first: list[Function] = []
+        self._others: dict[Stmt, Function] = {}
+
+    def find(self, function: Function) -> Function | None:
+        """The one with the same body."""
+        for known in self._first:
+            if known.body == function.body:
+                return known
+        return self._others.get(function.body) if self._others else None
+
+    def add(self, function: Function) -> None:
+        """Keep a function that is not there."""
+        if len(self._first) < FEW_ALIKE:
+            self._first.append(function)
+        else:
+            self._others[function.body] = function
 
 
 class _Storage:
@@ -257,15 +282,22 @@ class _Storage:
             value = t.load(self._buffers[op.outputs[0]], (0,))
             yield Let(Var(t.SIZE_PREFIX + op.symbol.name), value)
 
-    def arguments(self, op: Op) -> tuple[Slice, ...]:
-        """The arguments of an op's function: every operand once; for a control op all operands, constants and
-        workspace."""
+    def arguments(self, op: Op, begins: Mapping[GraphTensor, int]) -> tuple[Slice, ...]:
+        """The arguments of an op's function: every operand once, inputs from an element on, and its workspace; for a
+        control op all operands, constants and workspace."""
         if not isinstance(op, ControlOp):
-            operands = [*dict.fromkeys(op.inputs), *op.outputs]
-            return tuple(self.slice(x) for x in operands)
-        workspace = t.slice_of(self._arena, (self._plan.workspaces[op],))
+            inputs = (self.slice(x, begins.get(x, 0)) for x in dict.fromkeys(op.inputs))
+            return (*inputs, *map(self.slice, op.outputs), *self._workspace(op))
+        (workspace,) = self._workspace(op)
         tensors = [self.slice(x) for x in (*op.inputs, *op.outputs)]
         return (*tensors, t.slice_of(self._constants), workspace)
+
+    def _workspace(self, op: Op) -> Iterator[Slice]:
+        """The address of each block of an op's workspace."""
+        part = 0
+        while (op, part) in self._plan.workspaces:
+            yield t.slice_of(self._arena, (self._plan.workspaces[op, part],))
+            part += 1
 
     def slice(self, tensor: GraphTensor, element: int = 0) -> Slice:
         """The address of a tensor, or of one of its elements, in the order of memory."""

@@ -16,6 +16,7 @@ from ..ir.class_table import ClassTable
 from ..ir.op import Op
 from ..ir.op_kinds import FusibleOp
 from ..ir.registry import is_own
+from ..ops.boxes import SuppressBoxes
 from ..ops.counted import Count, TrueIndices
 from ..ops.cumulative import Cumulative
 from ..ops.fused import Fused
@@ -52,6 +53,7 @@ LOWERINGS = ClassTable[LowerOp](
         Cumulative: on_demand(".scan:lower_scan", __package__),
         Scatter: on_demand(".scatter:lower_scatter", __package__),
         SortRows: on_demand(".sort_rows:lower_sort_rows", __package__),
+        SuppressBoxes: on_demand(".suppress_boxes:lower_suppress_boxes", __package__),
         TreeEnsemble: on_demand(".tree_ensemble:lower_tree_ensemble", __package__),
         MaskedTrees: on_demand(".tree_ensemble:lower_masked_trees", __package__),
         UpdateInPlace: on_demand(".update_in_place:lower_update_in_place", __package__),

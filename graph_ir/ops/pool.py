@@ -75,10 +75,11 @@ class WindowReduce(Pool, FusibleOp):
     @property
     def fill(self) -> int | float | bool:
         """What padding is."""
-        return identity(self._combine, self.inputs[0].details.dtype.accumulator)
+        return identity(self.combination, self.inputs[0].details.dtype.accumulator)
 
     @property
-    def _combine(self) -> str:
+    def combination(self) -> str:
+        """The elementwise op that combines two elements."""
         logical = self.inputs[0].details.dtype.kind == "bool"
         return {"min": "and", "max": "or"}[self.combine] if logical else self.combine
 
@@ -93,7 +94,7 @@ class WindowReduce(Pool, FusibleOp):
                 function: Any = np.sum if self.combine == "add" else np.prod
                 value = function(view, axis=axes, dtype=x.dtype)
             else:
-                value = functions[self._combine](view, axis=axes)
+                value = functions[self.combination](view, axis=axes)
         return [narrow(value, self.outputs[0].details.dtype)]
 
     def computation(self) -> Computation:
@@ -107,7 +108,7 @@ class WindowReduce(Pool, FusibleOp):
         def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
             return window.load(reads[0], index[:lead], index[lead:], r, dims[lead:], fill)
 
-        return Reduction(window.kernel, self._combine, value, element, lambda acc: acc)
+        return Reduction(window.kernel, self.combination, value, element, lambda acc: acc)
 
 
 @register("max_pool")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -12,8 +13,14 @@ from ..ir.logical_tensor import LogicalTensor
 from ..ir.reference import widen
 from ..ir.registry import register
 from .compose import Composer
+from .doubling import Parts, axis_sliced, joined_runs, positions_of
 from .elementwise import FLOAT, NUMBER
 from .pool import PooledOp
+from .reduce import identity
+from .window import padded
+
+MOST_COMPARED = 32
+"""Up to this window size, all elements of a window are compared with its largest one."""
 
 
 @register("max_pool_indices")
@@ -51,15 +58,51 @@ class MaxPoolIndices(PooledOp):
         return [np.where(hit, positions, math.prod(x.shape[-rank:])).min(axis=axes)]
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """The first position among the elements of the window that equal its largest one."""
-        make, window = Composer(graph, self), self.window
+        """Runs of elements of large windows with their positions; of small ones, the first position of the elements
+        that equal the largest one."""
+        small = math.prod(self.window.kernel) <= MOST_COMPARED
+        return [(self._compared if small else self._doubled)(Composer(graph, self))]
+
+    def _doubled(self, make: Composer) -> GraphTensor:
+        """The better of two elements and its position, for runs of 1, 2, 4, ... elements along each axis.
+
+        Padding counts as the smallest value at a position behind all others. What is combined is in no order, as the
+        smaller of two positions decides between equal elements.
+        """
+        (x,), window = self.inputs, self.window
+        dims, lead = x.details.plain_dims, x.details.rank - window.rank
+        count = math.prod(dims[lead:])
+        places = np.arange(count, dtype=np.int64).reshape(dims[lead:])
+        table = make("broadcast", make.constant(places), shape=dims)
+        fills = (identity("max", x.details.dtype.accumulator), count)
+        parts: Parts = [
+            padded(make, one, window, fill) for one, fill in zip((x, table), fills, strict=True)
+        ]
+
+        def better(left: Parts, right: Parts) -> list[GraphTensor]:
+            (a, i), (b, j) = left, right
+            wins, ties = make("gt", b, a), make("eq", b, a)
+            if x.details.dtype.kind in FLOAT:
+                a_nan, b_nan = make("isnan", a), make("isnan", b)
+                wins = make("or", wins, make("and", b_nan, make("not", a_nan)))
+                ties = make("or", ties, make("and", a_nan, b_nan))
+            wins = make("or", wins, make("and", ties, make("lt", j, i)))
+            return [make("select", wins, *pair) for pair in ((b, a), (j, i))]
+
+        for axis, windows in enumerate(
+            positions_of(window, self.outputs[0].details.plain_dims[lead:]), lead
+        ):
+            sliced = partial(axis_sliced, make, axis)
+            parts = joined_runs(parts, windows, better, sliced, idempotent=True)
+        return parts[1]
+
+    def _compared(self, make: Composer) -> GraphTensor:
+        window = self.window
         (x,), rank, positions = self.inputs, self.window.rank, self.positions()
         out = self.outputs[0].details.plain_dims
         lead = len(out) - rank
         order = (*range(rank, 2 * rank), *range(rank))
-        table = graph.make_constant(
-            np.ascontiguousarray(positions.transpose(order)), f"{self.name}.positions"
-        )
+        table = make.constant(np.ascontiguousarray(positions.transpose(order)))
         attrs = self.window_attrs()
         largest = make("max_pool", x, **attrs)
         largest = make("reshape", largest, shape=(*out[:lead], *(1,) * rank, *out[lead:]))
@@ -70,4 +113,4 @@ class MaxPoolIndices(PooledOp):
             hit = make("or", hit, both)
         beyond = make.scalar(math.prod(x.details.plain_dims[lead:]), S64)
         found = make("select", hit, table, beyond)
-        return [make("reduce_min", found, axes=tuple(range(lead, lead + window.rank)))]
+        return make("reduce_min", found, axes=tuple(range(lead, lead + window.rank)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ..ir.attributes import BoolAttr, IntAttr
+from ..ir.attributes import BoolAttr
+from ..ir.axis_attributes import SizeAttr
 from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.operands import Operand
@@ -21,7 +22,7 @@ class SortRows(Op):
 
     kind: ClassVar[str] = "loop"
     x = Operand()
-    k = IntAttr("how many elements are kept")
+    k = SizeAttr("how many elements are kept")
     largest = BoolAttr("whether the largest come first; else in ascending order", default=True)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
@@ -37,4 +38,4 @@ class SortRows(Op):
 
     def get_gflop(self) -> float:
         """Ten operations per element: its key, and a count and a move for each of four digits."""
-        return 10 * self.inputs[0].details.elements / 1e9
+        return 10 * self.inputs[0].details.typical.elements / 1e9

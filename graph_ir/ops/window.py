@@ -14,7 +14,8 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.axis_attributes import IntsAttr
 from ..ir.computation import Index, Read
-from ..ir.graph import Array, Op
+from ..ir.graph import Array, GraphTensor, Op
+from .compose import Composer
 
 
 @dataclass(frozen=True)
@@ -180,3 +181,13 @@ def _cropped(op: Windowed, axis: int, kernel: int, size: Size) -> int:
         return kernel
     room = size + op.before[axis] + op.after[axis]
     return room if 0 < room < kernel < room + op.strides[axis] else kernel
+
+
+def padded(make: Composer, x: GraphTensor, window: Window, fill: int | float | bool) -> GraphTensor:
+    """x with its padding materialized."""
+    dims = x.details.plain_dims
+    lead = (0,) * (len(dims) - window.rank)
+    after = window.stored_ends(dims[len(lead) :])
+    if not any((*window.before, *after)):
+        return x
+    return make("pad", x, before=(*lead, *window.before), after=(*lead, *after), value=fill)

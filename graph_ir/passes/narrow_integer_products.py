@@ -16,11 +16,11 @@ from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
 from ..ops.product_types import is_byte
+from ..ops.window import padded
 from ..rewriting.byte_operands import ByteOperand, byte_operand, fits_type
 from ..rewriting.rewrite import Rule, rewrite
 from ..rewriting.values import uniform_value
 from ..schedule.context import LowerContext
-from ..schedule.convolution_forms import padded
 
 
 def narrow_integer_products(graph: Graph, ctx: LowerContext) -> bool:

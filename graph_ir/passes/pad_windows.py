@@ -7,10 +7,10 @@ from functools import partial
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.pool import WindowReduce
+from ..ops.window import padded
 from ..rewriting.rewrite import rewrite
 from ..schedule.channel_windows import pools_in_place
 from ..schedule.context import LowerContext
-from ..schedule.convolution_forms import padded
 
 
 def pad_windows(graph: Graph, ctx: LowerContext) -> bool:

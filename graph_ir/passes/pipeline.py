@@ -22,6 +22,7 @@ from .decompose_transposed import decompose_transposed
 from .defer_division import defer_division
 from .dequantize_constants import dequantize_constants
 from .divide_by_constants import divide_by_constants
+from .double_windows import double_windows
 from .eliminate_common import eliminate_common
 from .fold_batch_norm import fold_batch_norm
 from .fold_constants import fold_constants
@@ -117,6 +118,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (sort_long_rows, "sort-rows"),
     (mask_trees, "masked-trees"),
     (decompose, ""),
+    (double_windows, "double-windows"),
     (call_kernels, ""),  # and those that others were made of
     (narrow_integer_products, "simplify"),
     (skip_padding, "simplify"),

@@ -5,7 +5,8 @@ after the note `MEMORY_PLAN`: byte offsets, 64-byte aligned; tensors that are ne
 Requires: the op order is final. Ensures: live ranges of tensors that overlap in the arena do not overlap in time.
 
 A control op has its own block while it runs: a second copy of the loop-carried values, then the arenas of its
-subgraphs, which share memory as they never run at the same time.
+subgraphs, which share memory as they never run at the same time. So has a kernel that needs a workspace
+(`schedule.workspaces`).
 
 Largest tensors are placed first, each at the lowest offset that is free during its lifetime (greedy by size). With
 `in-place`, an elementwise op overwrites an input that dies there.
@@ -34,6 +35,7 @@ from ..ops.counted import Count, largest_counts
 from ..rewriting.groups import is_elementwise, is_view, storage_root
 from ..rewriting.loop_state import in_place_state
 from ..schedule.context import LowerContext
+from ..schedule.workspaces import workspace_of
 
 ALIGNMENT = 64
 
@@ -42,7 +44,7 @@ ALIGNMENT = 64
 class Life:
     """One block of memory: which tensor roots it holds, its size, and the ops (positions) it lives between.
 
-    It holds no tensors if it is the workspace of the control op `owner`.
+    It holds no tensors if it is the workspace of the op `owner`, or its block number `part`.
     """
 
     tensors: tuple[GraphTensor, ...]
@@ -50,6 +52,7 @@ class Life:
     begin: int
     end: int
     owner: Op
+    part: int = 0
 
     @property
     def name(self) -> str:
@@ -80,11 +83,15 @@ class MemoryPlan:
     arena_bytes: Any
     lower_bound: int
     lives: tuple[Life, ...]
-    workspaces: dict[Op, Any] = field(default_factory=dict)
+    workspaces: dict[tuple[Op, int], Any] = field(default_factory=dict)
 
     def offset(self, life: Life) -> Any:
         """Where a block begins."""
-        return self.offsets[life.tensors[0]] if life.tensors else self.workspaces[life.owner]
+        return (
+            self.offsets[life.tensors[0]]
+            if life.tensors
+            else self.workspaces[life.owner, life.part]
+        )
 
 
 MEMORY_PLAN: Note[MemoryPlan] = Note("memory_plan")
@@ -92,9 +99,9 @@ MEMORY_PLAN: Note[MemoryPlan] = Note("memory_plan")
 
 def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
     """Compute the plan and make it the note `MEMORY_PLAN` of the graph. The ops do not change."""
-    lives = _lives(graph, ctx.options.enabled("in-place"))
+    lives = [*_lives(graph, ctx.options.enabled("in-place")), *_workspaces(graph, ctx)]
     offsets: dict[GraphTensor, Size] = {}
-    workspaces: dict[Op, Size] = {}
+    workspaces: dict[tuple[Op, int], Size] = {}
     begin: Size = 0
     most = largest_counts(graph)
     if most:
@@ -105,7 +112,7 @@ def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
             offset = begin + arena.place(replace(life, size=size)) * units
             offsets.update((tensor, offset) for tensor in life.tensors)
             if not life.tensors:
-                workspaces[life.owner] = offset
+                workspaces[life.owner, life.part] = offset
         begin = begin + arena.size * units
     plan = MemoryPlan(offsets, begin, _peak(lives), tuple(lives), workspaces)
     MEMORY_PLAN.set(graph, plan)
@@ -121,7 +128,7 @@ def _by_units(lives: Iterable[Life]) -> dict[Size, list[tuple[Life, int]]]:
     return found
 
 
-def workspace_of(op: ControlOp) -> Workspace:
+def control_workspace(op: ControlOp) -> Workspace:
     """How a control op lays out its block; its subgraphs must have been planned."""
     spares: list[Size | None] = []
     at: Size = 0
@@ -201,7 +208,7 @@ def _lives(graph: Graph, in_place: bool) -> list[Life]:
                 blocks[host].append(tensor)
                 spans[host] = (spans[host][0], end)
             hosts[tensor] = host
-    lives = [
+    return [
         Life(
             tuple(members),
             _aligned(members[0].details.size_bytes),
@@ -210,13 +217,14 @@ def _lives(graph: Graph, in_place: bool) -> list[Life]:
         )
         for first, members in blocks.items()
     ]
-    return [*lives, *_workspaces(graph)]
 
 
-def _workspaces(graph: Graph) -> Iterator[Life]:
+def _workspaces(graph: Graph, ctx: LowerContext) -> Iterator[Life]:
     for position, op in enumerate(graph.ops):
         if isinstance(op, ControlOp):
-            yield Life((), workspace_of(op).size, position, position, op)
+            yield Life((), control_workspace(op).size, position, position, op)
+        for part, block in enumerate(workspace_of(op, ctx)):
+            yield Life((), _aligned(block.size_bytes), position, position, op, part)
 
 
 def _overwritten(

@@ -8,11 +8,12 @@ from ...base.dtypes import BF16, F16, F32
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
+from ..ops.window import padded
 from ..rewriting.decisions import record
 from ..rewriting.rewrite import rewrite
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
-from ..schedule.convolution_forms import asked_forms, padded, ranked_forms
+from ..schedule.convolution_forms import asked_forms, ranked_forms
 from ..schedule.forms_by_size import FormsBySize, forms_by_size
 from ..schedule.integer_gain import best_form_cycles
 

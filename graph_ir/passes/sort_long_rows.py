@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...base.dims import is_known
+from ...base.dims import bounds
 from ..ir.graph import Graph, GraphTensor
 from ..ops.compose import Composer
 from ..ops.top_k import TopK
@@ -12,9 +12,6 @@ from ..schedule.context import LowerContext
 LEAST = 64
 """Shorter rows are ordered by comparing all pairs in vectors, or by taking out the largest a few times."""
 
-BYTES_OF_ELEMENT = 24
-"""Two keys of 8 bytes and two indices of 4, which wait on the stack."""
-
 
 def sort_long_rows(graph: Graph, ctx: LowerContext) -> bool:
     """Make row sorts of top_k along long axes.
@@ -23,11 +20,10 @@ def sort_long_rows(graph: Graph, ctx: LowerContext) -> bool:
     ->
     %t = transpose(%x); %sv, %si = sort_rows(%t, k=50); %v = transpose(%sv); %i = transpose(%si)
 
-    Rows whose keys would not fit the stack, and tensors with open sizes, are left as they are.
+    Axes of dynamic size count as long.
     Requires: plain formats. Ensures: topological order.
     """
-    most = ctx.target.machine.most_local_bytes // BYTES_OF_ELEMENT
-    found = [op for op in graph.ops if isinstance(op, TopK) and _is_long(op, most)]
+    found = [op for op in graph.ops if isinstance(op, TopK) and _is_long(op)]
     for op in found:
         count = len(graph.ops)
         for old, new in zip(op.outputs, _sorted(graph, op), strict=True):
@@ -40,11 +36,9 @@ def sort_long_rows(graph: Graph, ctx: LowerContext) -> bool:
     return bool(found)
 
 
-def _is_long(op: TopK, most: int) -> bool:
-    x = op.inputs[0].details
-    if not is_known(*x.plain_dims):
-        return False
-    return LEAST <= x.plain_dims[op.axis] <= most and op.outputs[0].details.elements > 0
+def _is_long(op: TopK) -> bool:
+    size = op.inputs[0].details.plain_dims[op.axis]
+    return bounds(size)[1] >= LEAST and not op.outputs[0].details.is_empty
 
 
 def _sorted(graph: Graph, op: TopK) -> list[GraphTensor]:

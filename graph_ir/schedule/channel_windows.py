@@ -19,7 +19,7 @@ from .context import LowerContext
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import geometry_of, typical_images
 from .format_choice import FormatChoice
-from .row_windows import MOST_TAPS, pools_by_row, row_cycles
+from .row_windows import MOST_TAPS, lines_fit, pools_by_row, row_cycles
 from .space import ScheduleSpace
 from .window_tile import WindowBlocking, pick_blocking, window_cycles
 
@@ -35,7 +35,8 @@ def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[Forma
     asked = wanted_by_name(op, ctx)
     algorithm = "" if asked is None else asked.algorithm
     is_alone = not _follows_product(op) or algorithm == "row-windows"
-    if is_alone and not g.is_open and convolves_by_row(op) and ctx.options.enabled("row-windows"):
+    in_rows = not g.is_open and convolves_by_row(op) and lines_fit(g, True, dtype, ctx.target)
+    if is_alone and in_rows and ctx.options.enabled("row-windows"):
         cycles[first] = row_cycles(g, True, ctx.target, dtype)
     if algorithm in ALGORITHMS:
         wanted = first if algorithm == "row-windows" else last
@@ -111,7 +112,9 @@ def pools_by_channel(op: WindowReduce) -> bool:
 def pools_in_place(op: WindowReduce, ctx: LowerContext) -> bool:
     """Whether a template of windows runs a pool in the layout it has, which needs no stored padding."""
     by_channel = pools_by_channel(op) and ctx.options.enabled("channel-windows")
-    return by_channel or (pools_by_row(op) and ctx.options.enabled("row-windows"))
+    if by_channel or not pools_by_row(op) or not ctx.options.enabled("row-windows"):
+        return by_channel
+    return lines_fit(pool_geometry(op), False, op.inputs[0].details.dtype, ctx.target)
 
 
 def window_schedule(blocking: WindowBlocking) -> Schedule:

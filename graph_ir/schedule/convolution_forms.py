@@ -23,7 +23,7 @@ from ..ir.graph import Array, GraphTensor, Op
 from ..ir.schedule import Parameter, Schedule
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
-from ..ops.window import Window
+from ..ops.window import Window, padded
 from ..ops.winograd_form import BYTE_FORMS, WinogradForm, holds
 from ..ops.winograd_form import FORMS as FLOAT_FORMS
 from ..rewriting.groups import is_elementwise
@@ -183,16 +183,6 @@ def asked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionFor
     raise UserError(
         f"schedule of '{op.name}': {rule}, got '{asked}'; this convolution runs as {', '.join(names)}"
     )
-
-
-def padded(make: Composer, x: GraphTensor, window: Window, fill: int | float | bool) -> GraphTensor:
-    """x with its padding materialized."""
-    dims = x.details.plain_dims
-    lead = (0,) * (len(dims) - window.rank)
-    after = window.stored_ends(dims[len(lead) :])
-    if not any((*window.before, *after)):
-        return x
-    return make("pad", x, before=(*lead, *window.before), after=(*lead, *after), value=fill)
 
 
 def _im2col(make: Composer, op: Convolution) -> GraphTensor:

@@ -62,6 +62,14 @@ def staged_lines(g: ConvolutionGeometry, is_convolution: bool, rows: int) -> int
     return g.span(0, rows) if is_convolution else rows
 
 
+def lines_fit(
+    g: ConvolutionGeometry, is_convolution: bool, dtype: DType, target: Target, rows: int = 1
+) -> bool:
+    """Return whether the lines staged for `rows` rows of results fit on the stack."""
+    elements = staged_lines(g, is_convolution, rows) * line_elements(g)
+    return elements * accumulator_of(dtype, dtype).size <= target.machine.most_local_bytes
+
+
 def pick_row_blocking(
     g: ConvolutionGeometry, is_convolution: bool, target: Target, threads: int, dtype: DType = F32
 ) -> RowBlocking:
@@ -139,8 +147,7 @@ class RowWindowSpace(ScheduleSpace):
         self.geometry = geometry
         self.is_convolution = is_convolution
         threads = ctx.options.threads
-        self.most_bytes = ctx.target.machine.most_local_bytes
-        self.element = accumulator_of(dtype, dtype).size
+        self.target, self.dtype = ctx.target, dtype
         self.blocking = pick_row_blocking(geometry, is_convolution, ctx.target, threads, dtype)
 
     @property
@@ -168,8 +175,7 @@ class RowWindowSpace(ScheduleSpace):
         most = min(rows, HEIGHTS[-1]) if self.is_convolution else 1
         if schedule.number("height") > most:
             return f"height must be at most {most}"
-        lines = staged_lines(g, self.is_convolution, rows)
-        if lines * line_elements(g) * self.element > self.most_bytes:
+        if not lines_fit(g, self.is_convolution, self.dtype, self.target, rows):
             return "rows is too large: the lines would not fit on the stack"
         return ""
 

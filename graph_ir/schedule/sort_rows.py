@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
+from ...base.dims import bounds, is_known
 from ..ir.schedule import Schedule
 from ..ops.sort_rows import SortRows
 from .context import LowerContext
@@ -24,30 +26,36 @@ class SortSpace(ScheduleSpace):
 
     algorithm = "row-sort"
     meanings: Mapping[str, str] = {
-        "tasks": "1 sorts the rows on one thread, more on all",
+        "tasks": "parts of the rows that are sorted in parallel, each in memory of its own",
         "groups": "groups of elements whose best ones bound those that are sorted, a multiple of 32; 1 sorts all",
     }
 
     def __init__(self, op: SortRows, ctx: LowerContext) -> None:
         x = op.inputs[0].details
-        self.n, self.k = x.plain_dims[-1], op.k
-        self.rows = x.elements // max(self.n, 1)
+        *outer, self.n = x.plain_dims
+        self.k, self.rows = op.k, math.prod(outer)
         super().__init__(op.name, f"{self.algorithm} {self.rows}x{self.n} {self.k} {x.dtype}")
         self.lanes = ctx.target.lanes(x.dtype.accumulator)
-        self.threads = ctx.threads_for(x.elements) if self.rows > 1 else 1
+        self.threads = max(min(ctx.threads_for(x.elements), bounds(self.rows)[1]), 1)
 
     def ranked(self) -> Sequence[Schedule]:
         """Twice as many groups as elements are kept where they are few of many; then more, fewer, and none."""
-        wanted = -(-max(2 * self.k, GROUPS) // GROUPS) * GROUPS
-        pick = wanted if wanted * FEW <= self.n else 1
-        sizes = dict.fromkeys((pick, wanted // 2, 2 * wanted, 4 * wanted, 1))
+        sizes = dict.fromkeys(self._groups() if is_known(self.k) else (1,))
         found = [Schedule.of(self.algorithm, tasks=self.threads, groups=size) for size in sizes]
         fit = [schedule for schedule in found if not self.fault(schedule)]
         return [*fit, *([fit[0].replaced(tasks=1)] if self.threads > 1 else [])]
 
-    def cycles(self, schedule: Schedule) -> float:
+    def _groups(self) -> tuple[int, ...]:
+        """Numbers of groups; rows of dynamic size that are too short for them are sorted whole."""
+        wanted = -(-max(2 * self.k, GROUPS) // GROUPS) * GROUPS
+        pick = wanted if wanted * FEW <= bounds(self.n)[1] else 1
+        return (pick, wanted // 2, 2 * wanted, 4 * wanted, 1)
+
+    def cycles(self, schedule: Schedule) -> float | None:
         """Two passes in vectors, the groups sorted, then the elements that reach the bound: k or more."""
         groups = schedule.number("groups")
+        if not is_known(self.rows, self.n, self.k):
+            return None
         row = KEY_CYCLES * self.n
         if groups > 1:
             reached = self.k * (1 + self.k / groups)
@@ -56,7 +64,12 @@ class SortSpace(ScheduleSpace):
 
     def fault(self, schedule: Schedule) -> str:
         """Each of the k best may be in a group of its own, and no group is empty."""
-        groups = schedule.number("groups")
-        if groups == 1 or (groups % GROUPS == 0 and self.k <= groups <= self.n):
+        groups, tasks = schedule.number("groups"), schedule.number("tasks")
+        most = bounds(self.rows)[1]
+        if not 1 <= tasks <= max(most, 1):
+            return f"tasks must be from 1 to {max(most, 1)}"
+        if groups == 1:
+            return ""
+        if is_known(self.k) and groups % GROUPS == 0 and self.k <= groups <= bounds(self.n)[1]:
             return ""
         return f"groups must be 1, or a multiple of {GROUPS} from {self.k} to {self.n}"

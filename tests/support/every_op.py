@@ -101,6 +101,10 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "slice": (X, {"starts": (1, 3, 0), "steps": (1, -1, 2), "sizes": (1, 4, 3)}),
     "softmax": (X, {}),
     "sort_rows": (X, {"k": 2, "largest": False}),
+    "suppress_boxes": (
+        [(F32, (2, 5, 4)), (F32, (2, 3, 5)), (S64, ()), (F32, ()), (F32, ())],
+        {"room": (4,)},
+    ),
     "sum_pool": POOL,
     "cum_prod": (X, {"axis": 1, "reverse": True}),
     "cum_sum": (X, {"axis": -1, "exclusive": True}),

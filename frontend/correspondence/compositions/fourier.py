@@ -1,4 +1,5 @@
-"""Discrete Fourier transforms as products with the matrices of their factors."""
+"""Discrete Fourier transforms of any length in O(N log N): products with the matrices of the factors of the length, and
+convolutions with a chirp for large prime factors."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....base.dtypes import S64
+from ....base.dims import Size, typical
+from ....base.dtypes import F32, S64
 from ....base.records import dataclass
 from ....graph_ir.ir.graph import Array
 from ....graph_ir.ir.graph import GraphTensor as Tensor
@@ -15,6 +17,16 @@ from ...op_builder import OpBuilder
 
 DIRECT = 128
 """Up to this length one product with the whole matrix is faster than two with its factors and what lies between."""
+
+DIRECT_PRIME = 400
+"""Up to this prime length the product is faster than a convolution with a chirp, which takes two transforms of more
+than twice the length (measured, as are the next two)."""
+
+MANY_ROWS = 16
+"""From so many rows on, products read the matrix once for several."""
+
+DIRECT_PRIME_ROWS = 1600
+"""The same limit for many rows."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +62,13 @@ def _each(x: Spectrum, function: Callable[[Tensor], Tensor]) -> Spectrum:
 def _along_last(
     node: OpBuilder, x: Spectrum, length: int, inverse: bool, onesided: bool
 ) -> Spectrum:
-    if factor(length) == 1:
+    dtype = x.real.details.dtype
+    if is_direct(length, _rows(x.real)):
         return _product(node, x, matrix(length, x.real.details.plain_dims[-1], inverse, onesided))
+    if dtype.bits < 32:  # what lies between is not rounded to so few bits
+        wide = _each(x, lambda part: node.converted(part, F32))
+        found = _along_last(node, wide, length, inverse, onesided)
+        return _each(found, lambda part: node.converted(part, dtype))
     if inverse and onesided:
         x = _mirrored(node, x, length)
     *outer, _ = x.real.details.plain_dims
@@ -72,22 +89,42 @@ def _both(x: Spectrum) -> tuple[Tensor, Tensor]:
     return x.real, x.imag
 
 
-def factor(length: int) -> int:
-    """The smaller of the two factors a length is split into, the nearest to its root; 1 where it is not split."""
-    if length <= DIRECT:
-        return 1
+def is_direct(length: int, rows: Size) -> bool:
+    """Return whether a transform of so many rows is one product with the whole matrix."""
+    limit = DIRECT_PRIME_ROWS if typical(rows) >= MANY_ROWS else DIRECT_PRIME
+    return length <= DIRECT or (length <= limit and _factor(length) == 1)
+
+
+def _rows(x: Tensor) -> Size:
+    return math.prod(x.details.plain_dims[:-1])
+
+
+def _factor(length: int) -> int:
+    """The smaller of the two factors a length is split into, the nearest to its root; 1 of a prime."""
     return next(n for n in range(math.isqrt(length), 0, -1) if length % n == 0)
 
 
+def smooth(least: int) -> int:
+    """Return the smallest number from `least` on that has no prime factor above 5."""
+    found = 1 << (least - 1).bit_length()
+    threes = [3**i for i in range(least.bit_length())]
+    for odd in (three * 5**i for three in threes for i in range(least.bit_length())):
+        if odd < found:
+            found = min(found, odd << max(-(-least // odd) - 1, 0).bit_length())
+    return found
+
+
 def _factored(node: OpBuilder, x: Spectrum, length: int, inverse: bool) -> Spectrum:
-    """The unscaled transform of n1 * n2 elements: over n1, turned, over n2.
+    """The unscaled transform of n1 * n2 elements: over n1, times a root of unity, over n2.
 
     y[k1 + n1 k2] = sum over j2 of w2^(j2 k2) w^(j2 k1) (sum over j1 of w1^(j1 k1) x[j1 n2 + j2]).
     """
-    n1 = factor(length)
-    if n1 == 1:
+    if is_direct(length, _rows(x.real)):
         unscaled = matrix(length, length, inverse, onesided=False) * (length if inverse else 1)
         return _product(node, x, unscaled)
+    n1 = _factor(length)
+    if n1 == 1:
+        return _convolved(node, x, length, inverse)
     n2, outer = length // n1, x.real.details.plain_dims[:-1]
     swap = [*range(len(outer)), len(outer) + 1, len(outer)]
 
@@ -97,18 +134,48 @@ def _factored(node: OpBuilder, x: Spectrum, length: int, inverse: bool) -> Spect
         dims = (*outer, rows, columns)
         return _each(value, lambda tensor: node.transposed(node.reshaped(tensor, dims), swap))
 
-    first = _turned(node, _factored(node, parts(x, n1, n2), n1, inverse), length, inverse)
+    roots = _roots(np.outer(np.arange(n2), np.arange(n1)), length, inverse)
+    first = _times(node, _factored(node, parts(x, n1, n2), n1, inverse), roots)
     second = parts(_factored(node, parts(first, n2, n1), n2, inverse), n1, n2)
     return Spectrum(*(node.reshaped(part, (*outer, length)) for part in _both(second)))
 
 
-def _turned(node: OpBuilder, x: Spectrum, length: int, inverse: bool) -> Spectrum:
-    """Element [.., j2, k1] turned by j2 k1 steps of `length`."""
-    real, imag = _both(x)
-    n2, n1 = real.details.plain_dims[-2:]
-    steps = np.outer(np.arange(n2), np.arange(n1)) % length
-    angle = (2 if inverse else -2) * np.pi * steps / length
-    cosine, sine = (node.constant(f(angle), real.details.dtype) for f in (np.cos, np.sin))
+def _convolved(node: OpBuilder, x: Spectrum, length: int, inverse: bool) -> Spectrum:
+    """The unscaled transform of any length as a convolution (Bluestein's algorithm).
+
+    As 2jk = j^2 + k^2 - (k - j)^2, y[k] = c[k] sum over j of (x[j] c[j]) / c[k - j], where c[j] = w^(j^2 / 2). The sum
+    is a product of spectra of a length without large prime factors, where the chirp 1 / c has room for both signs of
+    k - j.
+    """
+    axis, size = x.real.details.rank - 1, smooth(2 * length - 1)
+    chirp = _roots(np.arange(length) ** 2, 2 * length, inverse)
+    inverted = np.zeros(size, complex)
+    inverted[:length] = chirp.conj()
+    inverted[size - length + 1 :] = chirp.conj()[:0:-1]
+    after = tuple(size - length if i == axis else 0 for i in range(axis + 1))
+
+    def padded(part: Tensor) -> Tensor:
+        return node.helper("pad", part, before=(0,) * (axis + 1), after=after, value=0.0)
+
+    spectrum = _factored(node, _each(_times(node, x, chirp), padded), size, False)
+    product = _times(node, spectrum, np.fft.fft(inverted) / size)
+    found = _factored(node, product, size, True)
+    return _times(node, _each(found, lambda part: node.sliced(part, axis, 0, length)), chirp)
+
+
+def _roots(powers: Array, length: int, inverse: bool) -> Array:
+    """Powers of the first root of unity: exact angles, as the powers are reduced first."""
+    return np.exp((2j if inverse else -2j) * np.pi * (powers % length) / length)
+
+
+def _times(node: OpBuilder, x: Spectrum, factors: Array) -> Spectrum:
+    """x times complex numbers that are known."""
+    real, imag = x.real, x.imag
+    cosine, sine = (
+        node.constant(part, real.details.dtype) for part in (factors.real, factors.imag)
+    )
+    if imag is None:
+        return Spectrum(*(node.helper("mul", real, part) for part in (cosine, sine)))
 
     def mixed(op: str, a: Tensor, b: Tensor) -> Tensor:
         return node.helper(op, node.helper("mul", real, a), node.helper("mul", imag, b))

@@ -211,7 +211,7 @@ def test_the_arena_of_subgraphs_is_part_of_the_graphs() -> None:
     graph = counted([X], step)
     compilation = compile_stages(graph, "avx2")
     plan = MEMORY_PLAN.of(compilation.graph)
-    ((op, _),) = plan.workspaces.items()
+    (((op, _), _),) = plan.workspaces.items()
     inside = max(MEMORY_PLAN.of(g).arena_bytes for g in (op.attrs["body"], op.attrs["condition"]))
     assert inside > 0 and plan.arena_bytes >= inside + 4 * 9 * 4
     native(graph, trips(graph, (0, 1, 2)))

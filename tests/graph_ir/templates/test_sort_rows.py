@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import ALL, F32, S64, DType
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.sort_rows import FEW, GROUPS
+from graphc.graph_ir.templates.collect import BLOCK
 from graphc.graph_ir.templates.sort_keys import INSERTED, WIDE_ROWS
-from graphc.graph_ir.templates.sort_rows import BLOCK
 from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
 
 PLACES: tuple[Place, ...] = ("start", "end")
@@ -61,6 +62,23 @@ def test_rows_that_are_sorted_already_or_equal(value: Array, k: int) -> None:
         np.testing.assert_array_equal(y, wanted)
 
 
+@pytest.mark.parametrize("dtype", [F32, S64], ids=str)
+@pytest.mark.parametrize("k", [50, 20_000, 140_001])
+def test_rows_that_fit_no_stack(dtype: DType, k: int) -> None:
+    x = awkward(dtype, 1, 140_001)
+    found = compile_model(top(dtype, x.shape, k)).run(None, {"x": x})
+    for y, wanted in zip(found, top(dtype, x.shape, k).evaluate([x]), strict=True):
+        np.testing.assert_array_equal(y.view(np.uint8), wanted.view(np.uint8))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5])
+def test_tasks_have_entries_of_their_own(rows: int) -> None:
+    x = np.random.default_rng(rows).integers(-999, 999, (rows, 9000))
+    found = compile_model(top(S64, x.shape, 9000), threads=4).run(None, {"x": x})
+    for y, wanted in zip(found, top(S64, x.shape, 9000).evaluate([x]), strict=True):
+        np.testing.assert_array_equal(y, wanted)
+
+
 def test_threads_share_rows() -> None:
     x = np.random.default_rng(5).integers(-99, 99, (64, 600))
     one, two = (
@@ -71,9 +89,27 @@ def test_threads_share_rows() -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def top(dtype: DType, dims: tuple[int, ...], k: int) -> Graph:
+def top(dtype: DType, dims: tuple[int, ...], k: int, axis: int = -1) -> Graph:
     graph = Graph("top")
     x = graph.make_input(LogicalTensor(dtype, dims), "x")
-    for y in graph.make("top_k", [x], {"k": k}, "op").outputs:
+    for y in graph.make("top_k", [x], {"k": k, "axis": axis}, "op").outputs:
         graph.make_output(y)
     return graph
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", [F32, S64], ids=str)
+@pytest.mark.parametrize(("k", "axis"), [(1, 1), (10, 1), (40, 1), (10, 0)])
+def test_rows_of_dynamic_size(dtype: DType, k: int, axis: int, threads: int) -> None:
+    """Those that are too short for a selection, and those that are not."""
+    first, second = (
+        size(Symbol(name, 40 if axis == at else 1, 4096)) for at, name in enumerate("NS")
+    )
+    graph = top(dtype, (first, second), k, axis)
+    with compile_model(graph, threads=threads) as model:
+        for rows, n in ((1, 40), (5, 41), (2, GROUPS * FEW), (3, 4 * GROUPS * FEW + 5)):
+            given = awkward(dtype, rows, n)
+            given = given if axis == 1 else np.ascontiguousarray(given.T)
+            wanted = top(dtype, given.shape, k, axis).evaluate([given])
+            for y, expected in zip(model.run(None, {"x": given}), wanted, strict=True):
+                np.testing.assert_array_equal(y.view(np.uint8), expected.view(np.uint8))

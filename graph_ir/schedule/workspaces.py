@@ -1,0 +1,50 @@
+"""Workspaces: blocks of the arena that a kernel needs besides its operands, the last parameters of its function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...base.dims import bounds
+from ...base.dtypes import BOOL, F32, U8, U32, U64
+from ..ir.class_table import ClassTable
+from ..ir.logical_tensor import LogicalTensor
+from ..ir.op import Op
+from ..ops.boxes import SuppressBoxes
+from ..ops.sort_rows import SortRows
+from .context import LowerContext
+from .spaces import schedule_of
+
+
+def sort_workspace(op: SortRows, ctx: LowerContext) -> tuple[LogicalTensor, ...]:
+    """Return, for each task, two rows of words, the best element of each group, and indices of keys of 64 bits."""
+    x, schedule = op.inputs[0].details, schedule_of(op, ctx)
+    tasks, groups = schedule.number("tasks"), schedule.number("groups")
+    rows = 2 * tasks * x.plain_dims[-1]
+    best = LogicalTensor(U8 if x.dtype == BOOL else x.dtype.accumulator, (tasks * groups,))
+    found = (LogicalTensor(U64, (rows,)), best)
+    return (*found, LogicalTensor(U32, (rows,))) if x.dtype.bits == 64 else found
+
+
+def suppression_tasks(op: SuppressBoxes, ctx: LowerContext) -> int:
+    """Return how many parts of the classes of all images run in parallel."""
+    images, classes, _ = op.scores.details.plain_dims
+    return max(min(ctx.threads_for(op.scores.details.elements), bounds(images * classes)[1]), 1)
+
+
+def suppression_workspace(op: SuppressBoxes, ctx: LowerContext) -> tuple[LogicalTensor, ...]:
+    """Return, for each task, two rows of words for the boxes, and five numbers of each that is kept."""
+    tasks, boxes = suppression_tasks(op, ctx), op.scores.details.plain_dims[2]
+    return (LogicalTensor(U64, (2 * tasks * boxes,)), LogicalTensor(F32, (5 * tasks * op.limit,)))
+
+
+WORKSPACES = ClassTable[Callable[[Any, LowerContext], tuple[LogicalTensor, ...]]](
+    {SortRows: sort_workspace, SuppressBoxes: suppression_workspace}
+)
+"""The blocks that kernels need, by the class of their op."""
+
+
+def workspace_of(op: Op, ctx: LowerContext) -> tuple[LogicalTensor, ...]:
+    """Return the blocks of a kernel's workspace, none for most."""
+    find = WORKSPACES.find(op)
+    return find(op, ctx) if find else ()
