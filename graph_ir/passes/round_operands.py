@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...base.contraction import find_microkernel
-from ...base.dims import typical
 from ...base.dtypes import F16, F32, DType, by_name
+from ...base.size_queries import typical
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
