@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from ...base.dims import is_known, typical
+from ...base.dims import is_known
+from ...base.size_queries import typical
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.doubling import axis_sliced, joined_runs, positions_of

@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....base.dims import Size, typical
+from ....base.dims import Size
 from ....base.dtypes import F32, S64
 from ....base.records import dataclass
+from ....base.size_queries import typical
 from ....graph_ir.ir.graph import Array
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
