@@ -36,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave a size of every graph open, from 0 on if it can be, and compare with models of several sizes",
     )  # fmt: skip
     parser.add_argument(
+        "--onnxruntime", action="store_true",
+        help="write every graph as ONNX, run the file in ONNX Runtime, and compare its results",
+    )  # fmt: skip
+    parser.add_argument(
         "--resume", metavar="FILE", help="go on where this file says, and keep the counts in it"
     )
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per CPU)")
@@ -87,7 +91,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _routes(args: argparse.Namespace) -> tuple[str, ...] | None:
     """The ways that all graphs take; None for random ones."""
-    return ("open",) if args.open else None
+    routes = tuple(route for route in ("open", "onnxruntime") if getattr(args, route))
+    return routes or None
 
 
 class _Faults:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import BF16, DType
+from ...base.dtypes import DType, from_numpy
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array
 from ...graph_ir.ir.logical_tensor import LogicalTensor
@@ -36,14 +36,33 @@ def torch_dtype(dtype: DType) -> Any:
 
 def array_of(tensor: Any, who: str) -> Array:
     """A tensor's elements, without a copy where they are dense and in main memory."""
+    dtype_of(tensor, who)
+    return shared_array(tensor.detach().cpu().resolve_conj().resolve_neg().contiguous())
+
+
+def shared_array(tensor: Any) -> Array:
+    """Return the elements of a dense tensor in main memory, which the array shares. Its dtype must be graphc's too."""
     import torch
 
-    dtype = dtype_of(tensor, who)
-    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    if dtype is BF16:
-        array: Array = plain.view(torch.int16).numpy().view(BF16.numpy)
-        return array
-    return np.asarray(plain.numpy())
+    dtype = WORD_DTYPES[str(tensor.dtype)]
+    if dtype.numpy.isbuiltin == 1:
+        return np.asarray(tensor.numpy())
+    array: Array = tensor.view(getattr(torch, _BITS[dtype.size])).numpy().view(dtype.numpy)
+    return array
+
+
+def shared_tensor(array: Array) -> Any:
+    """Return the tensor that shares the memory of an array, which has an element or one axis."""
+    import torch
+
+    dtype = from_numpy(array.dtype)
+    if dtype.numpy.isbuiltin == 1:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(_BITS[dtype.size])).view(torch_dtype(dtype))
+
+
+_BITS = {1: "uint8", 2: "int16"}
+"""The integers of NumPy and PyTorch that hold the bits of a type that NumPy itself has not, by its bytes."""
 
 
 def details_of(tensor: Any, who: str, sizes: Sizes) -> LogicalTensor | None:

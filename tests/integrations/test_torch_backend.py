@@ -404,3 +404,29 @@ def test_an_installed_graphc_is_a_backend_by_name() -> None:
     if not found:
         pytest.skip("graphc is not installed here, only importable")
     assert next(iter(found)).load() is graphc.torch.backend
+
+
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e8m0fnu")
+
+
+@pytest.mark.parametrize("name", FLOAT8)
+def test_tensors_of_8_bit_floats(name: str) -> None:
+    """As weights, as inputs and as results: NumPy has their bits, not their type."""
+    dtype = getattr(torch, name)
+
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("w", (torch.rand(6, 4) + 0.25).to(dtype))
+
+        def forward(self, x: Any, y: Any) -> Any:
+            product = x @ (self.w.float() * 0.5).T
+            return product, (y.float() * 2).to(dtype), self.w
+
+    model, x, y = Scaled(), torch.randn(3, 4), (torch.rand(5) + 0.5).to(dtype)
+    with torch.no_grad():
+        wanted = model(x, y)
+        for run in (torch.compile(model, backend="graphc"), graphc.torch.compile(model, x, y)):
+            for found, right in zip(run(x, y), wanted, strict=True):
+                assert found.dtype == right.dtype
+                torch.testing.assert_close(found.float(), right.float(), rtol=1e-6, atol=1e-6)

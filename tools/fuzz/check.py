@@ -28,7 +28,7 @@ from ..error_bound import CAREFUL, DISTURBED, Expected, expected_outputs
 from ..sum_rounding import ANYTHING
 from .case import Case
 from .certainty import Certainty, certainties
-from .format_route import reread
+from .format_route import RefusedFile, reread, run_by_onnxruntime
 from .native_run import GuardedModel, run_guarded
 from .open_sizes import OPENED, arrays_at, opened, sizes_to_try
 from .outcome import INTERNAL, REFUSED, RIGHT, WRONG, Outcome
@@ -72,6 +72,8 @@ class _Check:
                 _same_bits(results, run_guarded(reloaded, case.arrays, "end"))
             elif route == "open":
                 self._open()
+            elif route == "onnxruntime":
+                self._peer(expected, known)
             else:
                 self._format(route, expected, known)
 
@@ -134,15 +136,47 @@ class _Check:
             raise _Wrong("what is parsed is not what was printed")
 
     def _format(self, name: str, expected: Expectation, known: list[Certainty]) -> None:
+        twin = self._reread(name)
+        if twin is None:
+            return
+        own = _expectation(twin, _in_order(twin, self.case))
+        self._compare_rewritten(name, [o.value for o in own(DISTURBED)], own, expected, known)
+
+    def _peer(self, expected: Expectation, known: list[Certainty]) -> None:
+        """The file is run as it is, and read back for the bounds of the ops that it has."""
+        twin = self._reread("onnx")
+        if twin is None:
+            return
         try:
             with tempfile.TemporaryDirectory() as folder:
-                twin = reread(self.case.graph, name, Path(folder))
+                found = run_by_onnxruntime(self.case.graph, Path(folder), self.case.arrays)
+        except (UnsupportedError, UserError) as error:
+            self.refusals.append(f"onnxruntime: {error}")
+            return
+        except RefusedFile as error:
+            raise _Wrong(f"the ONNX file is refused: {error}") from error
+        own = _expectation(twin, _in_order(twin, self.case))
+        self._compare_rewritten("onnx", found, own, expected, known)
+
+    def _reread(self, name: str) -> Graph | None:
+        """The graph written in a format and read again; None where it cannot be."""
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                return reread(self.case.graph, name, Path(folder))
         except (UnsupportedError, UserError) as error:
             self.refusals.append(f"{name}: {error}")
-            return
+            return None
+
+    def _compare_rewritten(
+        self,
+        name: str,
+        found: Sequence[Array],
+        own: Expectation,
+        expected: Expectation,
+        known: list[Certainty],
+    ) -> None:
         if _rounds_parameters(name, self.case.graph):
             known = [Certainty.UNKNOWN if c == Certainty.ROUGH else c for c in known]
-        own = _expectation(twin, _in_order(twin, self.case))
 
         def together(walks: int) -> list[Expected]:
             """What the format expresses in other ops rounds as those do."""
@@ -151,7 +185,7 @@ class _Check:
                 for e, o in zip(expected(walks), own(walks), strict=True)
             ]
 
-        compare_carefully([o.value for o in own(DISTURBED)], together, known)
+        compare_carefully(found, together, known)
 
 
 Expectation = Callable[[int], list[Expected]]

@@ -1,13 +1,18 @@
-"""A graph through a file of a format, and back."""
+"""A graph through a file of a format, and back; and through one that another engine runs."""
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from ...base.errors import UserError
 from ...frontend import load
 from ...frontend.formats import FORMATS
 from ...frontend.tvm.params import read_params
-from ...graph_ir.ir.graph import Graph
+from ...graph_ir.ir.graph import Array, Graph
 
 
 def reread(graph: Graph, target: str, folder: Path) -> Graph:
@@ -20,3 +25,31 @@ def reread(graph: Graph, target: str, folder: Path) -> Graph:
         return load(path)
     specs = {op.name: str(op.outputs[0].details) for op in graph.inputs}
     return load(path, specs, read_params(files[1]) if len(files) > 1 else None)
+
+
+PEER_SECONDS = 60.0
+NOT_IMPLEMENTED = "NOT_IMPLEMENTED"
+"""What ONNX Runtime says of an op that it has not for the types of a node."""
+
+
+class RefusedFile(Exception):
+    """ONNX Runtime refuses a file that ought to be valid."""
+
+
+def run_by_onnxruntime(graph: Graph, folder: Path, arrays: Sequence[Array]) -> list[Array]:
+    """Return what ONNX Runtime computes of the graph written as ONNX.
+
+    UserError, UnsupportedError where ONNX or ONNX Runtime has no such op, or where it ends its process, as a division
+    of integers by zero does; RefusedFile where it calls the file invalid.
+    """
+    FORMATS["onnx"].write(graph, folder / "m.onnx")
+    (folder / "inputs").write_bytes(pickle.dumps(([op.name for op in graph.inputs], list(arrays))))
+    command = [sys.executable, "-m", "graphc.tools.fuzz.peer_worker", str(folder)]
+    done = subprocess.run(command, capture_output=True, timeout=PEER_SECONDS, check=False)
+    if done.returncode:
+        raise UserError(f"the peer must end with 0, got {done.returncode}: {done.stderr[-200:]!r}")
+    found = pickle.loads((folder / "results").read_bytes())
+    if isinstance(found, str):
+        raise (UserError if NOT_IMPLEMENTED in found else RefusedFile)(found)
+    results: list[Array] = found
+    return results

@@ -1,0 +1,30 @@
+"""Runs an ONNX file in ONNX Runtime: `python -m graphc.tools.fuzz.peer_worker FOLDER`, which holds m.onnx and inputs.
+
+A process of its own, as a model may end it. Inputs and results are pickled lists of arrays, the latter in `results`;
+where ONNX Runtime raises, `results` holds its sentence.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+
+from ...base.errors import UserError
+from ...bench.peers import load_peer
+
+
+def main(folder: Path) -> None:
+    """Write the results of the model in the folder, or why there are none."""
+    names, arrays = pickle.loads((folder / "inputs").read_bytes())
+    found: object
+    try:
+        session = load_peer("ort", (folder / "m.onnx").read_bytes(), 1)
+        found = session(dict(zip(names, arrays, strict=True))).results()
+    except UserError as error:
+        found = str(error)
+    (folder / "results").write_bytes(pickle.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
