@@ -28,6 +28,7 @@ from . import (  # noqa: F401
     ngrams,
     normalize,
     positions,
+    qonnx,
     quantize,
     quantized_layers,
     quantized_products,
