@@ -33,6 +33,7 @@ from . import (  # noqa: F401
     quantized_layers,
     quantized_products,
     quantized_recurrent,
+    quark,
     recurrent,
     reduce,
     resize,

@@ -173,7 +173,7 @@ def _float_quant(node: NodeContext) -> Value:
     if node.has(5):
         largest = min(largest, _number(node, 5, "a largest value"))
     x = node.helper("div", x, scale)
-    unit = _unit(node, x, mantissa, smallest)
+    unit = unit_of(node, x, mantissa, smallest)
     y = ROUNDINGS[_rounding(node, "ROUND")](node, node.helper("div", x, unit))
     y = node.helper("mul", unit, y)
     z = node.helper("clamp", y, min=-largest, max=largest)
@@ -182,7 +182,7 @@ def _float_quant(node: NodeContext) -> Value:
     return node.make("mul", z, scale)
 
 
-def _unit(node: NodeContext, x: GraphTensor, mantissa: int, smallest: int) -> GraphTensor:
+def unit_of(node: NodeContext, x: GraphTensor, mantissa: int, smallest: int) -> GraphTensor:
     """2^(floor(log2(|x|)) - mantissa), at least 2^smallest, from the bits of x."""
 
     def number(value: int) -> GraphTensor:
