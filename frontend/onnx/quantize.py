@@ -16,7 +16,7 @@ from .tensors import to_dtype
 from .windows import centered, convolution_attrs
 
 
-def _spread(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor:
+def spread(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor:
     """A scale or zero point so that it broadcasts to `dims`: one for all, one per slice of `axis`, or per block."""
     x = node.tensor(index)
     given = x.details.plain_dims
@@ -111,7 +111,7 @@ def _quotient(node: NodeContext, x: GraphTensor, precision: DType) -> GraphTenso
 
     The quotient of 16-bit floats is rounded by a cast: kernels keep results of other ops in f32 where they are fused.
     """
-    scale = node.converted(_spread(node, 1, x.details.plain_dims), precision)
+    scale = node.converted(spread(node, 1, x.details.plain_dims), precision)
     x = node.converted(x, precision)
     wide = precision.accumulator
     return node.converted(
@@ -134,7 +134,7 @@ def dequantize(node: NodeContext) -> Value:
 
 def _parameters(node: NodeContext, dims: tuple[int, ...]) -> list[GraphTensor]:
     """The scale and, if it is given, the zero point, so that they broadcast to `dims`."""
-    return [_in_bytes(node, _spread(node, index, dims)) for index in (1, 2) if node.has(index)]
+    return [_in_bytes(node, spread(node, index, dims)) for index in (1, 2) if node.has(index)]
 
 
 def per_row(node: NodeContext, index: int, rank: int) -> GraphTensor:

@@ -1,4 +1,4 @@
-"""AMD Quark's fake quantizers of blocks that share an exponent: block floating point (BFP) and microscaling (MX).
+"""AMD Quark's fake quantizers of blocks that share an exponent, BFP and MX, and QuantizeLinear of more types.
 
 Semantics: the CPU kernels of amd-quark 0.13 (`quark/onnx/operators/custom_ops/src/{bfp,mx}/cpu`).
 """
@@ -9,10 +9,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...base.dtypes import BF16, F32, S32
+from ...base.dtypes import BF16, F32, S32, S64, U8
 from ...graph_ir.ir.graph import GraphTensor
 from ..op_builder import OpBuilder, Value, like
+from .casting import cast_to
 from .qonnx import unit_of
+from .quantize import dequantize, quantize, spread
 from .scope import Handler, NodeContext
 
 _SPECIAL = 255  # the exponent field of infinities and NaN
@@ -205,9 +207,52 @@ def _mx(node: NodeContext) -> Value:
     return _in_blocks(node, 32, quantized)
 
 
+def _extended_quantize(node: NodeContext) -> Value:
+    """QuantizeLinear to integers of up to 32 bits or to floats, whose zero point is added before they are rounded."""
+    dtype = node.details(2).dtype if node.has(2) else U8
+    if not dtype.is_float and dtype.bits <= 16:
+        return quantize(node)
+    x = node.converted(node.tensor(0), F32)
+    dims = x.details.plain_dims
+    y = node.helper("div", x, node.converted(spread(node, 1, dims), F32))
+    if dtype.is_float:
+        if node.has(2):
+            y = node.helper("add", y, node.converted(spread(node, 2, dims), F32))
+        return (
+            cast_to(node, y, dtype)
+            if dtype.is_storage and dtype.bits < 16
+            else node.converted(y, dtype)
+        )
+    low, high = dtype.limits
+    y = node.converted(node.helper("round", y), S64)
+    y = node.helper("add", y, node.converted(spread(node, 2, dims), S64))
+    bounds = (node.constant(limit, S64) for limit in (high, low))
+    y = node.helper("max", node.helper("min", y, next(bounds)), next(bounds))
+    return node.converted(y, dtype)
+
+
+def _extended_dequantize(node: NodeContext) -> Value:
+    """(x - zero point) * scale of the same types, the difference exact."""
+    x = node.tensor(0)
+    dtype, dims = x.details.dtype, x.details.plain_dims
+    if not dtype.is_float and dtype.bits <= 16:
+        return dequantize(node)
+    wide = F32 if dtype.is_float else S64
+    x = node.converted(x, wide)
+    if node.has(2):
+        x = node.helper("sub", x, node.converted(spread(node, 2, dims), wide))
+    scale = spread(node, 1, dims)
+    y = node.helper("mul", node.converted(x, F32), node.converted(scale, F32))
+    return node.converted(y, scale.details.dtype)
+
+
 HANDLERS: dict[str, Handler] = {
+    "com.amd.quark::ExtendedQuantizeLinear": _extended_quantize,
+    "com.amd.quark::ExtendedDequantizeLinear": _extended_dequantize,
     "com.amd.quark::BFPQuantizeDequantize": _bfp,
     "com.amd.quark::MXQuantizeDequantize": _mx,
+    "com.vai.quantize::VitisQuantizeLinear": _extended_quantize,
+    "com.vai.quantize::VitisDequantizeLinear": _extended_dequantize,
     "com.vai.quantize::BFPFixNeuron": _bfp,
     "com.vai.quantize::MXFixNeuron": _mx,
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import graphc
 from graphc.base.errors import UnsupportedError, UserError
@@ -137,6 +138,44 @@ def test_vectors_single_numbers_and_bf16_first() -> None:
     half = (vector.view(np.uint32) + 0x7FFF + ((vector.view(np.uint32) >> 16) & 1)) & 0xFFFF0000
     want = blocked(half.astype(np.uint32).view(np.float32), 8, 0, lambda x: bfp(x, 7, 0))
     np.testing.assert_array_equal(graphc.compile(proto)(vector), want)
+
+
+INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32]
+HALVES = [np.float16, ml_dtypes.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS + HALVES)
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_quantized_numbers_of_more_types(dtype: Any, per_channel: bool) -> None:
+    """There and back, of integers of 32 bits and of 16-bit floats too, whose zero points count."""
+    x = np.clip(np.nan_to_num(X[:, :3]), -2e4, 2e4)
+    shape = (3,) if per_channel else ()
+    scale, zero = np.full(shape, 0.37, np.float32), np.full(shape, 3).astype(dtype)
+    nodes = [
+        helper.make_node("ExtendedQuantizeLinear", ["x", "s", "z"], ["q"], domain="com.amd.quark"),
+        helper.make_node(
+            "ExtendedDequantizeLinear", ["q", "s", "z"], ["y"], domain="com.amd.quark"
+        ),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in "qy"],
+        [numpy_helper.from_array(scale, "s"), numpy_helper.from_array(zero, "z")],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 23), helper.make_opsetid("com.amd.quark", 1)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    quotient = x / np.float32(0.37)
+    if dtype in INTEGERS:
+        info = np.iinfo(dtype)
+        q = np.clip(np.rint(quotient).astype(np.int64) + 3, info.min, info.max).astype(dtype)
+        y = (q.astype(np.int64) - 3).astype(np.float32) * np.float32(0.37)
+    else:
+        q = (quotient + np.float32(3)).astype(dtype)
+        y = (q.astype(np.float32) - np.float32(3)) * np.float32(0.37)
+    for results in (load(proto).evaluate([x]), graphc.compile(proto).run(None, {"x": x})):
+        assert results[0].dtype == dtype
+        np.testing.assert_array_equal(results[0].astype(np.float64), q.astype(np.float64))
+        np.testing.assert_allclose(results[1], y, rtol=1e-6)
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], type[Exception], str]] = {
