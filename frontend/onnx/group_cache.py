@@ -75,6 +75,12 @@ def start_of(node: NodeContext, batch: Size, queries: Size) -> Size | GraphTenso
 
 def cached(node: NodeContext, start: Size | GraphTensor, k: GraphTensor, v: GraphTensor) -> Cache:
     """Return the cache with the new keys and values, [B, heads, length, size]."""
+    for index, new in ((3, k), (4, v)) if node.has(3) else ():
+        if (
+            node.details(index).plain_dims[3] != new.details.plain_dims[3]
+        ):  # a name becomes the number
+            both = f"{node.details(index)} and {new.details}"
+            raise node.rule("caches must be as wide as the heads", both)
     if is_windowed(node):
         return _windowed(node, start, k, v)
     keys, values = k, v

@@ -220,6 +220,17 @@ def test_any_number_of_sentences(name: str) -> None:
     step.check(compiled.run(None, feeds), feeds)
 
 
+@pytest.mark.parametrize("name", ["the softmax", "a bias beside a buffer"])
+def test_the_width_of_a_cache_follows_from_the_heads(name: str) -> None:
+    """onnxruntime-genai names the last axis of caches, which the queries determine."""
+    step = STEPS[name]
+    feeds, proto = step.feeds(), step.model(step.feeds())
+    for info in (*proto.graph.input, *proto.graph.output):
+        if info.name in ("pk", "pv", "nk", "nv"):
+            info.type.tensor_type.shape.dim[3].dim_param = "kv_cache_dim"
+    step.check(graphc.compile(proto).run(None, feeds), feeds)
+
+
 def test_a_chunk_that_does_not_fit_is_refused() -> None:
     step = STEPS["a padded chunk"]
     feeds = step.feeds()
