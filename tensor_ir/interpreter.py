@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dtypes import BOOL, DType
+from ..base.dtypes import BOOL, S64, DType
 from ..base.errors import InternalError
 from .evaluate import Env, Evaluate, compile_expr, compile_place, compile_size
 from .nodes import (
@@ -42,6 +42,7 @@ from .nodes import (
     While,
 )
 from .sizes import elements_of
+from .visitor import walk_statements
 
 Run = Callable[[Env], None]
 
@@ -243,7 +244,17 @@ class _Runner:
             raise InternalError(f"'{function}' takes {len(params)} arguments, got {len(args)}")
         given = list(zip(params, args, strict=True))
         scalars = [(p.name, _scalar_binder(function, p, a)) for p, a in given if isinstance(p, Var)]
-        buffers = [(p.name, _binder(function, p, a)) for p, a in given if isinstance(p, Buffer)]
+        body = walk_statements(self._find(function).body)
+        written = {
+            (s.buffer if isinstance(s, Store) else s.c.buffer).name
+            for s in body
+            if isinstance(s, (Store, Brgemm))
+        }
+        buffers = [
+            (p.name, _binder(function, p, a, p.name in written))
+            for p, a in given
+            if isinstance(p, Buffer)
+        ]
 
         def bind(env: Env) -> Env:
             inner = {name: binder(env) for name, binder in scalars}
@@ -265,16 +276,22 @@ def _scalar_binder(function: str, param: Var, arg: Slice | Expr) -> Evaluate:
     return compile_expr(arg)
 
 
-def _binder(function: str, param: Buffer, arg: Slice | Expr) -> Callable[[Env, Env], Any]:
+def _binder(
+    function: str, param: Buffer, arg: Slice | Expr, is_written: bool
+) -> Callable[[Env, Env], Any]:
     """(environment of the caller, scalars of the callee) -> the memory of a buffer parameter."""
     if not isinstance(arg, Slice):
         raise InternalError(f"'{function}': parameter '{param.name}' is a buffer, got a scalar")
     source, place = arg.buffer.name, compile_place(arg.buffer, arg.indices, 0)
     dtype, size = param.dtype, compile_size(elements_of(param.shape))
+    is_piece = len(param.shape) > 1 and any(index != Const(0, S64) for index in arg.indices)
 
     def bind(env: Env, sizes: Env) -> Any:
         count = size(sizes)
         memory = env[source][place(env) :].view(np.uint8)
+        # The rows of a piece may reach beyond its tensor; its elements do not.
+        if is_piece and not is_written:
+            count = min(count, memory.size // dtype.size)
         if memory.size < count * dtype.size:
             raise InternalError(
                 f"'{function}': buffer '{param.name}' takes {count * dtype.size} bytes, "

@@ -56,12 +56,12 @@ def _common(users: list[Op]) -> tuple[int, ...]:
 
 
 def _is_forward(op: Op) -> bool:
-    """Whether an op is a slice of elements in memory that lie behind its first one."""
+    """Whether an op is a slice of rows whose elements lie behind its first one in memory."""
     if not isinstance(op, Slice):
         return False
     x = op.inputs[0].details
     known = x.format.is_plain and is_known(*x.plain_dims, *op.starts, *op.sizes)
-    return known and 0 not in op.sizes and all(step > 0 for step in op.steps)
+    return known and x.rank > 1 and 0 not in op.sizes and all(step > 0 for step in op.steps)
 
 
 def _without(op: Op, moved: Mapping[int, tuple[int, ...]]) -> Op:

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ...base.dtypes import S64
+from ...base.dtypes import S32, S64
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.reference import widen
@@ -72,7 +72,8 @@ class MaxPoolIndices(PooledOp):
         (x,), window = self.inputs, self.window
         dims, lead = x.details.plain_dims, x.details.rank - window.rank
         count = math.prod(dims[lead:])
-        places = np.arange(count, dtype=np.int64).reshape(dims[lead:])
+        narrow = S32 if count <= S32.limits[1] else S64  # half the memory of each pass
+        places = np.arange(count).astype(narrow.numpy).reshape(dims[lead:])
         table = make("broadcast", make.constant(places), shape=dims)
         fills = (identity("max", x.details.dtype.accumulator), count)
         parts: Parts = [
@@ -94,7 +95,7 @@ class MaxPoolIndices(PooledOp):
         ):
             sliced = partial(axis_sliced, make, axis)
             parts = joined_runs(parts, windows, better, sliced, idempotent=True)
-        return parts[1]
+        return make.to(parts[1], S64)
 
     def _compared(self, make: Composer) -> GraphTensor:
         window = self.window

@@ -107,7 +107,7 @@ class WindowTemplate:
                 with b.loop("place", at, inner[-1] + 1, step=size) as place:
                     index: tuple[Expr, ...] = (image, channel, row, place)
                     self._block(index, channels, count, self._taps(at, count), begin, end)
-            elif at not in inner:
+            elif not inner or not inner[0] <= at <= inner[-1]:
                 index = (image, channel, row, t.as_expr(at))
                 self._block(index, channels, count, self._taps(at, count), begin, end)
 
@@ -125,7 +125,10 @@ class WindowTemplate:
         return b.let("first_tap", begin), b.let("last_tap", end)
 
     def _is_inside(self, at: int, count: int) -> bool:
-        return len(self._taps(at, count)) == count * self.g.kernel[1]
+        g = self.g
+        first = at * g.strides[1] - g.before[1]
+        last = first + (count - 1) * g.strides[1] + (g.kernel[1] - 1) * g.dilations[1]
+        return first >= 0 and last < g.image[1]
 
     def _taps(self, at: int, count: int) -> list[tuple[int, int, int]]:
         """(column of the window, place in the block, image column relative to that of the block) inside the image."""

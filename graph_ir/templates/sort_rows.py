@@ -20,7 +20,8 @@ from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function
 from .collect import collect
-from .sort_keys import WIDE_ROWS, Entries, KeyKind, is_exact, key_kind, key_of, sort, value_of
+from .radix_sort import WIDE_ROWS, Entries, sort
+from .sort_keys import KeyKind, is_exact, key_kind, key_of, value_of
 
 
 @dataclass(frozen=True)

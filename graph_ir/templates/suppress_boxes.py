@@ -15,7 +15,8 @@ from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Var
 from .collect import collect
-from .sort_keys import Entries, key_kind, key_of, sort
+from .radix_sort import Entries, sort
+from .sort_keys import key_kind, key_of
 
 COMPARED = 256
 """Kept boxes that are compared with a box before it is looked whether one overlaps it."""

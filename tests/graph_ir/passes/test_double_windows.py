@@ -111,3 +111,17 @@ def test_rows_that_fit_no_stack(kernel: tuple[int, ...], op_name: str) -> None:
     graph = pool(op_name, F32, x.shape, kernel=kernel)
     (found,) = compile_model(graph).run(None, {"x": x})
     np.testing.assert_allclose(found, graph.evaluate([x])[0], rtol=1e-6)
+
+
+def test_depthwise_convolutions_of_rows_that_fit_no_stack() -> None:
+    rng, channels, length = np.random.default_rng(3), 2, 800_001
+    x = rng.integers(-9, 9, (1, channels, length)).astype(np.float32)
+    w = rng.integers(-9, 9, (channels, 1, 3)).astype(np.float32)
+    graph = Graph("convolution")
+    inputs = [graph.make_input(LogicalTensor(F32, a.shape), n) for a, n in ((x, "x"), (w, "w"))]
+    attrs = {"groups": channels, "before": (1,), "after": (1,)}
+    graph.make_output(graph.make("convolution", inputs, attrs, "op").outputs[0])
+    (found,) = compile_model(graph).run(None, {"x": x, "w": w})
+    wide = np.pad(x, [(0, 0), (0, 0), (1, 1)])
+    expected = sum(wide[..., tap : tap + length] * w[:, :, tap] for tap in range(3))
+    np.testing.assert_array_equal(found, expected)

@@ -12,7 +12,7 @@ from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.sort_rows import FEW, GROUPS
 from graphc.graph_ir.templates.collect import BLOCK
-from graphc.graph_ir.templates.sort_keys import INSERTED, WIDE_ROWS
+from graphc.graph_ir.templates.radix_sort import INSERTED, WIDE_ROWS
 from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
 
 PLACES: tuple[Place, ...] = ("start", "end")
