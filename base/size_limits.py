@@ -156,10 +156,21 @@ def at_least(value: Size, number: int) -> bool:
     try:
         return value >= number
     except UndecidedSize as undecided:
+        factors = _only_product(value)
+        if number == 1 and len(factors) > 1:
+            return all(at_least(factor, 1) for factor in factors)
         least = _least_for(value, number)
         if least is None:
             raise
         raise NeedsLimit(str(undecided), *least) from None
+
+
+def _only_product(value: Size) -> list[Size]:
+    """The symbols and quotients that a product of sizes is of; empty for a sum."""
+    if not isinstance(value, Dim) or len(value.terms) > 1:
+        return []
+    ((atoms, factor),) = value.terms.items()
+    return [Dim({(atom,): 1}) for atom in dict.fromkeys(atoms)] if factor > 0 else []
 
 
 def _least_for(value: Size, number: int) -> tuple[str, Limit] | None:

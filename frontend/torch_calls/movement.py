@@ -13,6 +13,7 @@ from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.movement import (
     Stretch,
     axis_slice,
+    element_index,
     reshape,
     slice_ranges,
     split,
@@ -118,13 +119,6 @@ def sliced_ranges(node: Call, x: GraphTensor) -> tuple[list[range | Stretch], se
 def kept_sizes(taken: Sequence[range | Stretch], dropped: set[int]) -> list[Size]:
     """The shape of a slice."""
     return [stretch(part).size for axis, part in enumerate(taken) if axis not in dropped]
-
-
-def element_index(node: Builder, index: int, size: int) -> int:
-    """An index counted from the front; UserError outside an axis of that size."""
-    if not at_least(size, index + 1 if index >= 0 else -index):
-        raise node.rule(f"the index must be in [{-size}, {size})", str(index))
-    return index if index >= 0 else index + size
 
 
 def _field(node: Call, name: str) -> list[Any] | None:

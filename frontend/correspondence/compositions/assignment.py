@@ -16,7 +16,7 @@ from ....graph_ir.rewriting.values import constant_value
 from ...op_builder import OpBuilder
 from .contraction import scaled
 from .indexing import open_size, positions, wrapped
-from .movement import Stretch, broadcast_to, stretch
+from .movement import Stretch, broadcast_to, element_index, stretch
 
 
 def fill(node: OpBuilder, x: Tensor, value: Tensor) -> Tensor:
@@ -97,10 +97,8 @@ def _assign_box(node: OpBuilder, x: Tensor, source: Tensor, parts: Sequence[Stre
 def assign_index(node: OpBuilder, x: Tensor, source: Tensor, axis: int, index: int) -> Tensor:
     """X with one element of an axis replaced by `source`, which lacks that axis."""
     dims = x.details.plain_dims
-    if not -dims[axis] <= index < dims[axis]:
-        raise node.rule(f"the index must be in [{-dims[axis]}, {dims[axis]})", str(index))
-    taken = [range(size) for size in dims]
-    taken[axis] = range(index % dims[axis], index % dims[axis] + 1)
+    taken = [Stretch(0, size) for size in dims]
+    taken[axis] = Stretch(element_index(node, index, dims[axis]), 1)
     return assign_ranges(node, x, source, taken, {axis})
 
 
