@@ -111,8 +111,8 @@ def sliced_ranges(node: Call, x: GraphTensor) -> tuple[list[range | Stretch], se
         elif step is not None and step < 1:
             raise node.rule("a step must be positive", str(step))
         else:
-            ends = (0 if start is None else start, MOST if end is None else end)
-            taken[axis] = axis_slice(node, *ends, 1 if step is None else step, old[axis])
+            first, last = 0 if start is None else start, MOST if end is None else end
+            taken[axis] = axis_slice(node, first, last, 1 if step is None else step, old[axis])
     return taken, dropped
 
 

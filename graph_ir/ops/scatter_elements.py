@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import Size, is_known
+from ...base.dims import Size
 from ...base.dtypes import S64
 from ..ir.attributes import ChoiceAttr
 from ..ir.axis_attributes import AxisAttr
@@ -97,7 +97,7 @@ class ScatterElements(CompositeOp):
 
     def _steps(self, make: Composer, count: Size, step: Size) -> GraphTensor:
         """0, step, 2 * step, ..."""
-        if is_known(count, step):
+        if isinstance(count, int) and isinstance(step, int):
             steps = np.arange(count, dtype=np.int64) * step
             return make.graph.make_constant(steps, f"{self.name}.positions")
         return make("mul", make("count_up", size=(count,)), make.size(step))

@@ -134,7 +134,7 @@ class TopK(CompositeOp):
         return make("reduce_sum", chosen, axes=(len(outer) + 1,))
 
     def _positions(self, make: Composer, rows: GraphTensor, count: Size) -> GraphTensor:
-        if not is_known(count):
+        if not isinstance(count, int):
             return make("count_up", size=(count,))
         steps = np.arange(count, dtype=np.int64)
         return make.graph.make_constant(steps, f"{self.name}.positions")
