@@ -64,7 +64,7 @@ class Derived:
         return self.rule(*(evaluate(operand, values) for operand in self.operands))
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.operands == cast(Derived, other).operands
+        return isinstance(other, type(self)) and self.operands == other.operands
 
     def __hash__(self) -> int:
         return hash((type(self), self.operands))

@@ -75,7 +75,7 @@ def divisor_needed(a: Terms, b: Terms) -> tuple[str, int] | None:
     for product, factor in a.items():
         rest = _without(product, part)
         if rest is None:
-            return None
+            return _whole_quotient(a, part)
         needed = divisor // math.gcd(divisor, factor)
         if needed > 1:
             symbols = {atom for atom in rest if atom.symbols == (atom,)}
@@ -84,3 +84,15 @@ def divisor_needed(a: Terms, b: Terms) -> tuple[str, int] | None:
     if not common or len(common) > 1:
         return None
     return min(common).name, least
+
+
+def _whole_quotient(a: Terms, part: Product) -> tuple[str, int] | None:
+    """The symbol and divisor of a quotient of a symbol, H//2, that divides a sum of its multiples if it is whole."""
+    for atom in part:
+        symbols = atom.symbols
+        is_lone = getattr(atom, "numerator", None) is not None and atom.numerator.terms == {
+            symbols: 1
+        }
+        if is_lone and all(symbols[0] in product for product in a):
+            return symbols[0].name, atom.divisor
+    return None

@@ -136,13 +136,12 @@ def _assumptions(
 ) -> Iterator[dict[str, Limit]]:
     """`limits` with one of the pairs made equal, the latest first.
 
-    What is compared with 0 and 1 asks for a special case rather than for a size.
+    What is compared with 0 and 1 asks for a special case rather than for a size: that it is another number is assumed.
     """
     tried = set[tuple[str, Limit]]()
     for one, other in reversed([*pairs]):
-        if 0 in (one, other) or 1 in (one, other):
-            continue
-        needed = equality(one, other)
+        is_special = 0 in (one, other) or 1 in (one, other)
+        needed = _inequality(one, other) if is_special else equality(one, other)
         if needed is None or (needed.name, needed.limit) in tried:
             continue
         tried.add((needed.name, needed.limit))
@@ -156,10 +155,21 @@ def at_least(value: Size, number: int) -> bool:
     try:
         return value >= number
     except UndecidedSize as undecided:
+        factors = _only_product(value)
+        if number == 1 and len(factors) > 1:
+            return all(at_least(factor, 1) for factor in factors)
         least = _least_for(value, number)
         if least is None:
             raise
         raise NeedsLimit(str(undecided), *least) from None
+
+
+def _only_product(value: Size) -> list[Size]:
+    """The symbols and quotients that a product of sizes is of; empty for a sum."""
+    if not isinstance(value, Dim) or len(value.terms) > 1:
+        return []
+    ((atoms, factor),) = value.terms.items()
+    return [Dim({(atom,): 1}) for atom in dict.fromkeys(atoms)] if factor > 0 else []
 
 
 def _least_for(value: Size, number: int) -> tuple[str, Limit] | None:
@@ -193,6 +203,16 @@ def _multiples(a: Size, b: Size) -> NeedsLimit | None:
     symbol = next(iter(needed))
     message = f"{a} and {b} are equal for some values of {symbol.name} only"
     return NeedsLimit(message, symbol.name, Limit(divisor=needed[symbol]))
+
+
+def _inequality(one: Any, other: Any) -> NeedsLimit | None:
+    """Return what makes a symbol differ from its least value; None for other sizes."""
+    for value, number in ((one, other), (other, one)):
+        symbol = lone_symbol(value)
+        if symbol and symbol.least == number < symbol.most:
+            message = f"'{symbol.name}' must not be {number}"
+            return NeedsLimit(message, symbol.name, Limit(least=symbol.least + 1))
+    return None
 
 
 def check_equal(one: Size, other: Size) -> None:

@@ -63,11 +63,14 @@ def _elements_seen(
 
     Elements after a shorter window repeat its last one, which does not change the maximum.
     """
-    if is_known(size, out):
-        seen_at, starts, ends = _windows(size, out)
-        inside = starts + np.arange(seen_at.shape[1]) < ends
-        found = ((seen_at, S64), (inside, BOOL), (ends - starts, S64))
-        return tuple(build.constant(*one) for one in found)  # type: ignore[return-value]
+    if isinstance(size, int) and isinstance(out, int):
+        known, begin, end = _windows(size, out)
+        has = begin + np.arange(known.shape[1]) < end
+        return (
+            build.constant(known, S64),
+            build.constant(has, BOOL),
+            build.constant(end - begin, S64),
+        )
     first, parts = positions(build, out, 0, 2), open_size(build, out)
     whole, one = open_size(build, size), build.constant(1, S64)
 

@@ -76,7 +76,7 @@ class OpBuilder:
         return x if same else self.helper("transpose", x, perm=tuple(perm))
 
     def sliced(
-        self, x: GraphTensor, axis: int, start: int, size: Size, step: int = 1
+        self, x: GraphTensor, axis: int, start: Size, size: Size, step: int = 1
     ) -> GraphTensor:
         """`size` elements of one axis from `start` on; x itself if that is all of it."""
         dims = x.details.plain_dims
@@ -86,7 +86,7 @@ class OpBuilder:
         return self.helper(
             "slice",
             x,
-            starts=tuple(start if size and i == axis else 0 for i in here),
+            starts=tuple(start if i == axis and size != 0 else 0 for i in here),
             steps=tuple(step if i == axis else 1 for i in here),
             sizes=tuple(size if i == axis else dims[i] for i in here),
         )

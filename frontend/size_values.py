@@ -93,6 +93,8 @@ def remainder(value: Size, divisor: Size) -> Size:
     """What `quotient` leaves. NeedsLimit where a dynamic divisor must be more than the value."""
     if isinstance(divisor, Dim) and bounds(value)[0] >= 0 and at_least(divisor - value, 1):
         return value
+    if isinstance(divisor, Dim) and bounds(value)[1] < 0 and at_least(divisor + value, 0):
+        return divisor + value
     return value - quotient(value, divisor) * divisor
 
 

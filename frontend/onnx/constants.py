@@ -94,7 +94,8 @@ def _eye_like(node: NodeContext) -> Value:
     dtype = like.dtype
     if node.given("dtype"):
         dtype = node.attr_dtype("dtype")
-    on = diagonal_mask(node, *like.plain_dims, node.attr_int("k"), "eq")
+    rows, columns = like.plain_dims
+    on = diagonal_mask(node, rows, columns, node.attr_int("k"), "eq")
     return node.converted(on, dtype)
 
 

@@ -119,6 +119,7 @@ HANDLERS: dict[str, Handler] = {
     for name, handler in (
         ("masked_select", Handler(_read_masked_select, ("input", "mask"))),
         ("nonzero", Handler(_read_nonzero)),
+        ("argwhere", Handler(_read_nonzero)),
         ("_unique2", Handler(_read_unique, ("input", "sorted", "return_inverse", "return_counts"))),
         (
             "unique_consecutive",

@@ -13,6 +13,7 @@ from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.movement import (
     Stretch,
     axis_slice,
+    element_index,
     reshape,
     slice_ranges,
     split,
@@ -110,21 +111,14 @@ def sliced_ranges(node: Call, x: GraphTensor) -> tuple[list[range | Stretch], se
         elif step is not None and step < 1:
             raise node.rule("a step must be positive", str(step))
         else:
-            ends = (0 if start is None else start, MOST if end is None else end)
-            taken[axis] = axis_slice(node, *ends, 1 if step is None else step, old[axis])
+            first, last = 0 if start is None else start, MOST if end is None else end
+            taken[axis] = axis_slice(node, first, last, 1 if step is None else step, old[axis])
     return taken, dropped
 
 
 def kept_sizes(taken: Sequence[range | Stretch], dropped: set[int]) -> list[Size]:
     """The shape of a slice."""
     return [stretch(part).size for axis, part in enumerate(taken) if axis not in dropped]
-
-
-def element_index(node: Builder, index: int, size: int) -> int:
-    """An index counted from the front; UserError outside an axis of that size."""
-    if not at_least(size, index + 1 if index >= 0 else -index):
-        raise node.rule(f"the index must be in [{-size}, {size})", str(index))
-    return index if index >= 0 else index + size
 
 
 def _field(node: Call, name: str) -> list[Any] | None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import Size
 from ..adaptive_pool import adaptive_pool
 from ..correspondence.compositions.windows import scaled_sizes
 from .call import Call, Value
@@ -73,7 +72,7 @@ def resized(
     return node.make(op_name, x, **attrs, shape=(*x.details.plain_dims[:2], *sizes))
 
 
-def scaled_size(size: Size, factor: float) -> Size:
+def scaled_size(size: Any, factor: float) -> Any:
     """A size times a factor, rounded down: computed in f64 as PyTorch does."""
     return math.floor(size * factor) if isinstance(size, int) else scaled_sizes([size], [factor])[0]
 

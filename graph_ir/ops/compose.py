@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import DType
+from ...base.dims import Dim, Size
+from ...base.dtypes import S64, DType
 from ..ir.graph import Array, Graph, GraphTensor, Op
 
 
@@ -21,6 +22,12 @@ class Composer:
         """The output of a new op."""
         name = f"{self.owner.name}.{op_name}"
         return self.graph.make(op_name, inputs, attrs, name).outputs[0]
+
+    def size(self, value: Size, dtype: DType = S64) -> GraphTensor:
+        """A size as one number: a scalar, or a list of one where it is dynamic."""
+        if not isinstance(value, Dim):
+            return self.scalar(value, dtype)
+        return self.to(self("open_sizes", values=(value,)), dtype)
 
     def scalar(self, value: float, dtype: DType) -> GraphTensor:
         """A constant of rank 0."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import maximum
+from ...base.dims import Size, maximum
 from ...base.dtypes import DType
 from ...base.size_limits import at_least
 from ...base.size_queries import may_exceed
@@ -62,7 +62,7 @@ class Pad(Movement):
         """Every size plus what is added before and after."""
         dims, before, after = inputs[0].plain_dims, self.before, self.after
         for axis, (size, b, a) in enumerate(zip(dims, before, after, strict=True)):
-            most = None if self.mode == "constant" or size else 0
+            most: Size | None = None if self.mode == "constant" or size else 0
             most = maximum(size - 1, 0) if self.mode == "reflect" else most
             is_long_enough = most is None or (at_least(most, a) and at_least(most, b))
             if size + b + a < 0 or not is_long_enough:

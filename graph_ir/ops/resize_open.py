@@ -5,7 +5,7 @@ The formulas and their order are those of `resize` for numbers, so the results h
 
 from __future__ import annotations
 
-from ...base.dims import Dim, Size
+from ...base.dims import Size
 from ...base.dtypes import F64, S64
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
@@ -48,21 +48,14 @@ def resampled(make: Composer, how: AxisSampling, x: GraphTensor, axis: int) -> G
 
 def _index(make: Composer, how: AxisSampling, place: GraphTensor) -> GraphTensor:
     """Whole numbers as indices, those outside moved to the border."""
-    last = make("sub", _number(make, how.size), make.scalar(1, F64))
+    last = make("sub", make.size(how.size, F64), make.scalar(1, F64))
     inside = make("max", make("min", place, last), make.scalar(0, F64))
     return make.to(inside, S64)
 
 
-def _number(make: Composer, value: Size) -> GraphTensor:
-    """A size as one f64."""
-    if not isinstance(value, Dim):
-        return make.scalar(value, F64)
-    return make.to(make("open_sizes", values=(value,)), F64)
-
-
 def _places(make: Composer, how: AxisSampling) -> GraphTensor:
     """The coordinate of each element of the result on the axis of the input, f64."""
-    size, count = _number(make, how.size), _number(make, how.count)
+    size, count = make.size(how.size, F64), make.size(how.count, F64)
     scale = make("div", count, size) if how.scale is None else make.scalar(how.scale, F64)
     i, half, one = (
         make.to(make("count_up", size=(how.count,)), F64),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import Size
 from ...base.dtypes import S64
 from ..ir.attributes import ChoiceAttr
 from ..ir.axis_attributes import AxisAttr
@@ -81,17 +82,22 @@ class ScatterElements(CompositeOp):
         dims, shape = data.details.plain_dims, indices.details.plain_dims
         if data.details.is_empty or indices.details.is_empty:
             return [make("copy", data)]
-        wide, size = make.to(indices, S64), make.scalar(dims[self.axis], S64)
+        wide, size = make.to(indices, S64), make.size(dims[self.axis])
         nothing = make.scalar(0, S64)
         wide = make("select", make("lt", wide, nothing), make("add", wide, size), wide)
         inside = make("and", make("ge", wide, nothing), make("lt", wide, size))
-        position = make("mul", wide, make.scalar(math.prod(dims[self.axis + 1 :]), S64))
+        position = make("mul", wide, make.size(math.prod(dims[self.axis + 1 :])))
         for axis, count in enumerate(shape):
-            if axis != self.axis and count > 1:
-                steps = np.arange(count, dtype=np.int64) * math.prod(dims[axis + 1 :])
-                along = steps.reshape([count if i == axis else 1 for i in range(len(shape))])
-                position = make(
-                    "add", position, graph.make_constant(along, f"{self.name}.positions")
-                )
+            if axis != self.axis and count != 1:
+                steps = self._steps(make, count, math.prod(dims[axis + 1 :]))
+                along = tuple(count if i == axis else 1 for i in range(len(shape)))
+                position = make("add", position, make("reshape", steps, shape=along))
         position = make("select", inside, position, make.scalar(-1, S64))
         return [make("scatter", position, data, updates, reduction=self.reduction)]
+
+    def _steps(self, make: Composer, count: Size, step: Size) -> GraphTensor:
+        """0, step, 2 * step, ..."""
+        if isinstance(count, int) and isinstance(step, int):
+            steps = np.arange(count, dtype=np.int64) * step
+            return make.graph.make_constant(steps, f"{self.name}.positions")
+        return make("mul", make("count_up", size=(count,)), make.size(step))

@@ -111,7 +111,7 @@ class TopK(CompositeOp):
             value = make("reduce_max", candidates, axes=(last,), keep_dims=True)
             hit = _same(make, rows, value)
             hit = hit if rest is None else make("and", hit, rest)
-            where = make("select", hit, positions, self._behind(make, size))
+            where = make("select", hit, positions, make.size(size))
             index = make("reduce_min", where, axes=(last,), keep_dims=True)
             taken.append(index)
             behind = make("and", _same(make, rows, value), make("gt", positions, index))
@@ -133,14 +133,8 @@ class TopK(CompositeOp):
         chosen = make("select", here, theirs, make.scalar(0, S64))
         return make("reduce_sum", chosen, axes=(len(outer) + 1,))
 
-    def _behind(self, make: Composer, size: Size) -> GraphTensor:
-        """The position behind the last element of a row."""
-        if is_known(size):
-            return make.scalar(size, S64)
-        return make("open_sizes", values=(size,))
-
     def _positions(self, make: Composer, rows: GraphTensor, count: Size) -> GraphTensor:
-        if not is_known(count):
+        if not isinstance(count, int):
             return make("count_up", size=(count,))
         steps = np.arange(count, dtype=np.int64)
         return make.graph.make_constant(steps, f"{self.name}.positions")

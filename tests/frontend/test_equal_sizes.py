@@ -106,3 +106,29 @@ def test_images_of_any_size_are_sampled():
             x = np.arange(2 * height * width, dtype=F).reshape(1, 2, height, width)
             with graphc.compile(model_of(node, {"x": x.shape, "z": grid.shape})) as known:
                 np.testing.assert_allclose(compiled(x, grid), known(x, grid), rtol=1e-5, atol=1e-4)
+
+
+def test_a_branch_for_an_axis_of_one_element_is_left_out():
+    """TorchScript's `squeeze` of a dynamic axis: branches of different ranks, chosen by its size."""
+    then = helper.make_graph([make("Squeeze", ["x", "one"], ["a"])], "then", [], [info("a")])
+    other = helper.make_graph([make("Identity", ["x"], ["b"])], "else", [], [info("b")])
+    nodes = [
+        make("Shape", ["x"], ["shape"]),
+        make("Gather", ["shape", "number"], ["size"], axis=0),
+        make("Equal", ["size", "number"], ["is_one"]),
+        make("If", ["is_one"], ["z"], then_branch=then, else_branch=other),
+        make("Relu", ["z"], ["y"]),
+    ]
+    constants = {"one": np.array([1]), "number": np.array(1)}
+    weights = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", [info("x", ["N", "T", 4])], [info("y")], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    with graphc.compile(proto) as compiled:
+        x = np.arange(-12, 12, dtype=F).reshape(2, 3, 4)
+        np.testing.assert_array_equal(compiled(x), np.maximum(x, 0))
+        with pytest.raises(UserError, match="T in 2"):
+            compiled(x[:, :1].copy())
+
+
+def info(name, shape=None):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)

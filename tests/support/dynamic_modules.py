@@ -286,6 +286,21 @@ DOORS: dict[str, Callable[[DynamicModule, Path], Any]] = {
 """How a module is exported for each format."""
 
 
+LOST = {
+    (
+        "pnnx",
+        "all but the last",
+    ): "pnnx writes x - x: slices of a dynamic axis whose ends differ are dropped",
+    ("pnnx", "top-k of at most 5"): "k is the number of the trace",
+    ("onnx of a trace", "top-k of at most 5"): "k is the number of the trace",
+    (
+        "onnx",
+        "adaptive pooling",
+    ): "the windows are those of the trace; ONNX Runtime gives the same or fails",
+}
+"""What an exporter loses, so that no reader can be right, by door and module."""
+
+
 def _axes(module: DynamicModule) -> dict[int, Any]:
     return {
         axis: torch.export.Dim.DYNAMIC

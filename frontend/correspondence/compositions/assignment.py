@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ....graph_ir.rewriting.values import constant_value
 from ...op_builder import OpBuilder
 from .contraction import scaled
 from .indexing import open_size, positions, wrapped
-from .movement import Stretch, broadcast_to, stretch
+from .movement import Stretch, broadcast_to, element_index, stretch
 
 
 def fill(node: OpBuilder, x: Tensor, value: Tensor) -> Tensor:
@@ -61,7 +62,9 @@ def assign_ranges(
     `taken` has the elements of each axis; `source` lacks the axes `dropped`. A slice of dynamic sizes is one box.
     """
     parts = [stretch(one) for one in taken]
-    kept = tuple(part.size for axis, part in enumerate(parts) if axis not in dropped)
+    kept: tuple[Any, ...] = tuple(
+        part.size for axis, part in enumerate(parts) if axis not in dropped
+    )
     source = broadcast_to(node, node.converted(source, x.details.dtype), kept)
     if not all(is_known(part.start, part.size) for part in parts) or not x.details.is_known:
         return _assign_box(node, x, source, parts)
@@ -72,12 +75,12 @@ def assign_ranges(
     while last and parts[last - 1] == Stretch(0, dims[last - 1]):
         last -= 1
         run *= dims[last]
-    node.check_array([part.size for part in parts[:last]])
+    node.check_array(counts := [int(part.size) for part in parts[:last]])
     steps = [math.prod(dims[axis + 1 :]) for axis in range(last)]
     grids = np.ix_(
         *(
-            (part.start + part.step * np.arange(part.size)) * step
-            for part, step in zip(parts, steps, strict=False)
+            (int(part.start) + part.step * np.arange(count)) * step
+            for part, count, step in zip(parts, counts, steps, strict=False)
         )
     )
     starts = sum(grids, np.zeros((1,) * last, np.int64))
@@ -97,10 +100,8 @@ def _assign_box(node: OpBuilder, x: Tensor, source: Tensor, parts: Sequence[Stre
 def assign_index(node: OpBuilder, x: Tensor, source: Tensor, axis: int, index: int) -> Tensor:
     """X with one element of an axis replaced by `source`, which lacks that axis."""
     dims = x.details.plain_dims
-    if not -dims[axis] <= index < dims[axis]:
-        raise node.rule(f"the index must be in [{-dims[axis]}, {dims[axis]})", str(index))
-    taken = [range(size) for size in dims]
-    taken[axis] = range(index % dims[axis], index % dims[axis] + 1)
+    taken = [Stretch(0, size) for size in dims]
+    taken[axis] = Stretch(element_index(node, index, dims[axis]), 1)
     return assign_ranges(node, x, source, taken, {axis})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....base.dims import maximum, minimum
 from ....base.dtypes import BOOL
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
@@ -105,7 +106,7 @@ def diagonal(
         raise node.rule("the axes of a diagonal must differ", str(a))
     moved = node.transposed(x, [axis for axis in range(rank) if axis not in (a, b)] + [a, b])
     *outer, rows, columns = moved.details.plain_dims
-    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    count = maximum(minimum(rows + min(offset, 0), columns - max(offset, 0)), 0)
     start = offset if offset >= 0 else -offset * columns
     flat = node.reshaped(moved, (*outer, rows * columns))
     return node.sliced(flat, len(outer), start, count, columns + 1)
@@ -166,7 +167,7 @@ def differences(node: OpBuilder, x: Tensor, times: int = 1, axis: int = -1) -> T
     for _ in range(times):
         size = x.details.plain_dims[at]
         later, earlier = (
-            node.sliced(x, at, start, max(size - 1, 0)) for start in (min(size, 1), 0)
+            node.sliced(x, at, start, maximum(size - 1, 0)) for start in (minimum(size, 1), 0)
         )
         x = node.helper("xor" if x.details.dtype == BOOL else "sub", later, earlier)
     return x

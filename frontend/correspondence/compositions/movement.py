@@ -339,12 +339,17 @@ def slice_sizes(
     return node.make("slice", x, starts=starts, steps=(1,) * len(dims), sizes=wanted)
 
 
+def element_index(node: OpBuilder, index: int, size: Size) -> Size:
+    """An index counted from the front; UserError outside an axis of that size, NeedsLimit where it may be."""
+    if not at_least(size, index + 1 if index >= 0 else -index):
+        raise node.rule(f"the index must be in [{-size}, {size})", str(index))
+    return index if index >= 0 else index + size
+
+
 def select_index(node: OpBuilder, x: Tensor, axis: int, index: int) -> Tensor:
     """One element of an axis, without the axis."""
     dims = x.details.plain_dims
-    if not -dims[axis] <= index < dims[axis]:
-        raise node.rule(f"the index must be in [{-dims[axis]}, {dims[axis]})", str(index))
-    part = node.sliced(x, axis, index if index >= 0 else index + dims[axis], 1)
+    part = node.sliced(x, axis, element_index(node, index, dims[axis]), 1)
     return node.reshaped(part, (*dims[:axis], *dims[axis + 1 :]))
 
 

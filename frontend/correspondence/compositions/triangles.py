@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....base.dims import Size, bounds, is_known
+from ....base.dims import Size, bounds
 from ....base.dtypes import BOOL, F32, S64, DType
 from ....graph_ir.ir.graph import Array
 from ....graph_ir.ir.graph import GraphTensor as Tensor
@@ -43,7 +43,7 @@ def diagonal_mask(
         # Beyond the matrix it makes no difference where the diagonal is, but integers could overflow.
         far = max(bounds(rows)[1], bounds(columns)[1]) + 1
         diagonal = max(-far, min(diagonal, far))
-        if is_known(rows, columns):
+        if isinstance(rows, int) and isinstance(columns, int):
             node.check_array((rows, columns))
             offsets = np.arange(columns) - np.arange(rows)[:, None]
             return node.constant(_RELATIONS[relation](offsets, diagonal), BOOL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..compositions import axes, triangles
 from ..compositions import movement as means
+from ..compositions import numpy_names as names
 from ..row import Means, Op
 
 SHAPES = (
@@ -58,7 +59,7 @@ SHAPES = (
     ),
     Means(
         axes.matrix_transpose,
-        pnnx="torch./Tensor.t(input)",
+        pnnx="torch./Tensor.t/aten::numpy_T(input)",
     ),
     Means(
         axes.move_axes,
@@ -230,4 +231,42 @@ PARTS = (
     ),
 )
 
-ROWS = (*SHAPES, *PARTS)
+NAMED_AS_IN_NUMPY = (
+    Means(names.ravel, pnnx="torch./Tensor./aten::ravel(input)"),
+    *(
+        Means(function, pnnx=f"torch./aten::atleast_{rank}d(input)")
+        for rank, function in enumerate(
+            (names.at_least_1d, names.at_least_2d, names.at_least_3d), 1
+        )
+    ),
+    Means(
+        names.stack_along,
+        pnnx=(
+            "torch./aten::vstack(tensors*) where axis=0",
+            "torch./aten::hstack(tensors*) where axis=1",
+            "torch./aten::dstack(tensors*) where axis=2",
+        ),
+    ),
+    Means(names.stack_columns, pnnx="torch./aten::column_stack(tensors*)"),
+    Means(
+        names.reverse_axis,
+        pnnx=(
+            "torch./Tensor./aten::flipud(input) where axis=0",
+            "torch./Tensor./aten::fliplr(input) where axis=1",
+        ),
+    ),
+    Means(names.take, pnnx="torch./Tensor./aten::take(input, index)"),
+    Means(
+        names.is_in,
+        pnnx="torch./aten::isin(elements, test_elements, assume_unique=_, invert=invert?)",
+    ),
+    Means(
+        names.is_close,
+        common="any",
+        pnnx="torch./Tensor./aten::isclose(input, other, rtol=rtol?, atol=atol?, equal_nan=equal_nan?)",
+    ),
+    Means(names.float_power, pnnx="torch./Tensor./aten::float_power(input, exponent)"),
+)
+"""Functions with NumPy's names that the tool does not know."""
+
+ROWS = (*SHAPES, *PARTS, *NAMED_AS_IN_NUMPY)

@@ -1,0 +1,100 @@
+"""What PyTorch has under the names of NumPy: stacks, flat views, membership."""
+
+from __future__ import annotations
+
+import math
+
+from ....base.dtypes import F64, S64
+from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ...op_builder import OpBuilder, like
+from .indexing import wrapped
+from .movement import flatten_range, flip
+
+
+def _with_axes(node: OpBuilder, x: Tensor, rank: int) -> Tensor:
+    """X with at least `rank` axes: new ones of 1 element come first, but the third last."""
+    dims = x.details.plain_dims
+    if len(dims) >= rank:
+        return x
+    if rank == 3 and dims:
+        return node.reshaped(x, (*(1,) * (2 - len(dims)), *dims, 1))
+    return node.reshaped(x, (*(1,) * (rank - len(dims)), *dims))
+
+
+def at_least_1d(node: OpBuilder, x: Tensor) -> Tensor:
+    """A scalar as a vector."""
+    return _with_axes(node, x, 1)
+
+
+def at_least_2d(node: OpBuilder, x: Tensor) -> Tensor:
+    """A vector as a matrix of one row."""
+    return _with_axes(node, x, 2)
+
+
+def at_least_3d(node: OpBuilder, x: Tensor) -> Tensor:
+    """A matrix with a last axis of 1 element."""
+    return _with_axes(node, x, 3)
+
+
+def stack_columns(node: OpBuilder, *tensors: Tensor) -> Tensor:
+    """Tensors joined along the second axis; vectors are columns."""
+    wide = [node.reshaped(x, (x.details.elements, 1)) if x.details.rank < 2 else x for x in tensors]
+    return node.make("concat", *wide, axis=1)
+
+
+def stack_along(node: OpBuilder, *tensors: Tensor, axis: int = 0) -> Tensor:
+    """Tensors joined along the first, second or third axis, which they get; vectors along their own if `axis` is 1."""
+    wide = [_with_axes(node, x, 1 if axis == 1 else max(axis + 1, 2)) for x in tensors]
+    return node.make("concat", *wide, axis=min(axis, wide[0].details.rank - 1))
+
+
+def ravel(node: OpBuilder, x: Tensor) -> Tensor:
+    """All elements as a vector."""
+    return flatten_range(node, x)
+
+
+def take(node: OpBuilder, x: Tensor, index: Tensor) -> Tensor:
+    """Elements at indices into all of x, negative ones counted from the back."""
+    flat = flatten_range(node, x)
+    at = wrapped(node, node.converted(index, S64), (x.details.elements,))
+    return node.make("gather", flat, at, axis=0)
+
+
+def reverse_axis(node: OpBuilder, x: Tensor, axis: int = 0) -> Tensor:
+    """X with the elements of one axis in reverse order."""
+    return flip(node, x, (axis,))
+
+
+def is_in(node: OpBuilder, x: Tensor, values: Tensor, invert: bool = False) -> Tensor:
+    """Whether each element is one of the values, or none of them if `invert`."""
+    each = node.reshaped(x, (*x.details.plain_dims, 1))
+    equal = node.helper("eq", each, flatten_range(node, values))
+    found = node.helper("reduce_any", equal, axes=(x.details.rank,), keep_dims=False)
+    return node.make("not", found) if invert else found
+
+
+def is_close(
+    node: OpBuilder,
+    x: Tensor,
+    y: Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> Tensor:
+    """|x - y| <= atol + rtol * |y|, or equal; NaN to NaN if `equal_nan`."""
+    wide = x if x.details.dtype.is_float else node.converted(x, F64)
+    other = node.converted(y, wide.details.dtype)
+    away = node.helper("abs", node.helper("sub", wide, other))
+    part = node.helper("mul", node.helper("abs", other), like(node, rtol, wide))
+    near = node.helper("le", away, node.helper("add", part, like(node, atol, wide)))
+    finite = node.helper("lt", away, like(node, math.inf, wide))
+    close = node.helper("or", node.helper("and", near, finite), node.helper("eq", wide, other))
+    if not equal_nan:
+        return close
+    both = node.helper("and", node.helper("isnan", wide), node.helper("isnan", other))
+    return node.make("or", close, both)
+
+
+def float_power(node: OpBuilder, x: Tensor, exponent: Tensor) -> Tensor:
+    """The power in f64."""
+    return node.make("pow", node.converted(x, F64), node.converted(exponent, F64))
