@@ -28,6 +28,11 @@ _TYPES_NEED = {"f4e2m1fn": 23, "f8e8m0fnu": 24, "s2": 25, "u2": 25}
 ELEMENT_TYPES = {dtype: number for number, dtype in DTYPES.items()}
 
 
+def reshape_attrs(dims: Sequence[int]) -> dict[str, int]:
+    """Return the attributes of a Reshape to these sizes: a 0 is the operand's size there unless they say otherwise."""
+    return {"allowzero": 1} if 0 in dims else {}
+
+
 class Exporter(ExportFrame[str]):
     """The nodes and initializers written so far, and the name of the value that every tensor is."""
 

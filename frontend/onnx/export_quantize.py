@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...base.dtypes import F32, S32
+from ...base.dtypes import F32, S32, U8
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.rewriting.values import constant_value
 from ..plain_quantization import QUANTIZATION
@@ -18,7 +18,10 @@ def has_node(op: Op) -> bool:
         return False
     if op.op_name == "quantize" and (x.dtype != F32 or op.attr("bits") < integer.dtype.bits):
         return False
-    has_zero = integer.dtype.bits in (8, 16) and (bool(zero) or op.op_name == "dequantize")
+    may_lack_zero = (
+        op.op_name == "dequantize" or integer.dtype == U8
+    )  # what QuantizeLinear then gives
+    has_zero = integer.dtype.bits in (8, 16) and (bool(zero) or may_lack_zero)
     return scale.dtype == F32 and (has_zero or (integer.dtype == S32 and not zero))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...graph_ir.ir.graph import Op
-from .export import Exporter
+from .export import Exporter, reshape_attrs
 
 
 def _window_attrs(op: Op) -> dict[str, Any]:
@@ -39,14 +39,20 @@ def write_pool(e: Exporter, op: Op, op_type: str) -> None:
         e.node(op, op_type, e.values(op), **attrs)
     else:
         joined = e.part(op, op_type, [_joined(e, op, e.values(op)[0])], **attrs)
-        e.node(op, "Reshape", [joined, _shape(e, op, op.outputs[0].details.plain_dims)])
+        _reshape_to_result(e, op, joined)
+
+
+def _reshape_to_result(e: Exporter, op: Op, x: str) -> None:
+    dims = op.outputs[0].details.plain_dims
+    e.node(op, "Reshape", [x, _shape(e, op, dims)], **reshape_attrs(dims))
 
 
 def _joined(e: Exporter, op: Op, x: str) -> str:
     """X with one image and all axes before the window's as its channels."""
     dims = op.inputs[0].details.plain_dims
     lead = len(dims) - len(op.attr("kernel"))
-    return e.part(op, "Reshape", [x, _shape(e, op, (1, math.prod(dims[:lead]), *dims[lead:]))])
+    joined = (1, math.prod(dims[:lead]), *dims[lead:])
+    return e.part(op, "Reshape", [x, _shape(e, op, joined)], **reshape_attrs(joined))
 
 
 def _shape(e: Exporter, op: Op, dims: Sequence[int]) -> str:
@@ -65,7 +71,7 @@ def write_min_pool(e: Exporter, op: Op, _: str) -> None:
         **_window_attrs(op),
     )
     smallest = _reversed(e, op, pooled)
-    e.node(op, "Reshape", [smallest, _shape(e, op, op.outputs[0].details.plain_dims)])
+    _reshape_to_result(e, op, smallest)
 
 
 def _reversed(e: Exporter, op: Op, x: str) -> str:

@@ -21,7 +21,7 @@ from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value, like
 from ..refusals import FOR_INFERENCE
-from .export import Exporter
+from .export import Exporter, reshape_attrs
 from .scope import Handler, NodeContext
 
 _BEFORE_ALL = np.iinfo(np.int64).min  # the end of a slice that runs backwards to the first element
@@ -55,7 +55,7 @@ def _write_transpose(e: Exporter, op: Op, op_type: str) -> None:
 def _write_reshape(e: Exporter, op: Op, op_type: str) -> None:
     dims = op.outputs[0].details.plain_dims
     shape = e.constant(op, "shape", np.array(dims, np.int64))
-    e.node(op, op_type, [*e.values(op), shape], allowzero=1 if 0 in dims else None)
+    e.node(op, op_type, [*e.values(op), shape], **reshape_attrs(dims))
 
 
 def _read_triangle(node: NodeContext, _: str) -> Value:

@@ -95,15 +95,13 @@ class Quantize(_Scaled):
         return [make("round_saturate", self._quotient(make), **attrs)]
 
     def arithmetic(self, graph: Graph) -> list[GraphTensor]:
-        """div, round, add, a clamp if the result is narrower than its type, and a cast, which saturates."""
+        """div, round, add, a clamp and a cast: what other formats cast from outside of a type may be any number."""
         make = Composer(graph, self)
         value = make("round", self._quotient(make))
         if self.zero_point is not None:
             value = make("add", value, make.to(self.zero_point, F32))
-        if self.bits < self.dtype.bits:
-            low, high = self.limits
-            value = make("clamp", value, min=float(low), max=float(high))
-        return [make.to(value, self.dtype)]
+        low, high = self.limits
+        return [make.to(make("clamp", value, min=float(low), max=float(high)), self.dtype)]
 
     def _quotient(self, make: Composer) -> GraphTensor:
         return make("div", make.to(self.x, F32), make.to(self.scale, F32))

@@ -24,7 +24,9 @@ class Plan:
     """Limits of the graphs that are made.
 
     `ops`: names of recipes that may be used, none for all; `most_ops`: ops of one graph beside what a recipe adds at
-    once; `most_elements`: elements of one tensor; `dtypes`, `sizes`, `fills`: (what, how often).
+    once; `most_elements`: elements of one tensor; `dtypes`, `sizes`, `fills`: (what, how often). `strays`: whether an
+    index now and then lies outside of its axis, and a float outside of the integers that it is converted to; other
+    engines have errors and other numbers for these.
     """
 
     ops: frozenset[str] | None = None
@@ -34,6 +36,7 @@ class Plan:
     dtypes: tuple[tuple[DType, int], ...] = DTYPES
     sizes: tuple[tuple[int, int], ...] = SIZES
     fills: tuple[tuple[str, int], ...] = FILLS
+    strays: bool = True
 
 
 EVERYTHING = Plan()

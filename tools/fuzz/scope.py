@@ -169,6 +169,10 @@ class Scope:
             return self.constant(array, "indices")
         return self.given(array)
 
+    def indices(self, dtype: DType, dims: Dims, low: int, high: int) -> GraphTensor:
+        """Integers in [low, high], and those next to them where the plan has strays."""
+        return self.small_integers(dtype, dims, low - self.plan.strays, high + self.plan.strays)
+
     # --- ops -------------------------------------------------------------------------------------------------------
 
     def make(

@@ -25,7 +25,7 @@ def gather(scope: Scope) -> None:
     x = scope.any(ANY, 1)
     axis = one_axis(scope, x.details.rank)
     size = x.details.plain_dims[axis]
-    indices = scope.small_integers(scope.dtype(("int", "uint")), scope.dims(0, 2), -size - 1, size)
+    indices = scope.indices(scope.dtype(("int", "uint")), scope.dims(0, 2), -size, size - 1)
     scope.make("gather", [x, indices], axis=axis)
 
 
@@ -35,7 +35,7 @@ def gather_elements(scope: Scope) -> None:
     axis = one_axis(scope, x.details.rank)
     size = x.details.plain_dims[axis]
     indices = _part(scope, x.details, axis)
-    chosen = scope.small_integers(scope.dtype(("int", "uint")), indices, -size - 1, size)
+    chosen = scope.indices(scope.dtype(("int", "uint")), indices, -size, size - 1)
     scope.make("gather_elements", [x, chosen], axis=axis)
 
 
@@ -45,7 +45,7 @@ def scatter_elements(scope: Scope) -> None:
     axis = one_axis(scope, x.details.rank)
     size = x.details.plain_dims[axis]
     dims = _part(scope, x.details, axis)
-    chosen = scope.small_integers(scope.dtype(("int", "uint")), dims, -size - 1, size)
+    chosen = scope.indices(scope.dtype(("int", "uint")), dims, -size, size - 1)
     updates = scope.like(x.details.dtype, dims)
     known = [r for r in _COMBINING[x.details.dtype.kind] if r not in ("and", "or", "xor")]
     reduction = scope.random.choice(known)
@@ -65,7 +65,7 @@ def scatter(scope: Scope) -> None:
     elements = data.details.elements
     run = scope.random.choice((1, 1, 2, 3))
     count = scope.random.randint(0, 6)
-    targets = scope.small_integers(S64, (count,), -2, elements)
+    targets = scope.indices(S64, (count,), -scope.plan.strays, elements - 1)
     updates = scope.like(data.details.dtype, (count, run) if run > 1 else (count,))
     attrs: dict[str, Any] = {"run": run} if run > 1 else {}
     if scope.chance(0.25):

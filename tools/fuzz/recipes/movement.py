@@ -20,7 +20,9 @@ def copy(scope: Scope) -> None:
 
 def cast(scope: Scope) -> None:
     """Another element type."""
-    scope.make("cast", [scope.any()], dtype=scope.dtype().name)
+    x = scope.any()
+    kinds = ("float", "bool") if x.details.dtype.is_float and not scope.plan.strays else ANY
+    scope.make("cast", [x], dtype=scope.dtype(kinds).name)
 
 
 def bitcast(scope: Scope) -> None:
