@@ -10,9 +10,9 @@ import pytest
 
 import graphc
 from graphc import CompiledModel, Graph
-from graphc.base.dims import Size, Symbol, UndecidedSize, size
+from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import BF16, F16, F32, DType
-from graphc.base.errors import UserError
+from graphc.base.errors import UnsupportedError, UserError
 from graphc.base.options import CompileOptions
 from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
@@ -246,10 +246,11 @@ def test_scratch_memory_grows_and_is_given_back() -> None:
 
 
 def test_what_needs_a_number_says_so() -> None:
-    graph = Graph("topk")
-    x = graph.make_input(LogicalTensor(F32, (4, N)), "x")
-    graph.make_output(graph.make("top_k", [x], {"k": 1}).outputs[0], "y")
-    with pytest.raises(UndecidedSize, match="give that size as a number"):
+    graph = Graph("resize")
+    x = graph.make_input(LogicalTensor(F32, (1, 1, N)), "x")
+    attrs = {"shape": (1, 1, 2 * N), "mode": "cubic"}
+    graph.make_output(graph.make("resize", [x], attrs).outputs[0], "y")
+    with pytest.raises(UnsupportedError, match="give that size as a number"):
         native(graph)
 
 
