@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -105,8 +106,8 @@ def _call(e: Call) -> Broken:
     elif not _takes(known, e.dtype):
         yield f"{e.name} does not take {e.dtype}"
     elif known.retypes:
-        bits = [x.dtype.bits * x.lanes for x in (e.args[0], e)]
-        if min(e.args[0].dtype.bits, e.dtype.bits) < 8 or bits[0] != bits[1]:
+        one, other = ((x.dtype.bits, x.lanes) for x in (e.args[0], e))
+        if one != other and (min(one[0], other[0]) < 8 or math.prod(one) != math.prod(other)):
             yield f"{e.name} takes as many bits as it gives, got {type_text(e.args[0])} and {type_text(e)}"
     elif known.group:
         yield from _dot(e, known)

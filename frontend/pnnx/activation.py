@@ -57,8 +57,8 @@ def _write_div(e: Exporter, op: Op, _: str) -> str:
 
 
 def _write_remainder(e: Exporter, op: Op, _: str) -> str:
-    """Of floats, torch.remainder has zeros of the other sign."""
-    return e.expression(op, "remainder")
+    """The function by the sign; of floats, zeros of torch.remainder have that of x."""
+    return e.expression(op, "fmod" if op.attr("sign") == "trunc" else "remainder")
 
 
 def _write_clamp(e: Exporter, op: Op, _: str) -> str:

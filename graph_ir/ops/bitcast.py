@@ -21,7 +21,7 @@ from ..ir.registry import register
 class Bitcast(FusibleOp):
     """x with its bits read as a dtype of as many bits; bool takes no part.
 
-    A NaN of a 16-bit float may lose its payload on the way.
+    A NaN of a float of 16 bits or less may lose its payload on the way.
     """
 
     elementwise: ClassVar[bool] = True

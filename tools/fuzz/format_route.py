@@ -30,12 +30,19 @@ def reread(graph: Graph, target: str, folder: Path) -> Graph:
 PEER_SECONDS = 60.0
 LIMITS = (
     "NOT_IMPLEMENTED",
+    "data type is not supported with",
+    "non-string numpy arrays",
     "Node () Op",
     "NumDimensions() == 4 was false",
     "size_ % 2 == 1 was false",
+    "Integer division by zero",
+    "Integer modulo by zero",
+    "'Cubic' mode only supports",
+    "incompatible function arguments",
 )
-"""What ONNX Runtime says of valid files that it does not run: types that an op lacks, empty tensors inside of the
-functions that it expands (whose nodes have no names), LRN of other than four axes or of an even size."""
+"""What ONNX Runtime says of valid files that it does not run: types that an op lacks or Python cannot hand over, empty
+tensors inside of the functions that it expands (whose nodes have no names), LRN of other than four axes or of an even
+size, cubic resizing of other than the last two, quotients that ONNX leaves open."""
 
 
 class RefusedFile(Exception):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.base.dtypes import from_numpy
+from graphc.base.dtypes import by_name, from_numpy
 from graphc.base.errors import UserError
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -47,3 +47,26 @@ def test_rejects(dtype: str | None, message: str) -> None:
     with pytest.raises(UserError) as error:
         make_op("bitcast", [random_array("f32", (2,))], {"dtype": dtype})
     assert str(error.value) == f"bitcast 'x': {message}"
+
+
+@pytest.mark.parametrize("target", ["native", "generic"])
+@pytest.mark.parametrize(
+    ("source", "dtype"),
+    [("u4", "s4"), ("s2", "u2"), ("u4", "f4e2m1fn"), ("f4e2m1fn", "s4"), ("u8", "f8e4m3fn"), ("f8e5m2", "s8")],
+)  # fmt: skip
+def test_types_of_less_than_16_bits(source: str, dtype: str, target: str) -> None:
+    """Every pattern, and the same inside of a kernel that goes on with the bits."""
+    given, made = by_name(source), by_name(dtype)
+    x = np.arange(1 << given.bits, dtype=np.uint8)
+    x = x.view(given.numpy) if given.is_float or given.bits == 8 else x.astype(given.numpy)
+    graph = Graph("bits")
+    tensor = graph.make_input(LogicalTensor(given, x.shape), "x")
+    bits = graph.make("bitcast", [tensor], {"dtype": dtype}).outputs[0]
+    graph.make_output(bits, "y")
+    wide = "f32" if made.is_float else "s32"
+    graph.make_output(graph.make("cast", [bits], {"dtype": wide}).outputs[0], "z")
+    model = graphc.compile(graph, target=target, threads=1)
+    numbers = ~np.isnan(x.astype(np.float32))  # a NaN may lose its payload
+    for found, wanted in zip(model(x), graph.evaluate([x]), strict=True):
+        ours, right = (y[numbers].astype(np.float64) for y in (found, wanted))
+        np.testing.assert_array_equal(ours, right)

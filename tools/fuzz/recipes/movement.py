@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ....base.dtypes import USUAL
+from ....base.dtypes import ALL
 from ....graph_ir.ir.graph import GraphTensor
 from ..scope import ANY, Dims, Scope
 from .reductions import one_axis
@@ -28,7 +28,7 @@ def cast(scope: Scope) -> None:
 def bitcast(scope: Scope) -> None:
     """The bits as another type of their width."""
     x = scope.any(("float", "int", "uint"))
-    same = [d for d in USUAL if d.bits == x.details.dtype.bits]
+    same = [d for d in ALL if d.bits == x.details.dtype.bits and d.kind != "bool"]
     scope.make("bitcast", [x], dtype=scope.random.choice(same).name)
 
 
