@@ -28,7 +28,7 @@ _TYPES_NEED = {"f4e2m1fn": 23, "f8e8m0fnu": 24, "s2": 25, "u2": 25}
 ELEMENT_TYPES = {dtype: number for number, dtype in DTYPES.items()}
 
 
-def reshape_attrs(dims: Sequence[int]) -> dict[str, int]:
+def reshape_attrs(dims: Sequence[int]) -> dict[str, Any]:
     """Return the attributes of a Reshape to these sizes: a 0 is the operand's size there unless they say otherwise."""
     return {"allowzero": 1} if 0 in dims else {}
 
