@@ -89,7 +89,7 @@ def format_of(path: Path) -> str:
     head = _head(path)
     if head.startswith(_ARTIFACT_MAGIC):
         raise UserError(f"'{path}' is a compiled model; graphc run and graphc.load take it")
-    return detect(path.suffix, head).name
+    return detect(path.suffix, head, f"'{path}'").name
 
 
 def _check_kind(path: Path) -> None:

@@ -20,6 +20,7 @@ from ..base.symbols import Limit
 from ..base.whole_file import whole_file
 from ..graph_ir.ir.graph import Array, Graph
 from .model_text import is_stablehlo
+from .other_formats import check_read
 from .shape_spec import InputSpec, check_inputs
 
 HEAD_BYTES = 1 << 16
@@ -139,10 +140,15 @@ def register(one: Format) -> None:
     FORMATS[one.name] = one
 
 
-def detect(suffix: str, head: bytes) -> Format:
-    """The format of a file by its suffix and its first bytes; ONNX, whose beginning tells nothing, if no other."""
-    last_first = reversed(FORMATS.values())
-    return next((f for f in last_first if f.detect(suffix, head)), FORMATS["onnx"])
+def detect(suffix: str, head: bytes, who: str = "the model") -> Format:
+    """The format of a file by its suffix and its first bytes; ONNX, whose beginning tells nothing, if no other.
+
+    UnsupportedError, `who` in front, for a format that is known not to be read.
+    """
+    found = next((f for f in reversed(FORMATS.values()) if f.detect(suffix, head)), None)
+    if found is None:
+        check_read(head, who)
+    return found or FORMATS["onnx"]
 
 
 def output_format(name: str) -> Format:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -111,3 +112,35 @@ def test_pipes_devices_and_sockets_are_not_models(tmp_path: Path) -> None:
     if (status := Path("/proc/self/status")).exists():
         with pytest.raises(UserError, match="a file of the system without a size"):
             load(status)
+
+
+SAFETENSORS = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+OTHERS = {
+    "m.gguf": (b"GGUF\x03\0\0\0" + bytes(16), "a GGUF file, the weights of a language model"),
+    "m.safetensors": (
+        len(SAFETENSORS).to_bytes(8, "little") + SAFETENSORS + bytes(8),
+        "a safetensors file, weights without a graph",
+    ),
+    "weights": (b"\x89HDF\r\n\x1a\n" + bytes(8), "an HDF5 file"),
+    "m.tflite": (b"\x1c\0\0\0TFL3" + bytes(8), "a TensorFlow Lite model"),
+    "m.ort": (b"\x1c\0\0\0ORTM" + bytes(8), "an ONNX Runtime model"),
+    "x.npy": (b"\x93NUMPY\x01\0" + bytes(8), "a NumPy array"),
+    "m.xml": (b"<?xml version='1.0'?><net/>", "an XML file"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_that_are_not_read_are_called_what_they_are(name: str, tmp_path: Path) -> None:
+    content, what = OTHERS[name]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(graphc.UnsupportedError, match=f"'{path}' is {what}.* is not supported; "):
+        graphc.compile(path)
+    with pytest.raises(graphc.UnsupportedError, match=f"the model is {what}"):
+        graphc.compile(content)
+
+
+def test_what_only_begins_like_one_is_not_taken_for_one(tmp_path: Path) -> None:
+    for content in (b"GGU", bytes([1, 0, 0, 0, 0, 0, 0, 0]) + b"{", b"\x08{\0\0\0\0\0\0{not json}"):
+        with pytest.raises(graphc.UserError, match="cannot be decoded as an ONNX model"):
+            graphc.compile(content)
