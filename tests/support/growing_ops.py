@@ -282,6 +282,10 @@ GROWTHS: dict[str, dict[str, Growth]] = {
     },
     "cholesky": {"square": _flops(lambda n: ((f(1, n, n),), {}), 9)},
     "lu": {"square": _flops(lambda n: ((f(1, n, n),), {}), 9)},
+    "householder": {"square": _flops(lambda n: ((f(1, n, n),), {}), 9)},
+    "householder_product": {"square": _flops(lambda n: ((f(1, n, n), f(1, n)), {}), 9)},
+    "svd": {"square": _flops(lambda n: ((f(1, n, n),), {}), 7)},
+    "eigh": {"square": _flops(lambda n: ((f(1, n, n),), {}), 7)},
     "triangular_solve": {
         "square": _flops(lambda n: ((f(1, n, n), f(1, n, 4)), {"lower": True}), 9)
     },
