@@ -11,14 +11,15 @@ from functools import partial
 from typing import Any
 
 from ..base.collector import paused_collector
-from ..base.errors import UnsupportedError, UserError
+from ..base.errors import UserError
 from ..driver.compiler import compile as compile_model
 from ..frontend.torch.dynamo_graph import as_aten
 from .torch_call import NO_GRADIENTS
+from .torch_fallback import compiled_or, log
 from .torch_frozen import freeze, with_gaps
 from .torch_layouts import layouts_of, place
 from .torch_parameters import Codes, Parameters
-from .torch_pieces import compile_open, compile_pieces, log, read_open
+from .torch_pieces import Pieces, compile_open, compile_pieces, left_to_pytorch, read_open
 from .torch_saved import graph_bytes, graph_of, savable
 
 _OPTIONS = (
@@ -47,10 +48,9 @@ def backend(
 
     `options`: `strict` refuses what PyTorch would have to run itself, `decompositions` has a function for each operator
     that others compute, `frozen` promises that modules do not change any more; the rest are those of `graphc.compile`.
-    UserError where gradients are wanted.
+    A graph that fails to compile is left to PyTorch, unless `strict`. UserError where gradients are wanted.
     """
     import torch
-    from torch._dynamo.backends.common import aot_autograd
 
     chosen = dict(options or {})
     if unknown := sorted(set(chosen) - set(_OPTIONS)):
@@ -64,13 +64,10 @@ def backend(
     found = None if _needs_autograd(chosen) else _read_directly(module, examples, static, chosen)
     if found is not None:
         return found
-    compiler = partial(_traced, static=static, options=chosen)
-    from ..frontend.torch.program import decomposition_table
-
-    rules = {**decomposition_table(), **(chosen.get("decompositions") or {})}
-    run: Callable[..., Any] = aot_autograd(
-        fw_compiler=compiler, inference_compiler=compiler, decompositions=rules
-    )(module, examples)
+    traced = partial(_traced, module, examples, static, chosen)
+    run: Callable[..., Any] = compiled_or(
+        lambda _: module.forward, traced, strict=bool(chosen.get("strict"))
+    )
     return run
 
 
@@ -90,12 +87,15 @@ def _read_directly(
     module: Any, examples: Sequence[Any], static: Sequence[bool], options: Mapping[str, Any]
 ) -> Callable[..., Any] | None:
     """The graph compiled as Dynamo gives it, if all of it is supported so: AOTAutograd takes as long as Dynamo."""
-    try:
-        frozen = [i for i, is_static in enumerate(static) if is_static]
+    frozen = [i for i, is_static in enumerate(static) if is_static]
+
+    def read() -> _Graph:
         graph = _Graph(as_aten(module), examples, frozen, {**options, "strict": True})
         graph.code_for(examples)
-    except (UnsupportedError, UserError) as error:  # what remains wrong then is said there
-        log.debug("AOTAutograd traces the graph: %s", error)
+        return graph
+
+    graph = compiled_or(partial(log.debug, "AOTAutograd traces the graph: %s"), read, is_last=False)
+    if graph is None:
         return None
     if options.get("frozen") and not hasattr(module, "_backend_id"):  # to be saved, with its inputs
         code = graph.code_for(examples)
@@ -104,10 +104,21 @@ def _read_directly(
 
 
 def _traced(
-    module: Any, examples: Sequence[Any], *, static: Sequence[bool], options: Mapping[str, Any]
-) -> _Graph:
-    """A graph of AOTAutograd's, which calls this."""
-    return _Graph(module, examples, _frozen(static, len(examples)), options)
+    module: Any, examples: Sequence[Any], static: Sequence[bool], options: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """The graph as AOTAutograd traces it, whose graphs are compiled when they are called."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    from ..frontend.torch.program import decomposition_table
+
+    def compiler(traced: Any, examples: Sequence[Any]) -> _Graph:
+        return _Graph(traced, examples, _frozen(static, len(examples)), options)
+
+    rules = {**decomposition_table(), **(options.get("decompositions") or {})}
+    run: Callable[..., Any] = aot_autograd(
+        fw_compiler=compiler, inference_compiler=compiler, decompositions=rules
+    )(module, examples)
+    return run
 
 
 def _is_static(placeholder: Any) -> bool:
@@ -157,11 +168,14 @@ class _Graph:
         """What was compiled for these sizes, or is now; under `None` that for all sizes."""
         found: _Code | None = codes.get(None)
         if self._is_open and found is None:
-            try:
-                found = codes[None] = self._compiled(args, is_open=True)
-            except UnsupportedError as error:
-                self._is_open = False
-                log.info("each combination of sizes is compiled by itself: %s", error)
+            found = compiled_or(
+                partial(log.info, "each combination of sizes is compiled by itself: %s"),
+                partial(self._compiled, args, is_open=True),
+                is_last=False,
+            )
+            self._is_open = found is not None
+            if found is not None:
+                codes[None] = found
         if found is not None and found.fits(args):
             return found
         values = [args[i] for i in self._varying]
@@ -214,15 +228,24 @@ class _Code:
         settings = {name: value for name, value in options.items() if name not in _OF_TORCH}
         constants = {i: args[i] for i in frozen}
         compiler = partial(compile_model, **settings)
+        strict = bool(options.get("strict"))
+        pieces: Pieces
+        layouts: Any
+
+        def compile_fixed() -> tuple[Pieces, Any]:
+            fixed = _with_examples(module, args) if varying else module
+            known = constants | {i: x for i, x in enumerate(args) if not hasattr(x, "shape")}
+            return compile_pieces(fixed, known, compiler, strict), layouts_of(fixed)
+
         if is_open:
             found = read_open(module, constants)
             layouts = layouts_of(module, found.sizes)  # before the work of compiling
             pieces = compile_open(module, found, compiler)
         else:
-            fixed = _with_examples(module, args) if varying else module
-            layouts = layouts_of(fixed)
-            constants |= {i: x for i, x in enumerate(args) if not hasattr(x, "shape")}
-            pieces = compile_pieces(fixed, constants, compiler, bool(options.get("strict")))
+            left = partial(left_to_pytorch, module)
+            pieces, layouts = compiled_or(
+                lambda reason: (left(reason), None), compile_fixed, strict=strict
+            )
         if "report" in options:
             options["report"].append(pieces)
         self._pieces, self._layouts, self._sizes = pieces.call, layouts, pieces.sizes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,8 +16,7 @@ from ..frontend.torch.fx_reader import source_line, type_of
 from ..graph_ir.ir.graph import Graph
 from ..runtime.executor import CompiledModel
 from .torch_call import make_runner
-
-log = logging.getLogger("graphc.torch")
+from .torch_fallback import say
 
 MOST_OPEN = 1 << 14
 """Sizes beyond have code of their own: sums of more terms are added in another order."""
@@ -50,6 +48,11 @@ class Pieces:
     ops: int
     refused: tuple[Refusal, ...] = ()
     sizes: Callable[[Sequence[Any]], Mapping[str, int] | None] = lambda args: {}
+
+
+def left_to_pytorch(module: Any, reason: str) -> Pieces:
+    """A GraphModule that PyTorch runs as a whole."""
+    return Pieces(lambda args: list(module(*args)), 0, (Refusal("the graph", reason, ""),))
 
 
 def read_open(module: Any, frozen: Mapping[int, Any]) -> FxGraph:
@@ -109,17 +112,9 @@ def compile_pieces(
     if strict:
         raise UnsupportedError("; ".join(dict.fromkeys(map(str, refused))))
     for text in dict.fromkeys(map(str, refused)):
-        _say(text)
+        say(text)
     call = _divided(module, found.refused, frozen, compile_graph)
     return Pieces(call, len(calls) - len(refused), refused)
-
-
-def _say(text: str) -> None:
-    """A line for whoever logs; to stderr where nobody does, as graphc is silent by itself."""
-    log.warning("%s", text)
-    if not logging.getLogger().handlers and logging.lastResort is not None:
-        record = log.makeRecord(log.name, logging.WARNING, "", 0, f"graphc: {text}", (), None)
-        logging.lastResort.handle(record)
 
 
 def _runner(

@@ -162,7 +162,10 @@ def _custom_call(step: Step) -> Any:
         return TARGETS[target](step)
     known = next((what for word, what in _FACTORIZATIONS.items() if word in target.lower()), None)
     if known:
-        remedy = "compute it outside of the model (Cholesky and LU factorizations are supported)"
+        read = sorted({name.split("_")[1][1:] for name in LAPACK})
+        remedy = (
+            f"compute it outside of the model (of real matrices, {', '.join(read)} are supported)"
+        )
         raise step.unsupported(f"{known} (target '{target}')", remedy)
     raise step.unsupported(f"target '{target}'", "export the model for the CPU, without it")
 

@@ -8,6 +8,7 @@ from typing import Any
 from ...base.dtypes import F32, F64, S32
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.linear_algebra import Cholesky, TriangularSolve
+from ..correspondence.compositions.factorizations import eigh, outputs, svd
 from ..correspondence.compositions.linear_algebra import diagonal, first_true
 from ..correspondence.writing import Write
 from .formulas import compare
@@ -98,10 +99,55 @@ def _getrf(step: Step) -> Any:
     return factors, step.make("add", pivots, step.constant(1, S32)), info
 
 
+def _geqrf(step: Step) -> Any:
+    """(R over reflections, their scales)."""
+    return tuple(outputs(step, "householder", step.tensors(1)[0]))
+
+
+def _orgqr(step: Step) -> GraphTensor:
+    """The columns of Q, as many as the operand has."""
+    return step.make("householder_product", *step.tensors(2))
+
+
+def _gesdd(step: Step) -> Any:
+    """(the operand's memory, singular values, U, V transposed, 0): thin, full, or memory in place of both."""
+    (a,) = step.tensors(1)
+    (mode,) = _letters(step, "mode")
+    if mode not in "ASN":
+        raise step.rule("mode must be A, S or N", mode)
+    u, values, right = svd(step, a, is_full=mode == "A")
+    unread = [
+        step.broadcast(step.constant(0, a.details.dtype), x.dims) for x in step.shape.elements[2:4]
+    ]
+    u, right = unread if mode == "N" else (u, right)
+    return a, values, u, right, _success(step, a)
+
+
+def _syevd(step: Step) -> Any:
+    """(eigenvectors as columns, eigenvalues, 0)."""
+    (a,) = step.tensors(1)
+    (half,) = _letters(step, "uplo")
+    values, vectors = eigh(step, a, half == "L")
+    return vectors, values, _success(step, a)
+
+
+def _success(step: Step, a: GraphTensor) -> GraphTensor:
+    """What LAPACK says for each matrix: 0, as rotations always end."""
+    return step.broadcast(step.constant(0, S32), a.details.plain_dims[:-2])
+
+
+_ROUTINES: dict[str, Handler] = {
+    "trsm": _trsm,
+    "potrf": _potrf,
+    "getrf": _getrf,
+    "geqrf": _geqrf,
+    "orgqr": _orgqr,
+    **dict.fromkeys(("gesdd", "gesvd"), _gesdd),
+    "syevd": _syevd,
+}
+
 TARGETS: dict[str, Handler] = {
-    f"lapack_{letter}{name}_ffi": handler
-    for letter in "sd"
-    for name, handler in (("trsm", _trsm), ("potrf", _potrf), ("getrf", _getrf))
+    f"lapack_{letter}{name}_ffi": handler for letter in "sd" for name, handler in _ROUTINES.items()
 }
 """Calls for f32 (s) and f64 (d)."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ...graph_ir.ops.regions import AlignRegions
 from ..correspondence.compositions.deformable import Deformed, deformable_convolution
-from ..correspondence.compositions.regions import RegionGrid, align_regions
+from ..correspondence.compositions.regions import align_regions
 from ..correspondence.compositions.sampling import columns_to_image
 from ..op_builder import Value
+from .export import Exporter
 from .scope import Handler, NodeContext
 from .windows import convolution_attrs
 
@@ -28,9 +30,6 @@ def _roi_align(node: NodeContext) -> Value:
         raise node.rule("X must be NCHW and rois [n, 4]", f"{x.details} and {boxes.details}")
     if images.details.plain_dims != regions:
         raise node.rule(f"batch_indices must have shape {list(regions)}", str(images.details))
-    samples = node.attr_int("sampling_ratio")
-    if samples < 1:
-        raise node.unsupported("sampling_ratio=0, a number of points that depends on the regions,")
     kind = node.attr_text("mode")
     if kind not in ("avg", "max"):
         raise node.rule("mode must be avg or max", f"'{kind}'")
@@ -39,10 +38,15 @@ def _roi_align(node: NodeContext) -> Value:
         if node.opset >= 16
         else "output_half_pixel"
     )
-    height, width = node.attr_int("output_height"), node.attr_int("output_width")
-    scale = node.attr_float("spatial_scale")
-    grid = RegionGrid(height, width, samples, scale, how == "half_pixel", kind == "max")
-    return align_regions(node, x, node.converted(boxes, x.details.dtype), images, grid)
+    cells = tuple(node.attr_int(f"output_{name}") for name in ("height", "width"))
+    grid = {
+        "cells": cells,
+        "samples": node.attr_int("sampling_ratio"),
+        "scale": node.attr_float("spatial_scale"),
+        "half_pixel": how == "half_pixel",
+        "largest": kind == "max",
+    }
+    return align_regions(node, x, boxes, images, grid)
 
 
 def _deformable(node: NodeContext) -> Value:
@@ -60,3 +64,22 @@ HANDLERS: dict[str, Handler] = {
     "DeformConv": _deformable,
     "RoiAlign": _roi_align,
 }
+
+
+def _write_regions(e: Exporter, op: AlignRegions) -> None:
+    images, boxes, owners = e.values(op)
+    cells = e.part(
+        op,
+        "RoiAlign",
+        [e.part(op, "Transpose", [images], perm=(0, 3, 1, 2)), boxes, owners],
+        output_height=op.cells[0],
+        output_width=op.cells[1],
+        sampling_ratio=op.samples,
+        spatial_scale=op.scale,
+        coordinate_transformation_mode="half_pixel" if op.half_pixel else "output_half_pixel",
+        mode="max" if op.largest else "avg",
+    )
+    e.node(op, "Transpose", [cells], perm=(0, 2, 3, 1))
+
+
+EXPORTERS = {"align_regions": _write_regions}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..correspondence.compositions.regions import align_regions
 from ..correspondence.compositions.sampling import sample_grid
 from ..correspondence.reading import Pair
 from ..torch_calls.call import Value
@@ -56,11 +57,26 @@ def _read_grid_sampler(node: Node) -> Value:
     return sample_grid(node, x, grid, mode, padding, aligned, by_tap=True)
 
 
+def _read_roi_align(node: Node) -> Value:
+    """torchvision's: regions are an image and two corners each; a ratio of 0 or less adapts to each region."""
+    x, regions = node.tensor_of(), node.tensor_of("rois")
+    owners, boxes = node.sliced(regions, 1, 0, 1), node.sliced(regions, 1, 1, 4)
+    grid = {
+        "cells": tuple(node.attr_int(f"pooled_{name}") for name in ("height", "width")),
+        "samples": max(node.attr_int("sampling_ratio", 0), 0),
+        "scale": node.attr_float("spatial_scale"),
+        "half_pixel": node.attr_bool("aligned", False),
+    }
+    images = node.reshaped(owners, regions.details.plain_dims[:1])
+    return align_regions(node, x, boxes, images, grid)
+
+
 def _read_columns(node: Node) -> Value:
     return READS["fold"](node, "fold")
 
 
 HANDLERS: dict[str, Read] = {
+    "torchvision::roi_align": _read_roi_align,
     "grid_sampler_2d": _read_grid_sampler,
     "grid_sampler_3d": _read_grid_sampler,
     "col2im": _read_columns,

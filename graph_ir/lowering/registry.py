@@ -23,6 +23,7 @@ from ..ops.fused import Fused
 from ..ops.grouped_matmul import GroupedMatmul
 from ..ops.kernel_call import KernelCall
 from ..ops.linear_algebra import MatrixOp
+from ..ops.regions import AlignRegions
 from ..ops.scatter import Scatter
 from ..ops.sort_rows import SortRows
 from ..ops.tree_ensemble import MaskedTrees, TreeEnsemble
@@ -48,6 +49,7 @@ LOWERINGS = ClassTable[LowerOp](
         GroupedMatmul: on_demand(".grouped_matmul:lower_grouped_matmul", __package__),
         KernelCall: on_demand(".kernel_call:lower_kernel_call", __package__),
         MatrixOp: on_demand(".linear_algebra:lower_matrix_op", __package__),
+        AlignRegions: on_demand(".align_regions:lower_align_regions", __package__),
         Count: on_demand(".counted:lower_count", __package__),
         TrueIndices: on_demand(".counted:lower_true_indices", __package__),
         Cumulative: on_demand(".scan:lower_scan", __package__),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from ..ir.class_table import ClassTable
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op import Op
 from ..ops.boxes import SuppressBoxes
+from ..ops.factorizations import Eigh, Householder, HouseholderProduct
+from ..ops.linear_algebra import MatrixOp
 from ..ops.sort_rows import SortRows
 from .context import LowerContext
 from .spaces import schedule_of
@@ -38,8 +41,26 @@ def suppression_workspace(op: SuppressBoxes, ctx: LowerContext) -> tuple[Logical
     return (LogicalTensor(U64, (2 * tasks * boxes,)), LogicalTensor(F32, (5 * tasks * op.limit,)))
 
 
+def reflection_workspace(op: MatrixOp, ctx: LowerContext) -> tuple[LogicalTensor, ...]:
+    """Return a row of sums for each matrix."""
+    *batch, _, columns = op.matrices.plain_dims
+    return (LogicalTensor(op.matrices.dtype, (math.prod(batch), columns)),)
+
+
+def eigen_workspace(op: Eigh, ctx: LowerContext) -> tuple[LogicalTensor, ...]:
+    """Return a copy of the matrices."""
+    *batch, rows, columns = op.matrices.plain_dims
+    return (LogicalTensor(op.matrices.dtype, (math.prod(batch), rows, columns)),)
+
+
 WORKSPACES = ClassTable[Callable[[Any, LowerContext], tuple[LogicalTensor, ...]]](
-    {SortRows: sort_workspace, SuppressBoxes: suppression_workspace}
+    {
+        SortRows: sort_workspace,
+        SuppressBoxes: suppression_workspace,
+        Householder: reflection_workspace,
+        HouseholderProduct: reflection_workspace,
+        Eigh: eigen_workspace,
+    }
 )
 """The blocks that kernels need, by the class of their op."""
 

@@ -105,6 +105,10 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
         [(F32, (2, 5, 4)), (F32, (2, 3, 5)), (S64, ()), (F32, ()), (F32, ())],
         {"room": (4,)},
     ),
+    "align_regions": (
+        [(F32, (2, 7, 5, 3)), (F32, (4, 4)), (S64, (4,))],
+        {"cells": (2, 3), "scale": 0.5, "half_pixel": True},
+    ),
     "sum_pool": POOL,
     "cum_prod": (X, {"axis": 1, "reverse": True}),
     "cum_sum": (X, {"axis": -1, "exclusive": True}),
@@ -116,6 +120,10 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "transpose": (X, {"perm": (2, 0, 1)}),
     "cholesky": ([(F32, (2, 5, 5))], {}),
     "lu": ([(F32, (2, 5, 4))], {}),
+    "householder": ([(F32, (2, 5, 4))], {}),
+    "householder_product": ([(F32, (2, 5, 4)), (F32, (2, 3))], {}),
+    "svd": ([(F32, (2, 3, 5))], {}),
+    "eigh": ([(F32, (2, 4, 4))], {}),
     "triangular_solve": ([(F32, (2, 5, 5)), (F32, (2, 5, 3))], {"lower": True}),
     "tree_ensemble": (
         [(F32, (5, 3)), (S32, (40,)), (F32, (40,)), (F32, (40,)), (S32, (32,))],

@@ -251,6 +251,12 @@ GROWTHS: dict[str, dict[str, Growth]] = {
             lambda n: ((f(1, n, 4), f(1, 4, n), index(100), f(), f()), {"room": (min(n, 100),)}), 18
         )
     },
+    "align_regions": {
+        "regions": Growth(lambda n: ((f(1, 9, 9, 8), f(n, 4), index(1, n)), {"cells": (2, 2)}), 14),
+        "channels": Growth(
+            lambda n: ((f(1, 9, 9, n), f(2, 4), index(1, 2)), {"cells": (2, 2)}), 16
+        ),
+    },
     "true_indices": {"elements": alone(lambda n: Source(BOOL, (n,)))},
     "count_up": {"elements": Growth(lambda n: ((), {"size": (n,), "start": 3, "step": -2}))},
     "counted_rows": {"elements": Growth(lambda n: ((f(2 * n),), {"size": (n,)}), 21)},
@@ -276,6 +282,10 @@ GROWTHS: dict[str, dict[str, Growth]] = {
     },
     "cholesky": {"square": _flops(lambda n: ((f(1, n, n),), {}), 9)},
     "lu": {"square": _flops(lambda n: ((f(1, n, n),), {}), 9)},
+    "householder": {"square": _flops(lambda n: ((f(1, n, n),), {}), 9)},
+    "householder_product": {"square": _flops(lambda n: ((f(1, n, n), f(1, n)), {}), 9)},
+    "svd": {"square": _flops(lambda n: ((f(1, n, n),), {}), 7)},
+    "eigh": {"square": _flops(lambda n: ((f(1, n, n),), {}), 7)},
     "triangular_solve": {
         "square": _flops(lambda n: ((f(1, n, n), f(1, n, 4)), {"lower": True}), 9)
     },

@@ -168,14 +168,15 @@ def test_everything_unsupported_is_listed_at_once() -> None:
     text = module(
         """x = f32[4] parameter(0)
         a = f32[4] custom-call(x), custom_call_target="first"
-        ROOT r = f32[4] custom-call(a), custom_call_target="lapack_sgeqrf_ffi" """
+        ROOT r = f32[4] custom-call(a), custom_call_target="lapack_sgehrd_ffi" """
     )
     with pytest.raises(UnsupportedError) as caught:
         import_hlo(parse_hlo(text, "m.hlo"))
     assert str(caught.value) == (
         "m.hlo:5:3: custom-call 'a': target 'first' is not supported; export the model for the CPU, without it; "
-        "m.hlo:6:3: custom-call 'r': a QR factorization (target 'lapack_sgeqrf_ffi') is not supported; "
-        "compute it outside of the model (Cholesky and LU factorizations are supported)"
+        "m.hlo:6:3: custom-call 'r': a Hessenberg reduction (target 'lapack_sgehrd_ffi') is not supported; "
+        "compute it outside of the model (of real matrices, geqrf, gesdd, gesvd, getrf, orgqr, potrf, syevd, trsm "
+        "are supported)"
     )
 
 

@@ -126,3 +126,25 @@ def test_integers_between_tensors_are_refused() -> None:
     """PyTorch cuts them after sums of as many as its vectors hold."""
     with pytest.raises(UnsupportedError, match="integers between numbers that depend on"):
         read(lambda x: torch.linspace(x[0], 9, 4, dtype=torch.int64), X[0])
+
+
+def test_regions_of_torchvision() -> None:
+    """Its operator is declared here, as the package is not needed to read a program of it."""
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    library.define(
+        "roi_align(Tensor input, Tensor rois, float spatial_scale, int pooled_height, int pooled_width,"
+        " int sampling_ratio, bool aligned) -> Tensor"
+    )
+    library.impl(
+        "roi_align", lambda x, r, s, h, w, *_: x.new_zeros(len(r), x.shape[1], h, w), "Meta"
+    )
+    x, regions = torch.arange(48.0).reshape(2, 1, 4, 6), torch.tensor([[1.0, 0, 0, 8, 4]])
+    for ratio, aligned in ((-1, False), (0, True), (3, False)):
+        graph = read(
+            lambda x, r, n=ratio, a=aligned: torch.ops.torchvision.roi_align(x, r, 0.5, 2, 2, n, a),
+            x,
+            regions,
+        )
+        rows, columns = (0.5, 1.5), (1.0, 3.0)  # centers of cells, of a linear function
+        middle = [24 + 6 * (i - aligned / 2) + j - aligned / 2 for i in rows for j in columns]
+        np.testing.assert_allclose(graph.evaluate([x.numpy(), regions.numpy()])[0].ravel(), middle)

@@ -55,8 +55,15 @@ def lu(scope: Scope) -> None:
     scope.make("lu", [_matrices(scope)])
 
 
+def householder(scope: Scope) -> None:
+    """Reflections, and their product."""
+    packed, scales = scope.make("householder", [_matrices(scope)])
+    scope.make("householder_product", [packed, scales])
+
+
 RECIPES: dict[str, Callable[[Scope], None]] = {
     "triangular_solve": triangular_solve,
     "cholesky": cholesky,
     "lu": lu,
+    **dict.fromkeys(("householder", "householder_product"), householder),
 }
