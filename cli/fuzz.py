@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--onnxruntime", action="store_true",
-        help="write every graph as ONNX, run the file in ONNX Runtime, and compare its results",
+        help="compare with ONNX Runtime: graphs written as ONNX, and files with functions or tree ensembles",
     )  # fmt: skip
     parser.add_argument(
         "--resume", metavar="FILE", help="go on where this file says, and keep the counts in it"
@@ -117,19 +117,21 @@ class _Faults:
             self._look_into(index, outcome)
 
     def _look_into(self, index: int, outcome: Outcome) -> None:
-        from ..tools.fuzz.case import random_case
+        from ..tools.fuzz.case import Case, case_of
         from ..tools.fuzz.reproducer import write_reproducer
         from ..tools.fuzz.shrink import shrink
         from ..tools.fuzz.workers import Worker
 
-        case = random_case(self._args.seed, index, routes=_routes(self._args))
-        if self._args.shrink > 0:
+        case = case_of(self._args.seed, index, _routes(self._args))
+        if self._args.shrink > 0 and isinstance(case, Case):
             worker = Worker(self._args.timeout)
             try:
                 case, outcome = shrink(case, outcome, worker, self._args.shrink)
             finally:
                 worker.close()
-        ops = [op.op_name for op in case.graph.ops if op.kind not in ("source", "sink")]
+        ops: list[str] = []
+        if isinstance(case, Case):
+            ops = [op.op_name for op in case.graph.ops if op.kind not in ("source", "sink")]
         cause = " ".join((outcome.signature, *ops))
         if cause not in self.commands:
             folder = Path(self._args.reproducers, f"{self._args.seed}-{index}-{outcome.kind}")

@@ -73,7 +73,8 @@ OUTSIDE = {
     "extension": ("numpy",),
     **dict.fromkeys(DRIVER, ("numpy", "rich")),
     "integrations": ("numpy", "jax", "onnx", "torch", "transformers"),
-    "tools": ("numpy", "rich", "ml_dtypes"),  # the precision of each type
+    # ml_dtypes: the precision of each type; onnx: random files of it
+    "tools": ("numpy", "rich", "ml_dtypes", "onnx"),
     "bench": ("numpy", "rich", "onnx", *CONTENDERS, "torchvision", "timm", "transformers"),
 }
 

@@ -18,6 +18,7 @@ from ...codegen.host import target_for
 from ...graph_ir.ir.graph import Array, Graph
 from ...graph_ir.text.parser import parse_graph
 from ...graph_ir.text.printer import print_graph
+from .files import random_file
 from .generator import random_graph
 from .plan import EVERYTHING, FILLS, Plan
 
@@ -71,6 +72,14 @@ class Setting:
         parts += [f"threads={self.threads}"] if self.threads > 1 else []
         return " ".join((*parts, *self.routes))
 
+    @staticmethod
+    def from_json(facts: dict[str, Any]) -> Setting:
+        """The setting of its fields as JSON."""
+        given: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()
+        }
+        return Setting(**given)
+
 
 @dataclass(frozen=True)
 class Case:
@@ -82,12 +91,9 @@ class Case:
 
     def to_json(self) -> dict[str, Any]:
         """Text, and the arrays as files in base64."""
-        files = [io.BytesIO() for _ in self.arrays]
-        for file, array in zip(files, self.arrays, strict=True):
-            np.save(file, _plain(array), allow_pickle=False)
         return {
             "graph": print_graph(self.graph, full=True),
-            "arrays": [base64.b64encode(file.getvalue()).decode() for file in files],
+            "arrays": _encoded(self.arrays),
             "setting": vars(self.setting),
         }
 
@@ -95,7 +101,7 @@ class Case:
     def from_json(facts: dict[str, Any]) -> Case:
         """What `to_json` wrote. UserError where the graph does not parse."""
         graph = parse_graph(facts["graph"])
-        loaded = [np.load(io.BytesIO(base64.b64decode(text))) for text in facts["arrays"]]
+        loaded = _decoded(facts["arrays"])
         if len(loaded) != len(graph.inputs):
             raise UserError(
                 f"the case must have an array for each of {len(graph.inputs)} inputs, got {len(loaded)}"
@@ -104,10 +110,41 @@ class Case:
             array.view(op.outputs[0].details.dtype.numpy)
             for array, op in zip(loaded, graph.inputs, strict=True)
         ]
-        given: dict[str, Any] = {
-            key: tuple(v) if isinstance(v, list) else v for key, v in facts["setting"].items()
+        return Case(graph, arrays, Setting.from_json(facts["setting"]))
+
+
+@dataclass(frozen=True)
+class FileCase:
+    """An ONNX model that is more than the graph it is read as, its inputs and the setting."""
+
+    model: bytes = field(repr=False)
+    arrays: list[Array] = field(repr=False)
+    setting: Setting = Setting()
+
+    def to_json(self) -> dict[str, Any]:
+        """The model and the arrays in base64."""
+        return {
+            "model": base64.b64encode(self.model).decode(),
+            "arrays": _encoded(self.arrays),
+            "setting": vars(self.setting),
         }
-        return Case(graph, arrays, Setting(**given))
+
+    @staticmethod
+    def from_json(facts: dict[str, Any]) -> FileCase:
+        """What `to_json` wrote."""
+        model = base64.b64decode(facts["model"])
+        return FileCase(model, _decoded(facts["arrays"]), Setting.from_json(facts["setting"]))
+
+
+def _encoded(arrays: list[Array]) -> list[str]:
+    files = [io.BytesIO() for _ in arrays]
+    for file, array in zip(files, arrays, strict=True):
+        np.save(file, _plain(array), allow_pickle=False)
+    return [base64.b64encode(file.getvalue()).decode() for file in files]
+
+
+def _decoded(texts: list[str]) -> list[Array]:
+    return [np.load(io.BytesIO(base64.b64decode(text))) for text in texts]
 
 
 def _plain(array: Array) -> Array:
@@ -115,10 +152,22 @@ def _plain(array: Array) -> Array:
     return array.view(np.uint16) if array.dtype.kind == "V" else array
 
 
+FILE_INTERVAL = 4
+"""Of the cases that ONNX Runtime checks, every fourth is made as a file."""
+
+
+def case_of(seed: int, index: int, routes: tuple[str, ...] | None = None) -> Case | FileCase:
+    """Case number `index` of a seed: the same in every process. `routes`: those to take instead of random ones."""
+    if routes and "onnxruntime" in routes and index % FILE_INTERVAL == FILE_INTERVAL - 1:
+        setting = random_setting(random.Random(f"setting {seed}/{index}"))
+        return FileCase(*random_file(f"{seed}/{index}"), replace(setting, routes=("onnxruntime",)))
+    return random_case(seed, index, routes=routes)
+
+
 def random_case(
     seed: int, index: int, plan: Plan = EVERYTHING, routes: tuple[str, ...] | None = None
 ) -> Case:
-    """Case number `index` of a seed: the same in every process. `routes`: those to take instead of random ones."""
+    """A random graph with its number, as `case_of`."""
     if routes and "onnxruntime" in routes:
         plan = replace(plan, strays=False, fills=FILLS[:-1])  # engines differ where there is NaN
     graph, arrays = random_graph(f"{seed}/{index}", plan)

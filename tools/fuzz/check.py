@@ -34,11 +34,11 @@ from .open_sizes import OPENED, arrays_at, opened, sizes_to_try
 from .outcome import INTERNAL, REFUSED, RIGHT, WRONG, Outcome
 
 
-class _Wrong(Exception):
+class Wrong(Exception):
     """A result is not what it must be; the sentence says which."""
 
 
-class _Check:
+class Check:
     """The stages of one case, and what formats refused."""
 
     def __init__(self, case: Case) -> None:
@@ -88,7 +88,7 @@ class _Check:
         with CompiledModel(artifact, self.case.setting.threads) as model:
             found = _complaint(lambda: model(*self.case.arrays))
         if found != wanted:
-            raise _Wrong(f"a call ends with '{found}', not with '{wanted}'")
+            raise Wrong(f"a call ends with '{found}', not with '{wanted}'")
 
     def _open(self) -> None:
         """A model with one size left open, from 0 on if it can be, against models of several sizes."""
@@ -133,7 +133,7 @@ class _Check:
     def _text(self) -> None:
         graph = self.case.graph
         if not parse_graph(print_graph(graph, full=True)).compare_contents(graph):
-            raise _Wrong("what is parsed is not what was printed")
+            raise Wrong("what is parsed is not what was printed")
 
     def _format(self, name: str, expected: Expectation, known: list[Certainty]) -> None:
         twin = self._reread(name)
@@ -142,19 +142,27 @@ class _Check:
         own = _expectation(twin, _in_order(twin, self.case))
         self._compare_rewritten(name, [o.value for o in own(DISTURBED)], own, expected, known)
 
+    def _peer_twin(self) -> Graph | None:
+        """The graph of the ops that ONNX Runtime runs."""
+        return self._reread("onnx")
+
+    def _peer_results(self, folder: Path) -> list[Array]:
+        """What ONNX Runtime computes."""
+        return run_by_onnxruntime(self.case.graph, folder, self.case.arrays)
+
     def _peer(self, expected: Expectation, known: list[Certainty]) -> None:
         """The file is run as it is, and read back for the bounds of the ops that it has."""
-        twin = self._reread("onnx")
+        twin = self._peer_twin()
         if twin is None:
             return
         try:
             with tempfile.TemporaryDirectory() as folder:
-                found = run_by_onnxruntime(self.case.graph, Path(folder), self.case.arrays)
+                found = self._peer_results(Path(folder))
         except (UnsupportedError, UserError) as error:
             self.refusals.append(f"onnxruntime: {error}")
             return
         except RefusedFile as error:
-            raise _Wrong(f"the ONNX file is refused: {error}") from error
+            raise Wrong(f"the ONNX file is refused: {error}") from error
         exact = _expectation(twin, _in_order(twin, self.case))
         self._compare_rewritten(
             "onnx", found, lambda n: [_loosened(e) for e in exact(n)], expected, known
@@ -209,7 +217,7 @@ def compare_carefully(
     """`compare`; a result beyond its bound is judged again by one that more evaluations give."""
     try:
         compare(results, expected(DISTURBED), known)
-    except _Wrong:
+    except Wrong:
         compare(results, expected(CAREFUL), known)
 
 
@@ -248,12 +256,16 @@ def _rounds_parameters(name: str, graph: Graph) -> bool:
 
 def check(case: Case) -> Outcome:
     """What becomes of a case in this process, which may not survive it."""
+    return outcome_of(Check(case))
+
+
+def outcome_of(run: Check) -> Outcome:
+    """Run a check, and say how it ends."""
     start = time.perf_counter()
-    run = _Check(case)
     kind, message = RIGHT, ""
     try:
         run.run()
-    except _Wrong as error:
+    except Wrong as error:
         kind, message = WRONG, str(error)
     except (UserError, UnsupportedError) as error:
         kind, message = REFUSED, str(error)
@@ -267,12 +279,12 @@ def check(case: Case) -> Outcome:
 def compare(
     results: Sequence[Array], expected: Sequence[Expected], known: Sequence[Certainty]
 ) -> None:
-    """_Wrong where a result has another type, other values if they are exact, or is off by more than its bound."""
+    """Wrong where a result has another type, other values if they are exact, or is off by more than its bound."""
     for number, (result, wanted, sure) in enumerate(zip(results, expected, known, strict=True)):
         value = wanted.value
         if (result.shape, result.dtype) != (value.shape, value.dtype):
             found = f"{result.dtype}{list(result.shape)}"
-            raise _Wrong(f"result {number} is {found}, not {value.dtype}{list(value.shape)}")
+            raise Wrong(f"result {number} is {found}, not {value.dtype}{list(value.shape)}")
         if sure == Certainty.UNKNOWN:
             continue
         exact = sure == Certainty.EXACT
@@ -281,7 +293,7 @@ def compare(
         if not error.ok:
             at = error.position
             pair = f"{result.reshape(-1)[at]} instead of {value.reshape(-1)[at]}"
-            raise _Wrong(f"result {number} is {sure.name.lower()}, and has {pair}: {error}")
+            raise Wrong(f"result {number} is {sure.name.lower()}, and has {pair}: {error}")
 
 
 def _without_poles(result: Array, wanted: Expected) -> Array:
@@ -296,7 +308,7 @@ def _without_poles(result: Array, wanted: Expected) -> Array:
 def _same_bits(one: Sequence[Array], other: Sequence[Array]) -> None:
     for number, (a, b) in enumerate(zip(one, other, strict=True)):
         if not _are_same_bits([a], [b]):
-            raise _Wrong(f"result {number} has other bits in another run")
+            raise Wrong(f"result {number} has other bits in another run")
 
 
 def _are_same_bits(one: Sequence[Array], other: Sequence[Array]) -> bool:

@@ -27,6 +27,7 @@ def reread(graph: Graph, target: str, folder: Path) -> Graph:
     return load(path, specs, read_params(files[1]) if len(files) > 1 else None)
 
 
+MODEL = "m.onnx"
 PEER_SECONDS = 60.0
 LIMITS = (
     "NOT_IMPLEMENTED",
@@ -39,10 +40,11 @@ LIMITS = (
     "Integer modulo by zero",
     "'Cubic' mode only supports",
     "incompatible function arguments",
+    "not defined for empty set",
 )
 """What ONNX Runtime says of valid files that it does not run: types that an op lacks or Python cannot hand over, empty
 tensors inside of the functions that it expands (whose nodes have no names), LRN of other than four axes or of an even
-size, cubic resizing of other than the last two, quotients that ONNX leaves open."""
+size, cubic resizing of other than the last two, the largest of no bools, quotients that ONNX leaves open."""
 
 
 class RefusedFile(Exception):
@@ -50,13 +52,18 @@ class RefusedFile(Exception):
 
 
 def run_by_onnxruntime(graph: Graph, folder: Path, arrays: Sequence[Array]) -> list[Array]:
-    """Return what ONNX Runtime computes of the graph written as ONNX.
+    """Return what ONNX Runtime computes of the graph written as ONNX. UnsupportedError, and as `run_file`."""
+    FORMATS["onnx"].write(graph, folder / MODEL)
+    return run_file(folder, [op.name for op in graph.inputs], arrays)
 
-    UserError, UnsupportedError where ONNX or ONNX Runtime has no such op, or where it ends its process, as a division
-    of integers by zero does; RefusedFile where it calls the file invalid.
+
+def run_file(folder: Path, names: Sequence[str], arrays: Sequence[Array]) -> list[Array]:
+    """Return what ONNX Runtime computes of the model in a folder (`MODEL`), given an array for each name.
+
+    UserError where ONNX Runtime lacks an op or ends its process, as a division of integers by zero does; RefusedFile
+    where it calls the file invalid.
     """
-    FORMATS["onnx"].write(graph, folder / "m.onnx")
-    (folder / "inputs").write_bytes(pickle.dumps(([op.name for op in graph.inputs], list(arrays))))
+    (folder / "inputs").write_bytes(pickle.dumps((list(names), list(arrays))))
     command = [sys.executable, "-m", "graphc.tools.fuzz.peer_worker", str(folder)]
     done = subprocess.run(command, capture_output=True, timeout=PEER_SECONDS, check=False)
     if done.returncode:

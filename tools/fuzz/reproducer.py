@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,18 @@ import numpy as np
 from ...base.errors import UserError
 from ...base.file_errors import unwritable
 from ...graph_ir.text.printer import print_graph
-from .case import Case
+from .case import Case, FileCase
 from .outcome import Outcome
 
-CASE_FILE, MODEL_FILE, TEXT_FILE = "case.json", "model.graph", "outcome.txt"
+CASE_FILE, GRAPH_FILE, MODEL_FILE, TEXT_FILE = (
+    "case.json",
+    "model.graph",
+    "model.onnx",
+    "outcome.txt",
+)
 
 
-def write_reproducer(folder: Path, case: Case, outcome: Outcome) -> str:
+def write_reproducer(folder: Path, case: Case | FileCase, outcome: Outcome) -> str:
     """Write the case; returns the command that runs it again. UserError when the system refuses it."""
     command = f"graphc fuzz --replay {folder}"
     text = (
@@ -24,7 +30,11 @@ def write_reproducer(folder: Path, case: Case, outcome: Outcome) -> str:
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / MODEL_FILE).write_text(print_graph(case.graph, full=True), encoding="utf-8")
+        if isinstance(case, FileCase):
+            (folder / MODEL_FILE).write_bytes(case.model)
+        else:
+            text_of_graph = print_graph(case.graph, full=True)
+            (folder / GRAPH_FILE).write_text(text_of_graph, encoding="utf-8")
         (folder / TEXT_FILE).write_text(text, encoding="utf-8")
         (folder / CASE_FILE).write_text(json.dumps(case.to_json()) + "\n", encoding="utf-8")
         for number, array in enumerate(case.arrays):
@@ -34,11 +44,13 @@ def write_reproducer(folder: Path, case: Case, outcome: Outcome) -> str:
     return command
 
 
-def read_reproducer(folder: Path) -> Case:
-    """The case in a folder; its model is that of the text, which may have been edited. UserError."""
+def read_reproducer(folder: Path) -> Case | FileCase:
+    """The case in a folder; its model is that of the file beside it, which may have been edited. UserError."""
     try:
         facts = json.loads((folder / CASE_FILE).read_text(encoding="utf-8"))
-        facts["graph"] = (folder / MODEL_FILE).read_text(encoding="utf-8")
+        if "model" in facts:
+            return replace(FileCase.from_json(facts), model=(folder / MODEL_FILE).read_bytes())
+        facts["graph"] = (folder / GRAPH_FILE).read_text(encoding="utf-8")
         return Case.from_json(facts)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(

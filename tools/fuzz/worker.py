@@ -1,6 +1,6 @@
 """A process that checks cases: a line of JSON each on stdin, a line of JSON for its outcome on stdout.
 
-A line is `{"seed": 0, "index": 7}` or a case in full (`Case.to_json`).
+A line is `{"seed": 0, "index": 7}` or a case in full (`Case.to_json`, `FileCase.to_json`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import sys
 import warnings
 from typing import Any
 
-from .case import Case, random_case
-from .check import check
+from .case import Case, FileCase, case_of
+from .file_check import check_any
 from .outcome import Outcome
 
 _STEADY = (0, 100)
@@ -44,9 +44,11 @@ def main() -> None:
 
 def _answer(job: dict[str, Any]) -> Outcome:
     if "graph" in job:
-        return check(Case.from_json(job))
+        return check_any(Case.from_json(job))
+    if "model" in job:
+        return check_any(FileCase.from_json(job))
     routes = tuple(job["routes"]) if "routes" in job else None
-    return check(random_case(job["seed"], job["index"], routes=routes))
+    return check_any(case_of(job["seed"], job["index"], routes))
 
 
 if __name__ == "__main__":
