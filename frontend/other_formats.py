@@ -26,7 +26,7 @@ def _magic(magic: bytes, offset: int = 0) -> Callable[[bytes], bool]:
 
 
 def _is_safetensors(head: bytes) -> bool:
-    """A length of 8 bytes, then so many of a JSON object, which may be longer than what is given of the file."""
+    """A length of 8 bytes, then a JSON object of that length, which may go beyond what is given of the file."""
     length, text = int.from_bytes(head[:8], "little"), head[8:]
     if not 2 <= length <= 100 << 20 or not text.startswith(b'{"'):
         return False

@@ -179,7 +179,7 @@ def _ends(node: NodeContext) -> GraphTensor:
 
 
 def _sizes(node: NodeContext, size: Size, rank: int = 1) -> GraphTensor:
-    """A size as s64, of so many axes."""
+    """A size as s64, with `rank` axes."""
     return positions(node, 1, 0, rank, size)
 
 

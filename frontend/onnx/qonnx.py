@@ -101,7 +101,7 @@ def _quant(node: NodeContext) -> Value:
 
 
 def _integer_type(bits: int, signed: bool) -> DType | None:
-    """The type of so many bits; None where there is none."""
+    """The type of that many bits; None where there is none."""
     if bits <= 8:
         return S8 if signed else U8
     if bits <= 16:

@@ -95,7 +95,7 @@ def _zero_points(node: NodeContext, rows: int, blocks: int, bits: int) -> GraphT
 
 
 def middle_of(node: NodeContext, bits: int, rank: int) -> GraphTensor:
-    """Return the zero point that a file leaves out, of so many axes of one element."""
+    """Return the zero point that a file leaves out, with that many axes of one element."""
     return node.constant(np.full((1,) * rank, 1 << (bits - 1)), U8)
 
 

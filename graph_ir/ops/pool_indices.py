@@ -19,7 +19,7 @@ from .pool import PooledOp
 from .reduce import identity
 from .window import padded
 
-MOST_COMPARED = 32
+MAX_COMPARED = 32
 """Up to this window size, all elements of a window are compared with its largest one."""
 
 
@@ -60,7 +60,7 @@ class MaxPoolIndices(PooledOp):
     def decompose(self, graph: Graph) -> list[GraphTensor]:
         """Runs of elements of large windows with their positions; of small ones, the first position of the elements
         that equal the largest one."""
-        small = math.prod(self.window.kernel) <= MOST_COMPARED
+        small = math.prod(self.window.kernel) <= MAX_COMPARED
         return [(self._compared if small else self._doubled)(Composer(graph, self))]
 
     def _doubled(self, make: Composer) -> GraphTensor:

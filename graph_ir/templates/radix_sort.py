@@ -11,14 +11,14 @@ from ...tensor_ir.nodes import Buffer, Expr
 from .sort_keys import KeyKind
 
 INSERTED = 32
-"""Up to so many keys are sorted by insertion."""
+"""Keys up to which insertion sorts them."""
 
 WIDE_ROWS = 2048
-"""From so many keys on, digits have 11 bits: fewer passes, whose counts pay."""
+"""Keys from which on digits have 11 bits: fewer passes, whose counts pay."""
 
 
-MOST_SHARED = 16
-"""Keys of 64 bits are sorted by their upper half first where no more than one in so many shares a digit of it."""
+MAX_SHARED = 16
+"""Keys of 64 bits are sorted by their upper half first where at most one in `MAX_SHARED` shares a digit of it."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _by_digits(
         digits.distribute(pair[0], ends, count, t.ZERO)
         return _at(b, pair[0], ends)
     half = len(digits.shifts) // 2
-    tells = t.compare("le", t.mul(digits.most_alike(half), MOST_SHARED), count)
+    tells = t.compare("le", t.mul(digits.max_alike(half), MAX_SHARED), count)
     first = b.let("first", t.select(tells, t.as_expr(half), t.ZERO))
     digits.distribute(pair[0], ends, count, first)
     with b.when(t.compare("gt", first, 0)):
@@ -194,7 +194,7 @@ class _Digits:
                 at = b.let("at", self._at(digit, word, t.const(shift, U64)))
                 b.store(starts, (at,), t.add(b.load(starts, (at,)), 1))
 
-    def most_alike(self, digit: int) -> Expr:
+    def max_alike(self, digit: int) -> Expr:
         """How many keys have the most frequent value of a digit."""
         b = self.b
         most = b.allocate("most", S32, (1,))

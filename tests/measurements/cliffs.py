@@ -35,10 +35,10 @@ from graphc.base.errors import GraphcError
 from graphc.base.records import dataclass
 from support.growing_ops import GROWTHS, PATTERNS, Growth
 
-MOST_SECONDS = 2.0  # of a call
-MOST_COMPILE_SECONDS = 15.0
+MAX_SECONDS = 2.0  # of a call
+MAX_COMPILE_SECONDS = 15.0
 MEASURED_SECONDS = 0.01
-LEAST_SECONDS, LEAST_COMPILE_SECONDS = 20e-6, 1.0
+MIN_SECONDS, MIN_COMPILE_SECONDS = 20e-6, 1.0
 AGAIN = 2  # times that sizes around a cliff are measured again: other processes slow memory down
 
 Point = dict[str, float]
@@ -83,7 +83,7 @@ def measured(name: str, label: str, growth: Growth, most: int, threads: int) -> 
         points.append(point)
         slow = [
             f"slow at {point['n']:.0f}: {key} {point[key]:.1f} s"
-            for key, limit in (("seconds", MOST_SECONDS), ("compile", MOST_COMPILE_SECONDS))
+            for key, limit in (("seconds", MAX_SECONDS), ("compile", MAX_COMPILE_SECONDS))
             if point[key] > limit
         ]
         if slow:
@@ -128,7 +128,7 @@ def _best(call: Callable[[], int]) -> float:
         call()
         taken = time.perf_counter() - start
         best, spent, calls = min(best, taken), spent + taken, calls + 1
-        if taken > MOST_SECONDS:
+        if taken > MAX_SECONDS:
             break
     return best
 
@@ -154,10 +154,10 @@ def cliffs(points: list[Point]) -> Iterator[Cliff]:
             before = points[number - back]
             sizes = (int(before["n"]), int(here["n"]))
             ratio = here["seconds"] / here["work"] * before["work"] / before["seconds"]
-            if before["seconds"] > LEAST_SECONDS and ratio > limit:
+            if before["seconds"] > MIN_SECONDS and ratio > limit:
                 yield Cliff(kind, ratio, sizes)
             ratio = here["compile"] / before["compile"]
-            if here["compile"] > LEAST_COMPILE_SECONDS and ratio > compiled:
+            if here["compile"] > MIN_COMPILE_SECONDS and ratio > compiled:
                 yield Cliff("compile", ratio, sizes)
 
 

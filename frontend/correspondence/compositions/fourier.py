@@ -24,7 +24,7 @@ DIRECT_PRIME = 400
 than twice the length (measured, as are the next two)."""
 
 MANY_ROWS = 16
-"""From so many rows on, products read the matrix once for several."""
+"""Rows from which on a matmul reads the matrix once for several."""
 
 DIRECT_PRIME_ROWS = 1600
 """The same limit for many rows."""
@@ -91,7 +91,7 @@ def _both(x: Spectrum) -> tuple[Tensor, Tensor]:
 
 
 def is_direct(length: int, rows: Size) -> bool:
-    """Return whether a transform of so many rows is one product with the whole matrix."""
+    """Return whether a transform of `rows` rows is one matmul with the whole matrix."""
     limit = DIRECT_PRIME_ROWS if typical(rows) >= MANY_ROWS else DIRECT_PRIME
     return length <= DIRECT or (length <= limit and _factor(length) == 1)
 

@@ -68,7 +68,7 @@ class Step:
         return [p + n for p, n in zip(self.past, self.counts, strict=True)]
 
     def resident(self, total: int) -> int:
-        """Of so many keys, those that a cache holds: ONNX Runtime's description of the operator."""
+        """Of the keys, those that a cache holds: ONNX Runtime's description of the operator."""
         if not self.sliding or total <= self.capacity:
             return total
         given_up = self.capacity - self.window + 1

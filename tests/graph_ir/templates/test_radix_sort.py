@@ -22,7 +22,7 @@ def sorted_row(dtype: DType, n: int) -> Graph:
 @pytest.mark.parametrize("low", [0, 1, 40, 3000])
 @pytest.mark.parametrize("dtype", [S64, F64], ids=str)
 def test_keys_that_agree_in_their_upper_half(dtype: DType, low: int) -> None:
-    """None, some of them next to each other, or so many that all digits are distributed."""
+    """None, some of them next to each other, or enough that all digits are distributed."""
     rng = np.random.default_rng(low)
     bits = rng.integers(1 << 40, 1 << 44, 6000) << 18
     bits[:low] = (5 << 50) + rng.integers(0, 9, low)

@@ -19,7 +19,7 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 SIGNS = ((-8, 8), (0, 8), (-8, -1))
 """Ranges of weights, in quarters: of either sign, not negative, negative."""
 
-LEAST_TAKEN = 3
+MIN_TAKEN = 3
 """Quarters: the least positive score of two classes that ONNX Runtime takes for the second one."""
 
 TREES, MAX_SPLITS = (1, 2, 4), 5
@@ -60,7 +60,7 @@ def _form(source: random.Random) -> _Form:
     elif results > 2:
         low, high = (1, 8) if named != "all" else (low, high)  # a class without a leaf never wins
     elif named == "one":
-        low = LEAST_TAKEN if transform == "LOGISTIC" and low == 0 else low
+        low = MIN_TAKEN if transform == "LOGISTIC" and low == 0 else low
         has_base = has_base and only == 0  # ignored for the second class
     else:
         named = "all"  # a row of one class alone is read as one of all
