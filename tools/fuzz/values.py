@@ -28,10 +28,12 @@ def random_array(
 
 
 def _integers(rng: np.random.Generator, dtype: DType, dims: Sequence[int], fill: str) -> Array:
-    limits = np.iinfo(dtype.numpy)
+    least, largest = dtype.limits
+    if dtype.bits < 8:
+        return rng.integers(least, largest + 1, dims).astype(dtype.numpy)
     if fill == "special":  # the ends of the range among others
-        ends = np.array([limits.min, limits.max, 0, 1, limits.max - 1], dtype.numpy)
-        any_bits = rng.integers(limits.min, limits.max, dims, dtype.numpy, endpoint=True)
+        ends = np.array([least, largest, 0, 1, largest - 1], dtype.numpy)
+        any_bits = rng.integers(least, largest, dims, dtype.numpy, endpoint=True)
         return np.where(rng.random(dims) < 0.4, rng.choice(ends, dims), any_bits)
     low, high = (-4, 5) if fill == "integers" else (-100, 101)
     return rng.integers(low if dtype.is_signed else 0, high, dims).astype(dtype.numpy)
