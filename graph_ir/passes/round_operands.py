@@ -64,7 +64,9 @@ def _is_faster(op: Op, dtype: DType, ctx: LowerContext) -> bool:
         rows = op.outputs[0].details.typical.elements
     if kernel.converts_a:
         narrow *= 1 + WIDENING / max(min(rows, kernel.tiles[0].rows), 1)
-    return narrow * MIN_GAIN < wide
+    rounded = sum(x.details.typical.elements for x in op.inputs if constant_value(x) is None)
+    copied = rounded * (F32.size + dtype.size) / ctx.target.machine.copy_bytes_per_cycle
+    return narrow * MIN_GAIN + copied < wide
 
 
 def _rounded(make: Composer, x: GraphTensor, dtype: DType) -> GraphTensor:
