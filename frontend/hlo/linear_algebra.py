@@ -8,8 +8,8 @@ from typing import Any
 from ...base.dtypes import F32, F64, S32
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.linear_algebra import Cholesky, TriangularSolve
-from ..correspondence.compositions.factorizations import eigh, outputs, svd
-from ..correspondence.compositions.linear_algebra import diagonal, first_true
+from ..correspondence.compositions.factorizations import eigh, svd
+from ..correspondence.compositions.linear_algebra import diagonal, first_true, outputs
 from ..correspondence.writing import Write
 from .formulas import compare
 from .frame import Value, Writer

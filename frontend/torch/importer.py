@@ -90,7 +90,9 @@ def _inputs(program: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -> Value
         node: _input(node, kinds[node.name], specs, sizes) for node in (*users, *states)
     }
     for node in nodes:
-        if node not in values:
+        if kinds[node.name].kind.name == "TOKEN":  # orders effects, of which none is kept
+            values[node] = None
+        elif node not in values:
             target = kinds[node.name].target
             values[node] = (_held(program, target), target)
     return values

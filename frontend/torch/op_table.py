@@ -22,6 +22,7 @@ from . import (  # noqa: F401
     elementwise,
     functions,
     indexing,
+    linear_algebra,
     lookup,
     memory,
     movement,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from ...base.dtypes import F32, S64
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.factorizations import matrix_norm
 from ..correspondence.compositions.reduction import lp_norm
 from .arithmetic import FUNCTIONS, logical
 from .call import Call, Results, Value, shown
@@ -74,19 +77,29 @@ def _read_norm(node: Call, _: str) -> Value:
     """`p` is a number, inf, or the word fro."""
     x = node.tensor_of()
     if node.argument("p") == "nuc":
-        raise node.unsupported("p=nuc")
+        raise node.unsupported("p=nuc", "use torch.linalg.matrix_norm")
     p = 2.0 if node.argument("p") == "fro" else node.attr_float("p", 2.0)
     return lp_norm(node, x, p, _axes(node, x.details.rank), node.attr_bool("keepdim", False))
 
 
 def _read_linalg_norm(node: Call, _: str) -> Value:
-    """Norms of vectors, or of all elements; of matrices the one that is the root of the sum of squares."""
+    """Norms of vectors, of all elements, or of matrices: where two axes are given, or an order and a matrix."""
     x, order = node.tensor_of("input", node.dtype()), node.argument("ord")
-    axes = _axes(node, x.details.rank)
-    p = 2.0 if order in (None, "fro") else node.attr_float("ord")
-    if len(axes) > 1 and order not in (None, "fro"):
-        raise node.unsupported(f"ord={shown(order)} of a matrix")
-    return lp_norm(node, x, p, axes, node.attr_bool("keepdim", False))
+    axes, keep = _axes(node, x.details.rank), node.attr_bool("keepdim", False)
+    is_default = order in (None, "fro")
+    if len(axes) != 2 or is_default:
+        if len(axes) > 2 and not is_default:
+            raise node.unsupported(f"ord={shown(order)} over {len(axes)} axes")
+        return lp_norm(node, x, 2.0 if is_default else node.attr_float("ord"), axes, keep)
+    if order != "nuc" and abs(node.attr_float("ord")) not in (1, 2, math.inf):
+        raise node.rule("ord must be fro, nuc, inf, 1, 2 or one of these negated", shown(order))
+    dims = x.details.plain_dims
+    given = [node.axis(axis, len(dims)) for axis in node.attr_ints("dim", axes)]
+    others = [axis for axis in range(len(dims)) if axis not in given]
+    matrices = node.transposed(x, (*others, *given))
+    norm = matrix_norm(node, matrices, "nuc" if order == "nuc" else node.attr_float("ord"))
+    shape = [1 if axis in given else dims[axis] for axis in range(len(dims))]
+    return node.reshaped(norm, shape) if keep else norm
 
 
 READS = {

@@ -8,6 +8,7 @@ from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ... import einsum as equations
 from ...op_builder import OpBuilder
 from .axes import diagonal
+from .linear_algebra import identity_like, inverse
 
 
 def matmul(
@@ -151,10 +152,10 @@ def tensor_product(
 
 
 def matrix_power(node: OpBuilder, x: Tensor, n: int) -> Tensor:
-    """The product of n copies of a matrix, by squaring."""
-    if n < 1:
-        raise node.unsupported(f"the power {n} of a matrix", "it must be 1 or more")
-    total = None
+    """The product of n copies of a matrix, by squaring, or of its inverse."""
+    if not n:
+        return node.make("cast", identity_like(node, x), dtype=x.details.dtype)
+    x, n, total = inverse(node, x) if n < 0 else x, abs(n), None
     while n:
         if n % 2:
             total = x if total is None else node.helper("matmul_core", total, x)

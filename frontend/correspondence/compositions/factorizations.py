@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from ....base.dtypes import BOOL, S64
+from ....base.dtypes import BOOL
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
-from .linear_algebra import diagonal
-
-
-def outputs(node: OpBuilder, op_name: str, *inputs: Tensor) -> list[Tensor]:
-    """Return all results of an op."""
-    return node.graph.make(op_name, inputs, {}, f"{node.name}.{op_name}").outputs
-
-
-def swapped(node: OpBuilder, x: Tensor) -> Tensor:
-    """Return the matrices transposed."""
-    rank = x.details.rank
-    return node.transposed(x, (*range(rank - 2), rank - 1, rank - 2))
+from .linear_algebra import diagonal, outputs, swapped
 
 
 def upper(node: OpBuilder, x: Tensor) -> Tensor:
@@ -54,7 +45,7 @@ def svd(node: OpBuilder, a: Tensor, is_full: bool) -> tuple[Tensor, Tensor, Tens
     square."""
     rows, columns = a.details.plain_dims[-2:]
     is_tall = rows > columns
-    left, values, right = outputs(node, "svd", swapped(node, a) if is_tall else a)
+    left, values, right = outputs(node, "svd", _flat_matrix(node, a))
     long = _completed(node, right, max(rows, columns) if is_full else min(rows, columns))
     return (long, values, left) if is_tall else (swapped(node, left), values, swapped(node, long))
 
@@ -78,26 +69,42 @@ def eigh(node: OpBuilder, a: Tensor, lower: bool) -> tuple[Tensor, Tensor]:
     return values, swapped(node, vectors)
 
 
-def solve_least_squares(
-    node: OpBuilder, a: Tensor, b: Tensor, limit: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the solution of least length of a @ x = b, the rank of a, and its singular values.
-
-    Singular values up to `limit` times the largest count as 0.
-    """
-    u, values, right = svd(node, a, is_full=False)
-    zero, rank = like(node, 0.0, a), a.details.rank
-    largest = node.helper("reduce_max", values, axes=(rank - 2,), keep_dims=True)
-    counts = node.helper("gt", values, node.helper("mul", largest, like(node, limit, a)))
-    inverse = node.helper("select", counts, node.helper("div", like(node, 1.0, a), values), zero)
-    scaled = node.helper(
-        "mul", node.helper("matmul_core", u, b, transpose_a=True), _column(node, inverse)
+def pseudo_inverse(node: OpBuilder, a: Tensor, absolute: Tensor, relative: Tensor) -> Tensor:
+    """Return the inverse on the space of singular values that are larger than `absolute`, and than `relative` times
+    the largest."""
+    left, values, right = outputs(node, "svd", _flat_matrix(node, a))
+    last, zero = values.details.rank - 1, like(node, 0.0, a)
+    largest = node.helper("reduce_max", values, axes=(last,), keep_dims=True)
+    limit = node.helper("max", absolute, node.helper("mul", relative, largest))
+    counts = node.helper("gt", values, limit)
+    inverse = node.helper("div", like(node, 1.0, a), values)
+    inverse = node.reshaped(
+        node.helper("select", counts, inverse, zero), (*values.details.plain_dims, 1)
     )
-    number = node.helper(
-        "reduce_sum", node.converted(counts, S64), axes=(rank - 2,), keep_dims=False
-    )
-    return node.helper("matmul_core", right, scaled, transpose_a=True), number, values
+    scaled = node.helper("mul", left, inverse)
+    rows, columns = a.details.plain_dims[-2:]
+    x, y = (scaled, right) if rows > columns else (right, scaled)
+    return node.make("matmul_core", x, y, transpose_a=True)
 
 
-def _column(node: OpBuilder, x: Tensor) -> Tensor:
-    return node.reshaped(x, (*x.details.plain_dims, 1))
+def _flat_matrix(node: OpBuilder, a: Tensor) -> Tensor:
+    """Return matrices with no more rows than columns, transposed where a has more."""
+    rows, columns = a.details.plain_dims[-2:]
+    return swapped(node, a) if rows > columns else a
+
+
+def singular_values(node: OpBuilder, a: Tensor) -> Tensor:
+    """Return singular values [.., min(m, n)] in descending order."""
+    return outputs(node, "svd", _flat_matrix(node, a))[1]
+
+
+def matrix_norm(node: OpBuilder, a: Tensor, order: float | str) -> Tensor:
+    """Return a norm of each matrix: `nuc`, or 2, 1 or infinity; the smallest where `order` is negative."""
+    if order in ("nuc", 2, -2):
+        terms, axis = singular_values(node, a), a.details.rank - 2
+    else:
+        axis = a.details.rank - (1 if abs(float(order)) == math.inf else 2)
+        terms = node.helper("reduce_sum", node.helper("abs", a), axes=(axis,), keep_dims=False)
+        axis = a.details.rank - 2
+    kind = "sum" if order == "nuc" else "max" if float(order) > 0 else "min"
+    return node.helper(f"reduce_{kind}", terms, axes=(axis,), keep_dims=False)
