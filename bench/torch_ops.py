@@ -79,14 +79,17 @@ def outcome(info: Any, sample: Any) -> tuple[str, str]:
     if any("complex" in kind for kind in kinds):
         return "skipped", "complex"
     try:
+        # Tokens that order effects come before other arguments and results.
+        tokens = sum(node.op == "placeholder" for node in traced.graph.nodes) - len(tensors)
         found = read_fx(traced, info.name, {})
         if found.refused:
             return "refused", next(iter(dict.fromkeys(found.refused.values())))
-        inputs = [array_of(tensors[i], "input") for i in found.inputs]
+        given = [*[torch.empty(0)] * tokens, *tensors]
+        inputs = [array_of(given[i], "input") for i in found.inputs]
         mine = found.graph.evaluate(inputs) if found.graph.outputs else []
     except GraphcError as error:
         return "refused", str(error)
-    results = [mine[r] if isinstance(r, int) else r[0] for r in found.results]
+    results = [mine[r] if isinstance(r, int) else r[0] for r in found.results[tokens:]]
     if info.name in _ORDERS and not sample.kwargs.get("stable"):
         results, wanted = (_looked_up(info.name, sample, list(x)) for x in (results, wanted))
     said = _compared(results, wanted, wanted)

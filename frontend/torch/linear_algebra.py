@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...base.dtypes import S32
+from ...base.dtypes import BOOL, S32
 from ...base.size_limits import broadcast_sizes
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions import factorizations as means
@@ -158,8 +158,7 @@ def _read_lu(node: Node) -> Results:
     rows, columns = a.details.plain_dims[-2:]
     count, rank = min(rows, columns), a.details.rank
     low = node.sliced(factors, rank - 1, 0, count)
-    below = node.constant(np.tril(np.ones((rows, count)), -1), S32)
-    is_below = node.helper("ne", below, node.constant(0, S32))
+    is_below = node.constant(np.tril(np.ones((rows, count)), -1), BOOL)
     ones = node.constant(np.eye(rows, count), a.details.dtype)
     lower = node.helper("select", is_below, low, ones)
     upper = means.upper(node, node.sliced(factors, rank - 2, 0, count))
@@ -212,9 +211,11 @@ def _read_eigh(node: Node) -> Results:
 
 
 def _read_pseudo_inverse(node: Node) -> Value:
-    """Singular values up to max(atol, rtol times the largest) count as 0; of a Hermitian matrix those of all of it."""
+    """Singular values up to max(atol, rtol times the largest) count as 0; of a Hermitian matrix one half is read."""
     a = node.tensor_of()
-    node.argument("hermitian")
+    if node.attr_bool("hermitian", False):
+        mask = node.constant(np.tril(np.ones(a.details.plain_dims[-2:])), BOOL)
+        a = node.helper("select", mask, a, swapped(node, a))
     eps = float(np.finfo(a.details.dtype.numpy).eps) * max(a.details.plain_dims[-2:])
     names = ("atol", "rcond" if node.given("rcond") else "rtol")
     default = (

@@ -32,6 +32,9 @@ def diagonal(node: OpBuilder, x: Tensor) -> Tensor:
 
 def first_true(node: OpBuilder, x: Tensor) -> Tensor:
     """The number, counted from 1, of the first true element of the last axis, 0 where there is none: s32."""
+    *outer, size = x.details.plain_dims
+    if not size:
+        return node.constant(np.zeros(outer), S32)
     number = node.helper("arg_max", node.converted(x, S32), axis=-1, keep_dims=False)
     counted = node.helper("add", node.converted(number, S32), node.constant(1, S32))
     found = node.helper("reduce_any", x, axes=(-1,), keep_dims=False)
