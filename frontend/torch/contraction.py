@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from string import ascii_lowercase
 
-from ...base.dtypes import S64
+from ...base.dtypes import S32, S64
 from ..correspondence.compositions.contraction import grouped_matmul, linear, scaled
 from ..correspondence.reading import Pair
 from ..einsum import einsum
@@ -48,7 +48,13 @@ def _read_groups(node: Node) -> Value:
     return node.converted(c, node.dtype("out_dtype") or a.details.dtype)
 
 
+def _read_integer_product(node: Node) -> Value:
+    """The product of two matrices of bytes, with s32 sums."""
+    return node.make("matmul_core", node.tensor_of(), node.tensor_of("mat2"), dtype=S32)
+
+
 HANDLERS: dict[str, Read] = {
+    "_int_mm": _read_integer_product,
     "addbmm": _read_batch_sum,
     "_trilinear": _read_three,
     **dict.fromkeys(("_grouped_mm", "transformers::grouped_mm_fallback"), _read_groups),

@@ -20,6 +20,8 @@ SAME_ARGUMENT = {
     "split_size_or_sections": ("split_size", "split_sizes"),
     "training": ("train",),
     "dim": ("dimension",),
+    "dim0": ("axis0",),
+    "dim1": ("axis1",),
 }
 """What operators call arguments that functions of Python call otherwise."""
 

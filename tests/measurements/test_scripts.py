@@ -18,6 +18,7 @@ SCRIPTS = {
     "kills.py": (("--help",), "--kills"),
     "open_batches.py": (("--help",), "network"),
     "onnx_cases.py": (("--help",), "--native"),
+    "torch_functions.py": (("torch.argmax",), "4 right"),
     "steadiness.py": (("--cycles", "20", "--calls", "1000", "--sizes", "100"), "trimmed"),
 }
 

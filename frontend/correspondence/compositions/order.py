@@ -10,6 +10,8 @@ import numpy as np
 from ....base.dtypes import BOOL, S32, S64, from_numpy
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
+from .indexing import positions
+from .running import running_extremes
 
 
 def first_k(node: OpBuilder, x: Tensor, k: int, at: int = -1, largest: bool = True) -> list[Tensor]:
@@ -71,6 +73,50 @@ def _median(node: OpBuilder, x: Tensor, axis: int, keep_dims: bool) -> list[Tens
     return [y if x.details.rank else node.reshaped(y, ()) for y in (value, index)]
 
 
+def nan_median(
+    node: OpBuilder, x: Tensor, axis: int | None = None, keep_dims: bool = False
+) -> Tensor | list[Tensor]:
+    """The lower median of the numbers among all elements, or of an axis with its index; NaN where there are none."""
+    rows, at = (node.reshaped(x, (x.details.elements,)), 0) if axis is None else (x, axis)
+    values, indices = sort(node, rows, at)  # NaN come last
+    numbers = node.converted(node.helper("eq", rows, rows), S64)
+    count = node.helper("reduce_sum", numbers, axes=(at,), keep_dims=True)
+    last = node.helper(
+        "max", node.helper("sub", count, node.constant(1, S64)), node.constant(0, S64)
+    )
+    middle = node.helper("div", last, node.constant(2, S64))
+    found = _picked(node, [values, indices], middle, at, keep_dims and axis is not None)
+    return found[0] if axis is None else found
+
+
+def mode(node: OpBuilder, x: Tensor, axis: int, keep_dims: bool = False) -> list[Tensor]:
+    """The most frequent element of an axis, the smallest of several, and the index of the last of its kind."""
+    values, indices = sort(node, x, axis)
+    dims, size = x.details.plain_dims, x.details.plain_dims[axis]
+    own = node.helper("broadcast", positions(node, size, axis, len(dims)), shape=dims)
+    if size > 1:
+        first, before, later = (
+            node.sliced(values, axis, *part) for part in ((0, 1), (0, size - 1), (1, size - 1))
+        )
+        starts = node.helper(
+            "concat", node.helper("ne", first, first), node.helper("ne", before, later), axis=axis
+        )
+        begin = node.helper("select", starts, own, node.constant(0, S64))
+        own = node.helper("sub", own, running_extremes(node, begin, axis)[0])
+    longest = node.helper("arg_max", own, axis=axis, keep_dims=True)
+    return _picked(node, [values, indices], longest, axis, keep_dims)
+
+
+def _picked(
+    node: OpBuilder, sorted_rows: list[Tensor], at: Tensor, axis: int, keep_dims: bool
+) -> list[Tensor]:
+    """Elements of rows at one index each."""
+    found = [node.helper("gather_elements", y, at, axis=axis) for y in sorted_rows]
+    dims = at.details.plain_dims
+    shape = dims if keep_dims else (*dims[:axis], *dims[axis + 1 :])
+    return [node.reshaped(y, shape) for y in found]
+
+
 def quantile(
     node: OpBuilder,
     x: Tensor,
@@ -81,10 +127,14 @@ def quantile(
 ) -> Tensor:
     """The quantile `q` of all elements or of an axis, between neighbours as `interpolation` says; NaN if there is one.
 
-    Several quantiles are refused: they would be a new axis.
+    Several quantiles are a new first axis.
     """
-    if len(q) != 1 or not 0 <= q[0] <= 1:
-        raise node.rule("q must be one number from 0 to 1", str(list(q)))
+    if len(q) > 1:
+        each = [quantile(node, x, (one,), axis, keep_dims, interpolation) for one in q]
+        parts = [node.reshaped(y, (1, *y.details.plain_dims)) for y in each]
+        return node.helper("concat", *parts, axis=0)
+    if not q or not 0 <= q[0] <= 1:
+        raise node.rule("q must be numbers from 0 to 1", str(list(q)))
     if interpolation not in _BETWEEN:
         raise node.rule(f"interpolation must be {', '.join(_BETWEEN)}", interpolation)
     shape = (1,) * x.details.rank if keep_dims else ()

@@ -131,6 +131,14 @@ ROWS = (
         pnnx="torch./Tensor./aten::median(input, dim=axis?, keepdim=keep_dims?)",
     ),
     Means(
+        order.nan_median,
+        pnnx="torch./Tensor./aten::nanmedian(input, dim=axis?, keepdim=keep_dims?)",
+    ),
+    Means(
+        order.mode,
+        pnnx="torch./Tensor./aten::mode(input, dim=axis?-1, keepdim=keep_dims?)",
+    ),
+    Means(
         order.quantile,
         pnnx="torch./Tensor./aten::quantile(input, q=q, dim=axis?, keepdim=keep_dims?, interpolation=interpolation?)",
     ),

@@ -216,6 +216,10 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
         [X], lambda x: x.quantile(0.3, 1)),
     "aten::quantile q=0.5 dim=None keepdim=True interpolation=lower": (
         [X], lambda x: x.quantile(0.5, keepdim=True, interpolation="lower")),
+    "torch.quantile q=(0.2,0.9,0.5) dim=1 keepdim=False": (
+        [X], lambda x: x.quantile(torch.tensor([0.2, 0.9, 0.5]), 1)),
+    "torch.nanmedian dim=1 keepdim=True": ([np.where(X > 0, np.nan, X)], lambda x: x.nanmedian(1, True)),
+    "torch.mode dim=1 keepdim=False": ([PLACES], lambda x: x.mode(1)),
     "aten::searchsorted out_int32=False right=True side=None sorter=None": (
         [np.sort(V, 1), np.sort(V, 1)], lambda s, x: torch.searchsorted(s, x, right=True)),
     "aten::bucketize out_int32=True right=False": (

@@ -82,6 +82,24 @@ CALLS: dict[str, tuple[Any, ...]] = {
         torch.arange(3 * 16 * 72).reshape(3, 16, 72) % 5 - 2.0, torch.tensor([2, 2, 6], dtype=torch.int32),
     ),
     "median": (lambda x: (x.median(), *x.median(1), *x.median(0, keepdim=True)), X),
+    "medians of numbers": (
+        lambda x: (x.nanmedian(), *x.nanmedian(1), *(x / 0 * 0).nanmedian(0, keepdim=True), *x[0, 0].nanmedian(0)), X,
+    ),
+    "modes": (
+        lambda x, n: (*x.mode(), *x.mode(0, keepdim=True), *n.mode(0), *x[0, 0].mode(), *x[:, :1].mode()), SORTED, ROWS,
+    ),
+    "several quantiles": (
+        lambda x, q: (
+            x.quantile(q, 1), x.quantile(q[:3], keepdim=True), torch.quantile(x, q, 0, interpolation="nearest"),
+            torch.quantile(x, 0.3), torch.quantile(x, 0.3, 1, keepdim=True, interpolation="higher"),
+        ),
+        torch.cat([X, SORTED]), torch.tensor([0.0, 0.3, 0.5, 1.0]),
+    ),
+    "axes exchanged": (lambda x: torch.swapaxes(x, 0, -1), X),
+    "products of bytes": (
+        torch._int_mm, (torch.arange(18 * 24).reshape(18, 24) * 37 % 256 - 128).to(torch.int8),
+        (torch.arange(24 * 16).reshape(24, 16) * 91 % 256 - 128).to(torch.int8),
+    ),
     "scalars": (lambda x: (x.softmax(0), x.index_select(0, torch.tensor([0])), *x.kthvalue(1)), X[0, 0]),
     "fmax and fmin": (lambda x, y: (torch.fmax(x, y), torch.fmin(x, y)), X, SORTED),
     "signs": (lambda x, y: (x.signbit(), y.copysign(x), x.angle()), X, SORTED),
