@@ -175,15 +175,23 @@ def _wants_indices(node: Call) -> bool:
 
 
 def _lp_pool(node: Call, x: GraphTensor, attrs: dict[str, Any]) -> GraphTensor:
-    """(sum of x ** p) ** (1 / p); a window cropped by ceil_mode scales its mean to the whole window."""
+    """(sum of x ** p) ** (1 / p), NaN of sums below 0; where ceil_mode crops a window, its mean is scaled to all of it.
+
+    The extreme of |x| for +-inf.
+    """
     power, dtype = node.attr_float("norm_type", 2.0), x.details.dtype
+    if math.isinf(power):
+        size = node.helper("abs", x)
+        size = size if power > 0 else node.helper("neg", size)
+        y = node.helper("max_pool", size, **attrs)
+        return y if power > 0 else node.make("neg", y)
     if power > 0 and power % 2 == 0 and not attrs["ceil_mode"]:
         return node.make("lp_pool", x, **attrs, p=power)
     wide = node.converted(x, dtype.accumulator)
     powers = node.helper("pow", wide, like(node, power, wide))
     mean = node.helper("avg_pool", powers, **attrs, count_include_pad=True)
     total = node.helper("mul", mean, like(node, math.prod(attrs["kernel"]), wide))
-    y = node.make("pow", node.helper("relu", total), like(node, 1 / power, wide))
+    y = node.make("pow", total, like(node, 1 / power, wide))
     return node.converted(y, dtype)
 
 

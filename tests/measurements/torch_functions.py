@@ -1,6 +1,6 @@
-"""Functions of PyTorch called with their defaults and at the edges of their options, exported: right, refused, wrong.
+"""Functions of PyTorch called with their defaults and at the edges of their options: right, refused or wrong.
 
-    python tests/measurements/torch_functions.py [WORD ...]
+    python tests/measurements/torch_functions.py [--door export|compile] [WORD ...]
 
 prints what is not right, of calls whose name has one of the words, and the counts. Each line of CALLS is an expression
 of tensors of `arguments`; PyTorch's own result is what is right.
@@ -8,6 +8,7 @@ of tensors of `arguments`; PyTorch's own result is what is right.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
 from collections import Counter
@@ -16,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import GraphcError
 from graphc.frontend import load
+from graphc.integrations import torch_backend
 
 CALLS = """
 torch.argmax(x) | torch.argmax(x, 1) | torch.argmax(x, -1, keepdim=True) | torch.argmin(x) | torch.argmax(ties)
@@ -183,30 +184,56 @@ def calls(words: list[str]) -> Iterator[str]:
                 yield text
 
 
-def outcome(text: str, given: dict[str, Any]) -> tuple[str, str]:
+def outcome(text: str, given: dict[str, Any], door: str) -> tuple[str, str]:
     """Return `right`, `refused`, `wrong` or `no program` (PyTorch cannot run or export it), and why."""
     import torch
 
     names = [name for name in given if name in compile(text, text, "eval").co_names]
     scope = {"torch": torch, "F": torch.nn.functional, "nn": torch.nn}
 
+    function = eval(f"lambda {', '.join(names)}: {text}", scope)  # noqa: S307
+
     class Module(torch.nn.Module):  # type: ignore[misc]
         def forward(self, *tensors: Any) -> Any:
-            return eval(text, {**scope, **dict(zip(names, tensors, strict=True))})
+            return function(*tensors)
 
     tensors = tuple(given[name].clone() for name in names)
     try:
         wanted = torch.utils._pytree.tree_leaves(Module()(*tensors))
-        program = torch.export.export(Module().eval(), tensors)
+        program = DOORS[door](Module().eval(), tensors)
     except Exception as error:  # noqa: BLE001 - PyTorch's own
         return "no program", f"{type(error).__name__}: {error}".splitlines()[0]
     try:
-        found = load(program).evaluate([x.numpy() for x in tensors])
-    except GraphcError as error:
-        return "refused", str(error)
+        found = program()
     except Exception as error:  # noqa: BLE001 - this is what is looked for
-        return "wrong", f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {error}"
+        return ("refused" if "UnsupportedError" in text else "wrong"), text
     return _compared(found, [x.detach().numpy() for x in wanted])
+
+
+def _exported(module: Any, tensors: tuple[Any, ...]) -> Callable[[], list[Any]]:
+    import torch
+
+    program = torch.export.export(module, tensors)
+    return lambda: load(program).evaluate([x.numpy() for x in tensors])
+
+
+def _compiled(module: Any, tensors: tuple[Any, ...]) -> Callable[[], list[Any]]:
+    """A call as Dynamo captures it, in native code."""
+    import torch
+
+    torch._dynamo.reset()
+    fast = torch.compile(module, backend=torch_backend.backend, options={"strict": True})
+
+    def run() -> list[Any]:
+        with torch.no_grad():
+            return [y.numpy() for y in torch.utils._pytree.tree_leaves(fast(*tensors))]
+
+    return run
+
+
+DOORS = {"export": _exported, "compile": _compiled}
+"""How a module is captured, and what runs it."""
 
 
 def _compared(found: list[Any], wanted: list[Any]) -> tuple[str, str]:
@@ -220,19 +247,23 @@ def _compared(found: list[Any], wanted: list[Any]) -> tuple[str, str]:
     return "right", ""
 
 
-def main(words: list[str], say: Callable[[str], object] = print) -> Counter[str]:
-    """Say what is not right, and count."""
-    counts: Counter[str] = Counter()
+def main() -> None:
+    """Print what is not right, and the counts; exit code 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--door", choices=[*DOORS], default="export")
+    chosen = parser.parse_args()
     warnings.simplefilter("ignore")
+    counts: Counter[str] = Counter()
     given = arguments()
-    for text in calls(words):
-        result, why = outcome(text, given)
+    for text in calls(chosen.words):
+        result, why = outcome(text, given, chosen.door)
         counts[result] += 1
         if result != "right":
-            say(f"{result:<10} {text}: {why[:160]}")
-    say(", ".join(f"{number} {result}" for result, number in sorted(counts.items())))
-    return counts
+            print(f"{result:<10} {text}: {why[:160]}", flush=True)
+    print(", ".join(f"{number} {result}" for result, number in sorted(counts.items())))
+    sys.exit(counts["wrong"] > 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:])["wrong"] > 0)
+    main()

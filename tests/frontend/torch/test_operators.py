@@ -107,6 +107,9 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "addbmm": (lambda x, y: torch.addbmm(x, y, y, beta=2, alpha=3), X[:, :3], torch.ones(2, 3, 3) * 0.5),
     "bilinear": (F.bilinear, SORTED[:, :2], SORTED[:, 1:], torch.arange(24.0).reshape(4, 2, 3), torch.ones(4)),
     "a list with an empty vector": (lambda x, y: torch.cat([y, x], 1), X, torch.ones(0)),
+    "lp pools of negative numbers and of extremes": (
+        lambda x: [F.lp_pool1d(x[None], p, 2) for p in (3, 2, 1.5, float("inf"), -float("inf"))], X,
+    ),
     "averages of integers": (lambda x: F.avg_pool1d(x[None], 2), torch.tensor([[-3, 2, 5, -8]])),
     "sums of integers divided": (
         lambda x: F.avg_pool2d(x[None], (1, 2), divisor_override=-3), torch.tensor([[-3, 2, 5, -9]]),
