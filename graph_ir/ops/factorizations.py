@@ -59,7 +59,7 @@ class Householder(MatrixOp):
 
     def get_gflop(self) -> float:
         """Four operations for each element and reflection."""
-        return 4 * self.matrices.elements * self.outputs[1].details.plain_dims[-1] / 1e9
+        return 4 * self.matrices.typical.elements * self.outputs[1].details.plain_dims[-1] / 1e9
 
 
 def _reflect(matrix: Array, k: int) -> Array:
@@ -119,7 +119,7 @@ class HouseholderProduct(MatrixOp):
 
     def get_gflop(self) -> float:
         """Four operations for each element and reflection."""
-        return 4 * self.matrices.elements * self.inputs[1].details.plain_dims[-1] / 1e9
+        return 4 * self.matrices.typical.elements * self.inputs[1].details.plain_dims[-1] / 1e9
 
 
 @register("svd")
@@ -159,7 +159,14 @@ class SVD(MatrixOp):
     def get_gflop(self) -> float:
         """Ten rounds through all pairs of rows."""
         rows, columns = self.matrices.plain_dims[-2:]
-        return 5 * self.matrices.elements * rows * (8 * columns + 6 * rows) / max(columns, 1) / 1e9
+        return (
+            5
+            * self.matrices.typical.elements
+            * rows
+            * (8 * columns + 6 * rows)
+            / max(columns, 1)
+            / 1e9
+        )
 
 
 def _rotate_rows(left: Array, values: Array, right: Array) -> None:
@@ -251,7 +258,7 @@ class Eigh(MatrixOp):
 
     def get_gflop(self) -> float:
         """Ten rounds through all pairs of rows."""
-        return 60 * self.matrices.elements * self.matrices.plain_dims[-1] / 1e9
+        return 60 * self.matrices.typical.elements * self.matrices.plain_dims[-1] / 1e9
 
 
 def _diagonalize(vectors: Array, values: Array, work: Array) -> None:

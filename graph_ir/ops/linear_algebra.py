@@ -83,7 +83,7 @@ class TriangularSolve(MatrixOp):
 
     def get_gflop(self) -> float:
         """A multiplication and an addition for each element of the triangle and column."""
-        return self.outputs[0].details.elements * self.matrices.plain_dims[-1] / 1e9
+        return self.outputs[0].details.typical.elements * self.matrices.plain_dims[-1] / 1e9
 
 
 @register("cholesky")
@@ -116,7 +116,7 @@ class Cholesky(MatrixOp):
 
     def get_gflop(self) -> float:
         """A third of the cube of the size."""
-        return self.matrices.elements * self.matrices.plain_dims[-1] / 3e9
+        return self.matrices.typical.elements * self.matrices.plain_dims[-1] / 3e9
 
 
 @register("lu")
@@ -161,7 +161,7 @@ class LU(MatrixOp):
 
     def get_gflop(self) -> float:
         """Two thirds of the cube of the size."""
-        return 2 * self.matrices.elements * self.outputs[1].details.plain_dims[-1] / 3e9
+        return 2 * self.matrices.typical.elements * self.outputs[1].details.plain_dims[-1] / 3e9
 
 
 def _largest(sizes: Array) -> int:

@@ -83,11 +83,11 @@ def test_hard_matrices(name: str, dtype: type[np.floating]) -> None:
     if name == "decades":  # each row by itself is right to the precision of the type
         tail = values[values > 1e-15]
         wanted = np.linalg.svd(a.astype(np.longdouble).astype(np.float64), compute_uv=False)
-        np.testing.assert_allclose(tail[:8], wanted[:8], rtol=1e3 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(tail[:8], wanted[:8], rtol=1e3 * float(np.finfo(dtype).eps))
     symmetric = a + a.T
     vectors, values = run("eigh", symmetric)
-    eps, (wanted,) = np.finfo(dtype).eps, wide(symmetric)
-    limit = 100 * eps * max(np.linalg.norm(wanted), 1e-36)
+    eps, (wanted,) = float(np.finfo(dtype).eps), wide(symmetric)
+    limit = 100 * eps * max(float(np.linalg.norm(wanted)), 1e-36)
     np.testing.assert_allclose(values, np.linalg.eigvalsh(wanted), atol=limit)
     np.testing.assert_allclose(turned(vectors) @ (values[:, None] * vectors), wanted, atol=limit)
     np.testing.assert_allclose(vectors @ vectors.T, np.eye(24), atol=100 * eps)

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32, F64, DType
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
@@ -65,3 +66,26 @@ def test_tasks_of_two_threads() -> None:
     model = compile_model(graph, threads=2)
     for found, wanted in zip(model(a, b), graph.evaluate([a, b]), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cholesky", "lu", "triangular_solve", "householder", "householder_product", "svd", "eigh"],
+)
+def test_a_dynamic_batch(name: str) -> None:
+    rng, batch, graph = np.random.default_rng(2), size(Symbol("B", 0)), Graph("batch")
+    right = {"triangular_solve": (5, 3), "householder_product": (5,)}.get(name)
+    x = graph.make_input(LogicalTensor(F64, (batch, 5, 5)), "x")
+    others = [] if right is None else [graph.make_input(LogicalTensor(F64, (batch, *right)), "y")]
+    op = graph.make(name, [x, *others])
+    for y in op.outputs:
+        graph.make_output(y)
+    model = compile_model(graph)
+    for count in (0, 1, 4):
+        a = rng.standard_normal((count, 5, 5))
+        arrays = [a @ a.swapaxes(1, 2) + np.eye(5)]
+        arrays += [] if right is None else [rng.standard_normal((count, *right))]
+        found = model(*arrays)
+        expected = op.reference(arrays)
+        for mine, wanted in zip(found if len(expected) > 1 else (found,), expected, strict=True):
+            np.testing.assert_allclose(mine, wanted, atol=1e-10)
