@@ -210,8 +210,8 @@ def _is_whole(array: Array) -> bool:
 
 
 def _whole_limit(dtype: DType) -> float:
-    """Whole numbers up to this are all values of the type."""
-    return {"f64": 2.0**53, "f32": 2.0**24, "f16": 2.0**11, "bf16": 2.0**8}[dtype.name]
+    """Whole numbers up to this are all values of the float type."""
+    return 2.0 ** dtype.range[0]
 
 
 def _overflows(arrays: list[Array], results: list[Array], worst: Certainty) -> bool:
