@@ -70,17 +70,6 @@ def fused_convolution(node: NodeContext) -> Value:
     return _activated(node, y, node.attr_text("activation", ""), numbers)
 
 
-def _nhwc_conv(node: NodeContext) -> Value:
-    """A convolution of an image whose channels are last; its weights are as those of Conv."""
-    x = node.tensor(0)
-    rank = x.details.rank
-    first = node.transposed(x, (0, rank - 1, *range(1, rank - 1)))
-    plain = _plain(node, "Conv", [f"{node.name}.first", *_inputs(node, 3)[1:]])
-    node.scope.values[f"{node.name}.first"] = first
-    y = read_convolution(plain, "convolution")
-    return node.transposed(y, (0, *range(2, rank), 1))
-
-
 def _operand(node: NodeContext, index: int, side: str) -> GraphTensor:
     """A or B; `transBatch` moves its first axis behind the batches, `trans` then turns its matrices."""
     x = node.tensor(index)
@@ -106,5 +95,4 @@ HANDLERS: dict[str, Handler] = {
     "com.microsoft::FusedGemm": _fused_gemm,
     "com.microsoft::FusedMatMul": _fused_matmul,
     "com.microsoft::TransposeMatMul": _fused_matmul,
-    "com.microsoft::NhwcConv": _nhwc_conv,
 }

@@ -9,6 +9,7 @@ from . import (  # noqa: F401
     blocked_layout,
     boxes,
     casting,
+    channels_last,
     constants,
     control,
     elementwise,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.windows import global_average_pool
 from ..op_builder import Value
+from .channels_last import channels_back, channels_first
 from .quantize import shaped
 from .scope import Handler, NodeContext
 from .windows import pool_attrs
@@ -85,25 +86,12 @@ def _mean(node: NodeContext, x: GraphTensor) -> GraphTensor:
     return node.helper("reduce_mean", x, axes=every, keep_dims=bool(node.attr_int("keepdims", 1)))
 
 
-def _max_pool_last(node: NodeContext) -> Value:
-    """A max pool of bytes, channels last."""
-    rank = node.details(0).rank
-    x = node.transposed(node.tensor(0), (0, rank - 1, *range(1, rank - 1)))
-    y = node.helper("max_pool", x, **pool_attrs(node, x, "max_pool"))
-    return node.transposed(y, (0, *range(2, rank), 1))
-
-
 def _channels_first(node: NodeContext, x: GraphTensor) -> GraphTensor:
-    if not node.attr_int("channels_last", 0):
-        return x
-    rank = x.details.rank
-    return node.transposed(x, (0, rank - 1, *range(1, rank - 1)))
+    return channels_first(node, x) if node.attr_int("channels_last", 0) else x
 
 
 def _channels_back(node: NodeContext, y: GraphTensor) -> GraphTensor:
-    if not node.attr_int("channels_last", 0):
-        return y
-    return node.transposed(y, (0, *range(2, y.details.rank), 1))
+    return channels_back(node, y) if node.attr_int("channels_last", 0) else y
 
 
 def _concat(node: NodeContext) -> Value:
@@ -129,5 +117,4 @@ HANDLERS: dict[str, Handler] = {
     "com.microsoft::QLinearLeakyRelu": _unary(_leaky_relu),
     "com.microsoft::QLinearSoftmax": _unary(_softmax),
     "com.microsoft::QLinearReduceMean": _unary(_mean),
-    "com.microsoft::NhwcMaxPool": _max_pool_last,
 }

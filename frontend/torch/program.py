@@ -38,6 +38,11 @@ def open_program(source: Any) -> Any:
             with suppress(ImportError):  # registers what PyTorch's quantisation writes
                 import torch.ao.quantization.fx._decomposed
             return torch.export.load(io.BytesIO(source) if isinstance(source, bytes) else source)
+    except ModuleNotFoundError as error:  # of a tensor's own type, such as torchao's
+        raise UserError(
+            f"{name} can only be read where the package '{error.name}' is installed, whose tensors it has; "
+            f"install '{error.name}'"
+        ) from error
     except Exception as error:
         text = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
         raise UserError(

@@ -15,6 +15,7 @@ SCRIPTS = {
     "conversions.py": (("--help",), "NETWORK"),
     "damage.py": (("--count", "2"), "ge "),
     "dynamic_shapes.py": (("--help",), "--door"),
+    "tool_files.py": (("--help",), "judge"),
     "kills.py": (("--help",), "--kills"),
     "open_batches.py": (("--help",), "network"),
     "onnx_cases.py": (("--help",), "--native"),

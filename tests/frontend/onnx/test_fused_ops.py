@@ -22,11 +22,13 @@ B, Z = (
     RNG.standard_normal(3).astype(np.float32),
     RNG.standard_normal((1, 3, 3, 3)).astype(np.float32),
 )
-MS = "com.microsoft"
+MS, QONNX_LAST = "com.microsoft", "qonnx.custom_op.channels_last"
 
 
 def run(nodes: list[NodeProto], **arrays: Array) -> Array:
-    proto = model(nodes, {name: list(x.shape) for name, x in arrays.items()}, domains=[MS])
+    proto = model(
+        nodes, {name: list(x.shape) for name, x in arrays.items()}, domains=[MS, QONNX_LAST]
+    )
     return evaluate(proto, arrays)[0]
 
 
@@ -68,6 +70,31 @@ def test_products() -> None:
 def test_channels_last() -> None:
     plain = run([node("Conv", "x w b")], x=X, w=W, b=B)
     last = run([node("NhwcConv", "x w b", domain=MS)], x=np.moveaxis(X, 1, -1).copy(), w=W, b=B)
+    assert np.array_equal(np.moveaxis(last, -1, 1), plain)
+
+
+@pytest.mark.parametrize("name", ["Conv", "MaxPool", "BatchNormalization"])
+def test_channels_last_of_qonnx(name: str) -> None:
+    """Weights of convolutions have their channels last too."""
+    count = X.shape[1]
+    more: dict[str, Any] = {
+        "Conv": {"w": W, "b": B},
+        "MaxPool": {},
+        "BatchNormalization": {
+            key: np.abs(RNG.standard_normal(count)).astype(np.float32) for key in "sbmv"
+        },
+    }[name]
+    kernel = {"kernel_shape": [3, 2], "pads": [1, 0, 0, 1], "strides": [2, 1]}
+    attrs: dict[str, Any] = {
+        "Conv": {"kernel_shape": list(W.shape[2:]), "pads": [1, 0, 0, 1], "strides": [2, 1]},
+        "MaxPool": kernel,
+        "BatchNormalization": {"epsilon": 0.25, "momentum": 0.5},
+    }[name]
+    names = " ".join(("x", *more))
+    plain = run([node(name, names, **attrs)], x=X, **more)
+    moved = {key: np.moveaxis(v, 1, -1).copy() if key == "w" else v for key, v in more.items()}
+    x = np.moveaxis(X, 1, -1).copy()
+    last = run([node(name, names, domain=QONNX_LAST, **attrs)], x=x, **moved)
     assert np.array_equal(np.moveaxis(last, -1, 1), plain)
 
 

@@ -117,6 +117,19 @@ def test_a_damaged_file_is_a_sentence(tmp_path: Path) -> None:
         load(path)
 
 
+def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors of torchao's own types need torchao to be read."""
+
+    def missing(source: Any) -> Any:
+        raise ModuleNotFoundError("No module named 'torchao'", name="torchao")
+
+    path = tmp_path / "m.pt2"
+    path.write_bytes(b"PK")
+    monkeypatch.setattr(torch.export, "load", missing)
+    with pytest.raises(UserError, match="where the package 'torchao' is installed"):
+        load(path)
+
+
 def test_dynamic_sizes_stay_open_or_are_fixed_by_the_caller() -> None:
     class Rows(Module):
         def forward(self, x: Any) -> Any:

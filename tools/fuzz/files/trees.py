@@ -107,7 +107,7 @@ def _trees(source: random.Random, features: int) -> tuple[Lists, list[tuple[int,
         while pending:
             node = pending.pop(source.randrange(len(pending)))
             below = [count, count + 1] if splits else [0, 0]
-            row = [tree, node, source.randrange(features), source.randint(-16, 16) / 4]
+            row: list[Any] = [tree, node, source.randrange(features), source.randint(-16, 16) / 4]
             row += [source.choice(MODES) if splits else "LEAF", *below, source.randint(0, 1)]
             for values, value in zip(lists.values(), row, strict=True):
                 values.append(value)
