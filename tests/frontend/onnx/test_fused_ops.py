@@ -85,11 +85,12 @@ def test_channels_last_of_qonnx(name: str) -> None:
         },
     }[name]
     kernel = {"kernel_shape": [3, 2], "pads": [1, 0, 0, 1], "strides": [2, 1]}
-    attrs: dict[str, Any] = {
+    options: dict[str, dict[str, Any]] = {
         "Conv": {"kernel_shape": list(W.shape[2:]), "pads": [1, 0, 0, 1], "strides": [2, 1]},
         "MaxPool": kernel,
         "BatchNormalization": {"epsilon": 0.25, "momentum": 0.5},
-    }[name]
+    }
+    attrs = options[name]
     names = " ".join(("x", *more))
     plain = run([node(name, names, **attrs)], x=X, **more)
     moved = {key: np.moveaxis(v, 1, -1).copy() if key == "w" else v for key, v in more.items()}
