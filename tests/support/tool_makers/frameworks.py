@@ -180,13 +180,13 @@ def _decoder_inputs(model: Any, past: int, new: int) -> dict[str, Any]:
     """Return random inputs of a decoder after `past` tokens, one row."""
     import onnx
 
-    draw, given = np.random.default_rng(0), {}
+    draw, given = np.random.default_rng(0), dict[str, Any]()
     for info in model.graph.input:
         kind = info.type.tensor_type
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
         if info.name.startswith("past_key_values"):
             dims = [dim.dim_value for dim in kind.shape.dim]
-            values = draw.standard_normal((1, dims[1], past, dims[3] or 16))
+            values: Any = draw.standard_normal((1, dims[1], past, dims[3] or 16))
         elif info.name == "attention_mask":
             values = np.ones((1, past + new))
         elif info.name == "position_ids":
