@@ -116,8 +116,9 @@ class _Search(Generic[T]):
                         raise
                     limits = found
                 except UserError as error:
-                    failed: GraphcError = error
+                    wrong = error
                     break
+        failed: GraphcError = _undecided(pairs, wrong) or wrong
         for assumed in _assumptions(pairs, limits):
             if self.failures >= _MAX_FAILURES:
                 break
@@ -131,17 +132,46 @@ class _Search(Generic[T]):
         raise failed
 
 
+def _undecided(pairs: Sequence[tuple[Any, Any]], error: UserError) -> UndecidedSize | None:
+    """The error of a rule whose sizes may agree in a run, though no value of one of their symbols makes them so.
+
+    They are those that were compared last, or that the rule's own error shows.
+    """
+    rule = str(error).removesuffix(".")
+    compared = [(one, other) for one, other in pairs if str(one) in rule and str(other) in rule]
+    if not any(_may_agree(one, other) for one, other in (*compared, *[*pairs][-1:])):
+        return None
+    return UndecidedSize(
+        f"{rule}: whether these sizes agree is not known when compiling; give them as numbers"
+    )
+
+
+def _may_agree(one: Any, other: Any) -> bool:
+    """Whether sizes of several symbols are equal for some of their values, and none of them says which."""
+    if not all(isinstance(size, (int, Dim)) for size in (one, other)) or equality(one, other):
+        return False
+    low, high = bounds(one - other)
+    return len(symbols_of([one, other])) > 1 and low <= 0 <= high
+
+
 def _assumptions(
     pairs: Iterable[tuple[Any, Any]], limits: Mapping[str, Limit]
 ) -> Iterator[dict[str, Limit]]:
     """`limits` with one of the pairs made equal, the latest first.
 
-    What is compared with 0 and 1 asks for a special case rather than for a size: that it is another number is assumed.
+    What is compared with 0 and 1 asks for a special case rather than for a size: that it is another number is assumed,
+    and only in the end that it is 0 or 1, as an axis is that is squeezed.
     """
     tried = set[tuple[str, Limit]]()
-    for one, other in reversed([*pairs]):
-        is_special = 0 in (one, other) or 1 in (one, other)
-        needed = _inequality(one, other) if is_special else equality(one, other)
+    latest = [*pairs][::-1]
+    special = [0 in pair or 1 in pair for pair in latest]
+    first = (_inequality if is_special else equality for is_special in special)
+    rules = [*zip(first, latest, strict=True)]
+    rules += [
+        (equality, pair) for pair, is_special in zip(latest, special, strict=True) if is_special
+    ]
+    for rule, (one, other) in rules:
+        needed = rule(one, other)
         if needed is None or (needed.name, needed.limit) in tried:
             continue
         tried.add((needed.name, needed.limit))
@@ -220,6 +250,17 @@ def check_equal(one: Size, other: Size) -> None:
     needed = equality(one, other)
     if needed is not None:
         raise needed
+
+
+def covers(whole: Size, part: Size) -> bool:
+    """part <= whole; NeedsLimit where that is so from some size on, or where the two are assumed to be one size."""
+    try:
+        return at_least(whole - part, 0)
+    except NeedsLimit:
+        raise
+    except UndecidedSize:
+        check_equal(whole, part)
+        raise
 
 
 def equality(one: Any, other: Any) -> NeedsLimit | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .dims import Dim, Size, Symbol, UndecidedSize, bounds, evaluate, size, symbols_of
 
@@ -66,3 +66,8 @@ def typical_all(values: Sequence[Size]) -> tuple[int, ...]:
 def may_exceed(value: Size, limit: Size) -> bool:
     """Whether a size can be more than another, for some values of their symbols."""
     return bounds(value - limit)[1] > 0
+
+
+def sizes_text(sizes: Iterable[Size]) -> str:
+    """Return sizes as a message shows them, `[2, N+1]`: without the ranges that `repr` gives."""
+    return f"[{', '.join(map(str, sizes))}]"

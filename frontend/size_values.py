@@ -67,14 +67,20 @@ def _value(op: Op, arrays: list[Array]) -> list[Array]:
         return arrays
     if isinstance(op, (Movement, Gather)):
         return op.reference(arrays)
-    if op.op_name in ("reduce_prod", "reduce_sum"):
-        combine: Any = np.multiply if op.op_name == "reduce_prod" else np.add
-        total = combine.reduce(arrays[0], axis=op.attr("axes"))
-        return [np.asarray(total, object).reshape(op.outputs[0].details.plain_dims)]
+    if op.op_name in REDUCTIONS:
+        return [_reduced(op, arrays[0])]
     row = ROWS.get(op.op_name)
     if row is None or (op.op_name == "mod" and op.attr("sign") == "trunc" and _is_negative(arrays)):
         raise _NoExpressionError
     return [np.asarray(np.frompyfunc(row, len(arrays), 1)(*arrays))]
+
+
+def _reduced(op: Op, x: Array) -> Array:
+    """The elements of some axes combined, one axis at a time."""
+    combine = np.frompyfunc(REDUCTIONS[op.op_name], 2, 1)
+    for axis in sorted(op.attr("axes"), reverse=True):
+        x = np.asarray(combine.reduce(x, axis=axis, initial=None), object)
+    return x.reshape(op.outputs[0].details.plain_dims)
 
 
 def _is_negative(arrays: Sequence[Array]) -> bool:
@@ -118,6 +124,13 @@ def _divide(a: Size, b: Size) -> Size:
         raise UndecidedSize(f"how {a} / {b} is rounded is not known when compiling")
     return floor_quotient(a, b) if isinstance(b, int) else a // b
 
+
+REDUCTIONS: Mapping[str, Callable[[Size, Size], Size]] = {
+    "reduce_sum": operator.add,
+    "reduce_prod": operator.mul,
+    "reduce_min": minimum,
+    "reduce_max": maximum,
+}
 
 ROWS: Mapping[str, Callable[..., Any]] = {
     "add": operator.add,

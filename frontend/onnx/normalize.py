@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...base.dtypes import F32, DType
+from ...base.size_queries import sizes_text
 from ...graph_ir.ir.graph import Array, GraphTensor, Op
 from ..correspondence.compositions.reduction import moments
 from ..correspondence.reading import Pair
@@ -51,7 +52,7 @@ def _broadcast(node: NodeContext, x: GraphTensor, dims: tuple[int, ...]) -> Grap
         return x
     leading = math.prod(given[: max(len(given) - len(dims), 0)])
     if leading != 1:
-        raise node.rule(f"scale and bias must broadcast to {list(dims)}", str(list(given)))
+        raise node.rule(f"scale and bias must broadcast to {sizes_text(dims)}", sizes_text(given))
     x = node.reshaped(x, given[len(given) - len(dims) :] if len(given) > len(dims) else given)
     return node.helper("broadcast", x, shape=dims)
 

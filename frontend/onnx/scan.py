@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from ...base.dtypes import S64
+from ...base.dims import Size
+from ...base.size_limits import check_equal
+from ...base.size_queries import sizes_text
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.control import CountedLoop, Round
+from ..correspondence.compositions.indexing import open_size
 from ..op_builder import OpBuilder, Value
 from .control import Captured, results_of
 from .scope import Handler, NodeContext
@@ -33,7 +36,7 @@ def _scan(node: NodeContext) -> list[Value]:
         build: OpBuilder, trip: GraphTensor, state: list[GraphTensor], fixed: list[GraphTensor]
     ) -> Round:
         scope = outer.scope(build.graph, fixed[many:])
-        last = build.helper("sub", build.constant(length - 1, S64), trip) if any(reverse) else trip
+        last = build.helper("sub", open_size(build, length - 1), trip) if any(reverse) else trip
         indices = (last if flag else trip for flag in reverse)
         pairs = zip(fixed[:many], indices, strict=True)
         taken = [build.helper("gather", x, index, axis=0) for x, index in pairs]
@@ -48,17 +51,19 @@ def _scan(node: NodeContext) -> list[Value]:
     return [*made[:carried], *placed]
 
 
-def _rows(node: NodeContext, tensors: list[GraphTensor]) -> tuple[list[GraphTensor], int]:
+def _rows(node: NodeContext, tensors: list[GraphTensor]) -> tuple[list[GraphTensor], Size]:
     """The scan inputs with the axis they are scanned along first, and its length."""
     axes = _axes(node, "scan_input_axes", [x.details.rank for x in tensors])
     rows = []
     for x, axis in zip(tensors, axes, strict=True):
         perm = (axis, *(a for a in range(x.details.rank) if a != axis))
         rows.append(x if axis == 0 else node.helper("transpose", x, perm=perm))
-    lengths = {x.details.plain_dims[0] for x in rows}
-    if len(lengths) != 1:
-        raise node.rule("all scan inputs must have one length", str(sorted(lengths)))
-    return rows, lengths.pop()
+    lengths: list[Size] = [x.details.plain_dims[0] for x in rows]
+    for length in lengths[1:]:
+        check_equal(lengths[0], length)
+        if length != lengths[0]:
+            raise node.rule("all scan inputs must have one length", sizes_text(lengths))
+    return rows, lengths[0]
 
 
 def _first_to(node: NodeContext, x: GraphTensor, axis: int) -> GraphTensor:

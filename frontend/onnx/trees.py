@@ -110,7 +110,8 @@ def _classifier(node: NodeContext) -> list[Value]:
         score = _sums(node, moved, 1)
         base = _floats(node, "base_values")
         if base:
-            score = node.helper("add", score, node.constant([base[-1]], F32))
+            own = base[-1] if ids == {1} else base[0]
+            score = node.helper("add", score, node.constant([own], F32))
         positive = all(weight >= 0 for weight in _floats(node, "class_weights"))
         return two_scores(node, score, labels, transform, positive, of_second=ids == {1})
     scores = _with_base(node, _sums(node, nodes, len(labels)))

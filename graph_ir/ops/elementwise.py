@@ -14,6 +14,7 @@ import numpy as np
 from ...base.dtypes import F32, DType
 from ...base.records import dataclass
 from ...base.size_limits import broadcast_sizes
+from ...base.size_queries import sizes_text
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import Attribute
@@ -110,7 +111,7 @@ class Elementwise(FusibleOp):
         try:
             return broadcast_sizes(*(x.plain_dims for x in inputs))
         except ValueError:
-            shapes = " and ".join(str(list(x.plain_dims)) for x in inputs)
+            shapes = " and ".join(sizes_text(x.plain_dims) for x in inputs)
             raise self.rule("input shapes must broadcast", shapes) from None
 
 

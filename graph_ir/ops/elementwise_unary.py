@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from ...base.dtypes import BOOL, by_name
 from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import INTRINSICS
 from ...tensor_ir.nodes import Expr
-from ..ir.computation import Computation, Pointwise
+from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.graph import Array
+from ..ir.reference import narrow, widen
 from .elementwise import BITS, FLOAT, INTEGER, NUMBER, Elementwise, Row, define
 
 TRANSCENDENTAL = {
@@ -122,6 +124,41 @@ class _Exponential(Elementwise):
         return bool(largest.attr("keep_dims"))
 
 
+class _BitCount(Elementwise):
+    """A count of bits: values of 2 and 4 bits are computed as bytes, of which the other bits are left out."""
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """The row's count without the other bits of the byte."""
+        bits, wider = self._bits()
+        value = widen(inputs[0])
+        if wider:
+            value = value & value.dtype.type((1 << bits) - 1)
+        return [
+            narrow(self.row.reference(value) - self._left_out(wider), self.outputs[0].details.dtype)
+        ]
+
+    def computation(self) -> Computation:
+        """The row's expression without the other bits of the byte."""
+        bits, wider = self._bits()
+        if not wider:
+            return super().computation()
+
+        def element(reads: Sequence[Read], index: Index) -> Expr:
+            counted = self.row.element(t.binary("and", reads[0](index), (1 << bits) - 1))
+            return t.sub(counted, self._left_out(wider))
+
+        return Pointwise(element)
+
+    def _bits(self) -> tuple[int, int]:
+        """The bits of the type, and how many more it is computed in."""
+        dtype = self.inputs[0].details.dtype
+        return dtype.bits, dtype.accumulator.bits - dtype.bits
+
+    def _left_out(self, wider: int) -> int:
+        """The zeros that the byte has above the type's bits."""
+        return wider if self.row.name == "count_leading_zeros" else 0
+
+
 ROWS = (
     *(Row(name, text, _call(name), INTRINSICS[name].meaning, FLOAT) for name, text in TRANSCENDENTAL.items()),
     Row("neg", "-x; unsigned values wrap.", lambda x: t.sub(0, x) if x.dtype.kind == "uint" else t.unary("neg", x),
@@ -149,5 +186,7 @@ ROWS = (
         result=BOOL),
 )  # fmt: skip
 
-UNARY = {row.name: define(row, _Exponential if row.name == "exp" else Elementwise) for row in ROWS}
+_BASES = {"exp": _Exponential, "popcount": _BitCount, "count_leading_zeros": _BitCount}
+
+UNARY = {row.name: define(row, _BASES.get(row.name, Elementwise)) for row in ROWS}
 """The class of each op of this family."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...base.dtypes import S64
+from ...base.size_limits import covers
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.axis_attributes import AxisAttr
@@ -37,7 +38,7 @@ class GatherElements(Movement):
             raise self.rule("indices must be integers", str(indices.dtype), "insert a cast")
         axis = self.axis
         others = zip(x.plain_dims, indices.plain_dims, strict=False)
-        fits = all(i == axis or size <= full for i, (full, size) in enumerate(others))
+        fits = all(i == axis or covers(full, size) for i, (full, size) in enumerate(others))
         if indices.rank != x.rank or not fits:
             raise self.rule(
                 "indices must have x's rank and no longer axis than x has, the gathered one aside",

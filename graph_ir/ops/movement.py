@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...base.size_limits import check_equal
+from ...base.size_queries import sizes_text
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import FormatAttr
@@ -100,7 +101,9 @@ class Broadcast(Movement):
         tail = shape[len(shape) - len(dims) :] if len(shape) >= len(dims) else ()
         fits = len(tail) == len(dims) and all(d in (1, s) for d, s in zip(dims, tail, strict=True))
         if not fits or any(size < 0 for size in shape):
-            raise self.rule("the input must broadcast to shape", f"{list(dims)} and {list(shape)}")
+            raise self.rule(
+                "the input must broadcast to shape", f"{sizes_text(dims)} and {sizes_text(shape)}"
+            )
         return shape
 
     def reference(self, inputs: list[Array]) -> list[Array]:

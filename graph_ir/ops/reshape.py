@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ...base.size_limits import check_equal
+from ...base.size_queries import sizes_text
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.axis_attributes import SizesAttr
@@ -33,7 +34,7 @@ class Reshape(Movement):
             check_equal(inputs[0].elements, elements)
             raise self.rule(
                 "shape must have as many elements as the input",
-                f"{list(inputs[0].plain_dims)} and {list(shape)}",
+                f"{sizes_text(inputs[0].plain_dims)} and {sizes_text(shape)}",
             )
         return shape
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...base.dims import Size
 from ...base.dtypes import S64
+from ...base.size_limits import check_equal, covers
 from ..ir.attributes import ChoiceAttr
 from ..ir.axis_attributes import AxisAttr
 from ..ir.graph import Array, Graph, GraphTensor
@@ -42,13 +43,16 @@ class ScatterElements(CompositeOp):
         axis = self.axis
         if indices.dtype.kind not in ("int", "uint"):
             raise self.rule("indices must be integers", str(indices.dtype), "insert a cast")
+        if updates.rank == indices.rank:
+            for one, other in zip(updates.plain_dims, indices.plain_dims, strict=True):
+                check_equal(one, other)
         if updates.dtype != data.dtype or updates.plain_dims != indices.plain_dims:
             raise self.rule(
                 "updates must have the data's dtype and the shape of indices",
                 f"{updates}, {data} and {indices}",
             )
         others = zip(data.plain_dims, indices.plain_dims, strict=False)
-        fits = all(i == axis or size <= full for i, (full, size) in enumerate(others))
+        fits = all(i == axis or covers(full, size) for i, (full, size) in enumerate(others))
         if indices.rank != data.rank or not fits:
             raise self.rule(
                 "indices must have the data's rank and no longer axis, the scattered one aside",

@@ -2,7 +2,7 @@
 
 for each row:
     few of many: the best of each of some groups of elements; the k-th of these is a bound that at least k elements
-                 reach; entries of the elements that do
+                 reach; entries of the elements that do, of those that equal it only the first k
     else:        entries of all elements
     sort the entries: by insertion if they are few, else digit by digit
     values and indices of the first k
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...base.dtypes import S64
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function
@@ -116,13 +117,23 @@ class _Row:
         bound = b.allocate("bound", self.wide, (1,))
         self._bound(bound)
         least = b.let("least", b.load(bound, (0,)))
-        found = collect(
-            b,
-            shape.n,
-            lambda i: self._fails(self._element(i), least),
-            lambda at, i: self._put(at, b.let("value", self._element(i)), i),
-        )
-        self._sort(found, 0, self._write)
+        ties = b.allocate("ties", S64, (1,))
+        b.store(ties, (0,), 0)
+
+        def fails(i: Expr) -> Expr:
+            """Also elements that equal the bound, once k of them were seen: rows of few different values have many."""
+            value = self._element(i)
+            spare = t.compare("gt", b.load(ties, (0,)), shape.k)
+            equal = t.compare("eq", value, least)
+            return t.binary("or", self._fails(value, least), t.binary("and", equal, spare))
+
+        def put(at: Expr, i: Expr) -> None:
+            value = b.let("value", self._element(i))
+            self._put(at, value, i)
+            tie = t.select(t.compare("eq", value, least), t.const(1, S64), t.ZERO)
+            b.store(ties, (0,), t.add(b.load(ties, (0,)), tie))
+
+        self._sort(collect(b, shape.n, fails, put), 0, self._write)
 
     def _sort(self, count: Expr, known: int, write: Callable[[Entries], None]) -> None:
         k = self.shape.k

@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphc
-from graphc.base.errors import UserError
+from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
 
 F = np.float32
@@ -132,3 +132,86 @@ def test_a_branch_for_an_axis_of_one_element_is_left_out():
 
 def info(name, shape=None):
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def test_a_squeezed_dimension_is_1():
+    proto = model_of(make("Squeeze", ["x", "i"], ["y"]), {"x": ["N", "D"]}, {"i": np.array([1])})
+    assert shapes_of(proto) == {"x": "f32[N,1]"}
+
+
+@pytest.mark.parametrize(
+    ("node", "shapes"),
+    [
+        (make("GatherElements", ["x", "i"], ["y"], axis=1), [(2, 5), (4, 1)]),
+        (make("ScatterElements", ["x", "i", "u"], ["y"], axis=1), [(2, 5), (4, 3)]),
+    ],
+)
+def test_indices_need_as_many_rows(node, shapes):
+    constants = {"i": np.array([[0], [-1]]), "u": np.ones((2, 1), F)}
+    with graphc.compile(model_of(node, {"x": ["N", "D"]}, constants)) as compiled:
+        for shape in shapes:
+            x = np.arange(np.prod(shape), dtype=F).reshape(shape)
+            if node.op_type == "GatherElements":
+                wanted = x[[0, 1], [0, -1]][:, None]
+            else:
+                wanted = x.copy()
+                wanted[[0, 1], [0, -1]] = 1
+            np.testing.assert_array_equal(compiled(x), wanted)
+        with pytest.raises(UserError, match="N in 2"):
+            compiled(np.ones((1, 5), F))
+
+
+def test_updates_have_the_shape_of_constant_indices():
+    node = make("ScatterElements", ["x", "i", "u"], ["y"], axis=1)
+    inputs = {"x": [3, 5], "u": ["R", "C"]}
+    assert shapes_of(model_of(node, inputs, {"i": np.array([[0], [4]])})) == {
+        "x": "f32[3,5]",
+        "u": "f32[2,1]",
+    }
+
+
+def test_scanned_inputs_have_one_length():
+    names = ("a", "b", "sum", "row")
+    kinds = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in names}
+    nodes = [make("Sub", ["a", "b"], ["sum"]), make("Identity", ["sum"], ["row"])]
+    body = helper.make_graph(nodes, "b", [kinds["a"], kinds["b"]], [kinds["row"]])
+    directions = {"scan_input_directions": [1, 0], "scan_output_directions": [1]}
+    node = make("Scan", ["x", "z"], ["y"], body=body, num_scan_inputs=2, **directions)
+    with graphc.compile(model_of(node, {"x": ["T", 2], "z": ["S", 2]})) as compiled:
+        for steps in (1, 4, 7):
+            x = np.arange(2 * steps, dtype=F).reshape(steps, 2)
+            np.testing.assert_array_equal(compiled(x, x * x), (x[::-1] - x * x)[::-1])
+
+
+def test_sizes_that_may_agree_are_no_error_of_the_model():
+    nodes = [make("Flatten", ["x"], ["f"]), make("MatMul", ["f", "c"], ["y"])]
+    proto = model_of(nodes[0], {"x": ["N", "H", "W"]}, {"c": np.ones((12, 2), F)})
+    proto.graph.node.append(nodes[1])
+    proto.graph.output[0].name = "y"
+    rule = "got K=H\\*W and K=12: whether these sizes agree is not known when compiling"
+    with pytest.raises(UnsupportedError, match=rule):
+        load(proto)
+    with graphc.compile(proto, inputs={"x": "f32[N,3,4]"}) as compiled:
+        np.testing.assert_array_equal(compiled(np.ones((2, 3, 4), F)), np.full((2, 2), 12, F))
+
+
+@pytest.mark.parametrize(("reduction", "count"), [("ReduceMin", min), ("ReduceMax", max)])
+def test_k_is_the_least_or_largest_of_sizes(reduction, count):
+    nodes = [
+        make("Shape", ["x"], ["s"]),
+        make("Slice", ["s", "one", "two"], ["n"]),
+        make("Concat", ["n", "five"], ["both"], axis=0),
+        make(reduction, ["both"], ["k"], keepdims=1),
+        make("Range", ["zero", "k", "step"], ["r"]),
+    ]
+    constants = {"one": [1], "two": [2], "five": [5], "zero": 0, "step": 1}
+    proto = model_of(nodes[0], {"x": ["B", "N"]}, {n: np.array(v) for n, v in constants.items()})
+    nodes.insert(4, make("Squeeze", ["k"], ["kk"]))
+    nodes[5].input[1] = "kk"
+    nodes.append(make("Cast", ["r"], ["y"], to=TensorProto.FLOAT))
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    proto.graph.output[0].name = "y"
+    with graphc.compile(proto) as compiled:
+        for columns in (1, 4, 5, 6, 9):
+            assert len(compiled(np.ones((2, columns), F))) == count(columns, 5)

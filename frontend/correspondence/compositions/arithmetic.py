@@ -80,17 +80,19 @@ def is_finite(node: OpBuilder, x: Tensor) -> Tensor:
 
 def round_half_away(node: OpBuilder, x: Tensor) -> Tensor:
     """X as a whole number; halves are rounded away from 0."""
-    whole = node.helper("trunc", x)
-    rest = node.helper("abs", node.helper("sub", x, whole))
-    up = node.helper("ge", rest, like(node, 0.5, x))
-    one = node.helper("select", up, node.helper("sign", x), like(node, 0, x))
-    return node.make("add", whole, one)
+    wide = node.converted(x, x.details.dtype.accumulator)
+    whole = node.helper("trunc", wide)
+    rest = node.helper("abs", node.helper("sub", wide, whole))
+    up = node.helper("ge", rest, like(node, 0.5, wide))
+    one = node.helper("select", up, node.helper("sign", wide), like(node, 0, wide))
+    return node.converted(node.helper("add", whole, one), x.details.dtype)
 
 
 def cube_root(node: OpBuilder, x: Tensor) -> Tensor:
-    """The real cube root."""
-    root = node.helper("pow", node.helper("abs", x), like(node, 1 / 3, x))
-    return node.make("mul", node.helper("sign", x), root)
+    """The real cube root; 1/3 is a number of the accumulator's type, as it is none of a small float."""
+    wide = node.converted(x, x.details.dtype.accumulator)
+    root = node.helper("pow", node.helper("abs", wide), like(node, 1 / 3, wide))
+    return node.converted(node.helper("mul", node.helper("sign", wide), root), x.details.dtype)
 
 
 def zeros_like(node: OpBuilder, x: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....base.dtypes import F32, F64, S64
 from ....base.size_limits import broadcast_sizes
+from ....base.size_queries import sizes_text
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ... import einsum as equations
 from ...op_builder import OpBuilder
@@ -66,7 +67,7 @@ def plus(node: OpBuilder, product: Tensor, added: Tensor) -> Tensor:
     except ValueError:
         fits = False
     if not fits:
-        raise node.rule(f"what is added must broadcast to {list(dims)}", str(added.details))
+        raise node.rule(f"what is added must broadcast to {sizes_text(dims)}", str(added.details))
     return node.helper("add", product, added)
 
 

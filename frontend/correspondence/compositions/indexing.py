@@ -9,6 +9,7 @@ import numpy as np
 
 from ....base.dims import Dim, Size, ceil_quotient, is_known, maximum
 from ....base.dtypes import S64, DType
+from ....base.size_queries import sizes_text
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
 from ...refusals import FIXED
@@ -170,7 +171,7 @@ def scatter_nd(
     dims, depth = x.details.plain_dims, tuple_depth(node, tuples, x.details.rank)
     wanted, run = (*tuples.details.plain_dims[:-1], *dims[depth:]), math.prod(dims[depth:])
     if updates.details.plain_dims != wanted:
-        raise node.rule(f"updates must have shape {list(wanted)}", str(updates.details))
+        raise node.rule(f"updates must have shape {sizes_text(wanted)}", str(updates.details))
     if 0 in wanted:
         return x
     offsets = row_major(node, tuples, dims[:depth], run)

@@ -20,7 +20,7 @@ from ....base.dims import (
 )
 from ....base.records import dataclass
 from ....base.size_limits import at_least, broadcast_sizes
-from ....base.size_queries import lone_symbol
+from ....base.size_queries import lone_symbol, sizes_text
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
 
@@ -29,7 +29,7 @@ def with_rest(
     node: OpBuilder, old: Sequence[int], shape: Sequence[int], zero_copies: bool
 ) -> tuple[int, ...]:
     """A wanted shape with -1 (what is left of the elements) and, if `zero_copies`, 0 (the old size) replaced."""
-    sizes, wanted = list(shape), f"{list(old)} to {list(shape)}"
+    sizes, wanted = list(shape), f"{sizes_text(old)} to {sizes_text(shape)}"
     if any(one < -1 for one in sizes) or sizes.count(-1) > 1:
         raise node.rule("sizes must be 0 or more, and at most one may be -1", str(sizes))
     for axis, size in enumerate(sizes):
@@ -83,7 +83,7 @@ def squeeze(
     gone = {axis for axis, dim in enumerate(dims) if dim == 1}
     if strict and not gone.issuperset(axes or ()):
         raise node.rule(
-            "squeezed axes must have size 1", f"axes {sorted(axes or ())} of {list(dims)}"
+            "squeezed axes must have size 1", f"axes {sorted(axes or ())} of {x.details}"
         )
     gone &= set(axes) if axes else gone
     return node.make(
@@ -114,7 +114,7 @@ def expand(node: OpBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
     try:
         wanted = broadcast_sizes(dims, shape)
     except ValueError as error:
-        both = f"{list(dims)} and {list(shape)}"
+        both = f"{sizes_text(dims)} and {sizes_text(shape)}"
         raise node.rule("the input must broadcast to the shape", both) from error
     return x if wanted == dims else node.make("broadcast", x, shape=wanted)
 
@@ -125,7 +125,7 @@ def broadcast_to(node: OpBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
     added = len(shape) - len(dims)
     if added < 0 or -1 in shape[:added]:
         rule = "sizes must cover every axis, new ones with a number"
-        raise node.rule(rule, f"{list(shape)} for {list(dims)}")
+        raise node.rule(rule, f"{sizes_text(shape)} for {sizes_text(dims)}")
     old = (*[1] * added, *dims)
     wanted = tuple(d if size == -1 else size for d, size in zip(old, shape, strict=True))
     return x if wanted == dims else node.make("broadcast", x, shape=wanted)
@@ -136,7 +136,9 @@ def tile(node: OpBuilder, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
     rank = max(len(repeats), x.details.rank)
     dims = (1,) * (rank - x.details.rank) + x.details.plain_dims
     if len(repeats) < rank or any(one < 0 for one in repeats):
-        raise node.rule("repeats must be one count per axis", f"{list(repeats)} for {list(dims)}")
+        raise node.rule(
+            "repeats must be one count per axis", f"{list(repeats)} for {sizes_text(dims)}"
+        )
     # [d0, d1] -> [1, d0, 1, d1] -> [r0, d0, r1, d1] -> [r0 * d0, r1 * d1]
     apart = node.reshaped(x, [n for dim in dims for n in (1, dim)])
     pairs = list(zip(repeats, dims, strict=True))
@@ -166,7 +168,7 @@ def stack(node: OpBuilder, *tensors: Tensor, at: int = 0) -> Tensor:
     dims = tensors[0].details.plain_dims
     axis = node.axis(at, len(dims) + 1)
     if any(x.details.plain_dims != dims for x in tensors):
-        shapes = ", ".join(str(list(x.details.plain_dims)) for x in tensors)
+        shapes = ", ".join(sizes_text(x.details.plain_dims) for x in tensors)
         raise node.rule("inputs must have one shape", shapes)
     parts = [node.reshaped(x, (*dims[:axis], 1, *dims[axis:])) for x in tensors]
     return parts[0] if len(parts) == 1 else node.make("concat", *parts, axis=axis)
@@ -330,7 +332,7 @@ def slice_sizes(
     """`sizes` elements of each axis from `starts` on; -1 is all to the end."""
     dims = x.details.plain_dims
     if not len(starts) == len(sizes) == len(dims):
-        values = f"{list(starts)} and {list(sizes)}"
+        values = f"{sizes_text(starts)} and {sizes_text(sizes)}"
         raise node.rule(
             f"starts and sizes must have one entry for each of {len(dims)} axes", values
         )

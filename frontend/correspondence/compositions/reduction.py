@@ -82,14 +82,15 @@ def variance(
     node: OpBuilder,
     x: Tensor,
     axes: tuple[int, ...] | None = None,
-    unbiased: bool = True,
+    unbiased: float = True,
     keep_dims: bool = False,
     correction: float | None = None,
     is_root: bool = False,
 ) -> Tensor:
     """The sum of squared distances to the mean, in f32 for 16-bit floats, by the count less a correction.
 
-    That is 1 if the variance is `unbiased`, unless it is given. All axes where none are. `is_root`: the deviation.
+    That is 1 if the variance is `unbiased`, unless it is given; pnnx writes any correction as `unbiased`. All axes
+    where none are. `is_root`: the deviation.
     """
     dtype, dims, axes = x.details.dtype, x.details.plain_dims, _some(x, axes)
     less = float(unbiased) if correction is None else correction
@@ -106,7 +107,7 @@ def with_mean(
     node: OpBuilder,
     x: Tensor,
     axes: tuple[int, ...] | None = None,
-    unbiased: bool = True,
+    unbiased: float = True,
     keep_dims: bool = False,
     correction: float | None = None,
     is_root: bool = False,

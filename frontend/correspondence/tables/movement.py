@@ -55,7 +55,10 @@ SHAPES = (
     ),
     Means(
         axes.swap_axes,
-        pnnx="torch./Tensor.transpose/torch./Tensor./aten::swapaxes(input, dim0=first, dim1=second)",
+        pnnx=(
+            "torch./Tensor.transpose/torch./Tensor./aten::swapaxes(input, dim0=first, dim1=second)",
+            "aten::mT(input) where first=-2, second=-1",
+        ),
     ),
     Means(
         axes.matrix_transpose,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import graphc
+from graphc.base.dtypes import by_name
 from graphc.frontend.hlo import import_hlo, parse_hlo
 from support.hlo_text import one_op, run
 
@@ -81,3 +82,22 @@ def test_bits_are_counted() -> None:
     assert run(one_op(["s32[4]"], "s32[4]", "popcnt(p0)"), x)[0].tolist() == [0, 1, 32, 2]
     (zeros,) = run(one_op(["s32[4]"], "s32[4]", "count-leading-zeros(p0)"), x)
     assert zeros.tolist() == [32, 31, 0, 29]
+
+
+@pytest.mark.parametrize("name", ["s2", "u2", "s4", "u4", "s8", "u8"])
+def test_bits_of_every_value_are_counted_in_the_bits_of_the_type(name: str) -> None:
+    bits, dtype = int(name[1:]), by_name(name)
+    words = np.arange(1 << bits)
+    every = (words - (words >> (bits - 1) << bits) if dtype.is_signed else words).astype(
+        dtype.numpy
+    )
+    patterns = [format(word, f"0{bits}b") for word in words]
+    kind = f"{name}[{len(words)}]"
+    for call, counts in (
+        ("popcnt(p0)", [text.count("1") for text in patterns]),
+        ("count-leading-zeros(p0)", [bits - len(text.lstrip("0")) for text in patterns]),
+    ):
+        counted = run(one_op([kind], kind, call), every)[0].astype(np.int64)
+        assert np.array_equal(counted & ((1 << bits) - 1), np.array(counts) & ((1 << bits) - 1)), (
+            call
+        )

@@ -366,3 +366,23 @@ def test_pipelines_of_scikit_learn() -> None:
         with graphc.compile(proto, inputs={"X": "f32[60,4]"}) as compiled:
             for got, one in zip(compiled.run(None, {"X": x}), wanted, strict=True):
                 np.testing.assert_allclose(got, one, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("of_class", [0, 1])
+def test_the_one_score_of_two_classes_takes_the_base_value_of_its_class(of_class: int) -> None:
+    """As ONNX Runtime and onnx's reference evaluator add it for the first class."""
+    attrs = forest(np.random.default_rng(9), "class", 3, 1)
+    attrs["class_ids"] = [of_class] * len(attrs["class_ids"])
+    bases = [0.25, -0.5]
+    given = [[*bases], [bases[of_class]]]
+    one, other = (
+        load(
+            ml(
+                "TreeEnsembleClassifier", {"x": X}, "label y", classlabels_int64s=[3, 7],
+                post_transform="LOGISTIC", base_values=values, **attrs,
+            )
+        ).evaluate([X])
+        for values in given
+    )  # fmt: skip
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -165,6 +165,11 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
     "aten::clamp_min min=0.3": ([X], lambda x: x.clamp_min(0.3)),
     "torch.clamp_max": ([X, Y], lambda x, y: x.clamp_max(y)),
     "F.bilinear": ([V, floats(5, 4), floats(2, 3, 4), floats(2)], F.bilinear),
+    "torch.var dim=(1) keepdim=False unbiased=2": ([X], lambda x: torch.var(x, 1, correction=2)),
+    "aten::std_mean dim=(0,2) unbiased=3 keepdim=True": (
+        [X],
+        lambda x: torch.std_mean(x, (0, 2), correction=3, keepdim=True),
+    ),
     "torch.var_mean dim=1 unbiased=True": ([X], lambda x: torch.var_mean(x, 1)),
     "aten::std_mean dim=(0,2) unbiased=False keepdim=True": (
         [X], lambda x: torch.std_mean(x, (0, 2), False, True)),

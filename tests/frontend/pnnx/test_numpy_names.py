@@ -22,6 +22,7 @@ UNARY: list[tuple[str, Callable[[Any], Any], np.ndarray[Any, Any]]] = [
     ("aten::fliplr", torch.fliplr, X),
     ("aten::flipud", torch.flipud, X),
     ("aten::numpy_T", lambda x: x.T, X[0]),
+    ("aten::mT", lambda x: x.mT, X),
     *[(f"aten::atleast_{n}d", getattr(torch, f"atleast_{n}d"), x) for n in (1, 2, 3) for x in (X[0], X[0, 0])],
 ]  # fmt: skip
 

@@ -62,6 +62,27 @@ def test_rows_that_are_sorted_already_or_equal(value: Array, k: int) -> None:
         np.testing.assert_array_equal(y, wanted)
 
 
+@pytest.mark.parametrize("k", [FEW, 50, 400])
+@pytest.mark.parametrize("largest", [True, False])
+def test_few_different_values_between_guard_pages(largest: bool, k: int) -> None:
+    """Rows of ties that begin and end before, at and after the k-th: no more than k of them are sorted."""
+    n = 5003
+    x = np.zeros((6, n), np.float32)
+    x[1] = np.arange(n) % 2
+    x[2] = np.arange(n) % 3 - 1
+    x[2][x[2] == 0] = -0.0
+    x[3, 1 - k :] = 1
+    x[4, : k + 1] = -np.inf
+    x[5] = np.where(np.arange(n) % 7 == 0, np.nan, np.inf)
+    graph = top(F32, x.shape, k, largest=largest)
+    expected, model = graph.evaluate([x]), compile_model(graph)
+    for at in PLACES:
+        outputs = [guarded(y.shape, y.dtype, at) for y in expected]
+        model.bind({"x": guarded_copy(x, at)}, outputs)()
+        for result, wanted in zip(outputs, expected, strict=True):
+            np.testing.assert_array_equal(result.view(np.uint8), wanted.view(np.uint8))
+
+
 @pytest.mark.parametrize("dtype", [F32, S64], ids=str)
 @pytest.mark.parametrize("k", [50, 20_000, 140_001])
 def test_rows_that_fit_no_stack(dtype: DType, k: int) -> None:
@@ -89,10 +110,10 @@ def test_threads_share_rows() -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def top(dtype: DType, dims: tuple[int, ...], k: int, axis: int = -1) -> Graph:
+def top(dtype: DType, dims: tuple[int, ...], k: int, axis: int = -1, largest: bool = True) -> Graph:
     graph = Graph("top")
     x = graph.make_input(LogicalTensor(dtype, dims), "x")
-    for y in graph.make("top_k", [x], {"k": k, "axis": axis}, "op").outputs:
+    for y in graph.make("top_k", [x], {"k": k, "axis": axis, "largest": largest}, "op").outputs:
         graph.make_output(y)
     return graph
 
