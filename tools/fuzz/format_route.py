@@ -34,6 +34,9 @@ LIMITS = (
     "data type is not supported with",
     "non-string numpy arrays",
     "Node () Op",
+    "node. Name:''",
+    "zero effective input extent",
+    "must be at least 1, got 0",
     "NumDimensions() == 4 was false",
     "size_ % 2 == 1 was false",
     "Integer division by zero",
@@ -43,7 +46,7 @@ LIMITS = (
     "not defined for empty set",
 )
 """What ONNX Runtime says of valid files that it does not run: types that an op lacks or Python cannot hand over, empty
-tensors inside of the functions that it expands (whose nodes have no names), LRN of other than four axes or of an even
+tensors, also inside of the functions that it expands (whose nodes have no names), LRN of other than four axes or of an even
 size, cubic resizing of other than the last two, the largest of no bools, quotients that ONNX leaves open."""
 
 
