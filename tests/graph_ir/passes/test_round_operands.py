@@ -61,6 +61,19 @@ def test_what_would_be_slower_stays_f32(machine: Machine, m: int, taken: bool) -
         assert taken or round_operands(graph, LowerContext(target, kept))
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("machine", [ZEN5, SAPPHIRE_RAPIDS])
+def test_depthwise_convolutions_stay_f32(machine: Machine, dtype: str) -> None:
+    """They multiply in f32, so that operands of 16 bits are only widened again."""
+    graph = Graph("depthwise")
+    x = graph.make_input(LogicalTensor(F32, (1, 32, 112, 112)), "x")
+    w = graph.make_constant(np.ones((32, 1, 3, 3), np.float32), "w")
+    y = graph.make("convolution", [x, w], {"groups": 32, "before": (1, 1), "after": (1, 1)}, "y")
+    graph.make_output(y.outputs[0], "y")
+    target = replace(DOTS, machine=machine)
+    assert not round_operands(graph, LowerContext(target, CompileOptions(precision=dtype)))
+
+
 def rounded(array: Array, dtype: str) -> Array:
     return array.astype(by_name(dtype).numpy).astype(np.float64)
 
