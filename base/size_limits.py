@@ -147,8 +147,13 @@ def _undecided(pairs: Sequence[tuple[Any, Any]], error: UserError) -> UndecidedS
 
 
 def _may_agree(one: Any, other: Any) -> bool:
-    """Whether sizes of several symbols are equal for some of their values, and none of them says which."""
+    """Whether products of symbols are equal for some of their values, and none of them says which.
+
+    A symbol by itself would have become the other size, but for ranges that say otherwise.
+    """
     if not all(isinstance(size, (int, Dim)) for size in (one, other)) or equality(one, other):
+        return False
+    if lone_symbol(one) or lone_symbol(other):
         return False
     low, high = bounds(one - other)
     return len(symbols_of([one, other])) > 1 and low <= 0 <= high
@@ -160,7 +165,7 @@ def _assumptions(
     """`limits` with one of the pairs made equal, the latest first.
 
     What is compared with 0 and 1 asks for a special case rather than for a size: that it is another number is assumed,
-    and only in the end that it is 0 or 1, as an axis is that is squeezed.
+    and only in the end that one without a range is 0 or 1, as an axis is that is squeezed.
     """
     tried = set[tuple[str, Limit]]()
     latest = [*pairs][::-1]
@@ -168,7 +173,9 @@ def _assumptions(
     first = (_inequality if is_special else equality for is_special in special)
     rules = [*zip(first, latest, strict=True)]
     rules += [
-        (equality, pair) for pair, is_special in zip(latest, special, strict=True) if is_special
+        (equality, pair)
+        for pair, is_special in zip(latest, special, strict=True)
+        if is_special and not any(symbol.has_range for symbol in symbols_of(pair))
     ]
     for rule, (one, other) in rules:
         needed = rule(one, other)
