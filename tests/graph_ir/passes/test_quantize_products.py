@@ -68,6 +68,8 @@ def test_products_become_integers(op_name: str, x: Any, w: Any, attrs: dict[str,
         (model("matmul_core", (2, 3), normal(3, 4)), "too small to gain"),
         (model("convolution", (1, 512, 3, 3), normal(512, 1, 3, 3), groups=512),
          "integers are predicted to be no faster"),
+        (model("convolution", (1, 64, 28, 28), normal(64, 4, 3, 3), groups=16),
+         "groups of few channels are slower in integers"),
     ],
 )  # fmt: skip
 def test_what_stays(graph: Graph, why: str) -> None:
