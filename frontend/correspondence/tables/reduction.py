@@ -78,7 +78,7 @@ ROWS = (
     ),
     Means(
         means.with_mean,
-        ge="ReduceStd(x | dim=axes, unbiased, keepdim=keep_dims) where is_root=true",
+        ge="ReduceStd(x | dim=axes, unbiased=unbiased:bool, keepdim=keep_dims) where is_root=true",
         pnnx=(
             f"torch./Tensor./aten::var_mean{_SPREAD}",
             f"torch./Tensor./aten::std_mean{_SPREAD} where is_root=true",
