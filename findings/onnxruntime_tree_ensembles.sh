@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
-# onnxruntime 1.32.0: TreeEnsembleRegressor with one target does not apply the post_transform LOGISTIC.
+# onnxruntime 1.32.0: three forms of tree ensembles give other results than the text of ai.onnx.ml.
 #
-# The operator's text: post_transform "indicates the transform to apply to the score". With two targets it is applied.
-#
-# Expected: 1 / (1 + exp(-0.25)) = 0.562 and 1 / (1 + exp(-0.75)) = 0.679. Seen: 0.25 and 0.75.
+# 1. TreeEnsembleRegressor with one target does not apply the post_transform LOGISTIC; with two targets it does.
+#    Expected: 1 / (1 + exp(-0.25)) = 0.562 and 1 / (1 + exp(-0.75)) = 0.679. Seen: 0.25 and 0.75.
+# 2. TreeEnsembleClassifier of two classes ignores a single base value where the weights name class 1 alone. The text:
+#    base_values are "added to final class score"; where the weights name class 0 alone it is added.
+#    Expected: 0.25 + 0.5 and 0.75 + 0.5. Seen: 0.25 and 0.75.
+# 3. With weights for both of two classes, called 3 and 8, the label is not the class of the higher score ("The top
+#    class for each point"), nor one of classlabels_int64s. onnx's reference evaluator gives 3 and 8.
+#    Expected: 3 and 8 for the scores (0.75, 0.25) and (0.25, 0.75). Seen: 1 and 1; the scores are right.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -41,10 +46,23 @@ def run(model):
     return [one.tolist() for one in session.run(None, {"x": np.array([[-1], [1]], np.float32)})]
 
 
-(one,) = run(stump("Regressor", [(1, 0), (2, 0)], [0.25, 0.75], n_targets=1, post_transform="LOGISTIC"))
 both = [(1, 0), (1, 1), (2, 0), (2, 1)]
-(two,) = run(stump("Regressor", both, [0.25, 0.25, 0.75, 0.75], n_targets=2, post_transform="LOGISTIC"))
-print("one target", one, "two targets", two)
+how = {"n_targets": 1, "post_transform": "LOGISTIC"}
+(one,) = run(stump("Regressor", [(1, 0), (2, 0)], [0.25, 0.75], **how))
+(two,) = run(stump("Regressor", both, [0.25, 0.25, 0.75, 0.75], **how | {"n_targets": 2}))
+print("LOGISTIC of one target", one, "of two", two)
 assert np.allclose(two, 1 / (1 + np.exp([[-0.25] * 2, [-0.75] * 2])))
 assert one == [[0.25], [0.75]], "the behavior has changed"
+
+how = {"classlabels_int64s": [0, 1], "base_values": [0.5]}
+_, first = run(stump("Classifier", [(1, 0), (2, 0)], [0.25, 0.75], **how))
+_, second = run(stump("Classifier", [(1, 1), (2, 1)], [0.25, 0.75], **how))
+print("a base value and weights of class 0:", first, "of class 1:", second)
+assert [row[1] for row in first] == [0.75, 1.25]
+assert [row[1] for row in second] == [0.25, 0.75], "the behavior has changed"
+
+label, scores = run(stump("Classifier", both, [0.75, 0.25, 0.25, 0.75], classlabels_int64s=[3, 8]))
+print("scores", scores, "labels", label)
+assert scores == [[0.75, 0.25], [0.25, 0.75]]
+assert label == [1, 1], "the behavior has changed"
 PYTHON
