@@ -320,13 +320,13 @@ class LlvmVectorOps:
         """A (integer) where the mask is set, else b."""
         return self._value(f"select {self._mask} {mask}, {self._int} {a}, {self._int} {b}")
 
-    def _in_lanes(self, mask: Value, condition: str) -> Value:
-        """A mask as one bit, by how its lanes as an integer compare: `eq`, -1 is all of them, `ne`, 0 any."""
+    def _in_lanes(self, mask: Value, predicate: str, lanes: int) -> Value:
+        """Return a mask as one bit: whether it is ("eq") or is not ("ne") all lanes set, -1, or none, 0."""
         if self.lanes == 1:
             return mask
         word = f"i{self.lanes}"
         bits = self._value(f"bitcast {self._mask} {mask} to {word}")
-        return self._value(f"icmp {condition.replace(',', f' {word} {bits},')}")
+        return self._value(f"icmp {predicate} {word} {bits}, {lanes}")
 
     def repeat(
         self, again: Callable[[Value], Value], step: Callable[[Value], Value], value: Value
@@ -339,7 +339,7 @@ class LlvmVectorOps:
         self._emit(f"br label %{test}")
         self._begin(test)
         self._emit(f"{now} = phi {self._float} [ {value}, %{before} ], [ {then}, %{body} ]")
-        some = self._in_lanes(again(now), "ne, 0")
+        some = self._in_lanes(again(now), "ne", 0)
         self._emit(f"br i1 {some}, label %{body}, label %{done}")
         self._begin(body)
         self._emit(f"{then} = bitcast {self._float} {step(now)} to {self._float}")
@@ -349,7 +349,7 @@ class LlvmVectorOps:
 
     def choose(self, mask: Value, usual: Arm, otherwise: Arm) -> tuple[Value, ...]:
         """Both sides as blocks, joined by phis; neither side may branch."""
-        mask = self._in_lanes(mask, "eq, -1")
+        mask = self._in_lanes(mask, "eq", -1)
         labels = [self._fresh()[1:] for _ in range(3)]
         self._emit(f"br i1 {mask}, label %{labels[0]}, label %{labels[1]}")
         found = []

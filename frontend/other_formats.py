@@ -32,7 +32,7 @@ def _is_safetensors(head: bytes) -> bool:
         return False
     try:
         return length > len(text) or isinstance(json.loads(text[:length]), dict)
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or nested beyond what Python reads
         return False
 
 

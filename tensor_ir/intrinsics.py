@@ -177,7 +177,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     # Not np.power, which takes the root of a single number to the power 0.5 and so gives NaN for -inf.
     "pow": Intrinsic("pow", 2, _through_f64(np.float_power)),
     "atan2": Intrinsic("atan2", 2, _through_f64(np.arctan2)),
-    "fmod": Intrinsic("fmod", 2, _through_f64(np.fmod)),  # exact, so that it is rounded to nothing
+    "fmod": Intrinsic("fmod", 2, _through_f64(np.fmod)),
     "fma": Intrinsic("fma", 3, _through_f64(_fma)),
     **{n: Intrinsic(n, 1, f, reduces=True, float_only=False) for n, f in _REDUCTIONS.items()},
     "pick": Intrinsic("pick", 2, _pick, index=S32),

@@ -30,7 +30,7 @@ def _fmod(wide: VectorOps, a: Value, b: Value, scaled: bool) -> Value:
     """Method: while |r| >= |b|, r -= q b for the quotient q = r / b of 26 bits, or the nearest integer to a small one.
 
     q b is exact in two products by the halves of b, and so is r, which loses at least 25 bits a step: one step for
-    quotients below 2**26, 11 at most for f32 and 84 for f64. The last r may be negative: one b more is the remainder.
+    quotients below 2**26, at most 12 for f32 and 84 for f64. The last r may be negative: one b more is the remainder.
     """
     divisor = wide.abs(b)
     high = _high(wide, divisor)

@@ -28,7 +28,7 @@ SMALLEST_SCALE = 1e-30
 
 MIN_GROUP_CHANNELS = 16
 """Channels of a group from which on a grouped convolution is taken: with 2 to 8 its bytes take 1.2 to 2.7 times as long
-as f32 (measured on Sapphire Rapids), which the model of the direct form does not see."""
+as f32 (measured on Sapphire Rapids; 9 to 15 were not), which the model of the direct form does not see."""
 
 QUANTIZING = 3
 """How often activations are read or written to quantise them."""

@@ -141,6 +141,13 @@ def test_files_that_are_not_read_are_called_what_they_are(name: str, tmp_path: P
 
 
 def test_what_only_begins_like_one_is_not_taken_for_one(tmp_path: Path) -> None:
-    for content in (b"GGU", bytes([1, 0, 0, 0, 0, 0, 0, 0]) + b"{", b"\x08{\0\0\0\0\0\0{not json}"):
+    nested = b'{"a":' * 9000
+    nested = len(nested).to_bytes(8, "little") + nested
+    for content in (
+        nested,
+        b"GGU",
+        bytes([1, 0, 0, 0, 0, 0, 0, 0]) + b"{",
+        b"\x08{\0\0\0\0\0\0{not json}",
+    ):
         with pytest.raises(graphc.UserError, match="cannot be decoded as an ONNX model"):
             graphc.compile(content)
