@@ -1,8 +1,8 @@
 """What a machine can do per cycle and where its memory ends: the numbers that cost models and templates compute with.
 
 Each says where it comes from. Rates of instructions differ by core family (`MACHINES`); the rest are those of Zen 5,
-and close enough for other cores: choices depend on their ratios. `graphc roofline` measures peaks and bandwidths of
-the machine at hand beside them, and `graphc version` prints them. Cache sizes, which differ most, are read from the
+and close enough for other cores: choices depend on their ratios. `graphc dev roofline` measures peaks and bandwidths of
+the machine at hand beside them, and `graphc dev info` prints them. Cache sizes, which differ most, are read from the
 system (`codegen.host`).
 """
 
@@ -35,15 +35,16 @@ _ZEN5_RATES = {
     "avx2": Rates(s16_dot2=1.6),
     "generic": Rates(),
 }
-"""Measured in matmuls on Zen 5; `graphc roofline` measures the instructions alone: 1.9, 4.0 and 3.5 for the dots."""
+"""Measured in matmuls on Zen 5; `graphc dev roofline` measures the instructions alone: 1.9, 4.0, 3.5 for the dots."""
 
 _SAPPHIRE_RAPIDS_RATES = {
     "avx512": Rates(s16_dot2=1.65, bf16_dot2=0.5, u8s8_dot4=3.8, s8s8_dot4=1.7),
     "avx2": Rates(s16_dot2=1.3),
     "generic": Rates(s16_dot2=0.32),
 }
-"""Measured by `graphc roofline` on Sapphire Rapids, where `vdpbf16ps` starts every other cycle and `vfmadd231ps` twice
-a cycle. `s16_dot2` of AVX-512 is 1.96 alone (`vpdpwssd`); 1.65, Zen 5's in matmuls that widen operands, is assumed."""
+"""Measured by `graphc dev roofline` on Sapphire Rapids, where `vdpbf16ps` starts every other cycle and `vfmadd231ps`
+twice a cycle. `s16_dot2` of AVX-512 is 1.96 alone (`vpdpwssd`); 1.65, that of Zen 5 in matmuls that widen operands, is
+assumed."""
 
 
 @dataclass(frozen=True)

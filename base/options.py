@@ -9,58 +9,155 @@ from pathlib import Path
 from .errors import UserError
 from .memory_limit import MemoryLimit
 from .records import dataclass
+from .suggestion import suggestion
 
-SWITCHES = (
-    "fold",  # evaluate ops whose inputs are all constant
-    "cse",  # merge equal ops
-    "simplify",  # algebraic rewrites
-    "recompose",  # recognise softmax, layer norm, gelu, ... that exporters decomposed
-    "quantized",  # multiply and move quantised tensors as the integers they are
-    "packed-weights",  # keep weights of 4 and 8 bits packed until they are multiplied by floats
-    "fixed-point",  # multiply rows of f32 by packed weights in fixed point, where dot products of bytes are fast
-    "blocked-layouts",  # let propagate_layouts choose blocked formats
-    "direct-convolution",  # convolve tap by tap, channels last, instead of im2col and a matrix product
-    "channel-windows",  # run depthwise convolutions and pools channels last, reading images without stored padding
-    "row-windows",  # run depthwise convolutions and pools channels first too, where that is how images are given
-    "split-loops",  # give the edges of padded and joined rows loops of their own
-    "column-blocks",  # reduce columns in blocks whose results so far stay in L1
-    "row-blocks",  # run several rows of softmax and norms side by side
-    "shuffled-rows",  # repeat elements of rows by shuffles of vectors
-    "masked-trees",  # evaluate all conditions of small trees in vectors of rows, instead of walking
-    "sort-rows",  # sort long rows by their digits, and select first where few elements are kept
-    "double-windows",  # reduce large windows in passes over runs of 1, 2, 4, ... elements, instead of reading each
-    "winograd",  # run 3 x 3 convolutions as Winograd convolutions: fewer multiplications, larger rounding errors
-    "byte-winograd",  # the same of bytes, in integers, without any error
-    "keep-f32",  # leave in f32 the matmuls and convolutions that a lower precision is predicted to slow down
-    "wide-weights",  # store bytes in 16 bits that the CPU multiplies in 16 bits, where many rows meet them
-    "float-sums",  # sum products of bytes in f32 where that is exact and faster
-    "joint-scales",  # scale two bytes to the scale of their sum where no pair of them shows the difference
-    "bounds",  # leave out bounds that numbers cannot reach before they become bytes
-    "fuse",  # fuse elementwise chains into each other and into matmul epilogues
-    "in-place",  # let the memory planner reuse buffers
-)
+
+@dataclass(frozen=True)
+class Switch:
+    """An optimization that `-X no-NAME` turns off, and the test, below tests/, that it changes no result."""
+
+    meaning: str
+    test: str
+
+
+SWITCHES = {
+    "fold": Switch(
+        "evaluate ops whose inputs are all constant",
+        "graph_ir/test_convolution_network.py::test_switches_do_not_change_the_result",
+    ),
+    "cse": Switch(
+        "merge equal ops",
+        "driver/test_switches.py::test_on_and_off_agree",
+    ),
+    "simplify": Switch(
+        "rewrite algebraic identities",
+        "driver/test_switches.py::test_on_and_off_agree",
+    ),
+    "recompose": Switch(
+        "recognize softmax, layer norm, GELU and others that exporters decomposed",
+        "driver/test_switches.py::test_on_and_off_agree",
+    ),
+    "quantized": Switch(
+        "compute on quantized tensors in integers",
+        "frontend/onnx/test_quantized_models.py::test_integers_change_nothing_but_roundings",
+    ),
+    "packed-weights": Switch(
+        "keep 4-bit and 8-bit weights packed until they are multiplied by floats",
+        "graph_ir/passes/test_pack_weights.py::test_explained_and_turned_off",
+    ),
+    "fixed-point": Switch(
+        "multiply f32 rows by packed weights in fixed point, if the CPU has dot products of bytes",
+        "graph_ir/templates/test_fixed_point_rows.py::test_the_switch_turns_it_off_and_changes_rounding_only",
+    ),
+    "blocked-layouts": Switch(
+        "let `propagate_layouts` choose blocked formats",
+        "graph_ir/test_convolution_network.py::test_switches_do_not_change_the_result",
+    ),
+    "direct-convolution": Switch(
+        "convolve tap by tap, channels last, instead of im2col and a matmul",
+        "graph_ir/test_convolution_network.py::test_switches_do_not_change_the_result",
+    ),
+    "channel-windows": Switch(
+        "run depthwise convolutions and pools channels last, without materializing padding",
+        "graph_ir/passes/test_pad_windows.py::test_native_behind_a_convolution",
+    ),
+    "row-windows": Switch(
+        "run depthwise convolutions and pools channels first where images are given so",
+        "graph_ir/templates/test_row_windows.py::test_exact_on_integers",
+    ),
+    "split-loops": Switch(
+        "peel the edges of padded and concatenated rows into loops of their own",
+        "graph_ir/ops/test_pad.py::test_edges_apart_or_inside_of_the_loop",
+    ),
+    "column-blocks": Switch(
+        "reduce columns in blocks whose accumulators stay in L1",
+        "graph_ir/templates/test_reduction.py::test_every_way_gives_the_same",
+    ),
+    "row-blocks": Switch(
+        "interleave several rows of softmax and norms",
+        "graph_ir/templates/test_row_panel.py::test_rows_side_by_side_or_one_by_one",
+    ),
+    "shuffled-rows": Switch(
+        "repeat elements of rows by vector shuffles",
+        "graph_ir/templates/test_repeat_rows.py::test_shuffled_or_one_by_one",
+    ),
+    "masked-trees": Switch(
+        "evaluate all conditions of small decision trees in vectors of rows, instead of walking",
+        "graph_ir/passes/test_mask_trees.py::test_masks_reach_the_leaves_of_walks",
+    ),
+    "sort-rows": Switch(
+        "radix-sort long rows, and select before sorting if few elements are kept",
+        "graph_ir/passes/test_sort_long_rows.py::test_on_and_off_agree",
+    ),
+    "double-windows": Switch(
+        "reduce large windows in passes over runs of 1, 2, 4, ... elements",
+        "graph_ir/passes/test_double_windows.py::test_off_and_on_agree",
+    ),
+    "winograd": Switch(
+        "run 3 x 3 convolutions as Winograd convolutions: fewer multiplications, larger rounding errors",
+        "driver/test_switches.py::test_on_and_off_agree",
+    ),
+    "byte-winograd": Switch(
+        "run 8-bit 3 x 3 convolutions as Winograd convolutions in integers, without error",
+        "graph_ir/templates/test_winograd_bytes.py::test_the_switch_changes_no_bit",
+    ),
+    "keep-f32": Switch(
+        "leave in f32 the matmuls and convolutions that a lower precision would slow down",
+        "driver/test_switches.py::test_on_and_off_agree",
+    ),
+    "wide-weights": Switch(
+        "store bytes as 16-bit numbers if the CPU multiplies in 16 bits and many rows meet them",
+        "graph_ir/passes/test_widen_weights.py::test_the_switch_changes_no_bit",
+    ),
+    "float-sums": Switch(
+        "accumulate products of bytes in f32 where that is exact and faster",
+        "graph_ir/passes/test_sum_bytes_in_floats.py::test_the_switch_changes_no_bit",
+    ),
+    "joint-scales": Switch(
+        "rescale two bytes before their sum where no pair of values shows the difference",
+        "graph_ir/passes/test_scale_sums_once.py::test_the_switch_changes_no_bit",
+    ),
+    "bounds": Switch(
+        "omit clamps that values cannot reach before they become bytes",
+        "graph_ir/passes/test_bound_quotients.py::test_the_switch_changes_no_bit",
+    ),
+    "fuse": Switch(
+        "fuse elementwise chains into each other and into matmul epilogues",
+        "graph_ir/test_convolution_network.py::test_switches_do_not_change_the_result",
+    ),
+    "in-place": Switch(
+        "let the memory planner reuse buffers",
+        "graph_ir/test_convolution_network.py::test_switches_do_not_change_the_result",
+    ),
+}
+"""The optimizations that can be turned off, by name."""
 
 WINOGRAD = ("auto", "f2", "f4")
-"""Which Winograd form to use: the cost model's choice per convolution, or one form wherever it applies."""
+"""The Winograd form: the cost model's choice per convolution, or one form wherever it applies."""
 
 LAYOUTS = ("auto", "blocked")
-"""Which layouts products and convolutions get: the cheapest, or blocks of their images and matrices where they can."""
+"""Layouts of matmuls and convolutions: the cheapest, or blocked wherever possible."""
 
 PRECISIONS = ("f32", "bf16", "f16", "int8", "int4")
-"""What f32 models are multiplied in: as they are, operands rounded to 16 bits, quantised to bytes, 4-bit weights."""
+"""Compute dtypes of matmuls and convolutions in f32 models: f32, 16-bit operands, int8, 4-bit weights."""
 
 
 @dataclass(frozen=True)
 class CompileOptions:
     """How to compile.
 
-    `disabled` names the optimisations that are turned off (`-X no-fuse`). `dump_dir` receives the text of
-    every stage that changed. `verify` checks the graph after every pass, and the final loops (the Python API and the
-    commands do so if GRAPHC_VERIFY is set).
-    `winograd`: one of `WINOGRAD` (`-X winograd=f4`). `max_memory`: what the model may need to run; None takes what this
-    process may use.
-    `precision`: one of `PRECISIONS`. `check_bounds`: code checks every access and says which one is wrong,
-    on one thread and some times slower (`-X check-bounds`). `layout`: one of `LAYOUTS` (`-X layout=blocked`).
+    Args:
+        threads: Number of threads.
+        disabled: Optimizations that are turned off (`-X no-fuse`).
+        dump_dir: Folder for the text of every stage that changed.
+        verify: Check the graph after every pass, and the final loops (in the Python API and the commands:
+            GRAPHC_VERIFY).
+        winograd: One of `WINOGRAD` (`-X winograd=f4`).
+        max_memory: The most memory that the model may need to run; None takes what this process may use.
+        precision: One of `PRECISIONS`.
+        check_bounds: Check every access and report the first that is out of bounds, on one thread and several times
+            slower (`-X check-bounds`).
+        layout: One of `LAYOUTS` (`-X layout=blocked`).
     """
 
     threads: int = 1
@@ -76,7 +173,8 @@ class CompileOptions:
     def __post_init__(self) -> None:
         unknown = sorted(self.disabled - set(SWITCHES))
         if unknown:
-            raise UserError(f"switch '{unknown[0]}' is not known; known are {', '.join(SWITCHES)}")
+            meant = suggestion(unknown[0], tuple(SWITCHES)) or f"known are {', '.join(SWITCHES)}"
+            raise UserError(f"switch '{unknown[0]}' is not known; {meant}")
         if self.winograd not in WINOGRAD:
             raise UserError(f"winograd must be one of {', '.join(WINOGRAD)}, got '{self.winograd}'")
         if self.layout not in LAYOUTS:

@@ -114,7 +114,7 @@ def _mean_and_worst(ratios: dict[str, float], names: Iterable[str], is_bold: boo
 
 def commands(suite: str) -> dict[str, list[str]]:
     """By the name of its result, the arguments of each `bench` that a suite's table is made of."""
-    common = ["bench", "--suite", suite, "--vs", "ort,openvino", "--threads"]
+    common = ["bench", "--suite", suite, "--against", "ort,openvino", "--threads"]
     found = {f"{suite}-{threads}": [*common, str(threads)] for threads in (1, 2)}
     if suite == "ops":
         found["ops-avx2"] = [*common, "1", "--target", "avx2"]
@@ -126,7 +126,7 @@ def measure(folder: Path, suite: str) -> None:
     for name, arguments in commands(suite).items():
         path, begun = folder / f"{name}.json", folder / f"{name}.begun"
         if not path.exists():
-            files = ["--resume", str(begun), "--json", str(path)]
+            files = ["--resume", str(begun), "--output", str(path)]
             done = subprocess.run([sys.executable, "-m", "graphc", *arguments, *files])
             if not path.exists():
                 sys.exit(done.returncode)

@@ -1,7 +1,7 @@
 """The command line: `graphc COMMAND ...`, the same as `python -m gc` and `python -m graphc`.
 
-Each command is one file here, with `NAME`, `HELP`, `add_arguments(parser)` and `run(args) -> exit code`. These files
-import heavy modules inside `run`, so that `--help` is quick.
+Each command is a module here with `HELP`, `add_arguments(parser)` and `run(args) -> exit code`; a package with
+`SUBCOMMANDS` holds further commands. These files import heavy modules inside `run`, so that `--help` is quick.
 
 Exit codes: 0 success, 1 a result differs from its reference, 2 wrong usage or input, 3 unsupported, 4 a bug in graphc.
 """
@@ -14,60 +14,22 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Protocol, cast
 
 from ..base.errors import GraphcError, InternalError, UserError, screenful
-from ..base.version import __version__
+from .command_tree import GROUPS, parse
+from .file_kinds import require_kind
 
-COMMANDS = (
-    "compile",
-    "run",
-    "check",
-    "verify",
-    "bench",
-    "kernel",
-    "tune",
-    "debug",
-    "convert",
-    "quantize",
-    "diff",
-    "inspect",
-    "explain",
-    "compare",
-    "profile",
-    "asm",
-    "report",
-    "roofline",
-    "fuzz",
-    "ulp",
-    "cache",
-    "version",
-)
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
-WITHOUT_OPS = ("run", "roofline", "cache", "version")
+WITHOUT_OPS = ("run", "roofline", "cache", "info")
 """Commands that make no graph: they need no plugins."""
 
-_MESSAGE_LINES = 12
+_MAX_MESSAGE_LINES = 12
 
 EXIT_INTERRUPTED = 130  # as a shell reports a process killed by SIGINT
 EXIT_BROKEN_PIPE = 141  # and by SIGPIPE
-
-
-class Command(Protocol):
-    """The interface of the modules in this folder."""
-
-    NAME: str
-    HELP: str
-
-    @property
-    def add_arguments(self) -> Callable[[argparse.ArgumentParser], None]:
-        """Declare the arguments of the command."""
-
-    @property
-    def run(self) -> Callable[[argparse.Namespace], int]:
-        """Do the work; return the exit code."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,29 +37,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Wrong usage raises SystemExit(2), as argparse does.
     """
-    words = _own_words() if argv is None else list(argv)
-    args = _parser(words).parse_args(words)
+    args = parse(_process_words() if argv is None else list(argv))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names in models may contain any text
     try:
-        if log := os.environ.get("GRAPHC_LOG"):
-            import_module(".log_levels", __name__).configure_logging(log)
-        if args.plugin or args.command.__module__.rpartition(".")[2] not in WITHOUT_OPS:
-            plugins = import_module("..driver.plugins", __name__)
-            plugins.load_with_ops()
-            for name in args.plugin:
-                plugins.load_plugin(name)
-        code: int = args.command(args)
+        code = _run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The pipe was closed. Buffered output must not raise again when the interpreter closes stdout.
-        _forget_output()
+        _discard_output()
         return EXIT_BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user unasked
+    except Exception as error:  # noqa: BLE001 - the last line of defense: no traceback unless requested
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            _forget_output()
+            _discard_output()
             error = UserError(
                 f"cannot write the output ({error.strerror}); make room on the device"
             )
@@ -107,47 +61,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _own_words() -> list[str]:
-    """The words of this process, which is the command's: Ctrl-C ends it whatever it is in."""
+def _run(args: argparse.Namespace) -> int:
+    """Load what the command needs, check the files it is given, and run it."""
+    if log := os.environ.get("GRAPHC_LOG"):
+        import_module(".log_levels", __name__).configure_logging(log)
+    if args.plugin or args.command.__module__.rpartition(".")[2] not in WITHOUT_OPS:
+        plugins = import_module("..driver.plugins", __name__)
+        plugins.load_with_ops()
+        for name in args.plugin:
+            plugins.load_plugin(name)
+    for name, takes in getattr(args, "files", {}).items():
+        if path := getattr(args, name):
+            require_kind(path, takes, args.prog)
+    code: int = args.command(args)
+    return code
+
+
+def _process_words() -> list[str]:
+    """Return the arguments of this process; from here on, Ctrl-C ends it also inside native code."""
     import_module(".interrupt", __name__).end_soon_after_interrupt(EXIT_INTERRUPTED)
     return sys.argv[1:]
 
 
-def _forget_output() -> None:
+def _discard_output() -> None:
     """Discard output still buffered for stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="graphc", description="Compile neural networks to native SIMD code for this CPU."
-    )
-    parser.add_argument("--version", action="version", version=f"graphc {__version__}")
-    _add_debug(parser, default=False)
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in _modules(words):
-        command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
-        _add_debug(command, default=argparse.SUPPRESS)  # keep options given before the command
-        command.add_argument(
-            "--plugin", action="append", default=[], metavar="FILE",
-            help="a Python file or module that adds ops, kernels, passes or patterns (repeatable)",
-        )  # fmt: skip
-        module.add_arguments(command)
-        command.set_defaults(command=module.run)  # `compile` has its own --run
-    return parser
-
-
-def _modules(words: Sequence[str]) -> list[Command]:
-    """The module of the requested command; all of them if that is not clear (help, a typing error)."""
-    asked = next((word for word in words if not word.startswith("-")), None)
-    names = [asked] if asked in COMMANDS else COMMANDS
-    return [cast(Command, import_module(f".{name}", __name__)) for name in names]
-
-
-def _add_debug(parser: argparse.ArgumentParser, default: object) -> None:
-    parser.add_argument(
-        "--debug", action="store_true", default=default, help="show the traceback of an error"
-    )
 
 
 def _report(error: Exception, debug: bool) -> int:
@@ -157,7 +95,7 @@ def _report(error: Exception, debug: bool) -> int:
         code, message = error.exit_code, str(error)
     else:
         code = InternalError.exit_code
-        message = screenful(f"internal error, {type(error).__name__}: {error}", _MESSAGE_LINES)
+        message = screenful(f"internal error, {type(error).__name__}: {error}", _MAX_MESSAGE_LINES)
         if not debug:
             message += "; run again with --debug for the traceback"
     if code == InternalError.exit_code:

@@ -15,16 +15,22 @@ from ..base.errors import UserError
 from ..base.file_errors import unwritable
 from ..base.whole_file import whole_file
 from .model_arguments import (
-    TARGETS,
     add_input_argument,
+    add_json_argument,
+    add_model_argument,
+    add_quiet_argument,
+    add_target_argument,
     add_threads_argument,
+)
+from .progress import progress
+from .run_inputs import (
     call_sizes,
+    graph_inputs,
     input_arrays,
     known_sizes,
     shapes_of_files,
     split_inputs,
 )
-from .progress import progress
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -33,8 +39,8 @@ if TYPE_CHECKING:
     from ..bench.open_case import OpenCase
     from ..bench.torch_networks import TorchCase
 
-NAME = "bench"
-HELP = "Time a model or a suite against other engines."
+HELP = "Time a model or a suite against other engines"
+KEYWORDS = ("benchmark",)
 SUITES = (
     "gemm", "mlp", "mha", "tiny", "conv", "networks", "transformers", "ops", "quantized", "dynamic",
     "torch",
@@ -43,48 +49,39 @@ SUITES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("model", nargs="?", help="model to time; other engines read ONNX only")
+    add_model_argument(parser, nargs="?")
     parser.add_argument("--suite", choices=SUITES, help="a suite of workloads instead of a model")
     parser.add_argument(
         "--only", metavar="TEXT", help="cases of the suite whose name contains TEXT"
     )
     parser.add_argument(
-        "--vs",
-        default="",
-        metavar="LIST",
-        help="other engines: ort,ort-exact (no bytes saturate),openvino; of the suite torch also inductor,autotune",
-    )
+        "--against", default="", metavar="LIST",
+        help="other engines, which read ONNX only: ort, ort-exact (without int8 saturation), openvino; for the suite "
+        "torch also inductor, autotune",
+    )  # fmt: skip
     parser.add_argument(
-        "--ablate",
-        action="store_true",
-        help="time graphc alone, with each optimisation off in turn",
-    )
+        "--ablate", action="store_true",
+        help="time graphc alone, with each optimization turned off in turn",
+    )  # fmt: skip
     add_input_argument(parser)
     parser.add_argument(
         "--size", action="append", default=[], metavar="NAME=NUMBER",
-        help="a row for what open sizes are: B=2,S=37; may be given several times (default: 64)",
+        help="sizes of dynamic dimensions in one row of the table: B=2,S=37 (repeatable; default: small sizes)",
     )  # fmt: skip
-    parser.add_argument(
-        "--target", choices=TARGETS, default="native", help="instruction set for graphc"
-    )
+    add_target_argument(parser)
     add_threads_argument(parser)
-    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (default 7)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="time per case (default 2)")
+    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (default: 7)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="time per case (default: 2)")
+    add_json_argument(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="also write the JSON object to FILE")
     parser.add_argument(
-        "--json",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help="write the table as JSON to FILE or stdout",
-    )
-    parser.add_argument(
-        "--resume", metavar="FILE", type=Path,
-        help="time a suite in pieces: finished cases are kept in FILE, and are not timed again",
+        "--resume", metavar="FILE",
+        help="keep finished cases of a suite in FILE, and do not time them again",
     )  # fmt: skip
     parser.add_argument(
-        "--minutes", type=float, default=math.inf, help="begin no case of a suite after so long"
+        "--minutes", type=float, default=math.inf, help="start no case of a suite after this time"
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -97,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     if (args.model is None) == (args.suite is None):
         raise UserError("bench takes a model file or --suite; give one of the two")
     if args.ablate and args.suite == "torch":
-        raise UserError("--ablate times models, not the modules of suite torch; give a model")
+        raise UserError("--ablate times models, not the modules of the suite torch; give a model")
     if args.rounds < 1 or not 0 < args.seconds < math.inf:
         raise UserError(
             f"bench needs at least 1 round and a time above 0, got {args.rounds} and {args.seconds:g} s"
@@ -108,18 +105,18 @@ def run(args: argparse.Namespace) -> int:
     if warning:
         print(f"graphc: warning: {warning}", file=sys.stderr)
     pin_to(threads)
-    peers = [name for name in args.vs.split(",") if name]
+    peers = [name for name in args.against.split(",") if name]
     setting = Setting(peers, args.target, threads, args.rounds, args.seconds)
     if args.ablate:
         return _ablate(args, threads)
-    pieces = Pieces(args.resume, args.minutes, threads)
-    with progress(args.quiet or args.json == "-") as report:
+    pieces = Pieces(Path(args.resume) if args.resume else None, args.minutes, threads)
+    with progress(args.quiet or args.json) as report:
         for label, make in _makers(args).items():
             if pieces.begins(label):
                 pieces.keep(label, _compare(make(), setting, report))
     _write(pieces.rows, args, threads)
     if pieces.left:
-        print(f"graphc: not timed for lack of time: {', '.join(pieces.left)}", file=sys.stderr)
+        print(f"graphc: not timed within --minutes: {', '.join(pieces.left)}", file=sys.stderr)
     return 0 if all(row.agree for row in pieces.rows) else 1
 
 
@@ -143,12 +140,12 @@ def _compare(case: Case | OpenCase | TorchCase, setting: Setting, report: OnStep
 def _ablate(args: argparse.Namespace, threads: int) -> int:
     from ..bench.ablation import ablate, ablation_json, ablation_table
 
-    with progress(args.quiet or args.json == "-") as report:
+    with progress(args.quiet or args.json) as report:
         rows = {
             case.name: ablate(case, args.target, threads, args.rounds, args.seconds, report)
             for case in (_of_one_size(make()) for make in _makers(args).values())
         }
-    _output(lambda: ablation_json(rows), lambda: ablation_table(rows), args.json)
+    _output(lambda: ablation_json(rows), lambda: ablation_table(rows), args)
     return 0
 
 
@@ -157,13 +154,13 @@ def _of_one_size(case: Case | OpenCase | TorchCase) -> Case:
 
     if not isinstance(case, Case):
         raise UserError(
-            f"--ablate needs models of fixed sizes, but '{case.name}' leaves some open; fix them"
+            f"--ablate needs a model of static shapes, but '{case.name}' has dynamic dimensions; fix them with --input"
         )
     return case
 
 
 def _makers(args: argparse.Namespace) -> Mapping[str, Callable[[], Case | OpenCase | TorchCase]]:
-    """What builds each case, so that only one network is in memory."""
+    """Return a function that builds each case, so that only one network is in memory."""
     if not args.suite:
         return {"": lambda: _model_case(args)}
     from ..bench.suites import makers
@@ -177,17 +174,15 @@ def _makers(args: argparse.Namespace) -> Mapping[str, Callable[[], Case | OpenCa
 
 
 def _model_case(args: argparse.Namespace) -> Case | OpenCase:
-    """The model; where it leaves sizes open, with a call for each --size."""
+    """Return the model; if it has dynamic dimensions, with a call for each --size."""
     from ..base.dims import symbols_of
     from ..bench.cases import Case
     from ..bench.open_case import Call, OpenCase, sizes_text
     from ..frontend import load
-    from ..runtime.metadata import TensorSpec
 
     specs, values = split_inputs(args.input)
     graph = load(args.model, {**shapes_of_files(values), **specs})
-    inputs = [(op.name, op.outputs[0].details) for op in graph.inputs]
-    tensors = [TensorSpec(name, details.dtype, details.plain_dims) for name, details in inputs]
+    tensors = graph_inputs(graph)
     path, texts = Path(args.model), args.size or [""]
     if not symbols_of(size for tensor in tensors for size in tensor.shape):
         shapes = {tensor.name: tensor.shape for tensor in tensors}
@@ -202,20 +197,21 @@ def _model_case(args: argparse.Namespace) -> Case | OpenCase:
 def _write(rows: list[Row], args: argparse.Namespace, threads: int) -> None:
     from ..bench.tables import table, to_json
 
-    _output(lambda: to_json(rows, threads), lambda: table(rows, threads), args.json)
+    _output(lambda: to_json(rows, threads), lambda: table(rows, threads), args)
 
 
-def _output(facts: Callable[[], Any], table: Callable[[], Any], file: str | None) -> None:
-    """JSON to stdout (`-`), or to a file and the table to the terminal."""
-    if file == "-":
-        say(json.dumps(facts(), indent=1))
-        return
-    if file:
+def _output(facts: Callable[[], Any], table: Callable[[], Any], args: argparse.Namespace) -> None:
+    """Print the table or JSON, and write JSON to the file of --output."""
+    text = json.dumps(facts(), indent=1) if args.json or args.output else ""
+    if args.output:
         try:
-            with whole_file(file) as stream:
-                stream.write((json.dumps(facts(), indent=1) + "\n").encode())
+            with whole_file(args.output) as stream:
+                stream.write(f"{text}\n".encode())
         except OSError as error:
-            raise unwritable(file, error) from error
+            raise unwritable(args.output, error) from error
+    if args.json:
+        say(text)
+        return
     from rich.console import Console
 
     Console().print(table())

@@ -6,21 +6,25 @@ import argparse
 import json
 from dataclasses import asdict
 
-from .model_arguments import TARGETS, add_model_argument, add_reading_arguments, read_model
+from .model_arguments import (
+    add_json_argument,
+    add_model_argument,
+    add_reading_arguments,
+    add_target_argument,
+    read_model,
+)
 from .terminal import say
 
-NAME = "check"
-HELP = "Say what would be refused or slow in a model, and why, without compiling it."
+HELP = "Report unsupported and slow ops of a model without compiling it"
+KEYWORDS = ("lint", "validate")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_model_argument(parser)
     add_reading_arguments(parser)
-    parser.add_argument(
-        "--target", choices=TARGETS, default="native", help="instruction set (default: this CPU's)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    add_target_argument(parser)
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import UserError
 from .model_arguments import (
     add_compile_arguments,
+    add_json_argument,
+    add_quiet_argument,
     add_size_argument,
-    call_sizes,
     compile_options,
-    input_arrays,
     read_model,
 )
 from .progress import Report, progress
+from .run_inputs import call_sizes, graph_inputs, input_arrays
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from ..tools.compare import Finding, Outcome
     from ..tools.precision_error import PrecisionError
 
-NAME = "compare"
-HELP = "Find the first op that is wrong and the pass, kernel or importer to blame."
-MOST_ERRORS = 5
+HELP = "Check results against a reference; find the first wrong op and its cause"
+KEYWORDS = ("accuracy", "test")
+MAX_ERRORS = 5
 """Ops that are listed of a lower precision."""
 
 ENGINES = ("numpy", "ort", "openvino", "onnx-reference", "xla", "torch")
@@ -37,39 +38,29 @@ ENGINES = ("numpy", "ort", "openvino", "onnx-reference", "xla", "torch")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_compile_arguments(parser)
+    add_compile_arguments(parser, schedules=False)
     add_size_argument(parser)
     parser.add_argument(
         "--against", choices=ENGINES, default="numpy",
-        help="first compare the imported model with this engine: xla for HLO, torch for PNNX, the others for ONNX "
-        "(default: only graphc's references)",
+        help="the engine to compare the imported model with: xla for HLO, torch for PNNX, the others for ONNX "
+        "(default: numpy, the references of graphc's own ops)",
     )  # fmt: skip
-    parser.add_argument(
-        "--passes",
-        action="store_true",
-        help="also run the model after every pass of both pipelines",
-    )
     parser.add_argument(
         "--reproducer", metavar="DIR", default="graphc-reproducer",
-        help="where to write the smallest model that shows the fault (default: %(default)s)",
+        help="folder for the smallest model that shows the error (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_json_argument(parser)
+    add_quiet_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the verdict; if something is wrong, write a reproducer and return 1."""
     from ..codegen.host import target_for
     from ..graph_ir.schedule.context import LowerContext
-    from ..runtime.metadata import TensorSpec
 
     ctx = LowerContext(target_for(args.target), compile_options(args))
     source, values = read_model(args)
-    tensors = [
-        TensorSpec(op.name, op.outputs[0].details.dtype, op.outputs[0].details.plain_dims)
-        for op in source.inputs
-    ]
-    arrays = input_arrays(tensors, values, call_sizes(args.size))
+    arrays = input_arrays(graph_inputs(source), values, call_sizes(args.size))
     precision = None
     if args.precision != "f32":
         from ..tools.precision_error import lowered_model, precision_error
@@ -79,17 +70,16 @@ def run(args: argparse.Namespace) -> int:
         precision = precision_error(exact, source, arrays)
     with progress(args.quiet or args.json) as report:
         outcomes = _outcomes(args, source, ctx, arrays, report)
-        prefixes = list(_prefixes(source, ctx, arrays)) if args.passes else []
     finding = next((o.finding for o in outcomes.values() if o.finding), None)
     command = _reproducer(args, finding) if finding else None
     if args.json:
-        facts = _facts(outcomes, prefixes, command)
+        facts = _facts(outcomes, command)
         say(json.dumps(facts | ({"precision": asdict(precision)} if precision else {})))
     else:
         if precision is not None:
             say("\n".join(_precision_lines(args.precision, precision)))
-        say("\n".join(_lines(outcomes, prefixes, command)))
-    return 1 if finding or not all(prefix["ok"] for prefix in prefixes) else 0
+        say("\n".join(_lines(outcomes, command)))
+    return 1 if finding else 0
 
 
 def _outcomes(
@@ -113,27 +103,6 @@ def _outcomes(
     return outcomes
 
 
-def _prefixes(
-    source: Graph, ctx: LowerContext, arrays: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Every prefix of both pipelines, run by the interpreters."""
-    from ..tools.bisect_passes import graph_prefixes, program_prefixes
-
-    ordered = [arrays[op.name] for op in source.inputs]
-    for pipeline, prefixes in (
-        ("graph", graph_prefixes(source, ctx, ordered)),
-        ("loops", program_prefixes(source, ctx, ordered)),
-    ):
-        for prefix in prefixes:
-            yield {
-                "pipeline": pipeline,
-                "number": prefix.number,
-                "pass": prefix.name,
-                "ok": prefix.error.ok,
-                "error": prefix.error.absolute,
-            }
-
-
 def _reproducer(args: argparse.Namespace, finding: Finding) -> str | None:
     from ..tools.submodel import write_reproducer
 
@@ -150,12 +119,7 @@ def _reproducer(args: argparse.Namespace, finding: Finding) -> str | None:
         return f"none: {error}"
 
 
-def _lines(
-    outcomes: Mapping[str, Outcome], prefixes: Iterable[Mapping[str, Any]], command: str | None
-) -> Iterator[str]:
-    for prefix in prefixes:
-        verdict = "ok" if prefix["ok"] else "WRONG"
-        yield f"{prefix['pipeline']:<6} {prefix['number']:>2} {prefix['pass']:<24} {prefix['error']:.3g} {verdict}"
+def _lines(outcomes: Mapping[str, Outcome], command: str | None) -> Iterator[str]:
     for side, outcome in outcomes.items():
         finding = outcome.finding
         if finding is None:
@@ -177,15 +141,13 @@ def _precision_lines(name: str, found: PrecisionError) -> Iterator[str]:
     """How far results lie from f32, and the ops that add most."""
     for output, error in found.outputs.items():
         yield f"{name}: {output} differs from f32 by {error:.2%} (root mean square)"
-    for op, error in list(found.ops.items())[:MOST_ERRORS]:
+    for op, error in list(found.ops.items())[:MAX_ERRORS]:
         yield f"      {op} adds {error:.2%} on exact inputs"
-    for op, why in list(found.kept.items())[:MOST_ERRORS]:
+    for op, why in list(found.kept.items())[:MAX_ERRORS]:
         yield f"      {op} {why}"
 
 
-def _facts(
-    outcomes: Mapping[str, Outcome], prefixes: list[dict[str, Any]], command: str | None
-) -> dict[str, Any]:
+def _facts(outcomes: Mapping[str, Outcome], command: str | None) -> dict[str, Any]:
     sides = {
         side: {
             "checked": outcome.checked,
@@ -195,7 +157,7 @@ def _facts(
         }
         for side, outcome in outcomes.items()
     }
-    return {"against": sides, "passes": prefixes, "reproducer": command}
+    return {"against": sides, "reproducer": command}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

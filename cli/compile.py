@@ -14,17 +14,14 @@ from ..base.whole_file import whole_file
 from .model_arguments import (
     ModelTexts,
     add_compile_arguments,
-    add_output_arguments,
-    add_schedule_arguments,
+    add_json_argument,
     add_size_argument,
-    call_sizes,
-    check_names,
     compile_request,
-    input_arrays,
     model_texts,
     pairs,
 )
 from .progress import progress
+from .run_inputs import call_sizes, check_names, input_arrays
 from .summary import Verdict, summary_lines, timing_rows
 
 if TYPE_CHECKING:
@@ -35,48 +32,48 @@ if TYPE_CHECKING:
     from ..graph_ir.ir.graph import Graph
 from .terminal import say
 
-NAME = "compile"
-HELP = "Compile a model to native code."
+HELP = "Compile a model to native code; run it, save it, or print a stage"
+KEYWORDS = ("build",)
 STAGES = ("graph", "tensor-ir", "llvm", "asm", "obj")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser)
-    add_output_arguments(parser)
+    add_json_argument(parser)
+    volume = parser.add_mutually_exclusive_group()
+    volume.add_argument("-v", "--verbose", action="store_true", help="also print every kernel")
+    volume.add_argument("-q", "--quiet", action="store_true", help="print only the verdict")
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        help="write the artifact (.gcm), or the stage given by --emit",
+        help="write the compiled model (.gcm), or the stage given by --emit",
     )
     parser.add_argument(
         "--run", action="store_true", help="run once and check against the NumPy reference"
     )
     parser.add_argument(
         "--alias", action="append", default=[], metavar="OUTPUT=INPUT",
-        help="write an output into the memory of an input: a cache that the model extends grows in place "
-        "(auto: every output where that can be)",
+        help="write an output into the memory of an input, so that a key-value cache grows in place "
+        "(auto: every output for which that is possible)",
     )  # fmt: skip
     parser.add_argument("--emit", choices=STAGES, help="print a stage (to FILE with -o)")
-    add_schedule_arguments(parser)
     parser.add_argument(
         "--jobs",
         type=int,
         metavar="N",
-        help="processes to compile with (default: GRAPHC_JOBS, or one per CPU)",
+        help="number of processes to compile with (default: GRAPHC_JOBS, or one per CPU)",
     )
-    parser.add_argument(
-        "--no-cache", action="store_true", help="compile even if the compile cache has the model"
-    )
+    parser.add_argument("--no-cache", action="store_true", help="do not use the compile cache")
     add_size_argument(parser)
     parser.add_argument(
-        "--dump-ir", metavar="DIR", help="write the text of every stage that changed to DIR"
+        "--dump-dir", metavar="DIR", help="write the text of every stage that changed to DIR"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compile; then emit, save and run as asked. 1 if the result differs from the reference."""
+    """Compile; then emit, save and run as requested. Return 1 if the result differs from the reference."""
     texts = model_texts(args)
     if args.emit:
         return _emit(args, texts)
@@ -111,7 +108,7 @@ def _compile(args: argparse.Namespace, texts: ModelTexts) -> Outcome:
     from ..driver.request import resolve_jobs
 
     cache = None if args.no_cache else default_cache()
-    request = compile_request(args, texts, args.dump_ir)
+    request = compile_request(args, texts, args.dump_dir)
     named = args.alias != ["auto"]
     alias = dict(pairs("--alias", args.alias, "OUTPUT=INPUT")) if named else "auto"
     request = replace(request, jobs=resolve_jobs(args.jobs), cache=cache, alias=alias)
@@ -126,7 +123,7 @@ def _emit(args: argparse.Namespace, texts: ModelTexts) -> int:
     from ..tensor_ir.printer import print_module
 
     stage, output = args.emit, args.output
-    compilation = compile_stages(compile_request(args, texts, args.dump_ir))
+    compilation = compile_stages(compile_request(args, texts, args.dump_dir))
     check_names([spec.name for spec in compilation.artifact.metadata.inputs], texts.values)
     if stage == "obj":
         if output is None and sys.stdout.isatty():

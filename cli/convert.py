@@ -9,14 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..base.errors import UserError
-from .model_arguments import add_model_argument, add_reading_arguments, model_texts
+from .model_arguments import (
+    add_json_argument,
+    add_model_argument,
+    add_reading_arguments,
+    model_texts,
+)
 from .terminal import say
 
 if TYPE_CHECKING:
     from ..tools.convert import Conversion
 
-NAME = "convert"
-HELP = "Write a model in another format, or as a picture."
+HELP = "Write a model in another format, or as a picture"
+KEYWORDS = ("export", "import", "dot")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,13 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_reading_arguments(parser)
     parser.add_argument(
         "--to", metavar="FORMAT",
-        help="the name or suffix of an output format, such as onnx or svg (default: by the suffix of -o)",
+        help="name or suffix of an output format, such as onnx or dot (default: from the suffix of -o)",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", metavar="FILE",
         help="the file to write (default: the model's name in the current folder)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,40 +6,40 @@ import argparse
 import json
 from typing import Any
 
+from .file_kinds import ARTIFACT, MODEL
 from .model_arguments import (
     add_compile_arguments,
+    add_json_argument,
+    add_nodes_argument,
+    add_quiet_argument,
     add_size_argument,
-    call_sizes,
     compile_options,
-    input_arrays,
     model_texts,
 )
 from .progress import progress
+from .run_inputs import call_sizes, input_arrays
 from .terminal import say
 
-NAME = "debug"
-HELP = "Run a model node by node, time every node and dump every value (TVM's formats)."
+HELP = "Run a model node by node, time every node and dump every value"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_compile_arguments(parser)
+    add_compile_arguments(parser, takes=(MODEL, ARTIFACT), schedules=False)
     add_size_argument(parser)
     parser.add_argument(
         "--dump-root", metavar="DIR",
-        help="write the graph, all values and a trace into DIR (default: a new temporary folder)",
+        help="folder for the graph, all values and a trace, in TVM's formats (default: a new temporary folder)",
     )  # fmt: skip
-    parser.add_argument("--nodes", metavar="GLOB", default="*", help="only nodes of these names")
+    add_nodes_argument(parser)
     parser.add_argument(
         "--warmup", type=int, default=1, help="warm-up runs of each node, not timed"
     )
     parser.add_argument(
         "--repeats", type=int, default=5, help="timed runs of each node (the median is reported)"
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of a table"
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_json_argument(parser)
+    add_quiet_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

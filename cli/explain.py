@@ -7,47 +7,51 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..base.errors import UserError
 from .model_arguments import (
     add_compile_arguments,
-    add_schedule_arguments,
+    add_json_argument,
     compile_request,
     model_texts,
 )
+from .terminal import say
 
 if TYPE_CHECKING:
     from ..tools.explain import Explanation
-from .terminal import say
 
-NAME = "explain"
-HELP = "Say why a model was compiled as it was: passes, layouts, schedules, fusion, memory."
+HELP = "Explain layouts, schedules, fusion and memory; print generated code"
+KEYWORDS = ("asm", "assembly", "disassemble", "why")
 
 Facts = dict[str, Any]
-MOST_NAMES = 6
+STAGES = ("tensor-ir", "loops", "llvm", "asm")
+"""Tensor IR as lowered and after its passes, LLVM IR, assembly."""
+MAX_NAMES = 6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser)
     parser.add_argument(
-        "node", nargs="?", help="an op of the model or a kernel: everything about it"
+        "node",
+        nargs="?",
+        help="an op of the model, or a kernel, to explain (default: the whole model)",
     )
     parser.add_argument(
-        "--passes", action="store_true", help="list passes: ops before and after, removed ops"
+        "--passes", action="store_true", help="list the passes: ops before and after, removed ops"
     )
     parser.add_argument(
-        "--tensor-ir",
-        action="store_true",
-        help="with NODE: also print the Tensor IR of its kernels",
-    )
-    add_schedule_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+        "--code", metavar="LIST",
+        help=f"print the code of NODE at these stages, of {','.join(STAGES)}, or all",
+    )  # fmt: skip
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Optimise and lower the model, then print what was decided."""
-    from ..tensor_ir.printer import print_function
-
-    explanation = _explanation(args)
+    stages = _stages(args.code)
+    if stages and args.node is None:
+        raise UserError("--code needs a NODE; `graphc explain MODEL` lists the nodes and kernels")
+    explanation = _explain(args)
     if args.passes:
         passes = explanation.passes()
         say(json.dumps(passes) if args.json else "\n".join(_pass_lines(passes)))
@@ -61,15 +65,17 @@ def run(args: argparse.Namespace) -> int:
         say(json.dumps(whole) if args.json else "\n".join(_model_lines(whole)))
         return 0
     facts = explanation.node(args.node)
-    if args.tensor_ir:
+    if stages:
+        from ..tools.kernel_code import CodeMap
+
+        code = CodeMap(explanation.lowered, explanation.ctx.target)
         names = dict.fromkeys(k["kernel"] for k in facts.get("kernels") or facts["calls"])
-        module = explanation.lowered.module
-        facts["tensor_ir"] = [print_function(module.function(name)) for name in names]
+        facts["code"] = {name: code.of(name, stages).texts for name in names}
     say(json.dumps(facts) if args.json else "\n".join(_node_lines(facts)))
     return 0
 
 
-def _explanation(args: argparse.Namespace) -> Explanation:
+def _explain(args: argparse.Namespace) -> Explanation:
     from ..graph_ir.lowering.lower_graph import lower_graph
     from ..graph_ir.passes import pipeline
     from ..tools.explain import Explanation
@@ -81,12 +87,21 @@ def _explanation(args: argparse.Namespace) -> Explanation:
     return Explanation(source, graph, lower_graph(graph, ctx), ctx)
 
 
+def _stages(text: str | None) -> list[str]:
+    """The stages of --code. UserError for one that does not exist."""
+    stages = list(STAGES) if text == "all" else text.split(",") if text else []
+    unknown = next((stage for stage in stages if stage not in STAGES), None)
+    if unknown is not None:
+        raise UserError(f"--code must be of {', '.join(STAGES)} or all, got '{unknown}'")
+    return stages
+
+
 def _pass_lines(passes: Iterable[Facts]) -> Iterable[str]:
     yield f"{'':>2} {'pass':<24} {'before':>6} {'after':>6}  removed"
     for stage in passes:
         removed = stage["removed"]
-        text = ", ".join(removed[:MOST_NAMES]) + (
-            f" and {len(removed) - MOST_NAMES} more" if len(removed) > MOST_NAMES else ""
+        text = ", ".join(removed[:MAX_NAMES]) + (
+            f" and {len(removed) - MAX_NAMES} more" if len(removed) > MAX_NAMES else ""
         )
         text = text or ("" if stage["enabled"] else "(switched off)")
         head = f"{stage['number']:>2} {stage['pass']:<24} {stage['before']:>6} {stage['after']:>6}"
@@ -121,7 +136,10 @@ def _node_lines(facts: Facts) -> Iterable[str]:
     kernels = facts.get("kernels") or facts.get("calls") or []
     yield from _section("kernel", [f"{k['kernel']}, called for {k['node']}" for k in kernels])
     yield from _section("from", [", ".join(k["source"]) for k in kernels])
-    yield from facts.get("tensor_ir", ())
+    for kernel, texts in facts.get("code", {}).items():
+        for stage, text in texts.items():
+            yield f"--- {kernel}: {stage} ---"
+            yield text
 
 
 def _section(heading: str, lines: Iterable[str]) -> Iterable[str]:

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import UserError
 from ..base.file_errors import unwritable
 from ..base.whole_file import whole_file
+from .dev.roofline import measured_text
 from .model_arguments import (
     add_compile_arguments,
-    add_schedule_arguments,
+    add_json_argument,
+    add_quiet_argument,
     add_size_argument,
-    call_sizes,
     compile_request,
-    input_arrays,
     model_texts,
 )
 from .progress import progress
-from .roofline import measured_text
+from .run_inputs import call_sizes, input_arrays
 from .terminal import say
 
 if TYPE_CHECKING:
     from ..tools.profile import KernelTime, Profile
 
-NAME = "profile"
-HELP = "Time every kernel of the running model against this machine's roofline."
+HELP = "Time every kernel of a running model against this machine's roofline"
+KEYWORDS = ("perf", "time", "trace")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,19 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_compile_arguments(parser)
     add_profile_arguments(parser)
     parser.add_argument(
-        "--trace", metavar="FILE", help="write one run for chrome://tracing or Perfetto"
+        "--trace", metavar="FILE", help="write a trace of one run for Perfetto or chrome://tracing"
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of a table"
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_json_argument(parser)
+    add_quiet_argument(parser)
 
 
 def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
-    """How long to measure, and with which schedules."""
-    parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default 0.5)")
+    """Add how long to measure, and at which sizes."""
+    parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default: 0.5)")
     add_size_argument(parser)
-    add_schedule_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,15 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
-from .model_arguments import add_input_argument, add_model_argument, split_inputs
+from .model_arguments import (
+    add_input_argument,
+    add_json_argument,
+    add_model_argument,
+    add_quiet_argument,
+)
 from .progress import progress
+from .run_inputs import split_inputs
 from .terminal import say
 
 if TYPE_CHECKING:
     import numpy as np
 
-NAME = "quantize"
-HELP = "Write an ONNX model with its products in 8 bits, calibrated on sample inputs."
+HELP = "Write an 8-bit ONNX model, calibrated on sample inputs"
+KEYWORDS = ("calibrate", "int8")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,18 +34,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input_argument(parser)
     parser.add_argument(
         "--calibrate", metavar="FILE", required=True,
-        help="a .npz file with an array per input: samples one after the other along its first axis",
+        help="a .npz file with one array per input, samples stacked along its first axis",
     )  # fmt: skip
     parser.add_argument(
         "--method", choices=("min-max", "percentile", "mse"), default="min-max",
-        help="the range of an activation: all values, most of them, or that of the least mean square error",
+        help="how to choose the range of an activation: all values, a percentile, or the least mean squared error",
     )  # fmt: skip
     parser.add_argument(
-        "--percentile", type=float, default=99.99, help="how many percent of the values to keep"
+        "--percentile",
+        type=float,
+        default=99.99,
+        help="percentage of the values inside the range, for --method percentile (default: 99.99)",
     )
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the file to write")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_json_argument(parser)
+    add_quiet_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         say(json.dumps(facts))
         return 0
-    count = "1 product" if len(done.nodes) == 1 else f"{len(done.nodes)} products"
+    count = "1 op" if len(done.nodes) == 1 else f"{len(done.nodes)} ops"
     say(f"wrote     {output}: {count} in 8 bits")
     for name, error in done.errors.items():
         share = f"{error:.2%}" if math.isfinite(error) else "more than any share of it"

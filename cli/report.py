@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from .model_arguments import add_compile_arguments
+from .model_arguments import add_compile_arguments, add_quiet_argument
 from .profile import add_profile_arguments, profile_model, write_text
 from .progress import progress
 from .terminal import say
 
-NAME = "report"
-HELP = "Write one HTML page: graph, kernels, roofline, memory, phases, decisions, code."
+HELP = "Write one HTML page: graph, kernels, roofline, memory, code"
+KEYWORDS = ("html", "visualize")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", default="report.html", metavar="FILE", help="default: report.html"
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_quiet_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,33 +13,34 @@ import numpy as np
 
 from ..base.errors import UserError
 from ..base.file_errors import unwritable
+from .file_kinds import ARTIFACT
 from .model_arguments import (
+    add_file_argument,
     add_input_argument,
+    add_json_argument,
     add_size_argument,
     add_threads_argument,
-    call_sizes,
-    input_arrays,
-    split_inputs,
 )
+from .run_inputs import call_sizes, input_arrays, split_inputs
 from .terminal import say
 
-_MOST_LETTERS = 50  # of a file name: up to 4 bytes each, and the limit is 255 bytes
+_MAX_LETTERS = 50  # of a file name: up to 4 bytes each, and the limit is 255 bytes
 
-NAME = "run"
-HELP = "Run a compiled artifact (.gcm)."
+HELP = "Run a compiled model (.gcm)"
+KEYWORDS = ("load", "execute")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "artifact",
-        help="artifact written by `graphc compile -o`; native code, so it must be one you trust",
-    )
+    add_file_argument(
+        parser, "artifact", (ARTIFACT,),
+        "compiled model written by `graphc compile -o`; it is native code, so run only files you trust",
+    )  # fmt: skip
     add_input_argument(parser)
     add_size_argument(parser)
     add_threads_argument(parser)
     parser.add_argument("--output-dir", metavar="DIR", help="write each output to DIR/NAME.npy")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,7 +91,7 @@ def _write(folder: str, names: list[str], arrays: list[np.ndarray]) -> list[str]
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for number, (name, array) in enumerate(zip(names, arrays, strict=True)):
-            stem = re.sub(r"[^\w.-]", "_", name).lstrip(".")[:_MOST_LETTERS] or f"output_{number}"
+            stem = re.sub(r"[^\w.-]", "_", name).lstrip(".")[:_MAX_LETTERS] or f"output_{number}"
             path = Path(folder) / f"{stem}.npy"
             path = path if str(path) not in files else Path(folder) / f"{stem}_{number}.npy"
             np.save(path, array, allow_pickle=False)

@@ -10,23 +10,31 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .model_arguments import add_compile_arguments, compile_options, read_model
+from .model_arguments import (
+    add_compile_arguments,
+    add_json_argument,
+    add_quiet_argument,
+    compile_options,
+    read_model,
+)
 from .progress import progress
 from .terminal import say
 
-NAME = "tune"
-HELP = "Measure the schedules of a model's kernels, keep the best for `compile`."
+HELP = "Measure schedules of a model's kernels and keep the best for `compile`"
+KEYWORDS = ("autotune",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_compile_arguments(parser)
-    parser.add_argument("--seconds", type=float, default=60.0, help="time budget (default 60)")
+    add_compile_arguments(parser, schedules=False)
+    parser.add_argument("--seconds", type=float, default=60.0, help="time budget (default: 60)")
     parser.add_argument(
-        "--db", metavar="FILE", help="tuning file (default: GRAPHC_TUNING, or the user's cache)"
+        "--tuning",
+        metavar="FILE",
+        help="file to keep the schedules in (default: GRAPHC_TUNING, or the user's cache)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_json_argument(parser)
+    add_quiet_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
     graph, _ = read_model(args)
     ctx = LowerContext(target, options)
     kernels = tunable_kernels(graph, ctx)
-    store = TuningFile(Path(args.db) if args.db else default_file(), target, options.threads)
+    store = TuningFile(
+        Path(args.tuning) if args.tuning else default_file(), target, options.threads
+    )
     allowed = os.sched_getaffinity(0)
     pin_to(options.threads)
     rows: list[dict[str, Any]] = []

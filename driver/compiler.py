@@ -71,7 +71,7 @@ def compile(
     `constants`: arrays the file omits; `attrs`: attributes it does not specify ({"node.axis": "1"}). `tuning`: a file
     of measured schedules (default: the one `graphc tune` writes, if there is one). `schedules`: how the kernels of some
     ops run, or a few settings of each: {"fc1": "mr=8 nv=3 kc=256"}. `cache`: whether to use the compile cache
-    (`graphc cache status`). `jobs`: processes to compile with; None takes GRAPHC_JOBS or the CPUs this process may use.
+    (`graphc dev cache status`). `jobs`: processes to compile with; None takes GRAPHC_JOBS or the CPUs of this process.
     `optimized`: the model is a graph as the passes leave it, printed, perhaps edited, and parsed: no pass runs.
     `max_memory`: what the model may need to run, such as "16G"; None takes what this process may use.
     `precision`: what products of an f32 model are computed in: "f32", "bf16" or "f16" operands with f32 sums, "int8"

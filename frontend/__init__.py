@@ -22,7 +22,7 @@ from .shape_spec import check_inputs, parse_inputs
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-_ARTIFACT_MAGIC = b"\x89GCM"  # of runtime/container.py
+ARTIFACT_MAGIC = b"\x89GCM"  # of runtime/container.py
 
 Model = "str | os.PathLike[str] | bytes | ModelProto | Graph"
 
@@ -87,7 +87,7 @@ def format_of(path: Path) -> str:
     """The name of a file's format, a key of `formats.FORMATS`. UserError for a compiled model."""
     _check_kind(path)
     head = _head(path)
-    if head.startswith(_ARTIFACT_MAGIC):
+    if head.startswith(ARTIFACT_MAGIC):
         raise UserError(f"'{path}' is a compiled model; graphc run and graphc.load take it")
     return detect(path.suffix, head, f"'{path}'").name
 

@@ -124,7 +124,7 @@ class Format:
         if graph.checks and self.name not in ("graph", "dot"):
             raise UnsupportedError(
                 f"format '{self.name}' has no checks of values, and graph '{graph.name}' needs one "
-                f"({graph.checks[0]}); fix the input's value (--const)"
+                f"({graph.checks[0]}); fix the input's value (--constant)"
             )
         return self.writer(graph, output)
 
@@ -256,7 +256,7 @@ def _ge_options(graph: Graph, files: list[Path]) -> tuple[str, ...]:
 
     names = written_names(graph).inputs
     inputs = [("--input", f"{op.name}={op.outputs[0].details}") for op in names]
-    constants = [("--const", f"@{file}") for file in files[1:]]
+    constants = [("--constant", f"@{file}") for file in files[1:]]
     return tuple(word for pair in (*inputs, *constants) for word in pair)
 
 
@@ -319,7 +319,7 @@ def _write_dot(graph: Graph, output: Path) -> list[Path]:
 _BUILT_IN = (
     Format(
         "onnx", ".onnx", "ONNX, opsets 6 and up", "`.onnx`, maybe with data beside it",
-        "symbolic sizes: `--input x=f32[8,13]`; inputs that decide shapes: `--const`",
+        "symbolic sizes: `--input x=f32[8,13]`; inputs that decide shapes: `--constant`",
         reader=_read_onnx, writer=_write_onnx, takes=("constants",),
     ),
     Format(
@@ -330,13 +330,13 @@ _BUILT_IN = (
     ),
     Format(
         "hlo", ".hlo", "XLA HLO text", "`.hlo`, or any file that begins like one; StableHLO, jax.export, `.pb`",
-        "elided constants: `--const w=@w.npy`",
+        "elided constants: `--constant w=@w.npy`",
         _is_hlo,
         _read_hlo, _write_hlo, ("constants",),
     ),
     Format(
         "ge", ".txt", "GE readable dump", "`.txt`, also in a Markdown fence",
-        "types of inputs: `--input`; elided constants: `--const`",
+        "types of inputs: `--input`; elided constants: `--constant`",
         lambda suffix, head: bool(_GE_BEGIN.search(head)), _read_ge, _write_ge,
         ("constants",), _ge_options,
     ),

@@ -55,13 +55,17 @@ OTHER_FORMATS = (
     OtherFormat(
         "a NumPy array",
         _magic(b"\x93NUMPY"),
-        "give the model as the file and the array with --const",
+        "give the model as the file and the array with --constant",
     ),
 )
 
 
+def other_format(head: bytes) -> OtherFormat | None:
+    """Return the format, known but not read, of a file with these first bytes."""
+    return next((one for one in OTHER_FORMATS if one.begins(head)), None)
+
+
 def check_read(head: bytes, who: str) -> None:
     """UnsupportedError for the first bytes of a file that is known not to be read, `who` in front."""
-    for one in OTHER_FORMATS:
-        if one.begins(head):
-            raise UnsupportedError(f"{who} is {one.name}, which is not supported", one.remedy)
+    if one := other_format(head):
+        raise UnsupportedError(f"{who} is {one.name}, which is not supported", one.remedy)

@@ -8,7 +8,7 @@ from ..base.errors import UnsupportedError
 
 WITHOUT = "export the model without it"
 FOR_INFERENCE = "export the model for inference (`model.eval()`)"
-FIXED = "fix the inputs that decide it (`--const`)"
+FIXED = "fix the inputs that decide it (`--constant`)"
 HOST = "a model is one call: pass the values as inputs and outputs"
 NUMBERS = "give numbers in place of texts"
 OTHER_TYPE = "convert the model to another type, such as float32"

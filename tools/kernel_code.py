@@ -7,14 +7,16 @@ and in LLVM IR each task has a trampoline. All of them belong to the kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Collection, Iterator, Sequence
 
 from ..base.records import dataclass
+from ..base.target import Target
 from ..codegen.aot import assembly
+from ..codegen.module import emit_module
 from ..codegen.symbols import symbol
-from ..driver.stages import Compilation
-from ..tensor_ir.nodes import Function, Invoke, ParallelInvoke
+from ..graph_ir.lowering.lower_graph import LoweredModel
+from ..tensor_ir import pipeline as loop_pipeline
+from ..tensor_ir.nodes import Function, Invoke, Module, ParallelInvoke
 from ..tensor_ir.printer import print_function
 from ..tensor_ir.visitor import walk_statements
 
@@ -35,59 +37,62 @@ class KernelCode:
 
 
 class CodeMap:
-    """The kernels of a compilation, each with its code at every stage."""
+    """The kernels of a lowered model, each with its code at every stage, generated when it is first requested."""
 
-    def __init__(self, compilation: Compilation) -> None:
-        self._compilation = compilation
+    def __init__(self, lowered: LoweredModel, target: Target) -> None:
+        self._lowered, self._target = lowered, target
 
     @property
     def kernels(self) -> list[str]:
         """Names of the kernels, in the order they first run."""
-        return list(dict.fromkeys(call.kernel for call in self._compilation.lowered.calls))
+        return list(dict.fromkeys(call.kernel for call in self._lowered.calls))
 
-    def of(self, kernel: str) -> KernelCode:
-        """The code of a kernel; KeyError if there is none of that name."""
-        lowered = self._compilation.lowered.module.function(kernel)
-        functions = list(self._with_tasks(kernel))
-        names = [_unquoted(symbol(f.name)[1:]) for f in functions]
-        names += [f"{name}.task" for name in names]
-        return KernelCode(
-            kernel,
-            {
-                "tensor-ir": print_function(lowered),
-                "loops": "\n\n".join(print_function(f) for f in functions),
-                "llvm": "\n\n".join(self._llvm[n] for n in names if n in self._llvm),
-                "asm": "\n\n".join(self._assembly[n] for n in names if n in self._assembly),
-            },
-        )
+    def of(self, kernel: str, stages: Collection[str] = STAGES) -> KernelCode:
+        """Return the code of a kernel at some stages; KeyError if there is no kernel of that name."""
+        whole = self._lowered.module
+        texts = {"tensor-ir": print_function(whole.function(kernel))}
+        if set(stages) - set(texts):
+            part = Module(tuple(_with_callees(whole, kernel)), checked=whole.checked)
+            module = loop_pipeline.run(part, self._target)
+            texts["loops"] = "\n\n".join(map(print_function, module.functions))
+            if {"llvm", "asm"} & set(stages):
+                names = [_unquoted(symbol(f.name)[1:]) for f in module.functions]
+                names += [f"{name}.task" for name in names]
+                texts |= self._machine_code(emit_module(module, self._target), names)
+        return KernelCode(kernel, {stage: texts[stage] for stage in stages})
 
-    def _with_tasks(self, kernel: str) -> Iterator[Function]:
-        """A kernel's function after the passes, and those it calls, each once."""
-        module, seen, pending = self._compilation.module, {kernel}, [kernel]
-        while pending:
-            function = module.function(pending.pop())
-            yield function
-            for s in walk_statements(function.body):
-                if isinstance(s, Invoke | ParallelInvoke) and s.function not in seen:
-                    seen.add(s.function)
-                    pending.append(s.function)
+    def _machine_code(self, llvm_ir: str, names: Sequence[str]) -> dict[str, str]:
+        llvm, code = split_llvm(llvm_ir), split_assembly(assembly(llvm_ir, self._target))
+        return {
+            "llvm": "\n\n".join(llvm[n] for n in names if n in llvm),
+            "asm": "\n\n".join(code[n] for n in names if n in code),
+        }
 
-    @cached_property
-    def _llvm(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        lines: list[str] = []
-        name = ""
-        for line in self._compilation.llvm_ir.splitlines():
-            if match := _DEFINE.match(line):
-                name, lines = _unquoted(match[1]), []
-            lines.append(line)
-            if line == "}" and name:
-                found[name], name = "\n".join(lines), ""
-        return found
 
-    @cached_property
-    def _assembly(self) -> dict[str, str]:
-        return split_assembly(assembly(self._compilation.llvm_ir, self._compilation.target))
+def _with_callees(module: Module, name: str) -> Iterator[Function]:
+    """Yield a function and those it calls, each once."""
+    seen, pending = {name}, [name]
+    while pending:
+        function = module.function(pending.pop())
+        yield function
+        for s in walk_statements(function.body):
+            if isinstance(s, Invoke | ParallelInvoke) and s.function not in seen:
+                seen.add(s.function)
+                pending.append(s.function)
+
+
+def split_llvm(text: str) -> dict[str, str]:
+    """Return the definition of each function in LLVM IR."""
+    found: dict[str, str] = {}
+    lines: list[str] = []
+    name = ""
+    for line in text.splitlines():
+        if match := _DEFINE.match(line):
+            name, lines = _unquoted(match[1]), []
+        lines.append(line)
+        if line == "}" and name:
+            found[name], name = "\n".join(lines), ""
+    return found
 
 
 def split_assembly(text: str) -> dict[str, str]:

@@ -251,7 +251,7 @@ def _kernels(
 
 
 def _problem(node: Op) -> str:
-    """The products of a kernel as `graphc kernel` and `graphc tune` write them; its result's type if it has none."""
+    """Return the matmuls of a kernel as `graphc dev kernel` writes them, or the type of its result if it has none."""
     body = node.attr("graph").ops if node.op_name == "fused" else [node]
     products = [problem_of(op) for op in body if isinstance(op, MatmulCore) and op.is_tuned]
     return "; ".join(products) or ", ".join(str(y.details) for y in node.outputs)

@@ -165,7 +165,7 @@ def _check_missing(
     if values:
         texts = [f"'{name}' ({_reason(node)})" for name, node in values]
         wanted.append("the values of " + ", ".join(texts))
-        remedies += [f"--const '{name}=@file.npy'" for name, _ in values]
+        remedies += [f"--constant '{name}=@file.npy'" for name, _ in values]
     raise UserError(
         f"{dump.label}: a readable dump does not hold {' and '.join(wanted)}; say {' '.join(remedies)}"
     )

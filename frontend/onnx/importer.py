@@ -87,7 +87,7 @@ def load_onnx(
         import_graph(graph_proto, scope)
     except NotKnownError as error:
         if error.key in {op.name for op in graph.inputs}:
-            given = f"fix the input's value: --const {error.key}=@value.npy"
+            given = f"fix the input's value: --constant {error.key}=@value.npy"
             error.said(str(error).replace(FIXED, given))
         raise
     for output in graph_proto.output:

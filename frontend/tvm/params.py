@@ -23,6 +23,9 @@ _LIST_MAGIC = 0xF7E58D4F05049CB7
 _ARRAY_MAGIC = 0xDD5E40F096B4A13F
 _MXNET_MAGIC = 0x112
 
+FILE_MAGIC = struct.pack("<Q", _LIST_MAGIC)
+"""The first bytes of a `.params` file."""
+
 _DTYPES: dict[tuple[int, int], np.dtype] = {
     **{(0, bits): np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
     **{(1, bits): np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},

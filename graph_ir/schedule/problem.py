@@ -1,4 +1,4 @@
-"""The name of the problem that a tuned op solves, in profiles, tuning files and `graphc kernel`: sizes and dtype."""
+"""The name of the problem that a tuned op solves, sizes and dtype: in profiles, tuning files, `graphc dev kernel`."""
 
 from __future__ import annotations
 

@@ -138,5 +138,5 @@ def test_the_command(
     found = json.loads(capsys.readouterr().out)["rows"]
     assert [row["case"] for row in found] == ["mlp b1", "mlp b5", "mlp in turn"]
     assert cli.main([*words, "-q", "--ablate"]) == 2
-    sentence = "--ablate needs models of fixed sizes, but 'mlp' leaves some open; fix them"
+    sentence = "--ablate needs a model of static shapes, but 'mlp' has dynamic dimensions; fix them with --input"
     assert capsys.readouterr().err.endswith(f"graphc: error: {sentence}\n")

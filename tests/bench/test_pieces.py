@@ -68,7 +68,7 @@ def test_the_command_goes_on_where_an_earlier_one_ended(
     words += ["--json", "--resume", str(path)]
     assert cli.main([*words, "--only", "a"]) == 0
     assert cli.main([*words, "--minutes", "0"]) == 0
-    assert "not timed for lack of time: b\n" in capsys.readouterr().err
+    assert "not timed within --minutes: b\n" in capsys.readouterr().err
     assert cli.main(words) == 0
     assert made == ["a", "b"] and json.loads(path.read_text())["done"] == ["a", "b"]
     assert len(json.loads(capsys.readouterr().out)["rows"]) == 2

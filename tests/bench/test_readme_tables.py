@@ -72,7 +72,7 @@ def test_one_command_times_a_suite_and_prints_its_table(
     def timed(command: list[str]) -> SimpleNamespace:
         calls.append(command)
         rows = [low_precision_row(case) for case in quantized_cases()]
-        file = Path(command[command.index("--json") + 1])
+        file = Path(command[command.index("--output") + 1])
         file.write_text(json.dumps({"rows": rows, "geomean": 2.0}))
         Path(command[command.index("--resume") + 1]).touch()
         return SimpleNamespace(returncode=0)
@@ -109,7 +109,7 @@ def test_commands_are_those_of_the_command_line() -> None:
     for suite in ("ops", *readme_tables.SUITES):
         for name, (command, *arguments) in readme_tables.commands(suite).items():
             args = parser.parse_args(arguments)
-            assert (command, args.suite, args.vs) == ("bench", suite, "ort,openvino")
+            assert (command, args.suite, args.against) == ("bench", suite, "ort,openvino")
             assert name == f"{suite}-{'avx2' if args.target == 'avx2' else args.threads}"
 
 

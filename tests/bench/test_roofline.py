@@ -181,14 +181,14 @@ def test_the_command_prints_all_roofs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plant_roofs(monkeypatch, tmp_path)
-    assert main(["roofline", "--threads", "1"]) == 0
+    assert main(["dev", "roofline", "--threads", "1"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in out[1:6]] == ["compute", "u8xs8", "L1", "L2", "L3"]
     target = target_for("native")
     rate = microkernel(U8, S8, target).rate(target)
     assert out[2].endswith(f"dot4, 4.00 x f32, {rate:g} assumed in products")
     assert re.search(r"bytes per cycle, [0-9.]+ assumed$", out[3])
-    assert main(["roofline", "--threads", "1", "--json"]) == 0
+    assert main(["dev", "roofline", "--threads", "1", "--json"]) == 0
     assert re.match(r"measured \d+ seconds ago, best two of several within 0.0 %$", out[7])
     facts = json.loads(capsys.readouterr().out)
     assert f"{facts['gflops']:.1f}" == out[1].split()[1]

@@ -68,7 +68,7 @@ def test_other_formats_and_types_and_values_from_files(tmp_path: Path, capsys: C
     assert cli.main(["bench", str(module), "--input", f"a=@{values}", "--json", *QUICK]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["case"] == "add.hlo"
-    assert cli.main(["bench", str(module), "--vs", "ort", *QUICK]) == 2
+    assert cli.main(["bench", str(module), "--against", "ort", *QUICK]) == 2
     assert capsys.readouterr().err == (
         f"graphc: error: other engines read ONNX only, got '{module}'; graphc convert it --to onnx first\n"
     )
@@ -76,7 +76,7 @@ def test_other_formats_and_types_and_values_from_files(tmp_path: Path, capsys: C
 
 def test_a_suite_as_json_in_a_file(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "t.json"
-    words = ["--suite", "tiny", "--only", "16x16", "--json", str(path)]
+    words = ["--suite", "tiny", "--only", "16x16", "--output", str(path)]
     assert cli.main(["bench", *words, *QUICK]) == 0
     assert "16x16" in capsys.readouterr().out
     found = json.loads(path.read_text())
@@ -92,13 +92,13 @@ def test_engines_that_disagree_are_exit_code_1(
     factor: float, code: int, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant_peer(monkeypatch, factor)
-    assert cli.main(["bench", layer(tmp_path), "--vs", "ort", "--json", *QUICK]) == code
+    assert cli.main(["bench", layer(tmp_path), "--against", "ort", "--json", *QUICK]) == code
     found = json.loads(capsys.readouterr().out)
     (row,) = found["rows"]
     assert row["agree"] is (code == 0)
     assert set(row["engines"]) == {"graphc", "ort"}
     assert row["ratio"] == pytest.approx(found["geomean"]) and row["ratio"] > 0
-    assert cli.main(["bench", layer(tmp_path), "--vs", "ort", *QUICK]) == code
+    assert cli.main(["bench", layer(tmp_path), "--against", "ort", *QUICK]) == code
     assert ("DIFFERS" in capsys.readouterr().out) is (code == 1)
 
 
@@ -107,13 +107,13 @@ def test_engines_that_disagree_are_exit_code_1(
     [
         ([], "bench takes a model file or --suite; give one of the two"),
         (["{model}", "--suite", "tiny"], "bench takes a model file or --suite; give one of the two"),
-        (["--suite", "torch", "--ablate"], "--ablate times models, not the modules of suite torch; give a model"),
+        (["--suite", "torch", "--ablate"], "--ablate times models, not the modules of the suite torch; give a model"),
         (["nope.onnx"], "there is no file 'nope.onnx'; check its name and its folder"),
         (["--suite", "tiny", "--only", "zzz"], "suite 'tiny' has no case with 'zzz' in its name; leave --only out"),
-        (["{model}", "--vs", "abacus"], "peer 'abacus' is not known; known are ort, ort-exact, openvino"),
+        (["{model}", "--against", "abacus"], "peer 'abacus' is not known; known are ort, ort-exact, openvino"),
         (["{model}", "--rounds", "0"], "bench needs at least 1 round and a time above 0, got 0 and 0.01 s"),
         (["{model}", "--seconds", "nan"], "bench needs at least 1 round and a time above 0, got 1 and nan s"),
-        (["{model}", "--json", "/dev/null/t"], "cannot write '/dev/null/t' (Not a directory); give another path"),
+        (["{model}", "-o", "/dev/null/t"], "cannot write '/dev/null/t' (Not a directory); give another path"),
     ],
 )  # fmt: skip
 def test_bad_input(words: list[str], sentence: str, tmp_path: Path, capsys: Capture) -> None:
@@ -132,7 +132,7 @@ def test_a_suite_of_operators_beside_their_roofs(
     monkeypatch.setenv("COLUMNS", "80")
     plant_roofs(monkeypatch, tmp_path)
     monkeypatch.setitem(peers.PEERS, "openvino", refusing_peer)
-    words = ["bench", "--suite", "ops", "--only", "relu 64K", "--vs", "openvino", *QUICK]
+    words = ["bench", "--suite", "ops", "--only", "relu 64K", "--against", "openvino", *QUICK]
     assert cli.main(words) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["case", "graphc", "openvino", "roof", "%", "ratio"] in lines
@@ -149,6 +149,6 @@ def test_a_peer_that_refuses_a_model_ends_other_tables(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(peers.PEERS, "ort", refusing_peer)
-    assert cli.main(["bench", layer(tmp_path), "--vs", "ort", *QUICK]) == 2
+    assert cli.main(["bench", layer(tmp_path), "--against", "ort", *QUICK]) == 2
     sentence = "graphc: error: ort cannot run the model: no Relu here\n"
     assert capsys.readouterr().err == sentence

@@ -129,7 +129,7 @@ def test_emit_every_stage(tmp_path: Path, capsysbinary: pytest.CaptureFixture[by
 
 def test_dump_ir_numbers_the_stages_that_changed(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "dump"
-    assert run(layer(tmp_path), "-q", "--dump-ir", str(folder)) == 0
+    assert run(layer(tmp_path), "-q", "--dump-dir", str(folder)) == 0
     names = sorted(path.name for path in folder.iterdir())
     assert names[0] == "00_read.txt" and names[-1].endswith("_llvm.txt")
     assert len({name.split("_")[0] for name in names}) == len(names)
@@ -165,7 +165,7 @@ KNOWN = ", ".join(SWITCHES)
     [
         (["nope.onnx"], "there is no file 'nope.onnx'; check its name and its folder"),
         ([MODEL, "-X", "no-magic"], f"switch 'magic' is not known; known are {KNOWN}"),
-        ([MODEL, "-X", "fuse"], f"-X must be no-SWITCH, got 'fuse'; switches are {KNOWN}"),
+        ([MODEL, "-X", "fuse"], "-X must be no-SWITCH, got 'fuse'; did you mean 'no-fuse'?"),
         ([MODEL, "--threads", "0"], "threads must be a whole number from 1 to 1024, got 0"),
         ([MODEL, "--input", "x"], "--input must be NAME=VALUE, got 'x'; write x=@x.npy, x=random or x=f32[8,13]"),
         ([MODEL, "--input", "z=random"], "--input names 'z', which is not an input of the model; its inputs are x"),
@@ -178,7 +178,7 @@ KNOWN = ", ".join(SWITCHES)
         ([MODEL, "--input", "x=@{model}"],
          "input 'x': '{model}' is not a .npy file of numbers; write one with numpy.save"),
         ([MODEL, "--input", "x=@{archive}"], "input 'x': '{archive}' holds several arrays; give a .npy file of one"),
-        ([MODEL, "-q", "--dump-ir", "{model}"],
+        ([MODEL, "-q", "--dump-dir", "{model}"],
          "cannot write '{model}' (File exists); give another path"),
         ([MODEL, "-q", "-o", "{folder}/no/m.gcm"],
          "cannot write '{folder}/no/m.gcm' (No such file or directory); make its folder first, or give another path"),

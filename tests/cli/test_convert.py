@@ -35,7 +35,7 @@ def test_text(folder: Path, capsys: Capture) -> None:
 def test_what_is_printed_of_a_dump_reads_it(folder: Path, capsys: Capture) -> None:
     assert main(["convert", layer(folder), "-o", "d.txt"]) == 0
     line = capsys.readouterr().out.splitlines()[2]
-    assert line == "read it   d.txt --input 'x=f32[4,8]' --const @d.txt.params"
+    assert line == "read it   d.txt --input 'x=f32[4,8]' --constant @d.txt.params"
     words = shlex.split(line)[2:]
     assert main(["compile", *words, "--run", "-q"]) == 0
     assert main(["convert", *words, "--to", "onnx", "-o", "again"]) == 0
@@ -63,9 +63,9 @@ def test_refusals(folder: Path, capsys: Capture) -> None:
         (["-o", model], f"'{model}' is the model itself; give another file with -o"),
         (["-o", "m.pnnx", "--to", "pnnx"],
          "'m.pnnx': the name of a PNNX model must end in .param, like linear.pnnx.param"),
-        (["--to", "hlo", "--const", "@none.params"],
+        (["--to", "hlo", "--constant", "@none.params"],
          "there is no file 'none.params'; check its name and its folder"),
-        (["--to", "hlo", "--const", "w"], "--const must be NAME=@file.npy, got 'w'"),
+        (["--to", "hlo", "--constant", "w"], "--constant must be NAME=@file.npy, got 'w'"),
     ):  # fmt: skip
         assert main(["convert", model, *words]) == 2
         assert capsys.readouterr().err == f"graphc: error: {message}\n"

@@ -1,4 +1,4 @@
-"""`graphc debug` writes what `graphc inspect` reads."""
+"""`graphc debug` writes what `graphc inspect dump` reads."""
 
 from __future__ import annotations
 
@@ -46,10 +46,25 @@ def test_an_artifact_runs_node_by_node(tmp_path: Path, capsys: pytest.CaptureFix
 def test_inspect_lists_compares_and_saves(
     dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["inspect", dump, "--json"]) == 0
+    assert main(["inspect", "dump", dump, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert rows[0]["type"] == "f32[32,13]" and rows[0]["min"] < 0 < rows[0]["max"]
-    assert main(["inspect", dump, "relu3*", "--against", dump, "--save", str(tmp_path)]) == 0
+    assert (
+        main(
+            [
+                "inspect",
+                "dump",
+                dump,
+                "--nodes",
+                "relu3*",
+                "--against",
+                dump,
+                "--output-dir",
+                str(tmp_path),
+            ]
+        )
+        == 0
+    )
     out = capsys.readouterr().out.splitlines()
     assert out[0].split() == ["name", "type", "min", "max", "mean", "difference", "file"]
     (file,) = tmp_path.glob("*.npy")
@@ -63,10 +78,10 @@ def test_inspect_tells_a_difference_and_nan(
 
     write_params(tmp_path / "a.params", {"x": np.array([1.0, np.nan], np.float32)})
     write_params(tmp_path / "b.params", {"x": np.array([2.0, np.nan], np.float32)})
-    words = ["inspect", str(tmp_path / "a.params")]
+    words = ["inspect", "dump", str(tmp_path / "a.params")]
     assert main([*words, "--against", str(tmp_path / "a.params")]) == 0
     assert main([*words, "--against", str(tmp_path / "b.params"), "--values"]) == 1
     assert "[ 1. nan]" in capsys.readouterr().out
     assert main([*words, "--against", dump]) == 1
-    assert main([*words, "y"]) == 2
-    assert main(["inspect", str(tmp_path)]) == 2
+    assert main([*words, "--nodes", "y"]) == 2
+    assert main(["inspect", "dump", str(tmp_path)]) == 2

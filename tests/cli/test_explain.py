@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from graphc.bench.kernels import inner_loop
+from graphc.cli import explain as stages
 from graphc.cli import main
+from graphc.tools.kernel_code import STAGES
 from support.process import ROOT
 
 MLP = str(ROOT / "examples" / "mlp.onnx")
@@ -45,10 +49,40 @@ def test_a_node_has_candidates_costs_and_one_winner(capsys: Capture) -> None:
 
 
 def test_the_map_goes_both_ways(capsys: Capture) -> None:
-    (kernel,) = explain(capsys, "relu2", "--tensor-ir")["kernels"]
-    back = explain(capsys, kernel["kernel"], "--tensor-ir")
-    assert back["calls"][0]["source"] == ["fc2", "fc2.add", "relu2"]
-    assert kernel["kernel"] in back["tensor_ir"][0]
+    by_node = explain(capsys, "relu2", "--code", "tensor-ir,loops")
+    (kernel,) = by_node["kernels"]
+    by_kernel = explain(capsys, kernel["kernel"], "--code", "tensor-ir,loops")
+    assert by_kernel["calls"][0]["source"] == ["fc2", "fc2.add", "relu2"]
+    assert by_kernel["code"] == by_node["code"]
+    assert kernel["kernel"] in by_node["code"][kernel["kernel"]]["tensor-ir"]
+
+
+def test_code_has_every_stage(capsys: Capture) -> None:
+    assert main(["explain", MLP, "fc2.add", "--code", "all", "--threads", "2", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    ((name, code),) = facts["code"].items()
+    assert tuple(code) == STAGES == stages.STAGES
+    assert all(name in text for text in code.values())
+    # The loop over blocks of rows runs on the pool: its body is a task, with a trampoline in LLVM IR.
+    assert "__task0" not in code["tensor-ir"] and "__task0" in code["loops"]
+    assert '__task0.task"(ptr %ctx, i64 %i)' in code["llvm"] and "__task0.task:" in code["asm"]
+    assert "ret" in code["asm"] and ".cfi" not in code["asm"]
+
+
+@pytest.mark.parametrize(
+    ("isa", "widest"), [("avx512", "zmm"), ("avx2", "ymm"), ("generic", "xmm")]
+)
+def test_code_of_a_target_uses_its_widest_registers(isa: str, widest: str, capsys: Capture) -> None:
+    """On any machine: nothing is run. The accumulators of the inner loop stay in registers."""
+    assert main(["explain", MLP, "fc2", "--code", "asm", "--target", isa, "--json"]) == 0
+    ((name, code),) = json.loads(capsys.readouterr().out)["code"].items()
+    assert name.endswith(f"__{isa}")
+    used = set(re.findall(r"%([xyz]mm)\d", code["asm"]))
+    assert max(used) == widest
+    multiply = "mulps" if isa == "generic" else "vfmadd"
+    loop, spills = inner_loop(code["asm"].splitlines())
+    assert sum(multiply in line and f"%{widest}" in line for line in loop) >= 8
+    assert spills == 0
 
 
 def test_passes_say_what_each_removed(capsys: Capture) -> None:
@@ -61,7 +95,7 @@ def test_passes_say_what_each_removed(capsys: Capture) -> None:
     assert any("fuse" in line and "(switched off)" in line for line in lines)
 
 
-@pytest.mark.parametrize("words", [[], ["fc2"], ["relu3", "--tensor-ir"]])
+@pytest.mark.parametrize("words", [[], ["fc2"], ["relu3", "--code", "tensor-ir"]])
 def test_text(words: list[str], capsys: Capture) -> None:
     assert main(["explain", MLP, *words]) == 0
     assert "f32_gemm" in capsys.readouterr().out
@@ -69,6 +103,21 @@ def test_text(words: list[str], capsys: Capture) -> None:
 
 def test_a_value_of_the_file_stands_for_the_op_that_makes_it(capsys: Capture) -> None:
     assert explain(capsys, "relu1.out")["node"] == "relu1"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fc1", "--code", "x"], "--code must be of tensor-ir, loops, llvm, asm or all, got 'x'"),
+        (
+            ["--code", "asm"],
+            "--code needs a NODE; `graphc explain MODEL` lists the nodes and kernels",
+        ),
+    ],
+)
+def test_refusals(words: list[str], message: str, capsys: Capture) -> None:
+    assert main(["explain", MLP, *words]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_an_unknown_node_is_told(capsys: Capture) -> None:

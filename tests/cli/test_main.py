@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from importlib import import_module
 
 import pytest
 
 import graphc
 from graphc import cli
 from graphc.base.errors import InternalError, UnsupportedError, UserError
-from graphc.cli import version
+from graphc.cli.command_tree import parser_of, walk
+from graphc.cli.dev import info
 from graphc.codegen.host import target_for
 from support.process import run_cli, run_python
 
 
 @pytest.fixture
 def behave(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]:
-    """`behave(action)`: the command `version` calls `action` instead."""
-    return lambda action: monkeypatch.setattr(version, "run", lambda args: action())
+    """`behave(action)`: the command `dev info` calls `action` instead."""
+    return lambda action: monkeypatch.setattr(info, "run", lambda args: action())
 
 
 def _raise(error: BaseException) -> Callable[[], int]:
@@ -54,13 +53,13 @@ def test_an_error_is_one_sentence_and_its_exit_code(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     behave(_raise(error))
-    assert cli.main(["version"]) == code
+    assert cli.main(["dev", "info"]) == code
     written = [f"reproducer: {path}\n" for path in tmp_path.iterdir()]
     assert capsys.readouterr() == ("", "".join([text, *written]))
     assert len(written) == (code == 4)
 
 
-@pytest.mark.parametrize("words", [["--debug", "version"], ["version", "--debug"]])
+@pytest.mark.parametrize("words", [["--debug", "dev", "info"], ["dev", "info", "--debug"]])
 def test_debug_shows_the_traceback_wherever_it_stands(words, behave, capsys) -> None:
     behave(_raise(InternalError("bad IR", "for i in x")))
     assert cli.main(words) == 4
@@ -72,15 +71,33 @@ def test_debug_shows_the_traceback_wherever_it_stands(words, behave, capsys) -> 
 
 def test_the_exit_code_is_that_of_the_command(behave) -> None:
     behave(lambda: 1)
-    assert cli.main(["version"]) == 1
+    assert cli.main(["dev", "info"]) == 1
 
 
-@pytest.mark.parametrize("words", [[], ["nonsense"], ["version", "--nonsense"], ["--nonsense"]])
-def test_wrong_usage_exits_2(words: list[str], capsys) -> None:
+MISTAKES = {
+    "": "the following arguments are required: COMMAND; see `graphc --help`",
+    "nonsense": "'graphc' has no command 'nonsense'; commands are compile, run, check, profile, bench, ",
+    "complie m.onnx": "'graphc' has no command 'complie'; did you mean `graphc compile`?",
+    "fuzz --count 3": "'graphc' has no command 'fuzz'; did you mean `graphc dev fuzz`?",
+    "asm m.onnx": "'graphc' has no command 'asm'; did you mean `graphc explain`?",
+    "version": "'graphc' has no command 'version'; did you mean `graphc dev info`?",
+    "dev roofine": "'graphc dev' has no command 'roofine'; did you mean `graphc dev roofline`?",
+    "inspect": "the following arguments are required: COMMAND; see `graphc inspect --help`",
+    "dev info --jsn": "there is no option '--jsn'; did you mean '--json'?; see `graphc dev info --help`",
+    "dev info --nonsense=3": "there is no option '--nonsense'; see `graphc dev info --help`",
+    "dev info now": "there is no use for the argument 'now'; see `graphc dev info --help`",
+    "profile m.onnx --thread 2": "there is no option '--thread'; did you mean '--threads'?; see ",
+    "--nonsense": "the following arguments are required: COMMAND; see `graphc --help`",
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_wrong_usage_exits_2_and_suggests(line: str, capsys) -> None:
     with pytest.raises(SystemExit) as stop:
-        cli.main(words)
+        cli.main(line.split())
     assert stop.value.code == 2
-    assert "graphc: error: " in capsys.readouterr().err or words == ["version", "--nonsense"]
+    out, err = capsys.readouterr()
+    assert not out and err.startswith(f"graphc: error: {MISTAKES[line]}") and err.count("\n") == 1
 
 
 def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
@@ -92,21 +109,32 @@ def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
     done = run_python("-c", script)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
-    for name in cli.COMMANDS:
-        assert f"    {name} " in done.stdout
+    listed = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")]
+    assert listed[: len(cli.COMMANDS)] == list(cli.COMMANDS) and len(cli.COMMANDS) <= 14
+    assert max(map(len, done.stdout.splitlines())) <= 100
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
-def test_every_command_is_complete(name: str) -> None:
-    module = import_module(f"graphc.cli.{name}")
-    assert name == module.NAME
-    assert module.HELP.endswith(".")
-    module.add_arguments(argparse.ArgumentParser())
-    assert callable(module.run)
+@pytest.mark.parametrize("parser", list(walk(parser_of())), ids=lambda parser: parser.prog)
+def test_every_command_is_complete(parser) -> None:
+    for action in (*parser.positionals, *parser.options):
+        assert action.help, (parser.prog, action)
+    assert parser.prog == "graphc" or not parser.description.partition("\n")[0].endswith("..")
+    assert parser.subcommands or callable(parser.get_default("command"))
+    assert parser.format_help().startswith(f"usage: {parser.prog} [options]")
+
+
+def test_shared_options_mean_the_same_everywhere() -> None:
+    """An option of one spelling has one kind of value."""
+    kinds: dict[str, set[object]] = {}
+    for parser in walk(parser_of()):
+        for action in parser.options:
+            for text in action.option_strings:
+                kinds.setdefault(text, set()).add((action.nargs == 0, action.type))
+    assert {text: found for text, found in kinds.items() if len(found) > 1} == {}
 
 
 def test_version_as_text_and_as_json() -> None:
-    text, as_json = run_cli("version"), run_cli("version", "--json")
+    text, as_json = run_cli("dev", "info"), run_cli("dev", "info", "--json")
     assert text.returncode == as_json.returncode == 0, text.stderr + as_json.stderr
     facts = json.loads(as_json.stdout)
     assert facts["graphc"] == graphc.__version__
@@ -116,7 +144,7 @@ def test_version_as_text_and_as_json() -> None:
     lines = dict(
         line.split(maxsplit=1) for line in text.stdout.splitlines() if "features" not in line
     )
-    shown = {name: value for name, value in version.flat(facts).items() if "features" not in name}
+    shown = {name: value for name, value in info.flat(facts).items() if "features" not in name}
     assert lines == shown
     machine = asdict(target_for("native").machine)
     assert facts["machine"] == machine and lines["products.f64xf64"] == "fma, 0.5 x f32"
@@ -125,9 +153,9 @@ def test_version_as_text_and_as_json() -> None:
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
     script = (
-        "import sys; from graphc import cli; from graphc.cli import version\n"
-        "version.run = lambda args: print('x' * 1_000_000) or 0\n"
-        "sys.exit(cli.main(['version']))"
+        "import sys; from graphc import cli; from graphc.cli.dev import info\n"
+        "info.run = lambda args: print('x' * 1_000_000) or 0\n"
+        "sys.exit(cli.main(['dev', 'info']))"
     )
     done = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -141,7 +169,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 def test_a_full_disk_is_not_a_fault_of_graphc() -> None:
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "graphc", "version"]
+        command = [sys.executable, "-m", "graphc", "dev", "info"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == (

@@ -64,7 +64,7 @@ def test_compare_checks_the_code_for_all_sizes(
 ) -> None:
     words = ("compare", network, "-q", "--size", "N=3", "--reproducer", str(tmp_path / "r"))
     assert printed(capsys, *words).startswith("ok: ")
-    assert "ok" in printed(capsys, *words, "--passes")
+    assert "ok" in printed(capsys, "dev", "bisect", network, "--size", "N=3")
     plant_wrong_relu(monkeypatch)
     out = printed(capsys, *words, code=1)
     assert out.startswith("WRONG against numpy") and "relu" in out
@@ -74,10 +74,10 @@ def test_verify_runs_kernels_for_all_sizes(
     network: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("graphc.tools.variants.MOST_SCHEDULES", 2)
-    out = printed(capsys, "verify", network, "-q", "--size", "N=3")
+    out = printed(capsys, "dev", "verify", network, "-q", "--size", "N=3")
     assert " 0 mismatches" in out and "matmul mNn5k8 f32" in out
     plant_wrong_relu(monkeypatch)
-    out = printed(capsys, "verify", network, "-q", "--size", "N=3", code=1)
+    out = printed(capsys, "dev", "verify", network, "-q", "--size", "N=3", code=1)
     assert "MISMATCH" in out and " 0 mismatches" not in out
 
 
@@ -109,7 +109,7 @@ def test_explain_convert_diff_and_text_keep_sizes_open(
     for suffix in ("graph", "onnx"):
         again = str(tmp_path / f"again.{suffix}")
         assert cli.main(["convert", network, "-o", again]) == 0
-        assert cli.main(["diff", network, again, "--values"]) == 0
+        assert cli.main(["inspect", "diff", network, again, "--values"]) == 0
         assert "agree: max error 0" in capsys.readouterr().out
         assert cli.main(["compile", again, "--run", "--size", "N=3", "--threads", "1"]) == 0
         assert "x: f32[N,8]" in capsys.readouterr().out

@@ -35,7 +35,7 @@ def test_written(
     if method == "mse":
         assert main(arguments) == 0
         captured = capsys.readouterr()
-        assert "3 products in 8 bits" in captured.out and "y differs by" in captured.out
+        assert "3 ops in 8 bits" in captured.out and "y differs by" in captured.out
         assert "ranges" in captured.err and "check" in captured.err
 
 
@@ -78,4 +78,4 @@ def test_what_has_no_range_or_no_measure(
     facts = json.loads(capsys.readouterr().out)
     assert facts["quantized"] == ["h"] and facts["errors"] == {"y": None, "z": 0}
     assert main(arguments) == 0
-    assert "1 product in 8 bits" in capsys.readouterr().out
+    assert "1 op in 8 bits" in capsys.readouterr().out

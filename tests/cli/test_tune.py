@@ -48,7 +48,7 @@ def test_products_inside_a_loop_are_measured(
     graph = counted([size], lambda g, x, w: [made(g, "matmul_core", x, w)], fixed=[size])
     words = write_reproducer(tmp_path, graph, {op.name: np.zeros(1) for op in graph.inputs}, [])
     model, store = words.split()[2], str(tmp_path / "tuning.sqlite")
-    args = ["tune", model, "--db", store, "--seconds", "0", "--json", "--threads", "1"]
+    args = ["tune", model, "--tuning", store, "--seconds", "0", "--json", "--threads", "1"]
     assert cli.main(args) == 0
     rows = json.loads(capsys.readouterr().out)["problems"]
     assert [row["problem"] for row in rows] == ["matmul m12n12k12 f32"]
@@ -61,7 +61,7 @@ def test_products_of_every_type_are_measured_and_then_compiled(
     graph = parse_problem(f"matmul m9n40k24 {types}").graph()
     words = write_reproducer(tmp_path, graph, {op.name: np.zeros(1) for op in graph.inputs}, [])
     model, store = words.split()[2], str(tmp_path / "tuning.sqlite")
-    args = ["tune", model, "--db", store, "--seconds", "0", "--json", "--threads", "1"]
+    args = ["tune", model, "--tuning", store, "--seconds", "0", "--json", "--threads", "1"]
     assert cli.main(args) == 0
     (row,) = json.loads(capsys.readouterr().out)["problems"]
     assert row["problem"] == f"matmul m9n40k24 {types}" and row["tried"] > 1
@@ -69,7 +69,7 @@ def test_products_of_every_type_are_measured_and_then_compiled(
     schedules = json.loads(capsys.readouterr().out)["schedules"]
     (chosen,) = [s for s in schedules if s["chosen"]]
     assert (chosen["schedule"], chosen["by"]) == (row["schedule"], "a tuning file")
-    assert cli.main(["verify", model, "-q", *args[-2:]]) == 0
+    assert cli.main(["dev", "verify", model, "-q", *args[-2:]]) == 0
     assert " 0 mismatches" in capsys.readouterr().out
 
 
@@ -78,7 +78,7 @@ def test_convolutions_keep_their_best_schedule(
 ) -> None:
     model, store = network(tmp_path), str(tmp_path / "tuning.sqlite")
     switches = ["--threads", "1", "-X", "no-winograd"]
-    args = ["tune", model, "--db", store, "--seconds", "0", "--json", *switches]
+    args = ["tune", model, "--tuning", store, "--seconds", "0", "--json", *switches]
     assert cli.main(args) == 0
     rows = json.loads(capsys.readouterr().out)["problems"]
     assert [row["problem"] for row in rows] == [

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from graphc.cli import COMMANDS
+from graphc.cli.command_tree import parser_of
 from support.process import PATIENCE, ROOT, run_python
 
 MARKER = "<!-- run -->"
@@ -156,9 +156,21 @@ def test_readme_holds_the_two_commands_ci_runs() -> None:
     assert run.startswith("python -m gc ")
 
 
-def test_readme_lists_every_command() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert tuple(re.findall(r"^\| `graphc (\w+)", text, re.MULTILINE)) == COMMANDS
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_and_options_exist(document: Path) -> None:
+    """In every code span and line of code that calls `graphc`."""
+    text = document.read_text(encoding="utf-8")
+    wrong = []
+    for line in re.findall(r"(?:\bgraphc|-m gc) ([a-z][^`\n|#]*)", text):
+        words = line.split()
+        parser = parser_of()
+        while parser.subcommands and words and words[0] in parser.subcommands:
+            parser = parser.subcommands[words.pop(0)]
+        known = {text for action in parser.options for text in action.option_strings}
+        given = {word.partition("=")[0] for word in words if word.startswith("--")}
+        if f"`graphc {line}" in text or f"-m graphc {line}" in text or given:
+            wrong += [line] if parser.subcommands or given - known else []
+    assert wrong == []
 
 
 GOOD = """# Title

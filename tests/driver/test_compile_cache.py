@@ -426,19 +426,19 @@ def test_python_and_the_command_line_share_it(
     assert cli.main([*words, "--no-cache"]) == 0
     assert "cache" not in capsys.readouterr().out
     compile_model(model, threads=1, cache=False)
-    assert cli.main(["cache", "status"]) == 0
+    assert cli.main(["dev", "cache", "status"]) == 0
     *_, entry, total = capsys.readouterr().out.splitlines()
     assert entry.endswith("layer") or "ago" in entry
     assert total.startswith("1 models and 1 kernels (") and total.endswith(
         str(tmp_path / "cache" / "compiled")
     )
-    assert cli.main(["cache", "clear"]) == 0
+    assert cli.main(["dev", "cache", "clear"]) == 0
     assert capsys.readouterr().out.startswith("deleted 1 models and 1 kernels, ")
     assert not list((tmp_path / "cache" / "compiled").iterdir())
 
 
 def test_the_command_says_that_the_cache_is_off(capsys: Capture) -> None:
-    assert cli.main(["cache", "status"]) == 2
+    assert cli.main(["dev", "cache", "status"]) == 2
     sentence = (
         "the compile cache is off: GRAPHC_CACHE_DIR is empty; unset it, or name a folder in it"
     )

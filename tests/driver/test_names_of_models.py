@@ -125,7 +125,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         ["compile", str(model), "-v", "-o", str(artifact), "--target", "avx2"],
         ["run", str(artifact), "--output-dir", str(tmp_path / "out")],
         ["explain", str(model)],
-        ["verify", str(model), "--target", "avx2"],
+        ["dev", "verify", str(model), "--target", "avx2"],
         ["debug", str(model), "--repeats", "1"],
         ["profile", str(model), "--seconds", "0.01", "--trace", str(tmp_path / "t.json")],
         ["report", str(model), "--seconds", "0.01", "-o", str(tmp_path / "r.html")],

@@ -113,7 +113,7 @@ def same_bits(
 ) -> None:
     """The model of open size, on each number of threads, has the bits of the one of each size on one thread.
 
-    Which are those of that size on any number of threads: `test_compiler.py`, and each case of `graphc fuzz`.
+    Which are those of that size on any number of threads: `test_compiler.py`, and each case of `graphc dev fuzz`.
     """
     models = [native(make(N), isa, count, disabled) for count in threads]
     for number in rows:

@@ -64,7 +64,7 @@ def test_commands_load_files_and_modules(plugin: Path, name: str) -> None:
 
 
 def test_verify_and_explain_know_the_kernel(plugin: Path) -> None:
-    done = run_cli("verify", "m.graph", "--plugin", "my_ops.py", cwd=plugin)
+    done = run_cli("dev", "verify", "m.graph", "--plugin", "my_ops.py", cwd=plugin)
     assert done.returncode == 0, done.stderr
     assert "kernel_call op.scaled_rows" in done.stdout and "0 mismatches" in done.stdout
     done = run_cli("explain", "m.graph", "op", "--plugin", "my_ops.py", cwd=plugin)
@@ -72,7 +72,7 @@ def test_verify_and_explain_know_the_kernel(plugin: Path) -> None:
     assert "the kernel 'scaled_rows' of user code accepts it" in done.stdout
     wrong = PLUGIN.replace("KERNEL_FACTOR = FACTOR", "KERNEL_FACTOR = FACTOR + 1")
     (plugin / "my_ops.py").write_text(wrong)
-    done = run_cli("verify", "m.graph", "--plugin", "my_ops.py", cwd=plugin)
+    done = run_cli("dev", "verify", "m.graph", "--plugin", "my_ops.py", cwd=plugin)
     assert done.returncode == 1 and "1 mismatches" in done.stdout
 
 

@@ -46,7 +46,7 @@ def read_with(done: Conversion | None) -> tuple[dict[str, str], dict[str, np.nda
     words = done.arguments if done else ()
     pairs = list(zip(words[::2], words[1::2], strict=True))
     inputs = dict(text.split("=", 1) for option, text in pairs if option == "--input")
-    files = [text[1:] for option, text in pairs if option == "--const"]
+    files = [text[1:] for option, text in pairs if option == "--constant"]
     return inputs, dict(item for file in files for item in read_params(file).items())
 
 
@@ -177,7 +177,7 @@ def test_a_dump_says_what_it_takes_to_read_it(tmp_path: Path) -> None:
     assert done.files == (tmp_path / "m.txt", tmp_path / "m.txt.params")
     assert done.arguments == (
         *("--input", "x=f32[6,16]"),
-        *("--const", f"@{tmp_path}/m.txt.params"),
+        *("--constant", f"@{tmp_path}/m.txt.params"),
     )
 
 

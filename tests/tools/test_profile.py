@@ -15,7 +15,7 @@ from graphc.base.options import CompileOptions
 from graphc.bench.roofline import Level, Roofline
 from graphc.bench.stamp_cost import stamp_seconds
 from graphc.cli import main
-from graphc.cli.model_arguments import input_arrays
+from graphc.cli.run_inputs import input_arrays
 from graphc.codegen.module import emit_module
 from graphc.driver.compiler import Compilation, compile_stages
 from graphc.runtime.executor import CompiledModel

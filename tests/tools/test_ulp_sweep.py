@@ -56,15 +56,15 @@ def test_errors_are_counted_in_units_of_the_last_place():
 
 
 def test_the_command_says_which_bound_is_exceeded(capsys, monkeypatch):
-    assert main(["ulp", "sqrt", "--stride", "65537", "--targets", "avx2", "--json"]) == 0
+    assert main(["dev", "ulp", "sqrt", "--stride", "65537", "--target", "avx2", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["function"] == "sqrt" and facts["ulp"] == 0.5
     strict = tuple(dataclasses.replace(case, bound=0.7) for case in CASES if case.op == "exp")
     monkeypatch.setattr("graphc.tools.ulp_sweep.CASES", strict)
-    assert main(["ulp", "exp", "--stride", "65537", "--targets", "avx2"]) == 1
+    assert main(["dev", "ulp", "exp", "--stride", "65537", "--target", "avx2"]) == 1
     assert "EXCEEDED" in capsys.readouterr().out
 
 
 def test_an_op_without_a_bound_is_a_sentence(capsys):
-    assert main(["ulp", "relu"]) == 2
+    assert main(["dev", "ulp", "relu"]) == 2
     assert "op 'relu' has no bound; known are " in capsys.readouterr().err

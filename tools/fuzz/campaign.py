@@ -109,7 +109,7 @@ def read_tally(path: Path, seed: int) -> Tally:
         tally = Tally.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"'{path}' is no file of `graphc fuzz --resume` ({error}); give another"
+            f"'{path}' is no file of `graphc dev fuzz --resume` ({error}); give another"
         ) from error
     if tally.seed != seed:
         raise UserError(

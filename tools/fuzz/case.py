@@ -177,7 +177,7 @@ def random_case(
 
 def random_setting(source: random.Random) -> Setting:
     """Targets, switches, threads and routes; each of them at its default half of the time or more."""
-    disabled = source.sample(SWITCHES, source.choices((0, 1, 2, 4), (6, 3, 1, 1))[0])
+    disabled = source.sample(tuple(SWITCHES), source.choices((0, 1, 2, 4), (6, 3, 1, 1))[0])
     return Setting(
         target=source.choices(TARGETS, (6, 2, 4, 3))[0],
         disabled=tuple(s for s in SWITCHES if s in disabled),

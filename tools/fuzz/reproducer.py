@@ -24,7 +24,7 @@ CASE_FILE, GRAPH_FILE, MODEL_FILE, TEXT_FILE = (
 
 def write_reproducer(folder: Path, case: Case | FileCase, outcome: Outcome) -> str:
     """Write the case; returns the command that runs it again. UserError when the system refuses it."""
-    command = f"graphc fuzz --replay {folder}"
+    command = f"graphc dev fuzz --replay {folder}"
     text = (
         f"{outcome.kind} at {outcome.stage}: {outcome.message}\n{case.setting.words()}\n{command}\n"
     )
@@ -54,5 +54,5 @@ def read_reproducer(folder: Path) -> Case | FileCase:
         return Case.from_json(facts)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"'{folder}' holds no case of graphc fuzz ({error}); give the folder it wrote"
+            f"'{folder}' holds no case of graphc dev fuzz ({error}); give the folder it wrote"
         ) from error

@@ -34,7 +34,7 @@ def node_facts(explanation: Explanation, profile: Profile) -> dict[str, Facts]:
 
 def kernel_texts(compilation: Compilation) -> dict[str, dict[str, str]]:
     """By kernel, its code at every stage."""
-    code = CodeMap(compilation)
+    code = CodeMap(compilation.lowered, compilation.target)
     return {kernel: code.of(kernel).texts for kernel in code.kernels}
 
 

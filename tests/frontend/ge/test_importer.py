@@ -198,8 +198,8 @@ def test_what_is_missing_is_asked_for_by_name_and_can_be_given():
         load(text)
     assert str(error.value) == (
         "ge dump: a readable dump does not hold dtype and shape of 'x' and the values of 'w' ([1 2 3 ... 98 99 100]), "
-        "'u' (<not_supported>), 'v' (a Variable without value); say --input 'x=f32[...]' --const 'w=@file.npy' "
-        "--const 'u=@file.npy' --const 'v=@file.npy'"
+        "'u' (<not_supported>), 'v' (a Variable without value); say --input 'x=f32[...]' --constant 'w=@file.npy' "
+        "--constant 'u=@file.npy' --constant 'v=@file.npy'"
     )
     one = np.ones(4, np.float32)
     graph = load(text, {"x": "f32[4]", "v": "f32[4]"}, {"w": one, "u": 2 * one})
@@ -236,7 +236,7 @@ def test_all_unsupported_ops_are_named_at_once():
         (node("MatMul", "x1=%x, x2=%x"), "MatMul 'r': operands must be matrices, got f32[2,3,4] and f32[2,3,4]"),
         (node("Transpose", "x=%x, perm=%x"),
          "Transpose 'r': perm ('x') that depends on the model's inputs is not supported; "
-         "fix the inputs that decide it (`--const`)"),
+         "fix the inputs that decide it (`--constant`)"),
         (node("Add", "x1=%x, x1=%x"), "Add 'r': inputs must have different names, got 'x1' twice"),
         (node("Unpack", "x=%x", "num: 2, axis: 1"),
          "Unpack 'r': the number of parts must be the size 3 of axis 1, got 2"),

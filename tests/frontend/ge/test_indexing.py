@@ -144,7 +144,7 @@ def test_softmax_of_half_in_single_precision():
         (node("SoftmaxV2", "x=%x", "axes: {0, 1}"),
          "SoftmaxV2 'r': attribute 'axes' must be one integer, got (0, 1)"),
         (node("Where", "x=%x"), "Where 'r': x ('x') that depends on the model's inputs is not supported; "
-        "fix the inputs that decide it (`--const`)"),
+        "fix the inputs that decide it (`--constant`)"),
         (node("Einsum", "x_0=%x", 'equation: "ab>b", N: 1'), "Einsum 'r': equation=ab>b is not supported; "
         "export the model without it"),
         (node("Einsum", "x_0=%x", 'equation: "ab,bc->ac", N: 1'), "Einsum 'r': there must be 2 tensors, got 1 inputs"),

@@ -255,7 +255,7 @@ UNSUPPORTED: dict[str, tuple[Callable[[], ModelProto], str]] = {
             [node("Reshape", "x s", name="n")], X | {"s": [2]}, dtypes={"s": TensorProto.INT64}
         ),
         "Reshape 'n': shape ('s') that depends on the model's inputs is not supported; fix the input's value: "
-        "--const s=@value.npy",
+        "--constant s=@value.npy",
     ),
     "a huge constant": (
         lambda: model([node("Trilu", "x", name="n")], {"x": [1 << 20, 1 << 10]}),

@@ -141,7 +141,9 @@ def test_an_input_whose_value_is_given_is_a_constant() -> None:
         {"x": ["n"], "repeats": [1]},
         dtypes={"repeats": TensorProto.INT64},
     )
-    with pytest.raises(UnsupportedError, match="fix the input's value: --const repeats=@value.npy"):
+    with pytest.raises(
+        UnsupportedError, match="fix the input's value: --constant repeats=@value.npy"
+    ):
         load(proto, {"x": "f32[2]"})
     graph = load(proto, {"x": "f32[2]"}, {"repeats": np.array([3])})
     assert [op.name for op in graph.inputs] == ["x"]

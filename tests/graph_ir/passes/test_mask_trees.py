@@ -71,12 +71,15 @@ def test_masks_reach_the_leaves_of_walks(
     sizes = [1, 2, 3, 31, 32, 33, 70, 100] * 5
     graph = forest(size(Symbol("R")), sizes, targets, reduction)
     rng = np.random.default_rng(3)
-    with graphc.compile(graph, target, threads=2) as compiled:
+    masked = graphc.compile(graph, target, threads=2)
+    walking = graphc.compile(graph, target, threads=2, disabled=("masked-trees",))
+    with masked, walking:
         for rows in (1, 5, 16, 18, 333):
             x = rng.standard_normal((rows, COLUMNS)).astype(np.float32)
             x[rng.random(x.shape) < 0.1] = rng.choice([np.nan, np.inf, -np.inf])
             (wanted,) = forest(rows, sizes, targets, reduction).evaluate([x])
-            np.testing.assert_allclose(compiled(x), wanted, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(masked(x), wanted, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(walking(x), wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32
+from graphc.base.options import CompileOptions
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Array, Graph, Op
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.verifier import verify
 from graphc.graph_ir.passes.pack_weights import pack_weights
 from graphc.graph_ir.rewriting.decisions import log_of
+from graphc.runtime.executor import CompiledModel
 from support.compiled import run_native
 from support.graphs import run_pass
 from support.lowered import context
@@ -110,3 +112,8 @@ def test_explained_and_turned_off() -> None:
         map(str, log_of(done.graph).decisions)
     )
     assert any("_u4g32_gemm" in call.kernel for call in done.lowered.calls)
+    off = compile_stages(graph, options=CompileOptions(disabled=frozenset({"packed-weights"})))
+    assert not any("_u4g32_gemm" in call.kernel for call in off.lowered.calls)
+    x = RANDOM.standard_normal((2, 64)).astype(np.float32)
+    packed_result, plain = (CompiledModel(made.artifact, 1)(x) for made in (done, off))
+    np.testing.assert_allclose(packed_result, plain, rtol=0, atol=1e-5 * np.abs(plain).max())

@@ -36,10 +36,10 @@ def tanh_case(**setting: Any) -> Case:
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 @pytest.mark.filterwarnings("ignore")
 def test_random_graphs_are_right(chunk: int) -> None:
-    """The same graphs in every run; `graphc fuzz` makes as many as one likes."""
+    """The same graphs in every run; `graphc dev fuzz` makes as many as one likes."""
     for index in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         outcome = check(random_case(16, index))
-        assert not outcome.is_fault, f"graphc fuzz --seed 16: case {index}: {outcome}"
+        assert not outcome.is_fault, f"graphc dev fuzz --seed 16: case {index}: {outcome}"
 
 
 @pytest.mark.parametrize("target", ["native", "avx512", "avx2", "generic"])

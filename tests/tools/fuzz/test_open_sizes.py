@@ -83,6 +83,18 @@ def test_a_wrong_result_of_open_sizes_alone_is_found(monkeypatch: pytest.MonkeyP
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["fuzz", "--open", "--seed", "3", "--count", "3", "--workers", "1", "--shrink", "0"]
+    words = [
+        "dev",
+        "fuzz",
+        "--dynamic",
+        "--seed",
+        "3",
+        "--count",
+        "3",
+        "--jobs",
+        "1",
+        "--shrink",
+        "0",
+    ]
     assert cli.main([*words, "-q", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["done"] == 3

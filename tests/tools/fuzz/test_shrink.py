@@ -72,10 +72,10 @@ def test_no_more_time_no_more_edits() -> None:
 def test_a_reproducer_is_read_as_it_was_written(tmp_path: Path) -> None:
     case = random_case(9, 1)
     command = write_reproducer(tmp_path / "case", case, FAULT)
-    assert command == f"graphc fuzz --replay {tmp_path / 'case'}"
+    assert command == f"graphc dev fuzz --replay {tmp_path / 'case'}"
     twin = read_reproducer(tmp_path / "case")
     assert twin.graph.compare_contents(case.graph) and twin.setting == case.setting
     assert "wrong at run: result 0" in (tmp_path / "case/outcome.txt").read_text()
     (tmp_path / "case/case.json").write_text("{}")
-    with pytest.raises(UserError, match="holds no case of graphc fuzz"):
+    with pytest.raises(UserError, match="holds no case of graphc dev fuzz"):
         read_reproducer(tmp_path / "case")

@@ -17,7 +17,7 @@ from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
 from graphc.bench.roofline import Level, Roofline
 from graphc.cli import main
-from graphc.cli.model_arguments import input_arrays
+from graphc.cli.run_inputs import input_arrays
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor

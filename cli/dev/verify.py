@@ -7,27 +7,25 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..base.printable import printable
-from .model_arguments import (
+from ...base.printable import printable
+from ..model_arguments import (
     add_compile_arguments,
+    add_json_argument,
     add_size_argument,
-    call_sizes,
-    check_names,
     compile_options,
-    known_sizes,
     read_model,
 )
-from .progress import Report, progress
-from .terminal import say
+from ..progress import Report, progress
+from ..run_inputs import call_sizes, check_names, known_sizes
+from ..terminal import say
 
 if TYPE_CHECKING:
-    from ..graph_ir.schedule.context import LowerContext
-    from ..tools.grade import Grade
-    from ..tools.variant_program import Trial
-    from ..tools.variants import Variant
+    from ...graph_ir.schedule.context import LowerContext
+    from ...tools.grade import Grade
+    from ...tools.variant_program import Trial
+    from ...tools.variants import Variant
 
-NAME = "verify"
-HELP = "Check every op of a model in every layout and schedule, and grade the cost model."
+HELP = "Check every op of a model in every layout and schedule, and time each"
 BATCH = 64  # variants compiled at once
 MANY = 32  # from this many variants on, use other processes to compile: they take half a second to start
 WIDTH = 120  # width of the table if there is no terminal
@@ -35,11 +33,9 @@ WIDTH = 120  # width of the table if there is no terminal
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_compile_arguments(parser)
+    add_compile_arguments(parser, schedules=False)
     add_size_argument(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of a table"
-    )
+    add_json_argument(parser)
     parser.add_argument(
         "-q", "--quiet", action="store_true", help="print only mismatches, the count and the grade"
     )
@@ -47,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row per (op, layout, schedule) and how well its time was predicted; 1 if any result is wrong."""
-    from ..codegen.host import target_for
-    from ..driver.artifact import input_specs
-    from ..graph_ir.schedule.context import LowerContext
-    from ..tools.grade import grades
-    from ..tools.variants import model_variants
+    from ...codegen.host import target_for
+    from ...driver.artifact import input_specs
+    from ...graph_ir.schedule.context import LowerContext
+    from ...tools.grade import grades
+    from ...tools.variants import model_variants
 
     ctx = LowerContext(target_for(args.target), compile_options(args))
     graph, values = read_model(args)
@@ -74,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
 
 def check(variants: Sequence[Variant], ctx: LowerContext, report: Report) -> list[Trial]:
     """Compile and run the variants in batches."""
-    from ..codegen.kernel_pool import KernelPool
-    from ..driver.request import resolve_jobs
-    from ..tools.variant_program import try_variants
+    from ...codegen.kernel_pool import KernelPool
+    from ...driver.request import resolve_jobs
+    from ...tools.variant_program import try_variants
 
     trials: list[Trial] = []
     report("verify", 0, len(variants))
@@ -90,8 +86,8 @@ def check(variants: Sequence[Variant], ctx: LowerContext, report: Report) -> lis
 def _facts(
     trials: Sequence[Trial], found: Sequence[Grade], wrong: int, threads: int
 ) -> dict[str, Any]:
-    from ..bench.measure import load_warning
-    from ..tools.grade import overall
+    from ...bench.measure import load_warning
+    from ...tools.grade import overall
 
     correlation, lost = overall(found)
     return {
@@ -160,8 +156,8 @@ def _print_table(trials: Sequence[Trial]) -> None:
 
 def _print_grades(found: Sequence[Grade], threads: int) -> None:
     """A line per problem, then all of them together."""
-    from ..bench.measure import load_warning
-    from ..tools.grade import overall
+    from ...bench.measure import load_warning
+    from ...tools.grade import overall
 
     if not found:
         return

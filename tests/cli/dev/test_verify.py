@@ -1,4 +1,4 @@
-"""`graphc verify`: a row per (op, layout, schedule), and exit code 1 when one is wrong."""
+"""`graphc dev verify`: a row per (op, layout, schedule), and exit code 1 when one is wrong."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_op_in_every_layout_and_schedule(few: None, tmp_path: Path, capsys: Capture) -> None:
-    assert cli.main(["verify", layer(tmp_path), "--target", "generic", "--json"]) == 0
+    assert cli.main(["dev", "verify", layer(tmp_path), "--target", "generic", "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     found = json.loads(out)
@@ -57,12 +57,12 @@ def test_every_op_in_every_layout_and_schedule(few: None, tmp_path: Path, capsys
 
 
 def test_an_op_that_reads_one_tensor_twice(tmp_path: Path, capsys: Capture) -> None:
-    assert cli.main(["verify", free(tmp_path), "-q", "--input", "x=f32[2,3]"]) == 0
+    assert cli.main(["dev", "verify", free(tmp_path), "-q", "--input", "x=f32[2,3]"]) == 0
     assert capsys.readouterr().out.startswith("1 variants, 0 mismatches, ")
 
 
 def test_table_and_count(tmp_path: Path, capsys: Capture) -> None:
-    assert cli.main(["verify", tiny(tmp_path), "--target", "generic"]) == 0
+    assert cli.main(["dev", "verify", tiny(tmp_path), "--target", "generic"]) == 0
     out, err = capsys.readouterr()
     lines = [line.split() for line in out.splitlines() if line.strip()]
     assert lines[0] == ["op", "layout", "schedule", "predicted", "us", "max", "error"]
@@ -72,7 +72,10 @@ def test_table_and_count(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_grades_follow_the_count(few: None, tmp_path: Path, capsys: Capture) -> None:
-    assert cli.main(["verify", layer(tmp_path), "--target", "generic", "-q", "--threads", "1"]) == 0
+    assert (
+        cli.main(["dev", "verify", layer(tmp_path), "--target", "generic", "-q", "--threads", "1"])
+        == 0
+    )
     count, grade, model = capsys.readouterr().out.splitlines()[:3]
     assert count.endswith(" 0 mismatches, generic")
     assert grade.startswith("matmul m4n5k8 f32 ") and " over MK," in grade
@@ -80,7 +83,7 @@ def test_grades_follow_the_count(few: None, tmp_path: Path, capsys: Capture) -> 
 
 
 def test_quiet_prints_the_count_only(tmp_path: Path, capsys: Capture) -> None:
-    assert cli.main(["verify", tiny(tmp_path), "-q", "--target", "generic"]) == 0
+    assert cli.main(["dev", "verify", tiny(tmp_path), "-q", "--target", "generic"]) == 0
     assert capsys.readouterr() == ("2 variants, 0 mismatches, generic\n", "")
 
 
@@ -88,11 +91,11 @@ def test_a_wrong_kernel_is_exit_code_1(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant_wrong_relu(monkeypatch)
-    assert cli.main(["verify", tiny(tmp_path), "-q"]) == 1
+    assert cli.main(["dev", "verify", tiny(tmp_path), "-q"]) == 1
     out = capsys.readouterr().out
     assert "MISMATCH" in out and "relu" in out and "neg" not in out
     assert "2 variants, 1 mismatches, " in out
-    assert cli.main(["verify", tiny(tmp_path), "--json"]) == 1
+    assert cli.main(["dev", "verify", tiny(tmp_path), "--json"]) == 1
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["op"].split()[0], row["ok"]) for row in rows] == [("neg", True), ("relu", False)]
 
@@ -101,8 +104,8 @@ def test_bad_input(tmp_path: Path, capsys: Capture) -> None:
     for words, sentence in (
         (["nope.onnx"], "there is no file 'nope.onnx'"),
         ([tiny(tmp_path), "-i", "z=random"], "--input names 'z', which is not an input of the model; its inputs are x"),
-        ([tiny(tmp_path), "-X", "magic"], "-X must be no-SWITCH, got 'magic'; switches are fold, "),
+        ([tiny(tmp_path), "-X", "magic"], "-X must be no-SWITCH, got 'magic'; `graphc compile -X help` lists"),
     ):  # fmt: skip
-        assert cli.main(["verify", *words]) == 2
+        assert cli.main(["dev", "verify", *words]) == 2
         out, err = capsys.readouterr()
         assert out == "" and err.startswith(f"graphc: error: {sentence}")

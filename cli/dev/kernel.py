@@ -7,47 +7,51 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from .model_arguments import TARGETS, add_threads_argument
-from .progress import progress
-from .terminal import say
+from ..model_arguments import (
+    add_json_argument,
+    add_quiet_argument,
+    add_target_argument,
+    add_threads_argument,
+)
+from ..progress import progress
+from ..terminal import say
 
 if TYPE_CHECKING:
-    from ..bench.kernels import Trial
+    from ...bench.kernels import Trial
 
-NAME = "kernel"
-HELP = "Build and time one kernel, such as 'matmul m128n768k768 f32'."
+HELP = "Build and time one kernel, such as 'matmul m128n768k768 f32'"
 SHOWN = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument(
-        "problem", help="problem string, as profiles print it: 'matmul m128n768k768 f32'"
+        "problem", help="the problem, as `graphc profile` prints it: 'matmul m128n768k768 f32'"
     )
-    parser.add_argument("--target", choices=TARGETS, default="native", help="instruction set")
+    add_target_argument(parser)
     add_threads_argument(parser)
     parser.add_argument(
         "--schedule",
         default="",
         metavar="TEXT",
-        help="run with 'mr=4 nv=3 kc=256', the rest as the model has it",
+        help="override settings of its schedule: 'mr=4 nv=3 kc=256'",
     )
     parser.add_argument(
-        "--sweep", action="store_true", help=f"search the space and print the best {SHOWN}"
+        "--sweep", action="store_true", help=f"search all schedules and print the best {SHOWN}"
     )
     parser.add_argument("--asm", action="store_true", help="print the inner loop")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_json_argument(parser)
+    add_quiet_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Time the kernel, or the best of a sweep."""
-    from ..bench import kernels
-    from ..bench.measure import pin_to
-    from ..bench.peak import measured_peak
-    from ..codegen.host import target_for
-    from ..graph_ir.ir.schedule import parse_schedule
-    from ..runtime.threadpool import resolve_threads
+    from ...bench import kernels
+    from ...bench.measure import pin_to
+    from ...bench.peak import measured_peak
+    from ...codegen.host import target_for
+    from ...graph_ir.ir.schedule import parse_schedule
+    from ...runtime.threadpool import resolve_threads
 
     problem = kernels.parse_problem(args.problem)
     target, threads = target_for(args.target), resolve_threads(args.threads)
@@ -99,5 +103,5 @@ def _line(trial: Trial, peak: float, chosen: bool) -> str:
     return (
         f"{trial.schedule}  {trial.timing.median * 1e3:.4g} ms  {trial.gflops:.1f} GFLOP/s  "
         f"{trial.gflops / peak:.0%} of peak  {trial.spills} spills"
-        f"{'  (the model chose this)' if chosen else ''}"
+        f"{'  (chosen by the cost model)' if chosen else ''}"
     )

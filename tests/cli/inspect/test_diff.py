@@ -1,4 +1,4 @@
-"""`graphc diff`: text, JSON, values and exit codes."""
+"""`graphc inspect diff`: text, JSON, values and exit codes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def test_the_same_network_in_other_formats(model: str, capsys: Capture) -> None:
         assert main(["convert", model, "-o", target]) == 0
     capsys.readouterr()
     for target in ("m.onnx", "m.param", "m.json"):
-        assert main(["diff", model, target]) == 0
+        assert main(["inspect", "diff", model, target]) == 0
         assert capsys.readouterr().out == "the graphs are the same\n"
-    words = ["--input", "x=f32[4,13]", "--const", "@m.txt.params", "--values"]
-    assert main(["diff", "m.txt", "m.json", *words]) == 0
+    words = ["--input", "x=f32[4,13]", "--constant", "@m.txt.params", "--values"]
+    assert main(["inspect", "diff", "m.txt", "m.json", *words]) == 0
     assert capsys.readouterr().out == (
         "values of output agree: max error 0\nthe graphs are the same\n"
     )
@@ -40,22 +40,22 @@ def test_the_same_network_in_other_formats(model: str, capsys: Capture) -> None:
 def test_hlo_is_the_same_in_the_normal_form(model: str, capsys: Capture) -> None:
     assert main(["convert", model, "-o", "m.hlo"]) == 0
     capsys.readouterr()
-    assert main(["diff", model, "m.hlo", "--json", "--values"]) == 0
+    assert main(["inspect", "diff", model, "m.hlo", "--json", "--values"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["same"] and not facts["parts"]
     assert facts["values"] == [{"output": "y", "max_error": pytest.approx(0, abs=1e-7), "ok": True}]
     Path("a.graph").write_text(print_graph(attention(), full=True))
     assert main(["convert", "a.graph", "-o", "a.hlo"]) == 0
-    assert main(["diff", "a.graph", "a.hlo", "--simplified"]) == 0
+    assert main(["inspect", "diff", "a.graph", "a.hlo", "--simplified"]) == 0
 
 
 def test_what_differs(model: str, capsys: Capture) -> None:
     text = Path(model).read_text().replace("type=relu", "type=tanh")
     Path("t.graph").write_text(text)
-    assert main(["diff", model, "t.graph", "--values"]) == 1
+    assert main(["inspect", "diff", model, "t.graph", "--values"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == [
-        "they part at relu and tanh",
+        "they differ at relu and tanh",
         "  < %act0 : [#users=1] = Node[type=relu] (inputs = (x=%add)) -> f32[4,32]",
         "  > %act0 : [#users=1] = Node[type=tanh] (inputs = (x=%add)) -> f32[4,32]",
     ]
@@ -64,11 +64,11 @@ def test_what_differs(model: str, capsys: Capture) -> None:
 
 
 def test_other_arguments_have_no_values_to_compare(model: str, capsys: Capture) -> None:
-    assert main(["diff", MLP, str(ROOT / "examples" / "mha.onnx"), "--values"]) == 1
+    assert main(["inspect", "diff", MLP, str(ROOT / "examples" / "mha.onnx"), "--values"]) == 1
     out = capsys.readouterr().out
     assert "only in " in out and "input 'mask' f32[2,1,1,24]" in out and "values" not in out
 
 
 def test_wrong_use(model: str, capsys: Capture) -> None:
-    assert main(["diff", model, "none.onnx"]) == 2
+    assert main(["inspect", "diff", model, "none.onnx"]) == 2
     assert "none.onnx" in capsys.readouterr().err

@@ -8,15 +8,16 @@ import platform
 from dataclasses import asdict
 from typing import Any
 
-from .terminal import say
+from ..model_arguments import add_json_argument
+from ..terminal import say
 
-NAME = "version"
-HELP = "Show the versions of graphc and its dependencies, the CPU, and its machine description."
+HELP = "Print versions, the CPU and its machine description, for a bug report"
+KEYWORDS = ("version", "versions", "doctor", "env")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,10 +35,10 @@ def run(args: argparse.Namespace) -> int:
 
 def facts() -> dict[str, Any]:
     """Versions, LLVM's name of this machine's CPU, the system, the native target and its machine description."""
-    from ..base.contraction import product_rates
-    from ..codegen.host import target_for
-    from ..codegen.llvm_info import host_cpu_name
-    from ..driver.versions import reader_versions, versions
+    from ...base.contraction import product_rates
+    from ...codegen.host import target_for
+    from ...codegen.llvm_info import host_cpu_name
+    from ...driver.versions import reader_versions, versions
 
     target = target_for("native")
     described = asdict(target)

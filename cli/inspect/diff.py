@@ -1,4 +1,4 @@
-"""`graphc diff`: tells whether two model files, in any formats, hold the same graph, and where they differ."""
+"""`graphc inspect diff`: whether two model files, in any formats, hold the same graph, and where they differ."""
 
 from __future__ import annotations
 
@@ -6,37 +6,42 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from .model_arguments import add_reading_arguments, input_arrays, model_texts
-from .terminal import say
+from ..model_arguments import (
+    add_json_argument,
+    add_model_argument,
+    add_reading_arguments,
+    model_texts,
+)
+from ..run_inputs import graph_inputs, input_arrays
+from ..terminal import say
 
 if TYPE_CHECKING:
-    from ..graph_ir.ir.graph import Graph
-    from ..tools.diff import GraphDifference
+    from ...graph_ir.ir.graph import Graph
+    from ...tools.diff import GraphDifference
 
-NAME = "diff"
-HELP = "Tell whether two model files hold the same graph, and where they differ."
+HELP = "Compare the graphs of two model files, in any formats"
 SHOWN = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("first", help="model file, in any format that can be read")
-    parser.add_argument("second", help="the other model file, possibly in another format")
+    add_model_argument(parser, "first")
+    add_model_argument(parser, "second")
     add_reading_arguments(parser)
     parser.add_argument(
         "--simplified", action="store_true",
-        help="compare after decomposing composite ops and simplifying both",
+        help="decompose composite ops and simplify both graphs first",
     )  # fmt: skip
     parser.add_argument(
-        "--values", action="store_true", help="also run both on the same random inputs, with NumPy"
+        "--values", action="store_true", help="also run both with NumPy, on the same random inputs"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read both and print what differs; 1 if anything does."""
-    from ..tools.diff import diff
-    from ..tools.normal_form import simplified
+    from ...tools.diff import diff
+    from ...tools.normal_form import simplified
 
     first, second = (_load(args, path) for path in (args.first, args.second))
     if args.simplified:
@@ -57,11 +62,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load(args: argparse.Namespace, path: str) -> Graph:
-    """Load one of the files. --const and --attr apply to formats that can omit constants and attributes."""
+    """Load one of the files. --constant and --attr apply to formats that can omit constants and attributes."""
     from pathlib import Path
 
-    from ..frontend import format_of, load
-    from ..frontend.formats import FORMATS
+    from ...frontend import format_of, load
+    from ...frontend.formats import FORMATS
 
     texts = model_texts(args)
     takes = FORMATS[format_of(Path(path))].takes
@@ -71,16 +76,13 @@ def _load(args: argparse.Namespace, path: str) -> Graph:
 
 def _compare_values(first: Graph, second: Graph, found: GraphDifference) -> list[dict[str, Any]]:
     """The difference between each pair of outputs; empty if inputs have no counterpart."""
-    from ..graph_ir.inspect.compare import difference
-    from ..runtime.metadata import TensorSpec
-    from ..tools.sized_model import sized_model
+    from ...graph_ir.inspect.compare import difference
+    from ...tools.sized_model import sized_model
 
     twins = dict(found.pairs)
     if any(op not in twins for op in first.inputs) or len(first.inputs) != len(second.inputs):
         return []
-    details = {op.name: op.outputs[0].details for op in first.inputs}
-    specs = [TensorSpec(name, x.dtype, x.plain_dims) for name, x in details.items()]
-    arrays = input_arrays(specs, {})
+    arrays = input_arrays(graph_inputs(first), {})
     fed = {one: arrays[op.name] for op in first.inputs for one in (op, twins[op])}
     results: dict[Any, Any] = {}
     for graph in (first, second):
@@ -104,10 +106,10 @@ def _text(
         if len(names) > SHOWN:
             lines.append(f"only in {side}: {len(names) - SHOWN} more")
     for number, part in enumerate(found.parts[:SHOWN]):
-        where = "they part at" if not number else "and at"
+        where = "they differ at" if not number else "and at"
         lines += [f"{where} {part.reason}", f"  < {part.first}", f"  > {part.second}"]
     if len(found.parts) > SHOWN:
-        lines.append(f"and at {len(found.parts) - SHOWN} more places")
+        lines.append(f"and at {len(found.parts) - SHOWN} more nodes")
     lines += [f"input '{a}' is called '{b}' in {args.second}" for a, b in found.renamed]
     for row in values or ():
         verdict = "agree" if row["ok"] else "differ"

@@ -1,4 +1,4 @@
-"""`graphc fuzz`: counts, reproducers, replays, and the exit code."""
+"""`graphc dev fuzz`: counts, reproducers, replays, and the exit code."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from graphc.tools.fuzz.workers import Worker
 
 
 def test_right_graphs_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = ["fuzz", "--seed", "16", "--count", "6", "--workers", "1", "-q"]
-    assert cli.main([*words, "--reproducers", str(tmp_path)]) == 0
+    words = ["dev", "fuzz", "--seed", "16", "--count", "6", "--jobs", "1", "-q"]
+    assert cli.main([*words, "--reproducer", str(tmp_path)]) == 0
     line = capsys.readouterr().out.splitlines()[0]
     assert line.startswith("seed 16: 6 graphs, ")
     assert line.endswith(": 6 right, 0 refused, 0 wrong, 0 internal, 0 dead, 0 slow")
@@ -27,23 +27,23 @@ def test_a_fault_is_shrunk_and_written_once(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Worker, "check", lambda self, job: Outcome(WRONG, "run", "result 0 is off"))
-    words = ["fuzz", "--count", "3", "--workers", "1", "--shrink", "5", "--json"]
-    assert cli.main([*words, "--reproducers", str(tmp_path)]) == 1
+    words = ["dev", "fuzz", "--count", "3", "--jobs", "1", "--shrink", "5", "--json"]
+    assert cli.main([*words, "--reproducer", str(tmp_path)]) == 1
     facts = json.loads(capsys.readouterr().out)
     assert facts["counts"] == {"wrong": 3} and len(facts["faults"]) == 3
     (folder,) = tmp_path.iterdir()
-    assert list(facts["reproducers"].values()) == [f"graphc fuzz --replay {folder}"]
+    assert list(facts["reproducers"].values()) == [f"graphc dev fuzz --replay {folder}"]
     assert {"case.json", "model.graph", "outcome.txt"} <= {file.name for file in folder.iterdir()}
 
 
 def test_a_case_is_replayed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     write_reproducer(tmp_path / "case", random_case(16, 0), Outcome(RIGHT))
-    assert cli.main(["fuzz", "--replay", str(tmp_path / "case")]) == 0
+    assert cli.main(["dev", "fuzz", "--replay", str(tmp_path / "case")]) == 0
     assert capsys.readouterr().out == "right\n"
 
 
 def test_wrong_use_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert cli.main(["fuzz", "--count", "0"]) == 2
+    assert cli.main(["dev", "fuzz", "--count", "0"]) == 2
     assert "--count must be at least 1, got 0" in capsys.readouterr().err
-    assert cli.main(["fuzz", "--replay", str(tmp_path)]) == 2
-    assert "holds no case of graphc fuzz" in capsys.readouterr().err
+    assert cli.main(["dev", "fuzz", "--replay", str(tmp_path)]) == 2
+    assert "holds no case of graphc dev fuzz" in capsys.readouterr().err

@@ -6,11 +6,12 @@ import argparse
 import json
 import time
 
-from ..base.errors import UserError
-from .terminal import say
+from ...base.errors import UserError
+from ..model_arguments import add_json_argument
+from ..terminal import say
 
-NAME = "cache"
-HELP = "Show or empty the cache of compiled models and kernels."
+HELP = "Show or clear the cache of compiled models and kernels"
+KEYWORDS = ("clean",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,12 +19,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action", choices=("status", "clear"), help="list what it holds, or delete all of it"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Show or clear. UserError if the cache is turned off or must not be used."""
-    from ..driver.compile_cache import LIMIT_BYTES, default_cache
+    from ...driver.compile_cache import LIMIT_BYTES, default_cache
 
     found = default_cache()
     if found is None:

@@ -10,68 +10,64 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..base.errors import UserError
-from .progress import Report, progress
-from .terminal import say
+from ...base.errors import UserError
+from ..model_arguments import add_json_argument, add_quiet_argument
+from ..progress import Report, progress
+from ..terminal import say
 
 if TYPE_CHECKING:
-    from ..tools.fuzz.campaign import Tally
-    from ..tools.fuzz.outcome import Outcome
+    from ...tools.fuzz.campaign import Tally
+    from ...tools.fuzz.outcome import Outcome
 
-NAME = "fuzz"
-MOST = 20  # wrong results of one stage that are shrunk
-HELP = "Compile and run random graphs and compare them with NumPy; shrink what fails."
+MAX_WRONG = 20  # wrong results of one stage that are shrunk
+HELP = "Compile and run random graphs, compare with NumPy, shrink failures"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
+    parser.add_argument("--seed", type=int, default=0, help="seed of the generator (default: 0)")
+    parser.add_argument("--count", type=int, default=1000, help="number of graphs (default: 1000)")
     parser.add_argument(
-        "--seed", type=int, default=0, help="where the graphs come from (default 0)"
-    )
-    parser.add_argument(
-        "--count", type=int, default=1000, help="graphs of this seed in all (default 1000)"
-    )
-    parser.add_argument(
-        "--open", action="store_true",
-        help="leave a size of every graph open, from 0 on if it can be, and compare with models of several sizes",
+        "--dynamic", action="store_true",
+        help="make a dimension of every graph dynamic, and compare with static models of several sizes",
     )  # fmt: skip
     parser.add_argument(
-        "--onnxruntime", action="store_true",
-        help="compare with ONNX Runtime: graphs written as ONNX, and files with functions or tree ensembles",
+        "--against", choices=("numpy", "ort"), default="numpy",
+        help="ort: compare with ONNX Runtime, on graphs written as ONNX and on files with functions or tree ensembles",
     )  # fmt: skip
     parser.add_argument(
-        "--resume", metavar="FILE", help="go on where this file says, and keep the counts in it"
+        "--resume", metavar="FILE", help="continue from the counts in FILE, and keep them there"
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per CPU)")
     parser.add_argument(
-        "--timeout",
-        type=float,
-        default=60.0,
-        help="seconds after which a case is slow (default 60)",
+        "--jobs", type=int, metavar="N", help="number of processes (default: one per CPU)"
     )
+    parser.add_argument(
+        "--timeout", type=float, default=60.0, metavar="SECONDS",
+        help="time after which a case counts as slow (default: 60)",
+    )  # fmt: skip
     parser.add_argument(
         "--shrink", type=float, default=60.0, metavar="SECONDS",
-        help="time to shrink one fault, 0 to leave them as they are (default 60)",
+        help="time to shrink one failure; 0 does not shrink (default: 60)",
     )  # fmt: skip
     parser.add_argument(
-        "--reproducers", metavar="DIR", default="graphc-fuzz",
-        help="where the smallest failing cases are written (default: %(default)s)",
+        "--reproducer", metavar="DIR", default="graphc-fuzz",
+        help="folder for the smallest failing cases (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--replay", metavar="DIR", help="check one case that was written before")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_json_argument(parser)
+    add_quiet_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the counts and the faults; 1 if there is a fault."""
-    for name in ("count", "workers"):
+    for name in ("count", "jobs"):
         if getattr(args, name) is not None and getattr(args, name) < 1:
             raise UserError(f"--{name} must be at least 1, got {getattr(args, name)}")
     if args.replay:
         return _replay(args)
-    from ..runtime.threadpool import available_cpus
-    from ..tools.fuzz.campaign import Tally, read_tally, run_campaign
-    from ..tools.fuzz.workers import Workers
+    from ...runtime.threadpool import available_cpus
+    from ...tools.fuzz.campaign import Tally, read_tally, run_campaign
+    from ...tools.fuzz.workers import Workers
 
     resume = Path(args.resume) if args.resume else None
     tally = read_tally(resume, args.seed) if resume else Tally(args.seed)
@@ -79,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     with progress(args.quiet or args.json) as report:
         faults = _Faults(args, report)
         report("fuzz", 0, args.count)
-        with Workers(args.workers or available_cpus(), args.timeout) as workers:
+        with Workers(args.jobs or available_cpus(), args.timeout) as workers:
             run_campaign(tally, args.count, workers, faults.on_case, resume, _routes(args))
     rate = (tally.done - first) / (time.perf_counter() - start)
     if args.json:
@@ -91,14 +87,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _routes(args: argparse.Namespace) -> tuple[str, ...] | None:
     """The ways that all graphs take; None for random ones."""
-    routes = tuple(route for route in ("open", "onnxruntime") if getattr(args, route))
+    chosen = {"open": args.dynamic, "onnxruntime": args.against == "ort"}
+    routes = tuple(route for route, used in chosen.items() if used)
     return routes or None
 
 
 class _Faults:
     """Shrinks faults as soon as they are met, and writes those that are alike once.
 
-    Wrong results say nothing of their cause before they are shrunk: of them, `MOST` are.
+    Wrong results say nothing of their cause before they are shrunk: of them, `MAX_WRONG` are.
     """
 
     def __init__(self, args: argparse.Namespace, report: Report) -> None:
@@ -113,14 +110,14 @@ class _Faults:
         if not outcome.is_fault:
             return
         self._met[outcome.signature] += 1
-        if self._met[outcome.signature] <= (MOST if outcome.kind == "wrong" else 1):
+        if self._met[outcome.signature] <= (MAX_WRONG if outcome.kind == "wrong" else 1):
             self._look_into(index, outcome)
 
     def _look_into(self, index: int, outcome: Outcome) -> None:
-        from ..tools.fuzz.case import Case, case_of
-        from ..tools.fuzz.reproducer import write_reproducer
-        from ..tools.fuzz.shrink import shrink
-        from ..tools.fuzz.workers import Worker
+        from ...tools.fuzz.case import Case, case_of
+        from ...tools.fuzz.reproducer import write_reproducer
+        from ...tools.fuzz.shrink import shrink
+        from ...tools.fuzz.workers import Worker
 
         case = case_of(self._args.seed, index, _routes(self._args))
         if self._args.shrink > 0 and isinstance(case, Case):
@@ -134,14 +131,14 @@ class _Faults:
             ops = [op.op_name for op in case.graph.ops if op.kind not in ("source", "sink")]
         cause = " ".join((outcome.signature, *ops))
         if cause not in self.commands:
-            folder = Path(self._args.reproducers, f"{self._args.seed}-{index}-{outcome.kind}")
+            folder = Path(self._args.reproducer, f"{self._args.seed}-{index}-{outcome.kind}")
             self.commands[cause] = write_reproducer(folder, case, outcome)
 
 
 def _replay(args: argparse.Namespace) -> int:
     """One case in a worker of its own."""
-    from ..tools.fuzz.reproducer import read_reproducer
-    from ..tools.fuzz.workers import Worker
+    from ...tools.fuzz.reproducer import read_reproducer
+    from ...tools.fuzz.workers import Worker
 
     worker = Worker(args.timeout)
     try:
@@ -156,7 +153,7 @@ def _replay(args: argparse.Namespace) -> int:
 
 
 def _lines(tally: Tally, rate: float, commands: dict[str, str]) -> Iterator[str]:
-    from ..tools.fuzz.outcome import OUTCOMES
+    from ...tools.fuzz.outcome import OUTCOMES
 
     counts = ", ".join(f"{tally.counts[kind]} {kind}" for kind in OUTCOMES)
     yield f"seed {tally.seed}: {tally.done} graphs, {rate:.1f} a second: {counts}"

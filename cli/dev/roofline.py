@@ -7,34 +7,35 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from ..base.dtypes import F32
-from .model_arguments import TARGETS, add_threads_argument
-from .terminal import say
+from ...base.dtypes import F32
+from ..model_arguments import add_json_argument, add_target_argument, add_threads_argument
+from ..terminal import say
 
 if TYPE_CHECKING:
-    from ..base.target import Target
-    from ..bench.roofline import Roofline
+    from ...base.target import Target
+    from ...bench.roofline import Roofline
 
-NAME = "roofline"
-HELP = "Measure this machine's compute peaks and memory bandwidths (stored for `profile`)."
+HELP = "Measure this machine's compute peaks and memory bandwidths"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("--target", choices=TARGETS, default="native", help="instruction set")
+    add_target_argument(parser)
     add_threads_argument(parser)
-    parser.add_argument("--fresh", action="store_true", help="measure again, even if known")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.add_argument(
+        "--fresh", action="store_true", help="measure again, even if the results are stored"
+    )
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the roofs; measure them if they are not known yet."""
     from dataclasses import asdict
 
-    from ..bench.measure import load_warning
-    from ..bench.roofline import default_file, roofline
-    from ..codegen.host import target_for
-    from ..runtime.threadpool import resolve_threads
+    from ...bench.measure import load_warning
+    from ...bench.roofline import default_file, roofline
+    from ...codegen.host import target_for
+    from ...runtime.threadpool import resolve_threads
 
     threads = resolve_threads(args.threads)
     if warning := load_warning(threads):
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def compute_lines(found: Roofline, target: Target) -> list[str]:
     """The peak of each pair of types, beside what the table of microkernels says."""
-    from ..bench.roofline import typed_kernels
+    from ...bench.roofline import typed_kernels
 
     lines = [f"{'compute':<8} {found.gflops:10.1f} GFLOP/s"]
     assumed = {f"{x.a}x{x.b}": x.rate(target) for x in typed_kernels(target)}

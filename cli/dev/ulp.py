@@ -8,15 +8,15 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..base.errors import UserError
-from .progress import Report, progress
-from .terminal import say
+from ...base.errors import UserError
+from ..model_arguments import TARGETS
+from ..progress import Report, progress
+from ..terminal import say
 
 if TYPE_CHECKING:
-    from ..graph_ir.ir.graph import Array
+    from ...graph_ir.ir.graph import Array
 
-NAME = "ulp"
-HELP = "Measure the largest error of every f32 function over all 2**32 inputs, against its bound."
+HELP = "Measure the largest error of every f32 function over all 2**32 inputs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,30 +25,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ops",
         nargs="*",
         metavar="OP",
-        help="ops to measure, or one form of an op as it is printed (default: all)",
+        help="ops to measure, or variants of an op as they are printed (default: all)",
     )
     parser.add_argument(
-        "--stride", type=int, default=1, help="every n-th bit pattern only (default 1: all)"
+        "--stride", type=int, default=1, metavar="N", help="only every Nth bit pattern (default: 1)"
     )
     parser.add_argument(
-        "--targets",
-        default="avx512,avx2",
-        help="instruction sets, those that this CPU has (default avx512,avx2)",
-    )
+        "--target", action="append", choices=TARGETS[1:],
+        help="instruction set (repeatable; default: avx512 and avx2, if this CPU has them)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print one line per function and instruction set; 1 if a bound does not hold."""
-    from ..codegen.host import host_supports
-    from ..tools.ulp_sweep import CASES, CHUNK, PATTERNS, chunks, sweep
+    from ...codegen.host import host_supports
+    from ...tools.ulp_sweep import CASES, CHUNK, PATTERNS, chunks, sweep
 
     known = {name for case in CASES for name in (case.op, case.name)}
     if unknown := [op for op in args.ops if op not in known]:
         raise UserError(f"op '{unknown[0]}' has no bound; known are {', '.join(sorted(known))}")
     if args.stride < 1:
         raise UserError(f"--stride must be at least 1, got {args.stride}")
-    isas = [isa for isa in args.targets.split(",") if host_supports(isa)]
+    isas = [isa for isa in args.target or ("avx512", "avx2") if host_supports(isa)]
     steps = -(-PATTERNS // (CHUNK * args.stride))
     exceeded = False
     for case in [case for case in CASES if not args.ops or {case.op, case.name} & set(args.ops)]:

@@ -1,0 +1,135 @@
+"""Identifies files, so that a command given another kind of file says what it is and which command takes it."""
+
+from __future__ import annotations
+
+import shlex
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..base.errors import UnsupportedError, UserError
+from ..base.records import dataclass
+
+MODEL = "model"
+ARTIFACT = "artifact"
+TENSORS = "tensors"
+
+EXPECTED = {
+    MODEL: "a model file",
+    ARTIFACT: "a compiled model (.gcm)",
+    TENSORS: "a dump of `graphc debug` or a .params file",
+}
+"""What a command that takes files of a kind says it takes."""
+
+_REMEDIES = {
+    MODEL: "`graphc inspect ops {0}` lists its ops, `graphc compile {0} --run` compiles and runs it",
+    ARTIFACT: "`graphc run {0}` runs it",
+    TENSORS: "`graphc inspect dump {0}` lists its tensors",
+}
+"""What to do with a file of a kind, by kind."""
+
+_FORMAT_NAMES = {
+    "onnx": "an ONNX model",
+    "tvm": "a TVM graph",
+    "hlo": "a module in HLO or StableHLO",
+    "ge": "a GE dump",
+    "pnnx": "a PNNX model",
+    "torch": "an exported program of PyTorch",
+    "graph": "a graph in graphc's own text",
+}
+_ONNX_BEGIN = b"\x08"  # the tag of `ir_version`, the first field of a ModelProto
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """What a file is: a kind that commands take, its description, and the command that takes it.
+
+    `kind` is "" for a file that no command takes as its model, dump or artifact, and `UNKNOWN` for one that the reader
+    of models is to judge.
+    """
+
+    kind: str
+    name: str
+    remedy: str
+
+
+UNKNOWN = "unknown"
+
+
+def require_kind(path: str, takes: Sequence[str], command: str) -> None:
+    """UserError for an existing file that is known to be of another kind than those that `command` takes."""
+    found = identify(Path(path))
+    if found is None or found.kind in takes or (found.kind == UNKNOWN and MODEL in takes):
+        return
+    expected = " or ".join(EXPECTED[kind] for kind in takes)
+    raise UserError(f"`{command}` takes {expected}, but {described(path, found)}")
+
+
+def described(path: str, found: FileKind) -> str:
+    """Return what a file is and what to do with it: "'m.gcm' is a compiled model (.gcm); `graphc run m.gcm` ..."."""
+    return f"'{path}' is {found.name}; {found.remedy.format(shlex.quote(path))}"
+
+
+def identify(path: Path) -> FileKind | None:
+    """Return the kind of a file or folder by its first bytes; None if it does not exist or is no regular file."""
+    from ..frontend.formats import HEAD_BYTES
+
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            return _folder_kind(path)
+        if not stat.S_ISREG(mode):
+            return None
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        return None
+    return _data_kind(path, head) or _model_kind(path, head)
+
+
+def _folder_kind(path: Path) -> FileKind:
+    from ..tools.debug_dump import FOLDER, TENSORS_FILE
+
+    if (path / TENSORS_FILE).is_file() or (path / FOLDER / TENSORS_FILE).is_file():
+        return FileKind(TENSORS, "a dump of `graphc debug`", _REMEDIES[TENSORS])
+    if (path / "saved_model.pb").is_file():
+        return FileKind(
+            "", "a TensorFlow SavedModel", "convert it to ONNX, for example with tf2onnx"
+        )
+    return FileKind(UNKNOWN, "a folder", "give a file in it")
+
+
+def _data_kind(path: Path, head: bytes) -> FileKind | None:
+    """Return the kind of a file that holds no model."""
+    from ..frontend import ARTIFACT_MAGIC
+    from ..frontend.tvm.params import FILE_MAGIC
+
+    if head.startswith(ARTIFACT_MAGIC):
+        return FileKind(ARTIFACT, "a compiled model (.gcm)", _REMEDIES[ARTIFACT])
+    if head.startswith(FILE_MAGIC):
+        return FileKind(TENSORS, "a TVM parameter file (.params)", _REMEDIES[TENSORS])
+    if path.suffix == ".npz":
+        remedy = "`graphc quantize MODEL --calibrate {0}` takes such files"
+        return FileKind("", "an archive of NumPy arrays", remedy)
+    if head.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
+        return FileKind("", "an HTML page", "open it in a browser")
+    if path.suffix == ".py":
+        return FileKind("", "a Python program", "export its model, or load it with --plugin {0}")
+    return None
+
+
+def _model_kind(path: Path, head: bytes) -> FileKind | None:
+    """Return the kind of a model file of any format, or what a file of another tool is."""
+    from ..frontend.formats import detect
+    from ..frontend.other_formats import other_format
+
+    try:
+        name = detect(path.suffix, head).name
+    except UnsupportedError:
+        other = other_format(head)
+        return FileKind(UNKNOWN, other.name, other.remedy) if other else None
+    if name == "onnx" and path.suffix != ".onnx" and not head.startswith(_ONNX_BEGIN):
+        damaged = {".gcm": ARTIFACT, ".params": TENSORS}.get(path.suffix, UNKNOWN)
+        return FileKind(damaged, "a file of no format that graphc knows", "check its name")
+    what = _FORMAT_NAMES.get(name, f"a model of format '{name}'")
+    return FileKind(MODEL, what, _REMEDIES[MODEL])

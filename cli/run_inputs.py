@@ -1,0 +1,151 @@
+"""The arrays that a command runs a model on: read from files, or generated, at sizes the command line gives."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base.errors import UserError
+from ..base.file_errors import unreadable
+
+if TYPE_CHECKING:
+    from ..graph_ir.ir.graph import Graph
+    from ..runtime.metadata import TensorSpec
+
+Array = np.ndarray[Any, Any]
+
+
+def call_sizes(texts: Sequence[str]) -> dict[str, int]:
+    """The numbers that the texts of --size give, by name. UserError for another text."""
+    found = {}
+    for text in ",".join(texts).split(",") if texts else ():
+        name, equals, number = text.partition("=")
+        if not (name.strip() and equals and number.isascii() and number.isdigit()):
+            raise UserError(f"--size must be NAME=NUMBER, got '{text}'; write B=2,S=37")
+        found[name.strip()] = int(number[:18])
+    return found
+
+
+def split_inputs(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """(shape specs, values) of the --input texts by name. A .npy file also fixes the input's shape."""
+    specs: dict[str, str] = {}
+    values: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise UserError(
+                f"--input must be NAME=VALUE, got '{text}'; write x=@x.npy, x=random or x=f32[8,13]"
+            )
+        if value == "random" or value.startswith("@"):
+            values[name] = value
+        else:
+            specs[name] = value
+    return specs, values
+
+
+def shapes_of_files(values: Mapping[str, str]) -> dict[str, str]:
+    """The spec text of every input read from a file, for dimensions that the model leaves open."""
+    from ..base.dtypes import from_numpy
+
+    specs = {}
+    for name, value in values.items():
+        if value.startswith("@"):
+            array = read_npy(name, value[1:])
+            specs[name] = f"{from_numpy(array.dtype)}[{','.join(map(str, array.shape))}]"
+    return specs
+
+
+def graph_inputs(graph: Graph) -> list[TensorSpec]:
+    """Return name, dtype and shape of the inputs of a graph."""
+    from ..runtime.metadata import TensorSpec
+
+    details = {op.name: op.outputs[0].details for op in graph.inputs}
+    return [TensorSpec(name, x.dtype, x.plain_dims) for name, x in details.items()]
+
+
+def input_arrays(
+    tensors: Sequence[TensorSpec],
+    values: Mapping[str, str],
+    sizes: Mapping[str, int] = MappingProxyType({}),
+) -> dict[str, Array]:
+    """An array per input: from its file, or generated with the input's name as seed.
+
+    Open sizes are those of files, else of `sizes` by name, else what cost models assume. UserError for a name in
+    `sizes` that no input has.
+    """
+    check_names([tensor.name for tensor in tensors], values)
+    files = {
+        tensor.name: read_npy(tensor.name, value[1:])
+        for tensor in tensors
+        if (value := values.get(tensor.name, "random")).startswith("@")
+    }
+    known = known_sizes(tensors, files, sizes)
+    return {
+        tensor.name: files[tensor.name] if tensor.name in files else random_array(tensor.at(known))
+        for tensor in tensors
+    }
+
+
+def known_sizes(
+    tensors: Sequence[TensorSpec], files: Mapping[str, Array], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """A number for every open size of the inputs, by name."""
+    from ..base.dims import symbols_of
+    from ..base.size_queries import solved
+
+    symbols = symbols_of(size for tensor in tensors for size in tensor.shape)
+    unknown = sorted(set(sizes) - {symbol.name for symbol in symbols})
+    if unknown:
+        known = ", ".join(symbol.name for symbol in symbols) or "none"
+        raise UserError(
+            f"--size names '{unknown[0]}', which is no open size of the model; its open sizes are {known}"
+        )
+    found = {symbol.name: symbol.typical for symbol in symbols} | dict(sizes)
+    for tensor in tensors:
+        shape = files[tensor.name].shape if tensor.name in files else ()
+        for size, number in zip(tensor.shape, shape, strict=False):
+            if value := solved(size, number):
+                found[value[0].name] = value[1]
+    return found
+
+
+def check_names(names: Sequence[str], values: Mapping[str, str]) -> None:
+    """UserError if --input names something that is not an input of the model."""
+    unknown = sorted(set(values) - set(names))
+    if unknown:
+        known = ", ".join(names) or "none"
+        raise UserError(
+            f"--input names '{unknown[0]}', which is not an input of the model; its inputs are {known}"
+        )
+
+
+def random_array(tensor: TensorSpec) -> Array:
+    """Typical values for a network: standard normal floats, small integers, random bools; reproducible by name."""
+    seed = int.from_bytes(
+        hashlib.sha256(tensor.name.encode(errors="surrogatepass")).digest()[:8], "little"
+    )
+    rng = np.random.default_rng(seed)
+    if tensor.dtype.is_float:
+        normal = rng.standard_normal(tensor.shape, dtype=np.float32)
+        return (normal if tensor.dtype.is_signed else abs(normal)).astype(tensor.dtype.numpy)
+    low, high = tensor.dtype.limits
+    return rng.integers(max(low, -4), min(high, 4) + 1, tensor.shape).astype(tensor.dtype.numpy)
+
+
+def read_npy(name: str, path: str) -> Array:
+    """Return the array in the .npy file given for the input `name`. UserError."""
+    try:
+        array = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise unreadable(path, error, f"input '{name}'") from error
+    except (ValueError, EOFError) as error:
+        raise UserError(
+            f"input '{name}': '{path}' is not a .npy file of numbers; write one with numpy.save"
+        ) from error
+    if not isinstance(array, np.ndarray):
+        raise UserError(f"input '{name}': '{path}' holds several arrays; give a .npy file of one")
+    return array
