@@ -25,7 +25,6 @@ from .model_arguments import (
 from .progress import progress
 from .run_inputs import (
     call_sizes,
-    graph_inputs,
     input_arrays,
     known_sizes,
     shapes_of_files,
@@ -178,11 +177,12 @@ def _model_case(args: argparse.Namespace) -> Case | OpenCase:
     from ..base.dims import symbols_of
     from ..bench.cases import Case
     from ..bench.open_case import Call, OpenCase, sizes_text
+    from ..driver.artifact import input_specs
     from ..frontend import load
 
     specs, values = split_inputs(args.input)
     graph = load(args.model, {**shapes_of_files(values), **specs})
-    tensors = graph_inputs(graph)
+    tensors = input_specs(graph)
     path, texts = Path(args.model), args.size or [""]
     if not symbols_of(size for tensor in tensors for size in tensor.shape):
         shapes = {tensor.name: tensor.shape for tensor in tensors}

@@ -19,7 +19,7 @@ from .model_arguments import (
     read_model,
 )
 from .progress import Report, progress
-from .run_inputs import call_sizes, graph_inputs, input_arrays
+from .run_inputs import call_sizes, input_arrays
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -56,11 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the verdict; if something is wrong, write a reproducer and return 1."""
     from ..codegen.host import target_for
+    from ..driver.artifact import input_specs
     from ..graph_ir.schedule.context import LowerContext
 
     ctx = LowerContext(target_for(args.target), compile_options(args))
     source, values = read_model(args)
-    arrays = input_arrays(graph_inputs(source), values, call_sizes(args.size))
+    arrays = input_arrays(input_specs(source), values, call_sizes(args.size))
     precision = None
     if args.precision != "f32":
         from ..tools.precision_error import lowered_model, precision_error

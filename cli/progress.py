@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 HEADING_WIDTH = 9
+SIGN_OF_LIFE_SECONDS = 5.0
 
 
 class Report(Protocol):
@@ -31,17 +32,25 @@ def progress(quiet: bool) -> Iterator[Report]:
 
 
 class _Lines:
-    """One line per phase, with its time."""
+    """One line per phase, with its time; and one every few seconds of a long phase."""
 
     def __init__(self) -> None:
         self._started: dict[str, float] = {}
+        self._last = time.perf_counter()
 
     def __call__(self, phase: str, done: int, total: int) -> None:
+        now = time.perf_counter()
         if done == 0:
-            self._started[phase] = time.perf_counter()
+            self._started[phase] = self._last = now
         elif done >= total and phase in self._started:
-            seconds = time.perf_counter() - self._started.pop(phase)
-            print(f"{phase:<{HEADING_WIDTH}} {seconds * 1e3:8.1f} ms", file=sys.stderr)
+            spent = now - self._started.pop(phase)
+            self._print(phase, f"{spent * 1e3:8.1f} ms")
+        elif now - self._last > SIGN_OF_LIFE_SECONDS and phase in self._started:
+            self._print(phase, f"{done} of {total}, {now - self._started[phase]:.0f} s")
+
+    def _print(self, phase: str, text: str) -> None:
+        self._last = time.perf_counter()
+        print(f"{phase:<{HEADING_WIDTH}} {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager

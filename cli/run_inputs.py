@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,13 @@ from ..base.errors import UserError
 from ..base.file_errors import unreadable
 
 if TYPE_CHECKING:
-    from ..graph_ir.ir.graph import Graph
+    from ..base.dims import Symbol
     from ..runtime.metadata import TensorSpec
 
 Array = np.ndarray[Any, Any]
+
+SMALL_BATCH, SMALL_LENGTH, SMALL_IMAGE = 2, 16, 64
+"""Default sizes of dynamic dimensions: of a first axis, of others, and of the height and width of an image."""
 
 
 def call_sizes(texts: Sequence[str]) -> dict[str, int]:
@@ -48,7 +52,7 @@ def split_inputs(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def shapes_of_files(values: Mapping[str, str]) -> dict[str, str]:
-    """The spec text of every input read from a file, for dimensions that the model leaves open."""
+    """Return the shape spec of every input read from a file, for models with dynamic dimensions."""
     from ..base.dtypes import from_numpy
 
     specs = {}
@@ -59,23 +63,15 @@ def shapes_of_files(values: Mapping[str, str]) -> dict[str, str]:
     return specs
 
 
-def graph_inputs(graph: Graph) -> list[TensorSpec]:
-    """Return name, dtype and shape of the inputs of a graph."""
-    from ..runtime.metadata import TensorSpec
-
-    details = {op.name: op.outputs[0].details for op in graph.inputs}
-    return [TensorSpec(name, x.dtype, x.plain_dims) for name, x in details.items()]
-
-
 def input_arrays(
     tensors: Sequence[TensorSpec],
     values: Mapping[str, str],
     sizes: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, Array]:
-    """An array per input: from its file, or generated with the input's name as seed.
+    """Return an array per input: from its file, or generated with the input's name as seed.
 
-    Open sizes are those of files, else of `sizes` by name, else what cost models assume. UserError for a name in
-    `sizes` that no input has.
+    Dynamic dimensions have the sizes of files, else those in `sizes` by name, else small ones, which are printed.
+    UserError for a name in `sizes` that no input has.
     """
     check_names([tensor.name for tensor in tensors], values)
     files = {
@@ -93,7 +89,7 @@ def input_arrays(
 def known_sizes(
     tensors: Sequence[TensorSpec], files: Mapping[str, Array], sizes: Mapping[str, int]
 ) -> dict[str, int]:
-    """A number for every open size of the inputs, by name."""
+    """Return a number for every dynamic dimension of the inputs, by name; print to stderr those that nobody gave."""
     from ..base.dims import symbols_of
     from ..base.size_queries import solved
 
@@ -102,15 +98,35 @@ def known_sizes(
     if unknown:
         known = ", ".join(symbol.name for symbol in symbols) or "none"
         raise UserError(
-            f"--size names '{unknown[0]}', which is no open size of the model; its open sizes are {known}"
+            f"--size names '{unknown[0]}', which is no dynamic dimension of the model; its dynamic dimensions are "
+            f"{known}"
         )
-    found = {symbol.name: symbol.typical for symbol in symbols} | dict(sizes)
+    given = dict(sizes)
     for tensor in tensors:
         shape = files[tensor.name].shape if tensor.name in files else ()
         for size, number in zip(tensor.shape, shape, strict=False):
             if value := solved(size, number):
-                found[value[0].name] = value[1]
-    return found
+                given[value[0].name] = value[1]
+    assumed = {x.name: _small_size(x, tensors) for x in symbols if x.name not in given}
+    if assumed:
+        text = ",".join(f"{name}={number}" for name, number in assumed.items())
+        print(f"graphc: runs at {text}; --size {text} sets them", file=sys.stderr)
+    return assumed | given
+
+
+def _small_size(symbol: Symbol, tensors: Sequence[TensorSpec]) -> int:
+    """Return a size at which a model with this dynamic dimension runs quickly."""
+    from ..base.dims import symbols_of
+
+    found = [
+        SMALL_BATCH if axis == 0 and len(tensor.shape) > 1
+        else SMALL_IMAGE if axis >= 2 and len(tensor.shape) > 3
+        else SMALL_LENGTH
+        for tensor in tensors
+        for axis, size in enumerate(tensor.shape)
+        if symbol in symbols_of([size])
+    ]  # fmt: skip
+    return min(max(min(found, default=SMALL_LENGTH), symbol.least), symbol.most)
 
 
 def check_names(names: Sequence[str], values: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from ..model_arguments import (
     compile_options,
     read_model,
 )
-from ..run_inputs import call_sizes, graph_inputs, input_arrays
+from ..run_inputs import call_sizes, input_arrays
 from ..terminal import say
 
 if TYPE_CHECKING:
@@ -35,11 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the largest error after each pass that changed something; return 1 if one is too large."""
     from ...codegen.host import target_for
+    from ...driver.artifact import input_specs
     from ...graph_ir.schedule.context import LowerContext
 
     ctx = LowerContext(target_for(args.target), compile_options(args))
     source, values = read_model(args)
-    arrays = input_arrays(graph_inputs(source), values, call_sizes(args.size))
+    arrays = input_arrays(input_specs(source), values, call_sizes(args.size))
     rows = list(_rows(source, ctx, arrays))
     if args.json:
         say(json.dumps({"passes": rows}))

@@ -12,7 +12,7 @@ from ..model_arguments import (
     add_reading_arguments,
     model_texts,
 )
-from ..run_inputs import graph_inputs, input_arrays
+from ..run_inputs import input_arrays
 from ..terminal import say
 
 if TYPE_CHECKING:
@@ -76,13 +76,14 @@ def _load(args: argparse.Namespace, path: str) -> Graph:
 
 def _compare_values(first: Graph, second: Graph, found: GraphDifference) -> list[dict[str, Any]]:
     """The difference between each pair of outputs; empty if inputs have no counterpart."""
+    from ...driver.artifact import input_specs
     from ...graph_ir.inspect.compare import difference
     from ...tools.sized_model import sized_model
 
     twins = dict(found.pairs)
     if any(op not in twins for op in first.inputs) or len(first.inputs) != len(second.inputs):
         return []
-    arrays = input_arrays(graph_inputs(first), {})
+    arrays = input_arrays(input_specs(first), {})
     fed = {one: arrays[op.name] for op in first.inputs for one in (op, twins[op])}
     results: dict[Any, Any] = {}
     for graph in (first, second):

@@ -216,7 +216,7 @@ def test_an_open_size_of_a_run(tmp_path: Path, capsys: Capture) -> None:
         assert run(free(tmp_path), "--run", *words) == 0
         assert "against NumPy" in capsys.readouterr().out
     for text, sentence in (
-        ("rows=5", "--size names 'rows', which is no open size of the model; its open sizes are batch"),
+        ("rows=5", "--size names 'rows', which is no dynamic dimension of the model; its dynamic dimensions are batch"),
         ("batch", "--size must be NAME=NUMBER, got 'batch'; write B=2,S=37"),
         ("batch=0", "input 'x' must be f32[batch,3] with batch in 1.., got f32[0,3]"),
     ):  # fmt: skip

@@ -37,6 +37,16 @@ def test_a_line_for_each_phase_when_it_ends(capsys: Capture) -> None:
     assert all(re.fullmatch(r"\w+ +\d+\.\d ms", line) and len(line) >= 21 for line in lines)
 
 
+def test_a_long_phase_gives_signs_of_life(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 0.0, 3.0, 6.0, 6.0, 7.0, 20.0, 20.0])
+    monkeypatch.setattr("graphc.cli.progress.time.perf_counter", lambda: next(clock))
+    with progress(False) as report:
+        for done in range(5):
+            report("nodes", done, 4)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["nodes     2 of 4, 6 s", "nodes      20000.0 ms"]
+
+
 def test_an_end_without_a_beginning_is_no_line(capsys: Capture) -> None:
     with progress(False) as report:
         report("read", 1, 1)

@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import ALL, BF16, F32, DType
 from graphc.base.errors import UserError
 from graphc.cli.run_inputs import (
     check_names,
     input_arrays,
+    known_sizes,
     random_array,
     shapes_of_files,
     split_inputs,
@@ -70,6 +72,26 @@ def test_arrays_for_a_model(tmp_path: Path) -> None:
     assert list(arrays) == ["x", "y", "z"]
     assert arrays["x"].tolist() == [1, 1, 1]
     assert arrays["y"].dtype == BF16.numpy and arrays["z"].shape == ()
+
+
+def test_dynamic_dimensions_get_small_sizes_which_are_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    batch, length, height, past = (size(Symbol(name)) for name in ("batch", "length", "H", "past"))
+    tensors = [
+        TensorSpec("ids", F32, (batch, length)),
+        TensorSpec("image", F32, (batch, 3, height, height)),
+        TensorSpec("mask", F32, (batch, length + past)),
+        TensorSpec("table", F32, (size(Symbol("rows", 5, 9)), 4)),
+    ]
+    found = known_sizes(tensors, {}, {"past": 3})
+    assert found == {"batch": 2, "length": 16, "H": 64, "past": 3, "rows": 5}
+    text = "H=64,batch=2,length=16,rows=5"
+    said = capsys.readouterr().err
+    assert said.startswith("graphc: runs at ") and said.endswith(" sets them\n")
+    assert sorted(said.split()[3].rstrip(";").split(",")) == text.split(",")
+    assert input_arrays(tensors, {}, found)["mask"].shape == (2, 19)
+    assert not capsys.readouterr().err
 
 
 def test_names_must_be_inputs() -> None:
