@@ -12,9 +12,11 @@ from ..base.errors import UserError
 from .model_arguments import (
     add_json_argument,
     add_model_argument,
+    add_quiet_argument,
     add_reading_arguments,
     model_texts,
 )
+from .progress import progress
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the file to write (default: the model's name in the current folder)",
     )  # fmt: skip
     add_json_argument(parser)
+    add_quiet_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,7 +54,10 @@ def run(args: argparse.Namespace) -> int:
     if output.exists() and output.samefile(args.model):
         raise UserError(f"'{output}' is the model itself; give another file with -o")
     texts = model_texts(args)
-    done = convert(args.model, target.name, output, texts.inputs, texts.constants, texts.attrs)
+    with progress(args.quiet or args.json) as report:
+        done = convert(
+            args.model, target.name, output, texts.inputs, texts.constants, texts.attrs, report
+        )
     say(json.dumps(_facts(done)) if args.json else _lines(args.model, done))
     return 0
 

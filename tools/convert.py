@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from ..base.records import dataclass
 from ..frontend import format_of, load
 from ..frontend.formats import FORMATS, HLO_VIEWS, Format, hlo_view, register, write_text
 from ..graph_ir.ir.graph import Array, Graph
+
+OnStep = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ def convert(
     inputs: Mapping[str, str] | None = None,
     constants: Mapping[str, Array] | None = None,
     attrs: Mapping[str, str] | None = None,
+    on_step: OnStep | None = None,
 ) -> Conversion:
     """Read `model` as `frontend.load` does and write it to `output` in the format `target`, a key of `FORMATS`.
 
@@ -44,11 +47,16 @@ def convert(
 
         write_text(output, hlo_view(target, *read_module(Path(model))))
         return Conversion(source, target, (output,), None)
+    step = on_step or (lambda phase, done, total: None)
+    step("read", 0, 1)
     graph = load(model, inputs, constants, attrs)
+    step("read", 1, 1)
+    step("write", 0, 1)
     try:
         files = FORMATS[target].write(graph, output)
     except UndecidedSize as error:
         raise UnsupportedError(_needs_numbers(graph, source, target)) from error
+    step("write", 1, 1)
     options = FORMATS[target].options(graph, files)
     return Conversion(source, target, tuple(files), graph, options)
 

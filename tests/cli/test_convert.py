@@ -67,6 +67,6 @@ def test_refusals(folder: Path, capsys: Capture) -> None:
          "there is no file 'none.params'; check its name and its folder"),
         (["--to", "hlo", "--constant", "w"], "--constant must be NAME=@file.npy, got 'w'"),
     ):  # fmt: skip
-        assert main(["convert", model, *words]) == 2
+        assert main(["convert", model, *words, "-q"]) == 2
         assert capsys.readouterr().err == f"graphc: error: {message}\n"
     assert main(["convert", str(ROOT / "no.onnx"), "--to", "hlo"]) == 2

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from graphc.base.dtypes import from_numpy
+from graphc.base.dtypes import DType, from_numpy
 from graphc.base.errors import UserError
-from graphc.frontend.hlo.literal_text import write_literal
+from graphc.frontend.hlo.literal_text import LARGE, write_literal
 from graphc.frontend.hlo.literals import parse_literal
 from graphc.frontend.hlo.shapes import HLO_NAMES, NUMPY, Shape, tuple_shape
 
@@ -148,3 +148,23 @@ def test_every_bf16_is_read_back() -> None:
     again = parse_literal(write_literal(finite), Shape("bf16", finite.shape)).value
     assert isinstance(again, np.ndarray)
     assert again.view(np.uint16).tolist() == finite.view(np.uint16).tolist()
+
+
+@pytest.mark.parametrize("dtype", HLO_NAMES, ids=str)
+def test_large_constants_read_back_as_they_were(dtype: DType) -> None:
+    """Written by one format operation, with as many digits as tell all values of the type apart."""
+    count = LARGE + 3
+    patterns = np.random.default_rng(0).integers(0, 256, count * dtype.size, np.uint8)
+    if dtype.numpy == np.bool_:
+        array = patterns > 99
+    elif dtype.is_float or dtype.limits[1] > 100:
+        array = patterns.view(dtype.numpy)
+    else:
+        array = (patterns % (dtype.limits[1] + 1)).astype(dtype.numpy)
+    array = array.reshape(1, count, 1)
+    text = write_literal(array)
+    read = parse_literal(text, Shape(HLO_NAMES[dtype], array.shape)).value
+    assert text.count("{") == 2 + count and isinstance(read, np.ndarray)
+    with np.errstate(invalid="ignore"):  # signaling NaNs
+        pair = [x.astype(np.float64) if dtype.is_float else x for x in (read, array)]
+    np.testing.assert_array_equal(*pair)
