@@ -26,6 +26,7 @@ from .double_windows import double_windows
 from .eliminate_common import eliminate_common
 from .fold_batch_norm import fold_batch_norm
 from .fold_constants import fold_constants
+from .fold_padding import fold_padding
 from .fuse import fuse
 from .keep_rounded import keep_rounded
 from .mask_trees import mask_trees
@@ -97,6 +98,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (simplify_algebra, "simplify"),
     (scale_queries, "simplify"),  # before products read transposes, which scaling hides
     (simplify_movement, "simplify"),
+    (fold_padding, "simplify"),
     (eliminate_common, "cse"),  # patterns need equal parts to be merged
     (recompose_added, "recompose"),  # patterns of user code, before and after those of graphc
     (recompose_activation, "recompose"),

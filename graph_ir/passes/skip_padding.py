@@ -15,7 +15,7 @@ from ..ops.convolution import Convolution
 from ..ops.pool import WindowReduce
 from ..ops.window import Window
 from ..rewriting.rewrite import Rules, rewrite
-from ..rewriting.values import constant_value
+from ..rewriting.values import constant_value, is_finite
 from ..schedule.context import LowerContext
 
 WORTH = 0.5
@@ -61,7 +61,7 @@ def _in_regions(graph: Graph, op: Op) -> GraphTensor | None:
         return None  # which elements see nothing but padding depends on the sizes
     if out.is_empty or not any(window.before) and not any(e > 0 for e in window.ends(x[2:])):
         return None
-    if not _is_finite(op.inputs[1]):
+    if not is_finite(op.inputs[1]):
         return None
     found = [runs(window, axis, x[2 + axis], n) for axis, n in enumerate(out.plain_dims[2:])]
     axes = [some for some in found if some is not None]
@@ -80,14 +80,6 @@ def _in_regions(graph: Graph, op: Op) -> GraphTensor | None:
             groups = [regions[i : i + count] for i in range(0, len(regions), count)]
             regions = [make("concat", *group, axis=2 + axis) for group in groups]
     return regions[0]
-
-
-def _is_finite(weights: GraphTensor) -> bool:
-    """Whether every product with padding is zero: of integers, and of constants that are numbers."""
-    value = constant_value(weights)
-    if value is None:
-        return not weights.details.dtype.is_float
-    return bool(np.isfinite(value.astype(np.float64)).all())
 
 
 def runs(window: Window, axis: int, size: int, positions: int) -> list[Run] | None:

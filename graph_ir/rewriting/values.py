@@ -49,6 +49,14 @@ def uniform_value(tensor: GraphTensor) -> Any | None:
     return first
 
 
+def is_finite(tensor: GraphTensor) -> bool:
+    """Return whether every product with zero is zero: of integers, and of constants without infinities and NaN."""
+    value = constant_value(tensor)
+    if value is None:
+        return not tensor.details.dtype.is_float
+    return bool(np.isfinite(value.astype(np.float64)).all())
+
+
 def never_below_zero(tensor: GraphTensor, most: int = 32) -> bool:
     """Whether every element is +0, positive or NaN, never negative and never -0. Looks at `most` ops at most."""
     pending = [tensor]
