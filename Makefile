@@ -1,6 +1,6 @@
-.PHONY: check quick fix golden types
+.PHONY: check quick fix golden types docs
 
-check:  ## lint, types, layering, tests
+check:  ## lint, types, layering, documentation, tests
 	.ci/check
 
 quick:  ## under a minute: lint, layering, and the tests of every stage with one model of each format
@@ -9,9 +9,13 @@ quick:  ## under a minute: lint, layering, and the tests of every stage with one
 types:
 	.ci/types
 
-fix:  ## what ruff can mend by itself
+docs:  ## build the documentation into build/docs, with warnings as errors
+	python docs/generate.py
+	python docs/build.py
+
+fix:  ## fix all that ruff can fix
 	ruff check --fix .
 	ruff format .
 
-golden:  ## write the expected texts anew; read the diff before committing it
+golden:  ## rewrite the expected texts; read the diff before committing it
 	python -m pytest -q --update-golden

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from ..base.records import dataclass
@@ -149,6 +151,11 @@ def _ratio(value: float | None) -> str:
     return "DIFFERS" if math.isnan(value) else f"{value:.2f}"
 
 
+_PACKAGES = {
+    EAGER: "torch", "inductor": "torch", "ort": "onnxruntime", "ort-exact": "onnxruntime", "openvino": "openvino",
+}  # fmt: skip
+"""The package that an engine is."""
+
 _PLAIN = _Columns(("min", "GFLOP/s", "% peak", "ratio"), _plain_cells)
 _OPEN = _Columns(("own", "bits", "ratio"), _open_cells, "us", (0, 1, 0, 0), least_width=4)
 _MODULES = _Columns(
@@ -168,11 +175,12 @@ _OPERATORS = _Columns(("roof", "%", "ratio"), _operator_cells, "us", (0, 1, 0, 0
 
 
 def to_json(rows: Sequence[Row], threads: int) -> dict[str, Any]:
-    """Rows, versions and CPU as plain values; times in seconds."""
+    """Rows, versions, CPU and date as plain values; times in seconds."""
     return {
         "cpu": cpu_name(),
         "threads": threads,
-        "versions": versions(),
+        "date": date.today().isoformat(),
+        "versions": {**versions(), **_peer_versions(rows)},
         "geomean": geometric_mean(rows),
         "rows": [
             {
@@ -185,6 +193,12 @@ def to_json(rows: Sequence[Row], threads: int) -> dict[str, Any]:
             for row in rows
         ],
     }  # fmt: skip
+
+
+def _peer_versions(rows: Sequence[Row]) -> dict[str, str]:
+    """Package -> version, of the other engines that were timed."""
+    timed = {name for row in rows for name in row.timings}
+    return {package: version(package) for name, package in _PACKAGES.items() if name in timed}
 
 
 def row_of(facts: Mapping[str, Any]) -> Row:

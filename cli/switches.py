@@ -20,7 +20,7 @@ def switch_table() -> str:
 
 
 def switch_page() -> str:
-    """Return docs/switches.md: each switch with the test that results are equal with it on and off."""
+    """Return docs/reference/switches.md: each switch with the test that results are equal with it on and off."""
     lines = [
         "# Switches",
         "",

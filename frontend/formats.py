@@ -1,7 +1,7 @@
 """The formats of model files: a `Format` each, registered here and nowhere else.
 
-What reads and writes a format is imported when a file of it is met. Commands, messages and docs/formats.md list what is
-registered; user code adds a format of its own with `register`.
+What reads and writes a format is imported when a file of it is met. Commands, messages and
+docs/reference/formats.md list what is registered; user code adds a format of its own with `register`.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def _file_last(sentence: str, source: Any) -> str:
 class Format:
     """A format: `name` for `--to`, its `suffix`, how it is recognised, read and written.
 
-    `title`, `files` and `omits` are its row in docs/formats.md. `takes`: the parts of a `Reading` besides `inputs` that
-    its files may need. `options`: those needed to read what was written.
+    `title`, `files` and `omits` are its row in docs/reference/formats.md. `takes`: the parts of a `Reading` besides
+    `inputs` that its files may need. `options`: those needed to read what was written.
     """
 
     name: str

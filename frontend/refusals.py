@@ -12,9 +12,7 @@ FIXED = "fix the inputs that decide it (`--constant`)"
 HOST = "a model is one call: pass the values as inputs and outputs"
 NUMBERS = "give numbers in place of texts"
 OTHER_TYPE = "convert the model to another type, such as float32"
-DEFINED = (
-    "use others (docs/formats.md lists those that are read) or define them (`graphc.ops.define`)"
-)
+DEFINED = "use others (docs/reference/operators.md lists those that are read) or define them (`graphc.ops.define`)"
 
 
 def counted(found: Mapping[str, int]) -> str:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 
 if importlib.util.find_spec("graphc") is None:
-    pytest.exit("graphc is not installed here; run: pip install -e '.[test]'", returncode=4)
+    pytest.exit("graphc is not installed here; run .ci/setup", returncode=4)
 
 import graphc
 from graphc.base.collector import paused_collector

@@ -89,7 +89,7 @@ def violations(root: Path) -> list[str]:
         file = path.relative_to(root).as_posix()
         room = path.relative_to(root).parts[0].removesuffix(".py")
         if room not in MAY_IMPORT:
-            found.append(f"{file}:1: '{room}' is not a room of docs/architecture.md")
+            found.append(f"{file}:1: '{room}' is not a room of docs/explanation/architecture.md")
             continue
         for line, module in imports(path, root):
             if room == "runtime" and _within(module, OBJECT_LOADER_LIBRARY):
@@ -233,7 +233,7 @@ PLANTED = {
     "a room nobody planned": (
         "helpers/text.py",
         "",
-        "helpers/text.py:1: 'helpers' is not a room of docs/architecture.md",
+        "helpers/text.py:1: 'helpers' is not a room of docs/explanation/architecture.md",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The table as text, for docs/formats.md: every op with its spelling in each format."""
+"""The table as text, for docs/reference/spellings.md: every op with its spelling in each format."""
 
 from __future__ import annotations
 

@@ -1,33 +1,34 @@
-"""The registered ops as text, for docs/ops.md: operands, kind, meaning, attributes with types and defaults."""
+"""The registered ops as Markdown, for docs/reference/ops.md: operands, kind, meaning, and the attributes."""
 
 from __future__ import annotations
 
 import inspect
-import textwrap
+import re
 from collections.abc import Iterable, Iterator
 
 from ..ir.op import Op
 from ..ir.registry import lookup, names, schema_of
 
-_WIDTH = 116
+_HEAD = ("| attribute | type | default | meaning |", "|---|---|---|---|")
 
 
 def op_listing(op_names: Iterable[str] | None = None) -> str:
-    """A paragraph per op, sorted by name; all registered ops unless some are named."""
+    """Return a section per op, sorted by name; of all registered ops unless some are named."""
     listed = names() if op_names is None else sorted(op_names)
-    return "\n".join(line for name in listed for line in _paragraph(name))
+    return "\n".join(line for name in listed for line in _section(name)).rstrip()
 
 
-def _paragraph(op_name: str) -> Iterator[str]:
+def _section(op_name: str) -> Iterator[str]:
     cls, schema = lookup(op_name), schema_of(op_name)
     operands = ", ".join(operand.text() for operand in schema.operands)
-    yield from _wrapped(f"{op_name}({operands})", f"{cls.kind}: {_meaning(cls)}", indent=2)
-    for key, attribute in schema.attributes.items():
-        default = attribute.default_text()
-        shown = default if default == "required" else f"default {default}"
-        yield from _wrapped(
-            f"  {key}: {attribute.type_text()}, {shown}", attribute.meaning, indent=6
-        )
+    yield from (f"### {op_name}", "")
+    yield from (f"`{op_name}({operands})`, {cls.kind}. {_escaped(_meaning(cls))}".rstrip(), "")
+    if schema.attributes:
+        yield from _HEAD
+        for key, attribute in schema.attributes.items():
+            texts = (attribute.type_text(), attribute.default_text(), attribute.meaning)
+            yield f"| `{key}` | {' | '.join(map(_escaped, texts))} |"
+        yield ""
 
 
 def _meaning(cls: type[Op]) -> str:
@@ -35,6 +36,8 @@ def _meaning(cls: type[Op]) -> str:
     return " ".join(inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].split())
 
 
-def _wrapped(head: str, text: str, indent: int) -> list[str]:
-    line = f"{head}  {text}" if text else head
-    return textwrap.wrap(line, _WIDTH, subsequent_indent=" " * indent) or [head]
+def _escaped(text: str) -> str:
+    """A text in which Markdown sees no table cells, emphasis or HTML, code spans aside."""
+    parts = re.split(r"(`[^`]*`)", text)
+    parts[::2] = [re.sub(r"([|*<])", r"\\\1", part) for part in parts[::2]]
+    return "".join(parts)

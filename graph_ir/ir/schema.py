@@ -2,7 +2,7 @@
 
     @register("convolution")
     class Convolution(FusibleOp):
-        \"\"\"What it computes. The first line is its meaning in docs/ops.md.\"\"\"
+        \"\"\"What it computes. The first line is its meaning in docs/reference/ops.md.\"\"\"
 
         x = Operand("image [N, C, sizes...]")              # self.x is the edge that is read
         w = Operand("weights [O, C / groups, kernel...]")
@@ -15,7 +15,7 @@ in its `Row`. From the schema follow:
 - `Graph.make`: the number of operands; an attribute that is unknown (the nearest known one is named), missing or of
   another type is a UserError; values are kept in one spelling, those equal to the default not at all.
 - `op.alpha`, or `op.attr("alpha")` where the name is data: the value, default included. `op.set_attr` changes one.
-- texts, `graphc inspect diff`, docs/ops.md and the formats: `schema_of(op_name)` in `ir.registry`.
+- texts, `graphc inspect diff`, docs/reference/ops.md and the formats: `schema_of(op_name)` in `ir.registry`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def test_the_table_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_page_is_the_one_of_the_docs(pytestconfig: pytest.Config) -> None:
-    path = ROOT / "docs" / "switches.md"
+    path = ROOT / "docs" / "reference" / "switches.md"
     if pytestconfig.getoption("--update-golden"):
         path.write_text(switch_page(), encoding="utf-8")
     assert path.read_text(encoding="utf-8") == switch_page(), "write it with --update-golden"

@@ -1,4 +1,4 @@
-"""The examples in README.md and docs/*.md run: fenced blocks right after a line `<!-- run -->`.
+"""The examples in README.md and the pages of docs/ run: fenced blocks right after a line `<!-- run -->`.
 
 All marked Python blocks of a file are one program, all marked sh blocks one script, in a folder of their own in which
 `examples` is that of the checkout. Programs of docs/ may import `support`, as tests do. A text block right after a line
@@ -91,10 +91,10 @@ def run_examples(document: Path, folder: Path, update: bool = False) -> None:
 
 def _run_program(document: Path, blocks: list[Example], folder: Path) -> list[list[str]]:
     """Lines printed by each block."""
-    script = folder / f"{document.stem}.py"
+    script = folder / f"page_{document.stem}.py"  # jax.md must not be the module jax
     script.write_text(program(blocks, f"print({SEPARATOR!r})"), encoding="utf-8")
     inherited = [path for path in [os.environ.get("PYTHONPATH")] if path]
-    support = [str(ROOT / "tests")] if document.parent.name == "docs" else []
+    support = [str(ROOT / "tests")] if (ROOT / "docs") in document.parents else []
     env = {"PYTHONPATH": os.pathsep.join([*support, *inherited])}
     done = run_python("-W", "error", str(script), cwd=folder, env=env)
     assert done.returncode == 0, f"{document.name}:\n{done.stdout}{done.stderr}"
@@ -138,25 +138,26 @@ def _run_shell(document: Path, script: str, folder: Path) -> None:
     assert done.returncode == 0, f"{document.name}:\n{done.stdout}{done.stderr}"
 
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [path for path in PAGES if MARKER in path.read_text(encoding="utf-8")]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_marked_examples_run(document: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     for package in NEEDS.findall(document.read_text(encoding="utf-8")):
         pytest.importorskip(package)
     run_examples(document, tmp_path, pytestconfig.getoption("--update-golden"))
 
 
-def test_readme_holds_the_two_commands_ci_runs() -> None:
+def test_the_readme_is_short_and_holds_the_two_commands_that_ci_runs() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = text.split("<!-- ci: install and run -->\n```sh\n")[1].split("```")[0]
-    install, run = block.splitlines()
-    assert install == "pip install ."
-    assert run.startswith("python -m gc ")
+    assert len(text.splitlines()) <= 130
+    install, test = re.findall(r"<!-- ci: [^\n]* -->\n```sh\n(.*)\n```", text)
+    assert install.startswith("pip install . && python -m gc compile ")
+    assert test.startswith(".ci/setup && python -m pytest ")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_commands_and_options_exist(document: Path) -> None:
     """In every code span and line of code that calls `graphc`."""
     text = document.read_text(encoding="utf-8")
@@ -171,6 +172,34 @@ def test_commands_and_options_exist(document: Path) -> None:
         if f"`graphc {line}" in text or f"-m graphc {line}" in text or given:
             wrong += [line] if parser.subcommands or given - known else []
     assert wrong == []
+
+
+def test_the_generated_parts_of_the_pages_are_up_to_date(pytestconfig: pytest.Config) -> None:
+    """The tables of measurements and the chart agree with the records, the reference with the tables in the code."""
+    options = [] if pytestconfig.getoption("--update-golden") else ["--check"]
+    done = run_python(str(ROOT / "docs" / "generate.py"), *options, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_to_files_lead_somewhere(document: Path) -> None:
+    """Links inside the site are checked when it is built; here also those of README.md and between files."""
+    text = document.read_text(encoding="utf-8")
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = link.partition("#")
+        if "://" in link or "{" in link:
+            continue
+        target = document.parent / path if path else document
+        assert target.exists(), link
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), link
+
+
+def anchors(document: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
 
 
 GOOD = """# Title
@@ -274,7 +303,9 @@ def test_tests_that_the_page_of_faults_names_exist() -> None:
     """`driver/test_growth.py`, or `file.py::test_name`; `::test_name` is of the same file."""
     tests = Path(__file__).parents[1]
     faults = (
-        (tests.parent / "docs" / "testing.md").read_text().partition("## What an attack found")[2]
+        (tests.parent / "docs" / "explanation" / "testing.md")
+        .read_text()
+        .partition("## What an attack found")[2]
     )
     names = re.findall(r"`([a-z_0-9/]*\.py)?(?:::)?(test_[a-z_0-9]+)?`", faults)
     assert len(names) > 20

@@ -3,7 +3,7 @@
     python tests/measurements/conversions.py [NETWORK...]
 
 Networks of torchvision, timm and transformers with random weights are exported by PyTorch, written in every format that
-can hold them, and read back. Takes some minutes. Figures in docs/formats.md.
+can hold them, and read back. Takes some minutes. Figures in docs/howto/convert_and_compare.md.
 """
 
 from __future__ import annotations

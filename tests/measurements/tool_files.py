@@ -6,7 +6,7 @@
 `make` needs the tool and not graphc: it writes each file that the tool can make of small models, by
 `support.tool_makers`, with inputs, the tool's own results, and those of ONNX Runtime where it runs the file. `judge`
 compares with the tool's, or ONNX Runtime's where a tool has none: "lost" is a file that says something else than the
-tool, as ONNX Runtime finds too. Exit code 1 if a result is wrong. Figures in docs/formats.md.
+tool, as ONNX Runtime finds too. Exit code 1 if a result is wrong. Figures in docs/reference/compatibility.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What docs/formats.md holds: which ops each format has a form for, found by writing and reading an example of each."""
+"""Generated parts of docs/reference: which ops each format can express, found by writing and reading examples."""
 
 from __future__ import annotations
 
-import re
 import tempfile
 import textwrap
 import warnings
@@ -42,12 +41,9 @@ def op_table() -> str:
             graph = Graph("example")
             make(graph, name)
             cells = [_cell(graph, target, Path(folder)) for target in NAMES]
-            lines.append([name, lookup(name).kind, *cells])
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+            lines.append([f"`{name}`", lookup(name).kind, *cells])
+    head, *rows = (f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join([head, "|---" * len(lines[0]) + "|", *rows])
 
 
 def _cell(graph: Graph, target: str, folder: Path) -> str:
@@ -67,19 +63,18 @@ def _cell(graph: Graph, target: str, folder: Path) -> str:
     return "both" if types[0] == types[1] else "write"
 
 
-def operator_lists() -> str:
-    """The operators of each format that are read, by their names there."""
-    tables: dict[str, Collection[str]] = {
-        "ONNX operators": ONNX,
-        "HLO opcodes": HLO,
-        "PNNX operators": PNNX,
-        "ATen operators of PyTorch": ATEN,
-        "TVM operators, in kernel names and in uncompiled graphs": TVM,
-        "GE node types": {*GE, *GE_CONTROL},
-    }
-    parts = []
-    for title, names in tables.items():
-        text = re.sub(r"-", "\u2011", ", ".join(sorted(names)))  # not to be broken at a hyphen
-        lines = textwrap.wrap(text, 110, initial_indent="  ", subsequent_indent="  ")
-        parts.append("\n".join([f"{title} ({len(names)})", *lines]).replace("\u2011", "-"))
-    return "\n\n".join(parts)
+READ: dict[str, Collection[str]] = {
+    "onnx": ONNX,
+    "hlo": HLO,
+    "pnnx": PNNX,
+    "aten": ATEN,
+    "tvm": TVM,
+    "ge": {*GE, *GE_CONTROL},
+}
+
+
+def operator_list(form: str) -> str:
+    """How many operators of a format are read, and their names there."""
+    names = sorted(READ[form])
+    text = f"{len(names)} operators: {', '.join(f'`{name}`' for name in names)}."
+    return textwrap.fill(text, 116, break_on_hyphens=False, break_long_words=False)

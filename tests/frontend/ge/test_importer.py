@@ -223,7 +223,7 @@ def test_all_unsupported_ops_are_named_at_once():
         run(lines + RETURN, {"x": "f32[4]"}, X)
     assert str(error.value) == (
         "ge dump: these ops are not supported: Conv9D (2x), DynamicRNN (1x); "
-        "use others (docs/formats.md lists those that are read) or define them (`graphc.ops.define`)"
+        "use others (docs/reference/operators.md lists those that are read) or define them (`graphc.ops.define`)"
     )
 
 

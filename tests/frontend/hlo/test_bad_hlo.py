@@ -162,7 +162,7 @@ def test_everything_unsupported_is_listed_at_once() -> None:
         "m.hlo: these opcodes are not supported: ragged-dot (2x), rng (1x: its values differ from run to "
         "run, so pass them as inputs or use rng-bit-generator), stochastic-convert (1x); "
         "these element types are not supported: f6e2m3fn (1x); "
-        "use others (docs/formats.md lists those that are read) or define them (`graphc.ops.define`); "
+        "use others (docs/reference/operators.md lists those that are read) or define them (`graphc.ops.define`); "
         "convert the model to another type, such as float32"
     )
     text = module(

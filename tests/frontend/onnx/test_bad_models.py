@@ -222,7 +222,7 @@ UNSUPPORTED: dict[str, tuple[Callable[[], ModelProto], str]] = {
         ),
         "model: these ops are not supported: ImageDecoder (2x), NoSuchOp (1x), StringConcat (1x), "
         "com.microsoft.BeamSearch (1x); "
-        "use others (docs/formats.md lists those that are read) or define them (`graphc.ops.define`)",
+        "use others (docs/reference/operators.md lists those that are read) or define them (`graphc.ops.define`)",
     ),
     "old opset": (
         lambda: model([node("Relu", "x")], X, opset=5),

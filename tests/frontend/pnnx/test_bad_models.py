@@ -126,7 +126,7 @@ def test_all_that_is_not_supported_is_listed_at_once(tmp_path: Path) -> None:
     assert message_of(path) == (
         "these operators are not supported: beta in pnnx.Expression (1x), gamma in pnnx.Expression (2x), "
         "models.yolo.Segment (1x), torch.unique (2x); "
-        "use others (docs/formats.md lists those that are read) or define them (`graphc.ops.define`) "
+        "use others (docs/reference/operators.md lists those that are read) or define them (`graphc.ops.define`) "
         f"(in '{path}')"
     )
 

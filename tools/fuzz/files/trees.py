@@ -1,5 +1,5 @@
 """Models of one tree ensemble: TreeEnsembleClassifier and TreeEnsembleRegressor in every class and weight form that
-ONNX Runtime reads as the specification says (docs/formats.md lists the others).
+ONNX Runtime reads as the specification says (docs/reference/formats.md lists the others).
 
 Weights are quarters, whose sums are exact in any order.
 """
