@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import UserError
+from ..base.html_table import html_table
 from ..base.run_checks import without_checks
 from .arguments import arrange_inputs, check_apart, check_buffer, select_outputs
 from .artifact import Artifact
@@ -182,6 +183,11 @@ class CompiledModel:
         state = "" if self._native is not None else ", closed"
         types = f"({', '.join(map(repr, self.inputs))}) -> ({', '.join(map(repr, self.outputs))})"
         return f"<CompiledModel '{self.artifact.metadata.model}' {types}, {self.artifact.metadata.isa}{state}>"
+
+    def _repr_html_(self) -> str:
+        """The kernels in the order they run, for notebooks."""
+        rows = [(call["kernel"], call["note"]) for call in self.stats.get("calls", ())]
+        return html_table(repr(self), ("kernel", "ops and schedule"), rows)
 
     def _loaded(self) -> NativeModel:
         if self._native is None:

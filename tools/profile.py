@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import InternalError
+from ..base.html_table import html_table
 from ..base.records import dataclass
 from ..bench.measure import interleave
 from ..bench.roofline import Roofline
@@ -64,6 +65,21 @@ class KernelTime:
         """The share of the roof that is reached."""
         return self.roof_seconds / self.seconds if self.seconds else 0.0
 
+    def _repr_html_(self) -> str:
+        """What the kernel computes and how, for notebooks."""
+        rows = [
+            ("ops", " -> ".join(self.ops)),
+            ("from", ", ".join(self.source)),
+            ("problem", self.problem),
+            ("layouts", "; ".join(self.layouts)),
+            ("schedule", self.schedule),
+            (
+                "time",
+                f"{self.seconds * 1e6:.2f} us, {100 * self.of_roof:.0f} % of the roof ({self.roof})",
+            ),
+        ]
+        return html_table(f"{self.node}: {self.kernel}", ("property", "value"), rows)
+
 
 @dataclass(frozen=True)
 class TaskTime:
@@ -114,6 +130,20 @@ class Profile:
             for k in self.kernels
             if k.duration > 0
         }
+
+    def _repr_html_(self) -> str:
+        """The kernels, slowest first, for notebooks."""
+        rows = [
+            (
+                k.node, f"{k.seconds * 1e6:.2f}", f"{100 * k.seconds / self.seconds:.1f} %",
+                f"{k.gflop / max(k.seconds, 1e-12):.1f}", f"{100 * k.of_roof:.0f} % {k.roof}", k.kernel,
+            )
+            for k in sorted(self.kernels, key=lambda k: -k.seconds)
+        ]  # fmt: skip
+        head = ("node", "time, us", "share", "GFLOP/s", "of roof", "kernel")
+        title = f"{self.model}: {self.seconds * 1e6:.2f} us per run on {self.threads} threads"
+        outside = f"{self.outside * 1e6:.2f} us ({100 * self.outside / self.seconds:.1f} %) outside of kernels"
+        return html_table(title, head, rows, outside)
 
 
 def profile(

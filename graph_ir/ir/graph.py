@@ -10,6 +10,7 @@ import numpy as np
 
 from ...base.dims import Dim, Size, symbols_of
 from ...base.errors import InternalError, UserError
+from ...base.html_table import html_table
 from ...base.run_checks import without_checks
 from .contents import Token, attribute_tokens, digest
 from .format import Format
@@ -55,6 +56,16 @@ class Graph:
         self._next += 1
         self.ops.append(op)
         return op
+
+    def _repr_html_(self) -> str:
+        """The ops in order, for notebooks."""
+        rows = []
+        for op in self.ops:
+            inputs = ", ".join(value.producer_owner.name for value in op.inputs)
+            outputs = "; ".join(str(value.details) for value in op.outputs)
+            rows.append((op.name, op.op_name, inputs, outputs))
+        head = ("name", "op", "inputs", "outputs")
+        return html_table(f"graph {self.name}: {len(self.ops)} ops", head, rows)
 
     def make_input(self, details: LogicalTensor, name: str = "input") -> GraphTensor:
         """Append a graph input."""

@@ -138,7 +138,11 @@ def _run_shell(document: Path, script: str, folder: Path) -> None:
     assert done.returncode == 0, f"{document.name}:\n{done.stdout}{done.stderr}"
 
 
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    ROOT / "examples" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 DOCUMENTS = [path for path in PAGES if MARKER in path.read_text(encoding="utf-8")]
 
 

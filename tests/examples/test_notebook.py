@@ -1,0 +1,49 @@
+"""The notebook runs from top to bottom, and its cells show tables."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.process import ROOT
+from support.roofs import plant_roofs
+
+NOTEBOOK = ROOT / "examples" / "explore.ipynb"
+
+
+def run_cell(source: str, names: dict[str, Any]) -> Any:
+    """Run a cell as a notebook does; return the value of its last expression."""
+    tree = ast.parse(source)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "cell", "exec"), names)
+    return last and eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+
+
+def test_the_notebook_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+) -> None:
+    update = pytestconfig.getoption("--update-golden")
+    if not update:
+        plant_roofs(monkeypatch, tmp_path)
+    monkeypatch.chdir(ROOT / "examples")
+    book = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    shown = []
+    for number, cell in enumerate((c for c in book["cells"] if c["cell_type"] == "code"), 1):
+        value = run_cell("".join(cell["source"]), names)
+        html = value._repr_html_()
+        shown.append(type(value).__name__)
+        if update:
+            data = {"text/html": html, "text/plain": type(value).__name__}
+            result = {"data": data, "execution_count": number, "metadata": {}}
+            cell["outputs"] = [{"output_type": "execute_result", **result}]
+            cell["execution_count"] = number
+        (stored,) = cell["outputs"]
+        assert "<table>" in stored["data"]["text/html"] and "<table>" in html
+    assert shown == ["Graph", "CompiledModel", "Graph", "Profile", "KernelTime"]
+    if update:
+        NOTEBOOK.write_text(json.dumps(book, indent=1, ensure_ascii=False) + "\n")
