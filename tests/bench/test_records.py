@@ -85,7 +85,7 @@ def test_one_command_times_a_suite_and_records_it(
     def timed(command: list[str]) -> SimpleNamespace:
         calls.append(command)
         rows = [low_precision_row(case) for case in quantized_cases()]
-        Path(command[command.index("--json") + 1]).write_text(json.dumps(result(rows)))
+        Path(command[command.index("--output") + 1]).write_text(json.dumps(result(rows)))
         Path(command[command.index("--resume") + 1]).touch()
         return SimpleNamespace(returncode=0 if len(calls) != 2 else 1)
 
@@ -115,7 +115,7 @@ def test_an_interrupted_suite_continues_where_it_stopped(
             row = {"case": "a", "gflop": 1.0, "peak_gflops": 1e3, "ratio": 2.0}
             row |= {"agree": True, "wrong": [], "gain": None}
             engines = {"graphc": {"median": 2e-3}, "openvino": {"median": 4e-3}}
-            Path(command[command.index("--json") + 1]).write_text(
+            Path(command[command.index("--output") + 1]).write_text(
                 json.dumps(result([{**row, "engines": engines}]))
             )
             Path(command[command.index("--resume") + 1]).touch()

@@ -16,11 +16,12 @@ NOTEBOOK = ROOT / "examples" / "explore.ipynb"
 
 
 def run_cell(source: str, names: dict[str, Any]) -> Any:
-    """Run a cell as a notebook does; return the value of its last expression."""
+    """Run a cell as a notebook does; return the value of its last line, an expression."""
     tree = ast.parse(source)
-    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    last = tree.body.pop()
+    assert isinstance(last, ast.Expr)
     exec(compile(tree, "cell", "exec"), names)
-    return last and eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
 
 
 def test_the_notebook_runs(
