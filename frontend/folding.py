@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ..graph_ir.ir.graph import Graph, GraphTensor
+from ..graph_ir.rewriting.size_values import size_values
 from .op_builder import Value
-from .size_values import size_values
 
 LARGEST_ARRAY = 1 << 16
 """Elements up to which a computed constant is kept as an array; what is larger is computed by the graph."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..base.dims import MOST, Dim, Size, Symbol, bounds, size
+from ..base.dims import MOST, Dim, Limit, Size, Symbol, bounds, size
 from ..base.dtypes import S64, DType
 from ..base.errors import UnsupportedError, UserError
 from ..base.symbols import fresh_symbol_name, symbol_name
@@ -31,6 +31,8 @@ class OpBuilder:
         self.name = name
         # The names of open sizes that are taken besides those in `graph`.
         self.size_names: set[str] = set()
+        # What ops need of sizes, by name.
+        self.limits: Mapping[str, Limit] = {}
 
     def make(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
         """Append the node's main op, which takes its name; its first output."""
@@ -91,13 +93,26 @@ class OpBuilder:
             sizes=tuple(size if i == axis else dims[i] for i in here),
         )
 
-    def counted(self, number: GraphTensor, most: Size, name: str = "") -> Size:
-        """A number that a run computes (one s64) as a size from 0 to `most`, which is called like `name`."""
-        found = size(Symbol(self.size_name(name), 0, min(bounds(most)[1], MOST)))
+    def counted(
+        self, number: GraphTensor, most: Size | None, name: str = "", room: Size | None = None
+    ) -> Size:
+        """A number that a run computes (one s64) as a size from 0 to `most`, which is called like `name`.
+
+        Without `most`, callers choose how much `room` there is. Where an op needs more than 0, a run checks it.
+        """
+        name, top = self.size_name(name), MOST if most is None else min(bounds(most)[1], MOST)
+        least = min(self.limits.get(name, Limit()).least, max(top - 1, 0))
+        found = size(Symbol(name, least, top))
         if isinstance(found, Dim):
             given = self.reshaped(self.converted(number, S64), (1,))
-            self.helper("count", given, size=(found,), most=(most,))
+            attrs = {"most": (self.room(name) if room is None else room,), "unlimited": True}
+            attrs = attrs if most is None else {"most": (most,)}
+            self.helper("count", given, size=(found,), **attrs)
         return found
+
+    def room(self, name: str = "") -> Size:
+        """The size that callers choose as the room for a count that nothing limits."""
+        return size(Symbol(self.size_name(f"max_{name or self.name}")))
 
     def size_name(self, like: str = "") -> str:
         """A name for an open size that resembles `like`, which is then taken."""

@@ -9,7 +9,9 @@ the sizes that the model leaves open, in the order of its header, each within it
 null. `constants` and `arena` are aligned to `ALIGNMENT` bytes. The arena is scratch memory of one call; constants and
 inputs are only read, but for those that an output is an alias of: the header names such pairs, and both pointers are
 the same. A buffer that grows on an axis has more rows than its input: `sizes` has the length P of what it holds, and
-P_free, the rows that are left after the run.
+P_free, the rows that are left after the run. A size that the data decide without a limit has a room, `max_...` among
+`sizes`, which the caller chooses; a run writes the size itself to one of the last outputs (the header's `counts`).
+Where that is more than its room, other outputs are not defined: the caller repeats the run with more room.
 
     int64_t graphc_arena_bytes(const int64_t *sizes);
 
@@ -52,7 +54,7 @@ from typing import Protocol
 from ..base.dims import Size
 from ..base.dtypes import DType
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 """Incremented with every change to anything on this page; an artifact of another version is refused."""
 
 ALIGNMENT = 64

@@ -16,7 +16,7 @@ from ..base.html_table import html_table
 from ..base.run_checks import without_checks
 from .arguments import arrange_inputs, check_apart, check_buffer, select_outputs
 from .artifact import Artifact
-from .counted import counted
+from .counted import counted, within_room
 from .growing import AliasedArrays
 from .loader import check_cpu
 from .memory import data_address
@@ -42,8 +42,9 @@ class CompiledModel:
         self.threads = 1 if native.pool is None else native.pool.threads
         self._native: NativeModel | None = native
         call = make_caller(native, artifact)
-        call = _checked(call, artifact) if artifact.metadata.checks else call
-        self._call: Caller = counted(call, artifact.metadata) if artifact.metadata.counts else call
+        if artifact.metadata.counts:
+            call = counted(call, artifact.metadata, native.sizes)
+        self._call: Caller = _checked(call, artifact) if artifact.metadata.checks else call
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -91,7 +92,9 @@ class CompiledModel:
         made. All must be dense arrays of the exact type that share no memory. One bound call must not run in two
         threads at once; bind once per thread. Of outputs in the memory of inputs, what `outputs` has is not looked at
         (None will do): each run writes the rows behind those that the input has, or the part that it replaces. Results
-        whose sizes a run counts need arrays of the largest sizes, of which it fills the first elements.
+        whose sizes a run counts need arrays of the largest sizes, of which it fills the first elements. A model that
+        counts without a limit is run once, to find how much room these inputs need; a run that needs more raises
+        UserError.
         `rt` runs the parallel loops in place of the model's own pool (see runtime/abi.py); the caller keeps it alive.
         """
         native, model = self._loaded(), self.artifact.metadata.model
@@ -119,7 +122,8 @@ class CompiledModel:
             own if rt is None else ctypes.cast(rt, ctypes.c_void_p),
         )
         call.keep_alive = (native, frame, at, sources, results)  # type: ignore[attr-defined]
-        return call
+        meta = self.artifact.metadata
+        return within_room(call, meta, results, at.chosen) if meta.rooms else call
 
     @property
     def takes_addresses(self) -> bool:
@@ -149,6 +153,13 @@ class CompiledModel:
     def pool_address(self) -> int | None:
         """The `rt` of the model's thread pool; None where its loops run serially. UserError once closed."""
         return self._loaded().rt.value
+
+    def make_room(self, needed: Mapping[str, int]) -> None:
+        """Choose at least this much room, by the names of the model's `max_...` sizes, for later calls and bindings.
+
+        Calls do so themselves where they find too little.
+        """
+        self._loaded().sizes.make_room(needed)
 
     def trim(self) -> None:
         """Give back the scratch memory that no call uses; the next call takes what it needs.
@@ -199,6 +210,8 @@ class CompiledModel:
     ) -> tuple[list[Any], AliasedArrays, SizedCall]:
         """The inputs in order, what they share with outputs, and the sizes of a call with them."""
         values = self._arrange((), inputs)
+        if self.artifact.metadata.rooms and self.artifact.metadata.counts:
+            self._call(values)
         aliased = AliasedArrays(self.artifact.metadata)
         arrays, rooms = aliased.accept(values) if aliased.count else (values, ())
         return (

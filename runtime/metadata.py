@@ -64,7 +64,8 @@ class Metadata:
     `stats` is what the compiler counted, plain JSON values. `checks`: the last outputs are conditions that must hold,
     else a run raises these messages; callers do not see them. `aliases`: outputs in the memory of inputs; `inputs` and
     `outputs` have the shapes of those buffers. `counts`: sizes that a run counts, each with the largest that it can be
-    (of open sizes); their numbers are outputs, the last but for `checks`, which callers do not see either.
+    (of open sizes); their numbers are outputs, the last but for `checks`, which callers do not see either. `rooms`: the
+    names of those of `sizes` that are no size of an input: callers choose how much room counts without a limit have.
     """
 
     model: str
@@ -82,6 +83,7 @@ class Metadata:
     sizes: tuple[Symbol, ...] = ()
     aliases: tuple[Alias, ...] = ()
     counts: tuple[tuple[Symbol, Size], ...] = ()
+    rooms: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> tuple[TensorSpec, ...]:
@@ -130,6 +132,7 @@ class Metadata:
                 {"name": s.name, "least": s.least, "most": s.most, "limit": [_text(limit)]}
                 for s, limit in self.counts
             ],
+            "rooms": list(self.rooms),
             "arena_bytes": _text(self.arena_bytes),
             "isa": self.isa,
             "cpu_features": list(self.cpu_features),
@@ -173,6 +176,7 @@ def metadata_from_json(value: object, where: str) -> Metadata:
         checks=reader.strings("checks"),
         aliases=_aliases(reader, symbols),
         counts=counts,
+        rooms=_rooms(reader, symbols),
     )
 
 
@@ -219,6 +223,14 @@ def _counts(reader: _Reader, symbols: Mapping[str, Symbol]) -> tuple[tuple[Symbo
         symbol = _new_symbol(part, [*symbols, *found])
         found[symbol.name] = (symbol, limits[0])
     return tuple(found.values())
+
+
+def _rooms(reader: _Reader, symbols: Mapping[str, Symbol]) -> tuple[str, ...]:
+    """The sizes that callers choose."""
+    names = reader.strings("rooms")
+    if not set(names) <= set(symbols):
+        raise reader.error("'rooms' must name sizes of the model")
+    return names
 
 
 def _symbols(reader: _Reader) -> dict[str, Symbol]:

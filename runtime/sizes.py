@@ -6,29 +6,35 @@ What is known of a combination of shapes is kept, so that a call with shapes tha
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ..base.dims import Dim, Size, evaluate, symbols_of
+from ..base.dims import TYPICAL, Dim, Size, evaluate, symbols_of
 from ..base.errors import UserError
 from ..base.records import dataclass
 from ..base.size_queries import solved
 from .abi import pointer
 from .growing import free_rows
 from .memory import output_allocator
-from .metadata import Metadata, TensorSpec
+from .metadata import MAX_BYTES, Metadata, TensorSpec
 
 MOST_KEPT = 256
 """Combinations of shapes that are kept."""
 
 Shape = tuple[int, ...]
+NONE: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
 class SizedCall:
-    """A call with certain sizes: its arrays, what makes its outputs, its scratch memory, and the `sizes` argument."""
+    """A call with certain sizes: its arrays, what makes its outputs, its scratch memory, and the `sizes` argument.
+
+    `chosen`: the room for counts without a limit, by the names of these sizes.
+    """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -36,6 +42,7 @@ class SizedCall:
     arena_bytes: int
     values: ctypes.Array[ctypes.c_int64]
     pointer: ctypes.c_void_p
+    chosen: Mapping[str, int]
 
 
 class CallSizes:
@@ -44,30 +51,40 @@ class CallSizes:
     def __init__(self, metadata: Metadata, arena_bytes: Callable[[ctypes.c_void_p], int]) -> None:
         self._metadata = metadata
         self._arena_bytes = arena_bytes
-        self._kept: dict[tuple[Shape, ...], SizedCall] = {}
+        self._kept: dict[tuple[Any, ...], SizedCall] = {}
+        self.chosen = dict.fromkeys(metadata.rooms, TYPICAL)
         self._arguments, self._results = metadata.arguments, metadata.buffers
-        self._fixed = None if metadata.sizes else self._make({})
+        self._fixed = None if metadata.sizes else self._make({}, {})
 
     def of(self, shapes: tuple[Shape, ...], rooms: Shape = ()) -> SizedCall:
         """The call with inputs of these shapes, and buffers with so many rows. UserError where they do not fit."""
         if self._fixed is not None:
             return self._fixed
-        key = (*shapes, rooms) if rooms else shapes
+        chosen = self.chosen
+        key = (shapes, rooms, *chosen.values()) if rooms or chosen else shapes
         found = self._kept.get(key)
         if found is None:
-            values = values_of(self._arguments, shapes)
-            found = self._make(values | free_rows(self._metadata, values, rooms))
+            values = values_of(self._arguments, shapes, chosen)
+            found = self._make(values | free_rows(self._metadata, values, rooms), chosen)
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
             self._kept[key] = found
         return found
 
+    def make_room(self, needed: Mapping[str, int]) -> None:
+        """Choose at least this much room for counts, by the names of these sizes, which never become smaller."""
+        old = self.chosen
+        self.chosen = {name: max(size, needed.get(name, 0)) for name, size in old.items()}
+
     def forget(self) -> None:
         """Drop what is kept."""
         self._kept.clear()
+        self.chosen = dict.fromkeys(self.chosen, TYPICAL)
 
-    def _make(self, values: Mapping[str, int]) -> SizedCall:
+    def _make(self, values: Mapping[str, int], chosen: Mapping[str, int]) -> SizedCall:
         meta = self._metadata
+        if meta.rooms:
+            check_bytes(meta, values)
         numbers = (ctypes.c_int64 * len(meta.sizes))(*(values[s.name] for s in meta.sizes))
         address = ctypes.cast(numbers, ctypes.c_void_p)
         inputs, outputs = (
@@ -75,7 +92,18 @@ class CallSizes:
         )
         makers = tuple(output_allocator(s.shape, s.dtype.numpy) for s in outputs)
         where = address if meta.sizes else pointer(None)
-        return SizedCall(inputs, outputs, makers, int(self._arena_bytes(where)), numbers, where)
+        arena_bytes = int(self._arena_bytes(where))
+        return SizedCall(inputs, outputs, makers, arena_bytes, numbers, where, chosen)
+
+
+def check_bytes(meta: Metadata, values: Mapping[str, int]) -> None:
+    """UserError where a call with these sizes takes more memory than a process can have: code would compute less."""
+    arrays = [math.prod(s.at(values).shape) * s.dtype.size for s in meta.buffers]
+    total = evaluate(meta.arena_bytes, values) + sum(arrays)
+    if total > MAX_BYTES:
+        raise UserError(
+            f"model '{meta.model}': no memory for the {total} bytes that this call needs"
+        )
 
 
 def call_sizes(metadata: Metadata, arrays: Mapping[str, Any]) -> dict[str, int]:
@@ -86,9 +114,12 @@ def call_sizes(metadata: Metadata, arrays: Mapping[str, Any]) -> dict[str, int]:
     return values_of(metadata.arguments, [np.shape(arrays[x.name]) for x in metadata.arguments])
 
 
-def values_of(specs: Sequence[TensorSpec], shapes: Sequence[Shape]) -> dict[str, int]:
-    """The open sizes, by name, of inputs of these shapes. UserError naming the input that does not fit."""
-    values: dict[str, int] = {}
+def values_of(
+    specs: Sequence[TensorSpec], shapes: Sequence[Shape], chosen: Mapping[str, int] = NONE
+) -> dict[str, int]:
+    """The open sizes, by name, of inputs of these shapes, with those that were `chosen`. UserError naming the input
+    that does not fit."""
+    values: dict[str, int] = {**chosen}
     sources: dict[str, str] = {}
     given = list(zip(specs, shapes, strict=True))
     for spec, shape in given:
@@ -116,7 +147,10 @@ def _origin(wanted: Size, values: Mapping[str, int], sources: Mapping[str, str])
     """Where the number comes from that a size must have."""
     if not isinstance(wanted, Dim):
         return "whose numbers are fixed"
-    known = [f"{s.name}={values[s.name]} as in '{sources[s.name]}'" for s in wanted.symbols]
+    known = [
+        f"{s.name}={values[s.name]}" + (f" as in '{sources[s.name]}'" if s.name in sources else "")
+        for s in wanted.symbols
+    ]
     return f"with {' and '.join(known)}"
 
 

@@ -18,12 +18,13 @@ from ..base.dims import Size, evaluate
 from ..base.dtypes import S64, U8
 from ..base.errors import InternalError
 from ..base.size_limits import at_most
+from ..base.size_queries import lone_symbol
 from ..codegen.aot import compile_to_object
 from ..codegen.module import emit_module
 from ..driver.artifact import input_specs, output_specs, support_object
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, lower_graph
-from ..graph_ir.ops.counted import Count, largest_counts
+from ..graph_ir.ops.counted import Count, chosen_sizes, largest_counts
 from ..graph_ir.passes import pipeline as graph_pipeline
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.rewriting.groups import is_view, storage_root
@@ -64,6 +65,7 @@ class NodeProgram:
             tensor.name: offset for tensor, offset in MEMORY_PLAN.of(self.graph).offsets.items()
         }
         self.sizes: dict[str, int] = {}
+        self._rooms = {symbol.name: symbol.typical for symbol in chosen_sizes(self.graph)}
         self.kernels = {call.op_name: call for call in self.lowered.calls}
         self._steps = {call.op_name: i for i, call in enumerate(self.lowered.calls)}
         self._model = CompiledModel(
@@ -81,12 +83,10 @@ class NodeProgram:
         values = {
             name: np.require(array, requirements=["C", "A"]) for name, array in arrays.items()
         }
-        self._fix_sizes(values)
-        results = [np.zeros(spec.at(self.sizes).shape, spec.dtype.numpy) for spec in self.outputs]
-        own = {SELECT: self._select, ARENA: self._arena}
-        self._call = self._model.bind({**values, **own}, results)
+        results = self._bind_at(values)
         if self._open.counted:
-            self._fix_counts(results)
+            while self._fix_counts(results):
+                results = self._bind_at(values)
         self._memory = {
             op.outputs[0]: np.asarray(values[spec.name])
             for op, spec in zip(self.graph.inputs, self.inputs, strict=True)
@@ -96,8 +96,17 @@ class NodeProgram:
             for op, array in zip(self.graph.outputs, results, strict=True)
         )
 
-    def _fix_counts(self, results: Sequence[Array]) -> None:
-        """Run all nodes, and take over the sizes that they count."""
+    def _bind_at(self, values: Mapping[str, Any]) -> list[Array]:
+        """Bind these inputs; the arrays of the results."""
+        self._fix_sizes(values)
+        self._model.make_room(self._rooms)
+        results = [np.zeros(spec.at(self.sizes).shape, spec.dtype.numpy) for spec in self.outputs]
+        own = {SELECT: self._select, ARENA: self._arena}
+        self._call = self._model.bind({**values, **own}, results)
+        return results
+
+    def _fix_counts(self, results: Sequence[Array]) -> bool:
+        """Run all nodes, and take over the sizes that they count; whether there must be more room for one of them."""
         for node in self.nodes:
             run = self.step(node)
             if run is not None:
@@ -108,7 +117,13 @@ class NodeProgram:
             for op, array in zip(outputs, results, strict=True)
             if isinstance(op, Count)
         }
+        for op in (op for op in self._open.counted if isinstance(op, Count)):
+            room = lone_symbol(op.limit) if op.unlimited else None
+            if room and counted[op.symbol.name] > self._rooms[room.name]:
+                self._rooms[room.name] = counted[op.symbol.name]
+                return True
         self.graph = self._open.at_sizes({**self.sizes, **counted})
+        return False
 
     @property
     def nodes(self) -> list[Op]:
@@ -118,7 +133,7 @@ class NodeProgram:
     def _fix_sizes(self, arrays: Mapping[str, Any]) -> None:
         """Take over the sizes of these inputs. UserError if they do not fit."""
         metadata = replace(self._model.artifact.metadata, inputs=self.inputs)
-        sizes = call_sizes(metadata, arrays) if metadata.sizes else {}
+        sizes = {**call_sizes(metadata, arrays), **self._rooms} if metadata.sizes else {}
         if sizes != self.sizes or not self._arena.size:
             self.sizes = sizes
             self.graph = with_sizes(self._open, sizes) if sizes else self._open
@@ -200,7 +215,10 @@ def _artifact(graph: Graph, lowered: LoweredModel, ctx: LowerContext) -> Artifac
     module = select_step(lowered.module, lowered.arena_bytes, len(inputs))
     llvm_ir = emit_module(loop_pipeline.run(module, ctx.target), ctx.target)
     sizes = graph_symbols(graph)
-    metadata = Metadata(graph.name, (*inputs, *own), outputs, 0, ctx.target.isa, sizes=sizes)
+    rooms = tuple(symbol.name for symbol in chosen_sizes(graph))
+    metadata = Metadata(
+        graph.name, (*inputs, *own), outputs, 0, ctx.target.isa, sizes=sizes, rooms=rooms
+    )
     return Artifact(
         metadata, lowered.constants, compile_to_object(llvm_ir, ctx.target), support_object()
     )

@@ -8,17 +8,23 @@ from typing import Any
 from ..driver.artifact import input_specs
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.lowering.lower_graph import graph_symbols
+from ..graph_ir.ops.counted import chosen_sizes
 from ..graph_ir.rewriting.known_sizes import with_sizes
 from ..runtime.metadata import Metadata
 from ..runtime.sizes import call_sizes
 
 
 def sizes_of_call(model: Graph, arrays: Mapping[str, Any]) -> dict[str, int]:
-    """The open sizes, by name, for these inputs by name. UserError where they do not fit."""
+    """The dynamic sizes, by name, for these inputs by name, with typical room for counts that nothing limits.
+
+    UserError where they do not fit.
+    """
     symbols = graph_symbols(model)
     if not symbols:
         return {}
-    return call_sizes(Metadata(model.name, input_specs(model), (), 0, "", sizes=symbols), arrays)
+    metadata = Metadata(model.name, input_specs(model), (), 0, "", sizes=symbols)
+    rooms = {symbol.name: symbol.typical for symbol in chosen_sizes(model)}
+    return call_sizes(metadata, arrays) | rooms  # in the order that code takes them
 
 
 def sized_model(model: Graph, arrays: Mapping[str, Any]) -> Graph:

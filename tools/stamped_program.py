@@ -36,8 +36,12 @@ class StampedProgram:
         self._plain = CompiledModel(compilation.artifact, threads)
         self._stamped = CompiledModel(stamped_artifact(compilation), threads)
         self.stamps = np.zeros(len(compilation.lowered.calls) + 1, np.int64)
-        self.sizes = call_sizes(compilation.artifact.metadata, inputs)
         results = [np.zeros_like(array) for array in self._plain.allocate(inputs)]
+        shapes = tuple(np.shape(inputs[spec.name]) for spec in self._plain.inputs)
+        self.sizes = {
+            **call_sizes(compilation.artifact.metadata, inputs),
+            **self._plain.sized(shapes).chosen,
+        }
         self.results = results
         self.plain: Callable[[], int] = self._plain.bind(inputs, results)
         whole = [*results, *self._stamped.allocate(inputs)[len(results) : -1], self.stamps]

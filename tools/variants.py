@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base.contraction import f32_tiles
+from ..base.dims import symbols_of
 from ..base.dtypes import F32, S32
 from ..base.records import dataclass
 from ..base.target import GemmTile
@@ -235,6 +236,8 @@ def _with_counts(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
     found, own = dict(sizes), set(graph.counted)
     for op in all_ops(graph):
         if isinstance(op, Count):
+            for symbol in symbols_of([op.limit]):
+                found.setdefault(symbol.name, symbol.typical)
             most = int(known(op.limit, found))
             found[op.symbol.name] = most if op in own else (op.symbol.least + most) // 2
     return found

@@ -13,8 +13,12 @@ from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..folding import fold, is_foldable
 from ..op_builder import Value
 from ..refusals import FIXED
+from ..run_sizes import run_sizes
 from .reading import NodeReader
 from .spelling import Formal
+
+_SIZES = ("shape", "repeats", "k")
+"""Attributes of ours that say how large a result is."""
 
 K = TypeVar("K", bound=Hashable)
 """What a format refers to a value by."""
@@ -84,6 +88,9 @@ class ScopedReader(NodeReader, Generic[K, I]):
     list_axes = 1
     """The most axes of what counts as a list."""
 
+    may_count = False
+    """Whether a run may count sizes without a limit, which branches and loops cannot."""
+
     def key_of(self, operand: I) -> K:
         """The key of an operand's value. UserError if it is not given."""
         raise NotImplementedError
@@ -115,9 +122,12 @@ class ScopedReader(NodeReader, Generic[K, I]):
         """Element type and shape of an operand."""
         return details_of(self.value(operand))
 
-    def array(self, operand: I, what: str = "") -> Array:
-        """An operand, which must be known. UnsupportedError where it depends on the model's inputs."""
+    def array(self, operand: I, what: str = "", sizes: bool = False) -> Array:
+        """An operand, which must be known. UnsupportedError where it depends on the model's inputs, unless its elements
+        are `sizes`, which a run may count."""
         value = self.known(operand)
+        if value is None and sizes and self.has(operand):
+            value = run_sizes(self, self.tensor(operand), self.may_count)
         if value is None:
             key = self.key_of(operand)
             what = f"{what or operand} ('{self.scope.constant_name(key)}')"
@@ -127,9 +137,9 @@ class ScopedReader(NodeReader, Generic[K, I]):
             raise error
         return value
 
-    def ints(self, operand: I, what: str = "") -> tuple[Any, ...]:
-        """An operand as known integers: a shape, axes, indices; a scalar counts as one. Open sizes are expressions."""
-        value = self.array(operand, what)
+    def ints(self, operand: I, what: str = "", sizes: bool = False) -> tuple[Any, ...]:
+        """Known integers: a shape, axes, indices; a scalar counts as one. Dynamic `sizes` are expressions."""
+        value = self.array(operand, what, sizes)
         if value.dtype.kind not in "iuO" or value.ndim > self.list_axes:
             given = f"{value.dtype.name}{list(value.shape)}"
             raise self.rule(f"{what or operand} must be a list of integers", given)
@@ -155,8 +165,14 @@ class ScopedReader(NodeReader, Generic[K, I]):
 
     def read_known(self, formal: Formal) -> Array:
         """The operand's value."""
-        value = self.array(self.place(formal), formal.name)
+        is_size = formal.holds in _SIZES and not self._is_given_shape(formal)
+        value = self.array(self.place(formal), formal.name, is_size)
         return value.reshape(-1) if 1 < value.ndim <= self.list_axes else value
+
+    def _is_given_shape(self, formal: Formal) -> bool:
+        """Whether an operand is an input that has the shape of a reshape, which may hold numbers that do not fit."""
+        value = self.value(self.place(formal)) if self.type == "Reshape" else None
+        return isinstance(value, GraphTensor) and value.producer_owner.op_name == "input"
 
 
 def results_of(

@@ -7,16 +7,18 @@ import math
 import numpy as np
 
 from ...base.dims import Dim, Size, is_known
-from ...base.dtypes import from_numpy
+from ...base.dtypes import S64, from_numpy
+from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.rewriting.size_values import settled
 from ..correspondence.compositions.indexing import size_range
 from ..correspondence.compositions.known import number_range
-from ..correspondence.compositions.run_time import range_from
+from ..correspondence.compositions.run_time import counted_range, range_from
 from ..correspondence.compositions.triangles import diagonal_mask
+from ..correspondence.scoped import details_of
 from ..folding import LARGEST_ARRAY
 from ..op_builder import Value
-from ..refusals import FIXED
+from ..run_sizes import whole_number
 from ..shape_spec import check_size
-from ..size_values import settled
 from .scope import Handler, NodeContext
 
 
@@ -41,7 +43,7 @@ def _constant(node: NodeContext) -> Value:
 
 
 def _constant_of_shape(node: NodeContext) -> Value:
-    dims = node.ints(0, "a shape")
+    dims = node.ints(0, "a shape", sizes=True)
     value = node.attr_array("value") if node.given("value") else np.zeros(1, np.float32)
     if value.size != 1:
         raise node.rule("value must have one element", f"shape {list(value.shape)}")
@@ -70,21 +72,31 @@ def _range(node: NodeContext) -> Value:
     if sizes is not None and node.scope.checks is not None and None in map(node.known, range(3)):
         given = [node.tensor(i) for i in range(3)]
         return range_from(node, given[0], given[1], given[2], sizes[0], node.scope.require)
-    start, limit, delta = (node.array(i, what) for i, what in enumerate(names))
-    known = {value.dtype for value in (start, limit, delta)} - {np.dtype(object)}
-    if len(known) > 1:
-        dtypes = f"{start.dtype}, {limit.dtype}, {delta.dtype}"
-        raise node.rule("inputs must have one dtype", dtypes)
-    if object in (start.dtype, limit.dtype, delta.dtype):
-        return _open_range(node, *(value.reshape(-1)[0] for value in (start, limit, delta)))
-    return number_range(node, start, limit, delta)
+    values = [node.value(i) for i in range(3)]
+    known = [x for x in values if not isinstance(x, GraphTensor) and x.dtype != object]
+    dtypes = {details_of(x).dtype for x in values if isinstance(x, GraphTensor)}
+    dtypes |= {from_numpy(x.dtype) for x in known}
+    if len(dtypes) > 1:
+        raise node.rule("inputs must have one dtype", ", ".join(sorted(map(str, dtypes))))
+    if len(known) == 3:
+        return number_range(node, known[0], known[1], known[2])
+    start, limit, delta = (_whole(node, i, may_count=names[i] == "limit") for i in range(3))
+    if isinstance(delta, int) and delta and start is not None and limit is not None:
+        return node.converted(size_range(node, start, limit, delta), next(iter(dtypes), S64))
+    if not node.may_count:
+        node.array(1, "limit")
+    return counted_range(node, *(node.tensor(i) for i in range(3)))
 
 
-def _open_range(node: NodeContext, start: Size, limit: Size, delta: Size) -> Value:
-    """A range whose start or length is open."""
-    if isinstance(delta, Dim) or not delta:
-        raise node.unsupported(f"a range from {start} to {limit} in steps of {delta}", FIXED)
-    return size_range(node, start, limit, int(delta))
+def _whole(node: NodeContext, index: int, may_count: bool) -> Size | None:
+    """An operand as a size or a whole number; None for other numbers."""
+    value = node.known(index)
+    if value is None:
+        value = whole_number(node, node.tensor(index), may_count and node.may_count)
+    number = None if value is None or value.size != 1 else value.reshape(-1)[0]
+    if number is None or isinstance(number, Dim):
+        return number
+    return int(number) if number == number // 1 else None
 
 
 def _eye_like(node: NodeContext) -> Value:

@@ -69,7 +69,7 @@ def load_onnx(
             _import_node(in_opset_7(node, scope) if is_oldest else node, scope)
         return [scope.values[output.name] for output in proto.output]
 
-    scope = _scope_of(parsed, graph, import_graph)
+    scope = _scope_of(parsed, graph, import_graph, limits)
     infos, listed = read_inputs(_arguments(graph_proto), specs or {}, constants or {}, parsed.label)
     fixed = {
         name: np.asarray(value, order="C")
@@ -98,12 +98,14 @@ def load_onnx(
     return graph
 
 
-def _scope_of(parsed: ModelSource, graph: Graph, import_graph: ImportGraph) -> Scope:
+def _scope_of(
+    parsed: ModelSource, graph: Graph, import_graph: ImportGraph, limits: Mapping[str, Limit]
+) -> Scope:
     """The scope of the whole model, with what its file says of values."""
     proto = parsed.model.graph
     shapes = declared_shapes(proto)
     scope = Scope(graph, opset_of(parsed), parsed.folder, import_graph, declared=shapes)
-    scope.written_shapes = written_shapes(proto)
+    scope.written_shapes, scope.limits = written_shapes(proto), limits
     return scope
 
 

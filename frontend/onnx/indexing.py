@@ -6,11 +6,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from ...base.dims import Dim
 from ...base.dtypes import S32, S64
 from ...base.size_limits import at_least
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ..correspondence.compositions.counted import distinct, is_set, nonzero, rows_where, stacked
-from ..correspondence.compositions.indexing import positions
+from ..correspondence.compositions.indexing import open_size, positions
 from ..correspondence.compositions.movement import select_index
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
@@ -79,17 +80,18 @@ def _write_update_slice(e: Exporter, op: Op) -> None:
 def _one_hot(node: NodeContext) -> Value:
     """The position along the new axis compared with the index; negative indices count from the back."""
     indices, values = node.converted(node.tensor(0), S64), node.tensor(2)
-    given = node.array(1, "a depth")
+    given = node.array(1, "a depth", sizes=True)
     if given.size != 1 or values.details.plain_dims != (2,):
         raise node.rule(
             "depth must be one number and values [off, on]", f"{given.shape}, {values.details}"
         )
-    depth, dims = int(given.reshape(())), indices.details.plain_dims
-    if depth < 1:
+    depth, dims = given.reshape(-1)[0], indices.details.plain_dims
+    depth = depth if isinstance(depth, Dim) else int(depth)
+    if not isinstance(depth, Dim) and depth < 1:
         raise node.rule("depth must be 1 or more", str(depth))
     axis = node.axis(node.attr_int("axis"), len(dims) + 1)
     below = node.helper("lt", indices, node.constant(0, S64))
-    from_back = node.helper("add", indices, node.constant(depth, S64))
+    from_back = node.helper("add", indices, open_size(node, depth))
     wanted = node.helper("select", below, from_back, indices)
     wanted = node.reshaped(wanted, (*dims[:axis], 1, *dims[axis:]))
     hit = node.helper("eq", wanted, positions(node, depth, axis, len(dims) + 1))

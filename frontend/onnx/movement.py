@@ -124,7 +124,7 @@ def _slice_arguments(node: NodeContext, rank: int) -> tuple[tuple[int, ...], ...
             raise node.rule("attributes 'starts' and 'ends' must be given", f"{begins} and {ends}")
         axes, steps = node.attr_ints("axes", None), None
     else:
-        begins, ends = node.ints(1, "starts"), node.ints(2, "ends")
+        begins, ends = node.ints(1, "starts", sizes=True), node.ints(2, "ends", sizes=True)
         axes = node.ints(3, "axes") if node.has(3) else None
         steps = node.ints(4, "steps") if node.has(4) else None
     axes = tuple(range(len(begins))) if axes is None else axes
@@ -155,7 +155,7 @@ def _split(node: NodeContext) -> list[Value]:
 def _split_sizes(node: NodeContext, total: int) -> tuple[int, ...]:
     count = len(node.node.output)
     if node.opset >= 13:
-        sizes = node.ints(1, "split sizes") if node.has(1) else None
+        sizes = node.ints(1, "split sizes", sizes=True) if node.has(1) else None
     else:
         sizes = node.attr_ints("split", None)
     if sizes is None:
@@ -205,7 +205,7 @@ def _pad_at(node: NodeContext, x: GraphTensor, mode: str, sizes: tuple[int, ...]
 
 def _pad_widths(node: NodeContext, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Elements to add before and after each axis; negative ones crop."""
-    pads = node.ints(1, "pads") if node.opset >= 11 else node.attr_ints("pads", None)
+    pads = node.ints(1, "pads", sizes=True) if node.opset >= 11 else node.attr_ints("pads", None)
     axes = tuple(range(rank))
     if node.opset >= 18 and node.has(3):
         axes = tuple(node.axis(axis, rank) for axis in node.ints(3, "axes"))

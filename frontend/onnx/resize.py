@@ -63,9 +63,9 @@ def _sizes(node: NodeContext, axes: tuple[int, ...]) -> dict[str, Any]:
         scales = _floats(node, 2, "scales")
         _check_count(node, "scales", len(scales), len(axes))
         return _scaled(node, _on_axes(scales, axes, (1.0,) * len(dims)))
-    sizes = node.ints(3, "sizes")
-    _check_count(node, "sizes", len(sizes), len(axes))
     policy = node.attr_text("keep_aspect_ratio_policy")
+    sizes = node.ints(3, "sizes", sizes=policy == "stretch")
+    _check_count(node, "sizes", len(sizes), len(axes))
     if policy == "stretch":
         return {"shape": _on_axes(sizes, axes, dims)}
     if policy not in ("not_larger", "not_smaller"):

@@ -12,6 +12,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, defs, helper
 
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
+from ...base.symbols import Limit
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ..correspondence.scoped import ScopedReader, ValueScope
 from ..correspondence.spelling import Formal
@@ -66,6 +67,8 @@ class Scope(ValueScope[str]):
         self.checks: list[tuple[GraphTensor, str]] | None = None if declared is None else []
         # The names of open sizes, in this graph and in all around it and inside it.
         self.size_names: set[str] = set()
+        # What ops need of sizes, by name.
+        self.limits: Mapping[str, Limit] = {}
 
     def as_tensor(self, value: Value) -> GraphTensor:
         """A value as a tensor of the graph. UnsupportedError for a sequence."""
@@ -101,7 +104,7 @@ class Scope(ValueScope[str]):
         into `graph`."""
         known = {**(self.values if seen is None else seen), **(values or {})}
         inner = Scope(graph, self.opset, self.folder, self.import_graph, known)
-        inner.size_names = self.size_names
+        inner.size_names, inner.limits = self.size_names, self.limits
         inner.channel_block = self.channel_block
         return inner
 
@@ -120,7 +123,8 @@ class NodeContext(ScopedReader[str, int]):
         self.node = node
         self.scope = scope
         self.opset = node_opset(node, scope.opset)
-        self.size_names = scope.size_names
+        self.size_names, self.limits = scope.size_names, scope.limits
+        self.may_count = scope.checks is not None
         self._attributes: dict[str, AttributeProto] = {a.name: a for a in node.attribute}
 
     # Inputs and outputs.

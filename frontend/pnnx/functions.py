@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..correspondence.gathering import of_all
 from ..correspondence.reading import Pair
-from ..torch_calls import arithmetic, lookup
+from ..torch_calls import arithmetic, counted, lookup
 from ..torch_calls import movement as parts
 from ..torch_calls.call import Handler
 from ..torch_calls.op_table import READS
@@ -30,7 +30,7 @@ HANDLERS: dict[str, Handler] = {
     **{f"{x}{name}": call for name, call in parts.CALLS.items() for x in _PREFIXES[:2]},
     **{
         f"{x}{name}": call
-        for name, call in {**arithmetic.CALLS, **lookup.CALLS}.items()
+        for name, call in {**arithmetic.CALLS, **counted.CALLS, **lookup.CALLS}.items()
         for x in _PREFIXES
     },
 }

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ...base.dtypes import BOOL, F32, F64, S32, S64
-from ...base.size_limits import broadcast_sizes
+from ...base.dtypes import S32, S64
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ...graph_ir.rewriting.values import constant_value
-from ..correspondence.compositions.assignment import masked_select, pick, put
-from ..correspondence.compositions.counted import distinct, nonzero, rows_where, runs, stacked
-from ..correspondence.compositions.movement import broadcast_to
+from ..correspondence.compositions.assignment import pick, put
 from ..correspondence.reading import Pair
 from ..torch_calls.indexing import SCATTER_REDUCTIONS
 from .export import WORDS, Exporter
 from .expression import evaluate_expression, parse_expression
-from .scope import Handler, Node, Results, Value
+from .scope import Node, Value
 
 # Advanced indexing: x[:, i, j].
 
@@ -49,86 +41,7 @@ def _items(node: Node) -> list[GraphTensor | None]:
 
 
 def _read_index(node: Node, _: str) -> Value:
-    items = [index for item in _items(node) for index in _counted(node, item)]
-    return pick(node, node.tensor_of(), items)
-
-
-def _counted(node: Node, item: GraphTensor | None) -> Sequence[GraphTensor | None]:
-    """A mask that only a run knows as the indices where it is true, whose number is an open size."""
-    is_mask = item is not None and item.details.dtype == BOOL and constant_value(item) is None
-    return nonzero(node, item) if item is not None and is_mask else (item,)
-
-
-def _read_masked_select(node: Node) -> Value:
-    x, mask = node.tensor_of(), node.tensor_of("mask", BOOL)
-    if constant_value(mask) is not None:
-        return masked_select(node, x, mask)
-    dims = broadcast_sizes(x.details.plain_dims, mask.details.plain_dims)
-    both = (broadcast_to(node, y, dims) for y in (x, mask))
-    flat, kept = (node.reshaped(y, (math.prod(dims),)) for y in both)
-    return rows_where(node, flat, kept, 0)
-
-
-def _read_nonzero(node: Node) -> Value:
-    return stacked(node, nonzero(node, node.tensor_of()), 1)
-
-
-def _read_unique(node: Node) -> Results:
-    """Values in ascending order, which of them each element is, and how often each occurs."""
-    x = node.tensor_of()
-    flat = node.reshaped(x, (x.details.elements,))
-    for name in ("sorted", "return_inverse", "return_counts"):
-        node.argument(name)  # all are sorted, and what is not asked for is not read
-    found = distinct(node, flat, in_order=True)
-    return found.values, node.reshaped(found.inverse, x.details.plain_dims), found.counts
-
-
-def _read_runs(node: Node) -> Results:
-    """The same of runs of equal elements, in the order of the elements."""
-    x = node.tensor_of()
-    if node.given("dim") and x.details.rank != 1:
-        raise node.unsupported("dim")
-    flat = node.reshaped(x, (x.details.elements,))
-    for name in ("return_inverse", "return_counts"):
-        node.argument(name)
-    found = runs(node, flat)
-    return found.values, node.reshaped(found.inverse, x.details.plain_dims), found.counts
-
-
-def _read_bin_counts(node: Node) -> Value:
-    """How often each number from 0 to minlength - 1 occurs, or the sum of its weights; each run checks that none is
-    larger. Without minlength the values decide the size, without a bound.
-    """
-    x, size = node.tensor_of("input", S64), node.attr_int("minlength", 0)
-    if not size:
-        raise node.unsupported("a size that the largest value decides", "give minlength=")
-    weights = node.optional("weights")
-    dtype = S64 if weights is None else F32 if weights.details.dtype == F32 else F64
-    each = node.constant(np.ones(x.details.plain_dims), dtype)
-    inside = node.helper("clamp", x, min=0.0, max=float(size - 1))
-    fits = node.helper("reduce_all", node.helper("eq", x, inside), axes=(0,), keep_dims=False)
-    node.scope.require(fits, f"{node.type} '{node.name}': values must be in [0, minlength={size})")
-    added = each if weights is None else node.converted(weights, dtype)
-    zeros = node.constant(np.zeros(size), dtype)
-    return node.make("scatter", inside, zeros, added, reduction="add", run=1)
-
-
-HANDLERS: dict[str, Handler] = {
-    f"{prefix}{name}": handler
-    for prefix in ("torch.", "Tensor.", "aten::")
-    for name, handler in (
-        ("masked_select", Handler(_read_masked_select, ("input", "mask"))),
-        ("nonzero", Handler(_read_nonzero)),
-        ("argwhere", Handler(_read_nonzero)),
-        ("_unique2", Handler(_read_unique, ("input", "sorted", "return_inverse", "return_counts"))),
-        (
-            "unique_consecutive",
-            Handler(_read_runs, ("input", "return_inverse", "return_counts", "dim")),
-        ),
-        ("bincount", Handler(_read_bin_counts, ("input", "weights", "minlength"))),
-    )
-}
-"""Operators whose results have as many rows as the data decide."""
+    return pick(node, node.tensor_of(), _items(node))
 
 
 def _read_index_put(node: Node, _: str) -> Value:

@@ -103,6 +103,11 @@ def _elements(node: Node) -> Value:
     return node.tensor_of().details.elements
 
 
+def _scalar(node: Node) -> Value:
+    """The only element of a tensor."""
+    return node.reshaped(node.tensor_of(), ())
+
+
 _CHECKS = (
     "_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range",
     "sym_constrain_range_for_size",
@@ -120,6 +125,7 @@ HANDLERS: dict[str, Read] = {
     "prims::convert_element_type": _read_conversion,
     "sym_size": _sizes,
     "sym_numel": _elements,
+    **dict.fromkeys(("item", "_local_scalar_dense"), _scalar),
     **dict.fromkeys(("lift_fresh_copy", "lift_fresh", "alias", "detach", "contiguous"), _same),
     **dict.fromkeys(_CHECKS, _nothing),
 }

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from inspect import Parameter, Signature, signature
 from typing import Any
 
-from ...base.dims import Dim, NeedsLimit, maximum, minimum
+from ...base.dims import Dim, NeedsLimit, Size, UndecidedSize, maximum, minimum
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
+from ...graph_ir.rewriting.size_values import quotient, remainder
 from ..correspondence.compositions.complex_numbers import Complex
-from ..size_values import quotient, remainder
+from ..correspondence.compositions.indexing import open_size
 from ..torch_calls.arithmetic import FUNCTIONS, Function
 from ..torch_calls.call import Value
 from .complex_numbers import is_complex_call, read_complex
@@ -67,9 +69,12 @@ def _on_numbers(function: Function, of_sizes: Callable[..., Any]) -> Read:
     """Reads a function of Python's: open sizes are expressions, which have operators of their own."""
 
     def read(node: Node) -> Any:
-        values = node.bound.values()
-        is_open = any(isinstance(value, Dim) for value in values)
-        return of_sizes(*values) if is_open else function(node, *values)
+        values = [*node.bound.values()]
+        if any(isinstance(value, Dim) for value in values):
+            with suppress(UndecidedSize):
+                return of_sizes(*values)
+            values = [open_size(node, x) if isinstance(x, Dim) else x for x in values]
+        return function(node, *values)
 
     return read
 
@@ -139,6 +144,7 @@ def _read(graph: Graph, fx: Any, values: Values, sizes: Sizes, pairs: bool) -> A
     outputs = _outputs(fx)
     type_name = f"aten.{type_of(fx.target)}"
     node = Node(graph, type_name, fx.name, bound, Examples(_examples(fx), outputs))
+    node.limits = sizes.limits
     try:
         result = read(node) if read and not is_complex else read_complex(node, read)
         if defaults is not None and not is_complex:
@@ -149,6 +155,10 @@ def _read(graph: Graph, fx: Any, values: Values, sizes: Sizes, pairs: bool) -> A
         error.said(f"{type_name} '{fx.name}': {error}")
         raise
     result = list(result) if isinstance(result, tuple) else result
+    if isinstance(result, GraphTensor) and is_size(fx.meta.get("val")):
+        count = sizes.count(fx.meta["val"], lambda name: node.counted(result, None, name))
+        return result if count is None else count
+    _bind_counts(result if isinstance(result, list) else [result], outputs, sizes)
     _check(node, result if isinstance(result, list) else [result], outputs, sizes)
     if isinstance(result, GraphTensor):
         MODEL_VALUES.of(graph)[fx.name] = result.name  # to compare value by value
@@ -168,6 +178,24 @@ def _outputs(fx: Any) -> list[Any]:
     """The example values of what a node gives; empty where there are none."""
     value = fx.meta.get("val")
     return list(value) if isinstance(value, (tuple, list)) else [] if value is None else [value]
+
+
+def is_size(example: Any) -> bool:
+    """Whether an example is an integer of Python that only a run knows."""
+    return type(example).__name__ == "SymInt"
+
+
+def _bind_counts(results: list[Any], wanted: list[Any], sizes: Sizes) -> None:
+    """Let the symbols of results whose sizes the data decide be the sizes that a run counts."""
+    for mine, theirs in zip(results, wanted, strict=False):
+        if isinstance(mine, GraphTensor) and hasattr(theirs, "shape"):
+            for size, dim in zip(mine.details.plain_dims, theirs.shape, strict=False):
+                if is_size(dim):
+                    sizes.count(dim, partial(_same, size))
+
+
+def _same(size: Size, _: str) -> Size:
+    return size
 
 
 def _check(node: Node, results: list[Any], wanted: list[Any], sizes: Sizes) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...base.dims import MOST, Limit, Size, Symbol, maximum, minimum, size
 from ...base.size_limits import limited
-from ..size_values import quotient, remainder
+from ...graph_ir.rewriting.size_values import quotient, remainder
 
 _RULES: dict[str, Callable[..., Size]] = {
     "Add": lambda *terms: reduce(operator.add, terms),
@@ -64,11 +64,24 @@ class Sizes:
         known = [part for part in parts if part is not None]
         return rule(*known) if rule and len(known) == len(parts) else None
 
+    def count(self, dim: Any, counted: Callable[[str], Size]) -> Size | None:
+        """Bind a lone symbol that the data decide to what `counted` makes of its name. None where it may be negative,
+        and is no size."""
+        key = _name(dim)
+        if key is None:
+            return None
+        if key not in self._known:
+            found = self._found_range(dim.node.expr, dim.node.shape_env)
+            if found is None or not found.lower >= 0:
+                return None
+            self._known[key] = counted(key)
+        return self._known[key]
+
     def _value(self, symbol: Any, environment: Any) -> Size | None:
-        """The size of a symbol; None for one that the data decides."""
+        """The size of a symbol; None for one that the data decide and that no op has counted yet."""
         key = str(symbol)
         if not key.startswith("s"):
-            return None
+            return self._known.get(key)
         if key not in self._known:
             named = Symbol(key, *self._range(symbol, environment))
             self._known[key] = limited(size(named), self.limits)
@@ -76,12 +89,15 @@ class Sizes:
 
     def _range(self, symbol: Any, environment: Any) -> tuple[int, int]:
         """The least and the greatest value of a symbol, as PyTorch found them."""
-        found = self._ranges.get(symbol) or environment.var_to_range.get(symbol)
+        found = self._found_range(symbol, environment)
         if found is None:
             return 1, self._most
         least = max(1, int(found.lower)) if found.lower.is_Integer else 1
         most = int(found.upper) if found.upper.is_Integer else MOST
         return least, max(least, min(most, self._most))
+
+    def _found_range(self, symbol: Any, environment: Any) -> Any:
+        return self._ranges.get(symbol) or environment.var_to_range.get(symbol)
 
 
 def _name(dim: Any) -> str | None:

@@ -16,11 +16,11 @@ from ...base.dims import Dim, maximum, minimum
 from ...base.dtypes import BOOL, F32
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.rewriting.size_values import quotient, remainder
 from ..correspondence.compositions.arithmetic import log_add_exp
 from ..correspondence.row import Row
 from ..correspondence.spelling import Spelling
 from ..correspondence.tables import TABLE
-from ..size_values import quotient, remainder
 from .builder import Builder
 from .call import WORD_DTYPES, Call, Handler, Value
 from .promotion import Number, Operand, result_dtype
@@ -300,7 +300,9 @@ def _read_clamp(node: Call, _: str) -> Value:
     x = node.operand()
     bounds = {name: node.argument(name) for name in ("min", "max")}
     numbers = {
-        name: _bound(node, name) for name in bounds if not isinstance(bounds[name], GraphTensor)
+        name: _bound(node, name)
+        for name in bounds
+        if not isinstance(bounds[name], (GraphTensor, Dim))
     }
     if all(value is None for value in bounds.values()):
         raise node.rule("min or max must be given", "neither")

@@ -27,7 +27,7 @@ from .call import Call, Handler, Value
 def _read_reshape(node: Call, _: str) -> Value:
     """A 0 copies the size of the input's axis; for an empty tensor it is a size of 0, unless there is a -1."""
     x, shape = node.tensor_of(), node.attr_ints("shape")
-    return reshape(node, x, shape, allowzero=not x.details.elements and -1 not in shape)
+    return reshape(node, x, shape, allowzero=0 in x.details.plain_dims and -1 not in shape)
 
 
 # Borders.

@@ -7,6 +7,7 @@ from . import (  # noqa: F401
     activation,
     arithmetic,
     attention,
+    counted,
     creation,
     encoder_layer,
     indexing,

@@ -31,9 +31,10 @@ def lower_true_indices(op: TrueIndices, ctx: LowerContext) -> Module:
 
 
 def lower_count(op: Count, ctx: LowerContext) -> Module:
-    """One number, within its ends."""
+    """One number, within its ends. An unlimited one is as it is: callers compare it with the room that they gave."""
     x, y = Buffer("x", S64, (1,)), Buffer("y", S64, (1,))
     b = t.LoopBuilder(("x", "y"))
-    most = t.as_expr(op.limit)
-    b.store(y, (0,), t.minimum(t.maximum(b.load(x, (0,)), t.ZERO), most))
+    number = b.load(x, (0,))
+    within = t.minimum(t.maximum(number, t.ZERO), t.as_expr(op.limit))
+    b.store(y, (0,), number if op.unlimited else within)
     return Module((b.function(f"count__{ctx.target.isa}", (x, y), op.name),))

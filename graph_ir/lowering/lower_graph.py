@@ -25,6 +25,7 @@ from ...tensor_ir.nodes import (
     Allocate,
     Block,
     Buffer,
+    Expr,
     Function,
     Invoke,
     Let,
@@ -39,7 +40,7 @@ from ..ir.contents import attribute_tokens
 from ..ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
 from ..ir.schedule import Schedule
 from ..ops.control import Case, ControlOp, While
-from ..ops.counted import Count, largest_counts
+from ..ops.counted import Count, chosen_sizes, largest_counts
 from ..ops.movement import Slice as SliceOp
 from ..passes.plan_memory import MEMORY_PLAN, control_workspace, plan_memory
 from ..rewriting.groups import is_view, storage_root
@@ -277,9 +278,13 @@ class _Storage:
         self._buffers.update(zip(counts, self.local_counts, strict=True))
 
     def counted(self, op: Op) -> Iterator[Let]:
-        """What makes the number that an op has counted a size of all that follows."""
+        """What makes the number that an op has counted a size of all that follows, which is within its range."""
         if isinstance(op, Count):
-            value = t.load(self._buffers[op.outputs[0]], (0,))
+            value: Expr = t.load(self._buffers[op.outputs[0]], (0,))
+            if op.unlimited:
+                value = t.minimum(value, t.as_expr(op.limit))
+            if op.unlimited or op.symbol.least:
+                value = t.maximum(value, t.as_expr(op.symbol.least))
             yield Let(Var(t.SIZE_PREFIX + op.symbol.name), value)
 
     def arguments(self, op: Op, begins: Mapping[GraphTensor, int]) -> tuple[Slice, ...]:
@@ -332,10 +337,10 @@ def _first_element(op: SliceOp) -> int | None:
 
 
 def graph_symbols(graph: Graph) -> tuple[Symbol, ...]:
-    """The sizes that are known when a graph runs, in the order callers pass them: those of its inputs, and lengths of
-    what their buffers hold."""
+    """The sizes that are known when a graph runs, in the order callers pass them: those of its inputs, lengths of
+    what their buffers hold, and the room for what it counts without a limit."""
     sizes = (size for op in graph.inputs for size in op.outputs[0].details.plain_dims)
-    return symbols_of((*sizes, *graph.attrs.get("lengths", ())))
+    return (*symbols_of((*sizes, *graph.attrs.get("lengths", ()))), *chosen_sizes(graph))
 
 
 def _param(prefix: str, number: int, tensor: GraphTensor, most: Mapping[str, Size]) -> Buffer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Module
+from ...tensor_ir.sizes import shape_of
 from ..ir.group_values import parameters
 from ..ops.cumulative import Cumulative
 from ..schedule.context import LowerContext
@@ -18,7 +19,8 @@ def lower_scan(op: Cumulative, ctx: LowerContext) -> Module:
     scan = Scan(*axis_sizes(op), op.combine, op.exclusive, op.reverse)
     shape = identifier("x".join(map(str, x.details.plain_dims)))
     source, result = (
-        Buffer(b.name, b.dtype, (x.details.elements,)) for b in parameters([x], [y]).values()
+        Buffer(b.name, b.dtype, shape_of((x.details.elements,)))
+        for b in parameters([x], [y]).values()
     )
     function = scan_function(
         f"{x.details.dtype}_{op.op_name}_{shape}__{ctx.target.isa}",

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.dims import Size, Symbol, bounds
+from ...base.dims import Size, Symbol, bounds, symbols_of
 from ...base.dtypes import BOOL, S64
 from ...base.size_limits import at_most
 from ...base.size_queries import lone_symbol
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.attributes import BoolAttr
 from ..ir.axis_attributes import AxisAttr, SizesAttr
 from ..ir.computation import Computation, Index, Pointwise, Read
 from ..ir.graph import Array, Graph, Op
@@ -120,8 +121,10 @@ class RoomFor(Movement):
 class Count(Op):
     """A number that a run computes, from which on it is a size.
 
-    What follows may have this size, an open one from 0 on. Memory is planned for `most`; numbers beyond these ends
-    count as the nearer one.
+    What follows may have this size, a dynamic dimension. Memory is planned for `most`; numbers beyond these ends
+    count as the nearer one. An `unlimited` number is bounded by nothing that is known before: `most` is then a size
+    that the caller chooses, and a caller that finds a larger number in the result repeats the run with more room. One
+    that is not in the size's range is an error of the run.
     """
 
     kind: ClassVar[str] = "loop"
@@ -129,6 +132,7 @@ class Count(Op):
     x = Operand("the number")
     size = SizesAttr("the size that it is, as a list of one", count=lambda op: 1)
     most = SizesAttr("the largest that it can be, as a list of one", count=lambda op: 1)
+    unlimited = BoolAttr("whether the caller chooses `most`", default=False)
 
     @property
     def symbol(self) -> Symbol:
@@ -152,8 +156,19 @@ class Count(Op):
         return [x]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """The number within its ends."""
-        return [np.clip(inputs[0], 0, int(self.limit))]
+        """The number within its ends. UserError for an unlimited one that is not in its range."""
+        if not self.unlimited:
+            return [np.clip(inputs[0], 0, int(self.limit))]
+        low, high = bounds(self.size[0])
+        if not low <= inputs[0][0] <= high:
+            raise self.rule(f"the size must be in {low}..{high}", str(inputs[0][0]))
+        return [inputs[0]]
+
+
+def chosen_sizes(graph: Graph) -> tuple[Symbol, ...]:
+    """Return the sizes that callers choose as the room for unlimited counts, by name."""
+    found = (op.limit for op in graph.counted if isinstance(op, Count) and op.unlimited)
+    return tuple(sorted(symbols_of(found)))
 
 
 def largest_counts(graph: Graph, besides: Container[str] = ()) -> dict[str, Size]:

@@ -159,9 +159,9 @@ class Concat(Movement):
             here = index[axis]
             result: Expr | None = None
             for read, begin, size in reversed(list(zip(reads, begins, sizes, strict=True))):
-                if not size:
+                if size == 0:
                     continue
-                local = t.minimum(t.maximum(t.sub(here, begin), 0), size - 1)
+                local = t.maximum(t.minimum(t.sub(here, begin), size - 1), 0)
                 value = read((*index[:axis], local, *index[axis + 1 :]))
                 inside = t.compare("lt", here, begin + size)
                 result = value if result is None else t.select(inside, value, result)

@@ -97,7 +97,7 @@ class Pad(Movement):
     def computation(self) -> Computation:
         """The input at the clamped, mirrored or wrapped index, or the padding value."""
         axes, mode = self._axes(), self.mode
-        empty = any(not size for size, _, _ in axes)
+        empty = any(size == 0 for size, _, _ in axes)
         value = t.const(self.value, self.inputs[0].details.dtype.accumulator)
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
@@ -139,5 +139,5 @@ def _clamped(here: Expr, size: int, out: int, before: int, mode: str) -> Expr:
             here = t.select(t.compare("lt", here, 0), t.add(here, size), here)
         wrapped = t.select(t.compare("ge", here, size), t.sub(here, size), here)
         return wrapped if may_exceed(behind, 0) else here
-    here = t.maximum(here, 0) if may_exceed(before, 0) else here
-    return t.minimum(here, size - 1) if may_exceed(out - before, size) else here
+    here = t.minimum(here, size - 1) if may_exceed(out - before, size) else here
+    return t.maximum(here, 0) if may_exceed(before, 0) or may_exceed(1, size) else here

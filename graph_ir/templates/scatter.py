@@ -46,7 +46,7 @@ def scatter_function(
     b = t.LoopBuilder(buffer.name for buffer in params)
     for data, _, out in arrays:
         _copy(b, data, out, problem.size, schedule)
-    if problem.size and problem.run:
+    if 0 not in (problem.size, problem.run):
         kind: LoopKind = "vector" if problem.run > 1 else "serial"
         with b.loop("u", 0, problem.runs) as u:
             index = b.let("index", t.cast(b.load(indices, (u,)), S64))

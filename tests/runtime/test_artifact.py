@@ -224,7 +224,7 @@ def test_a_damaged_header_is_named(tmp_path: Path) -> None:
     [
         (0, "is not a graphc artifact; compile the model again with -o"),
         (8, "has artifact format 77, this graphc reads 1; compile the model again"),
-        (12, "was made for ABI 77, this graphc has 6; compile the model again"),
+        (12, "was made for ABI 77, this graphc has 7; compile the model again"),
         (23, "header of {} bytes does not fit; compile the model again"),
     ],
 )

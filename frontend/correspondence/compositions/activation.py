@@ -7,6 +7,7 @@ from typing import Any
 from ....base.dtypes import F64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, Value, like
+from .indexing import size_list
 
 
 def celu(node: OpBuilder, x: Tensor, alpha: float = 1.0) -> Tensor:
@@ -81,6 +82,7 @@ def fast_gelu(node: OpBuilder, x: Tensor) -> Tensor:
 
 def clip(node: OpBuilder, x: Tensor, low: Value | None, high: Value | None) -> Tensor:
     """X with what lies outside of bounds of one element replaced by these; None is no bound."""
+    low, high = (_size_tensor(node, bound, x) for bound in (low, high))
     bounds = {"min": low, "max": high}
     if not any(isinstance(bound, Tensor) for bound in bounds.values()):
         return node.make("clamp", x, **{key: _number(node, key, b) for key, b in bounds.items()})
@@ -89,6 +91,13 @@ def clip(node: OpBuilder, x: Tensor, low: Value | None, high: Value | None) -> T
             y = bound if isinstance(bound, Tensor) else like(node, bound, x)
             x = node.helper(op_name, x, node.reshaped(y, ()))
     return x
+
+
+def _size_tensor(node: OpBuilder, bound: Value | None, x: Tensor) -> Value | None:
+    """A bound that is a dynamic size as a tensor of the type of x; others as they are."""
+    if isinstance(bound, Tensor) or bound is None or bound.dtype != object:
+        return bound
+    return node.converted(size_list(node, [*bound.reshape(-1)]), x.details.dtype)
 
 
 def _number(node: OpBuilder, name: str, bound: Any) -> int | float | None:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ....base.dims import Size
 from ....base.dtypes import F32, F64, S64, DType
 from ....base.size_limits import broadcast_sizes
 from ....graph_ir.ir.graph import GraphTensor as Tensor
@@ -218,7 +219,7 @@ def distances(node: OpBuilder, x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
 
 
 def filled(
-    node: OpBuilder, shape: tuple[int, ...], value: float = 0.0, dtype: DType | None = None
+    node: OpBuilder, shape: tuple[Size, ...], value: float = 0.0, dtype: DType | None = None
 ) -> Tensor:
     """A new tensor, f32 unless it has another type: a broadcast scalar, so that nothing large is stored."""
     if any(size < 0 for size in shape):

@@ -16,6 +16,7 @@ from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.rewriting.values import constant_value
 from ...op_builder import OpBuilder
 from .contraction import scaled
+from .counted import nonzero
 from .indexing import open_size, positions, wrapped
 from .movement import Stretch, broadcast_to, element_index, stretch
 
@@ -176,7 +177,7 @@ def _of_mask(node: OpBuilder, item: Tensor | None) -> Sequence[Tensor | None]:
         return (item,)
     mask = constant_value(item)
     if mask is None:
-        raise node.unsupported("picking by a mask, whose number of elements the data decides,")
+        return nonzero(node, item)
     return [node.constant(index, S64) for index in np.nonzero(mask)]
 
 

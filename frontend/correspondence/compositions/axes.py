@@ -9,8 +9,8 @@ import numpy as np
 from ....base.dims import maximum, minimum
 from ....base.dtypes import BOOL
 from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ....graph_ir.rewriting.size_values import remainder
 from ...op_builder import OpBuilder
-from ...size_values import remainder
 from .movement import flip, with_rest
 
 

@@ -11,7 +11,9 @@ from ....base.dtypes import BOOL, S64
 from ....base.records import dataclass
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
+from .arithmetic import filled
 from .indexing import open_size, positions
+from .movement import broadcast_to
 
 
 def is_set(node: OpBuilder, x: Tensor) -> Tensor:
@@ -54,6 +56,25 @@ def stacked(node: OpBuilder, lists: list[Tensor], axis: int) -> Tensor:
 def rows_where(node: OpBuilder, x: Tensor, mask: Tensor, axis: int, name: str = "") -> Tensor:
     """What lies along an axis where a list of bool, at most as long, is true."""
     return node.make("gather", x, true_indices(node, mask, name), axis=axis)
+
+
+def repeat_rows(
+    node: OpBuilder, x: Tensor, repeats: Tensor, axis: int, total: Size | None = None
+) -> Tensor:
+    """Each element of an axis as often as its number in a list says (one number counts for all): `total` altogether,
+    which a run counts where it is not known."""
+    size = x.details.plain_dims[axis]
+    each = broadcast_to(node, node.converted(repeats, S64), (size,))
+    if total is None:
+        total = node.counted(node.helper("reduce_sum", each, axes=(0,), keep_dims=True), None)
+    ends = node.helper("cum_sum", each, axis=0)
+    begins = node.helper("sub", ends, each)
+    # At each position the number of elements that begin there; behind the last is nothing.
+    ones = broadcast_to(node, node.constant(1, S64), (size,))
+    zeros = filled(node, (total,), 0, S64)
+    begun = node.helper("scatter", begins, zeros, ones, reduction="add", run=1)
+    index = node.helper("sub", node.helper("cum_sum", begun, axis=0), node.constant(1, S64))
+    return node.make("gather", x, index, axis=axis)
 
 
 @dataclass(frozen=True)

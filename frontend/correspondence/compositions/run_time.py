@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ....base.dims import Size
 from ....base.dtypes import BOOL, F64, S64
 from ....base.records import dataclass
 from ....graph_ir.ir.graph import GraphTensor as Tensor
@@ -57,19 +58,40 @@ def range_from(
     node: OpBuilder, start: Tensor, limit: Tensor, delta: Tensor, size: int, require: Require
 ) -> Tensor:
     """start, start + delta, ... up to before `limit`, of one type, which must be `size` numbers."""
-    dtype = start.details.dtype
-    wide = F64 if dtype.is_float else S64
-    first, last, step = (node.converted(node.reshaped(x, ()), wide) for x in (start, limit, delta))
-    distance, each = (node.converted(x, F64) for x in (node.helper("sub", last, first), step))
-    count = node.helper("ceil", node.helper("div", distance, each))
-    fits = node.helper(
-        "eq", node.helper("max", count, node.constant(0, F64)), node.constant(size, F64)
-    )
+    fits = node.helper("eq", _range_count(node, start, limit, delta), node.constant(size, F64))
     require(
         fits, f"{node.type} '{node.name}': there must be {size} numbers, as the result is declared"
     )
-    indices = node.converted(positions(node, size, 0, 1), wide)
-    return node.converted(node.helper("add", node.helper("mul", indices, step), first), dtype)
+    return _range_of(node, start, delta, size)
+
+
+def counted_range(node: OpBuilder, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+    """The same of as many numbers as a run counts."""
+    return _range_of(
+        node, start, delta, node.counted(_range_count(node, start, limit, delta), None)
+    )
+
+
+def _range_count(node: OpBuilder, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+    """How many numbers a range has, f64[]."""
+    first, last, step = _wide(node, start, limit, delta)
+    distance, each = (node.converted(x, F64) for x in (node.helper("sub", last, first), step))
+    count = node.helper("ceil", node.helper("div", distance, each))
+    return node.helper("max", count, node.constant(0, F64))
+
+
+def _range_of(node: OpBuilder, start: Tensor, delta: Tensor, size: Size) -> Tensor:
+    """`size` numbers from `start` on."""
+    first, step = _wide(node, start, delta)
+    indices = node.converted(positions(node, size, 0, 1), first.details.dtype)
+    numbers = node.helper("add", node.helper("mul", indices, step), first)
+    return node.converted(numbers, start.details.dtype)
+
+
+def _wide(node: OpBuilder, *numbers: Tensor) -> list[Tensor]:
+    """Single numbers of one type as f64[] or s64[]."""
+    wide = F64 if numbers[0].details.dtype.is_float else S64
+    return [node.converted(node.reshaped(x, ()), wide) for x in numbers]
 
 
 def pad_with(

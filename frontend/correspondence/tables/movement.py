@@ -107,7 +107,6 @@ SHAPES = (
     Means(
         means.repeat_each,
         tvm="repeat(data | repeats, axis)",
-        pnnx="torch./Tensor./aten::repeat_interleave(input, repeats=repeats, dim=axis?, output_size=_)",
     ),
     Means(
         means.depth_to_space,

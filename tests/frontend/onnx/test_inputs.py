@@ -7,7 +7,7 @@ import pytest
 from onnx import ModelProto, TensorProto
 
 from graphc.base.dims import Symbol, size
-from graphc.base.errors import UnsupportedError, UserError
+from graphc.base.errors import UserError
 from graphc.frontend import load
 from graphc.frontend.onnx import to_onnx
 from support.onnx_models import Dims, model, node
@@ -141,10 +141,6 @@ def test_an_input_whose_value_is_given_is_a_constant() -> None:
         {"x": ["n"], "repeats": [1]},
         dtypes={"repeats": TensorProto.INT64},
     )
-    with pytest.raises(
-        UnsupportedError, match="fix the input's value: --constant repeats=@value.npy"
-    ):
-        load(proto, {"x": "f32[2]"})
     graph = load(proto, {"x": "f32[2]"}, {"repeats": np.array([3])})
     assert [op.name for op in graph.inputs] == ["x"]
     assert graph.evaluate([np.array([1, 2], np.float32)])[0].tolist() == [1, 2] * 3

@@ -140,6 +140,6 @@ def test_checks_survive_saving_and_printing(tmp_path: Any) -> None:
 
 
 def test_what_stays_refused() -> None:
-    open_ = model([node("Tile", "x r")], {"x": [2], "r": [1]}, dtypes={"r": TensorProto.INT64})
+    open_ = model([node("Reshape", "x r")], {"x": [2], "r": [1]}, dtypes={"r": TensorProto.INT64})
     with pytest.raises(UnsupportedError, match="fix the input's value: --constant r=@value.npy"):
         load(open_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import graphc
 from graphc import Graph
 from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import F32, S64
+from graphc.base.errors import UserError
 from graphc.base.size_limits import at_most
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.counted import largest_counts
@@ -142,3 +144,82 @@ def test_the_largest_that_expressions_can_be() -> None:
     assert at_most(N * 2 - K, most) == N * 2
     assert at_most((K + 1) * K, most) == (N + 1) * N
     assert at_most(7, most) == 7
+
+
+def squares() -> Graph:
+    """The squares of as many numbers as the sum of x says, and thrice the sum of these numbers."""
+    graph = Graph("squares")
+    x = graph.make_input(LogicalTensor(S64, (N,)), "x")
+    total = graph.make("reduce_sum", [x], {"axes": (0,), "keep_dims": True}).outputs
+    u, room = size(Symbol("u", 0)), size(Symbol("max_u"))
+    graph.make("count", total, {"size": (u,), "most": (room,), "unlimited": True})
+    numbers = graph.make("count_up", [], {"size": (u,)}).outputs[0]
+    both = graph.make("mul", [numbers, numbers]).outputs[0]
+    graph.make_output(both, "squares")
+    row = graph.make("reshape", [numbers], {"shape": (1, u)}).outputs
+    row = graph.make("cast", row, {"dtype": F32}).outputs
+    one = graph.make_constant(np.ones((1, 1), np.float32))
+    ones = graph.make("broadcast", [one], {"shape": (u, 3)}).outputs
+    graph.make_output(graph.make("matmul_core", [*row, *ones]).outputs[0], "sum")
+    graph.make_counts()
+    return graph
+
+
+@pytest.fixture(scope="module")
+def unlimited() -> CompiledModel:
+    return graphc.compile(squares(), threads=2)
+
+
+@pytest.mark.parametrize("counts", [(3, 0), (60, 4), (60, 5), (900, 100), (0, 0), (7, 1)])
+def test_counts_without_a_limit_find_their_room(
+    unlimited: CompiledModel, counts: tuple[int, int]
+) -> None:
+    x = np.array(counts)
+    wanted = np.arange(x.sum()) ** 2
+    for got, total in (unlimited(x), with_sizes(squares(), {"N": 2}).evaluate([x])):
+        np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(total, np.full((1, 3), np.arange(x.sum()).sum()))
+    text = print_graph(squares(), full=True)
+    assert print_graph(parse_graph(text), full=True) == text
+
+
+def test_many_threads_share_the_room_of_a_model() -> None:
+    with graphc.compile(squares(), threads=1) as model, ThreadPoolExecutor(8) as pool:
+        sizes = [70 + 31 * number % 1000 for number in range(64)]
+        for number, (got, _) in zip(
+            sizes, pool.map(model, [np.array([n]) for n in sizes]), strict=True
+        ):
+            np.testing.assert_array_equal(got, np.arange(number) ** 2)
+
+
+def test_bound_arrays_have_the_room_of_their_inputs(tmp_path: Path) -> None:
+    graphc.compile(squares()).save(tmp_path / "m.gcm")
+    model, x = graphc.load(tmp_path / "m.gcm"), np.array([2000])
+    results = model.allocate({"x": x})
+    call = model.bind({"x": x}, results)
+    for number in (2000, 3):
+        x[0] = number
+        assert call() == 0
+        np.testing.assert_array_equal(results[0][:number], np.arange(number) ** 2)
+    x[0] = 2600
+    with pytest.raises(UserError, match="room for max_u=2500, this run needs 2600; bind arrays"):
+        call()
+
+
+def test_no_room_is_an_error_of_the_caller() -> None:
+    with (
+        graphc.compile(squares()) as model,
+        pytest.raises(UserError, match="must be in 0.., got -3"),
+    ):
+        model(np.array([-4, 1]))
+    graph = Graph("cube")
+    u, room = size(Symbol("u", 0)), size(Symbol("max_u"))
+    x = graph.make_input(LogicalTensor(S64, (1,)), "x")
+    graph.make("count", [x], {"size": (u,), "most": (room,), "unlimited": True})
+    one = graph.make_constant(np.ones((1, 1, 1), np.float32))
+    graph.make_output(graph.make("broadcast", [one], {"shape": (u, u, u)}).outputs[0])
+    graph.make_counts()
+    with graphc.compile(graph) as model:
+        assert model(np.array([2])).shape == (2, 2, 2)
+        with pytest.raises(UserError, match="no memory for the [0-9]+ bytes that this call needs"):
+            model(np.array([1 << 20]))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dims import (
+from ...base.dims import (
     Dim,
     NeedsLimit,
     Size,
@@ -23,11 +23,11 @@ from ..base.dims import (
     maximum,
     minimum,
 )
-from ..base.errors import UserError
-from ..base.size_limits import at_least
-from ..graph_ir.ir.graph import Array, Graph, Op
-from ..graph_ir.ops.gather import Gather
-from ..graph_ir.ops.movement import Movement
+from ...base.errors import UserError
+from ...base.size_limits import at_least
+from ..ir.graph import Array, Graph, Op
+from ..ops.gather import Gather
+from ..ops.movement import Movement
 
 
 def size_values(graph: Graph) -> list[Array] | None:
@@ -40,11 +40,11 @@ def size_values(graph: Graph) -> list[Array] | None:
             if op.op_name == "output":
                 results += arrays
                 continue
-            (value,) = _value(op, arrays)
+            (value,) = value_of(op, arrays)
             values[id(op.outputs[0])] = value
     except NeedsLimit:
         raise
-    except (UndecidedSize, _NoExpressionError):
+    except (UndecidedSize, NoExpressionError):
         return None
     return list(map(settled, results))
 
@@ -56,11 +56,17 @@ def settled(value: Array) -> Array:
     return value.astype(np.int64)
 
 
-class _NoExpressionError(Exception):
+def is_arithmetic(op: Op) -> bool:
+    """Whether an op moves or combines sizes as `value_of` can."""
+    return op.op_name in (*ROWS, *REDUCTIONS, "cast") or isinstance(op, (Movement, Gather))
+
+
+class NoExpressionError(Exception):
     """A value that is no expression of sizes."""
 
 
-def _value(op: Op, arrays: list[Array]) -> list[Array]:
+def value_of(op: Op, arrays: list[Array]) -> list[Array]:
+    """Return the results of an op of sizes. UndecidedSize, NoExpressionError where they are no expressions."""
     if all(array.dtype != object for array in arrays):
         return op.reference(arrays)
     if op.op_name == "cast" and op.outputs[0].details.dtype.kind in ("int", "uint"):
@@ -71,7 +77,7 @@ def _value(op: Op, arrays: list[Array]) -> list[Array]:
         return [_reduced(op, arrays[0])]
     row = ROWS.get(op.op_name)
     if row is None or (op.op_name == "mod" and op.attr("sign") == "trunc" and _is_negative(arrays)):
-        raise _NoExpressionError
+        raise NoExpressionError
     return [np.asarray(np.frompyfunc(row, len(arrays), 1)(*arrays))]
 
 

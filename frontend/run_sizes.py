@@ -1,0 +1,105 @@
+"""Sizes that the data decide: small integer tensors of a graph as arrays of expressions.
+
+    %longest = reduce_max(%lengths)          its element is counted: a symbol K
+    %shape = concat([2], %longest + 1)       [2, K+1]
+
+What shape arithmetic gives is followed back to what it computes with; an element that nothing else says is counted by
+each run (`OpBuilder.counted`), once however often it is read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..base.dims import UndecidedSize
+from ..graph_ir.ir.contents import attribute_tokens
+from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ..graph_ir.ir.note import Note
+from ..graph_ir.rewriting.size_values import NoExpressionError, is_arithmetic, value_of
+from .op_builder import OpBuilder
+
+_MAX_COUNTED = 8
+"""Elements of a tensor that are counted: a shape has as many."""
+
+_MAX_FOLLOWED = 64
+"""Elements of a tensor that is followed back."""
+
+_CHOICES = ("max", "min", "reduce_max", "reduce_min")
+"""Ops whose result is one of their operands' elements."""
+
+_FOUND: Note[dict[GraphTensor, Array]] = Note("run_sizes", dict)
+
+
+def run_sizes(build: OpBuilder, x: GraphTensor, may_count: bool = True) -> Array | None:
+    """The elements of an integer tensor as sizes; None where it has too many, or is no tensor of integers.
+
+    Unless it `may_count`, None as well where a run would have to count some.
+    """
+    details, found = x.details, _FOUND.of(build.graph)
+    if details.dtype.kind not in ("int", "uint") or not details.is_known:
+        return None
+    if x in found or details.elements > _MAX_FOLLOWED:
+        return found.get(x)
+    value = _followed(build, x, may_count)
+    if value is None and may_count:
+        value = _counted(build, x)
+    if value is not None:
+        found[x] = value
+    return value
+
+
+def whole_number(build: OpBuilder, x: GraphTensor, may_count: bool = True) -> Array | None:
+    """`run_sizes` of a tensor of integers, or of floats that were integers."""
+    made = x.producer_owner
+    is_float = x.details.dtype.is_float and made.op_name == "cast"
+    return run_sizes(build, made.inputs[0] if is_float else x, may_count)
+
+
+def _followed(build: OpBuilder, x: GraphTensor, may_count: bool) -> Array | None:
+    """What an op computes of sizes, as expressions; None where it is none of shape arithmetic."""
+    op = x.producer_owner
+    if op.op_name in ("constant", "open_sizes"):
+        return op.reference([])[0]
+    if not op.inputs or len(op.outputs) > 1 or not is_arithmetic(op):
+        return None
+    # The larger of two numbers that a run counts is counted itself.
+    may_count = may_count and op.op_name not in _CHOICES
+    operands = [run_sizes(build, operand, may_count) for operand in op.inputs]
+    arrays = [one for one in operands if one is not None]
+    if len(arrays) < len(operands):
+        return None
+    try:
+        return value_of(op, arrays)[0]
+    except (UndecidedSize, NoExpressionError):
+        return None
+
+
+def _counted(build: OpBuilder, x: GraphTensor) -> Array | None:
+    """Each element as a size that a run counts."""
+    if x.details.elements > _MAX_COUNTED:
+        return None
+    same = _same_before(build.graph, x)
+    if same is not None:
+        return same
+    flat = build.reshaped(x, (x.details.elements,))
+    sizes = np.empty(flat.details.elements, object)
+    for number in range(len(sizes)):
+        name = x.producer_owner.name + (f"_{number}" if len(sizes) > 1 else "")
+        sizes[number] = build.counted(build.sliced(flat, 0, number, 1), None, name)
+    return sizes.reshape(x.details.plain_dims)
+
+
+def _same_before(graph: Graph, x: GraphTensor) -> Array | None:
+    """The sizes of a tensor that an equal op computes of the same operands: exporters write those again."""
+    made, found = x.producer_owner, _FOUND.of(graph)
+    for op in graph.ops if made.inputs else ():
+        if op is made or op.op_name != made.op_name or op.outputs[0] not in found:
+            continue
+        same = all(a is b for a, b in zip(op.inputs, made.inputs, strict=True))
+        if same and _tokens(op) == _tokens(made):
+            return found[op.outputs[0]]
+    return None
+
+
+def _tokens(op: Op) -> list[bytes]:
+    return [bytes(token) for token in attribute_tokens([op.attrs])]

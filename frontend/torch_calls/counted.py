@@ -1,0 +1,120 @@
+"""Functions whose results have as many rows as the data decide."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...base.dims import Dim
+from ...base.dtypes import BOOL, F32, F64, S64
+from ...base.size_limits import broadcast_sizes
+from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.rewriting.values import constant_value
+from ..correspondence.compositions.arithmetic import filled
+from ..correspondence.compositions.assignment import masked_select
+from ..correspondence.compositions.counted import (
+    Distinct,
+    distinct,
+    nonzero,
+    repeat_rows,
+    rows_where,
+    runs,
+    stacked,
+)
+from ..correspondence.compositions.indexing import positions
+from ..correspondence.compositions.movement import broadcast_to, repeat_each
+from .call import Call, Handler, Results, Value
+
+
+def _read_masked_select(node: Call) -> Value:
+    x, mask = node.tensor_of(), node.tensor_of("mask", BOOL)
+    if constant_value(mask) is not None:
+        return masked_select(node, x, mask)
+    dims = broadcast_sizes(x.details.plain_dims, mask.details.plain_dims)
+    both = (broadcast_to(node, y, dims) for y in (x, mask))
+    flat, kept = (node.reshaped(y, (math.prod(dims),)) for y in both)
+    return rows_where(node, flat, kept, 0)
+
+
+def _read_nonzero(node: Call) -> Value:
+    return stacked(node, nonzero(node, node.tensor_of()), 1)
+
+
+def _read_unique(node: Call) -> Results:
+    """Values in ascending order, which of them each element is, and how often each occurs."""
+    x = node.tensor_of()
+    flat = node.reshaped(x, (x.details.elements,))
+    node.argument("sorted")  # all are
+    return _asked_for(node, x, distinct(node, flat, in_order=True))
+
+
+def _asked_for(node: Call, x: GraphTensor, found: Distinct) -> Results:
+    """The values; what is not asked for has no elements."""
+    wanted = [node.attr_bool(f"return_{name}", False) for name in ("inverse", "counts")]
+    others = node.reshaped(found.inverse, x.details.plain_dims), found.counts
+    none = node.constant(np.zeros(0), S64)
+    return found.values, *(y if asked else none for y, asked in zip(others, wanted, strict=True))
+
+
+def _read_runs(node: Call) -> Results:
+    """The same of runs of equal elements, in the order of the elements."""
+    x = node.tensor_of()
+    if node.given("dim") and x.details.rank != 1:
+        raise node.unsupported("dim")
+    flat = node.reshaped(x, (x.details.elements,))
+    return _asked_for(node, x, runs(node, flat))
+
+
+def _read_bin_counts(node: Call) -> Value:
+    """How often each number from 0 on occurs, or the sum of its weights: up to the largest, at least `minlength`.
+
+    A negative number is no size of the result, so that the run is refused as PyTorch refuses it.
+    """
+    x, size = node.tensor_of("input", S64), node.attr_int("minlength", 0)
+    most, least = (node.helper(f"reduce_{end}", x, axes=(0,)) for end in ("max", "min"))
+    bins = node.helper("add", most, node.constant(1, S64))
+    bins = node.helper("max", bins, node.constant(size, S64))
+    is_negative = node.helper("lt", least, node.constant(0, S64))
+    count = node.counted(node.helper("select", is_negative, least, bins), None)
+    weights = node.optional("weights")
+    dtype = S64 if weights is None else F32 if weights.details.dtype == F32 else F64
+    added = node.constant(1, dtype) if weights is None else node.converted(weights, dtype)
+    added = broadcast_to(node, added, x.details.plain_dims)
+    return node.make("scatter", x, filled(node, (count,), 0, dtype), added, reduction="add", run=1)
+
+
+def _read_repeats(node: Call) -> Value:
+    """Each element of an axis as often as a number says, or as its own number does."""
+    repeats = node.argument("repeats")
+    if not isinstance(repeats, GraphTensor):
+        axis = node.attr_int("dim") if node.given("dim") else None
+        x = node.tensor_of()
+        axis = axis if axis is None else node.axis(axis, x.details.rank)
+        return repeat_each(node, x, node.attr_int("repeats"), axis)
+    if not node.given("input"):  # the number of each element
+        (size,) = repeats.details.plain_dims
+        return node.converted(
+            repeat_rows(node, positions(node, size, 0, 1), repeats, 0), repeats.details.dtype
+        )
+    x = node.tensor_of()
+    if not node.given("dim"):
+        x = node.reshaped(x, (x.details.elements,))
+    axis = node.axis(node.attr_int("dim", 0), x.details.rank)
+    total = node.argument("output_size")
+    known = total if isinstance(total, (int, Dim)) else None
+    return repeat_rows(node, x, repeats, axis, known)
+
+
+CALLS: dict[str, Handler] = {
+    "masked_select": Handler(_read_masked_select, ("input", "mask")),
+    "nonzero": Handler(_read_nonzero),
+    "argwhere": Handler(_read_nonzero),
+    "_unique2": Handler(_read_unique, ("input", "sorted", "return_inverse", "return_counts")),
+    "unique_consecutive": Handler(_read_runs, ("input", "return_inverse", "return_counts", "dim")),
+    "bincount": Handler(_read_bin_counts, ("input", "weights", "minlength")),
+    "repeat_interleave": Handler(
+        _read_repeats, ("input", "repeats", "dim", "output_size"), ("output_size",)
+    ),
+}
+"""Functions of this family."""
