@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from .model_arguments import (
     compile_request,
     model_texts,
 )
-from .terminal import say
+from .terminal import say, table, wrapped
 
 if TYPE_CHECKING:
     from ..tools.explain import Explanation
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     explanation = _explain(args)
     if args.passes:
         passes = explanation.passes()
-        say(json.dumps(passes) if args.json else "\n".join(_pass_lines(passes)))
+        say(json.dumps(passes) if args.json else "\n".join(wrapped(_pass_lines(passes), 4)))
         return 0
     if args.node is None:
         whole = {
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             "not_fused": explanation.not_fused(),
             "memory": explanation.memory(),
         }
-        say(json.dumps(whole) if args.json else "\n".join(_model_lines(whole)))
+        say(json.dumps(whole) if args.json else "\n".join(wrapped(_model_lines(whole), 10)))
         return 0
     facts = explanation.node(args.node)
     if stages:
@@ -71,7 +72,10 @@ def run(args: argparse.Namespace) -> int:
         code = CodeMap(explanation.lowered, explanation.ctx.target)
         names = dict.fromkeys(k["kernel"] for k in facts.get("kernels") or facts["calls"])
         facts["code"] = {name: code.of(name, stages).texts for name in names}
-    say(json.dumps(facts) if args.json else "\n".join(_node_lines(facts)))
+    if args.json:
+        say(json.dumps(facts))
+        return 0
+    say("\n".join([*wrapped(_node_lines(facts), 10), *_code_lines(facts)]))
     return 0
 
 
@@ -110,7 +114,26 @@ def _pass_lines(passes: Iterable[Facts]) -> Iterable[str]:
             yield f"{'':>28}{decision}"
 
 
+def _type_lines(kernels: list[Facts]) -> Iterable[str]:
+    """The kernels and their work by type of op, and the total."""
+    from ..tools.profile_summary import type_of
+
+    work: dict[str, list[float]] = defaultdict(list)
+    for kernel in kernels:
+        work[type_of(kernel["ops"])].append(kernel["gflop"])
+    total = sum(map(sum, work.values()))
+    rows = [
+        (f"{sum(each):.4g}", f"{100 * sum(each) / (total or 1):.1f} %", str(len(each)), name)
+        for name, each in sorted(work.items(), key=lambda pair: -sum(pair[1]))
+    ]
+    yield f"{len(kernels)} kernels, {total:.4g} GFLOP"
+    yield ""
+    yield from table([("GFLOP", "share", "kernels", "op type"), *rows])
+    yield ""
+
+
 def _model_lines(whole: Facts) -> Iterable[str]:
+    yield from _type_lines(whole["kernels"])
     for kernel in whole["kernels"]:
         yield f"{kernel['node']} = {kernel['kernel']}"
         yield f"  ops       {' -> '.join(kernel['ops'])}"
@@ -136,6 +159,10 @@ def _node_lines(facts: Facts) -> Iterable[str]:
     kernels = facts.get("kernels") or facts.get("calls") or []
     yield from _section("kernel", [f"{k['kernel']}, called for {k['node']}" for k in kernels])
     yield from _section("from", [", ".join(k["source"]) for k in kernels])
+
+
+def _code_lines(facts: Facts) -> Iterable[str]:
+    """Code, which is not wrapped."""
     for kernel, texts in facts.get("code", {}).items():
         for stage, text in texts.items():
             yield f"--- {kernel}: {stage} ---"

@@ -6,9 +6,10 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..base.durations import shown_time
 from ..base.errors import UserError
 from ..base.file_errors import unwritable
 from ..base.whole_file import whole_file
@@ -23,10 +24,11 @@ from .model_arguments import (
 )
 from .progress import progress
 from .run_inputs import call_sizes, input_arrays
-from .terminal import say
+from .terminal import say, table, wrapped
 
 if TYPE_CHECKING:
     from ..tools.profile import KernelTime, Profile
+    from ..tools.profile_summary import TypeTime
 
 HELP = "Time every kernel of a running model against this machine's roofline"
 KEYWORDS = ("perf", "time", "trace")
@@ -39,6 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace", metavar="FILE", help="write a trace of one run for Perfetto or chrome://tracing"
     )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true",
+        help="list every kernel, with its ops, layouts and schedule",
+    )  # fmt: skip
     add_json_argument(parser)
     add_quiet_argument(parser)
 
@@ -52,15 +58,16 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compile, run for the given time, and print where it went."""
     from ..tools.profile import trace_events
+    from ..tools.profile_summary import profile_facts
 
     with progress(args.quiet or args.json) as report:
         _, found = profile_model(args, report)
     if args.trace:
         write_text(args.trace, json.dumps(trace_events(found)))
     if args.json:
-        say(json.dumps(to_json(found)))
+        say(json.dumps(profile_facts(found)))
         return 0
-    say("\n".join(lines(found)))
+    say("\n".join(lines(found, args.verbose)))
     if args.trace:
         say(f"wrote {args.trace}")
     return 0
@@ -98,71 +105,96 @@ def write_text(path: str, text: str) -> None:
         raise unwritable(path, error) from error
 
 
-def to_json(found: Profile) -> dict[str, Any]:
-    """The profile as plain values; iterations of parallel loops are only in the trace."""
-    from dataclasses import asdict, replace
+MAX_KERNELS = 20
+"""Kernels that are listed without --verbose."""
 
-    facts = asdict(replace(found, tasks=()))
-    del facts["tasks"]
+
+def lines(found: Profile, verbose: bool) -> Iterator[str]:
+    """Yield the total, the time by type of op, and the kernels, longest first; with `verbose` all about each."""
+    from ..tools.profile_summary import by_type, headline
+
+    whole = headline(found)
+    sizes = f", {sizes_text(found.sizes)}" if found.sizes else ""
+    yield (
+        f"{shown_time(whole.seconds)} a run, {whole.gflops:.1f} GFLOP/s, {whole.gbytes_per_second:.1f} GB/s, "
+        f"{100 * whole.of_roof:.0f} % of the roof"
+    )
+    threads = "1 thread" if found.threads == 1 else f"{found.threads} threads"
+    yield f"{found.model}: {threads}, {found.roofline.isa}, median of {found.runs} runs{sizes}"
+    yield ""
+    yield from table([TYPE_COLUMNS, *_type_rows(by_type(found), found)])
+    yield ""
     busy = found.busy()
-    for fact, kernel in zip(facts["kernels"], found.kernels, strict=True):
-        fact["of_roof"], fact["busy"] = kernel.of_roof, busy.get(kernel.node, 0.0)
-    return facts
+    kernels = sorted(found.kernels, key=lambda kernel: -kernel.seconds)
+    shown = kernels if verbose else kernels[:MAX_KERNELS]
+    rows = [_row(k, found.seconds, busy.get(k.node, 0.0)) for k in shown]
+    yield from table([COLUMNS, *rows])
+    if others := kernels[len(shown) :]:
+        spent = sum(k.seconds for k in others)
+        yield (
+            f"and {len(others)} more kernels, {shown_time(spent)} "
+            f"({100 * spent / max(found.seconds, 1e-12):.1f} %); -v lists all"
+        )
+    yield ""
+    yield from wrapped(_conditions(found), indent=10)
+    if verbose:
+        yield ""
+        yield from wrapped((line for kernel in kernels for line in _details(kernel)), indent=12)
 
 
-COLUMNS = ("time us", "share", "GFLOP/s", "GB/s", "% of roof", "busy", "node", "kernel")
-LEFT = 6  # columns of numbers
+TYPE_COLUMNS = ("time", "share", "kernels", "GFLOP/s", "GB/s", "of roof", "op type")
 
 
-def lines(found: Profile) -> list[str]:
-    """The table, the totals, and what each kernel is."""
-    busy = found.busy()
-    rows = [COLUMNS, *(_row(k, found.seconds, busy.get(k.node, 0.0)) for k in found.kernels)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    text = ["  ".join(c.rjust(w) for c, w in zip(r[:LEFT], widths, strict=False)) for r in rows]
-    table = [
-        f"{left}  {row[LEFT].ljust(widths[LEFT])}  {row[-1]}".rstrip()
-        for left, row in zip(text, rows, strict=True)
+def _type_rows(types: Sequence[TypeTime], found: Profile) -> list[tuple[str, ...]]:
+    total = max(found.seconds, 1e-12)
+    rows = [
+        (
+            shown_time(x.seconds),
+            f"{100 * x.seconds / total:.1f} %",
+            str(x.kernels),
+            f"{x.gflop / max(x.seconds, 1e-12):.1f}",
+            f"{x.nbytes / 1e9 / max(x.seconds, 1e-12):.1f}",
+            f"{100 * x.of_roof:.0f} %",
+            x.type,
+        )
+        for x in types
     ]
-    details = [line for kernel in found.kernels for line in _details(kernel)]
-    return [*table, *_totals(found), "", *details]
+    outside = f"{100 * found.outside / total:.1f} %"
+    return [*rows, (shown_time(found.outside), outside, "", "", "", "", "outside kernels")]
+
+
+COLUMNS = ("time", "share", "GFLOP/s", "GB/s", "of roof", "busy", "kernel of node")
 
 
 def _row(kernel: KernelTime, total: float, busy: float) -> tuple[str, ...]:
     seconds = max(kernel.seconds, 1e-12)
     return (
-        f"{kernel.seconds * 1e6:.2f}",
+        shown_time(kernel.seconds),
         f"{100 * kernel.seconds / total:.1f} %",
         f"{kernel.gflop / seconds:.1f}",
         f"{kernel.nbytes / 1e9 / seconds:.1f}",
-        f"{100 * kernel.of_roof:.0f} {kernel.roof}",
+        f"{100 * kernel.of_roof:.0f} % {kernel.roof}",
         f"{100 * busy:.0f} %",
         kernel.node,
-        kernel.kernel,
     )
 
 
-def _totals(found: Profile) -> list[str]:
-    gflop = sum(k.gflop for k in found.kernels)
-    nbytes = sum(k.nbytes for k in found.kernels)
-    seconds, roofs = max(found.seconds, 1e-12), found.roofline
+def _conditions(found: Profile) -> list[str]:
+    """The roofs, and the cost of measuring."""
+    roofs = found.roofline
     measured = found.stamped_seconds / max(found.plain_seconds, 1e-12) - 1
     return [
-        *([f"sizes {sizes_text(found.sizes)}"] if found.sizes else []),
-        f"total {seconds * 1e6:.2f} us a run on {found.threads} threads, {found.runs} runs with stamps: "
-        f"{gflop / seconds:.1f} GFLOP/s, {nbytes / 1e9 / seconds:.1f} GB/s",
-        f"outside kernels {found.outside * 1e6:.2f} us ({100 * found.outside / seconds:.1f} %)",
-        f"roofs: {roofs.gflops:.1f} GFLOP/s; "
+        f"roofs     {roofs.gflops:.1f} GFLOP/s; "
         + ", ".join(f"{x.name} {x.gbytes_per_second:.1f} GB/s" for x in roofs.levels)
         + f"; {measured_text(roofs)}",
-        f"overhead {100 * found.overhead:.2f} %: {len(found.kernels) + 1} time stamps of "
+        f"overhead  {100 * found.overhead:.2f} %: {len(found.kernels) + 1} time stamps of "
         f"{found.stamp_seconds * 1e9:.0f} ns in one run of {found.stride}, not in the times above; "
-        f"with and without them in turns {100 * measured:+.1f} %",
+        f"{100 * measured:+.1f} % in interleaved runs with and without them",
     ]
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
-    """`B=2, S=37`."""
+    """Return `B=2, S=37`."""
     return ", ".join(f"{name}={number}" for name, number in sizes.items())
 
 

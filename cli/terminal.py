@@ -2,10 +2,56 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
 from ..base.printable import printable
+
+WIDTH = 100
+"""Columns that tables and wrapped text fit into."""
 
 
 def say(value: object) -> None:
     """Print a value's lines of text; unprintable characters except tabs are escaped as in Python."""
     lines = str(value).split("\n")
     print("\n".join("\t".join(map(printable, line.split("\t"))) for line in lines))
+
+
+def shortened(text: str, width: int) -> str:
+    """Return a text of at most `width` characters, with "..." for the middle of a longer one."""
+    if len(text) <= width:
+        return text
+    tail = (width - 3) * 2 // 3
+    return f"{text[: width - 3 - tail]}...{text[len(text) - tail :]}"
+
+
+def wrapped(lines: Iterable[str], indent: int) -> Iterator[str]:
+    """Yield lines that fit into `WIDTH` columns; what continues a line is indented."""
+    for line in lines:
+        if len(line) <= WIDTH:
+            yield line
+            continue
+        lead = len(line) - len(line.lstrip())
+        yield from textwrap.wrap(
+            line.strip(), WIDTH, subsequent_indent=" " * (lead + indent), break_on_hyphens=False,
+            drop_whitespace=True, replace_whitespace=False, initial_indent=" " * lead,
+        )  # fmt: skip
+
+
+def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Return the lines of a table: the last `left` columns are text, those before numbers, aligned to the right.
+
+    The last column is shortened so that lines fit into `WIDTH` columns.
+    """
+    count = len(rows[0])
+    widths = [max(len(row[i]) for row in rows) for i in range(count)]
+    widths[-1] = min(widths[-1], WIDTH - sum(widths[:-1]) - 2 * (count - 1))
+    lines = []
+    for row in rows:
+        numbers = [text.rjust(width) for text, width in zip(row[:-left], widths, strict=False)]
+        texts = [
+            shortened(text, width).ljust(width)
+            for text, width in zip(row[-left:], widths[-left:], strict=True)
+        ]
+        lines.append("  ".join([*numbers, *texts]).rstrip())
+    return lines

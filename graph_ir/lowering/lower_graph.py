@@ -350,8 +350,17 @@ def _param(prefix: str, number: int, tensor: GraphTensor, most: Mapping[str, Siz
 
 
 def kernel_bytes(op: Op) -> int:
-    """A lower bound on the bytes that one run of an op moves: every operand once."""
-    return sum(x.details.typical.size_bytes for x in (*dict.fromkeys(op.inputs), *op.outputs))
+    """Return a lower bound on the bytes that one run of an op moves: every operand once, and of the table of a gather
+    what it reads."""
+    moved = {x: x.details.typical.size_bytes for x in op.inputs}
+    body = op.attr("graph") if op.op_name == "fused" else None
+    outer = dict(zip((x.outputs[0] for x in body.inputs), op.inputs, strict=True)) if body else {}
+    for inner in body.ops if body else (op,):
+        if inner.op_name == "gather":
+            table, read = inner.inputs[0], inner.outputs[0].details.typical.size_bytes
+            table = outer.get(table, table)
+            moved[table] = min(moved.get(table, read), read)
+    return sum(moved.values()) + sum(y.details.typical.size_bytes for y in op.outputs)
 
 
 def total_gflop(calls: tuple[KernelCall, ...]) -> float:

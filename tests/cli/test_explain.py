@@ -98,7 +98,12 @@ def test_passes_say_what_each_removed(capsys: Capture) -> None:
 @pytest.mark.parametrize("words", [[], ["fc2"], ["relu3", "--code", "tensor-ir"]])
 def test_text(words: list[str], capsys: Capture) -> None:
     assert main(["explain", MLP, *words]) == 0
-    assert "f32_gemm" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "f32_gemm" in out
+    if not words:
+        assert re.match(r"3 kernels, [\d.]+ GFLOP\n", out) and "matmul" in out
+    if "--code" not in words:
+        assert max(map(len, out.splitlines())) <= 100
 
 
 def test_a_value_of_the_file_stands_for_the_op_that_makes_it(capsys: Capture) -> None:

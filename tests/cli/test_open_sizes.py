@@ -39,7 +39,7 @@ def printed(capsys: Capture, *words: str, code: int = 0) -> str:
 
 def test_profile_shows_the_sizes_it_was_taken_at(network: str, capsys: Capture) -> None:
     words = ("profile", network, "-q", "--seconds", "0.01")
-    assert "sizes N=7" in printed(capsys, *words, "--size", "N=7").splitlines()
+    assert printed(capsys, *words, "--size", "N=7").splitlines()[1].endswith(", N=7")
     facts = json.loads(printed(capsys, *words, "--size", "N=7", "--json"))
     (kernel,) = facts["kernels"]
     assert facts["sizes"] == {"N": 7} and kernel["problem"] == "matmul m7n5k8 f32"

@@ -137,16 +137,26 @@ def test_the_command_prints_a_row_per_kernel(
     words = ["profile", MLP, "-q", "--seconds", "0.02", "--threads", "1"]
     assert main([*words, "--trace", str(file)]) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0].split()[:2] == ["time", "us"] and out[1].split()[-1].startswith(
-        "f32_gemm_add_relu_32x512x13"
+    total = r"[\d.]+ [um]s a run, [\d.]+ GFLOP/s, [\d.]+ GB/s, \d+ % of the roof"
+    assert re.fullmatch(total, out[0]) and out[1].startswith("mlp: 1 thread, ")
+    assert out[3].split()[:3] == ["time", "share", "kernels"] and out[4].split()[-1] == "matmul"
+    assert out[5].endswith("outside kernels")
+    shares = [float(re.findall(r"([\d.]+) %", line)[0]) for line in out[8:11]]
+    assert shares == sorted(shares, reverse=True) and out[8].split()[-1] == "relu2.fused"
+    assert any(
+        re.match(r"overhead +\d\.\d\d %: 4 time stamps of \d+ ns in one", line) for line in out
     )
-    assert out[4].startswith("total ") and out[5].startswith("outside kernels ")
-    assert re.match(r"overhead \d\.\d\d %: 4 time stamps of \d+ ns in one run of \d+, ", out[7])
     assert out[-1] == f"wrote {file}" and json.loads(file.read_text())["traceEvents"]
+    assert max(map(len, out[:-1])) <= 100
+    assert main([*words, "-v"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert any("gemm mr=" in line for line in out) and max(map(len, out)) <= 100
     assert main([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["threads"] == 1 and len(facts["kernels"]) == 3
     assert facts["kernels"][0]["of_roof"] > 0 and "tasks" not in facts
+    assert [row["type"] for row in facts["by_type"]] == ["matmul"]
+    assert facts["by_type"][0]["kernels"] == 3 and facts["of_roof"] > 0
 
 
 def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,7 +90,7 @@ def test_pads_with_the_value_of_the_padding_are_folded(case: str) -> None:
     (wanted,) = graph.evaluate([x])
     assert run_pass(fold_padding, graph)
     op = next(op for op in graph.ops if op.name == "op")
-    assert (op.before, op.after) == (before, after)
+    assert (op.attr("before"), op.attr("after")) == (before, after)
     assert op.inputs[0].producer_owner.op_name != "pad"
     np.testing.assert_array_equal(graph.evaluate([x])[0], wanted)
     np.testing.assert_array_equal(run_native(graph, [x])[0], wanted)
