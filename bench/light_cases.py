@@ -12,8 +12,8 @@ from ..base.options import CompileOptions
 from ..codegen.host import target_for
 from ..frontend import load
 from ..graph_ir.inspect.compare import relative_rms
+from ..graph_ir.inspect.lowered_model import lowered_model
 from ..graph_ir.schedule.context import LowerContext
-from ..tools.precision_error import lowered_model
 from .cases import LEAST_NOISE, Array, Case, case_of
 from .networks.net import Net
 

@@ -64,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
     arrays = input_arrays(input_specs(source), values, call_sizes(args.size))
     precision = None
     if args.precision != "f32":
-        from ..tools.precision_error import lowered_model, precision_error
+        from ..graph_ir.inspect.lowered_model import lowered_model
+        from ..tools.precision_error import precision_error
 
         exact = source
         source, ctx = lowered_model(exact, ctx)

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ..base.records import dataclass
 from ..graph_ir.inspect.compare import relative_rms
-from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op, replace_subgraphs
-from ..graph_ir.passes.decompose_transposed import (
-    decompose_transposed,
-    transposed_as_convolutions,
-)
-from ..graph_ir.passes.quantize_products import quantize_products
-from ..graph_ir.passes.quantize_weights import quantize_weights
-from ..graph_ir.passes.round_operands import round_operands
-from ..graph_ir.rewriting.decisions import log_of, start_log
-from ..graph_ir.schedule.context import LowerContext
+from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ..graph_ir.passes.decompose_transposed import transposed_as_convolutions
+from ..graph_ir.rewriting.decisions import log_of
 from .submodel import cone
-
-LOWERINGS = (decompose_transposed, round_operands, quantize_products, quantize_weights)
 
 
 @dataclass(frozen=True)
@@ -33,32 +23,6 @@ class PrecisionError:
     outputs: Mapping[str, float]
     ops: Mapping[str, float]
     kept: Mapping[str, str]
-
-
-def lowered_model(source: Graph, ctx: LowerContext) -> tuple[Graph, LowerContext]:
-    """A copy of a model with its products in the precision that the options ask for, and a context that asks for f32.
-
-    The copy means, in f32 ops, what a compilation in that precision computes.
-    """
-    graph = source.copy()
-    start_log(graph)
-    _lower(graph, ctx)
-    return graph, replace(ctx, options=replace(ctx.options, precision="f32"))
-
-
-def _lower(graph: Graph, ctx: LowerContext) -> None:
-    for op in graph.ops:
-        if op.kind == "control":
-            replace_subgraphs(op, lambda inner: _lowered_subgraph(inner, ctx))
-    for lowering in LOWERINGS:
-        lowering(graph, ctx)
-
-
-def _lowered_subgraph(inner: Graph, ctx: LowerContext) -> Graph:
-    graph = inner.copy()
-    start_log(graph)
-    _lower(graph, ctx)
-    return graph
 
 
 def precision_error(source: Graph, lowered: Graph, arrays: Mapping[str, Array]) -> PrecisionError:

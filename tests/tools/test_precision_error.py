@@ -19,10 +19,11 @@ from graphc.driver.compiler import compile_request
 from graphc.driver.request import CompileRequest
 from graphc.frontend import load
 from graphc.graph_ir.inspect.compare import relative_rms
+from graphc.graph_ir.inspect.lowered_model import lowered_model
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.tools.precision_error import lowered_model, precision_error
+from graphc.tools.precision_error import precision_error
 from support.control import constant, made, make_while
 
 MODEL = Path(__file__).parents[2] / "examples" / "mlp.onnx"

@@ -11,12 +11,13 @@ from graphc.base.target import Target
 from graphc.codegen.host import target_for
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.inspect.compare import relative_rms
+from graphc.graph_ir.inspect.lowered_model import lowered_model
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.decompose_transposed import decompose_transposed
 from graphc.graph_ir.rewriting.decisions import log_of
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.tools.precision_error import lowered_model, precision_error
+from graphc.tools.precision_error import precision_error
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((1, 128, 16, 16), np.float32)
