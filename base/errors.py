@@ -46,7 +46,7 @@ class UnsupportedError(_ReportedError):
 
 
 class InternalError(GraphcError):
-    """A bug in graphc. `excerpt` is the text of the IR around the fault.
+    """A bug in graphc. `excerpt` is the text of the IR around the error.
 
     The message and the beginning of the excerpt, which is a note, fit one screen; `whole` has all of both, for the
     reproducer that the driver writes.

@@ -33,8 +33,11 @@ def as_rst(
     app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:  # the signature of an autodoc hook
     """Turn the code spans of a docstring, written as in Markdown, into those of reStructuredText."""
-    lines[:] = [re.sub(r"(?<![`:])`([^`]+)`(?!`)", r"``\1``", line) for line in lines]
-    lines[:] = [re.sub(r"(?<=\w)\*(?=\w)|(?<![\w*])\*(?=\w+\b(?!\*))", r"\\*", x) for x in lines]
+    for number, line in enumerate(lines):
+        parts = re.split(r"(?<![`:])`([^`]+)`(?!`)", line)
+        parts[::2] = [part.replace("*", r"\*") for part in parts[::2]]
+        parts[1::2] = [f"``{part}``" for part in parts[1::2]]
+        lines[number] = "".join(parts)
 
 
 def setup(app: Any) -> None:

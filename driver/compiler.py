@@ -62,57 +62,62 @@ def compile(
     precision: str = "f32",
     alias: Mapping[str, str] | str | None = None,
 ) -> CompiledModel:
-    """Compile a model for this machine and load it.
+    """Compile a model to native code and load it.
 
-    `model`: a path, the bytes of a file, an onnx.ModelProto, a torch.export.ExportedProgram, a jax.export.Exported or a
-    Graph. `target`: native, avx512, avx2 or generic.
-    `threads`: None takes GRAPHC_NUM_THREADS, OMP_NUM_THREADS or the CPUs this process may use. `inputs`: shapes the
-    file leaves open, such as {"x": "f32[8,13]"}. `disabled`: optimisations to turn off (`options.SWITCHES`).
-    `constants`: arrays the file omits; `attrs`: attributes it does not specify ({"node.axis": "1"}). `tuning`: a file
-    of measured schedules (default: the one `graphc tune` writes, if there is one). `schedules`: how the kernels of some
-    ops run, or a few settings of each: {"fc1": "mr=8 nv=3 kc=256"}. `cache`: whether to use the compile cache
-    (`graphc dev cache status`). `jobs`: processes to compile with; None takes GRAPHC_JOBS or the CPUs of this process.
-    `optimized`: the model is a graph as the passes leave it, printed, perhaps edited, and parsed: no pass runs.
-    `max_memory`: what the model may need to run, such as "16G"; None takes what this process may use.
-    `precision`: what products of an f32 model are computed in: "f32", "bf16" or "f16" operands with f32 sums, "int8"
-    (rows of activations quantised when they are known, weights per output) or "int4" (weights in groups of 32).
-    `alias`: outputs that are written into the memory of an input: {"present": "past"}. A cache that the model extends
-    grows in place: its input is the filled part of a larger array (`buffer[:, :, :length]`), its output a longer view.
-    "auto" finds all such outputs.
-    UserError, UnsupportedError.
+    Args:
+        model: A path, the bytes of a file, an `onnx.ModelProto`, a `torch.export.ExportedProgram`, a
+            `jax.export.Exported` or a `Graph`.
+        target: Instruction set: `native` (that of this CPU), `avx512`, `avx2` or `generic`.
+        threads: Threads per call. None: `GRAPHC_NUM_THREADS`, `OMP_NUM_THREADS` or the CPUs this process may use.
+        inputs: Shapes of dynamic inputs: `{"x": "f32[8,13]"}`, or a range, `"f32[N=1..64,13]"`.
+        disabled: Names of optimizations to turn off (`base.options.SWITCHES`).
+        dump_dir: Folder for the text of every stage.
+        tuning: File of measured schedules. None: the one that `graphc tune` writes, if it exists.
+        schedules: Schedules by op, whole or a few parameters: `{"fc1": "mr=8 nv=3 kc=256"}`.
+        constants: Arrays of constants that the file omits, by name.
+        attrs: Attributes that the file omits: `{"node.axis": "1"}`.
+        cache: Whether to use the compile cache.
+        jobs: Processes that compile kernels. None: `GRAPHC_JOBS`, or one per CPU.
+        optimized: The model is a graph as printed after all passes; run none.
+        max_memory: Limit on the memory of a run, such as "16G". None: what this process may use.
+        precision: Compute dtype of matmuls and convolutions of an f32 model: `f32`, `bf16`, `f16`, `int8` or `int4`.
+        alias: Outputs that share the memory of an input, `{"present": "past"}`, so that a cache grows in place: the
+            input is the filled part of a larger array. "auto" finds all such outputs.
+
+    Raises:
+        UserError: The model or an argument is invalid.
+        UnsupportedError: The model uses something that is not supported.
     """
     resolved = target_for(target) if isinstance(target, str) else target
-    dump = Path(dump_dir) if dump_dir else None
+    memory = parse_memory(max_memory) if max_memory else None
     options = CompileOptions(
-        resolve_threads(threads), frozenset(disabled), dump, verify_asked(),
-        max_memory=parse_memory(max_memory) if max_memory else None, precision=precision,
+        resolve_threads(threads), frozenset(disabled), Path(dump_dir) if dump_dir else None, verify_asked(),
+        max_memory=memory, precision=precision,
     )  # fmt: skip
     request = CompileRequest(
-        model,
-        resolved,
-        options,
-        inputs or {},
-        constants or {},
-        attrs or {},
+        model, resolved, options, inputs or {}, constants or {}, attrs or {},
         tuned_schedules(resolved, options.threads, tuning),
         {name: parse_schedule(text) for name, text in (schedules or {}).items()},
-        resolve_jobs(jobs),
-        default_cache() if cache else None,
-        optimized,
-        alias or {},
-    )
+        resolve_jobs(jobs), default_cache() if cache else None, optimized, alias or {},
+    )  # fmt: skip
     return CompiledModel(compile_request(request).artifact, options.threads)
 
 
 def load(
     path: str | os.PathLike[str], threads: int | None = None, *, mapped: bool = False
 ) -> CompiledModel:
-    """Load a `.gcm` artifact. UserError if it is damaged or made for another CPU.
+    """Load an artifact (`.gcm`), which is native code: load only files that you trust.
 
-    The file is copied to memory and may change afterwards. `mapped`: its constants stay in the file, so that processes
-    share one copy of them; the file may be replaced then, but not truncated (the system would end the process).
-    An artifact is native code: loading and running one is trusting whoever made it, as with a shared library. What is
-    checked (hashes, that the header describes the code) finds damage, not malice.
+    The checks of a file (hashes, CPU features, a header that describes the code) find damage, not malice.
+
+    Args:
+        path: The file. It is copied to memory and may change afterwards.
+        threads: As for `compile`.
+        mapped: Leave the constants in the file, so that processes share one copy of them. The file may then be
+            replaced, but not truncated: the system would end the process.
+
+    Raises:
+        UserError: The file is damaged, or made for another CPU.
     """
     artifact = Artifact.load(path, mapped)
     return CompiledModel(artifact, resolve_threads(threads))

@@ -34,13 +34,20 @@ class KernelBuilder(LoopBuilder):
 def kernel(
     op_name: str, *, when: Callable[[Any, Target], bool] | None = None, name: str = ""
 ) -> Callable[[Build], Build]:
-    """Decorator: add a kernel for ops called `op_name`; one of the same name is replaced.
+    """Add a kernel for ops named `op_name` (decorator); it replaces a kernel of the same name.
 
-    `build(b, op, *operands, result)` writes the loops: `b` is a `KernelBuilder`, `op` the op, whose attributes and
-    tensor types it may read, then a Tensor IR buffer per operand of the op (None for one that is absent, a tuple for
-    any number of them) and that of the result, all plain. It may instead return a `Function` with these parameters.
-    `when(op, target)`: the ops it can compute, all if None; of several kernels that can, the one added last is called.
-    `name`: that of the function if empty. UserError.
+    The function `build(b, op, *operands, result)` writes the loops: `b` is a `KernelBuilder`, `op` the op with its
+    attributes and types, then one Tensor IR buffer per operand (None for an absent one, a tuple for a variadic one)
+    and that of the result, all in plain layouts. It may instead return a `Function` with these parameters.
+
+    Args:
+        op_name: The op.
+        when: `when(op, target)` returns whether the kernel can compute an op. The last kernel added that can is
+            called.
+        name: The name of the kernel; default: that of the function.
+
+    Raises:
+        UserError: There is no such op.
     """
     _check_op(op_name)
     operands = [operand.name for operand in schema_of(op_name).operands]

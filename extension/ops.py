@@ -64,16 +64,28 @@ def define(
     result: DType | None = None,
     onnx: str = "",
 ) -> None:
-    """Define an op; one that user code has defined under the same name is replaced.
+    """Define an op; it replaces one that user code defined under the same name.
 
-    `operands`: "x", ("x", "scale?", "parts..."), or such names with their meanings. `attrs`: by name a declaration of
-    this module, a default, or the type of one that must be given. All functions take the operands by position and the
-    attributes by keyword. `infer`: LogicalTensors to that of the result (or a list). `reference`: arrays to arrays,
-    floats being float64. `compose(make, *tensors, **attrs)`: builds the op of others, `make("mul", x, y)`; `infer` and
-    `reference` may then be left out. `element`: instead, the Tensor IR expression of one element, 16-bit floats being
-    f32, of operands of the kinds in `accepts` (float, int, uint, bool), which have one type and broadcast; the result
-    has that type or `result`. Without `compose` and `element` the op needs a kernel (`graphc.kernel`). `onnx`: how ONNX
-    models spell the op, as in the table of all ops: "com.example::Shrink(x | bias, lambd)". UserError.
+    All functions take the operands by position and the attributes by keyword. An op needs `compose`, `element` or a
+    kernel (`graphc.kernel`).
+
+    Args:
+        name: The name, for `Graph.make`.
+        meaning: One sentence, for messages and texts.
+        operands: `"x"`, `("x", "scale?", "parts...")`, or these names with their meanings.
+        attrs: Attributes by name: a declaration of this module, a default value, or the type of a required one.
+        infer: Types of the operands (`LogicalTensor`) to that of the result, or to a list.
+        reference: Arrays to arrays, with floats as float64.
+        compose: `compose(make, *tensors, **attrs)` builds the op from others: `make("mul", x, y)`. It replaces
+            `infer` and `reference`.
+        element: The Tensor IR expression of one element. Operands have one dtype and broadcast; 16-bit floats are
+            f32.
+        accepts: The kinds of dtype that `element` takes: `float`, `int`, `uint`, `bool`.
+        result: The dtype of the result of `element`; None: that of the operands.
+        onnx: The spelling in ONNX models: `"com.example::Shrink(x | bias, lambd)"`.
+
+    Raises:
+        UserError: A declaration is invalid, or the name is an op of graphc.
     """
     check_name(name)
     who = f"op '{name}'"

@@ -20,11 +20,18 @@ Pass = TypeVar("Pass", bound=Callable[[Graph, LowerContext], bool])
 
 
 def graph_pass(*, before: str = "", after: str = "", name: str = "") -> Callable[[Pass], Pass]:
-    """Decorator: add a pass `(graph, ctx) -> bool`, which changes a graph in place and returns whether it did.
+    """Add a pass over the graph (decorator); it replaces a pass of the same name.
 
-    It runs before the first run of the pass `before`, or after the last run of `after`; those at one point in the order
-    they were added. The graph is verified after it, also the inner ones of control flow, on which it runs too. A pass
-    of the same name is replaced. UserError.
+    The function `(graph, ctx) -> bool` changes a graph in place and returns whether it did. It also runs on the
+    subgraphs of control flow. The graph is verified after it.
+
+    Args:
+        before: Run before the first run of this pass.
+        after: Run after the last run of this pass.
+        name: The name of the pass; default: that of the function.
+
+    Raises:
+        UserError: There is no such pass, or not exactly one of `before` and `after` is given.
     """
     anchor = before or after
     if bool(before) == bool(after):

@@ -22,13 +22,22 @@ Build = TypeVar("Build", bound=Callable[..., Any])
 def recompose(
     pattern: Pattern, into: str = "", *, name: str = "", **attrs: Any
 ) -> Callable[[Build], Build]:
-    """Add a pattern; one of the same name is replaced.
+    """Add a pattern that recognizes an op in the ops that exporters write for it; it replaces one of the same name.
 
-    `into`: the op that replaces what matches. Its operands are the captures of their names, its attributes `attrs` and
-    the scalars captured under their names. Without `into`, decorator of a function `(graph, op, found)`, which appends
-    ops to the graph and returns the tensor to take instead, or None: `op` is the last op that matched, `found` holds
-    tensors and numbers by name. What the result replaces must have its dtype and shape, else nothing changes. Patterns
-    are tried before and after graphc's own. `name`: that of the op or the function if empty. UserError.
+    Patterns are tried before and after those of graphc. A replacement must have the dtype and shape of what it
+    replaces; otherwise nothing changes.
+
+    Args:
+        pattern: The ops to match, from `graphc.pattern`.
+        into: The op that replaces the match. Its operands are the captures of their names, its attributes `attrs`
+            and the scalars captured under their names. Without it, this is a decorator of a function `(graph, op,
+            found)` that appends ops to the graph and returns the new tensor, or None. `op` is the last op of the
+            match, `found` holds the captured tensors and numbers.
+        name: The name of the pattern; default: that of the op or the function.
+        **attrs: Attributes of the new op.
+
+    Raises:
+        UserError: The op or a capture does not exist.
     """
     _check_pattern(pattern)
 

@@ -41,11 +41,20 @@ def jit(
     threads: int | None = None,
     disabled: Iterable[str] = (),
 ) -> Any:
-    """A function of the same arguments that runs native code; also a decorator. Options are those of `compile`.
+    """Compile a JAX function to native code, once per combination of shapes and dtypes; also a decorator.
 
-    Arguments and results are pytrees of arrays; results are NumPy arrays, which JAX accepts directly. The function must
-    be traceable: no side effects, and gradients are taken inside it, not through its result. UserError if jax is
-    missing; UnsupportedError, at the first call, for operations graphc does not have.
+    Args:
+        function: A traceable function of pytrees of arrays, without side effects. Take gradients inside of it.
+        target: As for `graphc.compile`.
+        threads: As for `graphc.compile`.
+        disabled: As for `graphc.compile`.
+
+    Returns:
+        A function of the same arguments. Its results are NumPy arrays, which JAX accepts.
+
+    Raises:
+        UserError: JAX is not installed.
+        UnsupportedError: At the first call, for operations that are not supported.
     """
     if function is None:
         return functools.partial(jit, target=target, threads=threads, disabled=disabled)

@@ -1,7 +1,7 @@
 """`torch.compile(model, backend="graphc")`: what Dynamo calls, by the entry point `torch_dynamo_backends`.
 
-Dynamo captures a graph, AOTAutograd makes it one of ATen operators without mutations, and graphc compiles it when it is
-first called, once per combination of sizes: then parameters have their values, which become constants.
+Dynamo captures a graph, AOTAutograd makes it one of ATen operators without mutations, and graphc compiles it when
+it is first called, once per combination of sizes: then parameters have their values, which become constants.
 """
 
 from __future__ import annotations
@@ -44,11 +44,19 @@ _OF_TORCH = ("strict", "report", "decompositions", "aot_autograd", "frozen")
 def backend(
     module: Any, examples: Sequence[Any], *, mode: str | None = None, options: Any = None
 ) -> Callable[..., Any]:
-    """Compile a graph of Dynamo's.
+    """Compile a graph of Dynamo: the backend of `torch.compile(model, backend="graphc")`.
 
-    `options`: `strict` refuses what PyTorch would have to run itself, `decompositions` has a function for each operator
-    that others compute, `frozen` promises that modules do not change any more; the rest are those of `graphc.compile`.
-    A graph that fails to compile is left to PyTorch, unless `strict`. UserError where gradients are wanted.
+    Args:
+        module: The graph.
+        examples: Its inputs, with their dtypes and shapes.
+        mode: A mode of `torch.compile`, which changes nothing.
+        options: `strict` refuses what PyTorch would have to run; `decompositions` maps operators to functions that
+            compute them from supported ones; `frozen` promises that modules and parameters no longer change; the
+            others are arguments of `graphc.compile`.
+
+    Raises:
+        UserError: Gradients are required; with `strict`, any error of the compilation. Otherwise a graph that
+            cannot be compiled runs in PyTorch.
     """
     import torch
 

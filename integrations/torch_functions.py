@@ -41,12 +41,22 @@ def compile(
     dynamic: Any = None,
     **options: Any,
 ) -> CompiledModule:
-    """A module compiled as a whole, for inference with tensors like those in `args` and `kwargs`.
+    """Compile a whole module or function for inference. Unlike with `torch.compile`, nothing runs in PyTorch.
 
-    `dynamic` says which sizes stay open, as `dynamic_shapes` of torch.export does: `{"x": {0: Dim("rows", max=512)}}`.
-    Unlike with `torch.compile` nothing runs in PyTorch: what graphc does not support is an UnsupportedError. `options`
-    are those of `graphc.compile`, and `decompositions`: a function for each operator that is not supported, which
-    computes it by others. UserError, UnsupportedError.
+    Args:
+        module: A `torch.nn.Module` or a function of tensors.
+        *args: Example tensors, with the dtypes and shapes of later calls.
+        kwargs: The same, by keyword.
+        dynamic: Dynamic dimensions, as `dynamic_shapes` of `torch.export`: `{"x": {0: Dim("rows", max=512)}}`. True
+            keeps all dimensions dynamic that `torch.export` can keep.
+        **options: Arguments of `graphc.compile`; and `decompositions`, a function for each unsupported operator that
+            computes it from supported ones.
+
+    Returns:
+        A module that takes and returns tensors, and can be pickled.
+
+    Raises:
+        UnsupportedError: Lists every unsupported operator, with its line in the source of the model.
     """
     torch = import_torch()
     from .torch_module import CompiledModule
@@ -98,7 +108,7 @@ class Explanation:
 
 
 def explain(model: Any, *args: Any, **kwargs: Any) -> Explanation:
-    """Compile and run a module or function once, without gradients, and tell what graphc compiles of it."""
+    """Compile and run a module or function once, without gradients, and report which calls graphc compiles."""
     torch = import_torch()
     report: list[Pieces] = []
     torch._dynamo.reset()

@@ -26,11 +26,10 @@ from .sizes import SizedCall
 
 
 class CompiledModel:
-    """A model ready to run; `graphc.compile` and `graphc.load` make it.
+    """A compiled model, ready to run; `graphc.compile` and `graphc.load` return it.
 
-    Calls may come from many Python threads at once. Call it with arrays by position or by input name: one output is
-    returned as an array, several as a tuple. Arrays with other strides, alignment or byte order are copied; values are
-    never cast: a wrong dtype is a UserError that names the input, the type it must have and the type it got.
+    Many Python threads may call it at once. Arrays with other strides, alignment or byte order are copied; values are
+    never cast: a wrong dtype is a `UserError` that names the input, the expected type and the type it got.
     """
 
     def __init__(self, artifact: Artifact, threads: int = 1) -> None:
@@ -59,11 +58,22 @@ class CompiledModel:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What the compiler counted: ops, kernels, bytes, GFLOP, times."""
+        """Counts of the compiler: ops, kernels and their calls, layouts, bytes of constants and arena, GFLOP."""
         return dict(self.artifact.metadata.stats)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
-        """Run once. Inputs by position or by name; returns one array, or a tuple of several."""
+        """Run once.
+
+        Args:
+            *arrays: The inputs by position.
+            **named: The inputs by name.
+
+        Returns:
+            The output, or a tuple of several outputs.
+
+        Raises:
+            UserError: An input is missing, or has another dtype or shape than the model.
+        """
         if named or len(arrays) != len(self._names):
             results = self._call(self._arrange(arrays, named))
         else:
@@ -73,7 +83,12 @@ class CompiledModel:
     def run(
         self, output_names: Sequence[str] | None, inputs: Mapping[str, Any]
     ) -> list[np.ndarray]:
-        """Run once, with ONNX Runtime's signature: the outputs called `output_names` (None: all), as a list."""
+        """Run once, with the signature of ONNX Runtime.
+
+        Args:
+            output_names: Names of the outputs to return; None returns all.
+            inputs: Arrays by input name.
+        """
         if output_names is None:
             return self._call(self._arrange((), inputs))
         chosen = select_outputs(self.artifact.metadata.model, self.outputs, output_names)
@@ -86,16 +101,17 @@ class CompiledModel:
         outputs: Sequence[np.ndarray | None],
         rt: ctypes.c_void_p | None = None,
     ) -> Callable[[], int]:
-        """Return a function without arguments that runs the model on these buffers, without checking anything.
+        """Return a function without arguments that runs the model on fixed buffers, which are checked only here.
 
-        Each run reads what the input arrays hold then and overwrites the output arrays; checks of the model are not
-        made. All must be dense arrays of the exact type that share no memory. One bound call must not run in two
-        threads at once; bind once per thread. Of outputs in the memory of inputs, what `outputs` has is not looked at
-        (None will do): each run writes the rows behind those that the input has, or the part that it replaces. Results
-        whose sizes a run counts need arrays of the largest sizes, of which it fills the first elements. A model that
-        counts without a limit is run once, to find how much room these inputs need; a run that needs more raises
-        UserError.
-        `rt` runs the parallel loops in place of the model's own pool (see runtime/abi.py); the caller keeps it alive.
+        Each call of the function reads the current contents of the inputs and overwrites the outputs. It must not run
+        in two threads at once: bind once per thread.
+
+        Args:
+            inputs: Dense arrays of the exact dtype and shape, by input name. No two arrays may share memory.
+            outputs: Dense arrays in the order of `outputs`. The entry of an output that shares the memory of an input
+                (`alias`) is ignored and may be None. An output whose size a run decides needs room for the largest;
+                a model without a limit for it is run once, to find how much room these inputs need.
+            rt: Runs the parallel loops instead of the model's thread pool (`runtime/abi.py`); keep it alive.
         """
         native, model = self._loaded(), self.artifact.metadata.model
         values, aliased, at = self._sized(native, inputs)
@@ -145,7 +161,7 @@ class CompiledModel:
         run_at(self._loaded(), self.artifact.metadata.model, at, inputs, outputs)
 
     def allocate(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
-        """New arrays for `bind` to take as outputs with these inputs."""
+        """Return new output arrays for `bind` with these inputs."""
         _, _, at = self._sized(self._loaded(), inputs)
         return [allocate() for allocate in at.allocators[: len(self.outputs)]]
 
@@ -162,20 +178,24 @@ class CompiledModel:
         self._loaded().sizes.make_room(needed)
 
     def trim(self) -> None:
-        """Give back the scratch memory that no call uses; the next call takes what it needs.
+        """Release scratch memory that no call uses; the next call allocates what it needs.
 
-        A model with open sizes otherwise keeps as much as its largest call needed.
+        A model with dynamic dimensions otherwise keeps the memory of its largest call.
         """
         native = self._loaded()
         native.frames.clear()
         native.sizes.forget()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a `.gcm` file, atomically. UserError when the system refuses it."""
+        """Write the artifact to a `.gcm` file, atomically.
+
+        Raises:
+            UserError: The system refuses the file.
+        """
         self.artifact.save(path)
 
     def close(self) -> None:
-        """Release the code and scratch memory, once running and bound calls are gone. May be called again."""
+        """Release code and scratch memory once no call runs and no bound function exists. May be called again."""
         self._native = None
         self._call = _closed_caller(self.artifact.metadata.model)
 

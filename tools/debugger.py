@@ -267,10 +267,16 @@ def debug(
     disabled: tuple[str, ...] = (),
     dump_root: str | os.PathLike[str] | None = None,
 ) -> DebugExecutor:
-    """Compile a model for running node by node. Arguments are those of `graphc.compile`, or an artifact (`.gcm`).
+    """Compile a model to run node by node.
 
-    `dump_root`: where `run` writes the graph and every tensor in TVM's formats; a temporary folder that lives as long
-    as the executor if none is given. UserError, UnsupportedError.
+    Args:
+        model: A model of `graphc.compile`, or an artifact (`.gcm`).
+        target: As for `graphc.compile`.
+        threads: As for `graphc.compile`.
+        inputs: As for `graphc.compile`.
+        disabled: As for `graphc.compile`.
+        dump_root: Folder for the graph and every tensor in the formats of TVM's debugger; None: a temporary folder that
+            exists as long as the executor.
     """
     options = CompileOptions(resolve_threads(threads), frozenset(disabled))
     made = open_debugger(model, target, options, lambda: load(model, inputs))

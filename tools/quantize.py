@@ -38,10 +38,19 @@ def quantize_model(
     percentile: float = 99.99,
     step: OnStep | None = None,
 ) -> Quantized:
-    """Write an ONNX model whose products and convolutions read integers: u8 activations, s8 weights per output.
+    """Write an ONNX model with int8 convolutions and matmuls: u8 activations, s8 weights with one scale per output.
 
-    `arrays`: samples per input, along the first axis. `inputs`: shapes that the file leaves open. UserError where the
-    model is not ONNX, has nothing to quantise, or samples do not fit; UnsupportedError as `frontend.load`.
+    Args:
+        model: The f32 model, an ONNX file.
+        output: The file to write.
+        arrays: Calibration samples per input, along the first axis.
+        inputs: Shapes of dynamic inputs.
+        method: How the range of an activation is chosen: `min-max`, `percentile` or `mse`.
+        percentile: The share of values within the range, for `percentile`.
+        step: Called with the progress.
+
+    Raises:
+        UserError: The model is not ONNX or has nothing to quantize, or the samples do not fit.
     """
     if format_of(Path(model)) != "onnx":
         raise UserError(
