@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..tensor_ir import builder as t
 from ..tensor_ir.nodes import Binary, Broadcast, Const, Expr, Ramp
 
 MOST_STRIDE = 4
@@ -21,10 +20,10 @@ def lane_stride(index: Expr) -> tuple[int, Expr] | None:
     if left is None or right is None:
         return None
     if index.op == "add":
-        return left[0] + right[0], t.add(left[1], right[1])
+        return left[0] + right[0], left[1] + right[1]
     if not left[0]:
         left, right = right, left
     factor = right[1]
     if right[0] or not isinstance(factor, Const):
         return None
-    return left[0] * int(factor.value), t.mul(left[1], factor)
+    return left[0] * int(factor.value), left[1] * factor

@@ -11,7 +11,7 @@ graphc.ops.define(
     "tanhshrink",
     "x - tanh(x).",
     accepts=("float",),
-    element=lambda x: t.sub(x, t.call("tanh", x)),
+    element=lambda x: x - t.call("tanh", x),
     reference=lambda x: x - np.tanh(x),
 )
 
@@ -25,12 +25,12 @@ def softmax_of_small_values(b, op, x, y):
         total = b.allocate("total", F32, (1,))
         b.store(total, (0,), 0.0)
         with b.loop("j", 0, columns, "vector") as j:
-            value = b.let("value", t.call("exp", t.load(x, (i, j))))
+            value = b.let("value", t.call("exp", x[i, j]))
             b.store(y, (i, j), value)
-            b.store(total, (0,), t.add(t.load(total, (0,)), value))
-        scale = b.let("scale", t.div(t.const(1.0, F32), t.load(total, (0,))))
+            b.store(total, (0,), total[0] + value)
+        scale = b.let("scale", 1.0 / total[0])
         with b.loop("j", 0, columns, "vector") as j:
-            b.store(y, (i, j), t.mul(t.load(y, (i, j)), scale))
+            b.store(y, (i, j), y[i, j] * scale)
 
 
 graph = graphc.Graph("demo")

@@ -3,7 +3,7 @@
     b = LoopBuilder()
     with b.loop("i", 0, 128, "parallel") as i:
         with b.loop("j", 0, 64, "vector") as j:
-            b.store(c, (i, j), mul(load(a, (i, j)), 2.0))
+            b.store(c, (i, j), a[i, j] * 2.0)
     function = b.function("double", (a, c))
 
 A Python number may be passed wherever an expression is expected: it takes the type and lanes of the other operand, or
@@ -12,238 +12,106 @@ s64 if there is none.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-from ..base.dims import Atom, Dim, Minimum, Quotient, Size
-from ..base.dtypes import F32, S64, DType
+from ..base.dtypes import F32, DType
 from ..base.errors import InternalError
-from .names import Names
-from .nodes import (
-    Allocate,
+from .expressions import ONE as ONE
+from .expressions import S64_MAX as S64_MAX
+from .expressions import S64_MIN as S64_MIN
+from .expressions import SIZE_PREFIX as SIZE_PREFIX
+from .expressions import ZERO as ZERO
+from .expressions import (
     Binary,
-    Block,
-    Brgemm,
     Broadcast,
     Buffer,
     Call,
     Cast,
     Compare,
-    Const,
-    Epilogue,
     Expr,
+    Load,
+    Select,
+    Unary,
+    Var,
+    agree,
+)
+from .expressions import Value as Value
+from .expressions import as_expr as as_expr
+from .expressions import const as const
+from .expressions import maximum as maximum
+from .expressions import minimum as minimum
+from .expressions import size_expr as size_expr
+from .expressions import wrap_s64 as wrap_s64
+from .names import Names
+from .nodes import (
+    Allocate,
+    Block,
+    Brgemm,
+    Epilogue,
     For,
     Function,
     If,
     Invoke,
     Let,
-    Load,
     LoopKind,
     ParallelInvoke,
     PrefetchHint,
-    Select,
     Slice,
     Stmt,
     Store,
-    Unary,
-    Var,
     While,
 )
-
-Value = Expr | Dim | int | float | bool
-
-SIZE_PREFIX = "size_"
-"""How the names of scalar parameters begin that are sizes."""
-
-S64_MIN, S64_MAX = -(1 << 63), (1 << 63) - 1
-ZERO, ONE = Const(0, S64), Const(1, S64)
-
-
-def const(value: int | float | bool, dtype: DType = S64, lanes: int = 1) -> Expr:
-    """A literal of `dtype`, in every lane."""
-    if dtype.is_float:
-        # One NaN, so that it equals itself.
-        literal = Const(math.nan if value != value else float(value), dtype)
-    else:
-        literal = Const(bool(value) if dtype.kind == "bool" else int(value), dtype)
-    return literal if lanes == 1 else Broadcast(literal, lanes)
-
-
-_NUMBERS = (int, float)  # a bool is an int; made once, as operands are told apart very often
-
-
-def as_expr(value: Value, dtype: DType = S64, lanes: int = 1) -> Expr:
-    """`value` itself when it is an expression, else the literal of `dtype` and `lanes`."""
-    if isinstance(value, _NUMBERS):
-        return const(value, dtype, lanes)
-    return size_expr(value) if isinstance(value, Dim) else value
-
-
-def size_expr(value: Size) -> Expr:
-    """A size as an index expression of the parameters that its symbols are."""
-    if not isinstance(value, Dim):
-        return const(value)
-    total: Expr | None = None
-    for monomial, factor in value.terms.items():
-        term: Expr = Const(factor, S64)
-        for atom in monomial:
-            term = mul(_atom_expr(atom), term)
-        total = term if total is None else add(total, term)
-    return ZERO if total is None else total
-
-
-def _atom_expr(atom: Atom) -> Expr:
-    if isinstance(atom, Quotient):
-        return floordiv(size_expr(atom.numerator), atom.divisor)
-    if isinstance(atom, Minimum):
-        return minimum(*map(size_expr, atom.operands))
-    return Var(SIZE_PREFIX + atom.name)
-
-
-def _agree(left: Value, right: Value) -> tuple[Expr, Expr]:
-    """Give a Python number the type and lanes of the other operand."""
-    if isinstance(left, Dim):
-        left = size_expr(left)
-    if isinstance(right, Dim):
-        right = size_expr(right)
-    if isinstance(left, _NUMBERS):
-        if isinstance(right, _NUMBERS):
-            return as_expr(left), as_expr(right)
-        return const(left, right.dtype, right.lanes), right
-    if isinstance(right, _NUMBERS):
-        return left, const(right, left.dtype, left.lanes)
-    return left, right
-
-
-def wrap_s64(value: int) -> int:
-    """The s64 that the integer wraps to."""
-    return (
-        value
-        if S64_MIN <= value <= S64_MAX
-        else ((value - S64_MIN) & 0xFFFF_FFFF_FFFF_FFFF) + S64_MIN
-    )
-
-
-def is_index_const(expr: Expr) -> bool:
-    """Whether `expr` is an s64 literal."""
-    return type(expr) is Const and expr.dtype is S64
-
-
-def add(left: Value, right: Value) -> Expr:
-    """left + right."""
-    a, b = _agree(left, right)
-    if type(b) is Const and b.dtype is S64:
-        if type(a) is Const:
-            return Const(wrap_s64(int(a.value) + int(b.value)), S64)
-        if b.value == 0:
-            return a
-        if type(a) is Binary and a.op == "add" and type(a.right) is Const:
-            return add(a.left, Const(wrap_s64(int(a.right.value) + int(b.value)), S64))
-    elif type(a) is Const and a.dtype is S64:
-        return add(b, a)
-    return Binary("add", a, b)
-
-
-def sub(left: Value, right: Value) -> Expr:
-    """left - right."""
-    a, b = _agree(left, right)
-    if type(b) is Const and b.dtype is S64 and b.value != S64_MIN:
-        return add(a, Const(-int(b.value), S64))
-    return Binary("sub", a, b)
-
-
-def mul(left: Value, right: Value) -> Expr:
-    """left * right."""
-    a, b = _agree(left, right)
-    if type(b) is Const and b.dtype is S64:
-        if type(a) is Const:
-            return Const(wrap_s64(int(a.value) * int(b.value)), S64)
-        if b.value == 1:
-            return a
-        if b.value == 0:
-            return ZERO
-    elif type(a) is Const and a.dtype is S64:
-        return mul(b, a)
-    return Binary("mul", a, b)
-
-
-def floordiv(left: Value, right: Value) -> Expr:
-    """left / right: rounded towards minus infinity for integers, IEEE for floats."""
-    a, b = _agree(left, right)
-    if type(b) is Const and b.dtype is S64:
-        if b.value == 1:
-            return a
-        if type(a) is Const:
-            return Const(wrap_s64(int(a.value) // int(b.value)) if b.value else 0, S64)
-    return Binary("div", a, b)
-
-
-div = floordiv
-
-
-def mod(left: Value, right: Value) -> Expr:
-    """left - right * floor(left / right)."""
-    a, b = _agree(left, right)
-    if type(b) is Const and b.dtype is S64:
-        if b.value == 1:
-            return ZERO
-        if type(a) is Const:
-            return Const(int(a.value) % int(b.value) if b.value else 0, S64)
-    return Binary("mod", a, b)
-
-
-def minimum(left: Value, right: Value) -> Expr:
-    """The smaller operand, NaN if either is NaN."""
-    a, b = _agree(left, right)
-    if is_index_const(a) and is_index_const(b):
-        return a if a.value <= b.value else b  # type: ignore[union-attr]
-    return Binary("min", a, b)
-
-
-def maximum(left: Value, right: Value) -> Expr:
-    """The larger operand, NaN if either is NaN."""
-    a, b = _agree(left, right)
-    if is_index_const(a) and is_index_const(b):
-        return a if a.value >= b.value else b  # type: ignore[union-attr]
-    return Binary("max", a, b)
 
 
 def larger(left: Value, right: Value) -> Expr:
     """The larger of two floats; the left one if either is NaN."""
-    return Binary("larger", *_agree(left, right))
+    return Binary("larger", *agree(left, right))
 
 
-_FOLDING = {
-    "add": add,
-    "sub": sub,
-    "mul": mul,
-    "div": floordiv,
-    "mod": mod,
+_FOLDING: dict[str, Callable[[Any, Any], Expr]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.floordiv,
+    "mod": operator.mod,
     "min": minimum,
     "max": maximum,
 }
 
 
 def binary(op: str, left: Value, right: Value) -> Expr:
-    """`op` of `BINARY_OPS`, folded where it is trivial index arithmetic."""
+    """Return `op` of `BINARY_OPS`, simplified like the operators, for an op chosen by a table."""
+    a, b = agree(left, right)
     folding = _FOLDING.get(op)
-    return folding(left, right) if folding else Binary(op, *_agree(left, right))
+    return folding(a, b) if folding else Binary(op, a, b)
 
 
 def unary(op: str, operand: Expr) -> Expr:
-    """`op` of `UNARY_OPS`."""
+    """Return `op` of `UNARY_OPS`, for an op chosen by a table or without a Python operator."""
     return Unary(op, operand)
 
 
-def compare(op: str, left: Value, right: Value) -> Expr:
-    """`op` of `COMPARE_OPS`, giving bool."""
-    return Compare(op, *_agree(left, right))
+def compare(op: str, left: Value, right: Value) -> Compare:
+    """Return the comparison `op` of `COMPARE_OPS`."""
+    return Compare(op, *agree(left, right))
+
+
+def equal(left: Value, right: Value) -> Compare:
+    """Return whether two values are equal at run time."""
+    return compare("eq", left, right)
+
+
+def unequal(left: Value, right: Value) -> Compare:
+    """Return whether two values differ at run time."""
+    return compare("ne", left, right)
 
 
 def select(condition: Expr, then: Value, otherwise: Value) -> Expr:
     """`then` where `condition` holds, else `otherwise`."""
-    return Select(condition, *_agree(then, otherwise))
+    return Select(condition, *agree(then, otherwise))
 
 
 def cast(operand: Expr, dtype: DType) -> Expr:
@@ -363,10 +231,6 @@ class LoopBuilder:
         self.emit(
             Store(buffer, tuple(as_expr(i) for i in indices), as_expr(value, buffer.dtype), active)
         )
-
-    def load(self, buffer: Buffer, indices: Sequence[Value], lanes: int = 1) -> Load:
-        """The same as `builder.load`."""
-        return load(buffer, indices, lanes)
 
     def let(self, name: str, value: Value) -> Var:
         """Bind a fresh name to `value`."""

@@ -38,214 +38,34 @@ A `Let` binds a name once; it is visible to the end of the enclosing block. Expr
 
 from __future__ import annotations
 
-import math
-from dataclasses import field
-from typing import Any, Literal, Union
+from typing import Literal, Union
 
 from ..base.contraction import accumulator_of
-from ..base.dtypes import BOOL, S64, DType
+from ..base.dtypes import DType
 from ..base.records import dataclass
+from .expressions import BINARY_OPS as BINARY_OPS
+from .expressions import COMPARE_OPS as COMPARE_OPS
+from .expressions import UNARY_OPS as UNARY_OPS
+from .expressions import Binary as Binary
+from .expressions import Broadcast as Broadcast
+from .expressions import Buffer as Buffer
+from .expressions import Call as Call
+from .expressions import Cast as Cast
+from .expressions import Compare as Compare
+from .expressions import Const as Const
+from .expressions import Expr as Expr
+from .expressions import Load as Load
+from .expressions import Ramp as Ramp
+from .expressions import Select as Select
+from .expressions import Shuffle as Shuffle
+from .expressions import Storage as Storage
+from .expressions import Unary as Unary
+from .expressions import Var as Var
 
-UNARY_OPS = ("neg", "not", "abs", "sqrt", "floor", "ceil", "trunc", "round_even")
-BINARY_OPS = ("add", "sub", "mul", "div", "mod", "min", "max", "larger", "and", "or", "xor", "shl", "shr")  # fmt: skip
-COMPARE_OPS = ("eq", "ne", "lt", "le", "gt", "ge")
 REDUCE_OPS = ("add", "mul", "min", "max", "larger", "and", "or")
 
-Storage = Literal["param", "local"]
 LoopKind = Literal["serial", "parallel", "unrolled", "vector"]
 
-
-@dataclass(frozen=True)
-class Buffer:
-    """A dense row-major array. Locals are 64-byte aligned."""
-
-    name: str
-    dtype: DType
-    shape: tuple[Any, ...]
-    storage: Storage = "param"
-
-    @property
-    def elements(self) -> int:
-        """Number of elements of a buffer whose sizes are numbers, as those of all locals are."""
-        return math.prod(size for size in self.shape if isinstance(size, int))
-
-
-# --- expressions ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Const:
-    """A literal of a scalar type."""
-
-    value: int | float | bool
-    dtype: DType
-    lanes: int = field(default=1, init=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Var:
-    """A loop variable, a scalar parameter, or the name bound by a `Let`."""
-
-    name: str
-    dtype: DType = S64
-    lanes: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Elements of a buffer, from the one at `indices` (one per axis)."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    lanes: int = 1
-    active: int | None = None
-
-    @property
-    def dtype(self) -> DType:
-        """The buffer's element type."""
-        return self.buffer.dtype
-
-
-@dataclass(frozen=True, slots=True)
-class Unary:
-    """`op` of `UNARY_OPS`; `not` is bitwise (logical for bool); the rounding ops take floats."""
-
-    op: str
-    operand: Expr
-
-    @property
-    def dtype(self) -> DType:
-        """The operand's type."""
-        return self.operand.dtype
-
-    @property
-    def lanes(self) -> int:
-        """The operand's lanes."""
-        return self.operand.lanes
-
-
-@dataclass(frozen=True, slots=True)
-class Binary:
-    """`op` of `BINARY_OPS`; `div` of integers is the floor; `larger` is `max` of floats, but the left one at NaN."""
-
-    op: str
-    left: Expr
-    right: Expr
-
-    @property
-    def dtype(self) -> DType:
-        """The operands' type."""
-        return self.left.dtype
-
-    @property
-    def lanes(self) -> int:
-        """The operands' lanes."""
-        return self.left.lanes
-
-
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """`op` of `COMPARE_OPS`, giving bool; every comparison with NaN is false but `ne`."""
-
-    op: str
-    left: Expr
-    right: Expr
-    dtype: DType = field(default=BOOL, init=False)
-
-    @property
-    def lanes(self) -> int:
-        """The operands' lanes."""
-        return self.left.lanes
-
-
-@dataclass(frozen=True, slots=True)
-class Select:
-    """`then` where `condition` holds, else `otherwise`; both are evaluated."""
-
-    condition: Expr
-    then: Expr
-    otherwise: Expr
-
-    @property
-    def dtype(self) -> DType:
-        """The type of both arms."""
-        return self.then.dtype
-
-    @property
-    def lanes(self) -> int:
-        """The lanes of both arms."""
-        return self.then.lanes
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """Conversion by value, lane by lane."""
-
-    operand: Expr
-    dtype: DType
-
-    @property
-    def lanes(self) -> int:
-        """The operand's lanes."""
-        return self.operand.lanes
-
-
-@dataclass(frozen=True, slots=True)
-class Broadcast:
-    """A scalar copied to every lane."""
-
-    operand: Expr
-    lanes: int
-
-    @property
-    def dtype(self) -> DType:
-        """The operand's type."""
-        return self.operand.dtype
-
-
-@dataclass(frozen=True)
-class Ramp:
-    """base, base + 1, ..., base + lanes - 1 of an integer scalar."""
-
-    base: Expr
-    lanes: int
-
-    @property
-    def dtype(self) -> DType:
-        """The base's type."""
-        return self.base.dtype
-
-
-@dataclass(frozen=True)
-class Shuffle:
-    """Lane i is lane pattern[i] of two vectors, the lanes of `right` counted after those of `left`."""
-
-    left: Expr
-    right: Expr
-    pattern: tuple[int, ...]
-
-    @property
-    def dtype(self) -> DType:
-        """The operands' type."""
-        return self.left.dtype
-
-    @property
-    def lanes(self) -> int:
-        """As many as the pattern names."""
-        return len(self.pattern)
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """An intrinsic of `tensor_ir.intrinsics`: vector math, `fma`, dot products, horizontal reductions, bit casts."""
-
-    name: str
-    args: tuple[Expr, ...]
-    dtype: DType
-    lanes: int = 1
-
-
-Expr = Union[Const, Var, Load, Unary, Binary, Compare, Select, Cast, Broadcast, Ramp, Shuffle, Call]
 
 # --- statements ----------------------------------------------------------------------------------------------------
 

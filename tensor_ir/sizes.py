@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from ..base.dims import Dim, Size, Symbol, floor_quotient, minimum, size
 from ..base.errors import InternalError
-from .builder import SIZE_PREFIX, mul, size_expr
+from .builder import SIZE_PREFIX, size_expr
 from .nodes import Binary, Const, Expr, Var
 
 
@@ -54,5 +54,5 @@ def elements_of(shape: Iterable[int | Expr]) -> int | Expr:
         if isinstance(one, int):
             count *= one
         else:
-            total = one if total is None else mul(total, one)
-    return count if total is None else mul(total, count)
+            total = one if total is None else total * one
+    return count if total is None else total * count

@@ -72,7 +72,7 @@ class Accumulator:
     def index(self, slot: Expr, copy: int = 0) -> Expr:
         """The index in `lanes_buffer` of the lanes of x[slot], in one of several independent copies."""
         number = slot if self.slots is None else t.as_expr(self.slots.index(slot))
-        return t.mul(t.add(number, copy * self.count), self.lanes)
+        return (number + copy * self.count) * self.lanes
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class BodyVectorizer:
         stride, at = self._stride(index)
         if stride != 0:
             raise NotVectorizable("a local of the body is indexed by the loop variable")
-        return t.mul(at, self.chunk.lanes)
+        return at * self.chunk.lanes
 
     # statements
 

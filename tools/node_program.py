@@ -194,7 +194,7 @@ def select_step(module: Module, arena_bytes: Size, inputs: int) -> Module:
 
     steps: list[Stmt] = [
         If(
-            t.compare("eq", t.load(select, [0]), t.as_expr(number)),
+            t.equal(t.load(select, [0]), t.as_expr(number)),
             replace(step, args=tuple(map(moved, step.args))),
         )
         for number, step in enumerate(one for one in main.body.body if isinstance(one, Invoke))

@@ -151,7 +151,7 @@ def program(variants: Sequence[Variant]) -> Module:
     select = Buffer(f"x{len(inputs)}", S64, (1,))
     sections = (Buffer("constants", U8, (0,)), arena)
     steps: list[Stmt] = [
-        If(t.compare("eq", t.load(select, [0]), t.as_expr(number)), call)
+        If(t.equal(t.load(select, [0]), t.as_expr(number)), call)
         for number, call in enumerate(calls)
     ]
     main = Function("main", (*inputs, select, *outputs, *sections), Block(tuple(steps)))

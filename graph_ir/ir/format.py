@@ -120,8 +120,8 @@ class Format:
         result: list[Expr] = []
         for axis, block in zip(reversed(self.order), reversed(self.blocks), strict=True):
             if block:
-                result.append(t.mod(remaining[axis], block))
-                remaining[axis] = t.floordiv(remaining[axis], block)
+                result.append(remaining[axis] % block)
+                remaining[axis] = remaining[axis] // block
             else:
                 result.append(remaining[axis])
         return tuple(reversed(result))
@@ -130,7 +130,7 @@ class Format:
         """Plain index of the element at an index into the array in memory."""
         result: list[Expr] = [t.as_expr(0)] * self.rank
         for axis, block, index in zip(self.order, self.blocks, blocked, strict=True):
-            result[axis] = t.add(t.mul(result[axis], block or 1), index)
+            result[axis] = result[axis] * (block or 1) + index
         return tuple(result)
 
     def pack(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

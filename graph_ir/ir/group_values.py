@@ -62,9 +62,7 @@ class GroupValues:
         if tensor in self.given:
             return computed(self.given[tensor](index), tensor.details.dtype)
         if tensor in self.buffers:
-            return widen(
-                t.load(self.buffers[tensor], place_in(self.buffers[tensor], tensor, index))
-            )
+            return widen(self.buffers[tensor][place_in(self.buffers[tensor], tensor, index)])
         op = tensor.producer_owner
         computation = op.computation() if isinstance(op, FusibleOp) else None
         if not isinstance(computation, Pointwise):
@@ -85,7 +83,7 @@ def stored_at(buffer: Buffer, tensor: GraphTensor, place: Index) -> Index:
         return place
     offset = t.as_expr(0)
     for i, size in zip(place, tensor.details.physical_dims, strict=True):
-        offset = t.add(t.mul(offset, size), i)
+        offset = offset * size + i
     return (offset,)
 
 

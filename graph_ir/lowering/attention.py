@@ -84,7 +84,7 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     else:
         body = nest(open_)
     for rows, template in _few(problem, blocking.kernel, ctx).items():
-        body = If(t.compare("eq", t.as_expr(problem.rows), rows), nest(template), body)
+        body = If(t.equal(t.as_expr(problem.rows), rows), nest(template), body)
     return Function(name, params, Block((body,)), note)
 
 

@@ -53,14 +53,14 @@ def case_function(
     """A chain of comparisons; `branches` are the functions of the subgraphs."""
     inputs, outputs = _parameters("x", op.inputs), _parameters("y", op.outputs)
     b = t.LoopBuilder()
-    index = b.let("index", t.load(inputs[0], ()))
+    index = b.let("index", inputs[0][()])
 
     def choose(number: int) -> None:
         args = [t.slice_of(x) for x in (*inputs[1:], *outputs)]
         if number + 1 == len(branches):
             _call(b, branches[number], *args, *around.shared)
             return
-        with b.when(t.compare("eq", index, number)):
+        with b.when(t.equal(index, number)):
             _call(b, branches[number], *args, *around.shared)
         with b.otherwise():
             choose(number + 1)
@@ -91,7 +91,7 @@ def while_function(
     odd = [y if at is None else t.slice_of(around.arena, (at,)) for at, y in spares]
     given = [t.slice_of(x) for x in inputs[: op.carried]]
     first = [y if at is None else x for x, (at, y) in zip(given, spares, strict=True)]
-    goes_on: Expr = t.load(flag, (0,))
+    goes_on: Expr = flag[0]
 
     def decide(state: Sequence[Slice]) -> None:
         _call(b, parts.condition, *state, *fixed, flag, *around.shared)

@@ -147,7 +147,7 @@ def _open_product(
 
         def epilogue(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
             image, group, pixel, number = index
-            output = t.add(t.mul(group, g.outputs), number)
+            output = group * g.outputs + number
             return indexed((image, output, t.as_expr(0), pixel), acc)
 
     blocking = replace(blocking, m_block=rows)
@@ -176,7 +176,7 @@ def _product(
 
     def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
         image, group, number, pixel = index
-        return inner((image, t.add(t.mul(group, g.outputs), number), t.as_expr(0), pixel), acc)
+        return inner((image, group * g.outputs + number, t.as_expr(0), pixel), acc)
 
     return MatmulTemplate(problem, blocking, kernel, ctx.target, of_index)
 
@@ -258,10 +258,10 @@ def _indexed(
     def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
         image, output, row, column = index
         if columns and by_pixel:
-            number = t.add(t.mul(row, columns), column)
+            number = row * columns + column
             row, column = (number, t.ZERO) if dims[-1] == 1 else (t.ZERO, number)
         elif columns:
-            row, column = t.add(row, t.floordiv(column, columns)), t.mod(column, columns)
+            row, column = row + column // columns, column % columns
         pixel = (row, column) if rank == 4 else (column,)
         return value((image, output, *pixel), acc)
 

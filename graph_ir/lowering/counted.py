@@ -19,10 +19,10 @@ def lower_true_indices(op: TrueIndices, ctx: LowerContext) -> Module:
     found = b.allocate("found", S64, (1,))
     b.store(found, (0,), t.as_expr(0))
     with b.loop("i", 0, size) as i:
-        at = b.let("at", b.load(found, (0,)))
+        at = b.let("at", found[0])
         b.store(indices, (at,), i)
-        b.store(found, (0,), t.add(at, t.cast(b.load(x, (i,)), S64)))
-    last = b.let("last", b.load(found, (0,)))
+        b.store(found, (0,), at + t.cast(x[i], S64))
+    last = b.let("last", found[0])
     b.store(total, (0,), last)
     with b.loop("rest", last, size, "vector") as rest:
         b.store(indices, (rest,), t.as_expr(0))
@@ -34,7 +34,7 @@ def lower_count(op: Count, ctx: LowerContext) -> Module:
     """One number, within its ends. An unlimited one is as it is: callers compare it with the room that they gave."""
     x, y = Buffer("x", S64, (1,)), Buffer("y", S64, (1,))
     b = t.LoopBuilder(("x", "y"))
-    number = b.load(x, (0,))
+    number = x[0]
     within = t.minimum(t.maximum(number, t.ZERO), t.as_expr(op.limit))
     b.store(y, (0,), number if op.unlimited else within)
     return Module((b.function(f"count__{ctx.target.isa}", (x, y), op.name),))

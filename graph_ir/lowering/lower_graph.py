@@ -280,7 +280,7 @@ class _Storage:
     def counted(self, op: Op) -> Iterator[Let]:
         """What makes the number that an op has counted a size of all that follows, which is within its range."""
         if isinstance(op, Count):
-            value: Expr = t.load(self._buffers[op.outputs[0]], (0,))
+            value: Expr = self._buffers[op.outputs[0]][0]
             if op.unlimited:
                 value = t.minimum(value, t.as_expr(op.limit))
             if op.unlimited or op.symbol.least:

@@ -19,14 +19,14 @@ def lower_update_in_place(op: UpdateInPlace, ctx: LowerContext) -> Module:
     result = Buffer("y", details.dtype, shape_of(details.physical_dims))
     update = operands[op.inputs[1]]
     b = t.LoopBuilder()
-    starts = [t.load(operands[x], ()) for x in op.inputs[2:]]
+    starts = [operands[x][()] for x in op.inputs[2:]]
     begins = {a: b.let("begin", begin) for a, begin in box_begins(op, starts).items()}
 
     def store(index: tuple[Expr, ...]) -> None:
         axis = len(index)
         if axis == len(update.shape):
-            target = tuple(t.add(i, begins.get(a, t.ZERO)) for a, i in enumerate(index))
-            b.store(result, target, t.load(update, index))
+            target = tuple(i + begins.get(a, t.ZERO) for a, i in enumerate(index))
+            b.store(result, target, update[index])
             return
         kind: LoopKind = "vector" if axis + 1 == len(update.shape) else "serial"
         with b.loop(f"i{axis}", 0, update.shape[axis], kind) as i:

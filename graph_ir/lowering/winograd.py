@@ -77,7 +77,7 @@ def winograd_function(
     pixels = t.as_expr(math.prod((whole.batch, *whole.result)))
     body = forms.pop()  # the smaller locals last
     for few in reversed(op.few):
-        body = Block((If(t.compare("gt", pixels, few), forms.pop(), body),))
+        body = Block((If(pixels > few, forms.pop(), body),))
     return replace(made, body=body)
 
 

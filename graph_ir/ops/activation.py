@@ -29,16 +29,16 @@ def _leaky_relu(x: Expr, alpha: float) -> Expr:
 
 def prelu(x: Expr, slope: Expr) -> Expr:
     """X where x >= 0 (or NaN), else slope * x."""
-    return t.select(t.compare("lt", x, 0), t.mul(slope, x), x)
+    return t.select(x < 0, slope * x, x)
 
 
 def _elu(x: Expr, alpha: float) -> Expr:
-    return t.select(t.compare("lt", x, 0), t.mul(alpha, t.call("expm1", x)), x)
+    return t.select(x < 0, alpha * t.call("expm1", x), x)
 
 
 def _selu(x: Expr, alpha: float, gamma: float) -> Expr:
-    below = t.mul(alpha * gamma, t.call("expm1", x))
-    return t.select(t.compare("lt", x, 0), below, t.mul(gamma, x))
+    below = alpha * gamma * t.call("expm1", x)
+    return t.select(x < 0, below, gamma * x)
 
 
 def _hard_sigmoid(x: Expr, alpha: float, beta: float) -> Expr:
@@ -54,9 +54,9 @@ def _line(x: Expr, alpha: float, beta: float) -> Expr:
     shift = beta / alpha if alpha else math.inf
     inexact = low != 0 or x.dtype == F64
     if inexact and shift == float(np.float32(shift)) == float(x.dtype.numpy.type(shift)):
-        above = t.add(x, shift)
-        rest = t.mul(above, low)
-        return t.call("fma", above, t.const(high, x.dtype), rest) if low else t.mul(above, alpha)
+        above = x + shift
+        rest = above * low
+        return t.call("fma", above, t.const(high, x.dtype), rest) if low else above * alpha
     line = t.call("fma", x, t.const(high, x.dtype), t.const(beta, x.dtype))
     return t.call("fma", x, t.const(low, x.dtype), line) if low else line
 
@@ -69,19 +69,19 @@ def _parts(alpha: float, dtype: DType) -> tuple[float, float]:
 
 
 def _hard_swish(x: Expr) -> Expr:
-    return t.mul(x, _hard_sigmoid(x, 1 / 6, 0.5))
+    return x * _hard_sigmoid(x, 1 / 6, 0.5)
 
 
 def _silu(x: Expr) -> Expr:
-    return t.div(x, sigmoid_denominator(x))
+    return x / sigmoid_denominator(x)
 
 
 def _gelu(x: Expr, approximate: str) -> Expr:
     if approximate == "none":
-        return t.mul(t.mul(x, 0.5), t.call("erfc", t.mul(x, -SQRT_HALF)))
-    cubic = t.mul(t.mul(x, x), x)
-    inner = t.mul(t.add(x, t.mul(cubic, GELU_CUBIC)), 2 * SQRT_TWO_OVER_PI)
-    return t.div(x, sigmoid_denominator(inner))
+        return x * 0.5 * t.call("erfc", x * -SQRT_HALF)
+    cubic = x * x * x
+    inner = (x + cubic * GELU_CUBIC) * (2 * SQRT_TWO_OVER_PI)
+    return x / sigmoid_denominator(inner)
 
 
 def _gelu_function(approximate: str) -> str:
@@ -90,15 +90,15 @@ def _gelu_function(approximate: str) -> str:
 
 def _softplus(x: Expr) -> Expr:
     # log(1 + exp(x)) with the exponent kept below 0, so that it cannot overflow.
-    return t.add(t.maximum(x, 0), t.call("log1p", t.call("exp", t.unary("neg", absolute(x)))))
+    return t.maximum(x, 0) + t.call("log1p", t.call("exp", -absolute(x)))
 
 
 def _mish(x: Expr) -> Expr:
-    return t.mul(x, t.call("tanh", _softplus(x)))
+    return x * t.call("tanh", _softplus(x))
 
 
 def _softsign(x: Expr) -> Expr:
-    return t.div(x, t.add(absolute(x), 1))
+    return x / (absolute(x) + 1)
 
 
 def clamp_limits(dtype: DType, lower: float | None, upper: float | None) -> tuple[Any, Any]:

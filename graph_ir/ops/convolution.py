@@ -118,13 +118,13 @@ class Convolution(Windowed, FusibleOp):
             batch, output, *positions = index
             channel = r[0]
             if self.groups > 1:
-                channel = t.add(t.mul(t.floordiv(output, per_group), inner), channel)
+                channel = output // per_group * inner + channel
             zero = window.load(
                 reads[0], (batch, channel), tuple(positions), r[1:], x.plain_dims[2:], _zero
             )
             position: Index = (output,)
             if w.rank > len(dims):
-                position = (t.floordiv(output, per_group), t.mod(output, per_group))
+                position = (output // per_group, output % per_group)
             weight = t.cast(reads[1]((*position, *r)), dtype)
             return t.binary(op_name, t.cast(zero, dtype), weight)
 

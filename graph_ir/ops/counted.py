@@ -106,11 +106,11 @@ class RoomFor(Movement):
                 return zero
             position = list(index)
             for axis in shorter:
-                last = t.maximum(t.sub(t.as_expr(x.plain_dims[axis]), 1), 0)
+                last = t.maximum(t.as_expr(x.plain_dims[axis]) - 1, 0)
                 position[axis] = t.minimum(index[axis], last)
             value = reads[0](tuple(position))
             for axis in shorter:
-                inside = t.compare("lt", index[axis], x.plain_dims[axis])
+                inside = index[axis] < x.plain_dims[axis]
                 value = t.select(inside, value, zero)
             return value
 

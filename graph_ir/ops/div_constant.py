@@ -34,9 +34,9 @@ def _of_integer(x: Expr, divisor: int, rounding: str) -> Expr:
     The quotient of a negative x towards 0 is the floor of (x + divisor - 1) / divisor, a sum that cannot overflow.
     """
     if rounding == "trunc" and x.dtype.kind == "int":
-        sign = t.binary("shr", x, x.dtype.bits - 1)
-        x = t.add(x, t.binary("and", sign, divisor - 1))
-    return t.div(x, divisor)
+        sign = x >> x.dtype.bits - 1
+        x = x + (sign & divisor - 1)
+    return x / divisor
 
 
 def _of_float(x: Expr, divisor: float) -> Expr:
@@ -48,9 +48,9 @@ def _of_float(x: Expr, divisor: float) -> Expr:
     Precision Constants, IEEE Transactions on Computers 57(2), 2008.
     """
     if x.dtype == F64:
-        return t.div(x, divisor)
+        return x / divisor
     high, low = reciprocal_parts(divisor)
-    return t.call("fma", x, t.const(high, x.dtype), t.mul(x, low))
+    return t.call("fma", x, t.const(high, x.dtype), x * low)
 
 
 def _quotient_ref(x: Any, divisor: float, rounding: str) -> Any:

@@ -22,11 +22,11 @@ def _element(op: str) -> Any:
 
 
 def _negative(x: Expr) -> Expr:
-    return t.compare("lt", x, 0)
+    return x < 0
 
 
 def _differ(a: Expr, b: Expr) -> Expr:
-    return t.binary("xor", a, b)
+    return a ^ b
 
 
 # --- division ------------------------------------------------------------------------------------------------------
@@ -34,13 +34,13 @@ def _differ(a: Expr, b: Expr) -> Expr:
 
 def divide(a: Expr, b: Expr, rounding: str) -> Expr:
     """a / b; integers rounded by `rounding`: "floor" or "trunc"."""
-    quotient = t.div(a, b)
+    quotient = a / b
     if rounding == "floor" or a.dtype.kind != "int":
         return quotient
     # The floor is one below the truncation if the exact quotient is negative and not an integer.
-    inexact = t.compare("ne", t.mod(a, b), 0)
+    inexact = t.unequal(a % b, 0)
     negative = _differ(_negative(a), _negative(b))
-    return t.add(quotient, t.cast(t.binary("and", inexact, negative), a.dtype))
+    return quotient + t.cast(inexact & negative, a.dtype)
 
 
 def div_reference(a: Any, b: Any, rounding: str) -> Any:
@@ -57,22 +57,22 @@ def div_reference(a: Any, b: Any, rounding: str) -> Any:
 def _mod(a: Expr, b: Expr, sign: str) -> Expr:
     if a.dtype.is_float:
         return _float_mod(a, b, sign)
-    remainder = t.mod(a, b)
+    remainder = a % b
     if sign == "floor" or a.dtype.kind != "int":
         return remainder
     # A floored remainder has the sign of b; one step of b back gives it the sign of a.
-    wrong = t.binary("and", t.compare("ne", remainder, 0), _differ(_negative(a), _negative(b)))
-    return t.sub(remainder, t.select(wrong, b, 0))
+    wrong = t.unequal(remainder, 0) & _differ(_negative(a), _negative(b))
+    return remainder - t.select(wrong, b, 0)
 
 
 def _float_mod(a: Expr, b: Expr, sign: str) -> Expr:
     rest = t.call("fmod", a, b)
     if sign == "trunc":
         return rest
-    is_zero = t.compare("eq", rest, 0)
+    is_zero = t.equal(rest, 0)
     zero = t.select(_negative(b), t.const(-0.0, rest.dtype, rest.lanes), 0.0)
     wrong = _differ(_negative(rest), _negative(b))
-    return t.select(is_zero, zero, t.select(wrong, t.add(rest, b), rest))
+    return t.select(is_zero, zero, t.select(wrong, rest + b, rest))
 
 
 def _mod_ref(a: Any, b: Any, sign: str) -> Any:
@@ -94,19 +94,19 @@ def _pow(a: Expr, b: Expr) -> Expr:
     # base**n over n = bits factors: a larger exponent overflows for every base but -1, 0 and 1.
     power = _product(a, b, 0, a.dtype.bits)
     if a.dtype.kind == "uint":
-        return t.select(t.compare("eq", a, 1), 1, power)
+        return t.select(t.equal(a, 1), 1, power)
     power = t.select(_negative(b), 0, power)
-    odd = t.compare("ne", t.binary("and", b, 1), 0)
-    return t.select(t.compare("eq", absolute(a), 1), t.select(odd, a, 1), power)
+    odd = t.unequal(b & 1, 0)
+    return t.select(t.equal(absolute(a), 1), t.select(odd, a, 1), power)
 
 
 def _product(base: Expr, exponent: Expr, first: int, count: int) -> Expr:
     """Product of `count` factors, number i being the base where i < exponent, else 1."""
     if count == 1:
-        return t.select(t.compare("gt", exponent, first), base, 1)
+        return t.select(exponent > first, base, 1)
     half = count // 2
-    return t.mul(
-        _product(base, exponent, first, half), _product(base, exponent, first + half, count - half)
+    return _product(base, exponent, first, half) * _product(
+        base, exponent, first + half, count - half
     )
 
 

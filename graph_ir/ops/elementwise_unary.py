@@ -40,21 +40,21 @@ TRANSCENDENTAL = {
 
 def absolute(x: Expr) -> Expr:
     """|x|; an unsigned value is its own."""
-    return t.unary("abs", x) if x.dtype.is_signed else x
+    return abs(x) if x.dtype.is_signed else x
 
 
 def sigmoid_denominator(x: Expr) -> Expr:
     """1 + exp(-x): exp overflows to inf for very negative x, so that quotients become the right 0."""
-    return t.add(t.call("exp", t.unary("neg", x)), 1)
+    return t.call("exp", -x) + 1
 
 
 def _sigmoid(x: Expr) -> Expr:
-    return t.div(1, sigmoid_denominator(x))
+    return 1 / sigmoid_denominator(x)
 
 
 def _sign(x: Expr) -> Expr:
-    negative = t.select(t.compare("lt", x, 0), -1, x) if x.dtype.is_signed else x
-    return t.select(t.compare("gt", x, 0), 1, negative)
+    negative = t.select(x < 0, -1, x) if x.dtype.is_signed else x
+    return t.select(x > 0, 1, negative)
 
 
 def _popcount(x: Expr) -> Expr:
@@ -64,8 +64,8 @@ def _popcount(x: Expr) -> Expr:
     total, width = t.bitcast(x, word), 1
     while width < dtype.bits:
         mask = _mask(width, dtype.bits)
-        upper = t.binary("shr", total, width)
-        total = t.add(t.binary("and", total, mask), t.binary("and", upper, mask))
+        upper = total >> width
+        total = (total & mask) + (upper & mask)
         width *= 2
     return t.bitcast(total, dtype)
 
@@ -80,9 +80,9 @@ def _leading_zeros(x: Expr) -> Expr:
     dtype = x.dtype
     covered, step = t.bitcast(x, by_name(f"u{dtype.bits}")), 1
     while step < dtype.bits:
-        covered = t.binary("or", covered, t.binary("shr", covered, step))
+        covered = covered | covered >> step
         step *= 2
-    return t.bitcast(_popcount(t.unary("not", covered)), dtype)
+    return t.bitcast(_popcount(~covered), dtype)
 
 
 def _popcount_ref(x: Any) -> Any:
@@ -144,8 +144,8 @@ class _BitCount(Elementwise):
             return super().computation()
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
-            counted = self.row.element(t.binary("and", reads[0](index), (1 << bits) - 1))
-            return t.sub(counted, self._left_out(wider))
+            counted = self.row.element(reads[0](index) & (1 << bits) - 1)
+            return counted - self._left_out(wider)
 
         return Pointwise(element)
 
@@ -161,13 +161,13 @@ class _BitCount(Elementwise):
 
 ROWS = (
     *(Row(name, text, _call(name), INTRINSICS[name].meaning, FLOAT) for name, text in TRANSCENDENTAL.items()),
-    Row("neg", "-x; unsigned values wrap.", lambda x: t.sub(0, x) if x.dtype.kind == "uint" else t.unary("neg", x),
+    Row("neg", "-x; unsigned values wrap.", lambda x: 0 - x if x.dtype.kind == "uint" else -x,
         np.negative, NUMBER),
     Row("abs", "|x|; the smallest signed integer stays itself.", absolute, np.abs, NUMBER),
     Row("sqrt", "Square root.", _node("sqrt"), np.sqrt, FLOAT),
-    Row("rsqrt", "1 / sqrt(x).", lambda x: t.div(1, t.unary("sqrt", x)), lambda x: 1 / np.sqrt(x), FLOAT),
-    Row("reciprocal", "1 / x.", lambda x: t.div(1, x), lambda x: 1 / x, FLOAT),
-    Row("square", "x * x.", lambda x: t.mul(x, x), np.square, NUMBER),
+    Row("rsqrt", "1 / sqrt(x).", lambda x: 1 / t.unary("sqrt", x), lambda x: 1 / np.sqrt(x), FLOAT),
+    Row("reciprocal", "1 / x.", lambda x: 1 / x, lambda x: 1 / x, FLOAT),
+    Row("square", "x * x.", lambda x: x * x, np.square, NUMBER),
     Row("sign", "-1, 0 or 1; NaN stays NaN.", _sign, np.sign, NUMBER),
     Row("relu", "max(x, 0); NaN stays NaN.", lambda x: t.maximum(x, 0),
         lambda x: np.maximum(x, x.dtype.type(0)), NUMBER),
@@ -181,8 +181,8 @@ ROWS = (
     Row("popcount", "The number of bits that are 1.", _popcount, _popcount_ref, INTEGER),
     Row("count_leading_zeros", "The number of 0 bits above the highest 1.", _leading_zeros,
         _leading_zeros_ref, INTEGER),
-    Row("isnan", "Whether x is NaN.", lambda x: t.compare("ne", x, x), np.isnan, FLOAT, result=BOOL),
-    Row("isinf", "Whether x is an infinity.", lambda x: t.compare("eq", absolute(x), math.inf), np.isinf, FLOAT,
+    Row("isnan", "Whether x is NaN.", lambda x: t.unequal(x, x), np.isnan, FLOAT, result=BOOL),
+    Row("isinf", "Whether x is an infinity.", lambda x: t.equal(absolute(x), math.inf), np.isinf, FLOAT,
         result=BOOL),
 )  # fmt: skip
 

@@ -60,7 +60,7 @@ class Gather(Movement):
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
             raw = t.cast(reads[1](index[axis : axis + rank]), S64)
-            wrapped = t.select(t.compare("lt", raw, 0), t.add(raw, size), raw)
+            wrapped = t.select(raw < 0, raw + size, raw)
             position = t.minimum(t.maximum(wrapped, 0), last)
             return reads[0]((*index[:axis], position, *index[axis + rank :]))
 

@@ -68,7 +68,7 @@ class GatherElements(Movement):
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
             raw = t.cast(reads[1](index), S64)
-            wrapped = t.select(t.compare("lt", raw, 0), t.add(raw, size), raw)
+            wrapped = t.select(raw < 0, raw + size, raw)
             position = t.minimum(t.maximum(wrapped, 0), max(size - 1, 0))
             return reads[0]((*index[:axis], position, *index[axis + 1 :]))
 

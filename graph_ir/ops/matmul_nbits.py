@@ -98,18 +98,18 @@ class MatmulNBits(TunableOp):
         def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
             x, w, scale, zero, *x_scale = reads
             (m, n), (k,) = index, r
-            of_group = t.floordiv(k, group)
-            word, number = t.floordiv(k, numbers), t.mod(k, numbers)
-            place = t.add(t.mul(word, WORD_BYTES), t.mod(number, WORD_BYTES))
-            shift = t.mul(t.floordiv(number, WORD_BYTES), bits)
+            of_group = k // group
+            word, number = k // numbers, k % numbers
+            place = word * WORD_BYTES + number % WORD_BYTES
+            shift = number // WORD_BYTES * bits
             byte = t.cast(w((n, place)), S64)
-            q = t.binary("and", t.binary("shr", byte, shift), (1 << bits) - 1)
+            q = byte >> shift & (1 << bits) - 1
             z = zero((t.as_expr(0),) * 2) if one_zero else zero((n, of_group))
-            weight = t.mul(t.sub(t.cast(q, F32), z), scale((n, of_group)))
+            weight = (t.cast(q, F32) - z) * scale((n, of_group))
             row = t.cast(x((m, k)), F32)
             if x_scale:
-                row = t.mul(row, x_scale[0]((m, of_group)))
-            return t.mul(row, weight)
+                row = row * x_scale[0]((m, of_group))
+            return row * weight
 
         return Reduction((self.sizes[2],), "add", 0.0, element, lambda total: total)
 

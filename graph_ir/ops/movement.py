@@ -161,9 +161,9 @@ class Concat(Movement):
             for read, begin, size in reversed(list(zip(reads, begins, sizes, strict=True))):
                 if size == 0:
                     continue
-                local = t.maximum(t.minimum(t.sub(here, begin), size - 1), 0)
+                local = t.maximum(t.minimum(here - begin, size - 1), 0)
                 value = read((*index[:axis], local, *index[axis + 1 :]))
-                inside = t.compare("lt", here, begin + size)
+                inside = here < begin + size
                 result = value if result is None else t.select(inside, value, result)
             # An output without elements is never read, but its code is still generated.
             return reads[0](index) if result is None else result
@@ -210,10 +210,7 @@ class Slice(Movement):
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
             return reads[0](
-                tuple(
-                    t.add(t.mul(i, step), start)
-                    for i, (start, step, _) in zip(index, bounds, strict=True)
-                )
+                tuple(i * step + start for i, (start, step, _) in zip(index, bounds, strict=True))
             )
 
         return Pointwise(element)

@@ -41,7 +41,7 @@ class OpenSizes(FusibleOp):
         def element(reads: Sequence[Read], index: Index) -> Expr:
             result: Expr = t.as_expr(values[-1]) if values else t.as_expr(0)
             for number, value in reversed(list(enumerate(values[:-1]))):
-                result = t.select(t.compare("eq", index[0], number), t.as_expr(value), result)
+                result = t.select(t.equal(index[0], number), t.as_expr(value), result)
             return result
 
         return Pointwise(element)
@@ -67,4 +67,4 @@ class CountUp(FusibleOp):
     def computation(self) -> Computation:
         """The number at an index."""
         start, step = self.start, self.step
-        return Pointwise(lambda reads, index: t.add(t.mul(index[0], step), start))
+        return Pointwise(lambda reads, index: index[0] * step + start)

@@ -105,11 +105,11 @@ class Pad(Movement):
                 return value
             position, inside = [], []
             for i, (size, out, before) in zip(index, axes, strict=True):
-                here = t.sub(i, before)
+                here = i - before
                 if may_exceed(before, 0):
-                    inside.append(t.compare("ge", here, 0))
+                    inside.append(here >= 0)
                 if may_exceed(out - before, size):
-                    inside.append(t.compare("lt", here, size))
+                    inside.append(here < size)
                 position.append(_clamped(here, size, out, before, mode))
             result = reads[0](tuple(position))
             for condition in inside if mode == "constant" else ():
@@ -128,16 +128,16 @@ def _clamped(here: Expr, size: int, out: int, before: int, mode: str) -> Expr:
     """Index `here` clamped into [0, size), unchanged if it cannot be outside."""
     if mode == "reflect":
         if may_exceed(before, 0):
-            here = t.maximum(here, t.sub(0, here))
-        mirrored = t.minimum(here, t.sub(2 * (size - 1), here))
+            here = t.maximum(here, 0 - here)
+        mirrored = t.minimum(here, 2 * (size - 1) - here)
         return mirrored if may_exceed(out - before, size) else here
     if mode == "wrap":
         behind = out - before - size
         if may_exceed(before, size) or may_exceed(behind, size):
-            return t.mod(here, size)
+            return here % size
         if may_exceed(before, 0):
-            here = t.select(t.compare("lt", here, 0), t.add(here, size), here)
-        wrapped = t.select(t.compare("ge", here, size), t.sub(here, size), here)
+            here = t.select(here < 0, here + size, here)
+        wrapped = t.select(here >= size, here - size, here)
         return wrapped if may_exceed(behind, 0) else here
     here = t.minimum(here, size - 1) if may_exceed(out - before, size) else here
     return t.maximum(here, 0) if may_exceed(before, 0) or may_exceed(1, size) else here

@@ -191,7 +191,7 @@ def _extreme(function: Callable[..., Any], combine: str) -> Callable[[Array, tup
 
 
 def _square(x: Expr) -> Expr:
-    return t.mul(x, x)
+    return x * x
 
 
 ROWS = (

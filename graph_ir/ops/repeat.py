@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...tensor_ir import builder as t
 from ..ir.axis_attributes import IntsAttr, rank_of_first
 from ..ir.computation import Computation, Pointwise
 from ..ir.graph import Array
@@ -43,6 +42,6 @@ class Repeat(Movement):
         counts = self.counts
         return Pointwise(
             lambda reads, index: reads[0](
-                tuple(t.floordiv(i, count) for i, count in zip(index, counts, strict=True))
+                tuple(i // count for i, count in zip(index, counts, strict=True))
             )
         )

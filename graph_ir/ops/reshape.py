@@ -62,13 +62,13 @@ class Reshape(Movement):
 def _linear(index: Sequence[Expr], sizes: Sequence[int]) -> Expr:
     flat = index[0]
     for i, size in zip(index[1:], sizes[1:], strict=True):
-        flat = t.add(t.mul(flat, size), i)
+        flat = flat * size + i
     return flat
 
 
 def _split(flat: Expr, sizes: Sequence[int]) -> list[Expr]:
     parts: list[Expr] = []
     for size in reversed(sizes[1:]):
-        parts.append(t.mod(flat, size))
-        flat = t.floordiv(flat, size)
+        parts.append(flat % size)
+        flat = flat // size
     return [flat, *reversed(parts)]

@@ -71,19 +71,19 @@ class RoundSaturate(FusibleOp):
         low, high, nan = self._quotients()
         x = reads[0](index)
         if nan != low and not self.near:
-            x = t.select(t.compare("eq", x, x), x, nan)
-        x = t.select(t.compare("gt", x, low), x, low)  # a NaN is not greater
-        x = t.select(t.compare("lt", x, high), x, high)
+            x = t.select(t.equal(x, x), x, nan)
+        x = t.select(x > low, x, low)  # a NaN is not greater
+        x = t.select(x < high, x, high)
         whole = t.unary("round_even", x)
-        return t.add(whole, float(self.zero)) if self.zero else whole
+        return whole + float(self.zero) if self.zero else whole
 
     def _integer(self, reads: Sequence[Read], index: Index) -> Expr:
         dtype, x = self.dtype, reads[0](index)
         least, most = dtype.limits
         if self.nan != self.low and not self.near:
-            x = t.select(t.compare("eq", x, x), x, self._quotients()[2])
+            x = t.select(t.equal(x, x), x, self._quotients()[2])
         if not self.near:
-            x = t.select(t.compare("gt", x, FAR), FAR, x)
+            x = t.select(x > FAR, FAR, x)
         y: Expr = Call("quantize", (x, t.const(self.zero, S32)), dtype, x.lanes)
         if self.low > least:
             y = t.maximum(y, t.const(self.low, dtype))

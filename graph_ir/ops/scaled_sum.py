@@ -57,6 +57,6 @@ class ScaledSum(FusibleOp):
 
         def element(reads: Sequence[Read], index: Index) -> Expr:
             x, y = (read(index) for read in reads)
-            return t.fma(x, t.const(self.a, F32), t.mul(y, t.const(self.b, F32)))
+            return t.fma(x, t.const(self.a, F32), y * t.const(self.b, F32))
 
         return Pointwise(element)

@@ -86,10 +86,10 @@ class UpdateSlice(Movement):
             inside: Expr | None = None
             position = list(index)
             for axis, begin in box_begins(self, [read(()) for read in reads[2:]]).items():
-                here = t.sub(index[axis], begin)
-                low, high = t.compare("ge", here, 0), t.compare("lt", here, sizes[axis])
-                covered = t.binary("and", low, high)
-                inside = covered if inside is None else t.binary("and", inside, covered)
+                here = index[axis] - begin
+                low, high = here >= 0, here < sizes[axis]
+                covered = low & high
+                inside = covered if inside is None else inside & covered
                 position[axis] = t.minimum(t.maximum(here, 0), sizes[axis] - 1)
             new = reads[1](tuple(position))
             return new if inside is None else t.select(inside, new, reads[0](index))

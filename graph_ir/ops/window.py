@@ -100,16 +100,14 @@ class Window:
         """
         index, inside = [], []
         for axis, size in enumerate(sizes):
-            at = t.add(
-                t.mul(positions[axis], self.strides[axis]), t.mul(r[axis], self.dilations[axis])
-            )
-            at = t.sub(at, self.before[axis])
+            at = positions[axis] * self.strides[axis] + r[axis] * self.dilations[axis]
+            at = at - self.before[axis]
             clamped = at
             if self.before[axis] > 0:
-                inside.append(t.compare("ge", at, 0))
+                inside.append(at >= 0)
                 clamped = t.maximum(clamped, 0)
             if self.stored_ends(sizes)[axis] > 0:
-                inside.append(t.compare("lt", at, size))
+                inside.append(at < size)
                 clamped = t.minimum(clamped, t.as_expr(size - 1))
             index.append(clamped)
         value = read((*lead, *index))

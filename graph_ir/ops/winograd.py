@@ -73,9 +73,9 @@ class WinogradWeights(FusibleOp):
 
         def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
             point, channel, output = index
-            rows = _entry(g, t.floordiv(point, size), r[0], sums)
-            columns = _entry(g, t.mod(point, size), r[1], sums)
-            return t.mul(t.mul(rows, columns), _as(reads[0]((output, channel, *r)), sums))
+            rows = _entry(g, point // size, r[0], sums)
+            columns = _entry(g, point % size, r[1], sums)
+            return rows * columns * _as(reads[0]((output, channel, *r)), sums)
 
         return Reduction((3, 3), "add", 0.0, element, lambda acc: _as(acc, form.operand))
 
@@ -87,10 +87,10 @@ def _as(value: Expr, dtype: DType) -> Expr:
 def _entry(matrix: Array, row: Expr, column: Expr, dtype: DType) -> Expr:
     """matrix[row, column]: a chain of selections, for code that is not hot."""
     width = matrix.shape[1]
-    at = t.add(t.mul(row, width), column)
+    at = row * width + column
     value = t.const(float(matrix.flat[0]), dtype)
     for i in range(1, matrix.size):
-        value = t.select(t.compare("eq", at, i), t.const(float(matrix.flat[i]), dtype), value)
+        value = t.select(t.equal(at, i), t.const(float(matrix.flat[i]), dtype), value)
     return value
 
 

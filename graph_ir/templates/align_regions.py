@@ -82,31 +82,31 @@ class _Region:
     ) -> None:
         self.b, self.buffers, self.shape, self.region = b, buffers, shape, region
         self.dtype = buffers.images.dtype
-        owner = b.let("owner", b.load(buffers.owners, (region,)))
-        inside = t.minimum(t.maximum(owner, 0), t.sub(shape.images, 1))
-        pixels = t.mul(t.mul(shape.sizes[0], shape.sizes[1]), shape.channels)
-        self.image = b.let("image", t.mul(inside, pixels))
+        owner = b.let("owner", buffers.owners[region])
+        inside = t.minimum(t.maximum(owner, 0), shape.images - 1)
+        pixels = shape.sizes[0] * shape.sizes[1] * shape.channels
+        self.image = b.let("image", inside * pixels)
         self.axes = [self._axis(i) for i in (0, 1)]
 
     def emit(self) -> None:
         """Emit all cells."""
         b, (rows, columns) = self.b, self.axes
-        count = b.let("count", t.binary("mul", rows.count, columns.count))
+        count = b.let("count", rows.count * columns.count)
         with b.loop("row", 0, self.shape.cells[0]) as row:
             down = self._samples(rows, row)
             with b.loop("column", 0, self.shape.cells[1]) as column:
                 across = self._samples(columns, column)
-                number = t.add(t.mul(self.region, self.shape.cells[0]), row)
-                number = t.add(t.mul(number, self.shape.cells[1]), column)
-                at = b.let("at", t.mul(number, self.shape.channels))
+                number = self.region * self.shape.cells[0] + row
+                number = number * self.shape.cells[1] + column
+                at = b.let("at", number * self.shape.channels)
                 self._begin(at, down, across)
                 with b.loop("y", down.low, down.high) as y:
                     above = self._taps(rows, down, y)
                     with b.loop("x", across.low, across.high) as x:
                         self._add(at, above, self._taps(columns, across, x))
                 if not self.shape.largest:
-                    with b.when(t.compare("gt", count, 0.0)):
-                        self._update(at, lambda value, _: t.binary("div", value, count))
+                    with b.when(count > 0.0):
+                        self._update(at, lambda value, _: value / count)
 
     def _number(self, value: float) -> Expr:
         return t.const(float(value), self.dtype)
@@ -118,60 +118,58 @@ class _Region:
         b, shape = self.b, self.shape
         shift = self._number(-0.5 if shape.half_pixel else 0)
         begin, end = (
-            b.let(name, t.binary("add", t.binary("mul", value, self._number(shape.scale)), shift))
+            b.let(name, value * self._number(shape.scale) + shift)
             for name, value in (
-                (word, b.load(self.buffers.boxes, (t.add(t.mul(self.region, 4), i),)))
+                (word, self.buffers.boxes[self.region * 4 + i])
                 for word, i in (("begin", 1 - axis), ("end", 3 - axis))
             )
         )
-        length = t.binary("sub", end, begin)
+        length = end - begin
         if not shape.half_pixel:
-            length = t.binary("max", length, self._number(1))
-        cell = b.let("cell", t.binary("div", length, self._number(shape.cells[axis])))
+            length = t.maximum(length, self._number(1))
+        cell = b.let("cell", length / self._number(shape.cells[axis]))
         if shape.samples:
             count = self._number(shape.samples)
         else:
             up = b.let("up", t.unary("ceil", cell))
             count = self._between(up, self._number(2**24))
         count = b.let("samples", count)
-        step = t.binary("div", cell, t.binary("max", count, self._number(1)))
+        step = cell / t.maximum(count, self._number(1))
         return _Axis(begin, cell, b.let("step", step), count, shape.sizes[axis])
 
     def _between(self, value: Expr, most: Expr) -> Expr:
         """Return a value in [0, most], 0 for NaN."""
-        bounded = t.select(t.compare("lt", value, most), value, most)
-        bounded = t.select(t.compare("eq", value, value), bounded, self._number(0))
-        return t.select(t.compare("gt", bounded, 0.0), bounded, self._number(0))
+        bounded = t.select(value < most, value, most)
+        bounded = t.select(t.equal(value, value), bounded, self._number(0))
+        return t.select(bounded > 0.0, bounded, self._number(0))
 
     def _samples(self, axis: _Axis, cell: Expr) -> _Samples:
         """Return which samples of a cell to visit: a few more than those within a pixel of the image."""
         b = self.b
-        offset = t.binary("mul", t.cast(cell, self.dtype), axis.cell)
-        begin = b.let("cell_begin", t.binary("add", axis.begin, offset))
+        offset = t.cast(cell, self.dtype) * axis.cell
+        begin = b.let("cell_begin", axis.begin + offset)
         if self.shape.samples:
             return _Samples(begin, t.const(0), t.cast(axis.count, S64))
-        gap = t.binary("div", t.binary("sub", self._number(-2), begin), axis.step)
-        low = t.unary("floor", self._between(t.binary("sub", gap, self._number(1)), axis.count))
+        gap = (self._number(-2) - begin) / axis.step
+        low = t.unary("floor", self._between(gap - self._number(1), axis.count))
         low = b.let("low", t.cast(low, S64))
-        room = t.add(t.mul(axis.size, 2), 8)  # steps are longer than half a pixel
-        return _Samples(
-            begin, low, b.let("high", t.minimum(t.cast(axis.count, S64), t.add(low, room)))
-        )
+        room = axis.size * 2 + 8  # steps are longer than half a pixel
+        return _Samples(begin, low, b.let("high", t.minimum(t.cast(axis.count, S64), low + room)))
 
     def _taps(self, axis: _Axis, samples: _Samples, i: Expr) -> Taps:
         """Return index and weight of the two pixels around a sample, whose position is rounded as torchvision does."""
         b, zero, one = self.b, self._number(0), self._number(1)
-        middle = t.binary("add", t.cast(i, self.dtype), self._number(0.5))
-        offset = t.binary("div", t.binary("mul", middle, axis.cell), axis.count)
-        at = b.let("at", t.binary("add", samples.begin, offset))
+        middle = t.cast(i, self.dtype) + self._number(0.5)
+        offset = middle * axis.cell / axis.count
+        at = b.let("at", samples.begin + offset)
         size = self._float(axis.size)
-        inside = t.binary("and", t.compare("ge", at, self._number(-1)), t.compare("le", at, size))
-        last = t.binary("sub", size, one)
+        inside = (at >= self._number(-1)) & (at <= size)
+        last = size - one
         clear = b.let("clear", self._between(at, last))
         low = b.let("floor", t.unary("floor", clear))
-        share = b.let("share", t.binary("sub", clear, low))
-        high = t.binary("min", t.binary("add", low, one), last)
-        pairs = ((low, t.binary("sub", one, share)), (high, share))
+        share = b.let("share", clear - low)
+        high = t.minimum(low + one, last)
+        pairs = ((low, one - share), (high, share))
         return tuple(
             (b.let("pixel", t.cast(pixel, S64)), b.let("part", t.select(inside, weight, zero)))
             for pixel, weight in pairs
@@ -181,13 +179,11 @@ class _Region:
         """Set a cell to what its samples are added to, or compared with."""
         start = self._number(0)
         if self.shape.largest:
-            visited = [t.compare("lt", x.low, x.high) for x in (down, across)]
-            whole = t.binary("and", *visited)
+            visited = [x.low < x.high for x in (down, across)]
+            whole = visited[0] & visited[1]
             for samples, axis in zip((down, across), self.axes, strict=True):
-                whole = t.binary("and", whole, t.compare("eq", samples.low, 0))
-                whole = t.binary(
-                    "and", whole, t.compare("eq", samples.high, t.cast(axis.count, S64))
-                )
+                whole = whole & t.equal(samples.low, 0)
+                whole = whole & t.equal(samples.high, t.cast(axis.count, S64))
             start = t.select(whole, self._number(float("-inf")), start)
         start = self.b.let("start", start)
         self._update(at, lambda *_: start)
@@ -196,8 +192,8 @@ class _Region:
         """Replace all channels of a cell by `new(value, channel)`."""
         b = self.b
         with b.loop("c", 0, self.shape.channels, "vector") as c:
-            offset = (t.add(at, c),)
-            b.store(self.buffers.result, offset, new(b.load(self.buffers.result, offset), c))
+            offset = (at + c,)
+            b.store(self.buffers.result, offset, new(self.buffers.result[offset], c))
 
     def _add(self, at: Expr, rows: Taps, columns: Taps) -> None:
         """Add the four weighted pixels of a sample, or take the largest."""
@@ -205,15 +201,15 @@ class _Region:
         parts = []
         for y, down in rows:
             for x, across in columns:
-                pixel = t.add(t.mul(y, self.shape.sizes[1]), x)
-                start = b.let("start", t.add(self.image, t.mul(pixel, self.shape.channels)))
-                parts.append((start, b.let("weight", t.binary("mul", down, across))))
+                pixel = y * self.shape.sizes[1] + x
+                start = b.let("start", self.image + pixel * self.shape.channels)
+                parts.append((start, b.let("weight", down * across)))
 
         def combined(value: Expr, c: Expr) -> Expr:
             for start, weight in parts:
-                pixel = b.load(self.buffers.images, (t.add(start, c),))
+                pixel = self.buffers.images[start + c]
                 if self.shape.largest:
-                    value = t.binary("max", value, t.binary("mul", pixel, weight))
+                    value = t.maximum(value, pixel * weight)
                 else:
                     value = t.fma(pixel, weight, value)
             return value

@@ -122,7 +122,7 @@ class AttentionTemplate:
 
         full, rest = divmod(p.rows, self.block)
         var = Var("mb")
-        whole = block(t.mul(var, self.block), self.block) if full else []
+        whole = block(var * self.block, self.block) if full else []
         last = block(t.as_expr(full * self.block), rest) if rest else []
         locals_ = [Allocate(x) for x in (self.panel, self.divisors, *self.per_row.values())]
         work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
@@ -153,7 +153,7 @@ class AttentionTemplate:
         self, row: Expr, rows: int, b: Operand, epilogue: EpilogueValue | None
     ) -> list[Stmt]:
         p = self.problem
-        start = offset_of(p.a, self.batch_vars, t.mul(row, p.a.row))
+        start = offset_of(p.a, self.batch_vars, row * p.a.row)
         left, start, before = left_rows(p.a, start, rows, p.depth, self.kernel, self.target)
         a = Slice(left.buffer, (start,))
 
@@ -180,7 +180,7 @@ class AttentionTemplate:
         a = Slice(weights.buffer, (start,))
 
         def product(panel: Expr, column: Expr, n: int) -> Brgemm:
-            place = t.add(t.mul(row, p.c.row), column)
+            place = row * p.c.row + column
             c = Slice(p.c.buffer, (offset_of(p.c, self.batch_vars, place),))
             finish = self._epilogue(epilogue, row, column)
             prefetch = self._prefetch_hints(
@@ -196,7 +196,7 @@ class AttentionTemplate:
         self, c: Slice, a: Slice, b: Operand, panel: Expr, m: int, n: int, k: int,
         a_strides: Operand, c_row: Size, epilogue: Epilogue | None, tile: GemmTile, prefetch: tuple[PrefetchHint, ...],
     ) -> Brgemm:  # fmt: skip
-        place = Slice(b.buffer, (offset_of(b, self.batch_vars, t.mul(panel, b.row)),))
+        place = Slice(b.buffer, (offset_of(b, self.batch_vars, panel * b.row),))
         group = self.kernel.k_group
         a_row, a_col, c_step = map(number_or_expr, (a_strides.row, a_strides.col, c_row))
         return Brgemm(
@@ -223,29 +223,29 @@ class AttentionTemplate:
             if not (p.batch and matrix.batch_strides[-1]):
                 continue
             part = -(-elements // (parts * self.block)) * self.block
-            number = t.add(t.mul(row, panels), t.mul(panel, self.block))
-            place = t.add(t.mul(number, part // self.block), matrix.batch_strides[-1])
+            number = row * panels + panel * self.block
+            place = number * (part // self.block) + matrix.batch_strides[-1]
             offset = offset_of(matrix, self.batch_vars, place)
             hints.append(PrefetchHint(Slice(matrix.buffer, (offset,)), part))
         return tuple(hints)
 
     def _rows(self, row: Expr, rows: int | Expr, row_work: RowWork) -> list[Stmt]:
         var = Var("pr")
-        start = t.mul(var, self.row_stride)
-        index = (*self.batch_vars, t.add(row, var))
-        parts = row_work(index, lambda column: (t.add(start, column),), (var,))
+        start = var * self.row_stride
+        index = (*self.batch_vars, row + var)
+        parts = row_work(index, lambda column: (start + column,), (var,))
         return [For(var, t.as_expr(0), t.as_expr(rows), Block(tuple(part))) for part in parts]
 
     def _divided(self, result: EpilogueValue | None, row: Expr) -> EpilogueValue:
         def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
-            divisor: Expr = t.load(self.divisors, (t.sub(index[-2], row),))
+            divisor: Expr = self.divisors[index[-2] - row]
             columns = self.problem.columns
             if not bounds(columns)[0]:  # nothing, divided by the sum of nothing, is 0
-                is_none = t.compare("eq", t.as_expr(columns), 0)
+                is_none = t.equal(t.as_expr(columns), 0)
                 divisor = t.select(is_none, t.const(1.0, self.sums), divisor)
             quotient = Var("quotient", self.sums)
             lets, final = result(index, quotient) if result else ([], quotient)
-            return [Let(quotient, t.div(acc, divisor)), *lets], final
+            return [Let(quotient, acc / divisor), *lets], final
 
         return value
 
@@ -259,7 +259,7 @@ def _one_of(number: Var, full: int, whole: list[Stmt], last: list[Stmt]) -> list
     """The statements of a whole block where its number is below `full`, else those of the last one."""
     if not whole or not last:
         return whole or last
-    is_whole = t.compare("lt", number, t.as_expr(full))
+    is_whole = number < t.as_expr(full)
     return [If(is_whole, Block(tuple(whole)), Block(tuple(last)))]
 
 
@@ -274,7 +274,7 @@ def over_panels(n: int, columns: int, product: Callable[[Expr, Expr, int], Stmt]
     var = Var("nb")
     body: list[Stmt] = []
     if full:
-        loop = product(var, t.mul(var, columns), columns)
+        loop = product(var, var * columns, columns)
         body.append(For(var, t.as_expr(0), t.as_expr(full), loop))
     if rest:
         body.append(product(t.as_expr(full), t.as_expr(full * columns), rest))

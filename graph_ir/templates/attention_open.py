@@ -82,7 +82,7 @@ class OpenAttention(AttentionTemplate):
         head = self._head(row_work, result, divides)
         if bounds(p.rows)[0] <= 1 and p.b.row == 1 and p.a.col == 1 and not p.b.panel:
             one = Block(tuple(self._head(row_work, result, divides, is_one_row=True)))
-            head = [If(t.compare("eq", t.as_expr(p.rows), 1), one, Block(tuple(head)))]
+            head = [If(t.equal(t.as_expr(p.rows), 1), one, Block(tuple(head)))]
         body = Block((*batch_indices(self.batch_vars, p.batch, task), *head))
         heads = math.prod(p.batch)
         adds = heads * p.rows * p.columns * (p.depth + p.width)
@@ -107,19 +107,19 @@ class OpenAttention(AttentionTemplate):
         )
         finish = self._divided(result, first) if divides else result
         steps = (
-            Let(first, t.mul(block, size)),
-            Let(count, t.minimum(size, t.sub(rows, first))),
+            Let(first, block * size),
+            Let(count, t.minimum(size, rows - first)),
             *(self._row_of_scores() if is_one_row else self._open_scores(first, count, b, panels)),
             *self._rows(first, count, row_work),
             *self._open_result(first, count, d, finish),
         )
-        most = t.minimum(t.floordiv(t.as_expr(self.panel.elements), stride), self.block)
+        most = t.minimum(t.as_expr(self.panel.elements) // stride, self.block)
         assert isinstance(self.row_stride, Var)
         return [
             *right,
             *map(Allocate, (self.panel, self.divisors, *self.per_row.values())),
             Let(panels, ceil_div(t.as_expr(p.columns), t.as_expr(width))),
-            Let(self.row_stride, t.mul(t.maximum(panels, 1), width)),
+            Let(self.row_stride, t.maximum(panels, 1) * width),
             Let(blocks, ceil_div(rows, most)),
             Let(size, ceil_div(rows, t.maximum(blocks, 1))),
             loop(block, blocks, Block(steps), "serial"),
@@ -132,7 +132,7 @@ class OpenAttention(AttentionTemplate):
         goes on in the padding.
         """
         lanes, columns = self.target.lanes(self.sums), t.as_expr(self.problem.columns)
-        padded = t.mul(ceil_div(columns, t.as_expr(lanes)), lanes)
+        padded = ceil_div(columns, t.as_expr(lanes)) * lanes
         maxima, place = self.row_values(0, self.sums), (t.ZERO,)
         lowest = t.const(-math.inf, self.sums)
 
@@ -144,30 +144,30 @@ class OpenAttention(AttentionTemplate):
             lets, value = (scores or keep)((*index, c), score)
             scaled = Var("scaled", self.sums)
             one: tuple[Stmt, ...] = (
-                Let(score, t.load(self.panel, at(c))),
+                Let(score, self.panel[at(c)]),
                 *lets,
                 Let(scaled, value),
                 Store(self.panel, at(c), scaled),
-                Store(most, place, t.larger(t.load(most, place), scaled)),
+                Store(most, place, t.larger(most[place], scaled)),
             )
-            power = t.exp_nonpositive(t.sub(t.load(self.panel, at(e)), biggest))
-            add = Store(total, place, t.add(t.load(total, place), t.load(self.panel, at(s))))
+            power = t.exp_nonpositive(self.panel[at(e)] - biggest)
+            add = Store(total, place, total[place] + self.panel[at(s)])
             return [
                 [
                     Allocate(most),
                     Store(most, place, lowest),
                     loop(c, columns, Block(one), "vector"),
-                    Store(maxima, row, t.load(most, place)),
+                    Store(maxima, row, most[place]),
                 ],
                 [
-                    Let(biggest, t.load(maxima, row)),
+                    Let(biggest, maxima[row]),
                     loop(e, padded, Store(self.panel, at(e), power), "vector"),
                 ],
                 [
                     Allocate(total),
                     Store(total, place, t.const(0.0, self.sums)),
                     loop(s, columns, add, "vector"),
-                    Store(self.divisors, row, t.load(total, place)),
+                    Store(self.divisors, row, total[place]),
                 ],
             ]
 
@@ -196,11 +196,11 @@ class OpenAttention(AttentionTemplate):
     def _open_scores(self, row: Expr, count: Expr, b: Operand, panels: Expr) -> list[Stmt]:
         p, height, panel = self.problem, self.tiles[0].rows, Var("nb")
         a_row, a_col = map(number_or_expr, (p.a.row, p.a.col))
-        place = Slice(b.buffer, (offset_of(b, self.batch_vars, t.mul(panel, b.row)),))
+        place = Slice(b.buffer, (offset_of(b, self.batch_vars, panel * b.row),))
 
         def tile(at: Expr, rows: int) -> Stmt:
-            into = t.add(t.mul(at, self.row_stride), t.mul(panel, b.panel))
-            start = offset_of(p.a, self.batch_vars, t.mul(t.add(row, at), p.a.row))
+            into = at * self.row_stride + panel * b.panel
+            start = offset_of(p.a, self.batch_vars, (row + at) * p.a.row)
             return Brgemm(
                 Slice(self.panel, (into,)), Slice(p.a.buffer, (start,)), place, rows, b.panel,
                 p.depth, 1, 0, a_row, a_col, 0, b.panel, self.row_stride, False, b.panel, None, height,
@@ -212,19 +212,19 @@ class OpenAttention(AttentionTemplate):
         """Scores of one row: a sum along each key."""
         p, key, k = self.problem, Var("key"), Var("kd")
         total, place = Buffer("score_sum", self.sums, (1,), "local"), (t.ZERO,)
-        a = t.add(offset_of(p.a, self.batch_vars, t.ZERO), k)
-        b = t.add(offset_of(p.b, self.batch_vars, t.mul(key, p.b.col)), k)
-        products = t.mul(t.load(p.a.buffer, (a,)), t.load(p.b.buffer, (b,)))
+        a = offset_of(p.a, self.batch_vars, t.ZERO) + k
+        b = offset_of(p.b, self.batch_vars, key * p.b.col) + k
+        products = p.a.buffer[a] * p.b.buffer[b]
         steps = (
             Allocate(total),
             Store(total, place, t.const(0.0, self.sums)),
             loop(
                 k,
                 t.as_expr(p.depth),
-                Store(total, place, t.add(t.load(total, place), products)),
+                Store(total, place, total[place] + products),
                 "vector",
             ),
-            Store(self.panel, (key,), t.load(total, place)),
+            Store(self.panel, (key,), total[place]),
         )
         return [loop(key, t.as_expr(p.columns), Block(steps), "serial")]
 
@@ -236,15 +236,15 @@ class OpenAttention(AttentionTemplate):
         depth, c_row = number_or_expr(p.columns), number_or_expr(p.c.row)
 
         def product(panel: Expr, column: Expr, n: int) -> Stmt:
-            begin = t.mul(panel, d.row) if d.panel else column
+            begin = panel * d.row if d.panel else column
             b = Slice(d.buffer, (offset_of(d, self.batch_vars, begin),))
             b_row, padded = (d.panel, d.panel) if d.panel else (number_or_expr(d.row), n)
             order = rows_for(n, self.tiles[1], self.target, self.kernel)
 
             def tile(at: Expr, rows: int) -> Stmt:
-                first = t.add(row, at)
-                place = offset_of(p.c, self.batch_vars, t.add(t.mul(first, p.c.row), column))
-                a = Slice(self.panel, (t.mul(at, self.row_stride),))
+                first = row + at
+                place = offset_of(p.c, self.batch_vars, first * p.c.row + column)
+                a = Slice(self.panel, (at * self.row_stride,))
                 return Brgemm(
                     Slice(p.c.buffer, (place,)), a, b, rows, n, depth, 1, 0, self.row_stride, 1, 0,
                     b_row, c_row, False, padded, self._epilogue(result, first, column), order,

@@ -49,10 +49,10 @@ class ByteWindowTemplate(WindowTemplate):
         full, rest = divmod(channels, width)
         if full:
             with b.loop("cg", 0, full) as number:
-                c = t.add(channel, t.mul(number, width))
+                c = channel + number * width
                 self._group((image, c, row, at), width, count, taps, (begin, end))
         if rest:
-            c = t.add(channel, full * width)
+            c = channel + full * width
             self._group((image, c, row, at), rest, count, taps, (begin, end))
 
     def _group(
@@ -71,18 +71,18 @@ class ByteWindowTemplate(WindowTemplate):
             full, rest = divmod(channels, lanes)
             is_started = not rest and self._addend(index) is not None
             with b.loop("cv", 0, full) as number:
-                vector = (image, t.add(channel, t.mul(number, lanes)), row, at)
+                vector = (image, channel + number * lanes, row, at)
                 acc = self._vector(vector, lanes, taps, rows, count, is_started)
-                self._keep(acc, sums, t.mul(number, lanes))
+                self._keep(acc, sums, number * lanes)
             if rest:
-                vector = (image, t.add(channel, full * lanes), row, at)
+                vector = (image, channel + full * lanes, row, at)
                 acc = self._vector(vector, rest, taps, rows, count, False)
                 self._keep(acc, sums, t.as_expr(full * lanes))
             for place in range(count):
                 with b.loop("col", 0, channels, "vector") as col:
-                    value = b.let("sum", t.load(sums, (t.as_expr(place), col)))
-                    c = t.add(channel, col)
-                    self._finish((image, c, row, t.add(at, place)), value, is_started)
+                    value = b.let("sum", sums[t.as_expr(place), col])
+                    c = channel + col
+                    self._finish((image, c, row, at + place), value, is_started)
 
     def _addend(self, index: tuple[Expr, ...], acc: Var = _SUM) -> Addend | None:
         """What all results of a channel begin with; the sums, exact, may start with it."""
@@ -106,7 +106,7 @@ class ByteWindowTemplate(WindowTemplate):
     def _keep(self, acc: Buffer, sums: Buffer, offset: Expr) -> None:
         count, lanes = acc.shape
         for place in range(count):
-            self.b.store(sums, (place, offset), self.b.load(acc, (place, 0), lanes))
+            self.b.store(sums, (place, offset), t.load(acc, (place, 0), lanes))
 
     def _vector(
         self,
@@ -123,13 +123,13 @@ class ByteWindowTemplate(WindowTemplate):
         acc = b.allocate("acc", F32, (count, lanes))
         for number in range(count):
             self._start(acc, number, index if is_started else None)
-        first = t.add(t.mul(image, g.image[0]), t.sub(t.mul(row, g.strides[0]), g.before[0]))
-        column = t.sub(t.mul(at, g.strides[1]), g.before[1])
+        first = image * g.image[0] + (row * g.strides[0] - g.before[0])
+        column = at * g.strides[1] - g.before[1]
         c = b.let("c", channel)
         with b.loop("tap", *rows) as tap_row:
-            line = t.add(first, t.mul(tap_row, g.dilations[0]))
-            pixel = t.add(t.mul(line, g.image[1]), column)
-            start = b.let("start", t.add(t.mul(pixel, g.groups), c))
+            line = first + tap_row * g.dilations[0]
+            pixel = line * g.image[1] + column
+            start = b.let("start", pixel * g.groups + c)
             self._row_of_taps(start, tap_row, c, active, taps, acc)
         return acc
 
@@ -141,7 +141,7 @@ class ByteWindowTemplate(WindowTemplate):
             return
         image, channel, row, at = index
         with b.loop("col", 0, lanes, "vector") as col:
-            addend = self._addend((image, t.add(channel, col), row, at))
+            addend = self._addend((image, channel + col, row, at))
             assert addend is not None
             for let in addend.lets:
                 b.emit(let)
@@ -161,13 +161,13 @@ class ByteWindowTemplate(WindowTemplate):
         part = active if active < lanes else None
         weights: dict[int, Expr] = {}
         for tap in sorted({tap for tap, _, _ in taps}):
-            number = t.add(t.mul(tap_row, g.kernel[1]), tap)
-            place = t.add(t.mul(number, g.groups), c)
+            number = tap_row * g.kernel[1] + tap
+            place = number * g.groups + c
             weights[tap] = b.let("w", Load(self.problem.weights, (place,), lanes, part))
         for offset in sorted({offset for _, _, offset in taps}):
-            element = Load(self.problem.x, (t.add(start, offset * g.groups),), lanes, part)
+            element = Load(self.problem.x, (start + offset * g.groups,), lanes, part)
             value = b.let("v", t.cast(element, F32))
             for tap, result, where in taps:
                 if where == offset:
-                    old = b.load(acc, (result, 0), lanes)
+                    old = t.load(acc, (result, 0), lanes)
                     b.store(acc, (result, 0), t.fma(value, weights[tap], old))

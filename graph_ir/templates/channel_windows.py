@@ -86,11 +86,11 @@ class WindowTemplate:
             b.loop("image", 0, self.g.batch, self.kind) as image,
             b.loop("piece", 0, -(-rows // size), self.kind) as piece,
         ):
-            first = t.mul(piece, size)
-            last = b.let("last", t.minimum(t.add(first, size), rows))
+            first = piece * size
+            last = b.let("last", t.minimum(first + size, rows))
             full, rest = divmod(self.g.groups, width)
             with b.loop("slice", 0, full) as number, b.loop("row", first, last) as row:
-                self._row(image, row, t.mul(number, width), width)
+                self._row(image, row, number * width, width)
             if rest:
                 with b.loop("row", first, last) as row:
                     self._row(image, row, t.as_expr(full * width), rest)
@@ -117,9 +117,9 @@ class WindowTemplate:
         size, step, top = g.kernel[0], g.dilations[0], g.before[0]
         if not top and g.stays_inside(0):
             return t.as_expr(0), t.as_expr(size)
-        at = b.let("at", t.sub(t.mul(row, g.strides[0]), top))  # image row of window row 0
-        before = t.floordiv(t.add(t.sub(0, at), step - 1), step)
-        until = t.floordiv(t.add(t.sub(g.image[0], at), step - 1), step)
+        at = b.let("at", row * g.strides[0] - top)  # image row of window row 0
+        before = (0 - at + (step - 1)) // step
+        until = (g.image[0] - at + (step - 1)) // step
         begin = t.minimum(t.maximum(before, 0), size)
         end = t.maximum(t.minimum(until, size), 0)
         return b.let("first_tap", begin), b.let("last_tap", end)
@@ -154,21 +154,19 @@ class WindowTemplate:
         """`count` results side by side from [image, channel, row, column] on, `channels` of them."""
         b, g, p = self.b, self.g, self.problem
         image, channel, row, at = index
-        line = b.let("line", t.sub(t.mul(row, g.strides[0]), g.before[0]))
-        column = t.sub(t.mul(at, g.strides[1]), g.before[1])
+        line = b.let("line", row * g.strides[0] - g.before[0])
+        column = at * g.strides[1] - g.before[1]
         with b.loop("c", 0, channels, "vector") as offset:
-            c = t.add(channel, offset)
+            c = channel + offset
             acc = b.allocate("acc", p.accumulator, (count,))
             for place in range(count):
                 b.store(acc, (place,), t.const(p.start, p.accumulator))
             with b.loop("tap", begin, end) as tap_row:
-                image_row = t.add(
-                    t.mul(image, g.image[0]), t.add(line, t.mul(tap_row, g.dilations[0]))
-                )
-                start = t.mul(t.add(t.mul(image_row, g.image[1]), column), g.groups)
-                self._taps_of_row(t.add(start, c), tap_row, c, taps, acc)
+                image_row = image * g.image[0] + (line + tap_row * g.dilations[0])
+                start = (image_row * g.image[1] + column) * g.groups
+                self._taps_of_row(start + c, tap_row, c, taps, acc)
             for place in range(count):
-                self._store((image, c, row, t.add(at, place)), t.load(acc, (place,)))
+                self._store((image, c, row, at + place), acc[place])
 
     def _taps_of_row(
         self, start: Expr, tap_row: Expr, c: Expr, taps: Sequence[tuple[int, int, int]], acc: Buffer
@@ -178,15 +176,15 @@ class WindowTemplate:
         weights: dict[int, Expr] = {}
         if p.weights is not None:
             for tap in sorted({tap for tap, _, _ in taps}):
-                row = t.add(t.mul(tap_row, self.g.kernel[1]), tap)
-                place = t.add(t.mul(row, self.g.groups), c)
-                weights[tap] = b.let("w", t.cast(t.load(p.weights, (place,)), p.accumulator))
+                row = tap_row * self.g.kernel[1] + tap
+                place = row * self.g.groups + c
+                weights[tap] = b.let("w", t.cast(p.weights[place], p.accumulator))
         for offset in sorted({offset for _, _, offset in taps}):
-            element = t.load(p.x, (t.add(start, offset * self.g.groups),))
+            element = p.x[start + offset * self.g.groups]
             value = b.let("v", t.cast(element, p.accumulator))
             for tap, number, where in taps:
                 if where == offset:
-                    old = t.load(acc, (number,))
+                    old = acc[number]
                     b.store(acc, (number,), self._combined(old, value, weights.get(tap)))
 
     def _combined(self, old: Expr, value: Expr, weight: Expr | None) -> Expr:
@@ -194,7 +192,7 @@ class WindowTemplate:
             return t.binary(self.problem.combine, old, value)
         if self.target.table.has_fma and value.dtype.is_float:
             return t.fma(value, weight, old)
-        return t.add(old, t.mul(value, weight))
+        return old + value * weight
 
     def _store(self, index: tuple[Expr, ...], value: Expr) -> None:
         """y[index] = epilogue(value), for a plain index [image, channel, row, column]."""
@@ -209,5 +207,5 @@ class WindowTemplate:
     def _place(self, index: tuple[Expr, ...]) -> Expr:
         """Where a result lies in y."""
         g, (image, channel, row, column) = self.g, index
-        line = t.add(t.mul(image, g.result[0]), row)
-        return t.add(t.mul(t.add(t.mul(line, g.result[1]), column), g.groups), channel)
+        line = image * g.result[0] + row
+        return (line * g.result[1] + column) * g.groups + channel

@@ -48,12 +48,12 @@ class OpenWindowTemplate(WindowTemplate):
         ):
             for let in self.sizes.lets:
                 b.emit(let)
-            first = t.mul(piece, size)
-            last = b.let("last", t.minimum(t.add(first, size), self.g.result[0]))
+            first = piece * size
+            last = b.let("last", t.minimum(first + size, self.g.result[0]))
             ends = self._inner_columns()
             full, rest = divmod(self.g.groups, width)
             with b.loop("slice", 0, full) as number, b.loop("row", first, last) as row:
-                self._columns(image, row, t.mul(number, width), width, ends)
+                self._columns(image, row, number * width, width, ends)
             if rest:
                 with b.loop("row", first, last) as row:
                     self._columns(image, row, t.as_expr(full * width), rest, ends)
@@ -67,9 +67,9 @@ class OpenWindowTemplate(WindowTemplate):
         reach = (g.kernel[1] - 1) * g.dilations[1] + 1
         inside = floor_quotient(g.image[1] + g.before[1] - reach, g.strides[1]) + 1
         until = t.minimum(t.as_expr(inside), g.result[1])
-        count = b.let("inner", t.maximum(t.sub(until, begin), 0))
-        whole = t.mul(t.floordiv(count, size), size)
-        return begin, b.let("end", t.add(begin, whole)), t.add(begin, count)
+        count = b.let("inner", t.maximum(until - begin, 0))
+        whole = count // size * size
+        return begin, b.let("end", begin + whole), begin + count
 
     def _columns(
         self, image: Expr, row: Expr, channel: Expr, channels: int, ends: tuple[Expr, Expr, Expr]
@@ -87,11 +87,11 @@ class OpenWindowTemplate(WindowTemplate):
             self._alone((image, channel, row, at), channels, rows)
         with b.loop("place", begin, end, step=size) as place:
             block(place, size)
-        left = t.sub(until, end)
+        left = until - end
         for count in (2**power for power in reversed(range((size - 1).bit_length()))):
-            above = t.mul(t.floordiv(left, 2 * count), 2 * count)
-            with b.when(t.compare("ge", t.sub(left, above), count)):
-                block(t.add(end, above), count)
+            above = left // (2 * count) * (2 * count)
+            with b.when(left - above >= count):
+                block(end + above, count)
         with b.loop("right", until, t.as_expr(g.result[1])) as at:
             self._alone((image, channel, row, at), channels, rows)
 
@@ -114,9 +114,9 @@ class OpenWindowTemplate(WindowTemplate):
         """The elements of the window along an axis that are inside the image, for a result at `place`."""
         b, g = self.b, self.g
         size, step = g.kernel[axis], g.dilations[axis]
-        at = b.let("at", t.sub(t.mul(place, g.strides[axis]), g.before[axis]))
-        before = t.floordiv(t.add(t.sub(0, at), step - 1), step)
-        until = t.floordiv(t.add(t.sub(g.image[axis], at), step - 1), step)
+        at = b.let("at", place * g.strides[axis] - g.before[axis])
+        before = (0 - at + (step - 1)) // step
+        until = (g.image[axis] - at + (step - 1)) // step
         begin = t.minimum(t.maximum(before, 0), size)
         end = t.maximum(t.minimum(until, size), 0)
         return b.let("first_tap", begin), b.let("last_tap", end)
@@ -126,23 +126,23 @@ class OpenWindowTemplate(WindowTemplate):
         b, g, p = self.b, self.g, self.problem
         image, channel, row, at = index
         columns = self._inside(at, 1)
-        line = b.let("line", t.sub(t.mul(row, g.strides[0]), g.before[0]))
-        column = b.let("column", t.sub(t.mul(at, g.strides[1]), g.before[1]))
+        line = b.let("line", row * g.strides[0] - g.before[0])
+        column = b.let("column", at * g.strides[1] - g.before[1])
         with b.loop("c", 0, channels, "vector") as offset:
-            c = t.add(channel, offset)
+            c = channel + offset
             acc = b.allocate("acc", p.accumulator, (1,))
             b.store(acc, (t.ZERO,), t.const(p.start, p.accumulator))
             with b.loop("tap", *rows) as tap_row, b.loop("side", *columns) as tap:
-                above = t.add(line, t.mul(tap_row, g.dilations[0]))
-                beside = t.add(column, t.mul(tap, g.dilations[1]))
-                place = t.add(t.mul(t.add(t.mul(image, g.image[0]), above), g.image[1]), beside)
-                element = t.load(p.x, (t.add(t.mul(place, g.groups), c),))
+                above = line + tap_row * g.dilations[0]
+                beside = column + tap * g.dilations[1]
+                place = (image * g.image[0] + above) * g.image[1] + beside
+                element = p.x[place * g.groups + c]
                 value = b.let("v", t.cast(element, p.accumulator))
                 weight = None
                 if p.weights is not None:
-                    number = t.add(t.mul(tap_row, g.kernel[1]), tap)
-                    loaded = t.load(p.weights, (t.add(t.mul(number, g.groups), c),))
+                    number = tap_row * g.kernel[1] + tap
+                    loaded = p.weights[number * g.groups + c]
                     weight = b.let("w", t.cast(loaded, p.accumulator))
-                old = t.load(acc, (t.ZERO,))
+                old = acc[t.ZERO]
                 b.store(acc, (t.ZERO,), self._combined(old, value, weight))
-            self._store((image, c, row, at), t.load(acc, (t.ZERO,)))
+            self._store((image, c, row, at), acc[t.ZERO])

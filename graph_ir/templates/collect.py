@@ -26,17 +26,17 @@ def collect(
     """
     count = b.allocate("count", S64, (1,))
     b.store(count, (0,), 0)
-    whole = b.let("whole", t.mul(t.floordiv(size, BLOCK), BLOCK))
+    whole = b.let("whole", t.as_expr(size) // BLOCK * BLOCK)
     with b.loop("base", 0, whole, step=BLOCK) as base:
         hit = b.allocate("hit", S32, (1,))
         b.store(hit, (0,), 0)
         with b.loop("i", 0, BLOCK, "vector") as i:
-            passes = t.select(fails(t.add(base, i)), t.const(0, S32), t.const(1, S32))
-            b.store(hit, (0,), t.binary("or", b.load(hit, (0,)), passes))
-        with b.when(t.compare("ne", b.load(hit, (0,)), 0)):
-            _append(b, (base, t.add(base, BLOCK)), count, fails, put)
+            passes = t.select(fails(base + i), t.const(0, S32), t.const(1, S32))
+            b.store(hit, (0,), hit[0] | passes)
+        with b.when(t.unequal(hit[0], 0)):
+            _append(b, (base, base + BLOCK), count, fails, put)
     _append(b, (whole, t.as_expr(size)), count, fails, put)
-    return b.let("found", b.load(count, (0,)))
+    return b.let("found", count[0])
 
 
 def _append(
@@ -48,7 +48,7 @@ def _append(
 ) -> None:
     """Write each element behind those found; it counts if it passes: no branch to predict."""
     with b.loop("i", *span) as i:
-        at = b.let("at", b.load(count, (0,)))
+        at = b.let("at", count[0])
         put(at, i)
         step = t.select(fails(i), t.const(0, S64), t.const(1, S64))
-        b.store(count, (0,), t.add(at, step))
+        b.store(count, (0,), at + step)

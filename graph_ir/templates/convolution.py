@@ -116,17 +116,15 @@ class ConvolutionTemplate:
         if groups == 1:
             return self._task(t.as_expr(0), t.as_expr(full), None)
         group = Var("ng")
-        begin = t.mul(group, size)
-        end = t.minimum(t.mul(t.add(group, 1), size), full)
-        task = self._task(begin, end, t.compare("eq", group, groups - 1))
+        begin = group * size
+        end = t.minimum((group + 1) * size, full)
+        task = self._task(begin, end, t.equal(group, groups - 1))
         return For(group, t.as_expr(0), t.as_expr(groups), task, self.kind)
 
     def _task(self, begin: Expr, end: Expr, is_last: Expr | None) -> Stmt:
         """One band over the panels [begin, end), and over the narrow last panel if this task has it."""
-        x, y = self.problem.x, t.mul(self.first, self.band.rows)
-        offset = t.add(
-            t.mul(self.image, x.image), t.mul(self.group, x.channel * self.geometry.channels)
-        )
+        x, y = self.problem.x, self.first * self.band.rows
+        offset = self.image * x.image + self.group * (x.channel * self.geometry.channels)
         body: list[Stmt] = [Allocate(self.band.scratch)] if self.band.scratch else []
         body += self.band.pack(offset, y)
         full, rest = divmod(self.geometry.outputs, self.columns)
@@ -160,7 +158,7 @@ class ConvolutionTemplate:
         for number, step in enumerate(steps):
             product = self._product(offset, y, line, panel, columns, step, number > 0, False)
             body.append(replace(product, c=Slice(sums, (t.as_expr(0),)), c_row=self.columns))
-        body.append(self._finish(t.add(y, line), panel, columns, sums))
+        body.append(self._finish(y + line, panel, columns, sums))
         return For(line, t.as_expr(0), self._lines(y), Block(tuple(body)))
 
     def _finish(self, row: Expr, panel: Expr, columns: int, sums: Buffer) -> Stmt:
@@ -168,10 +166,10 @@ class ConvolutionTemplate:
         assert self.epilogue is not None
         pixel, j, out = Var("fp"), Var("fc"), self.problem.y
         sum_ = Var("sum", sums.dtype)
-        output = t.add(t.mul(self.group, self.geometry.outputs), t.mul(panel, self.columns))
-        lets, value = self._indexed(row)((pixel, t.add(output, j)), sum_)
-        place = t.add(self._line_of_result(row, output), t.add(t.mul(pixel, out.column), j))
-        first = Let(sum_, t.load(sums, (t.add(t.mul(pixel, self.columns), j),)))
+        output = self.group * self.geometry.outputs + panel * self.columns
+        lets, value = self._indexed(row)((pixel, output + j), sum_)
+        place = self._line_of_result(row, output) + (pixel * out.column + j)
+        first = Let(sum_, sums[pixel * self.columns + j])
         store = Block((first, *lets, Store(out.buffer, (place,), value)))
         inner = For(j, t.as_expr(0), t.as_expr(columns), store, "vector")
         return For(pixel, t.as_expr(0), t.as_expr(self._pixels), inner)
@@ -184,8 +182,8 @@ class ConvolutionTemplate:
     def _line_of_result(self, row: Expr, output: Expr) -> Expr:
         """Where the first pixel of a row of the result lies, from `output` on."""
         out = self.problem.y
-        line = t.add(t.mul(self.image, out.image), t.mul(row, out.row))
-        return t.add(line, t.mul(output, out.channel))
+        line = self.image * out.image + row * out.row
+        return line + output * out.channel
 
     def _lines(self, y: Expr) -> Expr:
         """The number of lines of the band at row `y`; the last band has fewer."""
@@ -194,17 +192,17 @@ class ConvolutionTemplate:
             return t.as_expr(1)
         if rows % self.band.rows == 0:
             return t.as_expr(self.band.rows)
-        return t.minimum(t.sub(t.as_expr(rows), y), self.band.rows)
+        return t.minimum(t.as_expr(rows) - y, self.band.rows)
 
     def _product(
         self, offset: Expr, y: Expr, line: Expr, panel: Expr, columns: int, step: Step,
         accumulate: bool, is_last: bool,
     ) -> Any:  # fmt: skip
         g, out, pixels = self.geometry, self.problem.y, self._pixels
-        row, output = t.add(y, line), t.mul(panel, self.columns)
-        output = t.add(t.mul(self.group, g.outputs), output)
+        row, output = y + line, panel * self.columns
+        output = self.group * g.outputs + output
         start = self.band.line(offset, y, line)
-        a = Slice(start.buffer, (t.add(start.indices[0], step.a),))
+        a = Slice(start.buffer, (start.indices[0] + step.a,))
         place = self._line_of_result(row, output)
         epilogue = None
         if is_last and self.epilogue:
@@ -225,16 +223,16 @@ class ConvolutionTemplate:
             return ()
         lines = 1 if self.flat else self.band.rows
         part = -(-step.k * step.batch * self.columns // lines)
-        weights = self._weights(t.add(panel, 1), step)
-        place = t.add(weights.indices[0], t.mul(line, part))
+        weights = self._weights(panel + 1, step)
+        place = weights.indices[0] + line * part
         return (PrefetchHint(Slice(weights.buffer, (place,)), part),)
 
     def _weights(self, panel: Expr, step: Step) -> Slice:
         """The rows of a panel that a step multiplies by."""
         g = self.geometry
         panels = -(-g.outputs // self.columns)
-        number = t.add(t.mul(self.group, panels), panel)
-        place = t.add(t.mul(number, self.taps.steps * self.row), step.b * self.row)
+        number = self.group * panels + panel
+        place = number * (self.taps.steps * self.row) + step.b * self.row
         return Slice(self.problem.w, (place,))
 
     def _indexed(self, row: Expr) -> EpilogueValue:

@@ -88,8 +88,8 @@ class ImageBand:
 
     def line(self, image: Expr, y: Expr, number: Expr) -> Slice:
         """The first pixel of row `number` of the band that begins at row `y` of the result."""
-        place = t.mul(t.add(y, number), self.geometry.strides[0] * self.row)
-        return Slice(self.x.buffer, (t.add(image, place),))
+        place = (y + number) * (self.geometry.strides[0] * self.row)
+        return Slice(self.x.buffer, (image + place,))
 
     def steps(self, k_block: int) -> list[Step]:
         """The sum in steps of about `k_block` terms."""
@@ -144,10 +144,10 @@ class RowBand(ImageBand):
     def pack(self, image: Expr, y: Expr) -> list[Stmt]:
         """Row by row: zeros if the row is outside the image."""
         g, row = self.geometry, Var("pr")
-        source = t.sub(t.add(t.mul(y, g.strides[0]), row), g.before[0])
-        from_ = t.add(image, t.mul(source, self.x.row))
-        inside = self._row_inside(t.mul(row, self.row), from_)
-        outside = Block(tuple(_zero(self._scratch(), t.mul(row, self.row), self.row)))
+        source = y * g.strides[0] + row - g.before[0]
+        from_ = image + source * self.x.row
+        inside = self._row_inside(row * self.row, from_)
+        outside = Block(tuple(_zero(self._scratch(), row * self.row, self.row)))
         copy = _where_inside(source, g.image[0], inside, outside)
         return [_loop(row, g.span(0, self.rows), copy)]
 
@@ -156,16 +156,14 @@ class RowBand(ImageBand):
         g, band = self.geometry, self._scratch()
         left, width, right = _columns(g)
         if self.x.column == self.tap == g.channels:
-            copy = [
-                _copy(band, t.add(start, left * self.tap), self.x.buffer, from_, width * self.tap)
-            ]
+            copy = [_copy(band, start + left * self.tap, self.x.buffer, from_, width * self.tap)]
         else:
             p, channels = Var("pp"), g.channels
-            to = t.add(start, t.mul(t.add(p, left), self.tap))
-            pixel = _copy(band, to, self.x.buffer, t.add(from_, t.mul(p, self.x.column)), channels)
-            rest = _zero(band, t.add(to, channels), self.tap - channels)
+            to = start + (p + left) * self.tap
+            pixel = _copy(band, to, self.x.buffer, from_ + p * self.x.column, channels)
+            rest = _zero(band, to + channels, self.tap - channels)
             copy = [_loop(p, width, Block((pixel, *rest)) if rest else pixel)]
-        end = t.add(start, (left + width) * self.tap)
+        end = start + (left + width) * self.tap
         return Block(
             (*_zero(band, start, left * self.tap), *copy, *_zero(band, end, right * self.tap))
         )
@@ -181,17 +179,17 @@ class RowBand(ImageBand):
         """The same of `count` lines, of which `sizes` are the zeros, the elements and the zeros; `steps`: from one line
         to the next, of the copy and of the image."""
         band, c, (left, width, right) = self._scratch(), Var("pc"), sizes
-        start = t.add(start, t.mul(c, steps[0]))
+        start = start + c * steps[0]
         line = [
             *_zero(band, start, left),
-            _copy(band, t.add(start, left), self.x.buffer, t.add(from_, t.mul(c, steps[1])), width),
-            *_zero(band, t.add(start, left + width), right),
+            _copy(band, start + left, self.x.buffer, from_ + c * steps[1], width),
+            *_zero(band, start + (left + width), right),
         ]
         return _loop(c, count, Block(tuple(line)))
 
     def line(self, image: Expr, y: Expr, number: Expr) -> Slice:
         """The row of the copy."""
-        return Slice(self._scratch(), (t.mul(number, self.geometry.strides[0] * self.row),))
+        return Slice(self._scratch(), (number * (self.geometry.strides[0] * self.row),))
 
     def _scratch(self) -> Buffer:
         assert self.scratch is not None
@@ -303,17 +301,17 @@ class Im2colBand(ImageBand):
         assert self.scratch is not None
         index = [Var(name) for name in ("py", "px", "pi", "pj")]
         sizes = (self.rows, g.result[1], *g.kernel)
-        first = t.add(index[0], y)
+        first = index[0] + y
         place = [
-            t.sub(t.add(t.mul(at, g.strides[axis]), t.mul(tap, g.dilations[axis])), g.before[axis])
+            at * g.strides[axis] + tap * g.dilations[axis] - g.before[axis]
             for axis, (at, tap) in enumerate(((first, index[2]), (index[1], index[3])))
         ]
         to: Expr = t.as_expr(0)
         for var, size in zip(index, sizes, strict=True):
-            to = t.add(t.mul(to, size), var)
-        to = t.mul(to, g.channels)
-        from_ = t.add(t.mul(place[0], self.x.row), t.mul(place[1], self.x.column))
-        body: Stmt = _copy(self.scratch, to, self.x.buffer, t.add(image, from_), g.channels)
+            to = to * size + var
+        to = to * g.channels
+        from_ = place[0] * self.x.row + place[1] * self.x.column
+        body: Stmt = _copy(self.scratch, to, self.x.buffer, image + from_, g.channels)
         if g.is_padded:
             for axis in (1, 0):
                 outside = Block(tuple(_zero(self.scratch, to, g.channels)))
@@ -354,21 +352,21 @@ def _columns(g: ConvolutionGeometry) -> tuple[int, int, int]:
 
 
 def _where_inside(place: Expr, size: int, inside: Stmt, outside: Stmt) -> Stmt:
-    behind = If(t.compare("lt", place, size), inside, outside)
-    return If(t.compare("ge", place, 0), behind, outside)
+    behind = If(place < size, inside, outside)
+    return If(place >= 0, behind, outside)
 
 
 def _copy(to: Buffer, start: Expr, source: Buffer, from_: Expr, count: int) -> Stmt:
     i = Var("pe")
-    value = t.cast(t.load(source, (t.add(from_, i),)), to.dtype)
-    return _loop(i, count, Store(to, (t.add(start, i),), value), "vector")
+    value = t.cast(source[from_ + i], to.dtype)
+    return _loop(i, count, Store(to, (start + i,), value), "vector")
 
 
 def _zero(to: Buffer, start: Expr, count: int) -> Sequence[Stmt]:
     if not count:
         return ()
     i = Var("pz")
-    return (_loop(i, count, Store(to, (t.add(start, i),), t.const(0, to.dtype)), "vector"),)
+    return (_loop(i, count, Store(to, (start + i,), t.const(0, to.dtype)), "vector"),)
 
 
 def _loop(var: Var, size: int, body: Stmt, kind: LoopKind = "serial") -> For:

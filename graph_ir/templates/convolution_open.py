@@ -48,23 +48,23 @@ class OpenConvolutionTemplate(ConvolutionTemplate):
         return Block((*self.sizes.lets, super()._task(begin, end, is_last)))
 
     def _lines(self, y: Expr) -> Expr:
-        return t.minimum(t.sub(self.geometry.result[0], y), self.band.rows)
+        return t.minimum(self.geometry.result[0] - y, self.band.rows)
 
     def _product(
         self, offset: Expr, y: Expr, line: Expr, panel: Expr, columns: int, step: Step,
         accumulate: bool, is_last: bool,
     ) -> Stmt:  # fmt: skip
         g, out = self.geometry, self.problem.y
-        row, output = t.add(y, line), t.mul(panel, self.columns)
-        output = t.add(t.mul(self.group, g.outputs), output)
+        row, output = y + line, panel * self.columns
+        output = self.group * g.outputs + output
         start = self.band.line(offset, y, line)
-        first_a, first_c = t.add(start.indices[0], step.a), self._line_of_result(row, output)
+        first_a, first_c = start.indices[0] + step.a, self._line_of_result(row, output)
         height = rows_for(columns, self.blocking.tile, self.target, self.kernel)
         below = number_or_expr(step.a_batch)
 
         def tile(at: Expr, count: int) -> Brgemm:
-            a = Slice(start.buffer, (t.add(first_a, t.mul(at, self.band.pixel)),))
-            c = Slice(out.buffer, (t.add(first_c, t.mul(at, out.column)),))
+            a = Slice(start.buffer, (first_a + at * self.band.pixel,))
+            c = Slice(out.buffer, (first_c + at * out.column,))
             epilogue = None
             if is_last and self.epilogue:
                 index = self._indexed(row)

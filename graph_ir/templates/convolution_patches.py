@@ -62,7 +62,7 @@ class PatchTemplate:
             if not rest:
                 self._band(image, band, group, self.rows)
             else:
-                with b.when(t.compare("lt", band, full)):
+                with b.when(band < full):
                     self._band(image, band, group, self.rows)
                 with b.otherwise():
                     self._band(image, band, group, rest)
@@ -70,13 +70,13 @@ class PatchTemplate:
 
     def _band(self, image: Expr, band: Expr, group: Expr, rows: int) -> None:
         """`rows` rows of results from the first of a band on."""
-        b, first = self.b, t.mul(band, self.rows)
+        b, first = self.b, band * self.rows
         patches = b.allocate("patches", self.problem.kernel.a, (self.g.terms * self.stride,))
         self._copy(patches, image, group, first, rows)
         pixels, columns = rows * self.g.result[1], self.columns
-        start = b.let("pixel", t.mul(first, self.g.result[1]))
+        start = b.let("pixel", first * self.g.result[1])
         with b.loop("panel", 0, pixels // columns) as panel:
-            at = t.mul(panel, columns)
+            at = panel * columns
             b.emit(self._product(patches, (image, group), start, at, columns))
         if rest := pixels % columns:
             at = t.as_expr(pixels - rest)
@@ -87,41 +87,38 @@ class PatchTemplate:
     def _copy(self, patches: Buffer, image: Expr, group: Expr, first: Expr, rows: int) -> None:
         """The element of each window that a term multiplies, pixel by pixel: of each channel and row of the window."""
         b, g, x = self.b, self.g, self.problem.x
-        channels = t.mul(t.mul(group, g.channels), x.channel)
-        plane = t.add(t.mul(image, x.image), channels)
+        channels = group * g.channels * x.channel
+        plane = image * x.image + channels
         with (
             b.loop("c", 0, g.channels) as c,
             b.loop("tap", 0, g.kernel[0]) as tap,
             b.loop("row", 0, rows) as row,
         ):
-            line = t.sub(
-                t.add(t.mul(t.add(first, row), g.strides[0]), t.mul(tap, g.dilations[0])),
-                g.before[0],
-            )
+            line = (first + row) * g.strides[0] + tap * g.dilations[0] - g.before[0]
             line = b.let("line", line)
-            term = t.mul(t.add(t.mul(c, g.kernel[0]), tap), g.kernel[1])
-            place = b.let("place", t.add(t.mul(term, self.stride), t.mul(row, g.result[1])))
-            start = t.add(t.add(plane, t.mul(c, x.channel)), t.mul(line, x.row))
+            term = (c * g.kernel[0] + tap) * g.kernel[1]
+            place = b.let("place", term * self.stride + row * g.result[1])
+            start = plane + c * x.channel + line * x.row
             if not g.before[0] and g.stays_inside(0):
                 self._lines(patches, place, start)
                 return
-            inside = t.binary("and", t.compare("ge", line, 0), t.compare("lt", line, g.image[0]))
+            inside = (line >= 0) & (line < g.image[0])
             with b.when(inside):
                 self._lines(patches, place, start)
             with b.otherwise(), b.loop("column", 0, g.kernel[1]) as column:
-                self._zero(patches, t.add(place, t.mul(column, self.stride)), 0, g.result[1])
+                self._zero(patches, place + column * self.stride, 0, g.result[1])
 
     def _lines(self, patches: Buffer, place: Expr, start: Expr) -> None:
         """The columns of the window in a row of the image, from `start` on."""
         b, g, x = self.b, self.g, self.problem.x
         for column, low, high in self._columns():
-            to = t.add(place, column * self.stride)
+            to = place + column * self.stride
             self._zero(patches, to, 0, low)
             offset = column * g.dilations[1] - g.before[1]
             with b.loop("p", low, high, "vector") as p:
-                pixel = t.add(t.mul(p, g.strides[1]), offset)
-                element = t.load(x.buffer, (t.add(start, t.mul(pixel, x.column)),))
-                b.store(patches, (t.add(to, p),), element)
+                pixel = p * g.strides[1] + offset
+                element = x.buffer[start + pixel * x.column]
+                b.store(patches, (to + p,), element)
             self._zero(patches, to, high, g.result[1])
 
     def _columns(self) -> Iterator[tuple[int, int, int]]:
@@ -136,7 +133,7 @@ class PatchTemplate:
     def _zero(self, patches: Buffer, place: Expr, low: int, high: int) -> None:
         if low < high:
             with self.b.loop("p", low, high, "vector") as p:
-                self.b.store(patches, (t.add(place, p),), t.const(0, patches.dtype))
+                self.b.store(patches, (place + p,), t.const(0, patches.dtype))
 
     # patches -> result
 
@@ -145,15 +142,15 @@ class PatchTemplate:
     ) -> Brgemm:
         """All outputs of a group for `columns` pixels from `at` on in a band that begins at pixel `start`."""
         g, y, (image, group) = self.g, self.problem.y, where
-        output, pixel = t.mul(group, g.outputs), t.add(start, at)
-        place = t.add(t.add(t.mul(image, y.image), t.mul(output, y.channel)), pixel)
+        output, pixel = group * g.outputs, start + at
+        place = image * y.image + output * y.channel + pixel
         kernel, epilogue = self.problem.kernel, None
         if self.epilogue is not None:
             value = self._indexed(self.epilogue, image)
             epilogue = make_epilogue(value, (), output, pixel, kernel.accumulator)
         height = rows_for(columns, self.tile, self.target, kernel)
         return Brgemm(
-            Slice(y.buffer, (place,)), Slice(self.problem.w, (t.mul(output, g.terms),)),
+            Slice(y.buffer, (place,)), Slice(self.problem.w, (output * g.terms,)),
             Slice(patches, (at,)), g.outputs, columns, g.terms, 1, 0, g.terms, 1, 0, self.stride,
             y.channel, False, columns, epilogue, min(g.outputs, height),
         )  # fmt: skip

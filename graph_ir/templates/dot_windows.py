@@ -49,15 +49,15 @@ class DotWindowTemplate(WindowTemplate):
     def _row(self, image: Expr, row: Expr, channel: Expr, channels: int) -> None:
         """Where the rows of the window begin in memory, and the weights that count, for all blocks of the row."""
         b, g = self.b, self.g
-        line = t.sub(t.mul(row, g.strides[0]), g.before[0])
+        line = row * g.strides[0] - g.before[0]
         is_whole = not g.before[0] and g.span(0, g.result[0]) <= g.image[0]
         for r in range(g.kernel[0]):
-            at = b.let("at", t.add(line, r * g.dilations[0]))
+            at = b.let("at", line + r * g.dilations[0])
             inside = at if is_whole else t.minimum(t.maximum(at, 0), g.image[0] - 1)
-            number = t.add(t.mul(image, g.image[0]), inside)
-            self.starts[r] = b.let("start", t.mul(number, g.image[1] * g.groups))
+            number = image * g.image[0] + inside
+            self.starts[r] = b.let("start", number * (g.image[1] * g.groups))
             if not is_whole:
-                self._mask(r, t.compare("eq", at, inside))
+                self._mask(r, t.equal(at, inside))
         super()._row(image, row, channel, channels)
 
     def _mask(self, r: int, is_inside: Expr) -> None:
@@ -66,9 +66,7 @@ class DotWindowTemplate(WindowTemplate):
         byte = t.const(255 << (8 * place), self.word)
         bits = t.select(is_inside, byte, t.const(0, self.word))
         before = self.masks.get(group) if place else None
-        self.masks[group] = self.b.let(
-            "mask", bits if before is None else t.binary("or", before, bits)
-        )
+        self.masks[group] = self.b.let("mask", bits if before is None else before | bits)
 
     def _kernel_rows(self, row: Expr) -> tuple[Expr, Expr]:
         return t.as_expr(0), t.as_expr(self.g.kernel[0])
@@ -86,10 +84,10 @@ class DotWindowTemplate(WindowTemplate):
         image, channel, row, at = index
         if full:
             with self.b.loop("cv", 0, full) as number:
-                c = t.add(channel, t.mul(number, self.lanes))
+                c = channel + number * self.lanes
                 self._vector((image, c, row, at), self.lanes, count, taps)
         if rest:
-            c = t.add(channel, full * self.lanes)
+            c = channel + full * self.lanes
             self._vector((image, c, row, at), rest, count, taps)
 
     def _vector(
@@ -102,8 +100,8 @@ class DotWindowTemplate(WindowTemplate):
         """`count` results side by side of `active` channels from [image, channel, row, column] on."""
         b, g = self.b, self.g
         image, c, row, at = index
-        column = t.sub(t.mul(at, g.strides[1]), g.before[1])
-        first = b.let("first", t.add(t.mul(column, g.groups), c))
+        column = at * g.strides[1] - g.before[1]
+        first = b.let("first", column * g.groups + c)
         with b.block():
             acc = b.allocate("acc", S32, (count, self.lanes))
             for place in range(count):
@@ -112,8 +110,8 @@ class DotWindowTemplate(WindowTemplate):
                 self._group(group, first, c, active, taps, acc)
             for place in range(count):
                 with b.loop("col", 0, active, "vector") as col:
-                    value = t.load(acc, (t.as_expr(place), col))
-                    self._store((image, t.add(c, col), row, t.add(at, place)), value)
+                    value = acc[t.as_expr(place), col]
+                    self._store((image, c + col, row, at + place), value)
 
     def _group(
         self,
@@ -131,10 +129,10 @@ class DotWindowTemplate(WindowTemplate):
             for tap in sorted({tap for tap, _, _ in taps})
         }
         for offset in sorted({offset for _, _, offset in taps}):
-            word = b.let("word", self._word(group, t.add(first, offset * self.g.groups), active))
+            word = b.let("word", self._word(group, first + offset * self.g.groups, active))
             for tap, place, where in taps:
                 if where == offset:
-                    old = b.load(acc, (place, 0), self.lanes)
+                    old = t.load(acc, (place, 0), self.lanes)
                     name = self.kernel.instruction
                     b.store(acc, (place, 0), t.call(name, old, word, weights[tap]))
 
@@ -143,12 +141,12 @@ class DotWindowTemplate(WindowTemplate):
         weights, size = self.problem.weights, self.kernel.k_group
         assert weights is not None
         number = (group * self.g.kernel[1] + tap) * self.g.groups
-        place = t.mul(t.add(c, number), size)
+        place = (c + number) * size
         part = active * size if active < self.lanes else None
         found: Expr = Load(weights, (place,), self.lanes * size, part)
         if group in self.masks:
             mask = Broadcast(self.masks[group], self.lanes)
-            found = t.bitcast(t.binary("and", t.bitcast(found, self.word), mask), S8)
+            found = t.bitcast(t.bitcast(found, self.word) & mask, S8)
         return t.cast(found, self.kernel.copied_b)
 
     def _word(self, group: int, at: Expr, active: int) -> Expr:
@@ -157,12 +155,12 @@ class DotWindowTemplate(WindowTemplate):
         bits, part = 32 // size, active if active < self.lanes else None
         word: Expr | None = None
         for place, r in enumerate(self._rows_of(group)):
-            x = Load(self.problem.x, (t.add(self.starts[r], at),), self.lanes, part)
+            x = Load(self.problem.x, (self.starts[r] + at,), self.lanes, part)
             narrow = t.bitcast(x, U8) if size == 4 else t.bitcast(t.cast(x, S16), U16)
             wide: Expr = t.cast(narrow, U32)
             if place:
-                wide = t.binary("shl", wide, t.const(bits * place, U32, self.lanes))
-            word = wide if word is None else t.binary("or", word, wide)
+                wide = wide << t.const(bits * place, U32, self.lanes)
+            word = wide if word is None else word | wide
         assert word is not None
         return t.bitcast(word, self.kernel.copied_a)
 

@@ -84,7 +84,7 @@ class FixedPointRows(GivenRows):
         b = t.LoopBuilder()
         for buffer in (self._digits, self._steps, self._starts, self._totals, self._fits):
             b.emit(Allocate(buffer))
-        zero = b.let("x_zero", t.cast(t.load(self.weights.zero, (0,)), S32))
+        zero = b.let("x_zero", t.cast(self.weights.zero[0], S32))
         with b.loop("xr", 0, rows) as row:
             b.store(self._fits, (row,), MOST)
             with b.loop("xg", 0, self.groups) as group:
@@ -96,20 +96,20 @@ class FixedPointRows(GivenRows):
         most = b.allocate("x_most", S32, (1,))
         b.store(most, (0,), 0)
         with b.loop("xi", 0, self.weights.group, "vector") as i:
-            size = t.binary("and", t.bitcast(self.number(row, self._k(group, i)), S32), MAGNITUDE)
-            b.store(most, (0,), t.maximum(t.load(most, (0,)), size))  # above all others for NaN
-        top = t.bitcast(t.mul(t.bitcast(t.load(most, (0,)), F32), HEADROOM), S32)
-        found = t.bitcast(t.binary("and", top, EXPONENT), F32)
+            size = t.bitcast(self.number(row, self._k(group, i)), S32) & MAGNITUDE
+            b.store(most, (0,), t.maximum(most[0], size))  # above all others for NaN
+        top = t.bitcast(t.bitcast(most[0], F32) * HEADROOM, S32)
+        found = t.bitcast(top & EXPONENT, F32)
         power = b.let("x_power", t.larger(found, LEAST))
-        inside = b.let("x_inside", t.compare("le", power, MOST))  # neither infinite nor NaN
-        step = b.let("x_step", t.mul(t.select(inside, power, 1.0), 1 / STEPS))
+        inside = b.let("x_inside", power <= MOST)  # neither infinite nor NaN
+        step = b.let("x_step", t.select(inside, power, 1.0) * (1 / STEPS))
         sums = [b.allocate(f"x_sum{digit}", S32, (1,)) for digit in range(DIGITS)]
-        edge = b.let("x_edge", t.mul(step, STEPS * SMALL))
+        edge = b.let("x_edge", step * (STEPS * SMALL))
         fits = self._split(b, row, group, step, edge, sums)
         at = (self._of_group(row, group),)
-        with b.when(t.binary("and", inside, fits)):
+        with b.when(inside & fits):
             b.store(self._steps, at, step)
-            self._store_sums(b, row, group, [t.load(x, (0,)) for x in sums], zero)
+            self._store_sums(b, row, group, [x[0] for x in sums], zero)
         with b.otherwise():
             b.store(self._steps, at, 0.0)
             b.store(self._fits, (row,), 0.0)
@@ -125,27 +125,27 @@ class FixedPointRows(GivenRows):
         lost, size, count = (
             b.allocate(f"x_{name}", F32, (1,)) for name in ("lost", "size", "count")
         )
-        steps = b.let("x_per_step", t.div(t.const(1.0, F32), step))
+        steps = b.let("x_per_step", t.const(1.0, F32) / step)
         for total in (lost, size, count, *sums):
             b.store(total, (0,), t.const(0, total.dtype))
         with b.loop("xi", 0, self.weights.group, "vector") as i:
             k = self._k(group, i)
             x = b.let("x", self.number(row, k))
-            whole = t.cast(t.unary("round_even", t.mul(x, steps)), S32)
+            whole = t.cast(t.unary("round_even", x * steps), S32)
             left = b.let("x_whole", whole)
-            magnitude = b.let("x_size", t.unary("abs", x))
-            small = b.let("x_small", t.compare("lt", magnitude, edge))
-            error = t.unary("abs", t.sub(x, t.mul(t.cast(left, F32), step)))
+            magnitude = b.let("x_size", abs(x))
+            small = b.let("x_small", magnitude < edge)
+            error = abs(x - t.cast(left, F32) * step)
             for total, value in ((lost, error), (size, magnitude), (count, t.const(1.0, F32))):
-                b.store(total, (0,), t.add(t.load(total, (0,)), t.select(small, value, 0.0)))
+                b.store(total, (0,), total[0] + t.select(small, value, 0.0))
             for digit, total in enumerate(sums):
                 low = b.let("x_digit", t.cast(left, S8))  # the lowest 8 bits, as a signed number
                 b.store(self._digits, (self._of_digit(row, digit, k),), low)
-                b.store(total, (0,), t.add(t.load(total, (0,)), t.cast(low, S32)))
-                left = b.let("x_left", t.binary("shr", t.add(left, 128), 8))
-        few = t.compare("le", t.load(count, (0,)), float(self.weights.group // 2))
-        little = t.compare("le", t.load(lost, (0,)), t.mul(t.load(size, (0,)), MOST_LOST))
-        return t.binary("or", few, little)
+                b.store(total, (0,), total[0] + t.cast(low, S32))
+                left = b.let("x_left", left + 128 >> 8)
+        few = count[0] <= float(self.weights.group // 2)
+        little = lost[0] <= size[0] * MOST_LOST
+        return few | little
 
     def _store_sums(
         self, b: t.LoopBuilder, row: Var, group: Var, sums: list[Expr], zero: Var
@@ -153,21 +153,21 @@ class FixedPointRows(GivenRows):
         """What zero points are multiplied by: the sums of the digits of a group."""
         if self.has_starts:
             for digit, total in enumerate(sums):
-                start = t.sub(t.const(0, S32), t.mul(zero, total))
+                start = t.const(0, S32) - zero * total
                 b.store(self._starts, (self._of_start(row, group, digit),), start)
             return
         total = t.cast(sums[-1], F32)
         for one in reversed(sums[:-1]):
-            total = t.add(t.mul(total, 256.0), t.cast(one, F32))
+            total = total * 256.0 + t.cast(one, F32)
         b.store(self._totals, (self._of_group(row, group),), total)
 
     def is_float(self, row: Expr, group: Expr) -> Expr:
         """Whether a group is to be multiplied as it is."""
-        return t.compare("eq", t.load(self._steps, (self._of_group(row, group),)), 0.0)
+        return t.equal(self._steps[self._of_group(row, group)], 0.0)
 
     def has_floats(self, row: Expr) -> Expr:
         """Whether any group of a row is."""
-        return t.compare("eq", t.load(self._fits, (row,)), 0.0)
+        return t.equal(self._fits[row], 0.0)
 
     def quad(self, row: Expr, digit: int, k: Expr) -> Expr:
         """A digit of four neighbouring numbers of a row from `k` on, as one s32."""
@@ -175,21 +175,21 @@ class FixedPointRows(GivenRows):
 
     def start(self, row: Expr, group: Expr, digit: int) -> Expr:
         """-zero * sum of a digit of a group."""
-        return t.load(self._starts, (self._of_start(row, group, digit),))
+        return self._starts[self._of_start(row, group, digit)]
 
     def total(self, row: Expr, group: Expr) -> Expr:
         """The sum of X of a group, in steps."""
-        return t.load(self._totals, (self._of_group(row, group),))
+        return self._totals[self._of_group(row, group)]
 
     def factor(self, row: Expr, group: Expr) -> Expr:
         """The step of a group."""
-        return t.load(self._steps, (self._of_group(row, group),))
+        return self._steps[self._of_group(row, group)]
 
     def _k(self, group: Expr, i: Expr) -> Expr:
-        return t.add(t.mul(group, self.weights.group), i)
+        return group * self.weights.group + i
 
     def _of_digit(self, row: Expr, digit: int, k: Expr) -> Expr:
-        return t.add(t.add(t.mul(row, DIGITS * self.k), digit * self.k), k)
+        return row * (DIGITS * self.k) + digit * self.k + k
 
     def _of_start(self, row: Expr, group: Expr, digit: int) -> Expr:
-        return t.add(t.mul(self._of_group(row, group), DIGITS), digit)
+        return self._of_group(row, group) * DIGITS + digit

@@ -45,24 +45,24 @@ def grouped_matmul_function(
         with b.loop("i", 0, p.c.shape[0], "vector") as i:
             b.store(p.c, (i,), 0.0)
     with b.loop("task", 0, groups * p.panels, "parallel" if tasks > 1 else "serial") as task:
-        group = b.let("group", t.mod(task, groups))
-        panel = b.let("panel", t.floordiv(task, groups))
+        group = b.let("group", task % groups)
+        panel = b.let("panel", task // groups)
         low = _largest_end(b, p, group)
         end = b.let("end", t.maximum(low, _end(b, p, group)))
-        count = b.let("count", t.sub(end, low))
+        count = b.let("count", end - low)
         for start in range(0, width, columns):
             product = _Product(p, tile, group, panel, low, start, min(columns, width - start))
             b.emit(row_tiles(count, tile.rows, product.tile_of))
-        with b.when(t.compare("eq", group, groups - 1)):
-            first = t.mul(panel, width)
+        with b.when(t.equal(group, groups - 1)):
+            first = panel * width
             with b.loop("row", end, p.rows) as row, b.loop("j", 0, width, "vector") as j:
-                b.store(p.c, (t.add(t.mul(row, p.panels * width), t.add(first, j)),), 0.0)
+                b.store(p.c, (row * (p.panels * width) + (first + j),), 0.0)
     return b.function(name, (p.a, p.b, p.ends, p.c), note)
 
 
 def _end(b: t.LoopBuilder, p: GroupedProblem, group: Expr) -> Expr:
     """What `ends` says of a group, in the rows there are."""
-    end = t.cast(b.load(p.ends, (group,)), S64)
+    end = t.cast(p.ends[group], S64)
     return t.minimum(t.maximum(end, 0), p.rows)
 
 
@@ -71,8 +71,8 @@ def _largest_end(b: t.LoopBuilder, p: GroupedProblem, group: Expr) -> Expr:
     low = b.allocate("low", S64, (1,))
     b.store(low, (0,), 0)
     with b.loop("before", 0, group) as before:
-        b.store(low, (0,), t.maximum(b.load(low, (0,)), _end(b, p, before)))
-    return b.let("begin", b.load(low, (0,)))
+        b.store(low, (0,), t.maximum(low[0], _end(b, p, before)))
+    return b.let("begin", low[0])
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,14 @@ class _Product:
     def tile_of(self, at: Expr, rows: int) -> Stmt:
         """One microkernel."""
         p = self.p
-        row = t.add(self.first, at)
-        of_panel = t.add(t.mul(self.group, p.panels), self.panel)
-        column = t.add(t.mul(self.panel, p.width), self.start)
+        row = self.first + at
+        of_panel = self.group * p.panels + self.panel
+        column = self.panel * p.width + self.start
         n = p.panels * p.width
         return Brgemm(
-            Slice(p.c, (t.add(t.mul(row, n), column),)),
-            Slice(p.a, (t.mul(row, p.k),)),
-            Slice(p.b, (t.add(t.mul(of_panel, p.k * p.width), self.start),)),
+            Slice(p.c, (row * n + column,)),
+            Slice(p.a, (row * p.k,)),
+            Slice(p.b, (of_panel * (p.k * p.width) + self.start,)),
             rows, self.columns, p.k, 1, 0, p.k, 1, 0, p.width, n, False, self.columns, None,
             self.tile.rows,
         )  # fmt: skip

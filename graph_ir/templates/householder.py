@@ -25,47 +25,47 @@ def householder_function(
     count, rows, columns = a.shape
     with b.loop("number", 0, count, "parallel" if tasks > 1 else "serial") as number:
         with b.loop("row", 0, rows) as row, b.loop("c", 0, columns, "vector") as c:
-            b.store(packed, (number, row, c), b.load(a, (number, row, c)))
+            b.store(packed, (number, row, c), a[number, row, c])
         with b.loop("k", 0, scales.shape[1]) as k:
             scale = _reflect_column(b, packed, number, k)
             b.store(scales, (number, k), scale)
-            with b.when(t.compare("ne", scale, 0.0)):
-                rest = _Rows(packed, number, k, t.add(k, 1))
-                rest.reflect(b, sums, scale, lambda row: b.load(packed, (number, row, k)))
+            with b.when(t.unequal(scale, 0.0)):
+                rest = _Rows(packed, number, k, k + 1)
+                rest.reflect(b, sums, scale, lambda row: packed[number, row, k])
     return b.function(name, (*operands, sums), note)
 
 
 def _reflect_column(b: t.LoopBuilder, x: Buffer, number: Var, k: Var) -> Expr:
     """Store the reflected column k; return the scale, 0 where there is nothing to reflect."""
-    tail = t.sub(t.sub(x.shape[1], 1), k)
+    tail = x.shape[1] - 1 - k
     top, total, scale = (b.allocate(word, x.dtype, (1,)) for word in ("top", "total", "scale"))
     b.store(top, (0,), 0.0)
     b.store(scale, (0,), 0.0)
 
     def below(i: Var) -> tuple[Expr, ...]:
-        return (number, t.add(t.add(k, 1), i), k)
+        return (number, k + 1 + i, k)
 
     with b.loop("i", 0, tail) as i:
-        size = t.unary("abs", b.load(x, below(i)))
-        b.store(top, (0,), t.binary("max", b.load(top, (0,)), size))
-    with b.when(t.unary("not", t.compare("eq", b.load(top, (0,)), 0.0))):
-        first = b.let("first", b.load(x, (number, k, k)))
-        size = t.binary("max", b.load(top, (0,)), t.unary("abs", first))
+        size = abs(x[below(i)])
+        b.store(top, (0,), t.maximum(top[0], size))
+    with b.when(~t.equal(top[0], 0.0)):
+        first = b.let("first", x[number, k, k])
+        size = t.maximum(top[0], abs(first))
         unit = b.let("unit", size)
-        share = b.let("share", t.binary("div", first, unit))
-        b.store(total, (0,), t.binary("mul", share, share))
+        share = b.let("share", first / unit)
+        b.store(total, (0,), share * share)
         with b.loop("i", 0, tail) as i:
-            share = b.let("share", t.binary("div", b.load(x, below(i)), unit))
-            b.store(total, (0,), t.fma(share, share, b.load(total, (0,))))
-        size = b.let("size", t.binary("mul", unit, t.unary("sqrt", b.load(total, (0,)))))
-        negative = t.compare("lt", first, 0.0)
-        reflected = b.let("reflected", t.select(negative, size, t.unary("neg", size)))
-        gap = b.let("gap", t.binary("sub", first, reflected))
-        b.store(scale, (0,), t.binary("div", t.unary("neg", gap), reflected))
+            share = b.let("share", x[below(i)] / unit)
+            b.store(total, (0,), t.fma(share, share, total[0]))
+        size = b.let("size", unit * t.unary("sqrt", total[0]))
+        negative = first < 0.0
+        reflected = b.let("reflected", t.select(negative, size, -size))
+        gap = b.let("gap", first - reflected)
+        b.store(scale, (0,), -gap / reflected)
         with b.loop("i", 0, tail) as i:
-            b.store(x, below(i), t.binary("div", b.load(x, below(i)), gap))
+            b.store(x, below(i), x[below(i)] / gap)
         b.store(x, (number, k, k), reflected)
-    return b.let("found", b.load(scale, (0,)))
+    return b.let("found", scale[0])
 
 
 @dataclass(frozen=True)
@@ -81,25 +81,25 @@ class _Rows:
         self, b: t.LoopBuilder, sums: Buffer, scale: Expr, v: Callable[[Expr], Expr]
     ) -> None:
         """rows -= scale v (v.T @ rows), where v is 1 in the first row."""
-        tail = t.sub(t.sub(self.x.shape[1], 1), self.top)
-        width = t.sub(self.x.shape[2], self.left)
+        tail = self.x.shape[1] - 1 - self.top
+        width = self.x.shape[2] - self.left
 
         def at(row: Expr, c: Expr) -> tuple[Expr, ...]:
-            return (self.number, row, t.add(self.left, c))
+            return (self.number, row, self.left + c)
 
         with b.loop("c", 0, width, "vector") as c:
-            b.store(sums, (self.number, c), b.load(self.x, at(self.top, c)))
+            b.store(sums, (self.number, c), self.x[at(self.top, c)])
         with b.loop("i", 0, tail) as i:
-            row = b.let("row", t.add(t.add(self.top, 1), i))
+            row = b.let("row", self.top + 1 + i)
             factor = b.let("factor", v(row))
             with b.loop("c", 0, width, "vector") as c:
-                total = b.load(sums, (self.number, c))
-                b.store(sums, (self.number, c), t.fma(factor, b.load(self.x, at(row, c)), total))
-        negative = b.let("negative", t.unary("neg", scale))
+                total = sums[self.number, c]
+                b.store(sums, (self.number, c), t.fma(factor, self.x[at(row, c)], total))
+        negative = b.let("negative", -scale)
         self._add(b, sums, self.top, negative, at, width)
         with b.loop("i", 0, tail) as i:
-            row = b.let("row", t.add(t.add(self.top, 1), i))
-            factor = b.let("factor", t.binary("mul", negative, v(row)))
+            row = b.let("row", self.top + 1 + i)
+            factor = b.let("factor", negative * v(row))
             self._add(b, sums, row, factor, at, width)
 
     def _add(
@@ -112,7 +112,7 @@ class _Rows:
         width: Expr,
     ) -> None:
         with b.loop("c", 0, width, "vector") as c:
-            value = t.fma(factor, b.load(sums, (self.number, c)), b.load(self.x, at(row, c)))
+            value = t.fma(factor, sums[self.number, c], self.x[at(row, c)])
             b.store(self.x, at(row, c), value)
 
 
@@ -126,12 +126,12 @@ def householder_product_function(
     count, rows, columns = q.shape
     with b.loop("number", 0, count, "parallel" if tasks > 1 else "serial") as number:
         with b.loop("row", 0, rows) as row, b.loop("c", 0, columns, "vector") as c:
-            one = t.select(t.compare("eq", row, c), t.const(1.0, q.dtype), t.const(0.0, q.dtype))
+            one = t.select(t.equal(row, c), t.const(1.0, q.dtype), t.const(0.0, q.dtype))
             b.store(q, (number, row, c), one)
         steps = scales.shape[1]
         with b.loop("step", 0, steps) as step:
-            k = b.let("k", t.sub(t.sub(steps, 1), step))
-            scale = b.let("scale", b.load(scales, (number, k)))
+            k = b.let("k", steps - 1 - step)
+            scale = b.let("scale", scales[number, k])
             rest = _Rows(q, number, k, k)
-            rest.reflect(b, sums, scale, lambda row, k=k: b.load(packed, (number, row, k)))  # type: ignore[misc]
+            rest.reflect(b, sums, scale, lambda row, k=k: packed[number, row, k])  # type: ignore[misc]
     return b.function(name, params, note)

@@ -42,9 +42,9 @@ def svd_function(
     count, rows, columns = a.shape
     with b.loop("number", 0, count, "parallel" if tasks > 1 else "serial") as number:
         matrix = _Matrix(b, number, rows, a.dtype)
-        scale = matrix.scale(rows, columns, lambda row, c: b.load(a, (number, row, c)))
+        scale = matrix.scale(rows, columns, lambda row, c: a[number, row, c])
         with b.loop("row", 0, rows) as row, b.loop("c", 0, columns, "vector") as c:
-            b.store(right, (number, row, c), t.binary("div", b.load(a, (number, row, c)), scale))
+            b.store(right, (number, row, c), a[number, row, c] / scale)
         matrix.identity(left)
         matrix.sweep(until.sweeps, lambda p, q: _rotate_rows(matrix, left, right, until, p, q))
         _normalize(matrix, values, right, scale)
@@ -61,26 +61,24 @@ def eigh_function(
     count, n, _ = a.shape
     with b.loop("number", 0, count, "parallel" if tasks > 1 else "serial") as number:
         matrix = _Matrix(b, number, n, a.dtype)
-        with b.loop("row", 0, n) as row, b.loop("column", 0, t.add(row, 1)) as column:
-            value = b.let("value", b.load(a, (number, row, column)))
+        with b.loop("row", 0, n) as row, b.loop("column", 0, row + 1) as column:
+            value = b.let("value", a[number, row, column])
             b.store(work, (number, row, column), value)
             b.store(work, (number, column, row), value)
-        scale = matrix.scale(n, n, lambda row, c: b.load(work, (number, row, c)))
+        scale = matrix.scale(n, n, lambda row, c: work[number, row, c])
         total = b.allocate("total", a.dtype, (1,))
         b.store(total, (0,), 0.0)
         with b.loop("row", 0, n) as row, b.loop("c", 0, n, "vector") as c:
-            scaled = t.binary("div", b.load(work, (number, row, c)), scale)
+            scaled = work[number, row, c] / scale
             b.store(work, (number, row, c), scaled)
-            matrix.add_product(
-                total, b.load(work, (number, row, c)), b.load(work, (number, row, c))
-            )
-        norm = t.unary("sqrt", b.load(total, (0,)))
-        limit = b.let("limit", t.binary("mul", norm, t.const(until.limit, a.dtype)))
+            matrix.add_product(total, work[number, row, c], work[number, row, c])
+        norm = t.unary("sqrt", total[0])
+        limit = b.let("limit", norm * t.const(until.limit, a.dtype))
         matrix.identity(vectors)
         matrix.sweep(until.sweeps, lambda p, q: _rotate_both(matrix, work, vectors, limit, p, q))
         with b.loop("row", 0, n) as row:
             (value,) = matrix.products(((work, row, vectors, row),))
-            b.store(values, (number, row), t.binary("mul", value, scale))
+            b.store(values, (number, row), value * scale)
         matrix.sort(values, (vectors,), "lt")
     return b.function(name, (*operands, work), note)
 
@@ -100,10 +98,10 @@ class _Matrix:
         top = b.allocate("top", self.dtype, (1,))
         b.store(top, (0,), 0.0)
         with b.loop("row", 0, rows) as row, b.loop("c", 0, columns, "vector") as c:
-            size = t.unary("abs", value(row, c))
-            b.store(top, (0,), t.binary("max", b.load(top, (0,)), size))
-        largest = b.let("largest", b.load(top, (0,)))
-        usable = t.binary("and", t.compare("gt", largest, 0.0), t.compare("lt", largest, np.inf))
+            size = abs(value(row, c))
+            b.store(top, (0,), t.maximum(top[0], size))
+        largest = b.let("largest", top[0])
+        usable = (largest > 0.0) & (largest < np.inf)
         return b.let("scale", t.select(usable, largest, t.const(1.0, self.dtype)))
 
     def identity(self, x: Buffer) -> None:
@@ -111,7 +109,7 @@ class _Matrix:
         b = self.b
         one, zero = t.const(1.0, x.dtype), t.const(0.0, x.dtype)
         with b.loop("row", 0, self.rows) as row, b.loop("c", 0, self.rows, "vector") as c:
-            b.store(x, (self.number, row, c), t.select(t.compare("eq", row, c), one, zero))
+            b.store(x, (self.number, row, c), t.select(t.equal(row, c), one, zero))
 
     def sweep(self, most: int, visit: Callable[[Var, Var], None]) -> None:
         """Visit all pairs of rows until a round rotates none."""
@@ -119,16 +117,16 @@ class _Matrix:
         left = b.allocate("rounds", S64, (1,))
         b.store(left, (0,), most)
         b.store(self.rotated, (0,), 1)
-        more = t.compare("gt", b.load(left, (0,)), 0)
-        with b.repeat(t.binary("and", more, t.compare("ne", b.load(self.rotated, (0,)), 0))):
-            b.store(left, (0,), t.sub(b.load(left, (0,)), 1))
+        more = left[0] > 0
+        with b.repeat(more & t.unequal(self.rotated[0], 0)):
+            b.store(left, (0,), left[0] - 1)
             b.store(self.rotated, (0,), 0)
-            with b.loop("p", 0, self.rows) as p, b.loop("after", t.add(p, 1), self.rows) as q:
+            with b.loop("p", 0, self.rows) as p, b.loop("after", p + 1, self.rows) as q:
                 visit(p, q)
 
     def add_product(self, total: Buffer, x: Expr, y: Expr) -> None:
         """total += x * y."""
-        self.b.store(total, (0,), t.fma(x, y, self.b.load(total, (0,))))
+        self.b.store(total, (0,), t.fma(x, y, total[0]))
 
     def products(self, pairs: Sequence[tuple[Buffer, Expr, Buffer, Expr]]) -> list[Var]:
         """Return scalar products of rows: of (x, i, y, j) that of row i of x and row j of y."""
@@ -139,36 +137,36 @@ class _Matrix:
         rows = {(x, i) for left in pairs for x, i in (left[:2], left[2:])}
         with b.loop("c", 0, pairs[0][0].shape[2], "vector") as c:
             order = sorted(rows, key=lambda row: (row[0].name, str(row[1])))
-            loaded = {(x, i): b.let("x", b.load(x, (self.number, i, c))) for x, i in order}
+            loaded = {(x, i): b.let("x", x[self.number, i, c]) for x, i in order}
             for total, (x, i, y, j) in zip(sums, pairs, strict=True):
                 self.add_product(total, loaded[x, i], loaded[y, j])
-        return [b.let("product", b.load(total, (0,))) for total in sums]
+        return [b.let("product", total[0]) for total in sums]
 
     def rotation(self, above: Expr, below: Expr, both: Expr) -> tuple[Var, Var]:
         """Return the sine s and s / (1 + cosine) of the rotation that makes rows of these products orthogonal."""
         b, dtype = self.b, above.dtype
         one, half = t.const(1.0, dtype), t.const(0.5, dtype)
         b.store(self.rotated, (0,), 1)
-        gap = t.binary("mul", t.binary("sub", below, above), half)
-        ratio = b.let("ratio", t.binary("div", gap, both))
-        size = b.let("size", t.unary("abs", ratio))
+        gap = (below - above) * half
+        ratio = b.let("ratio", gap / both)
+        size = b.let("size", abs(ratio))
         root = t.unary("sqrt", t.fma(ratio, ratio, one))
-        usual = t.binary("div", one, t.binary("add", size, root))
-        is_large = t.compare("gt", size, t.const(LARGE, dtype))
-        tangent = b.let("slope", t.select(is_large, t.binary("div", half, size), usual))
-        negative = t.compare("lt", ratio, 0.0)
-        tangent = b.let("tangent", t.select(negative, t.unary("neg", tangent), tangent))
+        usual = one / (size + root)
+        is_large = size > t.const(LARGE, dtype)
+        tangent = b.let("slope", t.select(is_large, half / size, usual))
+        negative = ratio < 0.0
+        tangent = b.let("tangent", t.select(negative, -tangent, tangent))
         root = b.let("root", t.unary("sqrt", t.fma(tangent, tangent, one)))
-        half_angle = t.binary("div", tangent, t.binary("add", root, one))
-        return b.let("sine", t.binary("div", tangent, root)), b.let("half_angle", half_angle)
+        half_angle = tangent / (root + one)
+        return b.let("sine", tangent / root), b.let("half_angle", half_angle)
 
     def rotate(self, x: Buffer, p: Expr, q: Expr, by: tuple[Var, Var]) -> None:
         """Rotate two rows."""
         b, (sine, half_angle) = self.b, by
-        minus_sine, minus_half = (b.let("minus", t.unary("neg", value)) for value in by)
+        minus_sine, minus_half = (b.let("minus", -value) for value in by)
         with b.loop("c", 0, x.shape[2], "vector") as c:
             first, second = (self.number, p, c), (self.number, q, c)
-            upper, lower = b.let("upper", b.load(x, first)), b.let("lower", b.load(x, second))
+            upper, lower = b.let("upper", x[first]), b.let("lower", x[second])
             b.store(x, first, t.fma(minus_sine, t.fma(half_angle, upper, lower), upper))
             b.store(x, second, t.fma(sine, t.fma(minus_half, lower, upper), lower))
 
@@ -178,13 +176,13 @@ class _Matrix:
         best = b.allocate("best", S64, (1,))
         with b.loop("first", 0, self.rows) as first:
             b.store(best, (0,), first)
-            with b.loop("other", t.add(first, 1), self.rows) as other:
-                value = b.load(values, (number, other))
-                known = b.load(values, (number, b.load(best, (0,))))
+            with b.loop("other", first + 1, self.rows) as other:
+                value = values[number, other]
+                known = values[number, best[0]]
                 with b.when(t.compare(before, value, known)):
                     b.store(best, (0,), other)
-            found = b.let("found", b.load(best, (0,)))
-            with b.when(t.compare("ne", found, first)):
+            found = b.let("found", best[0])
+            with b.when(t.unequal(found, first)):
                 self._exchange(values, (number, first), (number, found))
                 for x in matrices:
                     with b.loop("c", 0, x.shape[2], "vector") as c:
@@ -192,7 +190,7 @@ class _Matrix:
 
     def _exchange(self, x: Buffer, first: Sequence[Expr], second: Sequence[Expr]) -> None:
         b = self.b
-        upper, lower = b.let("upper", b.load(x, first)), b.let("lower", b.load(x, second))
+        upper, lower = b.let("upper", x[first]), b.let("lower", x[second])
         b.store(x, first, lower)
         b.store(x, second, upper)
 
@@ -204,11 +202,11 @@ def _rotate_rows(
     b, dtype = matrix.b, right.dtype
     pairs = ((right, p, right, p), (right, q, right, q), (right, p, right, q))
     above, below, both = matrix.products(pairs)
-    roots = t.binary("mul", t.unary("sqrt", above), t.unary("sqrt", below))
-    limit = t.binary("mul", roots, t.const(until.limit, dtype))
+    roots = t.unary("sqrt", above) * t.unary("sqrt", below)
+    limit = roots * t.const(until.limit, dtype)
     tiny = t.const(float(np.finfo(dtype.numpy).tiny), dtype)
-    counts = t.compare("gt", t.binary("min", above, below), tiny)
-    counts = t.binary("and", counts, t.compare("gt", t.unary("abs", both), limit))
+    counts = t.minimum(above, below) > tiny
+    counts = counts & (abs(both) > limit)
     with b.when(counts):
         by = matrix.rotation(above, below, both)
         matrix.rotate(right, p, q, by)
@@ -222,10 +220,10 @@ def _normalize(matrix: _Matrix, values: Buffer, right: Buffer, scale: Expr) -> N
     with b.loop("row", 0, matrix.rows) as row:
         (square,) = matrix.products(((right, row, right, row),))
         length = b.let("length", t.unary("sqrt", square))
-        b.store(values, (number, row), t.binary("mul", length, scale))
-        is_lost = t.compare("le", square, tiny)
+        b.store(values, (number, row), length * scale)
+        is_lost = square <= tiny
         with b.loop("c", 0, right.shape[2], "vector") as c:
-            unit = t.binary("div", b.load(right, (number, row, c)), length)
+            unit = right[number, row, c] / length
             b.store(right, (number, row, c), t.select(is_lost, t.const(0.0, dtype), unit))
 
 
@@ -234,7 +232,7 @@ def _rotate_both(
 ) -> None:
     """Rotate rows p and q so that the element at (p, q) of the matrix is 0, unless it is small."""
     (both,) = matrix.products(((work, p, vectors, q),))
-    with matrix.b.when(t.compare("gt", t.unary("abs", both), limit)):
+    with matrix.b.when(abs(both) > limit):
         above, below = matrix.products(((work, p, vectors, p), (work, q, vectors, q)))
         by = matrix.rotation(above, below, both)
         matrix.rotate(work, p, q, by)

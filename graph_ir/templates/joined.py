@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 from ...base.dims import bounds
 from ...base.records import dataclass
-from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, Function, Stmt, Store, Var
 from ..ir.computation import Index, Read
 from ..ir.graph import GraphTensor
@@ -48,7 +47,7 @@ def joined_loops(
         if size != 0:
             extents = (*dims[:place], size, *dims[place + 1 :])
             index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
-            stored = (*index[:place], t.add(index[place], begin), *index[place + 1 :])
+            stored = (*index[:place], index[place] + begin, *index[place + 1 :])
             body = _part(buffers, join, output, number, begin, stored)
             elements = math.prod(extents)
             share = 1 if bounds(elements)[1] < least else tasks_for(tasks, elements, least)
@@ -74,6 +73,6 @@ def _shifted(read: Read, axis: int, begin: int) -> Read:
     """Read a part at an index of the whole."""
 
     def at(index: Index) -> Expr:
-        return read((*index[:axis], t.sub(index[axis], begin), *index[axis + 1 :]))
+        return read((*index[:axis], index[axis] - begin, *index[axis + 1 :]))
 
     return at

@@ -40,11 +40,11 @@ def triangular_solve_function(
     builder = t.LoopBuilder(buffer.name for buffer in operands)
     width = max(1, min(int(columns), COLUMNS))
     tiles = -(-int(columns) // width)
-    total = t.mul(count, tiles)
+    total = count * tiles
     with builder.loop("task", 0, total, "parallel" if tasks > 1 else "serial") as task:
-        number = builder.let("number", t.floordiv(task, tiles))
-        low = builder.let("low", t.mul(t.mod(task, tiles), width))
-        size = t.minimum(width, t.sub(columns, low))
+        number = builder.let("number", task // tiles)
+        low = builder.let("low", task % tiles * width)
+        size = t.minimum(width, columns - low)
         _Substitution(builder, operands, triangle, number, low, size, width).emit()
     return builder.function(name, operands, note)
 
@@ -69,26 +69,26 @@ class _Substitution:
         with b.loop("step", 0, rows) as step:
             row = b.let("row", self._row(step))
             with b.loop("c", 0, self.size, "vector") as c:
-                b.store(left, (c,), b.load(right, (self.number, row, t.add(self.low, c))))
+                b.store(left, (c,), right[self.number, row, self.low + c])
             with b.loop("before", 0, step) as before:
                 other = b.let("other", self._row(before))
                 at = (other, row) if self.triangle.transposed else (row, other)
-                factor = b.let("factor", t.unary("neg", b.load(a, (self.number, *at))))
+                factor = b.let("factor", -a[self.number, *at])
                 with b.loop("c", 0, self.size, "vector") as c:
-                    known = b.load(x, (self.number, other, t.add(self.low, c)))
-                    b.store(left, (c,), t.fma(factor, known, b.load(left, (c,))))
+                    known = x[self.number, other, self.low + c]
+                    b.store(left, (c,), t.fma(factor, known, left[c]))
             pivot = None
             if not self.triangle.unit:
-                pivot = b.let("pivot", b.load(a, (self.number, row, row)))
+                pivot = b.let("pivot", a[self.number, row, row])
             with b.loop("c", 0, self.size, "vector") as c:
-                value = b.load(left, (c,))
-                result = value if pivot is None else t.binary("div", value, pivot)
-                b.store(x, (self.number, row, t.add(self.low, c)), result)
+                value = left[c]
+                result = value if pivot is None else value / pivot
+                b.store(x, (self.number, row, self.low + c), result)
 
     def _row(self, step: Expr) -> Expr:
         if self.triangle.forward:
             return step
-        return t.sub(t.sub(self.operands[2].shape[1], 1), step)
+        return self.operands[2].shape[1] - 1 - step
 
 
 def cholesky_function(name: str, a: Buffer, factor: Buffer, tasks: int, note: str) -> Function:
@@ -96,18 +96,18 @@ def cholesky_function(name: str, a: Buffer, factor: Buffer, tasks: int, note: st
     b = t.LoopBuilder((a.name, factor.name))
     count, n, _ = a.shape
     with b.loop("number", 0, count, "parallel" if tasks > 1 else "serial") as number:
-        with b.loop("row", 0, n) as row, b.loop("c", 0, t.sub(n, row)) as c:
-            column = t.add(row, c)
-            b.store(factor, (number, row, column), b.load(a, (number, column, row)))
+        with b.loop("row", 0, n) as row, b.loop("c", 0, n - row) as c:
+            column = row + c
+            b.store(factor, (number, row, column), a[number, column, row])
         with b.loop("k", 0, n) as k:
-            root = b.let("root", t.unary("sqrt", b.load(factor, (number, k, k))))
-            with b.loop("c", 0, t.sub(n, k), "vector") as c:
-                at = (number, k, t.add(k, c))
-                b.store(factor, at, t.binary("div", b.load(factor, at), root))
+            root = b.let("root", t.unary("sqrt", factor[number, k, k]))
+            with b.loop("c", 0, n - k, "vector") as c:
+                at = (number, k, k + c)
+                b.store(factor, at, factor[at] / root)
             b.store(factor, (number, k, k), root)
-            with b.loop("after", 0, t.sub(t.sub(n, 1), k)) as after:
-                row = b.let("row", t.add(t.add(k, 1), after))
-                _subtract(b, factor, number, (row, k), row, b.load(factor, (number, k, row)))
+            with b.loop("after", 0, n - 1 - k) as after:
+                row = b.let("row", k + 1 + after)
+                _subtract(b, factor, number, (row, k), row, factor[number, k, row])
         _turn(b, factor, number)
     return b.function(name, (a, factor), note)
 
@@ -117,19 +117,17 @@ def _subtract(
 ) -> None:
     """From column `low` on, the first row minus the second one times a factor."""
     row, other = rows
-    negative = b.let("factor", t.unary("neg", factor))
-    with b.loop("c", 0, t.sub(x.shape[2], low), "vector") as c:
-        column = t.add(low, c)
-        value = t.fma(
-            negative, b.load(x, (number, other, column)), b.load(x, (number, row, column))
-        )
+    negative = b.let("factor", -factor)
+    with b.loop("c", 0, x.shape[2] - low, "vector") as c:
+        column = low + c
+        value = t.fma(negative, x[number, other, column], x[number, row, column])
         b.store(x, (number, row, column), value)
 
 
 def _turn(b: t.LoopBuilder, x: Buffer, number: Var) -> None:
     """The upper half to the lower one, which it leaves 0."""
     with b.loop("row", 0, x.shape[1]) as row, b.loop("column", 0, row) as column:
-        b.store(x, (number, row, column), b.load(x, (number, column, row)))
+        b.store(x, (number, row, column), x[number, column, row])
         b.store(x, (number, column, row), 0.0)
 
 
@@ -142,7 +140,7 @@ def lu_function(
     count, rows, columns = a.shape
     with b.loop("number", 0, count, "parallel" if tasks > 1 else "serial") as number:
         with b.loop("row", 0, rows) as row, b.loop("c", 0, columns, "vector") as c:
-            b.store(factors, (number, row, c), b.load(a, (number, row, c)))
+            b.store(factors, (number, row, c), a[number, row, c])
         with b.loop("row", 0, rows) as row:
             b.store(order, (number, row), t.cast(row, S32))
         with b.loop("k", 0, pivots.shape[1]) as k:
@@ -151,20 +149,18 @@ def lu_function(
             _exchange(b, order, (number, k), (number, best))
             with b.loop("c", 0, columns, "vector") as c:
                 _exchange(b, factors, (number, k, c), (number, best, c))
-            pivot = b.let("pivot", b.load(factors, (number, k, k)))
-            divisor = b.let(
-                "divisor", t.select(t.compare("eq", pivot, 0.0), t.const(1.0, a.dtype), pivot)
-            )
-            with b.loop("after", 0, t.sub(t.sub(rows, 1), k)) as after:
-                row = b.let("row", t.add(t.add(k, 1), after))
-                share = b.let("share", t.binary("div", b.load(factors, (number, row, k)), divisor))
+            pivot = b.let("pivot", factors[number, k, k])
+            divisor = b.let("divisor", t.select(t.equal(pivot, 0.0), t.const(1.0, a.dtype), pivot))
+            with b.loop("after", 0, rows - 1 - k) as after:
+                row = b.let("row", k + 1 + after)
+                share = b.let("share", factors[number, row, k] / divisor)
                 b.store(factors, (number, row, k), share)
-                _subtract(b, factors, number, (row, k), t.add(k, 1), share)
+                _subtract(b, factors, number, (row, k), k + 1, share)
     return b.function(name, operands, note)
 
 
 def _exchange(b: t.LoopBuilder, x: Buffer, first: Sequence[Expr], second: Sequence[Expr]) -> None:
-    upper, lower = b.let("upper", b.load(x, first)), b.let("lower", b.load(x, second))
+    upper, lower = b.let("upper", x[first]), b.let("lower", x[second])
     b.store(x, first, lower)
     b.store(x, second, upper)
 
@@ -173,11 +169,11 @@ def _chosen(b: t.LoopBuilder, factors: Buffer, number: Var, k: Var) -> Expr:
     """The row from k on whose element of column k is the largest."""
     best, top = b.allocate("best", S64, (1,)), b.allocate("top", factors.dtype, (1,))
     b.store(best, (0,), k)
-    b.store(top, (0,), t.unary("abs", b.load(factors, (number, k, k))))
-    with b.loop("after", 0, t.sub(t.sub(factors.shape[1], 1), k)) as after:
-        row = b.let("row", t.add(t.add(k, 1), after))
-        size = b.let("size", t.unary("abs", b.load(factors, (number, row, k))))
-        with b.when(t.compare("gt", size, b.load(top, (0,)))):
+    b.store(top, (0,), abs(factors[number, k, k]))
+    with b.loop("after", 0, factors.shape[1] - 1 - k) as after:
+        row = b.let("row", k + 1 + after)
+        size = b.let("size", abs(factors[number, row, k]))
+        with b.when(size > top[0]):
             b.store(top, (0,), size)
             b.store(best, (0,), row)
-    return b.let("pivot_row", b.load(best, (0,)))
+    return b.let("pivot_row", best[0])

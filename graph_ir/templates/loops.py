@@ -44,7 +44,7 @@ def tasks_for(tasks: int, elements: Size, least: int) -> Tasks:
     low, high = bounds(elements)
     if low >= least or high < least:
         return tasks if low >= least else 1
-    return t.select(t.compare("ge", t.as_expr(elements), least), t.as_expr(tasks), 1)
+    return t.select(t.as_expr(elements) >= least, t.as_expr(tasks), 1)
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ def _blocked(
     last, size, block = index[-1], dims[-1], loops.block
     full, rest = divmod(size, block)
     number = Var(f"{last.name}_block")
-    begin = t.mul(number, block)
-    inner = For(last, begin, t.add(begin, block), body, "vector")
+    begin = number * block
+    inner = For(last, begin, begin + block, body, "vector")
     order = (*index[:axis], number, *index[axis:-1])
     extents = (*dims[:axis], full, *dims[axis:-1])
     nests = [loop_nest(order, extents, inner, False, loops.tasks)]
@@ -149,9 +149,7 @@ def clamped(index: Index, dims: Sequence[int], padded: bool) -> Index:
     """Clamps indices of padding elements to the last real one, so that nothing is read out of bounds."""
     if not padded:
         return index
-    return tuple(
-        t.minimum(i, t.maximum(t.sub(size, 1), 0)) for i, size in zip(index, dims, strict=True)
-    )
+    return tuple(t.minimum(i, t.maximum(size - 1, 0)) for i, size in zip(index, dims, strict=True))
 
 
 def loop_nest(
@@ -189,10 +187,10 @@ def _split_loop(var: Var, size: Size, body: Stmt, kind: LoopKind, tasks: Tasks) 
         elements = max(-(-size // (tasks * unit)), 1) * unit
         piece, count = elements, -(-size // elements)
     else:
-        share = t.mul(tasks, unit)
-        rounded = t.floordiv(t.sub(t.add(size, share), 1), share)
-        piece, count = t.mul(rounded, unit), tasks
-    begin = t.mul(task, piece)
-    end = t.binary("min", t.add(begin, piece), t.as_expr(size))
+        share = t.as_expr(tasks) * unit
+        rounded = (size + share - 1) // share
+        piece, count = rounded * unit, tasks
+    begin = task * piece
+    end = t.minimum(begin + piece, t.as_expr(size))
     inner = For(var, begin, end, body, kind)
     return For(task, t.as_expr(0), t.as_expr(count), inner, "parallel")

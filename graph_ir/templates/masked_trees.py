@@ -53,15 +53,15 @@ def masked_function(
     rows, count = walked.out.shape
     b = t.LoopBuilder(buffer.name for buffer in params)
     size, last = t.as_expr(rows), _walked_rows(forest, rows)
-    masked = t.sub(size, last)
+    masked = size - last
     block = _rows_of_block(forest, rows, count, threads)
-    whole, rest = t.floordiv(masked, block), t.mod(masked, block)
+    whole, rest = masked // block, masked % block
     is_parallel = threads > 1 and not (isinstance(rows, int) and rows < 2 * block)
     with b.loop("block", 0, whole, "parallel" if is_parallel else "serial") as number:
-        _Block(b, forest, t.mul(number, block), t.as_expr(block), block).emit()
+        _Block(b, forest, number * block, t.as_expr(block), block).emit()
     if rest != t.ZERO:
-        with b.when(t.compare("gt", rest, 0)):
-            _Block(b, forest, t.mul(whole, block), rest, block).emit()
+        with b.when(rest > 0):
+            _Block(b, forest, whole * block, rest, block).emit()
     if last != t.ZERO:
         walk_rows(b, walked, masked, last, forest.few)
     return b.function(name, params, note)
@@ -74,8 +74,8 @@ def _walked_rows(forest: MaskedForest, rows: int | Expr) -> Expr:
         return t.as_expr(tail if tail < forest.few else 0)
     if forest.few <= 1:
         return t.ZERO
-    left = t.mod(t.as_expr(rows), forest.lanes)
-    return t.select(t.compare("lt", left, forest.few), left, 0)
+    left = t.as_expr(rows) % forest.lanes
+    return t.select(left < forest.few, left, 0)
 
 
 def _rows_of_block(forest: MaskedForest, rows: int | Expr, count: int, threads: int) -> int:
@@ -103,7 +103,7 @@ class _Block:
         """Transpose the features, pass all pieces, add the partial sums."""
         b, lanes, count = self.b, self.forest.lanes, self.forest.walked.out.shape[1]
         with b.block():
-            padded = t.mul(t.floordiv(t.add(self.size, lanes - 1), lanes), lanes)
+            padded = (self.size + (lanes - 1)) // lanes * lanes
             features = b.allocate(
                 "features", self.forest.bound.dtype, (self.forest.walked.planes, self.most)
             )
@@ -118,28 +118,28 @@ class _Block:
                 b.store(sums, (c, part, r), start)
             self._pieces(features, sums, padded)
             with b.loop("c", 0, count) as c, b.loop("r", 0, self.size, "vector") as r:
-                parts: list[Expr] = [b.load(sums, (c, part, r)) for part in range(_PARTS)]
+                parts: list[Expr] = [sums[c, part, r] for part in range(_PARTS)]
                 while len(parts) > 1:
                     pairs = zip(parts[::2], parts[1::2], strict=True)
                     parts = [t.binary(self.reduction, one, other) for one, other in pairs]
-                b.store(self.forest.walked.out, (t.add(self.first, r), c), parts[0])
+                b.store(self.forest.walked.out, (self.first + r, c), parts[0])
 
     def _transpose(self, features: Buffer, padded: Expr) -> None:
         """The features of the rows, then those negated; the last row again in lanes that have none."""
         b, x = self.b, self.forest.walked.x
         columns = x.shape[1]
         with b.loop("f", 0, columns) as f, b.loop("r", 0, padded, "vector") as r:
-            row = t.add(self.first, t.minimum(r, t.sub(self.size, 1)))
-            value = b.let("value", b.load(x, (row, f)))
+            row = self.first + t.minimum(r, self.size - 1)
+            value = b.let("value", x[row, f])
             b.store(features, (f, r), value)
             if self.forest.walked.has_negated:
-                b.store(features, (t.add(f, columns), r), t.unary("neg", value))
+                b.store(features, (f + columns, r), -value)
 
     def _pieces(self, features: Buffer, sums: Buffer, padded: Expr) -> None:
         """All pieces of one result after the other, each for all tiles of rows."""
         b, tile = self.b, _TILE * self.forest.lanes
         begin, dense = 0, self.forest.walked.dense
-        wide = t.mul(t.floordiv(padded, tile), tile)
+        wide = padded // tile * tile
         for number, count in enumerate(self.forest.pieces):
             targets = range(self.forest.walked.out.shape[1]) if dense else (number,)
             with b.loop("piece", begin, begin + count) as piece:
@@ -166,32 +166,29 @@ class _Block:
             starts = [v * lanes for v in range(vectors)]
             for at in starts:
                 b.store(alive, (at,), t.const(-1, S32, lanes))
-            begin, end = (
-                t.cast(inside(b.load(forest.begins, (t.add(piece, i),)), slots + 1), S64)
-                for i in (0, 1)
-            )
+            begin, end = (t.cast(inside(forest.begins[piece + i], slots + 1), S64) for i in (0, 1))
             with b.loop("slot", begin, end) as slot:
-                found = inside(b.load(forest.feature, (slot,)), forest.walked.planes)
+                found = inside(forest.feature[slot], forest.walked.planes)
                 plane = b.let("plane", t.cast(found, S64))
-                bound = b.let("bound", t.broadcast(b.load(forest.bound, (slot,)), lanes))
-                mask = b.let("mask", t.broadcast(b.load(forest.mask, (slot,)), lanes))
+                bound = b.let("bound", t.broadcast(forest.bound[slot], lanes))
+                mask = b.let("mask", t.broadcast(forest.mask[slot], lanes))
                 for at in starts:
-                    value = b.load(features, (plane, t.add(r, at)), lanes)
-                    old = b.let("old", b.load(alive, (at,), lanes))
-                    kept = t.select(t.compare("le", value, bound), t.binary("and", old, mask), old)
+                    value = t.load(features, (plane, r + at), lanes)
+                    old = b.let("old", t.load(alive, (at,), lanes))
+                    kept = t.select(value <= bound, old & mask, old)
                     b.store(alive, (at,), kept)
             for at in starts:
-                leaf = self._lowest(b.load(alive, (at,), lanes))
-                self._collect(sums, piece, t.add(r, at), leaf, targets)
+                leaf = self._lowest(t.load(alive, (at,), lanes))
+                self._collect(sums, piece, r + at, leaf, targets)
 
     def _lowest(self, alive: Expr) -> Expr:
         """The number of the lowest bit: the exponent of the power of two that it is."""
         b = self.b
         bits = b.let("bits", alive)
-        lowest = t.binary("and", bits, t.sub(t.const(0, S32, bits.lanes), bits))
+        lowest = bits & t.const(0, S32, bits.lanes) - bits
         power = t.bitcast(t.cast(lowest, F32), S32)
-        exponent = t.binary("and", t.binary("shr", power, 23), 255)
-        return b.let("leaf", t.sub(exponent, 127))
+        exponent = power >> 23 & 255
+        return b.let("leaf", exponent - 127)
 
     def _collect(
         self, sums: Buffer, piece: Var, r: Expr, leaf: Expr, targets: Sequence[int]
@@ -199,14 +196,14 @@ class _Block:
         """Add what the leaves say, which is looked up in registers."""
         b, forest, lanes = self.b, self.forest, self.forest.lanes
         size = forest.leaves_of_piece
-        part = t.mod(piece, _PARTS)
+        part = piece % _PARTS
         for number, target in enumerate(targets):
-            first = t.mul(t.add(t.mul(piece, len(targets)), number), size)
+            first = (piece * len(targets) + number) * size
             said: Expr | None = None
             for at in range(0, size, lanes):
-                table = b.load(forest.leaves, (t.add(first, at),), lanes)
+                table = t.load(forest.leaves, (first + at,), lanes)
                 value = t.call("pick", table, leaf)
-                said = value if said is None else t.select(t.compare("lt", leaf, at), said, value)
+                said = value if said is None else t.select(leaf < at, said, value)
             assert said is not None
-            old = b.load(sums, (target, part, r), lanes)
+            old = t.load(sums, (target, part, r), lanes)
             b.store(sums, (target, part, r), t.binary(self.reduction, old, said))

@@ -87,7 +87,7 @@ class RowBlock:
 
     def part(self, at: Expr, count: int) -> RowBlock:
         """`count` of the rows, from row `at` of them on."""
-        firsts = (t.add(first, at) for first in (self.first, self.a_first, self.kept))
+        firsts = (first + at for first in (self.first, self.a_first, self.kept))
         first, a_first, kept = firsts
         return RowBlock(first, count, self.a, a_first, kept)
 
@@ -149,10 +149,10 @@ class MatmulTemplate:
         if groups == 1:
             return self._row_blocks(t.as_expr(0), t.as_expr(full), bool(rest), None)
         group = Var("ng")
-        begin = t.mul(group, size)
-        end = t.binary("min", t.mul(t.add(group, 1), size), t.as_expr(full))
+        begin = group * size
+        end = t.minimum((group + 1) * size, t.as_expr(full))
         groups = math.ceil((full + bool(rest)) / size)
-        last = t.compare("eq", group, t.as_expr(groups - 1))
+        last = t.equal(group, t.as_expr(groups - 1))
         # Outside the blocks of rows: those form a nest only with the loop directly around them.
         return loop(group, groups, self._row_blocks(begin, end, bool(rest), last), self.kind)
 
@@ -163,10 +163,10 @@ class MatmulTemplate:
         if full + bool(rest) == 1:
             return self._panels(t.as_expr(0), m, *panels)
         var = Var("mb")
-        whole = self._panels(t.mul(var, m_block), m_block, *panels)
+        whole = self._panels(var * m_block, m_block, *panels)
         if rest:
             tail = self._panels(t.as_expr(full * m_block), rest, *panels)
-            whole = If(t.compare("lt", var, t.as_expr(full)), whole, tail)
+            whole = If(var < t.as_expr(full), whole, tail)
         return loop(var, full + bool(rest), whole, self.kind)
 
     def _panels(
@@ -211,7 +211,7 @@ class MatmulTemplate:
         most = rows if isinstance(rows, int) else self._most_rows()
         if not self.kernel.converts_a or most * p.k * dtype.size > self.most_a_bytes:
             return RowBlock(row, rows, p.a, row)
-        start = offset_of(p.a, self.batch_vars, t.mul(row, p.a.row))
+        start = offset_of(p.a, self.batch_vars, row * p.a.row)
         local, copy = convert_rows(p.a, start, (rows, most), p.k, dtype, self.target.lanes(dtype))
         steps += [Allocate(local.buffer), copy]
         return RowBlock(row, rows, local, t.as_expr(0))
@@ -220,18 +220,18 @@ class MatmulTemplate:
         """The products of one panel for the blocks of k that begin at `starts`."""
         products = [self._product(block, panel, columns, k0) for k0 in starts]
         if self.sums is not None:
-            products.append(self._finish(block, t.mul(panel, self.columns), columns, self.sums))
+            products.append(self._finish(block, panel * self.columns, columns, self.sums))
         return t.block_of(products)
 
     def _product(self, block: RowBlock, panel: Expr, columns: int, k0: int) -> Stmt:
         p = self.problem
         k = min(self.k_block, p.k - k0) if is_known(p.k) else p.k
-        column = t.mul(panel, self.columns)
+        column = panel * self.columns
         if p.b.panel:
-            place = t.add(t.mul(panel, p.b.row), k0 * p.b.panel)
+            place = panel * p.b.row + k0 * p.b.panel
             b_row = p.b.panel * self.kernel.k_group
             return self._brgemm(block, column, columns, k0, k, self._slice(p.b, place), b_row)
-        start = t.add(t.mul(column, p.b.col), t.mul(p.b.row, k0))
+        start = column * p.b.col + p.b.row * k0
         if self._in_place(block.count):
             b = self._slice(p.b, start)
             return self._brgemm(block, column, columns, k0, k, b, p.b.row, columns)
@@ -274,10 +274,10 @@ class MatmulTemplate:
         assert isinstance(block.count, int)
         ends = k0 + k == p.k and self.sums is None and self.epilogue is not None
         if self.sums is not None:
-            c, c_row = Slice(self.sums, (t.mul(block.kept, self.columns),)), self.columns
+            c, c_row = Slice(self.sums, (block.kept * self.columns,)), self.columns
         else:
-            c, c_row = self._slice(p.c, t.add(t.mul(block.first, p.c.row), column)), p.c.row
-        a_place = self._slice(a, t.add(t.mul(block.a_first, a.row), t.mul(a.col, k0)))
+            c, c_row = self._slice(p.c, block.first * p.c.row + column), p.c.row
+        a_place = self._slice(a, block.a_first * a.row + a.col * k0)
         depth, a_row, a_col, b_step, c_step = map(number_or_expr, (k, a.row, a.col, b_row, c_row))
         return Brgemm(
             c, a_place, b, block.count, columns, depth, 1, 0, a_row, a_col, 0, b_step, c_step, k0 > 0,
@@ -294,11 +294,11 @@ class MatmulTemplate:
         """What is done to finished sums, from the local block to C."""
         assert self.epilogue is not None
         i, j, c = Var("fr"), Var("fc"), self.problem.c
-        row, col = t.add(block.first, i), t.add(column, j)
+        row, col = block.first + i, column + j
         sum_ = Var("sum", self.accumulator)
         lets, value = self.epilogue((*self.batch_vars, row, col), sum_)
-        place = offset_of(c, self.batch_vars, t.add(t.mul(row, c.row), col))
-        first = Let(sum_, t.load(sums, (t.add(t.mul(i, self.columns), j),)))
+        place = offset_of(c, self.batch_vars, row * c.row + col)
+        first = Let(sum_, sums[i * self.columns + j])
         body = Block((first, *lets, Store(c.buffer, (place,), value)))
         return loop(i, block.count, loop(j, columns, body, "vector"), "serial")
 
@@ -314,7 +314,7 @@ class MatmulTemplate:
         far = p.k * p.n * p.b.buffer.dtype.size > self.target.l2_bytes // 2
         if not (far and p.b.panel and rows >= self._least_prefetching()):
             return ()
-        return (PrefetchHint(Slice(b.buffer, (t.add(b.indices[0], p.b.row),)), k * p.b.panel),)
+        return (PrefetchHint(Slice(b.buffer, (b.indices[0] + p.b.row,)), k * p.b.panel),)
 
     def _least_prefetching(self) -> int:
         """The rows of a product from which on it has time to fetch the next panel."""
@@ -333,7 +333,7 @@ def make_epilogue(
 ) -> Epilogue:
     """The epilogue of a Brgemm whose C starts at (batch, row, column) of the plain output; the type of its `sums`."""
     i, j, acc = Var("er"), Var("ec"), Var("acc", sums)
-    lets, result = value((*batch, t.add(row, i), t.add(column, j)), acc)
+    lets, result = value((*batch, row + i, column + j), acc)
     return Epilogue(i, j, acc, result, tuple(lets))
 
 

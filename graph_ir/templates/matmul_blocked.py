@@ -63,16 +63,16 @@ class BlockedTemplate(MatmulTemplate):
         full, rest = divmod(rows, BLOCK)
         number, body = Var("rb"), self._turned(panel, columns, k0)
         if full:
-            whole = self._rows_of_block(t.add(row, t.mul(number, BLOCK)), BLOCK, panel, columns, k0)
+            whole = self._rows_of_block(row + number * BLOCK, BLOCK, panel, columns, k0)
             body.append(loop(number, full, whole, "serial"))
         if rest:
-            body.append(self._rows_of_block(t.add(row, full * BLOCK), rest, panel, columns, k0))
+            body.append(self._rows_of_block(row + full * BLOCK, rest, panel, columns, k0))
         return Block(tuple(body))
 
     def _turned(self, panel: Expr, columns: int, k0: int) -> list[Stmt]:
         """Blocks of B as a panel: neighbouring columns beside each other, in groups of k, and zeros."""
         b, local, depth = self.problem.b, self._local_panel(), self._depth(k0)
-        first = t.add(t.mul(panel, AREA), b.row * (k0 // BLOCK))
+        first = panel * AREA + b.row * (k0 // BLOCK)
         body: list[Stmt] = []
         if columns < self.columns or depth % self.kernel.k_group:
             z = Var("pz")
@@ -81,11 +81,11 @@ class BlockedTemplate(MatmulTemplate):
         full, rest = divmod(depth, BLOCK)
         number = Var("kb")
         if full:
-            start = t.add(first, t.mul(number, b.row))
-            copy = self._turned_block(start, t.mul(number, BLOCK * self.columns), columns, BLOCK)
+            start = first + number * b.row
+            copy = self._turned_block(start, number * (BLOCK * self.columns), columns, BLOCK)
             body.append(loop(number, full, copy, "serial"))
         if rest:
-            start = t.add(first, b.row * full)
+            start = first + b.row * full
             to = t.as_expr(full * BLOCK * self.columns)
             body.append(self._turned_block(start, to, columns, rest))
         return body
@@ -94,10 +94,10 @@ class BlockedTemplate(MatmulTemplate):
         """One block of B, of which `columns` and `depth` of k are elements."""
         b, local, group = self.problem.b, self._local_panel(), self.kernel.k_group
         k, j = Var("pk"), Var("pj")
-        source = self._slice(b, t.add(start, t.add(t.mul(j, BLOCK), k)))
-        value = t.cast(t.load(b.buffer, source.indices), local.dtype)
-        place = t.add(t.mul(t.floordiv(k, group), self.columns * group), t.mod(k, group))
-        store = Store(local, (t.add(to, t.add(place, t.mul(j, group))),), value)
+        source = self._slice(b, start + (j * BLOCK + k))
+        value = t.cast(b.buffer[source.indices], local.dtype)
+        place = k // group * (self.columns * group) + k % group
+        store = Store(local, (to + (place + j * group),), value)
         inner = loop(j, columns, store, "vector" if group == 1 else "serial")
         return loop(k, depth, inner, "serial")
 
@@ -111,7 +111,7 @@ class BlockedTemplate(MatmulTemplate):
         c = self._block_of_c(row, panel)
         ends = k0 + self._depth(k0) == self.problem.k and self.epilogue is not None
         if len(parts) == 1 or c.buffer.dtype == self.accumulator:
-            epilogue = self._epilogue(row, t.mul(panel, self.columns)) if ends else None
+            epilogue = self._epilogue(row, panel * self.columns) if ends else None
             return t.block_of(
                 self._block_product(
                     c, row, rows, columns, k0, part, epilogue if part is parts[-1] else None
@@ -131,7 +131,7 @@ class BlockedTemplate(MatmulTemplate):
         """`part`: (first block, number of blocks, k of each) of the block of k."""
         p, local, group = self.problem, self._local_panel(), self.kernel.k_group
         first, count, k = part
-        a = t.add(t.mul(row, p.a.row // BLOCK), (k0 // BLOCK + first) * AREA)
+        a = row * (p.a.row // BLOCK) + (k0 // BLOCK + first) * AREA
         b = Slice(local, (t.as_expr(first * BLOCK * self.columns),))
         return Brgemm(
             c, self._slice(p.a, a), b, rows, columns, k, count, AREA, BLOCK, 1,
@@ -143,17 +143,17 @@ class BlockedTemplate(MatmulTemplate):
         """The epilogue of the sums of a block, into C."""
         assert self.epilogue is not None
         i, j, c = Var("fr"), Var("fc"), self._block_of_c(row, panel)
-        column, sum_ = t.mul(panel, self.columns), Var("sum", self.accumulator)
-        place = t.add(t.mul(i, BLOCK), j)
-        lets, value = self.epilogue((*self.batch_vars, t.add(row, i), t.add(column, j)), sum_)
-        store = Store(c.buffer, (t.add(c.indices[0], place),), value)
-        body = Block((Let(sum_, t.load(sums, (place,))), *lets, store))
+        column, sum_ = panel * self.columns, Var("sum", self.accumulator)
+        place = i * BLOCK + j
+        lets, value = self.epilogue((*self.batch_vars, row + i, column + j), sum_)
+        store = Store(c.buffer, (c.indices[0] + place,), value)
+        body = Block((Let(sum_, sums[place]), *lets, store))
         return loop(i, rows, loop(j, columns, body, "vector"), "serial")
 
     def _block_of_c(self, row: Expr, panel: Expr) -> Slice:
         """Where the block of C begins that holds a row of a column of blocks."""
         c = self.problem.c
-        return self._slice(c, t.add(t.mul(row, c.row // BLOCK), t.mul(panel, AREA)))
+        return self._slice(c, row * (c.row // BLOCK) + panel * AREA)
 
     def _depth(self, k0: int) -> int:
         """Terms of the block of k that begins at `k0`."""

@@ -116,7 +116,7 @@ class NBitsTemplate(MatmulTemplate):
     def _results(self, block: RowBlock, tile: RegisterTile, columns: int) -> list[Stmt]:
         """Every vector of sums through the epilogue to C."""
         return [
-            self._result(t.add(block.first, t.add(tile.row, r)), r, v, tile, columns)
+            self._result(block.first + (tile.row + r), r, v, tile, columns)
             for r in range(tile.rows)
             for v in range(tile.vectors)
         ]
@@ -124,12 +124,12 @@ class NBitsTemplate(MatmulTemplate):
     def _result(self, row: Expr, r: int, v: int, tile: RegisterTile, columns: int) -> Stmt:
         begin, end = v * self.lanes, min((v + 1) * self.lanes, columns)
         col, sum_, c = Var("fc"), Var("sum", F32), self.problem.c
-        column = t.add(t.mul(tile.weights.panel, self.columns), col)
+        column = tile.weights.panel * self.columns + col
         lets: list[Let] = []
         value: Expr = sum_
         if self.epilogue is not None:
             lets, value = self.epilogue((*self.batch_vars, row, column), sum_)
-        place = offset_of(c, self.batch_vars, t.add(t.mul(row, c.row), column))
+        place = offset_of(c, self.batch_vars, row * c.row + column)
         first = Let(sum_, Load(tile.acc, (t.as_expr(r), col)))
         body = Block((first, *lets, Store(c.buffer, (place,), value)))
         return For(col, t.as_expr(begin), t.as_expr(end), body, "vector")
@@ -138,7 +138,7 @@ class NBitsTemplate(MatmulTemplate):
         self, block: RowBlock, column: Expr, columns: int, k0: int, k: int, start: Expr
     ) -> Stmt:
         """A panel is unpacked once for all rows of the block."""
-        local, panel = self._local_panel(), t.floordiv(column, self.columns)
+        local, panel = self._local_panel(), column // self.columns
         weights = WeightPanel(self.weights, panel, self.columns, self.problem.k, self.lanes)
         unpack = weights.unpack(k0, k, local, -(-columns // self.lanes))
         place = Slice(local, (t.as_expr(0),))

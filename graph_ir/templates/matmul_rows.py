@@ -66,7 +66,7 @@ class RowsTemplate(MatmulTemplate):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         n, k = self.problem.n, self.problem.k
-        self.open_rest = None if is_known(n) else t.mod(t.as_expr(n), self.columns)
+        self.open_rest = None if is_known(n) else t.as_expr(n) % self.columns
         if self.open_rest is not None:
             self.k_block = k  # results of a narrow panel wait in a local for one block only
             height = self.blocking.tile.rows
@@ -79,7 +79,7 @@ class RowsTemplate(MatmulTemplate):
         rows = t.as_expr(self.problem.m)
         for count, template in self.few.items():
             if low <= count <= high:
-                body = If(t.compare("eq", rows, count), template.nest(), body)
+                body = If(t.equal(rows, count), template.nest(), body)
         return Function(name, params, body if isinstance(body, Block) else Block((body,)), note)
 
     def _most_rows(self) -> int:
@@ -97,7 +97,7 @@ class RowsTemplate(MatmulTemplate):
         """One loop over the batch, groups of panels and blocks of rows; threads share it where that pays."""
         p = self.problem
         blocks, groups = self._shares()
-        total = t.mul(t.mul(groups, blocks), t.as_expr(math.prod(p.batch)))
+        total = groups * blocks * t.as_expr(math.prod(p.batch))
         task = Var("task")
         if self.kind == "serial" or self.sharing.threads == 1:
             return loop(task, total, self._task(task, blocks, groups), "serial")
@@ -112,26 +112,26 @@ class RowsTemplate(MatmulTemplate):
         """A block of rows of one product of the batch times a group of panels."""
         p = self.problem
         n, rows = t.as_expr(p.n), t.as_expr(p.m)
-        full, panels = t.floordiv(n, self.columns), ceil_div(n, t.as_expr(self.columns))
+        full, panels = n // self.columns, ceil_div(n, t.as_expr(self.columns))
         names = ("blocks", "groups", "within", "first", "count", "size", "begin", "end")
         blocks, groups, within, first, count, size, begin, end = map(Var, names)
         alone = self.sharing.threads == 1
         share = panels if alone else ceil_div(panels, groups)
-        is_last: Expr | None = None if alone else t.compare("ge", t.add(begin, share), panels)
+        is_last: Expr | None = None if alone else begin + share >= panels
         if self.open_rest is not None:
-            has_rest = t.compare("gt", self.open_rest, 0)
-            is_last = has_rest if is_last is None else t.binary("and", is_last, has_rest)
+            has_rest = self.open_rest > 0
+            is_last = has_rest if is_last is None else is_last & has_rest
         ends = full == panels
         steps: list[Stmt] = [
             Let(blocks, all_blocks),
             Let(groups, all_groups),
-            *batch_indices(self.batch_vars, p.batch, t.floordiv(task, t.mul(groups, blocks))),
-            Let(within, t.mod(task, t.mul(groups, blocks))),
+            *batch_indices(self.batch_vars, p.batch, task // (groups * blocks)),
+            Let(within, task % (groups * blocks)),
             Let(size, ceil_div(rows, blocks)),
-            Let(first, t.mul(t.mod(within, blocks), size)),
-            Let(count, t.minimum(size, t.sub(rows, first))),
-            Let(begin, t.ZERO if alone else t.mul(t.floordiv(within, blocks), share)),
-            Let(end, full if alone else t.minimum(t.add(begin, share), full)),
+            Let(first, within % blocks * size),
+            Let(count, t.minimum(size, rows - first)),
+            Let(begin, t.ZERO if alone else within // blocks * share),
+            Let(end, full if alone else t.minimum(begin + share, full)),
             self._panels(first, count, begin, end, not ends, is_last),
         ]
         return Block(tuple(steps))
@@ -145,19 +145,19 @@ class RowsTemplate(MatmulTemplate):
             return blocks, t.ONE
         n = t.as_expr(p.n)
         panels = ceil_div(n, t.as_expr(self.columns))
-        few = t.compare("lt", rows, t.maximum(n, threads * LEAST_TILES * self.blocking.tile.rows))
+        few = rows < t.maximum(n, threads * LEAST_TILES * self.blocking.tile.rows)
         groups = t.select(self._pays(), t.select(few, t.minimum(panels, threads), t.ONE), t.ONE)
-        even = t.mul(ceil_div(blocks, t.as_expr(threads)), threads)
+        even = ceil_div(blocks, t.as_expr(threads)) * threads
         return t.select(self._pays(), t.select(few, blocks, even), blocks), groups
 
     def _narrow_panel(self, block: RowBlock, starts: Sequence[int]) -> Stmt:
         """The last panel; of an open number of columns a whole one, of which only these columns are stored."""
         if self.open_rest is None:
             return super()._narrow_panel(block, starts)
-        full = t.floordiv(t.as_expr(self.problem.n), self.columns)
+        full = t.as_expr(self.problem.n) // self.columns
         p, group = self.problem, self.kernel.k_group
-        column, local = t.mul(full, self.columns), self._local_panel()
-        source = offset_of(p.b, self.batch_vars, t.mul(column, p.b.col))
+        column, local = full * self.columns, self._local_panel()
+        source = offset_of(p.b, self.batch_vars, column * p.b.col)
         copy = pack_open(p.b, source, local, p.k, self.open_rest, self.columns)
         place = Slice(local, (t.ZERO,))
 
@@ -171,7 +171,7 @@ class RowsTemplate(MatmulTemplate):
     ) -> tuple[Stmt, Stmt]:
         """The product of a register tile into the local, and what is done to the columns there are."""
         p, a = self.problem, part.a
-        a_place = self._slice(a, t.mul(part.a_first, a.row))
+        a_place = self._slice(a, part.a_first * a.row)
         depth, a_row, a_col = map(number_or_expr, (p.k, a.row, a.col))
         assert isinstance(part.count, int)
         product = Brgemm(
@@ -180,11 +180,11 @@ class RowsTemplate(MatmulTemplate):
             self._tile_rows(self.columns), (), group,
         )  # fmt: skip
         i, j = Var("fr"), Var("fc")
-        row, col, sum_ = t.add(part.first, i), t.add(column, j), Var("sum", self.accumulator)
+        row, col, sum_ = part.first + i, column + j, Var("sum", self.accumulator)
         keep: EpilogueValue = lambda index, acc: ([], acc)  # noqa: E731
         lets, value = (self.epilogue or keep)((*self.batch_vars, row, col), sum_)
-        at = offset_of(p.c, self.batch_vars, t.add(t.mul(row, p.c.row), col))
-        load = Let(sum_, t.load(self.edge, (t.add(t.mul(i, self.columns), j),)))
+        at = offset_of(p.c, self.batch_vars, row * p.c.row + col)
+        load = Let(sum_, self.edge[i * self.columns + j])
         body = Block((load, *lets, Store(p.c.buffer, (at,), value)))
         assert self.open_rest is not None
         return product, loop(i, part.count, loop(j, self.open_rest, body, "vector"), "serial")

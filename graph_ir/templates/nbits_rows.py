@@ -50,12 +50,12 @@ class GivenRows:
         sums, r, g, i = self._sums, Var("sr"), Var("sg"), Var("si")
         zero, kind = (t.as_expr(0),), sums.dtype
         total = Buffer("x_sum", kind, (1,), "local")
-        at = self._place(r, t.add(t.mul(g, self.weights.group), i))
-        new = t.add(t.load(total, zero), t.cast(t.load(self.x.buffer, (at,)), kind))
-        found: Expr = t.load(total, zero)
+        at = self._place(r, g * self.weights.group + i)
+        new = total[zero] + t.cast(self.x.buffer[at], kind)
+        found: Expr = total[zero]
         if self.has_starts:
-            middle = t.cast(t.load(self.weights.zero, zero), kind)
-            found = t.sub(t.const(0, kind), t.mul(middle, found))
+            middle = t.cast(self.weights.zero[zero], kind)
+            found = t.const(0, kind) - middle * found
         body = Block((
             Allocate(total),
             Store(total, zero, t.const(0, kind)),
@@ -67,7 +67,7 @@ class GivenRows:
 
     def number(self, row: Expr, k: Expr) -> Expr:
         """X[first + row, k]."""
-        return t.load(self.x.buffer, (self._place(row, k),))
+        return self.x.buffer[self._place(row, k)]
 
     def quad(self, row: Expr, digit: int, k: Expr) -> Expr:
         """Four neighbouring s8 of a row from `k` on, as one s32."""
@@ -75,20 +75,20 @@ class GivenRows:
 
     def start(self, row: Expr, group: Expr, digit: int) -> Expr:
         """-zero * sum of X of a group."""
-        return t.load(self._sums, (self._of_group(row, group),))
+        return self._sums[self._of_group(row, group)]
 
     def total(self, row: Expr, group: Expr) -> Expr:
         """The sum of X of a group."""
-        return t.load(self._sums, (self._of_group(row, group),))
+        return self._sums[self._of_group(row, group)]
 
     def factor(self, row: Expr, group: Expr) -> Expr:
         """The scale of a group of s8."""
         assert self.scale is not None
-        at = t.add(t.mul(t.add(self.first, row), self.groups), group)
-        return t.load(self.scale, (at,))
+        at = (self.first + row) * self.groups + group
+        return self.scale[at]
 
     def _place(self, row: Expr, k: Expr) -> Expr:
-        return t.add(t.mul(t.add(self.first, row), self.x.row), k)
+        return (self.first + row) * self.x.row + k
 
     def _of_group(self, row: Expr, group: Expr) -> Expr:
-        return t.add(t.mul(row, self.groups), group)
+        return row * self.groups + group

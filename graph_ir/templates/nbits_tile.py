@@ -104,7 +104,7 @@ class RegisterTile:
         return body
 
     def _row(self, r: int) -> Expr:
-        return t.add(self.row, r)
+        return self.row + r
 
     def _at(self, r: int, v: int, digit: int = 0, split: int = 0) -> tuple[Expr, ...]:
         row = (digit * self.splits + split) * self.rows + r
@@ -116,7 +116,7 @@ class RegisterTile:
         step = max(d for d in range(1, MOST_UNROLLED + 1) if not words % d)
         word, body = Var("ww"), self._begun()
         for i in range(step):
-            body += self._word(group, t.add(word, i), i)
+            body += self._word(group, word + i, i)
         body += self._ended()
         return For(word, t.as_expr(0), t.as_expr(words), Block(tuple(body)), "serial", step)
 
@@ -124,11 +124,11 @@ class RegisterTile:
         weights = self.weights.weights
         body: list[Stmt] = []
         packed = [Var(f"wp{number}_{v}", U32, self.lanes) for v in range(self.vectors)]
-        at = t.add(t.mul(group, weights.group // weights.numbers), word)
+        at = group * (weights.group // weights.numbers) + word
         if self.means.fetches:
             body += self.weights.fetched(at)
         body += [Let(var, self.weights.word(at, v)) for v, var in enumerate(packed)]
-        return [*body, *self._multiplied(packed, t.mul(at, weights.numbers), number)]
+        return [*body, *self._multiplied(packed, at * weights.numbers, number)]
 
     def _begun(self) -> list[Stmt]:
         """What comes before the products of a few words."""
@@ -156,10 +156,10 @@ class RegisterTile:
                 value = self._value(r, v, group)
                 if not self.x.has_starts:
                     total = Broadcast(self.x.total(self._row(r), group), self.lanes)
-                    value = t.sub(value, t.mul(zero, total))
+                    value = value - zero * total
                 if self.dtype != F32:
                     factor = Broadcast(self.x.factor(self._row(r), group), self.lanes)
-                    value = t.mul(value, factor)
+                    value = value * factor
                 old = Load(self.acc, self._at(r, v), self.lanes)
                 body.append(Store(self.acc, self._at(r, v), self._fma(value, scale, old)))
         return body
@@ -168,11 +168,11 @@ class RegisterTile:
         """The accumulators of one vector, joined."""
         found: Expr = Load(self.part, self._at(r, v, digit), self.lanes)
         for split in range(1, self.splits):
-            found = t.add(found, Load(self.part, self._at(r, v, digit, split), self.lanes))
+            found = found + Load(self.part, self._at(r, v, digit, split), self.lanes)
         return found
 
     def _fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
-        return t.fma(a, b, c) if self.means.fused else t.add(c, t.mul(a, b))
+        return t.fma(a, b, c) if self.means.fused else c + a * b
 
     @staticmethod
     def _let(body: list[Stmt], name: str, value: Expr) -> Expr:
@@ -188,8 +188,7 @@ class FloatTile(RegisterTile):
         body: list[Stmt] = []
         for i in range(self.weights.weights.numbers):
             x = [
-                self._let(body, f"wx{number}_{i}_{r}", self._x(r, t.add(k, i)))
-                for r in range(self.rows)
+                self._let(body, f"wx{number}_{i}_{r}", self._x(r, k + i)) for r in range(self.rows)
             ]
             for v, var in enumerate(packed):
                 q = self._let(body, f"wq{number}_{i}_{v}", self._number(var, i))
@@ -256,7 +255,7 @@ class DotTile(RegisterTile):
     def _multiplied(self, packed: list[Var], k: Expr, number: int) -> list[Stmt]:
         body: list[Stmt] = []
         for i in range(self.weights.weights.numbers // WORD):
-            at = t.add(k, i * WORD)
+            at = k + i * WORD
             q = [
                 self._let(body, f"wq{number}_{i}_{v}", self.weights.quad(var, i))
                 for v, var in enumerate(packed)
@@ -311,12 +310,12 @@ class FixedPointTile(DotTile):
         """acc += X * ((Q - zero) * scale) over a group: what f32 makes of infinities, NaN and outliers."""
         weights, word, body = self.weights.weights, Var("wo"), list[Stmt]()
         words = weights.group // weights.numbers
-        at = t.add(t.mul(group, words), word)
+        at = group * words + word
         kept = Buffer("nb_kept", F32, (1, self.vectors * self.lanes), "local")
         x = [
             self._let(body, f"wox{i}", Broadcast(self.x.number(self._row(r), k), self.lanes))
             for i in range(weights.numbers)
-            for k in [t.add(t.mul(at, weights.numbers), i)]
+            for k in [at * weights.numbers + i]
         ]
         ends: list[Stmt] = []
         for v in range(self.vectors):
@@ -325,11 +324,11 @@ class FixedPointTile(DotTile):
             place = (t.ZERO, t.as_expr(v * self.lanes))
             new: Expr = Load(kept, place, self.lanes)
             for i, factor in enumerate(x):
-                weight = t.mul(t.sub(self.weights.number(packed, i), zero), scale)
+                weight = (self.weights.number(packed, i) - zero) * scale
                 new = self._fma(factor, weight, new)
             body.append(Store(kept, place, new))
             old = Load(self.acc, self._at(r, v), self.lanes)
-            total = t.add(old, Load(kept, place, self.lanes))
+            total = old + Load(kept, place, self.lanes)
             ends.append(Store(self.acc, self._at(r, v), total))
         sums = loop(word, words, Block(tuple(body)), "serial")
         return Block((Allocate(kept), *self._zeros(kept), sums, *ends))
@@ -339,7 +338,7 @@ class FixedPointTile(DotTile):
         low, middle, high = (self._sum(r, v, digit) for digit in range(3))
         largest = self.weights.weights.group * ((1 << self.weights.weights.bits) - 1) << 7
         if largest * 257 < MOST_S32:
-            rest = t.cast(t.add(t.binary("shl", middle, 8), low), F32)
+            rest = t.cast((middle << 8) + low, F32)
         else:
             by = t.const(2.0**8, F32, self.lanes)
             rest = self._fma(t.cast(middle, F32), by, t.cast(low, F32))

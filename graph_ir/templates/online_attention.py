@@ -80,10 +80,10 @@ class OnlineAttention:
         p = self.problem
         full, rest = divmod(p.rows, self.block)
         row = Var("mb")
-        body: Stmt = self._row_block(t.mul(row, self.block), self.block, scores, result)
+        body: Stmt = self._row_block(row * self.block, self.block, scores, result)
         if rest:
             tail = self._row_block(t.as_expr(full * self.block), rest, scores, result)
-            body = If(t.compare("lt", row, t.as_expr(full)), body, tail)
+            body = If(row < t.as_expr(full), body, tail)
         work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
         kind: LoopKind = "parallel" if worth_threads(work, self.target) else "serial"
         inner: LoopKind = kind if self.splits_rows else "serial"
@@ -96,12 +96,10 @@ class OnlineAttention:
         p = self.problem
         full, rest = divmod(p.columns, self.columns)
         column = Var("cb")
-        at = offset_of(p.a, self.batch_vars, t.mul(row, p.a.row))
+        at = offset_of(p.a, self.batch_vars, row * p.a.row)
         queries, at, before = left_rows(p.a, at, rows, p.depth, self.kernel, self.target)
         left = (queries, at)
-        inner = self._column_block(
-            row, rows, t.mul(column, self.columns), self.columns, left, scores
-        )
+        inner = self._column_block(row, rows, column * self.columns, self.columns, left, scores)
         body = [For(column, t.as_expr(0), t.as_expr(full), Block(tuple(inner)))]
         tail = t.as_expr(full * self.columns)
         last = self._column_block(row, rows, tail, rest, left, scores) if rest else []
@@ -120,8 +118,8 @@ class OnlineAttention:
     ) -> list[Stmt]:  # fmt: skip
         """A block of scores, and its contribution to the result."""
         p = self.problem
-        key_start = offset_of(p.b, self.batch_vars, t.mul(column, p.b.col))
-        value_start = offset_of(p.d, self.batch_vars, t.mul(column, p.d.row))
+        key_start = offset_of(p.b, self.batch_vars, column * p.b.col)
+        value_start = offset_of(p.d, self.batch_vars, column * p.d.row)
         key_width, value_width = (tile.columns(self.target, self.sums) for tile in self.tiles)
         group, (queries, at) = self.kernel.k_group, left
         panel_rows = Operand(self.panel, (), self.columns, 1)
@@ -131,10 +129,10 @@ class OnlineAttention:
 
         def score(panel: Expr, first: Expr, n: int) -> Brgemm:
             epilogue = scores and make_epilogue(
-                scores, self.batch_vars, row, t.add(column, first), self.sums
+                scores, self.batch_vars, row, column + first, self.sums
             )
             size = panel_elements(p.depth, key_width, self.kernel)
-            b = Slice(self.keys, (t.mul(panel, size),))
+            b = Slice(self.keys, (panel * size,))
             return Brgemm(
                 Slice(self.panel, (first,)), Slice(queries.buffer, (at,)), b, rows, n, p.depth, 1,
                 0, queries.row, queries.col, 0, key_width * group, self.columns, False, key_width, epilogue,
@@ -143,7 +141,7 @@ class OnlineAttention:
 
         def add(panel: Expr, first: Expr, n: int) -> Brgemm:
             size = panel_elements(columns, value_width, self.kernel)
-            b, a = Slice(self.values, (t.mul(panel, size),)), Slice(weights.buffer, (first_weight,))
+            b, a = Slice(self.values, (panel * size,)), Slice(weights.buffer, (first_weight,))
             return Brgemm(
                 Slice(self.result, (first,)), a, b, rows, n, columns, 1,
                 0, weights.row, weights.col, 0, value_width * group, p.width, True, value_width, None,
@@ -172,10 +170,10 @@ class OnlineAttention:
         row, c, j = Var("pr"), Var("mc"), Var("rj")
         biggest, old, new, factor = (Var(x, self.sums) for x in ("biggest", "old", "new", "factor"))
         acc = Buffer("block_maximum", self.sums, (1,), "local")
-        here, start = (t.as_expr(0),), t.mul(row, self.problem.width)
-        score = Load(self.panel, (t.add(t.mul(row, self.columns), c),))
-        summed = (t.add(start, j),)
-        scaled = Store(self.result, summed, t.mul(Load(self.result, summed), factor))
+        here, start = (t.as_expr(0),), row * self.problem.width
+        score = Load(self.panel, (row * self.columns + c,))
+        summed = (start + j,)
+        scaled = Store(self.result, summed, Load(self.result, summed) * factor)
         body = (
             Allocate(acc),
             Store(acc, here, self.lowest),
@@ -183,9 +181,9 @@ class OnlineAttention:
             Let(biggest, Load(acc, here)),
             Let(old, Load(self.maxima, (row,))),
             Let(new, t.larger(old, biggest)),
-            Let(factor, t.exp_nonpositive(t.sub(old, _finite(new)))),
+            Let(factor, t.exp_nonpositive(old - _finite(new))),
             Store(self.maxima, (row,), new),
-            Store(self.totals, (row,), t.mul(Load(self.totals, (row,)), factor)),
+            Store(self.totals, (row,), Load(self.totals, (row,)) * factor),
             _vector(j, self.problem.width, scaled),
         )
         return _over(row, rows, body)
@@ -196,15 +194,15 @@ class OnlineAttention:
         maximum, power = Var("maximum", self.sums), Var("power", self.sums)
         acc = Buffer("block_total", self.sums, (1,), "local")
         here = (t.as_expr(0),)
-        place = (t.add(t.mul(row, self.columns), c),)
+        place = (row * self.columns + c,)
         one = Block(
             (
-                Let(power, t.exp_nonpositive(t.sub(Load(self.panel, place), maximum))),
+                Let(power, t.exp_nonpositive(Load(self.panel, place) - maximum)),
                 Store(self.panel, place, power),
-                Store(acc, here, t.add(Load(acc, here), power)),
+                Store(acc, here, Load(acc, here) + power),
             )
         )
-        total = t.add(Load(self.totals, (row,)), Load(acc, here))
+        total = Load(self.totals, (row,)) + Load(acc, here)
         body = (
             Allocate(acc),
             Store(acc, here, self.zero),
@@ -219,13 +217,11 @@ class OnlineAttention:
         p = self.problem
         inner, j = Var("pr"), Var("rj")
         total, quotient = Var("total", self.sums), Var("quotient", self.sums)
-        summed = Load(self.result, (t.add(t.mul(inner, p.width), j),))
-        index = (*self.batch_vars, t.add(row, inner), j)
+        summed = Load(self.result, (inner * p.width + j,))
+        index = (*self.batch_vars, row + inner, j)
         lets, value = result(index, quotient) if result else ([], quotient)
-        place = offset_of(p.c, self.batch_vars, t.add(t.mul(t.add(row, inner), p.c.row), j))
-        one = Block(
-            (Let(quotient, t.div(summed, total)), *lets, Store(p.c.buffer, (place,), value))
-        )
+        place = offset_of(p.c, self.batch_vars, (row + inner) * p.c.row + j)
+        one = Block((Let(quotient, summed / total), *lets, Store(p.c.buffer, (place,), value)))
         body = (Let(total, Load(self.totals, (inner,))), _vector(j, p.width, one))
         return _over(inner, rows, body)
 
@@ -246,7 +242,7 @@ class OnlineAttention:
 def _finite(maximum: Expr) -> Expr:
     """The value subtracted from a row's scores."""
     lowest, zero = Const(-math.inf, maximum.dtype), Const(0.0, maximum.dtype)
-    return t.select(t.compare("eq", maximum, lowest), zero, maximum)
+    return t.select(t.equal(maximum, lowest), zero, maximum)
 
 
 def _vector(var: Var, size: int, body: Stmt) -> For:

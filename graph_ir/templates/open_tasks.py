@@ -20,15 +20,15 @@ class Sharing:
 
     def pays(self, multiply_adds: Size) -> Expr:
         """Whether there is work for several threads."""
-        return t.compare("ge", t.as_expr(multiply_adds), self.least)
+        return t.as_expr(multiply_adds) >= self.least
 
 
 def shared_tasks(task: Var, total: Expr, pays: Expr, body: Stmt) -> Stmt:
     """`body` for each of `total` tasks, in one parallel loop; in one thread where that does not pay."""
     chunk, each = Var("chunk"), Var("each")
     chunks = t.select(pays, total, 1)
-    end = t.minimum(t.mul(t.add(chunk, 1), each), total)
-    tasks = For(task, t.mul(chunk, each), end, body)
+    end = t.minimum((chunk + 1) * each, total)
+    tasks = For(task, chunk * each, end, body)
     return loop(chunk, chunks, Block((Let(each, ceil_div(total, chunks)), tasks)), "parallel")
 
 
@@ -37,8 +37,8 @@ def batch_indices(names: Sequence[Var], sizes: Sequence[Size], number: Expr) -> 
     found: list[Stmt] = []
     for var, size in reversed(list(zip(names, sizes, strict=True))):
         last = var is names[0]
-        found.append(Let(var, number if last else t.mod(number, t.as_expr(size))))
-        number = t.floordiv(number, t.as_expr(size))
+        found.append(Let(var, number if last else number % t.as_expr(size)))
+        number = number // t.as_expr(size)
     return found
 
 
@@ -46,4 +46,4 @@ def ceil_div(value: Expr, divisor: Expr) -> Expr:
     """value / divisor, rounded up, of a value from 0 and a divisor from 1."""
     if divisor == t.ONE:
         return value
-    return t.floordiv(t.sub(t.add(value, divisor), 1), divisor)
+    return (value + divisor - 1) // divisor

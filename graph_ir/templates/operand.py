@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base.records import dataclass
-from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Var
 
 
@@ -28,5 +27,5 @@ class Operand:
 def offset_of(operand: Operand, batch: Sequence[Var], offset: Expr) -> Expr:
     """Where `offset` elements into the matrix of a batch index lie in the operand's buffer."""
     for var, stride in zip(batch, operand.batch_strides, strict=True):
-        offset = t.add(offset, t.mul(var, stride))
+        offset = offset + var * stride
     return offset

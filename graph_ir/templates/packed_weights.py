@@ -71,9 +71,9 @@ class WeightPanel:
         """Word `number` of each column of vector `v`."""
         row = self.columns * WORD
         size = row * (self.k // self.weights.numbers)
-        at = t.add(t.mul(number, row), v * self.lanes * WORD)
+        at = number * row + v * self.lanes * WORD
         if not self.is_copy:
-            at = t.add(t.mul(self.panel, size), at)
+            at = self.panel * size + at
         return t.bitcast(Load(self.weights.words, (at,), self.lanes * WORD), U32)
 
     def fetched(self, number: Expr) -> list[Stmt]:
@@ -83,9 +83,9 @@ class WeightPanel:
         not stay in the L3: 1x11008x4096 takes 0.80 of the time for rows in f32, 0.91 for rows in s8.
         """
         row = self.columns * WORD
-        start = t.add(t.mul(self.panel, row * (self.k // self.weights.numbers)), t.mul(number, row))
+        start = self.panel * (row * (self.k // self.weights.numbers)) + number * row
         lines = range(FAR, FAR + row, LINE)
-        return [Prefetch(Slice(self.weights.words, (t.add(start, at),)), 1) for at in lines]
+        return [Prefetch(Slice(self.weights.words, (start + at,)), 1) for at in lines]
 
     def number(self, word: Expr, index: int) -> Expr:
         """Number `index` of each word as f32."""
@@ -93,9 +93,9 @@ class WeightPanel:
         bits = self.weights.bits
         shift = 8 * byte + field * bits
         if shift:
-            word = t.binary("shr", word, shift)
+            word = word >> shift
         if shift + bits < 32:
-            word = t.binary("and", word, (1 << bits) - 1)
+            word = word & (1 << bits) - 1
         return t.cast(t.bitcast(word, S32), F32)
 
     def picked(self, word: Expr, index: int, table: Expr) -> Expr:
@@ -103,16 +103,16 @@ class WeightPanel:
         field, byte = divmod(index, WORD)
         shift = 8 * byte + field * self.weights.bits
         if shift:
-            word = t.binary("shr", word, shift)
+            word = word >> shift
         return t.call("pick", table, t.bitcast(word, S32))
 
     def quad(self, word: Expr, field: int) -> Expr:
         """Four neighbouring numbers of each word, as bytes."""
         bits = self.weights.bits
         if field:
-            word = t.binary("shr", word, field * bits)
+            word = word >> field * bits
         if bits < 8:
-            word = t.binary("and", word, ((1 << bits) - 1) * 0x01010101)
+            word = word & ((1 << bits) - 1) * 0x01010101
         return t.bitcast(word, U8)
 
     def scale(self, group: Expr, v: int) -> Expr:
@@ -127,8 +127,8 @@ class WeightPanel:
 
     def _of_group(self, group: Expr, v: int) -> Expr:
         groups = self.k // self.weights.group
-        at = t.mul(t.add(t.mul(self.panel, groups), group), self.columns)
-        return t.add(at, v * self.lanes)
+        at = (self.panel * groups + group) * self.columns
+        return at + v * self.lanes
 
     def as_bytes(self, local: Buffer, vectors: int, fetches: bool) -> tuple[WeightPanel, Stmt]:
         """(the same panel with a byte for each number, in `local`; the copy, which `fetches` words ahead)."""
@@ -138,8 +138,8 @@ class WeightPanel:
             packed = Var(f"bp{v}", U32, self.lanes)
             body.append(Let(packed, self.word(word, v)))
             for i in range(fields):
-                row = t.mul(t.add(t.mul(word, fields), i), self.columns * WORD)
-                at = t.add(row, v * self.lanes * WORD)
+                row = (word * fields + i) * (self.columns * WORD)
+                at = row + v * self.lanes * WORD
                 body.append(Store(local, (at,), self.quad(packed, i)))
         copy = loop(word, self.k // self.weights.numbers, Block(tuple(body)), "serial")
         return replace(self, weights=replace(self.weights, words=local, bits=8), is_copy=True), copy
@@ -150,20 +150,20 @@ class WeightPanel:
         Both are multiples of the group, or `k` divides it.
         """
         size, part, word = min(self.weights.group, k), Var("ug"), Var("uw")
-        group = t.add(part, k0 // self.weights.group)
+        group = part + k0 // self.weights.group
         body: list[Stmt] = []
         numbers = self.weights.numbers
         inner: list[Stmt] = []
-        first = t.add(t.mul(part, size // numbers), t.add(word, k0 // numbers))
-        row = t.add(t.mul(part, size), t.mul(word, numbers))
+        first = part * (size // numbers) + (word + k0 // numbers)
+        row = part * size + word * numbers
         for v in range(vectors):
             scale, zero = (Var(f"{name}{v}", F32, self.lanes) for name in ("us", "uz"))
             body += [Let(scale, self.scale(group, v)), Let(zero, self.zero(group, v))]
             packed = Var(f"up{v}", U32, self.lanes)
             inner.append(Let(packed, self.word(first, v)))
             for i in range(numbers):
-                value = t.mul(t.sub(self.number(packed, i), zero), scale)
-                at = t.add(t.mul(t.add(row, i), self.columns), v * self.lanes)
+                value = (self.number(packed, i) - zero) * scale
+                at = (row + i) * self.columns + v * self.lanes
                 inner.append(Store(local, (at,), value))
         words = loop(word, size // numbers, Block(tuple(inner)), "serial")
         return loop(part, k // size, Block((*body, words)), "serial")

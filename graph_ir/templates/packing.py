@@ -72,10 +72,10 @@ def pack_panels(
     i, j, panel = Var("pk"), Var("pj"), Var("pp")
 
     def copy(first: Expr, width: int) -> Stmt:
-        column = t.add(t.mul(first, columns), j)
-        offset = t.add(t.mul(i, source.row), t.mul(column, source.col))
-        value = t.cast(t.load(source.buffer, (t.add(start, offset),)), local.dtype)
-        place = t.add(t.mul(first, k * columns), t.add(t.mul(i, columns), j))
+        column = first * columns + j
+        offset = i * source.row + column * source.col
+        value = t.cast(source.buffer[start + offset], local.dtype)
+        place = first * (k * columns) + (i * columns + j)
         return loop(j, width, Store(local, (place,), value), "vector")
 
     row: list[Stmt] = [loop(panel, full, copy(panel, columns), "serial")] if full else []
@@ -84,7 +84,7 @@ def pack_panels(
     body: list[Stmt] = [loop(i, k, Block(tuple(row)), "serial")]
     if rest:  # whole vectors of the last panel are read, so all of it must be defined
         z = Var("pz")
-        zero = Store(local, (t.add(z, full * k * columns),), t.const(0, local.dtype))
+        zero = Store(local, (z + full * k * columns,), t.const(0, local.dtype))
         body.insert(0, loop(z, k * columns, zero, "vector"))
     return body
 
@@ -95,9 +95,9 @@ def pack_open(
     """Copy a k x n matrix, n being known when it runs, into a panel of more `columns`, of which the rest is zero."""
     z, i, j = Var("pz"), Var("pk"), Var("pj")
     zero = Store(local, (z,), t.const(0, local.dtype))
-    offset = t.add(t.mul(i, source.row), t.mul(j, source.col))
-    value = t.cast(t.load(source.buffer, (t.add(start, offset),)), local.dtype)
-    copy = Store(local, (t.add(t.mul(i, columns), j),), value)
+    offset = i * source.row + j * source.col
+    value = t.cast(source.buffer[start + offset], local.dtype)
+    copy = Store(local, (i * columns + j,), value)
     return [
         loop(z, k * columns, zero, "vector"),
         loop(i, k, loop(j, n, copy, "vector"), "serial"),
@@ -111,21 +111,21 @@ def pack_open_panels(
     full, rest, panel, i, j = map(Var, ("full", "rest", "pp", "pk", "pj"))
 
     def copy(first: Expr, width: int | Expr) -> Stmt:
-        column = t.add(t.mul(first, columns), j)
-        offset = t.add(t.mul(i, source.row), t.mul(column, source.col))
-        value = t.cast(t.load(source.buffer, (t.add(start, offset),)), local.dtype)
-        place = t.add(t.mul(first, k * columns), t.add(t.mul(i, columns), j))
+        column = first * columns + j
+        offset = i * source.row + column * source.col
+        value = t.cast(source.buffer[start + offset], local.dtype)
+        place = first * (k * columns) + (i * columns + j)
         return loop(j, width, Store(local, (place,), value), "vector")
 
     z = Var("pz")
-    last = t.mul(full, k * columns)
-    zero = Store(local, (t.add(z, last),), t.const(0, local.dtype))
-    has_rest = t.compare("gt", rest, 0)
+    last = full * (k * columns)
+    zero = Store(local, (z + last,), t.const(0, local.dtype))
+    has_rest = rest > 0
     # Row by row, as `pack_panels` does.
     row = Block((loop(panel, full, copy(panel, columns), "serial"), copy(full, rest)))
     return [
-        Let(full, t.floordiv(n, columns)),
-        Let(rest, t.mod(n, columns)),
+        Let(full, n // columns),
+        Let(rest, n % columns),
         If(has_rest, loop(z, k * columns, zero, "vector")),
         loop(i, k, row, "serial"),
     ]
@@ -149,8 +149,8 @@ def pack_groups(
     size, panel = -(-k // group) * columns * group, Var("pp")
 
     def copy(number: Expr, width: int) -> list[Stmt]:
-        at = t.add(start, t.mul(number, columns * source.col))
-        one = _Groups(source, at, local, t.mul(number, size), columns, group, lanes)
+        at = start + number * (columns * source.col)
+        one = _Groups(source, at, local, number * size, columns, group, lanes)
         return one.panel(k, width)
 
     body: list[Stmt] = []
@@ -176,11 +176,11 @@ class _Groups:
         group, body = self.group, []
         if n < self.columns or k % group:
             z = Var("pz")
-            zero = Store(self.local, (t.add(self.base, z),), t.const(0, self.local.dtype))
+            zero = Store(self.local, (self.base + z,), t.const(0, self.local.dtype))
             body.append(loop(z, -(-k // group) * self.columns * group, zero, "vector"))
         i = Var("pk")
         if k // group:
-            rows = Block(tuple(self.rows(t.mul(i, group), n, group)))
+            rows = Block(tuple(self.rows(i * group, n, group)))
             body.append(loop(i, k // group, rows, "serial"))
         return body + (self.rows(t.as_expr(k - k % group), n, k % group) if k % group else [])
 
@@ -189,7 +189,7 @@ class _Groups:
         if self.source.col == 1:
             full, rest = divmod(n, self.lanes)
             j = Var("pj")
-            at = t.mul(j, self.lanes)
+            at = j * self.lanes
             body: list[Stmt] = []
             if full:
                 body.append(loop(j, full, self._zipped(first, at, count, self.lanes), "serial"))
@@ -200,14 +200,14 @@ class _Groups:
         move = self._whole if whole else self._elements
         full, rest = divmod(n, MOVED)
         outer, inner = Var("pj"), Var("pu")
-        column = t.add(t.mul(outer, MOVED), inner)
+        column = outer * MOVED + inner
         body = []
         if full:
             several = loop(inner, MOVED, move(first, column, count), "unrolled")
             body.append(loop(outer, full, several, "serial"))
         if rest:
             last = Var("pr")
-            column = t.add(last, full * MOVED)
+            column = last + full * MOVED
             body.append(loop(last, rest, move(first, column, count), "unrolled"))
         return body
 
@@ -218,34 +218,34 @@ class _Groups:
         part = active if active < lanes else None
         word: Expr | None = None
         for r in range(count):
-            at = t.add(self.start, t.add(t.mul(t.add(first, r), self.source.row), column))
+            at = self.start + ((first + r) * self.source.row + column)
             loaded = t.cast(Load(self.source.buffer, (at,), lanes, part), self.local.dtype)
             row = t.bitcast(loaded, narrow)
             wide: Expr = t.cast(row, U32)
             if r:
-                wide = t.binary("shl", wide, t.const(r * bits, U32, lanes))
-            word = wide if word is None else t.binary("or", word, wide)
+                wide = wide << t.const(r * bits, U32, lanes)
+            word = wide if word is None else word | wide
         assert word is not None
         value = t.bitcast(word, self.local.dtype)
         return Store(self.local, (self._place(first, column),), value, part and part * self.group)
 
     def _whole(self, first: Expr, column: Expr, count: int) -> Stmt:
         """A group that lies together in the source."""
-        at = t.add(t.add(self.start, t.mul(column, self.source.col)), first)
+        at = self.start + column * self.source.col + first
         value = t.cast(Load(self.source.buffer, (at,), self.group), self.local.dtype)
         return Store(self.local, (self._place(first, column),), value)
 
     def _elements(self, first: Expr, column: Expr, count: int) -> Stmt:
         stores = []
         for r in range(count):
-            offset = t.add(t.mul(column, self.source.col), t.mul(t.add(first, r), self.source.row))
-            loaded = t.load(self.source.buffer, (t.add(self.start, offset),))
+            offset = column * self.source.col + (first + r) * self.source.row
+            loaded = self.source.buffer[self.start + offset]
             value = t.cast(loaded, self.local.dtype)
-            stores.append(Store(self.local, (t.add(self._place(first, column), r),), value))
+            stores.append(Store(self.local, (self._place(first, column) + r,), value))
         return Block(tuple(stores))
 
     def _place(self, first: Expr, column: Expr) -> Expr:
-        return t.add(self.base, t.add(t.mul(first, self.columns), t.mul(column, self.group)))
+        return self.base + (first * self.columns + column * self.group)
 
 
 def convert_rows(
@@ -263,9 +263,9 @@ def convert_rows(
     stride = (-(-most_inner // lanes) + 1) * lanes
     local = Buffer("a_block", dtype, (most_outer * stride,), "local")
     i, j = Var("ak"), Var("aj")
-    at = t.add(start, t.add(t.mul(i, source.row if by_rows else source.col), j))
-    value = t.cast(t.load(source.buffer, (at,)), dtype)
-    copy = loop(j, inner, Store(local, (t.add(t.mul(i, stride), j),), value), "vector")
+    at = start + (i * (source.row if by_rows else source.col) + j)
+    value = t.cast(source.buffer[at], dtype)
+    copy = loop(j, inner, Store(local, (i * stride + j,), value), "vector")
     none = (0,) * len(source.batch_strides)
     row, col = (stride, 1) if by_rows else (1, stride)
     return Operand(local, none, row, col), loop(i, outer, copy, "serial")

@@ -58,7 +58,7 @@ def blocked_sum(
     total, lost, part = (Buffer(n, value.dtype, (1,), "local") for n in ("total", "lost", "acc"))
     zero = t.const(0, value.dtype)
     block = VECTOR_BLOCK if vector else SERIAL_BLOCK
-    update = Store(part, _HERE, t.add(Load(part, _HERE), value))
+    update = Store(part, _HERE, Load(part, _HERE) + value)
 
     def partial(begin: Expr, end: Expr, cut: int) -> Stmt:
         body: Stmt = Block((*term, update))
@@ -92,7 +92,7 @@ def _cut(index: Sequence[Var], extents: Sequence[Size], block: int, partial: Par
         low, high = bounds(math.prod(extents[axis:]))
         if high > block:
             here = _blocks_along(axis, index, extents, block, partial)
-            is_long = t.compare("gt", t.as_expr(math.prod(extents[axis:])), block)
+            is_long = t.as_expr(math.prod(extents[axis:])) > block
             chosen = here if low > block else If(is_long, here, chosen)
     return chosen
 
@@ -106,15 +106,15 @@ def _blocks_along(
     if is_known(inside, size):
         piece: Expr = t.as_expr(max(1, block // inside))
     else:
-        piece = t.maximum(t.floordiv(t.as_expr(block), t.as_expr(inside)), 1)
-    full, rest = t.floordiv(t.as_expr(size), piece), t.mod(t.as_expr(size), piece)
-    begin = t.mul(number, piece)
-    blocks = For(number, t.as_expr(0), full, partial(begin, t.add(begin, piece), cut))
-    last = partial(t.mul(full, piece), t.as_expr(size), cut)
+        piece = t.maximum(t.as_expr(block) // t.as_expr(inside), 1)
+    full, rest = t.as_expr(size) // piece, t.as_expr(size) % piece
+    begin = number * piece
+    blocks = For(number, t.as_expr(0), full, partial(begin, begin + piece, cut))
+    last = partial(full * piece, t.as_expr(size), cut)
     if is_known(inside, size):
         nest: Stmt = Block((blocks, last) if size % max(1, block // inside) else (blocks,))
     else:
-        nest = Block((blocks, If(t.compare("gt", rest, 0), last)))
+        nest = Block((blocks, If(rest > 0, last)))
     for axis in reversed(range(cut)):
         nest = For(index[axis], t.as_expr(0), t.as_expr(extents[axis]), nest)
     return nest
@@ -130,12 +130,12 @@ def compensated(
     """total += part - lost; lost: what that rounded up by. Sums that are not finite lose nothing."""
     dtype = total.dtype
     old, new, summand = (Var(name, dtype) for name in ("sum_old", "sum_new", "summand"))
-    gained = t.sub(t.sub(new, old), summand)
-    finite = t.compare("lt", t.unary("abs", new), t.const(math.inf, dtype))
+    gained = new - old - summand
+    finite = abs(new) < t.const(math.inf, dtype)
     return [
         Let(old, Load(total, at)),
-        Let(summand, t.sub(Load(part, at), Load(lost, at))),
-        Let(new, t.add(old, summand)),
+        Let(summand, Load(part, at) - Load(lost, at)),
+        Let(new, old + summand),
         Store(total, at, new),
         Store(lost, at, t.select(finite, gained, t.const(0, dtype))),
     ]

@@ -33,35 +33,33 @@ class Entries:
     def put(self, b: t.LoopBuilder, at: Expr, key: Expr, index: Expr) -> None:
         """Store an entry."""
         if self.indices is None:
-            high = t.binary("shl", t.cast(key, U64), t.const(32, U64))
-            self._store(b, self.words, at, t.binary("or", high, t.cast(index, U64)))
+            high = t.cast(key, U64) << t.const(32, U64)
+            self._store(b, self.words, at, high | t.cast(index, U64))
         else:
             self._store(b, self.words, at, key)
             self._store(b, self.indices, at, t.cast(index, U32))
 
     def word(self, b: t.LoopBuilder, at: Expr) -> Expr:
         """Return what entries are ordered by."""
-        return b.load(self.words, (t.add(self.start, at),))
+        return self.words[self.start + at]
 
     def key(self, b: t.LoopBuilder, at: Expr) -> Expr:
         """Return the key of an entry."""
         word = self.word(b, at)
-        return (
-            t.cast(t.binary("shr", word, t.const(32, U64)), U32) if self.indices is None else word
-        )
+        return t.cast(word >> t.const(32, U64), U32) if self.indices is None else word
 
     def index(self, b: t.LoopBuilder, at: Expr) -> Expr:
         """Return the index of an entry, s64."""
         if self.indices is None:
-            return t.cast(t.binary("and", self.word(b, at), t.const(0xFFFFFFFF, U64)), S64)
-        return t.cast(b.load(self.indices, (t.add(self.start, at),)), S64)
+            return t.cast(self.word(b, at) & t.const(0xFFFFFFFF, U64), S64)
+        return t.cast(self.indices[self.start + at], S64)
 
     def held(self, b: t.LoopBuilder, at: Expr) -> tuple[Expr, ...]:
         """Return an entry, bound to names: its word, and its index if that is stored apart."""
         word = b.let("word", self.word(b, at))
         if self.indices is None:
             return (word,)
-        return word, b.let("index", b.load(self.indices, (t.add(self.start, at),)))
+        return word, b.let("index", self.indices[self.start + at])
 
     def store(self, b: t.LoopBuilder, at: Expr, entry: tuple[Expr, ...]) -> None:
         """Store an entry that was `held`."""
@@ -70,7 +68,7 @@ class Entries:
             self._store(b, self.indices, at, entry[1])
 
     def _store(self, b: t.LoopBuilder, buffer: Buffer, at: Expr, value: Expr) -> None:
-        b.store(buffer, (t.add(self.start, at),), value)
+        b.store(buffer, (self.start + at,), value)
 
 
 def sort(
@@ -95,7 +93,7 @@ def sort(
     elif known:
         write(_by_digits(b, kind, pair, count, width))
     else:
-        with b.when(t.compare("le", count, INSERTED)):
+        with b.when(count <= INSERTED):
             _insert(b, pair[0], count)
             write(pair[0])
         with b.otherwise():
@@ -108,13 +106,13 @@ def _insert(b: t.LoopBuilder, found: Entries, count: Expr) -> None:
         entry = found.held(b, i)
         at = b.allocate("at", S64, (1,))
         b.store(at, (0,), i)
-        here = b.load(at, (0,))
-        before = t.maximum(t.sub(here, 1), 0)
-        greater = t.compare("gt", found.word(b, before), entry[0])
-        with b.repeat(t.binary("and", t.compare("gt", here, 0), greater)):
+        here = at[0]
+        before = t.maximum(here - 1, 0)
+        greater = found.word(b, before) > entry[0]
+        with b.repeat((here > 0) & greater):
             to = b.let("to", here)
-            found.store(b, to, found.held(b, t.sub(to, 1)))
-            b.store(at, (0,), t.sub(to, 1))
+            found.store(b, to, found.held(b, to - 1))
+            b.store(at, (0,), to - 1)
         found.store(b, b.let("hole", here), entry)
 
 
@@ -135,13 +133,13 @@ def _by_digits(
         digits.distribute(pair[0], ends, count, t.ZERO)
         return _at(b, pair[0], ends)
     half = len(digits.shifts) // 2
-    tells = t.compare("le", t.mul(digits.max_alike(half), MAX_SHARED), count)
+    tells = digits.max_alike(half) * MAX_SHARED <= count
     first = b.let("first", t.select(tells, t.as_expr(half), t.ZERO))
     digits.distribute(pair[0], ends, count, first)
-    with b.when(t.compare("gt", first, 0)):
+    with b.when(first > 0):
         shift = t.const(digits.shifts[half], U64)
         longest = _longest_run(b, _at(b, pair[0], ends), count, shift)
-        with b.when(t.compare("le", longest, INSERTED)):
+        with b.when(longest <= INSERTED):
             _insert(b, _at(b, pair[0], ends), count)
         with b.otherwise():
             digits.count(_at(b, pair[0], ends), count)
@@ -151,7 +149,7 @@ def _by_digits(
 
 def _at(b: t.LoopBuilder, entries: Entries, ends: Buffer) -> Entries:
     """The entries that begin at ends[0]."""
-    return Entries(entries.words, entries.indices, b.let("source", b.load(ends, (0,))))
+    return Entries(entries.words, entries.indices, b.let("source", ends[0]))
 
 
 def _longest_run(b: t.LoopBuilder, entries: Entries, count: Expr, shift: Expr) -> Expr:
@@ -159,17 +157,17 @@ def _longest_run(b: t.LoopBuilder, entries: Entries, count: Expr, shift: Expr) -
     run, longest, at = (b.allocate(name, S64, (1,)) for name in ("run", "longest", "at"))
     for buffer, value in ((run, 0), (longest, 0), (at, 1)):
         b.store(buffer, (0,), value)
-    goes_on = t.compare("lt", b.load(at, (0,)), count)
-    is_short = t.compare("le", b.load(longest, (0,)), INSERTED)
-    with b.repeat(t.binary("and", goes_on, is_short)):
-        i = b.let("i", b.load(at, (0,)))
-        differ = t.binary("xor", entries.word(b, i), entries.word(b, t.sub(i, 1)))
-        same = t.compare("eq", t.binary("shr", differ, shift), t.const(0, U64))
-        length = b.let("length", t.select(same, t.add(b.load(run, (0,)), 1), t.const(0, S64)))
+    goes_on = at[0] < count
+    is_short = longest[0] <= INSERTED
+    with b.repeat(goes_on & is_short):
+        i = b.let("i", at[0])
+        differ = entries.word(b, i) ^ entries.word(b, i - 1)
+        same = t.equal(differ >> shift, t.const(0, U64))
+        length = b.let("length", t.select(same, run[0] + 1, t.const(0, S64)))
         b.store(run, (0,), length)
-        b.store(longest, (0,), t.maximum(b.load(longest, (0,)), length))
-        b.store(at, (0,), t.add(i, 1))
-    return b.let("longest", b.load(longest, (0,)))
+        b.store(longest, (0,), t.maximum(longest[0], length))
+        b.store(at, (0,), i + 1)
+    return b.let("longest", longest[0])
 
 
 class _Digits:
@@ -180,8 +178,8 @@ class _Digits:
         self.starts = b.allocate("starts", S32, (len(shifts) * size,))
 
     def _at(self, digit: Expr | int, word: Expr, shift: Expr) -> Expr:
-        moved = t.binary("and", t.binary("shr", word, shift), t.const(self.size - 1, U64))
-        return t.add(t.mul(digit, self.size), t.cast(moved, S64))
+        moved = word >> shift & t.const(self.size - 1, U64)
+        return digit * self.size + t.cast(moved, S64)
 
     def count(self, source: Entries, count: Expr) -> None:
         """Count all digits in one pass."""
@@ -192,7 +190,7 @@ class _Digits:
             word = b.let("word", source.word(b, i))
             for digit, shift in enumerate(self.shifts):
                 at = b.let("at", self._at(digit, word, t.const(shift, U64)))
-                b.store(starts, (at,), t.add(b.load(starts, (at,)), 1))
+                b.store(starts, (at,), starts[at] + 1)
 
     def max_alike(self, digit: int) -> Expr:
         """How many keys have the most frequent value of a digit."""
@@ -200,8 +198,8 @@ class _Digits:
         most = b.allocate("most", S32, (1,))
         b.store(most, (0,), 0)
         with b.loop("d", digit * self.size, (digit + 1) * self.size, "vector") as d:
-            b.store(most, (0,), t.maximum(b.load(most, (0,)), b.load(self.starts, (d,))))
-        return t.cast(b.load(most, (0,)), S64)
+            b.store(most, (0,), t.maximum(most[0], self.starts[d]))
+        return t.cast(most[0], S64)
 
     def distribute(self, entries: Entries, ends: Buffer, count: Expr, first: Expr) -> None:
         """Distribute the entries from ends[0] on by the digits from `first` on; there they are afterwards.
@@ -211,20 +209,20 @@ class _Digits:
         b = self.b
         with b.loop("digit", first, len(self.shifts)) as digit:
             source, target = (
-                Entries(entries.words, entries.indices, b.let(name, b.load(ends, (at,))))
+                Entries(entries.words, entries.indices, b.let(name, ends[at]))
                 for at, name in enumerate(("source", "target"))
             )
-            position = t.add(t.mul(digit, self.shifts.step), self.shifts.start)
+            position = digit * self.shifts.step + self.shifts.start
             shift = t.cast(b.let("shift", position), U64)
-            same = b.load(self.starts, (self._at(digit, source.word(b, t.ZERO), shift),))
-            with b.when(t.compare("lt", t.cast(same, S64), count)):
+            same = self.starts[self._at(digit, source.word(b, t.ZERO), shift)]
+            with b.when(t.cast(same, S64) < count):
                 self._add_up(digit)
                 with b.loop("i", 0, count) as i:
                     entry = source.held(b, i)
                     which = b.let("which", self._at(digit, entry[0], shift))
-                    to = b.let("to", b.load(self.starts, (which,)))
+                    to = b.let("to", self.starts[which])
                     target.store(b, t.cast(to, S64), entry)
-                    b.store(self.starts, (which,), t.add(to, 1))
+                    b.store(self.starts, (which,), to + 1)
                 b.store(ends, (0,), target.start)
                 b.store(ends, (1,), source.start)
 
@@ -233,10 +231,10 @@ class _Digits:
         b, starts = self.b, self.starts
         total = b.allocate("total", S32, (1,))
         b.store(total, (0,), 0)
-        base = b.let("base", t.mul(digit, self.size))
+        base = b.let("base", digit * self.size)
         with b.loop("d", 0, self.size) as d:
-            at = b.let("at", t.add(base, d))
-            amount = b.let("amount", b.load(starts, (at,)))
-            so_far = b.let("so_far", b.load(total, (0,)))
+            at = b.let("at", base + d)
+            amount = b.let("amount", starts[at])
+            so_far = b.let("so_far", total[0])
             b.store(starts, (at,), so_far)
-            b.store(total, (0,), t.add(so_far, amount))
+            b.store(total, (0,), so_far + amount)

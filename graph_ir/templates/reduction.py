@@ -125,7 +125,7 @@ class _Reduction:
         if self.loops.vector == "columns":
             width = self.loops.columns
             block = Var("block")
-            body = _Columns(self).blocks(t.mul(block, width), width)
+            body = _Columns(self).blocks(block * width, width)
             dims = (*sizes[:-1], -(-sizes[-1] // width))
             return loop_nest((*index[:-1], block), dims, body, False, self.loops.tasks)
         along_result = self.loops.vector == "result"
@@ -190,7 +190,7 @@ class _Columns:
         if not rest or size < width:
             return self._block(low, min(width, size))
         b = t.LoopBuilder()
-        with b.when(t.compare("le", t.add(low, width), size)):
+        with b.when(low + width <= size):
             b.emit(self._block(low, width))
         with b.otherwise():
             b.emit(self._block(low, rest))
@@ -215,7 +215,7 @@ class _Columns:
 
     def _index(self) -> Index:
         """The index of the column in the result."""
-        return self.whole.result.replaced(t.add(self.low, self.column))
+        return self.whole.result.replaced(self.low + self.column)
 
     def _loop(self, body: Sequence[Stmt]) -> Stmt:
         return For(self.column, t.as_expr(0), t.as_expr(self.width), Block(tuple(body)), "vector")
@@ -236,7 +236,7 @@ class _Columns:
         number = Var(f"{self.r[cut].name}_block")
         inner: list[Stmt] = []
         if full:
-            body = chain(t.mul(number, piece), piece)
+            body = chain(number * piece, piece)
             inner.append(For(number, t.as_expr(0), t.as_expr(full), body))
         if rest:
             inner.append(chain(t.as_expr(full * piece), rest))
@@ -249,15 +249,15 @@ class _Columns:
         """Combine `count` terms along an axis from `begin` on, and all along those behind it."""
         if axis + 1 < len(self.extents):
             inner = self._nest(axis + 1, t.as_expr(0), self.extents[axis + 1])
-            return For(self.r[axis], begin, t.add(begin, count), inner)
+            return For(self.r[axis], begin, begin + count, inner)
         full, rest = divmod(count, ROWS)
         group = Var("group")
         stmts: list[Stmt] = []
         if full:
-            body = self._rows(t.add(begin, t.mul(group, ROWS)), ROWS)
+            body = self._rows(begin + group * ROWS, ROWS)
             stmts.append(For(group, t.as_expr(0), t.as_expr(full), body))
         if rest:
-            stmts.append(self._rows(t.add(begin, full * ROWS), rest))
+            stmts.append(self._rows(begin + full * ROWS, rest))
         return Block(tuple(stmts))
 
     def _rows(self, begin: Expr, count: int) -> Stmt:
@@ -266,7 +266,7 @@ class _Columns:
         lets: list[Stmt] = []
         value: Expr = Load(acc, here)
         for number in range(count):
-            r = self.whole.terms.replaced(t.add(begin, number))
+            r = self.whole.terms.replaced(begin + number)
             bound, term = self.whole.term(self._index(), r, f"n{number}")
             lets += bound
             value = t.binary(self.whole.reduction.combine, value, term)

@@ -30,23 +30,23 @@ def repeat_rows(
     source: Expr = t.as_expr(0)
     target: Expr = t.as_expr(0)
     for axis, i in enumerate(index):
-        source = t.add(t.mul(source, dims[axis]), t.floordiv(i, counts[axis]))
-        target = t.add(t.mul(target, sizes[axis]), i)
+        source = source * dims[axis] + i // counts[axis]
+        target = target * sizes[axis] + i
     b = t.LoopBuilder((x.name, y.name, *(i.name for i in index)))
-    first = b.let("source", t.mul(source, dims[-1]))
-    begin = b.let("target", t.mul(target, sizes[-1]))
+    first = b.let("source", source * dims[-1])
+    begin = b.let("target", target * sizes[-1])
     full, rest = divmod(dims[-1], lanes)
     count = counts[-1]
     if full:
         with b.loop("column", 0, full * lanes, step=lanes) as column:
-            at = t.add(begin, t.mul(column, count))
-            for s in _vectors(x, y, t.add(first, column), at, count, lanes, lanes):
+            at = begin + column * count
+            for s in _vectors(x, y, first + column, at, count, lanes, lanes):
                 b.emit(s)
     if rest:
         done = full * lanes
-        at = t.add(begin, done * count)
+        at = begin + done * count
         with b.block():
-            for s in _vectors(x, y, t.add(first, done), at, count, lanes, rest):
+            for s in _vectors(x, y, first + done, at, count, lanes, rest):
                 b.emit(s)
     nest = loop_nest(index, sizes[:-1], b.body(), False, tasks)
     return Function(name, buffers, Block((nest,)) if math.prod(sizes) else Block(()), note)
@@ -62,6 +62,6 @@ def _vectors(
         left = active * count - number * lanes
         pattern = tuple((number * lanes + lane) // count for lane in range(lanes))
         value = Shuffle(vector, vector, pattern) if count > 1 else vector
-        place = (t.add(target, number * lanes),)
+        place = (target + number * lanes,)
         stores.append(Store(y, place, value, left if left < lanes else None))
     return stores

@@ -140,16 +140,16 @@ def _blocks_of_rows(emitter: RowEmitter, tasks: Tasks) -> Stmt:
     row, number = outer[-1], Var("rows")
     assert isinstance(row, Var)
     size, count = group.dims[-2], group.block
-    begin = t.mul(number, count)
-    end: Expr = t.add(begin, count)
+    begin = number * count
+    end: Expr = begin + count
     if size % count:
         end = t.minimum(end, size)
-    emitter.rows = Rows(count, t.sub(row, begin))
+    emitter.rows = Rows(count, row - begin)
     carried: dict[int, Buffer] = {}
 
     def carry(stage: int, dtype: DType) -> tuple[Buffer, Index]:
         local = Buffer(f"row_values{stage}", dtype, (count,), "local")
-        return carried.setdefault(stage, local), (t.sub(row, begin),)
+        return carried.setdefault(stage, local), (row - begin,)
 
     parts = emitter.phases(carry)
     loops = [For(row, begin, end, Block(tuple(part))) for part in parts]
@@ -319,7 +319,7 @@ class RowEmitter:
         )
         first = self._first_term(number, stage)
         if first is not None:
-            value = t.sub(value, first)
+            value = value - first
         stores: list[Stmt] = []
         for tensor, kept in keep.items():
             index = self._index(tensor, column)
@@ -331,7 +331,7 @@ class RowEmitter:
         self._loop(column, [*values.lets, *stores, update])
         finished = reduction.finish(Load(acc, here))
         if first is not None:
-            finished = t.add(first, finished)
+            finished = first + finished
         var = Var(f"reduced{number}", finished.dtype)
         self.body.append(Let(var, finished))
         self.given[stage] = _constant(var)
@@ -351,7 +351,7 @@ class RowEmitter:
         index = self._index(stage, t.as_expr(0))
         term = values.bind(reduction_of(stage).element(inputs, index, (t.as_expr(0),)), "first")
         self.body += values.lets
-        usable = t.compare("lt", t.unary("abs", term), t.const(MOST_FIRST, term.dtype))
+        usable = abs(term) < t.const(MOST_FIRST, term.dtype)
         first = Var(f"from{number}", term.dtype)
         self.body.append(Let(first, t.select(usable, term, t.const(0, term.dtype))))
         return first
@@ -376,7 +376,7 @@ class RowEmitter:
                 continue
             total = self.scalar(op.inputs[1])
             inverse = Var(f"inverse{len(self.body)}", total.dtype)
-            self.body.append(Let(inverse, t.div(1.0, total)))
+            self.body.append(Let(inverse, 1.0 / total))
             values.given[op.outputs[0]] = _share(values.read(op.inputs[0]), total, inverse)
 
     def _loop(self, column: Var, body: Sequence[Stmt]) -> None:
@@ -415,8 +415,8 @@ def _share(read: Read, total: Expr, inverse: Expr) -> Read:
 
     def at(index: Index) -> Expr:
         part = read(index)
-        quotient = t.mul(part, inverse)
-        rest = t.fma(t.unary("neg", quotient), total, part)
+        quotient = part * inverse
+        rest = t.fma(-quotient, total, part)
         return t.fma(rest, inverse, quotient)
 
     return at

@@ -43,19 +43,19 @@ def row_tiles(number: Expr, height: int, tile: Tile, highest: int = 0) -> Block:
     """
     highest = max(height, highest)
     at, whole, left, upper, part = map(Var, ("at", "whole", "left", "upper", "part"))
-    tiles = t.floordiv(number, height)
-    is_even = t.compare("eq", t.mod(number, height), 0)
-    with_left = t.mul(t.maximum(t.sub(tiles, 1), 0), height)
-    are_two = t.compare("gt", left, highest)
-    half = t.select(are_two, t.floordiv(t.add(left, 1), 2), left)
-    rows = t.minimum(upper, t.sub(left, t.mul(part, upper)))
+    tiles = number // height
+    is_even = t.equal(number % height, 0)
+    with_left = t.maximum(tiles - 1, 0) * height
+    are_two = left > highest
+    half = t.select(are_two, (left + 1) // 2, left)
+    rows = t.minimum(upper, left - part * upper)
     share = lambda at, count: _fetching_half(tile(at, count), part, are_two)  # noqa: E731
-    rest = _rest(t.add(whole, t.mul(part, upper)), rows, highest, share)
+    rest = _rest(whole + part * upper, rows, highest, share)
     return Block(
         (
             Let(whole, t.select(is_even, number, with_left)),
             For(at, t.ZERO, whole, tile(at, height), "serial", height),
-            Let(left, t.sub(number, whole)),
+            Let(left, number - whole),
             Let(upper, half),
             loop(part, 2, rest, "serial"),
         )
@@ -72,8 +72,8 @@ def _fetching_half(tile: Stmt, part: Expr, are_two: Expr) -> Stmt:
     hints: list[PrefetchHint] = []
     for one in tile.prefetch:
         half, (at,) = -(-one.elements // 2), one.address.indices
-        for other in (t.mul(part, half), t.select(are_two, t.mul(part, half), half)):
-            hints.append(PrefetchHint(Slice(one.address.buffer, (t.add(at, other),)), half))
+        for other in (part * half, t.select(are_two, part * half, half)):
+            hints.append(PrefetchHint(Slice(one.address.buffer, (at + other,)), half))
     return replace(tile, prefetch=tuple(hints))
 
 
@@ -94,7 +94,7 @@ def _rest(start: Expr, rows: Expr, height: int, tile: Tile) -> Block:
         return one if count <= AT_ONCE else replace(one, c=kept[0], c_row=kept[1], epilogue=None)
 
     allocated = () if whole.accumulate else (Allocate(sums),)
-    finish = If(t.compare("gt", lower, AT_ONCE), _epilogue(whole, whole.epilogue, lower, *kept))
+    finish = If(lower > AT_ONCE, _epilogue(whole, whole.epilogue, lower, *kept))
     return Block((*lets, *allocated, _by_height(lower, height, product), finish))
 
 
@@ -104,7 +104,7 @@ def _epilogue(
     """The epilogue of `rows` rows of a product whose sums wait in memory."""
     i, j = epilogue.row, epilogue.col
     waiting, place = (
-        t.add(one.indices[0], t.add(t.mul(i, step), j))
+        one.indices[0] + (i * step + j)
         for one, step in ((sums, stride), (product.c, product.c_row))
     )
     load = Let(epilogue.acc, Load(sums.buffer, (waiting,)))
@@ -118,6 +118,6 @@ def _by_height(rows: Expr, most: int, tile: Callable[[int], Stmt]) -> Stmt:
     """The tile of the height that `rows` is, from 1 to `most`; nothing for other heights."""
     chosen: Stmt | None = None
     for count in range(1, most + 1):
-        chosen = If(t.compare("eq", rows, count), tile(count), chosen)
+        chosen = If(t.equal(rows, count), tile(count), chosen)
     assert chosen is not None
     return chosen

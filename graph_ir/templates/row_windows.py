@@ -63,13 +63,13 @@ class RowWindowTemplate:
     def _plane(self, image: Expr, channel: Expr) -> None:
         """One channel of an image: blocks of rows, the last one with the rows that are left."""
         b, size, rows = self.b, self.blocking.rows, self.g.result[0]
-        plane = t.add(t.mul(image, self.g.groups), channel)
+        plane = image * self.g.groups + channel
         lines = staged_lines(self.g, self.is_convolution, min(size, rows))
         stage = b.allocate("stage", self.problem.accumulator, (lines * self.line,))
         self._fill_sides(stage, lines)
         full, rest = divmod(rows, size)
         with b.loop("block", 0, full) as block:
-            self._block(stage, (image, channel, plane), t.mul(block, size), size)
+            self._block(stage, (image, channel, plane), block * size, size)
         if rest:
             self._block(stage, (image, channel, plane), t.as_expr(full * size), rest)
 
@@ -80,9 +80,9 @@ class RowWindowTemplate:
         if w is None:
             return []
         rows, columns = self.g.kernel
-        first = t.add(t.mul(channel, rows * columns), column)
+        first = channel * (rows * columns) + column
         return [
-            b.let("w", t.cast(t.load(w, (t.add(first, tap * columns),)), self.problem.accumulator))
+            b.let("w", t.cast(w[first + tap * columns], self.problem.accumulator))
             for tap in range(rows)
         ]
 
@@ -97,10 +97,10 @@ class RowWindowTemplate:
             if len(sides) > MOST_UNROLLED:
                 for low, high in ((0, before), (end, self.line)):
                     with b.loop("c", low, high, "vector") as c:
-                        b.store(stage, (t.add(t.mul(line, self.line), c),), self._start)
+                        b.store(stage, (line * self.line + c,), self._start)
                 return
             for column in sides:
-                place = t.add(t.mul(line, self.line), column)
+                place = line * self.line + column
                 b.store(stage, (place,), self._start)
 
     @property
@@ -122,19 +122,19 @@ class RowWindowTemplate:
         """`count` rows of results of the plane `where` from `first` on."""
         b, g = self.b, self.g
         image, channel, plane = where
-        start = t.mul(plane, g.image[0] * g.image[1])
+        start = plane * (g.image[0] * g.image[1])
         if self.is_convolution:
-            self._copy_rows(stage, start, t.sub(t.mul(first, g.strides[0]), g.before[0]), count)
+            self._copy_rows(stage, start, first * g.strides[0] - g.before[0], count)
         else:
             with b.loop("line", 0, count) as line:
-                top = t.sub(t.mul(t.add(first, line), g.strides[0]), g.before[0])
+                top = (first + line) * g.strides[0] - g.before[0]
                 self._combine_rows(stage, start, b.let("top", top), line)
         height = self.blocking.height
         with b.loop("row", 0, count - count % height, step=height) as row:
-            self._results(stage, row, plane, (image, channel, t.add(first, row)), height)
+            self._results(stage, row, plane, (image, channel, first + row), height)
         if rest := count % height:
             at = count - rest
-            index = (image, channel, t.add(first, at))
+            index = (image, channel, first + at)
             self._results(stage, t.as_expr(at), plane, index, rest)
 
     def _copy_rows(self, stage: Buffer, start: Expr, top: Expr, count: int) -> None:
@@ -148,24 +148,24 @@ class RowWindowTemplate:
                     b.loop("line", low, high) as line,
                     b.loop("c", 0, self._columns, "vector") as c,
                 ):
-                    place = t.add(t.mul(line, self.line), t.add(c, g.before[1]))
+                    place = line * self.line + (c + g.before[1])
                     b.store(stage, (place,), self._start)
         with b.loop("line", begin, end) as line, b.loop("c", 0, self._columns, "vector") as c:
-            place = t.add(t.mul(line, self.line), t.add(c, g.before[1]))
-            b.store(stage, (place,), self._element(start, t.add(top, line), c))
+            place = line * self.line + (c + g.before[1])
+            b.store(stage, (place,), self._element(start, top + line, c))
 
     def _combine_rows(self, stage: Buffer, start: Expr, top: Expr, line: Expr) -> None:
         """The rows of the windows that begin in image row `top`, combined column by column."""
         b, taps = self.b, self.g.kernel[0]
         begin, end = self._inside(top, taps, self.g.dilations[0])
-        place = t.add(t.mul(line, self.line), self.g.before[1])
+        place = line * self.line + self.g.before[1]
         if taps > MOST_UNROLLED:
             self._combine_some(stage, start, top, place, (begin, end))
             return
         if end == t.as_expr(taps):
             self._combine_all(stage, start, top, place)
             return
-        with b.when(t.compare("eq", t.sub(end, begin), taps)):
+        with b.when(t.equal(end - begin, taps)):
             self._combine_all(stage, start, top, place)
         with b.otherwise():
             self._combine_some(stage, start, top, place, (begin, end))
@@ -178,9 +178,9 @@ class RowWindowTemplate:
         with b.loop("c", 0, self._columns, "vector") as c:
 
             def row(tap: Expr) -> Expr:
-                return self._element(start, t.add(top, t.mul(tap, self.g.dilations[0])), c)
+                return self._element(start, top + tap * self.g.dilations[0], c)
 
-            b.store(stage, (t.add(place, c),), self._combined_in_loop(rows, row))
+            b.store(stage, (place + c,), self._combined_in_loop(rows, row))
 
     def _combined_in_loop(self, taps: tuple[Expr, Expr], element: Callable[[Expr], Expr]) -> Expr:
         """The elements of a window with numbers [begin, end), combined by a loop."""
@@ -188,9 +188,9 @@ class RowWindowTemplate:
         acc = b.allocate("acc", self.problem.accumulator, (1,))
         b.store(acc, (0,), self._start)
         with b.loop("tap", *taps) as tap:
-            value = t.binary(self.problem.combine, t.load(acc, (0,)), element(tap))
+            value = t.binary(self.problem.combine, acc[0], element(tap))
             b.store(acc, (0,), value)
-        return b.let("v", t.load(acc, (0,)))
+        return b.let("v", acc[0])
 
     def _combine_all(self, stage: Buffer, start: Expr, top: Expr, place: Expr) -> None:
         """The same where all of these rows lie inside the image."""
@@ -198,23 +198,23 @@ class RowWindowTemplate:
         with b.loop("c", 0, self._columns, "vector") as c:
             value = self._element(start, top, c)
             for tap in range(1, self.g.kernel[0]):
-                other = self._element(start, t.add(top, tap * self.g.dilations[0]), c)
+                other = self._element(start, top + tap * self.g.dilations[0], c)
                 value = t.binary(self.problem.combine, b.let("v", value), other)
-            b.store(stage, (t.add(place, c),), value)
+            b.store(stage, (place + c,), value)
 
     def _inside(self, top: Expr, count: int, step: int) -> tuple[Expr, Expr]:
         """Which of `count` rows, `step` apart from image row `top` on, lie inside the image: [begin, end)."""
         b, g = self.b, self.g
         if not g.before[0] and g.span(0, g.result[0]) <= g.image[0]:
             return t.as_expr(0), t.as_expr(count)
-        before = t.floordiv(t.add(t.sub(0, top), step - 1), step)
-        until = t.floordiv(t.add(t.sub(g.image[0], top), step - 1), step)
+        before = (0 - top + (step - 1)) // step
+        until = (g.image[0] - top + (step - 1)) // step
         begin = b.let("first_inside", t.minimum(t.maximum(before, 0), count))
         return begin, b.let("last_inside", t.maximum(t.minimum(until, count), begin))
 
     def _element(self, start: Expr, row: Expr, column: Expr) -> Expr:
-        place = t.add(t.add(start, t.mul(row, self.g.image[1])), column)
-        return t.cast(t.load(self.problem.x, (place,)), self.problem.accumulator)
+        place = start + row * self.g.image[1] + column
+        return t.cast(self.problem.x[place], self.problem.accumulator)
 
     def _results(
         self,
@@ -227,35 +227,35 @@ class RowWindowTemplate:
         """`height` rows of results from `index` [image, channel, row] on, the block's row `row`; each staged element is
         loaded once for all of them in a column of the window."""
         b, g = self.b, self.g
-        line = b.let("line", t.mul(row, (g.strides[0] if self.is_convolution else 1) * self.line))
-        result = b.let("result", t.add(t.mul(plane, g.result[0]), index[2]))
+        line = b.let("line", row * ((g.strides[0] if self.is_convolution else 1) * self.line))
+        result = b.let("result", plane * g.result[0] + index[2])
         with b.loop("column", 0, g.result[1], "vector") as column:
-            at = b.let("at", t.add(line, t.mul(column, g.strides[1])))
+            at = b.let("at", line + column * g.strides[1])
             if not self.is_convolution and g.kernel[1] > MOST_UNROLLED:
                 acc = self._combined_columns(stage, at)
-                self._store((*index, column), t.add(t.mul(result, g.result[1]), column), acc)
+                self._store((*index, column), result * g.result[1] + column, acc)
                 return
             sums: list[Expr | None] = [self._start if self.is_convolution else None] * height
             for column_tap in range(g.kernel[1]):
                 weights = self._weights(index[1], column_tap)
                 for lower, users in self._lines(height):
                     offset = lower * self.line + column_tap * g.dilations[1]
-                    value = b.let("v", t.load(stage, (t.add(at, offset),)))
+                    value = b.let("v", stage[at + offset])
                     for number, tap in users:
                         old, weight = sums[number], weights[tap] if weights else None
                         new = value if old is None else self._combined(old, value, weight)
                         sums[number] = b.let("acc", new)
             for number, total in enumerate(sums):
                 assert total is not None
-                place = t.add(t.mul(t.add(result, number), g.result[1]), column)
-                self._store((*index[:2], t.add(index[2], number), column), place, total)
+                place = (result + number) * g.result[1] + column
+                self._store((*index[:2], index[2] + number, column), place, total)
 
     def _combined_columns(self, stage: Buffer, at: Expr) -> Expr:
         """The columns of a wide window of the staged lines from `at` on."""
         taps, dilation = self.g.kernel[1], self.g.dilations[1]
 
         def column(tap: Expr) -> Expr:
-            return t.load(stage, (t.add(at, t.mul(tap, dilation)),))
+            return stage[at + tap * dilation]
 
         return self._combined_in_loop((t.as_expr(0), t.as_expr(taps)), column)
 
@@ -287,4 +287,4 @@ class RowWindowTemplate:
             return t.binary(self.problem.combine, old, value)
         if self.target.table.has_fma:
             return t.fma(value, weight, old)
-        return t.add(old, t.mul(value, weight))
+        return old + value * weight

@@ -57,7 +57,7 @@ class _Row:
     def __init__(self, b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, row: Var) -> None:
         self.b, self.x, self.y, self.scan = b, x, y, scan
         self.dtype = x.dtype.accumulator
-        self.first = b.let("first", t.mul(row, scan.n))
+        self.first = b.let("first", row * scan.n)
 
     def run(self, chains: int, block: int) -> None:
         """Emit all of the row, in blocks of so many elements."""
@@ -70,7 +70,7 @@ class _Row:
         groups, rest = divmod(n, chains * block)
         if groups:
             with b.loop("group", 0, groups) as group:
-                self._group(total, t.mul(group, chains * block), chains, block)
+                self._group(total, group * (chains * block), chains, block)
         small, last = divmod(rest, chains)
         if small:
             with b.block():
@@ -85,9 +85,9 @@ class _Row:
         total = b.allocate("total", self.dtype, (1,))
         b.store(total, (0,), self.scan.identity)
         with b.loop("i", 0, n) as i:
-            at = b.let("at", t.add(self.first, t.sub(t.sub(n, 1), i) if self.scan.reverse else i))
-            old = b.let("old", b.load(total, (0,)))
-            value = t.cast(b.load(self.x, (at,)), self.dtype)
+            at = b.let("at", self.first + (n - 1 - i if self.scan.reverse else i))
+            old = b.let("old", total[0])
+            value = t.cast(self.x[at], self.dtype)
             new = b.let("new", t.binary(self.scan.combine, old, value))
             b.store(self.y, (at,), narrow(old if self.scan.exclusive else new, self.y.dtype))
             b.store(total, (0,), new)
@@ -97,8 +97,8 @@ class _Row:
         b, size = self.b, chains * block
         sums = b.allocate("sums", self.dtype, (chains,))
         partial = b.allocate("partial", self.dtype, (size,))
-        memory = t.sub(self.scan.n - size, begin) if self.scan.reverse else begin
-        start = b.let("start", t.add(self.first, memory))
+        memory = self.scan.n - size - begin if self.scan.reverse else begin
+        start = b.let("start", self.first + memory)
         for chain in range(chains):
             b.store(sums, (chain,), self.scan.identity)
         with b.loop("i", 0, block) as i:
@@ -106,23 +106,23 @@ class _Row:
                 self._step(sums, partial, start, chain, self._position(i, chain, size, block))
         for chain in range(chains):
             low = (chains - 1 - chain if self.scan.reverse else chain) * block
-            before = b.let("before", b.load(total, (0,)))
+            before = b.let("before", total[0])
             with b.loop("j", low, low + block, "vector") as j:
-                value = t.binary(self.scan.combine, b.load(partial, (j,)), before)
-                b.store(self.y, (t.add(start, j),), narrow(value, self.y.dtype))
-            after = t.binary(self.scan.combine, before, b.load(sums, (chain,)))
+                value = t.binary(self.scan.combine, partial[j], before)
+                b.store(self.y, (start + j,), narrow(value, self.y.dtype))
+            after = t.binary(self.scan.combine, before, sums[chain])
             b.store(total, (0,), after)
 
     def _position(self, i: Var, chain: int, size: int, block: int) -> Expr:
         """Where step i of a chain lies in the group's memory."""
         if self.scan.reverse:
-            return t.sub(size - 1 - chain * block, i)
-        return t.add(i, chain * block)
+            return size - 1 - chain * block - i
+        return i + chain * block
 
     def _step(self, sums: Buffer, partial: Buffer, start: Expr, chain: int, at: Expr) -> None:
         b = self.b
-        value = t.cast(b.load(self.x, (t.add(start, at),)), self.dtype)
-        old: Load = b.load(sums, (chain,))
+        value = t.cast(self.x[start + at], self.dtype)
+        old: Load = sums[chain]
         new = b.let("new", t.binary(self.scan.combine, old, value))
         b.store(partial, (at,), old if self.scan.exclusive else new)
         b.store(sums, (chain,), new)
@@ -134,16 +134,16 @@ def _columns(
     """Tiles of `width` columns, each from the first step to the last."""
     tiles = -(-scan.inner // width)
     with b.loop("tile", 0, scan.outer * tiles, kind) as tile:
-        low = b.let("low", t.mul(t.mod(tile, tiles), width))
-        first = b.let("first", t.mul(t.floordiv(tile, tiles), scan.n * scan.inner))
+        low = b.let("low", tile % tiles * width)
+        first = b.let("first", tile // tiles * (scan.n * scan.inner))
         if scan.inner % width == 0:
-            _tile(b, x, y, scan, t.add(first, low), width)
+            _tile(b, x, y, scan, first + low, width)
             return
-        is_whole = t.compare("le", t.add(low, width), scan.inner)
+        is_whole = low + width <= scan.inner
         with b.when(is_whole):
-            _tile(b, x, y, scan, t.add(first, low), width)
+            _tile(b, x, y, scan, first + low, width)
         with b.otherwise():
-            _tile(b, x, y, scan, t.add(first, low), scan.inner % width)
+            _tile(b, x, y, scan, first + low, scan.inner % width)
 
 
 def _tile(b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, first: Expr, width: int) -> None:
@@ -153,12 +153,12 @@ def _tile(b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, first: Expr, width
     with b.loop("j", 0, width, "vector") as j:
         b.store(sums, (j,), scan.identity)
     with b.loop("i", 0, scan.n) as i:
-        step = t.sub(scan.n - 1, i) if scan.reverse else i
-        row = b.let("row", t.add(first, t.mul(step, scan.inner)))
+        step = scan.n - 1 - i if scan.reverse else i
+        row = b.let("row", first + step * scan.inner)
         with b.loop("j", 0, width, "vector") as j:
-            value = t.cast(b.load(x, (t.add(row, j),)), dtype)
-            old = b.let("old", b.load(sums, (j,)))
+            value = t.cast(x[row + j], dtype)
+            old = b.let("old", sums[j])
             new = b.let("new", t.binary(scan.combine, old, value))
             result = old if scan.exclusive else new
-            b.store(y, (t.add(row, j),), narrow(result, y.dtype))
+            b.store(y, (row + j,), narrow(result, y.dtype))
             b.store(sums, (j,), new)

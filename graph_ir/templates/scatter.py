@@ -49,14 +49,14 @@ def scatter_function(
     if 0 not in (problem.size, problem.run):
         kind: LoopKind = "vector" if problem.run > 1 else "serial"
         with b.loop("u", 0, problem.runs) as u:
-            index = b.let("index", t.cast(b.load(indices, (u,)), S64))
+            index = b.let("index", t.cast(indices[u], S64))
             last = problem.size - problem.run
-            inside = t.binary("and", t.compare("ge", index, 0), t.compare("le", index, last))
+            inside = (index >= 0) & (index <= last)
             with b.when(inside), b.loop("j", 0, problem.run, kind) as j:
-                target = t.add(index, j)
-                old = [widen(b.load(out, (target,))) for _, _, out in arrays]
-                source = t.add(t.mul(u, problem.run), j)
-                new = [widen(b.load(updates, (source,))) for _, updates, _ in arrays]
+                target = index + j
+                old = [widen(out[target]) for _, _, out in arrays]
+                source = u * problem.run + j
+                new = [widen(updates[source]) for _, updates, _ in arrays]
                 lets, values = combine(old, new)
                 for let in lets:
                     b.emit(let)
@@ -69,11 +69,11 @@ def scatter_function(
 def _copy(b: t.LoopBuilder, data: Buffer, out: Buffer, size: int, schedule: Schedule) -> None:
     if schedule.number("tasks") > 1:
         piece = schedule.number("piece")
-        with b.loop("task", 0, t.floordiv(t.add(size, piece - 1), piece), "parallel") as task:
-            begin = t.mul(task, piece)
-            end = t.minimum(t.add(begin, piece), size)
+        with b.loop("task", 0, (t.as_expr(size) + (piece - 1)) // piece, "parallel") as task:
+            begin = task * piece
+            end = t.minimum(begin + piece, size)
             with b.loop("i", begin, end, "vector") as i:
-                b.store(out, (i,), b.load(data, (i,)))
+                b.store(out, (i,), data[i])
     else:
         with b.loop("i", 0, size, "vector") as i:
-            b.store(out, (i,), b.load(data, (i,)))
+            b.store(out, (i,), data[i])

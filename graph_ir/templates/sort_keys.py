@@ -44,26 +44,26 @@ def key_of(b: t.LoopBuilder, value: Expr, kind: KeyKind, largest: bool) -> Expr:
     elif kind.of.is_signed:
         signed = t.cast(value, S64 if kind.dtype == U64 else S32)
         offset = t.const(1 << (kind.of.bits - 1), kind.dtype)
-        key = t.binary("add", t.bitcast(signed, kind.dtype), offset)  # wraps
+        key = t.bitcast(signed, kind.dtype) + offset  # wraps
     else:
         key = t.cast(value, kind.dtype)
-    return t.unary("not", key) if largest else key
+    return ~key if largest else key
 
 
 def value_of(b: t.LoopBuilder, key: Expr, kind: KeyKind, largest: bool) -> Expr:
     """Return the value that has a key: the inverse of `key_of`, where `is_exact`."""
-    plain = b.let("plain", t.unary("not", key) if largest else key)
+    plain = b.let("plain", ~key if largest else key)
     if kind.of.is_float:
         signed, bits = (S32, 32) if kind.dtype == U32 else (S64, 64)
         sign = t.const(1 << (bits - 1), kind.dtype)
-        raw = b.let("raw", t.bitcast(t.binary("xor", plain, sign), signed))
-        below = t.binary("shr", raw, t.const(bits - 1, signed))
-        flip = t.binary("and", below, t.const((1 << (bits - 1)) - 1, signed))
-        return t.cast(t.bitcast(t.binary("xor", raw, flip), kind.of.accumulator), kind.of)
+        raw = b.let("raw", t.bitcast(plain ^ sign, signed))
+        below = raw >> t.const(bits - 1, signed)
+        flip = below & t.const((1 << (bits - 1)) - 1, signed)
+        return t.cast(t.bitcast(raw ^ flip, kind.of.accumulator), kind.of)
     if kind.of.is_signed:
         signed = S64 if kind.dtype == U64 else S32
         offset = t.const(1 << (kind.of.bits - 1), kind.dtype)
-        return t.cast(t.bitcast(t.binary("sub", plain, offset), signed), kind.of)
+        return t.cast(t.bitcast(plain - offset, signed), kind.of)
     return t.cast(plain, kind.of)
 
 
@@ -75,19 +75,19 @@ def is_exact(key: Expr, kind: KeyKind, largest: bool) -> Expr | None:
     zero, nan = (
         (value ^ mask) if largest else value for value in (1 << (kind.dtype.bits - 1), mask)
     )
-    differ = [t.compare("ne", key, t.const(value, kind.dtype)) for value in (zero, nan)]
-    return t.binary("and", *differ)
+    differ = [t.unequal(key, t.const(value, kind.dtype)) for value in (zero, nan)]
+    return differ[0] & differ[1]
 
 
 def _float_key(b: t.LoopBuilder, value: Expr, kind: KeyKind) -> Expr:
     """Return the bits; those of negative numbers complemented but for the sign, which is then inverted for all."""
     number = b.let("number", value)
     signed, bits = (S32, 32) if kind.dtype == U32 else (S64, 64)
-    zero = t.compare("eq", number, 0.0)
+    zero = t.equal(number, 0.0)
     raw = b.let("raw", t.bitcast(t.select(zero, t.const(0.0, number.dtype), number), signed))
-    below = t.binary("shr", raw, t.const(bits - 1, signed))
-    flip = t.binary("and", below, t.const((1 << (bits - 1)) - 1, signed))
-    ordered = t.bitcast(t.binary("xor", raw, flip), kind.dtype)
-    key = t.binary("xor", ordered, t.const(1 << (bits - 1), kind.dtype))
-    is_nan = t.compare("ne", number, number)
+    below = raw >> t.const(bits - 1, signed)
+    flip = below & t.const((1 << (bits - 1)) - 1, signed)
+    ordered = t.bitcast(raw ^ flip, kind.dtype)
+    key = ordered ^ t.const(1 << (bits - 1), kind.dtype)
+    is_nan = t.unequal(number, number)
     return t.select(is_nan, t.const((1 << bits) - 1, kind.dtype), key)

@@ -56,11 +56,11 @@ def sort_rows_function(
     params = (*buffers, *workspace)
     b = t.LoopBuilder(buffer.name for buffer in params)
     if shape.rows != 0 and shape.k != 0:
-        rows = b.let("rows", t.add(shape.rows, shape.tasks - 1))
-        each = b.let("each", t.floordiv(rows, shape.tasks))
+        rows = b.let("rows", shape.rows + (shape.tasks - 1))
+        each = b.let("each", rows // shape.tasks)
         with b.loop("task", 0, shape.tasks, "parallel" if shape.tasks > 1 else "serial") as task:
-            begin = t.mul(task, each)
-            with b.loop("row", begin, t.minimum(t.add(begin, each), shape.rows)) as row:
+            begin = task * each
+            with b.loop("row", begin, t.minimum(begin + each, shape.rows)) as row:
                 _Row(b, buffers, workspace, shape, (task, row)).run()
     return b.function(name, params, note)
 
@@ -82,13 +82,13 @@ class _Row:
         words, self.best, *tails = workspace
         self.wide = self.best.dtype
         self.kind: KeyKind = key_kind(self.x.dtype)
-        self.first = b.let("first", t.mul(self.row, shape.n))
-        self.groups = b.let("groups", t.mul(task, shape.groups))
-        near = b.let("near", t.mul(task, t.mul(shape.n, 2)))
+        self.first = b.let("first", self.row * shape.n)
+        self.groups = b.let("groups", task * shape.groups)
+        near = b.let("near", task * (shape.n * 2))
         indices = tails[0] if tails else None
         self.pair = (
             Entries(words, indices, near),
-            Entries(words, indices, b.let("far", t.add(near, shape.n))),
+            Entries(words, indices, b.let("far", near + shape.n)),
         )
 
     def run(self) -> None:
@@ -99,7 +99,7 @@ class _Row:
         elif isinstance(shape.n, int):
             self._selected()
         else:
-            with b.when(t.compare("ge", shape.n, shape.least)):
+            with b.when(shape.n >= shape.least):
                 self._selected()
             with b.otherwise():
                 self._all()
@@ -116,22 +116,22 @@ class _Row:
         b, shape = self.b, self.shape
         bound = b.allocate("bound", self.wide, (1,))
         self._bound(bound)
-        least = b.let("least", b.load(bound, (0,)))
+        least = b.let("least", bound[0])
         ties = b.allocate("ties", S64, (1,))
         b.store(ties, (0,), 0)
 
         def fails(i: Expr) -> Expr:
             """Also elements that equal the bound, once k of them were seen: rows of few different values have many."""
             value = self._element(i)
-            spare = t.compare("gt", b.load(ties, (0,)), shape.k)
-            equal = t.compare("eq", value, least)
-            return t.binary("or", self._fails(value, least), t.binary("and", equal, spare))
+            spare = ties[0] > shape.k
+            equal = t.equal(value, least)
+            return self._fails(value, least) | equal & spare
 
         def put(at: Expr, i: Expr) -> None:
             value = b.let("value", self._element(i))
             self._put(at, value, i)
-            tie = t.select(t.compare("eq", value, least), t.const(1, S64), t.ZERO)
-            b.store(ties, (0,), t.add(b.load(ties, (0,)), tie))
+            tie = t.select(t.equal(value, least), t.const(1, S64), t.ZERO)
+            b.store(ties, (0,), ties[0] + tie)
 
         self._sort(collect(b, shape.n, fails, put), 0, self._write)
 
@@ -141,7 +141,7 @@ class _Row:
         sort(self.b, self.kind, self.pair, count, known, write, width)
 
     def _element(self, i: Expr) -> Expr:
-        return t.cast(self.b.load(self.x, (t.add(self.first, i),)), self.wide)
+        return t.cast(self.x[self.first + i], self.wide)
 
     def _key(self, value: Expr) -> Expr:
         return key_of(self.b, value, self.kind, self.shape.largest)
@@ -150,23 +150,23 @@ class _Row:
         self.pair[0].put(self.b, at, self._key(value), index)
 
     def _best_of(self, g: Expr) -> Expr:
-        return self.b.load(self.best, (t.add(self.groups, g),))
+        return self.best[self.groups + g]
 
     def _bound(self, bound: Buffer) -> None:
         """The k-th of the groups' best elements. Element i is of group i % groups, so that vectors are neighbors."""
         b, shape, groups = self.b, self.shape, self.shape.groups
         with b.loop("g", 0, groups, "vector") as g:
-            b.store(self.best, (t.add(self.groups, g),), self._element(g))
-        whole = b.let("whole", t.floordiv(shape.n, groups))
+            b.store(self.best, (self.groups + g,), self._element(g))
+        whole = b.let("whole", t.as_expr(shape.n) // groups)
         with b.loop("round", 1, whole) as number:
-            self._improve(b.let("base", t.mul(number, groups)), t.as_expr(groups))
-        base = b.let("base", t.mul(whole, groups))
-        self._improve(base, t.sub(shape.n, base))
+            self._improve(b.let("base", number * groups), t.as_expr(groups))
+        base = b.let("base", whole * groups)
+        self._improve(base, shape.n - base)
         with b.loop("g", 0, groups, "vector") as g:
             self._put(g, self._best_of(g), g)
 
         def keep(found: Entries) -> None:
-            which = b.let("which", found.index(b, t.sub(shape.k, 1)))
+            which = b.let("which", found.index(b, t.as_expr(shape.k) - 1))
             b.store(bound, (0,), self._best_of(which))
 
         self._sort(t.as_expr(groups), groups, keep)
@@ -174,8 +174,8 @@ class _Row:
     def _improve(self, base: Expr, count: Expr) -> None:
         b, better = self.b, "max" if self.shape.largest else "min"
         with b.loop("g", 0, count, "vector") as g:
-            value = t.binary(better, self._best_of(g), self._element(t.add(base, g)))
-            b.store(self.best, (t.add(self.groups, g),), value)
+            value = t.binary(better, self._best_of(g), self._element(base + g))
+            b.store(self.best, (self.groups + g,), value)
 
     def _fails(self, value: Expr, least: Expr) -> Expr:
         """Whether an element cannot be among the first k; never NaN."""
@@ -183,13 +183,13 @@ class _Row:
 
     def _write(self, found: Entries) -> None:
         """Write indices, and values from their keys: elements of a long row are far apart in memory."""
-        b, start, largest = self.b, t.mul(self.row, self.shape.k), self.shape.largest
+        b, start, largest = self.b, self.row * self.shape.k, self.shape.largest
         with b.loop("i", 0, self.shape.k) as i:
-            key, to = b.let("key", found.key(b, i)), b.let("to", t.add(start, i))
+            key, to = b.let("key", found.key(b, i)), b.let("to", start + i)
             index = b.let("index", found.index(b, i))
             b.store(self.indices, (to,), index)
             b.store(self.values, (to,), value_of(b, key, self.kind, largest))
             exact = is_exact(key, self.kind, largest)
             if exact is not None:
-                with b.when(t.unary("not", exact)):
-                    b.store(self.values, (to,), b.load(self.x, (t.add(self.first, index),)))
+                with b.when(~exact):
+                    b.store(self.values, (to,), self.x[self.first + index])

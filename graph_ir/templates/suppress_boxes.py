@@ -62,11 +62,11 @@ def suppress_function(
 ) -> Function:
     """Return the function of `buffers.params`."""
     b = t.LoopBuilder(buffer.name for buffer in buffers.params)
-    pairs = b.let("pairs", t.mul(shape.images, shape.classes))
-    each = b.let("each", t.floordiv(t.add(pairs, shape.tasks - 1), shape.tasks))
+    pairs = b.let("pairs", shape.images * shape.classes)
+    each = b.let("each", (pairs + (shape.tasks - 1)) // shape.tasks)
     with b.loop("task", 0, shape.tasks, "parallel" if shape.tasks > 1 else "serial") as task:
-        begin = b.let("begin", t.mul(task, each))
-        with b.loop("pair", begin, t.minimum(t.add(begin, each), pairs)) as pair:
+        begin = b.let("begin", task * each)
+        with b.loop("pair", begin, t.minimum(begin + each, pairs)) as pair:
             _Pair(b, buffers, shape, task, pair).run()
     return b.function(name, buffers.params, note)
 
@@ -83,43 +83,41 @@ class _Pair:
         pair: Var,
     ) -> None:
         self.b, self.buffers, self.shape = b, buffers, shape
-        image = b.let("image", t.floordiv(pair, shape.classes))
-        self.ends = b.let("ends", t.mul(image, t.mul(shape.boxes, 4)))
-        self.scores = b.let("scores", t.mul(pair, shape.boxes))
-        self.taken = b.let("taken", t.mul(pair, shape.room))
-        self.kept = b.let("kept", t.mul(task, t.mul(shape.room, 5)))
+        image = b.let("image", pair // shape.classes)
+        self.ends = b.let("ends", image * (shape.boxes * 4))
+        self.scores = b.let("scores", pair * shape.boxes)
+        self.taken = b.let("taken", pair * shape.room)
+        self.kept = b.let("kept", task * (shape.room * 5))
         self.kind = key_kind(F32)
-        self.overlap = b.let("overlap", b.load(buffers.overlap, (0,)))
+        self.overlap = b.let("overlap", buffers.overlap[0])
         least = buffers.least
-        self.least = None if least is None else b.let("least", b.load(least, (0,)))
-        near = b.let("near", t.mul(task, t.mul(shape.boxes, 2)))
-        far = b.let("far", t.add(near, shape.boxes))
+        self.least = None if least is None else b.let("least", least[0])
+        near = b.let("near", task * (shape.boxes * 2))
+        far = b.let("far", near + shape.boxes)
         self.pair = (Entries(buffers.words, None, near), Entries(buffers.words, None, far))
 
     def run(self) -> None:
         """Emit all of the pair."""
         b, room = self.b, self.shape.room
         with b.loop("i", 0, room, "vector") as i:
-            b.store(self.buffers.taken, (t.add(self.taken, i),), 0)
-        limit = b.let("limit", t.minimum(b.load(self.buffers.most, (0,)), room))
-        with b.when(t.compare("gt", limit, 0)):
+            b.store(self.buffers.taken, (self.taken + i,), 0)
+        limit = b.let("limit", t.minimum(self.buffers.most[0], room))
+        with b.when(limit > 0):
             found = collect(b, self.shape.boxes, self._fails, self._put)
             start = b.allocate("start", S64, (1,))
             b.store(start, (0,), self.pair[0].start)
-            with b.when(t.compare("gt", found, 1)):
+            with b.when(found > 1):
                 sort(b, self.kind, self.pair, found, 0, lambda x: b.store(start, (0,), x.start))
-            self._keep(
-                Entries(self.buffers.words, None, b.let("first", b.load(start, (0,)))), found, limit
-            )
+            self._keep(Entries(self.buffers.words, None, b.let("first", start[0])), found, limit)
 
     def _score(self, i: Expr) -> Expr:
-        return self.b.load(self.buffers.scores, (t.add(self.scores, i),))
+        return self.buffers.scores[self.scores + i]
 
     def _fails(self, i: Expr) -> Expr:
         score = self._score(i)
         if self.least is None:
-            return t.compare("ne", score, score)
-        return t.unary("not", t.compare("gt", score, self.least))
+            return t.unequal(score, score)
+        return ~(score > self.least)
 
     def _put(self, at: Expr, i: Expr) -> None:
         key = key_of(self.b, self._score(i), self.kind, largest=True)
@@ -131,27 +129,27 @@ class _Pair:
         number, kept = b.allocate("number", S64, (1,)), b.allocate("kept", S64, (1,))
         b.store(number, (0,), 0)
         b.store(kept, (0,), 0)
-        has_more = t.compare("lt", b.load(number, (0,)), found)
-        has_room = t.compare("lt", b.load(kept, (0,)), limit)
-        with b.repeat(t.binary("and", has_more, has_room)):
-            at = b.let("at", b.load(number, (0,)))
-            count = b.let("count", b.load(kept, (0,)))
+        has_more = number[0] < found
+        has_room = kept[0] < limit
+        with b.repeat(has_more & has_room):
+            at = b.let("at", number[0])
+            count = b.let("count", kept[0])
             box = b.let("box", entries.index(b, at))
-            corner = b.let("corner", t.add(self.ends, t.mul(box, 4)))
-            ends = [b.let("end", b.load(self.buffers.ends, (t.add(corner, c),))) for c in range(4)]
-            lengths = [t.binary("sub", ends[high], ends[low]) for low, high in SIDES]
-            ends.append(b.let("area", t.binary("mul", *lengths)))
+            corner = b.let("corner", self.ends + box * 4)
+            ends = [b.let("end", self.buffers.ends[corner + c]) for c in range(4)]
+            lengths = [ends[high] - ends[low] for low, high in SIDES]
+            ends.append(b.let("area", lengths[0] * lengths[1]))
             hit = self._overlaps(ends, count)
-            with b.when(t.compare("eq", b.load(hit, (0,)), 0)):
+            with b.when(t.equal(hit[0], 0)):
                 for row, value in enumerate(ends):
                     b.store(self.buffers.kept, (self._kept(row, count),), value)
-                b.store(self.buffers.taken, (t.add(self.taken, count),), t.add(box, 1))
-                b.store(kept, (0,), t.add(count, 1))
-            b.store(number, (0,), t.add(at, 1))
+                b.store(self.buffers.taken, (self.taken + count,), box + 1)
+                b.store(kept, (0,), count + 1)
+            b.store(number, (0,), at + 1)
 
     def _kept(self, row: int, number: Expr) -> Expr:
         """The index of a coordinate of a kept box, or of its area (row 4)."""
-        return t.add(t.add(self.kept, t.mul(self.shape.room, row)), number)
+        return self.kept + self.shape.room * row + number
 
     def _overlaps(self, ends: list[Var], count: Expr) -> Buffer:
         """Whether one of the kept boxes shares too much with a box: a local that is not 0 then."""
@@ -159,29 +157,29 @@ class _Pair:
         hit, begin = b.allocate("hit", S32, (1,)), b.allocate("begin", S64, (1,))
         b.store(hit, (0,), 0)
         b.store(begin, (0,), 0)
-        left = t.compare("lt", b.load(begin, (0,)), count)
-        clear = t.compare("eq", b.load(hit, (0,)), 0)
-        with b.repeat(t.binary("and", left, clear)):
-            first = b.let("first", b.load(begin, (0,)))
-            last = b.let("last", t.minimum(t.add(first, COMPARED), count))
+        left = begin[0] < count
+        clear = t.equal(hit[0], 0)
+        with b.repeat(left & clear):
+            first = b.let("first", begin[0])
+            last = b.let("last", t.minimum(first + COMPARED, count))
             with b.loop("i", first, last, "vector") as i:
                 share = self._share(ends, i)
-                gone = t.compare("gt", share, self.overlap)
+                gone = share > self.overlap
                 one = t.select(gone, t.const(1, S32), t.const(0, S32))
-                b.store(hit, (0,), t.binary("or", b.load(hit, (0,)), one))
+                b.store(hit, (0,), hit[0] | one)
             b.store(begin, (0,), last)
         return hit
 
     def _share(self, ends: list[Var], number: Expr) -> Expr:
         """The area that a box and a kept one share, as a share of what both cover; 0 if that is nothing."""
         b = self.b
-        other = [b.load(self.buffers.kept, (self._kept(row, number),)) for row in range(5)]
+        other = [self.buffers.kept[self._kept(row, number)] for row in range(5)]
         sides = []
         for low, high in SIDES:
-            begin = t.binary("max", other[low], ends[low])
-            end = t.binary("min", other[high], ends[high])
-            sides.append(t.binary("max", t.binary("sub", end, begin), t.const(0.0, F32)))
-        shared = b.let("shared", t.binary("mul", *sides))
-        area = b.let("both", t.binary("sub", t.binary("add", other[4], ends[4]), shared))
-        covers = t.compare("gt", area, 0.0)
-        return t.select(covers, t.binary("div", shared, area), t.const(0.0, F32))
+            begin = t.maximum(other[low], ends[low])
+            end = t.minimum(other[high], ends[high])
+            sides.append(t.maximum(end - begin, t.const(0.0, F32)))
+        shared = b.let("shared", sides[0] * sides[1])
+        area = b.let("both", other[4] + ends[4] - shared)
+        covers = area > 0.0
+        return t.select(covers, shared / area, t.const(0.0, F32))

@@ -41,25 +41,25 @@ class _Tiles:
         b = t.LoopBuilder((self.x.name, self.y.name, "strip"))
         strip, shape = Var("strip"), self.shape
         strips = -(-self.columns // shape.strip)
-        rest = b.let("rest", t.floordiv(strip, strips))
-        column = b.let("column", t.mul(t.mod(strip, strips), shape.strip))
-        source: Expr = t.mul(column, shape.strides[-1])
+        rest = b.let("rest", strip // strips)
+        column = b.let("column", strip % strips * shape.strip)
+        source: Expr = column * shape.strides[-1]
         target: Expr = column
         blocks = -(-self.rows // self.block)
-        first = b.let("first", t.mul(t.mod(rest, blocks), self.block))
-        rest = b.let("rest", t.floordiv(rest, blocks))
+        first = b.let("first", rest % blocks * self.block)
+        rest = b.let("rest", rest // blocks)
         total = strips * blocks
         for axis in reversed(self.outer):
             size = shape.dims[axis]
-            index = t.mod(rest, size)
-            source = t.add(source, t.mul(index, shape.strides[axis]))
-            target = t.add(target, t.mul(index, self.out_strides[axis]))
-            rest = b.let("rest", t.floordiv(rest, size))
+            index = rest % size
+            source = source + index * shape.strides[axis]
+            target = target + index * self.out_strides[axis]
+            rest = b.let("rest", rest // size)
             total *= size
         at = b.let("source", source), b.let("target", target)
         whole, edge = divmod(self.columns, shape.strip)
         if whole and edge:
-            with b.when(t.compare("lt", column, whole * shape.strip)):
+            with b.when(column < whole * shape.strip):
                 self._strip(b, at, first, shape.strip)
             with b.otherwise():
                 self._strip(b, at, first, edge)
@@ -73,11 +73,11 @@ class _Tiles:
         whole, edge = divmod(self.rows, lanes)
         with b.block():
             if whole:
-                end = t.minimum(t.add(first, self.block), whole * lanes)
+                end = t.minimum(first + self.block, whole * lanes)
                 with b.loop("row", first, end, step=lanes) as row:
                     self._line(b, at, row, lanes, columns)
             if edge:
-                is_last = t.compare("ge", t.add(first, self.block), self.rows)
+                is_last = first + self.block >= self.rows
                 with b.when(is_last):
                     self._line(b, at, t.as_expr(whole * lanes), edge, columns)
 
@@ -86,9 +86,9 @@ class _Tiles:
     ) -> None:
         """Register tiles side by side, `rows` of the result from `row` on."""
         along = self.out_strides[self.shape.along]
-        source, target = t.add(at[0], row), t.add(at[1], t.mul(row, along))
+        source, target = at[0] + row, at[1] + row * along
         for first in range(0, columns, self.shape.lanes):
-            part = t.add(source, first * self.shape.strides[-1]), t.add(target, first)
+            part = source + first * self.shape.strides[-1], target + first
             with b.block():
                 self._tile(b, part, rows, min(self.shape.lanes, columns - first))
 
@@ -108,15 +108,13 @@ class _Tiles:
             return b.let("v", value)
 
         read = rows if rows < lanes else None
-        loads = [
-            bind(Load(self.x, (t.add(at[0], i * stride),), lanes, read)) for i in range(columns)
-        ]
+        loads = [bind(Load(self.x, (at[0] + i * stride,), lanes, read)) for i in range(columns)]
         if rows == lanes and self._is_narrow:
             for i, vector in enumerate(interleaved(loads, bind)):
-                b.emit(Store(self.y, (t.add(at[1], i * lanes),), vector))
+                b.emit(Store(self.y, (at[1] + i * lanes,), vector))
             return
         filled = [*loads, *[loads[-1]] * (lanes - columns)]
         turned = transposed(filled, self.x.dtype, bind)
         written = columns if columns < lanes else None
         for i, vector in enumerate(turned[:rows]):
-            b.emit(Store(self.y, (t.add(at[1], t.mul(along, i)),), vector, written))
+            b.emit(Store(self.y, (at[1] + along * i,), vector, written))

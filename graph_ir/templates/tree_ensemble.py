@@ -71,12 +71,13 @@ def forest_function(
     rows, count = forest.out.shape
     b = t.LoopBuilder(buffer.name for buffer in params)
     block = _rows_of_block(rows, max(_TOGETHER, _MOST_SUMS // (count * forest.lanes)), threads)
-    whole, rest = (step(t.as_expr(rows), t.as_expr(block)) for step in (t.floordiv, t.mod))
+    number_of_rows = t.as_expr(rows)
+    whole, rest = number_of_rows // block, number_of_rows % block
     is_parallel = threads > 1 and not (isinstance(rows, int) and rows < 2 * block)
     with b.loop("block", 0, whole, "parallel" if is_parallel else "serial") as number:
-        _Block(b, forest, t.mul(number, block), t.as_expr(block), block).emit()
+        _Block(b, forest, number * block, t.as_expr(block), block).emit()
     if not isinstance(rows, int) or rows % block:
-        _Block(b, forest, t.mul(whole, block), rest, block).emit()
+        _Block(b, forest, whole * block, rest, block).emit()
     return b.function(name, params, note)
 
 
@@ -120,9 +121,9 @@ class _Block:
                 total = b.allocate("total", dtype, (1,))
                 b.store(total, (0,), start)
                 with b.loop("lane", 0, forest.lanes, "vector") as lane:
-                    value = b.load(sums, (r, c, lane))
-                    b.store(total, (0,), t.binary(forest.reduction, b.load(total, (0,)), value))
-                b.store(forest.out, (t.add(self.first, r), c), b.load(total, (0,)))
+                    value = sums[r, c, lane]
+                    b.store(total, (0,), t.binary(forest.reduction, total[0], value))
+                b.store(forest.out, (self.first + r, c), total[0])
 
     def _runs(self) -> list[_Run]:
         """All groups; neighbours of the same kind are one loop."""
@@ -135,17 +136,17 @@ class _Block:
 
     def _walk_all(self, sums: Buffer) -> None:
         """Several rows through one group at a time, then each row left."""
-        b, whole = self.b, t.sub(self.size, t.mod(self.size, _TOGETHER))
+        b, whole = self.b, self.size - self.size % _TOGETHER
         for run in self._runs():
             with (
                 b.loop("group", run.begin, run.end) as group,
                 b.loop("r", 0, whole, step=_TOGETHER) as r,
             ):
-                self._walk(sums, group, [t.add(r, i) for i in range(_TOGETHER)], run)
+                self._walk(sums, group, [r + i for i in range(_TOGETHER)], run)
         features = self._features(whole)
         for run in self._runs():
             with b.loop("group", run.begin, run.end) as group, b.loop("r", whole, self.size) as r:
-                self._walk_alone(sums, group, r, run, (features, t.sub(r, whole)))
+                self._walk_alone(sums, group, r, run, (features, r - whole))
 
     def _features(self, first: Expr) -> Buffer | None:
         """The features of the rows left, which are few: negated ones behind, and as many as a node can name."""
@@ -154,15 +155,15 @@ class _Block:
         if width > _MOST_COPIED:
             return None
         found = b.allocate("features", forest.x.dtype, (_TOGETHER - 1, width))
-        with b.loop("r", 0, t.sub(self.size, first)) as r:
-            at = t.add(self.first, t.add(first, r))
+        with b.loop("r", 0, self.size - first) as r:
+            at = self.first + (first + r)
             with b.loop("feature", 0, columns, "vector") as feature:
-                value = b.let("value", b.load(forest.x, (at, feature)))
+                value = b.let("value", forest.x[at, feature])
                 b.store(found, (r, feature), value)
                 if forest.has_negated:
-                    b.store(found, (r, t.add(feature, columns)), t.unary("neg", value))
+                    b.store(found, (r, feature + columns), -value)
             if width > forest.planes:
-                last = b.let("last", b.load(found, (r, forest.planes - 1)))
+                last = b.let("last", found[r, forest.planes - 1])
                 with b.loop("feature", forest.planes, width) as feature:
                     b.store(found, (r, feature), last)
         return found
@@ -174,14 +175,14 @@ class _Block:
             nodes = [b.allocate("node", S32, (forest.lanes,)) for _ in rows]
             with b.loop("lane", 0, forest.lanes, "vector") as lane:
                 for node in nodes:
-                    at = t.add(t.mul(group, forest.lanes), lane)
-                    b.store(node, (lane,), b.load(forest.roots, (at,)))
+                    at = group * forest.lanes + lane
+                    b.store(node, (lane,), forest.roots[at])
             with b.loop("step", 0, run.depth), b.loop("lane", 0, forest.lanes, "vector") as lane:
                 for node, row in zip(nodes, rows, strict=True):
-                    b.store(node, (lane,), self._next(b.load(node, (lane,)), row))
+                    b.store(node, (lane,), self._next(node[lane], row))
             with b.loop("lane", 0, forest.lanes, "vector") as lane:
                 for node, row in zip(nodes, rows, strict=True):
-                    self._collect(sums, b.load(node, (lane,)), row, lane, run.target)
+                    self._collect(sums, node[lane], row, lane, run.target)
 
     def _walk_alone(
         self, sums: Buffer, group: Expr, row: Expr, run: _Run, own: tuple[Buffer | None, Expr]
@@ -193,46 +194,46 @@ class _Block:
         with b.block():
             nodes = [b.allocate("node", S32, (1,)) for _ in range(forest.lanes)]
             for lane, node in enumerate(nodes):
-                root = b.load(forest.roots, (t.add(t.mul(group, forest.lanes), lane),))
+                root = forest.roots[group * forest.lanes + lane]
                 b.store(node, (0,), root)
             with b.loop("step", 0, run.depth):
                 for node in nodes:
                     if features is None:
-                        b.store(node, (0,), self._next(b.load(node, (0,)), row))
+                        b.store(node, (0,), self._next(node[0], row))
                         continue
-                    at, way = self._at(b.load(node, (0,)))
-                    feature = t.cast(t.binary("and", way, mask), S64)
-                    value = b.load(features, (number, feature))
+                    at, way = self._at(node[0])
+                    feature = t.cast(way & mask, S64)
+                    value = features[number, feature]
                     b.store(node, (0,), self._after(at, way, value))
             for lane, node in enumerate(nodes):
-                self._collect(sums, b.load(node, (0,)), row, t.const(lane, S64), run.target)
+                self._collect(sums, node[0], row, t.const(lane, S64), run.target)
 
     def _at(self, node: Expr) -> tuple[Expr, Expr]:
         """The number of a node, inside the list of nodes, and its feature and way."""
         number = self.b.let("number", inside(node, self.forest.ways.shape[0]))
-        return number, self.b.let("way", self.b.load(self.forest.ways, (t.cast(number, S64),)))
+        return number, self.b.let("way", self.forest.ways[t.cast(number, S64)])
 
     def _after(self, number: Expr, way: Expr, value: Expr) -> Expr:
         """The node after this one, where its feature has this value."""
-        bound = self.b.load(self.forest.threshold, (t.cast(number, S64),))
-        pair = t.binary("add", number, t.binary("shr", way, t.const(self.forest.feature_bits, S32)))
-        return t.binary("add", pair, t.cast(t.compare("le", value, bound), S32))
+        bound = self.forest.threshold[t.cast(number, S64)]
+        pair = number + (way >> t.const(self.forest.feature_bits, S32))
+        return pair + t.cast(value <= bound, S32)
 
     def _next(self, node: Expr, row: Expr) -> Expr:
         """The node after this one."""
         b, forest = self.b, self.forest
         number, way = self._at(node)
         mask = (1 << forest.feature_bits) - 1
-        row_of_x, columns = t.add(self.first, row), forest.x.shape[1]
-        feature = inside(t.binary("and", way, t.const(mask, S32)), forest.planes)
+        row_of_x, columns = self.first + row, forest.x.shape[1]
+        feature = inside(way & t.const(mask, S32), forest.planes)
         if forest.has_negated:
             feature = b.let("feature", feature)
-            is_negated = t.compare("ge", feature, columns)
-            feature = t.select(is_negated, t.sub(feature, columns), feature)
-        value: Expr = b.load(forest.x, (row_of_x, t.cast(inside(feature, columns), S64)))
+            is_negated = feature >= columns
+            feature = t.select(is_negated, feature - columns, feature)
+        value: Expr = forest.x[row_of_x, t.cast(inside(feature, columns), S64)]
         if forest.has_negated:
             value = b.let("value", value)
-            value = t.select(is_negated, t.unary("neg", value), value)
+            value = t.select(is_negated, -value, value)
         return self._after(number, way, value)
 
     def _collect(self, sums: Buffer, node: Expr, row: Expr, lane: Expr, target: int) -> None:
@@ -240,9 +241,9 @@ class _Block:
         at = b.let("leaf", t.cast(inside(node, forest.ways.shape[0]), S64))
         count = forest.out.shape[1]
         for result in range(count) if target < 0 else (target,):
-            index = t.add(t.mul(at, count), result) if target < 0 else at
-            old = b.load(sums, (row, result, lane))
-            value = b.load(forest.values, (index,))
+            index = at * count + result if target < 0 else at
+            old = sums[row, result, lane]
+            value = forest.values[index]
             b.store(sums, (row, result, lane), t.binary(forest.reduction, old, value))
 
 

@@ -93,8 +93,8 @@ class WinogradTemplate:
     def _range(self, block: Var) -> tuple[Expr, Expr]:
         """(first tile of a block, how many it has)."""
         size = self.blocking.block
-        first = self.b.let("first", t.mul(block, size))
-        return first, self.b.let("count", t.minimum(t.sub(self._total(), first), size))
+        first = self.b.let("first", block * size)
+        return first, self.b.let("count", t.minimum(self._total() - first, size))
 
     def _task(self, block: Var, group: Var) -> None:
         """A block of tiles and a group of panels, from input image to result."""
@@ -104,18 +104,16 @@ class WinogradTemplate:
         m = Planes.allocate(b, "m", points, size, self.chunk * self.panel, sums)
         first, count = self._range(block)
         with b.loop("tile", 0, count) as tile:
-            self._load_tile(t.add(first, tile), tile, v)
-        begin = t.mul(group, self.group_panels)
-        end = t.minimum(t.add(begin, self.group_panels), self.panels)
+            self._load_tile(first + tile, tile, v)
+        begin = group * self.group_panels
+        end = t.minimum(begin + self.group_panels, self.panels)
         with b.loop("chunk", begin, end, step=self.chunk) as chunk:
-            last = b.let("last", t.minimum(t.add(chunk, self.chunk), end))
+            last = b.let("last", t.minimum(chunk + self.chunk, end))
             self._block_products(block, chunk, last, count, v, m)
-            start = b.let("start", t.mul(chunk, self.panel))
-            columns = b.let(
-                "columns", t.sub(t.minimum(t.mul(last, self.panel), p.y.channels), start)
-            )
+            start = b.let("start", chunk * self.panel)
+            columns = b.let("columns", t.minimum(last * self.panel, p.y.channels) - start)
             with b.loop("tile", 0, count) as tile:
-                number = b.let("number", t.add(first, tile))
+                number = b.let("number", first + tile)
                 self.results.finish(number, tile, (chunk, last), start, columns, m)
 
     # image -> V
@@ -123,11 +121,11 @@ class WinogradTemplate:
     def _load_tile(self, number: Expr, tile: Expr, v: Planes) -> None:
         b, x, p = self.b, self.problem.x, self.problem
         batch, at_row, at_column = self.results.place(number)
-        row = b.let("row", t.sub(at_row, p.top))
-        column = b.let("column", t.sub(at_column, p.left))
+        row = b.let("row", at_row - p.top)
+        column = b.let("column", at_column - p.left)
         high, wide = ((self.form.elements - 1) * step + 1 for step in p.dilations)
-        inside = [t.compare("ge", row, 0), t.compare("le", row, x.height - high)]
-        inside += [t.compare("ge", column, 0), t.compare("le", column, x.width - wide)]
+        inside = [row >= 0, row <= x.height - high]
+        inside += [column >= 0, column <= x.width - wide]
         if bounds(x.height)[1] < high or bounds(x.width)[1] < wide:
             self._transform_input(batch, row, column, tile, v, clip=True)
             return
@@ -143,17 +141,17 @@ class WinogradTemplate:
         b, x, n = self.b, self.problem.x, self.form.elements
         below, beside = self.problem.dilations
         steps = self.results.madd, self.results.bind
-        rows = [Line.make(b, t.add(row, i * below), x.height, clip) for i in range(n)]
-        columns = [Line.make(b, t.add(column, i * beside), x.width, clip) for i in range(n)]
+        rows = [Line.make(b, row + i * below, x.height, clip) for i in range(n)]
+        columns = [Line.make(b, column + i * beside, x.width, clip) for i in range(n)]
         with b.loop("c", 0, x.channels, "vector") as c:
             middle = []
             for at in columns:
                 d = []
                 for line in rows:
-                    place = t.add(x.offset(batch, line.index, at.index), c)
-                    value: Expr = t.load(x.buffer, (place,))
+                    place = x.offset(batch, line.index, at.index) + c
+                    value: Expr = x.buffer[place]
                     if clip:
-                        exists = t.binary("and", line.exists, at.exists)
+                        exists = line.exists & at.exists
                         value = t.select(exists, value, t.const(0, value.dtype))
                     if value.dtype != v.buffer.dtype:
                         value = Cast(value, v.buffer.dtype)
@@ -175,7 +173,7 @@ class WinogradTemplate:
         if not (rest and full):
             self._products(begin, end, size if full else rest, v, m)
             return
-        with b.when(t.compare("lt", block, full)):
+        with b.when(block < full):
             self._products(begin, end, size, v, m)
         with b.otherwise():
             self._products(begin, end, rest, v, m)
@@ -188,7 +186,7 @@ class WinogradTemplate:
             with b.loop("panel", begin, t.minimum(end, full) if rest else end) as panel:
                 self._product(point, panel, begin, self.panel, count, v, m)
             if rest:
-                with b.when(t.compare("eq", end, self.panels)):
+                with b.when(t.equal(end, self.panels)):
                     self._product(point, t.as_expr(full), begin, rest, count, v, m)
 
     def _product(
@@ -203,12 +201,12 @@ class WinogradTemplate:
     ) -> Brgemm:  # fmt: skip
         """The product of `count` tiles from `first` on."""
         k, u = self.problem.x.channels, self.problem.u
-        number = t.add(t.mul(point, self.panels), panel)
-        column = t.mul(t.sub(panel, begin), self.panel)
+        number = point * self.panels + panel
+        column = (panel - begin) * self.panel
         group = self.kernel.k_group
         row, size = group * self.panel, -(-k // group) * group * self.panel
-        place = t.mul(number, size)
-        prefetch = (PrefetchHint(Slice(u, (t.add(place, size),)), size),)
+        place = number * size
+        prefetch = (PrefetchHint(Slice(u, (place + size,)), size),)
         return Brgemm(
             Slice(m.buffer, (m.place(point, first, column),)),
             Slice(v.buffer, (v.place(point, first, t.ZERO),)),

@@ -22,12 +22,10 @@ class ByteResults(WinogradTiles):
         at = self.place(number)
         sums = b.allocate("sums", self.form.sums, (self.form.results**2 * self.panel,))
         with b.loop("panel", begin, t.minimum(end, full) if rest else end) as panel:
-            self._panel(
-                at, tile, start, t.mul(t.sub(panel, begin), self.panel), self.panel, sums, m
-            )
+            self._panel(at, tile, start, (panel - begin) * self.panel, self.panel, sums, m)
         if rest:
-            with b.when(t.compare("gt", end, full)):
-                place = t.mul(t.sub(t.as_expr(full), begin), self.panel)
+            with b.when(end > full):
+                place = (t.as_expr(full) - begin) * self.panel
                 self._panel(at, tile, start, place, rest, sums, m)
 
     def _panel(
@@ -36,18 +34,18 @@ class ByteResults(WinogradTiles):
         """One panel, `place` columns behind the first, of which so many columns are used."""
         b, y, size = self.b, self.problem.y, self.form.results
         with b.loop("o", 0, columns, "vector") as o:
-            self._sums(tile, t.add(place, o), o, sums, m)
+            self._sums(tile, place + o, o, sums, m)
         batch, row, column = at
         below, beside = self.problem.dilations
         rows = b.let("rows", self.results_along(row, y.height, below))
         across = b.let("across", self.results_along(column, y.width, beside))
         with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
-            first = b.let("start", t.mul(t.add(t.mul(i, size), j), self.panel))
-            down = b.let("down", t.add(row, t.mul(i, below)))
-            right = b.let("right", t.add(column, t.mul(j, beside)))
+            first = b.let("start", (i * size + j) * self.panel)
+            down = b.let("down", row + i * below)
+            right = b.let("right", column + j * beside)
             with b.loop("o", 0, columns, "vector") as o:
-                channel = t.add(t.add(start, place), o)
-                self.store((batch, channel, down, right), t.load(sums, (t.add(first, o),)))
+                channel = start + place + o
+                self.store((batch, channel, down, right), sums[first + o])
 
     def _sums(self, tile: Expr, column: Expr, o: Expr, sums: Buffer, m: Planes) -> None:
         """A^T M A of one channel, divided by what it is too large by."""
@@ -55,11 +53,11 @@ class ByteResults(WinogradTiles):
         middle = []
         for j in range(n):
             places = [(m.place(i * n + j, tile, column),) for i in range(n)]
-            products = [b.let("p", t.load(m.buffer, place)) for place in places]
+            products = [b.let("p", m.buffer[place]) for place in places]
             middle.append(self.form.transform_output(products, self.madd, self.bind))
         for i in range(size):
             line = [of_column[i] for of_column in middle]
             for j, value in enumerate(self.form.transform_output(line, self.madd, self.bind)):
-                whole = t.mul(value, self.form.inverse) if self.form.inverse != 1 else value
-                place = t.add(o, (i * size + j) * self.panel)
-                b.store(sums, (place,), t.binary("shr", whole, self.form.shift))
+                whole = value * self.form.inverse if self.form.inverse != 1 else value
+                place = o + (i * size + j) * self.panel
+                b.store(sums, (place,), whole >> self.form.shift)

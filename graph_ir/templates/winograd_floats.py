@@ -22,7 +22,7 @@ class FloatResults(WinogradTiles):
     ) -> None:  # fmt: skip
         """The results of a tile for the panels [first, last), which are `columns` channels from `start` on."""
         odd = self._store_tile(number, tile, start, columns, m)
-        with self.b.when(t.compare("ne", odd, odd)):
+        with self.b.when(t.unequal(odd, odd)):
             self._convolve_tile(number, *panels)
 
     def _store_tile(self, number: Expr, tile: Expr, start: Expr, columns: Expr, m: Planes) -> Expr:
@@ -40,22 +40,22 @@ class FloatResults(WinogradTiles):
                     (m.place(i * self.form.elements + j, tile, o),)
                     for i in range(self.form.elements)
                 ]
-                products = [b.let("p", t.load(m.buffer, place)) for place in positions]
+                products = [b.let("p", m.buffer[place]) for place in positions]
                 sums = self.form.transform_output(products, self.madd, self.bind)
                 for i, value in enumerate(sums):
                     b.store(middle, (i, j), value)
             with b.loop("i", 0, rows) as down:
-                line = [b.let("s", t.load(middle, (down, j))) for j in range(self.form.elements)]
+                line = [b.let("s", middle[down, j]) for j in range(self.form.elements)]
                 results = self.form.transform_output(line, self.madd, self.bind)
                 for value in results:
-                    b.store(odd, (0,), self.madd(0.0, value, t.load(odd, (0,))))
+                    b.store(odd, (0,), self.madd(0.0, value, odd[0]))
                 for j, value in enumerate(results):
-                    right = t.add(column, j * beside)
+                    right = column + j * beside
                     is_cut = not is_known(y.width) or bool(y.width % (size * beside))
-                    with self.when(t.compare("lt", right, y.width), is_cut and j + beside > 1):
-                        place = t.add(row, t.mul(down, below))
-                        self.store((batch, t.add(start, o), place, right), value)
-        return b.let("odd", t.load(odd, (0,)))
+                    with self.when(right < y.width, is_cut and j + beside > 1):
+                        place = row + down * below
+                        self.store((batch, start + o, place, right), value)
+        return b.let("odd", odd[0])
 
     # image -> image, for tiles that the transforms cannot do
 
@@ -68,11 +68,11 @@ class FloatResults(WinogradTiles):
         across = b.let("across", self.results_along(column, y.width, beside))
 
         def pixel(i: Expr, j: Expr) -> tuple[Expr, Expr]:
-            return t.add(row, t.mul(i, below)), t.add(column, t.mul(j, beside))
+            return row + i * below, column + j * beside
 
         with b.loop("panel", chunk, last) as panel:
-            start = b.let("start", t.mul(panel, self.panel))
-            columns = b.let("columns", t.minimum(t.sub(y.channels, start), self.panel))
+            start = b.let("start", panel * self.panel)
+            columns = b.let("columns", t.minimum(y.channels - start, self.panel))
             with b.loop("o", 0, columns, "vector") as o:
                 sums = b.allocate("sums", F32, (size * size,))
                 with b.loop("i", 0, size * size) as i:
@@ -80,11 +80,11 @@ class FloatResults(WinogradTiles):
                 with b.loop("c", 0, self.problem.x.channels) as c:
                     taps = self._taps(panel, c, o)
                     with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
-                        place = t.add(t.mul(i, size), j)
+                        place = i * size + j
                         self._add_window((batch, *pixel(i, j)), c, taps, sums, place)
                 with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
-                    total = t.load(sums, (t.add(t.mul(i, size), j),))
-                    self.store((batch, t.add(start, o), *pixel(i, j)), total)
+                    total = sums[i * size + j]
+                    self.store((batch, start + o, *pixel(i, j)), total)
 
     def _taps(self, panel: Expr, c: Expr, o: Expr) -> Buffer:
         """The nine weights of a channel, recovered from U."""
@@ -103,21 +103,21 @@ class FloatResults(WinogradTiles):
 
     def _of_u(self, row: int, column: int, panel: Expr, c: Expr, o: Expr) -> Expr:
         point = row * self.form.elements + column
-        line = t.add(t.mul(t.add(point * self.panels, panel), self.problem.x.channels), c)
-        return t.load(self.problem.u, (t.add(t.mul(line, self.panel), o),))
+        line = (point * self.panels + panel) * self.problem.x.channels + c
+        return self.problem.u[line * self.panel + o]
 
     def _tap(self, terms: Sequence[tuple[float, Expr]]) -> Expr:
         """The sum of factor * value; zero where rounding leaves no more than that of it."""
         (factor, first), *others = terms
-        total: Expr = t.mul(first, factor)
+        total: Expr = first * factor
         if not others:
             return total
-        size = t.unary("abs", total)
+        size = abs(total)
         for factor, value in others:
-            part = self.b.let("part", t.mul(value, factor))
-            total, size = t.add(total, part), t.add(size, t.unary("abs", part))
+            part = self.b.let("part", value * factor)
+            total, size = total + part, size + abs(part)
         total = self.b.let("total", total)
-        small = t.compare("le", t.unary("abs", total), t.mul(size, self.form.smallest_tap))
+        small = abs(total) <= size * self.form.smallest_tap
         return t.select(small, t.const(0.0, F32), total)
 
     def _add_window(
@@ -128,11 +128,11 @@ class FloatResults(WinogradTiles):
         batch, row, column = at
         below, beside = self.problem.dilations
         with b.loop("p", 0, 3) as p, b.loop("q", 0, 3) as q:
-            down = b.let("down", t.sub(t.add(row, t.mul(p, below)), self.problem.top))
-            right = b.let("right", t.sub(t.add(column, t.mul(q, beside)), self.problem.left))
-            inside = [t.compare("ge", down, 0), t.compare("lt", down, x.height)]
-            inside += [t.compare("ge", right, 0), t.compare("lt", right, x.width)]
+            down = b.let("down", row + p * below - self.problem.top)
+            right = b.let("right", column + q * beside - self.problem.left)
+            inside = [down >= 0, down < x.height]
+            inside += [right >= 0, right < x.width]
             with b.when(all_of(inside)):
-                pixel = t.load(x.buffer, (t.add(x.offset(batch, down, right), c),))
-                tap = t.load(taps, (t.add(t.mul(p, 3), q),))
-                b.store(sums, (place,), t.add(t.load(sums, (place,)), t.mul(tap, pixel)))
+                pixel = x.buffer[x.offset(batch, down, right) + c]
+                tap = taps[p * 3 + q]
+                b.store(sums, (place,), sums[place] + tap * pixel)

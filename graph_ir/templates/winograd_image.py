@@ -25,8 +25,8 @@ class Image:
 
     def offset(self, batch: Expr, row: Expr, column: Expr) -> Expr:
         """The index of channel 0 of a pixel."""
-        line = t.add(t.mul(batch, self.height), row)
-        return t.mul(t.add(t.mul(line, self.width), column), self.channels)
+        line = batch * self.height + row
+        return (line * self.width + column) * self.channels
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Planes:
 
     def place(self, point: Expr | int, tile: Expr, column: Expr) -> Expr:
         """Index of an element."""
-        start = t.mul(t.as_expr(point), self.plane)
-        return t.add(t.add(start, t.mul(tile, self.row)), column)
+        start = t.as_expr(point) * self.plane
+        return start + tile * self.row + column
 
 
 @dataclass(frozen=True)
@@ -82,4 +82,4 @@ class Line:
         if not clip:
             return Line(at, t.const(True))
         index = b.let("at", t.minimum(t.maximum(at, 0), size - 1))
-        return Line(index, b.let("exists", t.compare("eq", at, index)))
+        return Line(index, b.let("exists", t.equal(at, index)))

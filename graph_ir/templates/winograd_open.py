@@ -47,10 +47,10 @@ class OpenWinogradTemplate(WinogradTemplate):
     def _blocks(self) -> Expr:
         """Blocks of equal size, as few as there may be; as many as threads, or a multiple, where there are several."""
         total, most = self._all_tiles(), self.blocking.block
-        blocks = t.floordiv(t.add(total, most - 1), most)
+        blocks = (total + (most - 1)) // most
         if self.threads > 1:
-            even = t.floordiv(t.add(blocks, self.threads - 1), self.threads)
-            blocks = t.minimum(total, t.mul(even, self.threads))
+            even = (blocks + (self.threads - 1)) // self.threads
+            blocks = t.minimum(total, even * self.threads)
         return blocks
 
     def _range(self, block: Var) -> tuple[Expr, Expr]:
@@ -59,9 +59,9 @@ class OpenWinogradTemplate(WinogradTemplate):
         for let in self.sizes.lets:
             b.emit(let)
         total, blocks = b.let("total", self._all_tiles()), b.let("blocks", self._blocks())
-        first = b.let("first", t.floordiv(t.mul(block, total), blocks))
-        end = t.floordiv(t.mul(t.add(block, 1), total), blocks)
-        return first, b.let("count", t.sub(end, first))
+        first = b.let("first", block * total // blocks)
+        end = (block + 1) * total // blocks
+        return first, b.let("count", end - first)
 
     def _block_products(
         self, block: Var, begin: Expr, end: Expr, count: Expr, *planes: Any

@@ -41,22 +41,22 @@ class WinogradTiles:
     def place(self, number: Expr) -> tuple[Expr, Expr, Expr]:
         """(image, row, column) of the first result of a tile."""
         b, (down, across) = self.b, self.counts
-        image, ty = t.as_expr(0), b.let("line", t.floordiv(number, across))
-        tx = b.let("tx", t.mod(number, across))
+        image, ty = t.as_expr(0), b.let("line", number // across)
+        tx = b.let("tx", number % across)
         if self.problem.batch != 1:
-            image, ty = b.let("image", t.floordiv(ty, down)), b.let("ty", t.mod(ty, down))
+            image, ty = b.let("image", ty // down), b.let("ty", ty % down)
         below, beside = self.problem.dilations
         return image, b.let("row", self._first(ty, below)), b.let("column", self._first(tx, beside))
 
     def _first(self, tile: Expr, step: int) -> Expr:
         """The first row of results of a row of tiles, or column: those of all phases, then those further on."""
         if step == 1:
-            return t.mul(tile, self.form.results)
-        return t.add(t.mul(t.floordiv(tile, step), self.form.results * step), t.mod(tile, step))
+            return tile * self.form.results
+        return tile // step * (self.form.results * step) + tile % step
 
     def results_along(self, first: Expr, size: Any, step: int) -> Expr:
         """Rows of results of a tile, or columns, that lie before `size`: none in a tile behind a short phase."""
-        left = t.floordiv(t.sub(t.add(size, step - 1), first), step)
+        left = (t.as_expr(size) + (step - 1) - first) // step
         return t.minimum(left if step == 1 else t.maximum(left, 0), self.form.results)
 
     def store(self, index: tuple[Expr, ...], value: Expr) -> None:
@@ -68,7 +68,7 @@ class WinogradTiles:
                 lets, value = self.epilogue(index, value)
                 for let in lets:
                     b.emit(let)
-            b.store(y.buffer, (t.add(y.offset(batch, row, column), channel),), value)
+            b.store(y.buffer, (y.offset(batch, row, column) + channel,), value)
 
     @contextmanager
     def when(self, condition: Expr, is_needed: bool) -> Iterator[None]:
@@ -86,19 +86,19 @@ class WinogradTiles:
     def madd(self, factor: float, x: Expr, y: Expr | None) -> Expr:
         """factor * x + y, of integers too."""
         if y is None:
-            return x if factor == 1.0 else t.mul(x, factor)
+            return x if factor == 1.0 else x * factor
         if abs(factor) == 1.0:
-            return t.add(y, x) if factor > 0 else t.sub(y, x)
+            return y + x if factor > 0 else y - x
         if not x.dtype.is_float and factor < 0:
-            return t.sub(y, t.mul(x, -factor))
+            return y - x * -factor
         if x.dtype.is_float and self.target.table.has_fma:
             return t.fma(t.const(factor, x.dtype), x, y)
-        return t.add(y, t.mul(x, factor))
+        return y + x * factor
 
 
 def all_of(conditions: Sequence[Expr]) -> Expr:
     """Whether every condition holds."""
     result = conditions[0]
     for condition in conditions[1:]:
-        result = t.binary("and", result, condition)
+        result = result & condition
     return result

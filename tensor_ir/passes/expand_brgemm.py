@@ -137,7 +137,7 @@ class _Tile:
         values: dict[str, Expr] = {self.g.epilogue.col.name: col}
         body = self._bound(self.addend.lets, values)
         start = substitute_expr(self.addend.value, values)
-        body.append(Store(self.acc, (t.add(r * self.width, col),), start))
+        body.append(Store(self.acc, (r * self.width + col,), start))
         begin, end = v * self.lanes, (v + 1) * self.lanes
         return For(col, t.as_expr(begin), t.as_expr(end), Block(tuple(body)), "vector")
 
@@ -174,7 +174,7 @@ class _Tile:
         body: list[Stmt] = []
         if whole:
             k = Var(self.names.fresh("k"))
-            steps = [s for i in range(unroll) for s in self._step(batch, t.add(k, i), i)]
+            steps = [s for i in range(unroll) for s in self._step(batch, k + i, i)]
             body.append(
                 For(k, t.as_expr(0), t.as_expr(whole), Block(tuple(steps)), "serial", unroll)
             )
@@ -190,12 +190,12 @@ class _Tile:
     def _reduce_open(self, batch: Expr, depth: Expr, unroll: int) -> list[Stmt]:
         """As `_reduce` for a k that is known when it runs: what is left of the unrolled steps is decided one by one."""
         k, whole = Var(self.names.fresh("k")), Var(self.names.fresh("k_whole"))
-        steps = [s for i in range(unroll) for s in self._step(batch, t.add(k, i), i)]
+        steps = [s for i in range(unroll) for s in self._step(batch, k + i, i)]
         rest = [
-            If(t.compare("lt", at, depth), Block(tuple(self._step(batch, at, i))))
-            for i, at in enumerate(t.add(whole, i) for i in range(unroll - 1))
+            If(at < depth, Block(tuple(self._step(batch, at, i))))
+            for i, at in enumerate(whole + i for i in range(unroll - 1))
         ]
-        even = t.mul(t.floordiv(depth, unroll), unroll)
+        even = depth // unroll * unroll
         loop = For(k, t.as_expr(0), whole, Block(tuple(steps)), "serial", unroll)
         return self._each_batch(batch, [Let(whole, even), loop, *rest])
 
@@ -210,22 +210,22 @@ class _Tile:
                 index = self._acc_index(first + r, v)
                 old = Load(self.acc, index, self.lanes)
                 body.append(Store(self.acc, index, self._multiply_add(a, b, old)))
-        return [*body, *self._prefetch(t.add(t.mul(batch, self.steps), k))]
+        return [*body, *self._prefetch(batch * self.steps + k)]
 
     def _b(self, batch: Expr, k: Expr, v: int) -> Expr:
         """Vector `v` of row (or group of rows) `k` of B, in the type it is multiplied in."""
         g = self.g
-        at = t.add(t.mul(k, g.b_row), v * self.lanes * g.k_group)
+        at = k * g.b_row + v * self.lanes * g.k_group
         active = self._active(v, g.n_padded)
-        place = self._at(g.b, t.add(t.mul(batch, g.b_batch), at))
+        place = self._at(g.b, batch * g.b_batch + at)
         value = Load(g.b.buffer, place, self.lanes * g.k_group, active and active * g.k_group)
         return t.cast(value, self.b_dtype)
 
     def _a(self, batch: Expr, k: Expr, r: int) -> Expr:
         """Element (or group of elements) `k` of row `r` of A in all lanes, in the type it is multiplied in."""
         g = self.g
-        row = t.mul(t.add(self.row0, r), g.a_row)
-        offset = t.add(t.mul(batch, g.a_batch), t.add(row, t.mul(k, t.mul(g.a_col, g.k_group))))
+        row = (self.row0 + r) * g.a_row
+        offset = batch * g.a_batch + (row + k * (g.a_col * g.k_group))
         place = self._at(g.a, offset)
         if g.k_group == 1:
             return Broadcast(t.cast(Load(g.a.buffer, place), self.a_dtype), self.lanes)
@@ -245,9 +245,9 @@ class _Tile:
         for one in self.g.prefetch:
             per_row = -(-one.elements // self.g.m)
             per_step = -(-self.rows * one.elements // (self.g.m * self.steps * self.g.batch))
-            first = t.add(t.mul(self.row0, per_row), t.mul(step, per_step))
+            first = self.row0 * per_row + step * per_step
             hints += [
-                Prefetch(Slice(one.address.buffer, self._at(one.address, t.add(first, at))))
+                Prefetch(Slice(one.address.buffer, self._at(one.address, first + at)))
                 for at in range(0, per_step, line)
             ]
         return hints
@@ -257,7 +257,7 @@ class _Tile:
         if self.g.k_group > 1:
             return t.call(f"dot{self.g.k_group}", acc, a, b)
         fused = self.table.has_fma and self.dtype.is_float
-        return t.call("fma", a, b, acc) if fused else t.add(acc, t.mul(a, b))
+        return t.call("fma", a, b, acc) if fused else acc + a * b
 
     def _finish(self, r: int, vectors: range) -> list[Stmt]:
         """Sum the accumulator sets of neighbouring vectors, add the old C, run the epilogue, store to C.
@@ -277,10 +277,8 @@ class _Tile:
     def _total(self, r: int, v: int) -> Expr:
         total: Expr = Load(self.acc, self._acc_index(r, v), self.lanes)
         for split in range(1, self.splits):
-            total = t.add(
-                total, Load(self.acc, self._acc_index(split * self.rows + r, v), self.lanes)
-            )
-        return t.add(total, self._old_c(r, v)) if self.g.accumulate else total
+            total = total + Load(self.acc, self._acc_index(split * self.rows + r, v), self.lanes)
+        return total + self._old_c(r, v) if self.g.accumulate else total
 
     def _epilogue(self, r: int, vectors: range) -> Stmt:
         """The epilogue of neighbouring vectors as a vector loop, which `vectorize` turns into vector statements."""
@@ -289,9 +287,9 @@ class _Tile:
         begin, end = vectors[0] * self.lanes, min((vectors[-1] + 1) * self.lanes, self.g.n)
         col, acc = Var(self.names.fresh("col")), Var(self.names.fresh("sum"), self.dtype)
         values: dict[str, Expr] = {
-            epilogue.row.name: t.add(self.row0, r), epilogue.col.name: col, epilogue.acc.name: acc,
+            epilogue.row.name: self.row0 + r, epilogue.col.name: col, epilogue.acc.name: acc,
         }  # fmt: skip
-        body: list[Stmt] = [Let(acc, Load(self.acc, (t.add(r * self.width, col),)))]
+        body: list[Stmt] = [Let(acc, Load(self.acc, (r * self.width + col,)))]
         lets = epilogue.lets if self.addend is None else self.addend.rest
         body.extend(self._bound(lets, values))
         body.append(
@@ -312,9 +310,9 @@ class _Tile:
         return (Const(r * self.width + v * self.lanes, S64),)
 
     def _c_index(self, r: int, column: Expr) -> tuple[Expr, ...]:
-        return self._at(self.g.c, t.add(t.mul(t.add(self.row0, r), self.g.c_row), column))
+        return self._at(self.g.c, (self.row0 + r) * self.g.c_row + column)
 
     @staticmethod
     def _at(place: Slice, offset: Expr) -> tuple[Expr, ...]:
         (start,) = place.indices
-        return (t.add(start, offset),)
+        return (start + offset,)

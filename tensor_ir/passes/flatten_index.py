@@ -78,8 +78,8 @@ def _offset(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
     lanes = indices[-1].lanes
     outer: Expr = t.ZERO
     for index, extent in zip(indices[:-1], buffer.shape[:-1], strict=True):
-        outer = t.add(t.mul(outer, extent), index)
-    outer = t.mul(outer, buffer.shape[-1])
+        outer = outer * extent + index
+    outer = outer * buffer.shape[-1]
     if lanes == 1:
-        return t.add(outer, indices[-1])
-    return t.add(t.broadcast(outer, lanes), indices[-1])
+        return outer + indices[-1]
+    return t.broadcast(outer, lanes) + indices[-1]

@@ -120,10 +120,10 @@ class _Outliner(Rewriter):
         inner: int | Expr = 1
         for loop in reversed(loops):
             trips = self._count(loop) or 0
-            number = t.floordiv(index, inner)
+            number = index // inner
             if loop is not loops[0]:
-                number = t.mod(number, trips)
-            lets.append(Let(loop.var, t.add(loop.begin, t.mul(number, loop.step))))
+                number = number % trips
+            lets.append(Let(loop.var, loop.begin + number * loop.step))
             inner = elements_of((trips, inner))
         body = _Serial().body(loops[-1].body)
         statements = [

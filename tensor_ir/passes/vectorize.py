@@ -149,7 +149,7 @@ class _VectorLoop:
         result = self._main_loop(groups, lanes, copies)
         for number in range(single):
             offset = (groups * copies + number) * lanes
-            result.append(self._chunk(t.add(self.loop.begin, offset), offset, lanes, None, number))
+            result.append(self._chunk(self.loop.begin + offset, offset, lanes, None, number))
         return result
 
     def _main_loop(self, groups: int, lanes: int, copies: int) -> list[Stmt]:
@@ -157,7 +157,7 @@ class _VectorLoop:
         if groups <= 1:
             return [self._copies(self.loop.begin, lanes, copies, (0, 1))] * groups
         var = Var(self.names.fresh(self.loop.var.name))
-        end = t.add(self.loop.begin, groups * step)
+        end = self.loop.begin + groups * step
         self.algebra.bind_loop(For(var, self.loop.begin, end, Block(()), "serial", step))
         body = self._copies(var, lanes, copies, (step, groups))
         return [For(var, self.loop.begin, end, body, "serial", step)]
@@ -168,8 +168,7 @@ class _VectorLoop:
             together = min(chained_together(self.loop.body, self.target), copies)
             lanes, copies = lanes * together, copies // together
         body = [
-            self._chunk(t.add(base, u * lanes), u * lanes, lanes, None, u, trips)
-            for u in range(copies)
+            self._chunk(base + u * lanes, u * lanes, lanes, None, u, trips) for u in range(copies)
         ]
         return t.block_of(_spliced(body))
 
@@ -180,7 +179,7 @@ class _VectorLoop:
         while lanes > least:
             lanes //= 2
             if rest >= lanes:
-                base = t.add(self.loop.begin, extent - rest)
+                base = self.loop.begin + (extent - rest)
                 result.append(self._chunk(base, extent - rest, lanes, None, 0))
                 rest -= lanes
         return [*result, *self._part(extent, rest, lanes)]
@@ -190,7 +189,7 @@ class _VectorLoop:
         if not rest:
             return []
         offset = extent - rest
-        base = t.add(self.loop.begin, offset)
+        base = self.loop.begin + offset
         if not self.accumulators:
             lanes = _power_of_two(rest)
         if lanes == 1:
@@ -202,17 +201,17 @@ class _VectorLoop:
         s = self.loop
         before: list[Stmt] = []
         begin = self._bound("begin", s.begin, before)
-        length = self.algebra.simplify(t.sub(s.end, s.begin))
+        length = self.algebra.simplify(s.end - s.begin)
         low, high = self.algebra.difference(s.end, s.begin)
         if low < 0:
             length = t.maximum(length, 0)
-        vectors = t.floordiv(length, lanes)
-        end = self._bound("whole", t.add(begin, t.mul(vectors, lanes)), before)
+        vectors = length // lanes
+        end = self._bound("whole", begin + vectors * lanes, before)
         var = Var(self.names.fresh(s.var.name))
         self.algebra.ranges[var.name] = self.algebra.ranges[s.var.name]
         body = self._chunk(var, 0, lanes, None, 0, (lanes, max(1, high // lanes)))
         main = [*before, For(var, begin, end, body, "serial", lanes)]
-        if self.algebra.is_multiple(t.sub(s.end, s.begin), lanes):
+        if self.algebra.is_multiple(s.end - s.begin, lanes):
             return main, []
         rest = Var(self.names.fresh(s.var.name))
         copy = renamed_copy(s.body, self.names, {s.var.name: rest})
@@ -227,25 +226,25 @@ class _VectorLoop:
         self.accumulators = {a.buffer.name: a for a in found}
         steps: list[Stmt] = [one for a in found for one in _start(a, copies)]
         begin = self._bound("begin", s.begin, steps)
-        extent = t.sub(s.end, s.begin)
-        ends = [t.mul(t.floordiv(extent, size), size) for size in (lanes * copies, lanes)]
+        extent = s.end - s.begin
+        ends = [extent // size * size for size in (lanes * copies, lanes)]
         grouped, whole = (
-            self._bound(name, t.add(begin, end), steps)
+            self._bound(name, begin + end, steps)
             for name, end in zip(("grouped", "whole"), ends, strict=True)
         )
         trips = (lanes, max(1, self.algebra.difference(s.end, s.begin)[1] // lanes))
         steps.append(self._chunks(begin, grouped, lanes, copies, trips))
         if copies > 1:
             few = self._chunks(begin, whole, lanes, 1, trips)
-            starts = [t.add(grouped, number * lanes) for number in range(copies - 1)]
+            starts = [grouped + number * lanes for number in range(copies - 1)]
             rest = [
-                If(t.compare("lt", at, whole), self._chunk(at, 0, lanes, None, number, trips))
+                If(at < whole, self._chunk(at, 0, lanes, None, number, trips))
                 for number, at in enumerate(starts)
             ]
-            steps.append(If(t.compare("gt", grouped, begin), Block(tuple(rest)), few))
+            steps.append(If(grouped > begin, Block(tuple(rest)), few))
         last = Var(self.names.fresh(s.var.name))
         body = renamed_copy(s.body, self.names, {s.var.name: last})
-        by_lane = _ByLane(self.accumulators, t.sub(last, whole))
+        by_lane = _ByLane(self.accumulators, last - whole)
         steps.append(For(last, whole, s.end, by_lane.body(body)))
         return [*steps, *(one for a in found for one in _combine(a, copies))]
 
@@ -279,7 +278,7 @@ class _VectorLoop:
     ) -> Stmt:
         """The body for iterations base .. base + lanes: the loop's begin + offset + step * trip number."""
         step, trips = steps
-        model = t.add(t.add(self.loop.begin, Var(LANE)), t.add(t.mul(Var(TRIP), step), offset))
+        model = self.loop.begin + Var(LANE) + (Var(TRIP) * step + offset)
         ranges = {LANE: (0, (active or lanes) - 1), TRIP: (0, trips - 1)}
         chunk = Chunk(self.loop.var, base, lanes, active, model, ranges, copy)
         return BodyVectorizer(chunk, self.algebra, self.names, self.accumulators).stmt(
@@ -298,13 +297,13 @@ class _ByLane(Rewriter):
         found = self._accumulators.get(e.buffer.name)
         if found is None:
             return super().load(e)
-        return Load(found.lanes_buffer, (t.add(found.index(e.indices[0]), self._lane),))
+        return Load(found.lanes_buffer, (found.index(e.indices[0]) + self._lane,))
 
     def store(self, s: Store) -> Stmt | tuple[Stmt, ...]:
         found = self._accumulators.get(s.buffer.name)
         if found is None:
             return super().store(s)
-        place = t.add(found.index(s.indices[0]), self._lane)
+        place = found.index(s.indices[0]) + self._lane
         return Store(found.lanes_buffer, (place,), self.expr(s.value))
 
 

@@ -12,7 +12,6 @@ from onnx import TensorProto, helper, numpy_helper
 from graphc import cli
 from graphc.graph_ir.ir.computation import Computation, Index, Pointwise, Read
 from graphc.graph_ir.ir.registry import lookup
-from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Expr
 from support.cli_models import plant_wrong_relu
 
@@ -90,7 +89,7 @@ def test_rounding_to_the_wrong_neighbor_is_found(
         whole = right(op)
 
         def element(reads: list[Read], index: Index) -> Expr:
-            return whole.element([lambda at: t.sub(reads[0](at), 0.25)], index)
+            return whole.element([lambda at: reads[0](at) - 0.25], index)
 
         return Pointwise(element)  # type: ignore[arg-type]
 

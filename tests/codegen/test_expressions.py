@@ -53,7 +53,7 @@ class Case:
         out = Buffer("out", self.out, (n,))
         b = t.LoopBuilder()
         with b.loop("i", 0, n, step=lanes) as i:
-            b.store(out, (i,), self.expr(*(b.load(x, (i,), lanes) for x in ins), lanes=lanes))
+            b.store(out, (i,), self.expr(*(t.load(x, (i,), lanes) for x in ins), lanes=lanes))
         return b.function(f"{self.name}_{lanes}", (*ins, out))
 
     def result(self) -> Array:
@@ -110,7 +110,7 @@ def _compare(x: Expr, y: Expr, op: str, lanes: int) -> Expr:
 
 
 def _select(x: Expr, y: Expr, lanes: int) -> Expr:
-    return t.select(t.compare("lt", x, y), x, y)
+    return t.select(x < y, x, y)
 
 
 def _unsigned_zeros(values: Array) -> Array:
@@ -228,8 +228,8 @@ def test_ramp_broadcast_and_select_by_lane(shape: str) -> None:
     lanes = runnable_target(shape).lanes(S32)
     a, out = Buffer("a", S32, (1,)), Buffer("out", S32, (lanes,))
     b = t.LoopBuilder()
-    scalar = b.load(a, (0,))
-    odd = t.compare("eq", t.mod(Ramp(scalar, lanes), 2), 1)
+    scalar = a[0]
+    odd = t.equal(Ramp(scalar, lanes) % 2, 1)
     b.store(out, (0,), Select(odd, Ramp(scalar, lanes), t.broadcast(scalar, lanes)))
     native = NativeModule(Module((b.function("f", (a, out)),)), runnable_target(shape))
     for start in (-3, 0, 2**31 - 2):

@@ -27,7 +27,7 @@ REGISTERS = {"avx512": "%zmm", "avx2": "%ymm", "generic": "%xmm"}
 def vector_add(lanes: int) -> Module:
     a, out = Buffer("a", F32, (lanes,)), Buffer("out", F32, (lanes,))
     b = t.LoopBuilder()
-    x = b.load(a, (0,), lanes)
+    x = t.load(a, (0,), lanes)
     b.store(out, (0,), t.call("fma", x, x, x))
     return Module((b.function("f", (a, out)),))
 

@@ -108,7 +108,7 @@ def math_function(name: str, dtype: DType, lanes: int, n: int) -> Function:
     out = Buffer("out", dtype, (n,))
     b = t.LoopBuilder()
     with b.loop("i", 0, n, step=lanes) as i:
-        b.store(out, (i,), t.call(name, *(b.load(x, (i,), lanes) for x in ins)))
+        b.store(out, (i,), t.call(name, *(t.load(x, (i,), lanes) for x in ins)))
     return b.function(f"{name}_{dtype}_{lanes}", (*ins, out))
 
 
@@ -164,7 +164,7 @@ def test_bit_patterns_change_their_type(shape: str, rng: np.random.Generator) ->
                 x, out = Buffer("x", source, (8,)), Buffer("out", target, (8,))
                 b = t.LoopBuilder()
                 with b.loop("i", 0, 8, step=lanes) as i:
-                    b.store(out, (i,), t.bitcast(b.load(x, (i,), lanes), target))
+                    b.store(out, (i,), t.bitcast(t.load(x, (i,), lanes), target))
                 module = verify(Module((b.function("f", (x, out)),)))
                 assert parse_module(print_module(module)) == module
                 patterns = rng.integers(0, 255, 8 * source.size, np.uint8).view(source.numpy)
@@ -177,7 +177,7 @@ def test_bit_patterns_change_their_type(shape: str, rng: np.random.Generator) ->
 def test_bit_patterns_of_other_widths_are_refused(target: DType) -> None:
     x, out = Buffer("x", F32, (1,)), Buffer("out", target, (1,))
     b = t.LoopBuilder()
-    b.store(out, (0,), t.bitcast(b.load(x, (0,)), target))
+    b.store(out, (0,), t.bitcast(x[0], target))
     with pytest.raises(InternalError, match=f"as many bits as it gives, got f32 and {target}"):
         verify(Module((b.function("f", (x, out)),)))
 
@@ -185,7 +185,7 @@ def test_bit_patterns_of_other_widths_are_refused(target: DType) -> None:
 def test_integers_have_no_math() -> None:
     a = Buffer("a", USUAL[6], (1,))
     b = t.LoopBuilder()
-    b.store(a, (0,), t.call("exp", b.load(a, (0,))))
+    b.store(a, (0,), t.call("exp", a[0]))
     with pytest.raises(InternalError, match="intrinsic 'exp' takes floats, got s32"):
         emit_module(Module((b.function("f", (a,)),)), runnable_target("avx2"))
 
@@ -197,7 +197,7 @@ def test_lanes_picked_by_their_lowest_bits(shape: str, rng: np.random.Generator)
         table, index = Buffer("table", F32, (lanes,)), Buffer("index", S32, (64,))
         out, b = Buffer("out", F32, (64,)), t.LoopBuilder()
         with b.loop("i", 0, 64, step=lanes) as i:
-            picked = t.call("pick", b.load(table, (0,), lanes), b.load(index, (i,), lanes))
+            picked = t.call("pick", t.load(table, (0,), lanes), t.load(index, (i,), lanes))
             b.store(out, (i,), picked)
         functions.append(b.function(f"pick{lanes}", (table, index, out)))
     native = NativeModule(Module(tuple(functions)), runnable_target(shape))

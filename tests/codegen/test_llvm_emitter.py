@@ -68,7 +68,7 @@ def test_loops_of_literal_and_computed_bounds(begin: int, end: int, step: int) -
     for name, low, high in bounds:
         b = t.LoopBuilder()
         with b.loop("i", low, high, step=step) as i:
-            b.store(OUT, (t.add(i, 4),), t.add(t.mul(i, 10), 1))
+            b.store(OUT, (i + 4,), i * 10 + 1)
         functions.append(b.function(name, (OUT, first, last)))
     module = native(*functions)
     for function in functions:
@@ -79,14 +79,14 @@ def test_loops_of_literal_and_computed_bounds(begin: int, end: int, step: int) -
 def test_every_kind_of_loop_runs(kind: t.LoopKind) -> None:
     b = t.LoopBuilder()
     with b.loop("i", 0, 9, kind) as i:
-        b.store(OUT, (i,), t.mul(i, i))
+        b.store(OUT, (i,), i * i)
     native(b.function("f", (OUT,))).check("f", [out()])
 
 
 def test_bounds_are_evaluated_once() -> None:
     count = Buffer("count", S64, (1,))
     b = t.LoopBuilder()
-    with b.loop("i", 0, b.load(count, (0,))) as i:
+    with b.loop("i", 0, count[0]) as i:
         b.store(count, (0,), 1)
         b.store(OUT, (i,), 7)
     native(b.function("f", (count, OUT))).check("f", [np.array([5]), out()])
@@ -95,13 +95,13 @@ def test_bounds_are_evaluated_once() -> None:
 def test_branches_with_and_without_else() -> None:
     n = Var("n")
     b = t.LoopBuilder()
-    with b.when(t.compare("lt", n, 3)):
-        b.store(OUT, (0,), t.mul(n, 5))
-        with b.when(t.compare("eq", n, 1)):
+    with b.when(n < 3):
+        b.store(OUT, (0,), n * 5)
+        with b.when(t.equal(n, 1)):
             b.store(OUT, (1,), 11)
     with b.otherwise():
-        b.store(OUT, (0,), t.mul(n, 7))
-    b.store(OUT, (2,), t.add(t.mul(n, 5), t.mul(n, 7)))
+        b.store(OUT, (0,), n * 7)
+    b.store(OUT, (2,), n * 5 + n * 7)
     module = native(b.function("f", (OUT, n)))
     for value in (0, 1, 2, 3, 4):
         module.check("f", [out(), value])
@@ -111,15 +111,15 @@ def test_a_while_loop_looks_at_memory_before_every_round() -> None:
     n, many = Var("n"), Var("many")
     b = t.LoopBuilder()
     b.store(OUT, (0,), n)
-    with b.repeat(t.compare("ne", t.load(OUT, (0,)), 1)):
-        value = b.let("value", t.load(OUT, (0,)))
-        odd = t.compare("eq", t.mod(value, 2), 1)
+    with b.repeat(t.unequal(OUT[0], 1)):
+        value = b.let("value", OUT[0])
+        odd = t.equal(value % 2, 1)
         with b.when(odd):
-            b.store(OUT, (0,), t.add(t.mul(value, 3), 1))
+            b.store(OUT, (0,), value * 3 + 1)
         with b.otherwise():
-            b.store(OUT, (0,), t.floordiv(value, 2))
-        b.store(OUT, (1,), t.add(t.load(OUT, (1,)), t.mul(many, 3)))  # the product leaves the loop
-    b.store(OUT, (2,), t.mul(many, 3))
+            b.store(OUT, (0,), value // 2)
+        b.store(OUT, (1,), OUT[1] + many * 3)  # the product leaves the loop
+    b.store(OUT, (2,), many * 3)
     module = native(b.function("f", (OUT, n, many)))
     for start in (1, 2, 27):
         module.check("f", [out(), start, 5])
@@ -128,12 +128,12 @@ def test_a_while_loop_looks_at_memory_before_every_round() -> None:
 def test_while_loops_inside_each_other() -> None:
     n = Var("n")
     b = t.LoopBuilder()
-    with b.repeat(t.compare("lt", t.load(OUT, (0,)), n)):
+    with b.repeat(OUT[0] < n):
         b.store(OUT, (1,), 0)
-        with b.repeat(t.compare("lt", t.load(OUT, (1,)), t.load(OUT, (0,)))):
-            b.store(OUT, (1,), t.add(t.load(OUT, (1,)), 1))
-            b.store(OUT, (2,), t.add(t.load(OUT, (2,)), t.load(OUT, (1,))))
-        b.store(OUT, (0,), t.add(t.load(OUT, (0,)), 1))
+        with b.repeat(OUT[1] < OUT[0]):
+            b.store(OUT, (1,), OUT[1] + 1)
+            b.store(OUT, (2,), OUT[2] + OUT[1])
+        b.store(OUT, (0,), OUT[0] + 1)
     module = native(b.function("f", (OUT, n)))
     for value in (0, 1, 5):
         module.check("f", [out(), value])
@@ -147,10 +147,10 @@ def test_a_name_may_be_bound_again_in_another_block() -> None:
         return t.Store(OUT, (t.as_expr(place),), value)
 
     body = (
-        Let(x, t.add(n, 1)),
-        Block((Let(y, t.add(x, 1)), put(0, y))),
-        Block((Let(y, t.add(x, 2)), put(1, y), Block((Let(z, t.add(y, 3)), put(2, z))), put(3, x))),
-        Block((Let(z, t.add(n, 1)), put(4, z))),
+        Let(x, n + 1),
+        Block((Let(y, x + 1), put(0, y))),
+        Block((Let(y, x + 2), put(1, y), Block((Let(z, y + 3), put(2, z))), put(3, x))),
+        Block((Let(z, n + 1), put(4, z))),
     )
     native(Function("f", (OUT, n), Block(body))).check("f", [out(), 10])
 
@@ -161,20 +161,20 @@ def test_a_local_of_each_iteration_and_of_each_function() -> None:
     with b.loop("i", 0, 4) as i:
         b.emit(Allocate(local))
         with b.loop("j", 0, 4) as j:
-            b.store(local, (j,), t.add(t.mul(i, 10), j))
-        b.store(OUT, (i,), t.add(b.load(local, (3,)), b.load(local, (i,))))
+            b.store(local, (j,), i * 10 + j)
+        b.store(OUT, (i,), local[3] + local[i])
     native(b.function("f", (OUT,))).check("f", [out()])
 
 
 def test_calls_pass_places_and_numbers() -> None:
     row, n = Buffer("row", S64, (8,)), Var("n")
     b = t.LoopBuilder()
-    b.store(row, (1,), t.add(b.load(row, (0,)), n))
+    b.store(row, (1,), row[0] + n)
     callee = b.function("callee", (row, n))
     b = t.LoopBuilder()
     with b.loop("i", 0, 8) as i:
-        place = Slice(OUT, (t.mul(i, 8),))
-        b.emit(Invoke("callee", (place, t.add(i, 100))))
+        place = Slice(OUT, (i * 8,))
+        b.emit(Invoke("callee", (place, i + 100)))
     native(callee, b.function("caller", (OUT,))).check("caller", [np.arange(64)])
 
 
@@ -191,13 +191,13 @@ def test_a_local_passed_to_a_callee_stays_in_memory() -> None:
     local = Buffer("local", S64, (8,), "local")
     row = Buffer("row", S64, (8,))
     b = t.LoopBuilder()
-    b.store(row, (2,), t.add(b.load(row, (1,)), 1))
+    b.store(row, (2,), row[1] + 1)
     callee = b.function("callee", (row,))
     b = t.LoopBuilder()
     b.emit(Allocate(local))
     b.store(local, (1,), 41)
     b.emit(Invoke("callee", (t.slice_of(local),)))
-    b.store(OUT, (0,), b.load(local, (2,)))
+    b.store(OUT, (0,), local[2])
     native(callee, b.function("caller", (OUT,))).check("caller", [out()])
 
 
@@ -207,7 +207,7 @@ def test_a_local_passed_to_a_callee_stays_in_memory() -> None:
 def test_names_of_functions_may_hold_any_character(name: str) -> None:
     buffer = Buffer("x", F32, (1,))
     b = t.LoopBuilder()
-    b.store(buffer, (0,), t.call("exp", b.load(buffer, (0,))))
+    b.store(buffer, (0,), t.call("exp", buffer[0]))
     callee = b.function(name, (buffer,))
     caller = Function("caller", (buffer,), Block((Invoke(name, (t.slice_of(buffer),)),)))
     array = np.zeros(1, np.float32)
@@ -230,14 +230,14 @@ def test_large_locals_of_both_arms_of_an_if_share_memory() -> None:
     )
     b = t.LoopBuilder()
     with b.loop("i", 0, 4) as i:
-        with b.when(t.compare("lt", i, 2)):
+        with b.when(i < 2):
             b.emit(Allocate(many))
             b.store(many, (599,), i)
-            b.store(OUT, (i,), b.load(many, (599,)))
+            b.store(OUT, (i,), many[599])
         with b.otherwise():
             b.emit(Allocate(few))
-            b.store(few, (511,), t.mul(i, 10))
-            b.store(OUT, (i,), b.load(few, (511,)))
+            b.store(few, (511,), i * 10)
+            b.store(OUT, (i,), few[511])
     function = b.function("f", (OUT,))
     assert emit_module(Module((function,)), TARGET).count("alloca") == 1
     native(function).check("f", [out()])
@@ -277,7 +277,7 @@ class _RandomProgram:
         op = self.random.choice(("add", "sub", "mul", "div", "mod", "min", "max", "and", "shr"))
         left, right = (self.expr(variables, depth - 1) for _ in range(2))
         if self.random.random() < 0.2:
-            return t.select(t.compare("lt", left, right), left, t.add(right, 1))
+            return t.select(left < right, left, right + 1)
         return t.binary(op, left, right)
 
     def fresh(self) -> Var:
@@ -299,8 +299,8 @@ class _RandomProgram:
             return Let(self.fresh(), self.expr(scope))
         if kind == "for":
             var = self.fresh()
-            begin = self.random.choice([t.as_expr(0), t.mod(self.expr(scope), 3)])
-            end = self.random.choice([t.as_expr(3), t.mod(self.expr(scope), 4)])
+            begin = self.random.choice([t.as_expr(0), self.expr(scope) % 3])
+            end = self.random.choice([t.as_expr(3), self.expr(scope) % 4])
             return t.For(
                 var,
                 begin,
@@ -316,9 +316,9 @@ class _RandomProgram:
             otherwise = self.random.choice([None, self.block(scope, depth - 1)])
             return If(condition, self.block(scope, depth - 1), otherwise)
         self.place = (self.place + 1) % 64
-        old = t.load(OUT, (self.place,))
+        old = OUT[self.place]
         # Sums, so that every execution of the statement shows in the result.
-        return t.Store(OUT, (t.as_expr(self.place),), t.add(t.mul(old, 31), self.expr(scope)))
+        return t.Store(OUT, (t.as_expr(self.place),), old * 31 + self.expr(scope))
 
 
 def test_random_programs() -> None:

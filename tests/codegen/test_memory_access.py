@@ -157,7 +157,7 @@ def test_gather_and_scatter(shape: str, rng: np.random.Generator) -> None:
 def test_inactive_lanes_of_a_gather_may_be_far_outside(shape: str) -> None:
     a, out = Buffer("a", F32, (2,)), Buffer("out", F32, (4,))
     b = t.LoopBuilder()
-    far = t.mul(Ramp(t.as_expr(0), 4), Broadcast(t.as_expr(1 << 40), 4))
+    far = Ramp(t.as_expr(0), 4) * Broadcast(t.as_expr(1 << 40), 4)
     b.store(out, (0,), Load(a, (far,), 4, 1))
     native = NativeModule(Module((b.function("f", (a, out)),)), runnable_target(shape))
     source, result = guarded(2, F32), guarded(4, F32)
@@ -176,8 +176,8 @@ def test_multi_dimensional_addresses(shape: str, rng: np.random.Generator) -> No
         b.loop("j", 2, 5) as j,
         b.loop("k", 0, 7) as k,
     ):
-        column = t.sub(t.mul(2, j), 4)
-        b.store(out, (i, t.sub(j, 2), k), b.load(a, (k, t.add(i, 1), column)))
+        column = 2 * j - 4
+        b.store(out, (i, j - 2, k), a[k, i + 1, column])
     native = NativeModule(Module((b.function("f", (a, out)),)), runnable_target(shape))
     native.check(
         "f", [rng.integers(0, 99, (7, 5, 8)).astype(np.int32), np.zeros((4, 3, 7), np.int32)]

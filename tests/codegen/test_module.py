@@ -27,7 +27,7 @@ def model() -> Module:
     a, b, c = (Buffer(name, F32, (4,)) for name in "abc")
     builder = t.LoopBuilder()
     with builder.loop("i", 0, 4) as i:
-        builder.store(c, (i,), t.add(builder.load(a, (i,)), builder.load(b, (i,))))
+        builder.store(c, (i,), a[i] + b[i])
     kernel = builder.function(KERNEL, (a, b, c))
     x0, x1, y0, y1 = (Buffer(name, F32, (2, 2)) for name in ("x0", "x1", "y0", "y1"))
     constants, arena = Buffer("constants", U8, (32,)), Buffer("arena", U8, (64,))

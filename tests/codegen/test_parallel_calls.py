@@ -25,9 +25,7 @@ def module() -> NativeModule:
     base, scale, i = Var("base"), Var("scale", F32), Var("i")
     part = Buffer("part", S64, (60,))
     b = t.LoopBuilder()
-    b.store(
-        part, (t.mul(i, 4),), t.add(t.mul(i, 100), t.cast(t.mul(t.cast(base, F32), scale), S64))
-    )
+    b.store(part, (i * 4,), i * 100 + t.cast(t.cast(base, F32) * scale, S64))
     body = b.function("body", (part, base, scale, i))
     functions = [body]
     args = (t.slice_of(OUT, (2,)), t.as_expr(6), t.const(1.5, F32))

@@ -35,7 +35,7 @@ def product(kernel: Microkernel, m: int, n: int, k: int, rows: int, to_a: bool =
     b = Buffer("b", kernel.b, (max(-(-k // group) * n * group, 1),))
     c = Buffer("c", kernel.a if to_a else acc, (max(m * n, 1),))
     row, col, total = Var("row"), Var("col"), Var("total", acc)
-    epilogue = Epilogue(row, col, total, t.cast(t.add(total, total), kernel.a)) if to_a else None
+    epilogue = Epilogue(row, col, total, t.cast(total + total, kernel.a)) if to_a else None
     brgemm = Brgemm(
         t.slice_of(c), t.slice_of(a), t.slice_of(b), m=m, n=n, k=k, batch=1, a_batch=0, a_row=k, a_col=1, b_batch=0,
         b_row=n * group, c_row=n, accumulate=False, n_padded=n, tile_rows=rows, k_group=group, epilogue=epilogue,

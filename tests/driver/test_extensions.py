@@ -38,21 +38,21 @@ outcome = compile_request(request)
 print(outcome.from_cache, outcome.not_cached, CompiledModel(outcome.artifact, 1)(np.ones(4, np.float32))[0])
 """
 
-PLAIN = 'define(Row("scaled", "Scaled.", lambda x: t.mul(x, {0}), lambda x: x * {0}))'
+PLAIN = 'define(Row("scaled", "Scaled.", lambda x: x * {0}, lambda x: x * {0}))'
 HELPERS = """
 FACTOR = {0}
-def inner(x): return t.mul(x, FACTOR)
+def inner(x): return x * FACTOR
 def outer(x): return inner(x)
 define(Row("scaled", "Scaled.", lambda x: outer(x), lambda x: x * FACTOR))
 """
 CLOSURE = """
 def scaled(factor):
-    return Row("scaled", "Scaled.", lambda x: t.mul(x, factor), lambda x: x * factor)
+    return Row("scaled", "Scaled.", lambda x: x * factor, lambda x: x * factor)
 define(scaled({0}))
 """
 CLOCK = """
 import time
-define(Row("scaled", "Scaled.", lambda x: t.mul(x, {0} if time.time() else 0.0), lambda x: x * {0}))
+define(Row("scaled", "Scaled.", lambda x: x * ({0} if time.time() else 0.0), lambda x: x * {0}))
 """
 
 
@@ -127,7 +127,7 @@ from graphc.tensor_ir import builder as t
 {constant}
 
 def helper(x):
-    return t.mul(x, FACTOR)
+    return x * FACTOR
 
 def closure(limit):
     return lambda op, target: op.x.details.rank < limit
@@ -135,7 +135,7 @@ def closure(limit):
 @graphc.kernel("relu", when=closure({limit}))
 def own(b, op, x, y):
     with b.loop("i", 0, x.shape[0]) as i:
-        b.store(y, (i,), helper(t.load(x, (i,))))
+        b.store(y, (i,), helper(x[i]))
 
 @graphc.graph_pass({point})
 def step(graph, ctx, name={name!r}):

@@ -30,7 +30,7 @@ graphc.ops.define(
 @graphc.kernel("scaled", when=lambda op, target: op.x.details.rank == 2)
 def scaled_rows(b, op, x, y):
     with b.loop("i", 0, x.shape[0], "parallel") as i, b.loop("j", 0, x.shape[1], "vector") as j:
-        b.store(y, (i, j), t.mul(t.load(x, (i, j)), KERNEL_FACTOR))
+        b.store(y, (i, j), x[i, j] * KERNEL_FACTOR)
 
 KERNEL_FACTOR = FACTOR
 

@@ -84,7 +84,7 @@ def test_an_operand_that_is_read_twice_is_one_buffer() -> None:
     def square(b: Any, op: Any, left: Any, right: Any, y: Any) -> None:
         assert left is right
         with b.loop("i", 0, 6) as i, b.loop("j", 0, 21, "vector") as j:
-            b.store(y, (i, j), t.mul(t.load(left, (i, j)), t.load(right, (i, j))))
+            b.store(y, (i, j), left[i, j] * right[i, j])
 
     graph = Graph("m")
     x = graph.make_input(graphc.ops.LogicalTensor(F32, (6, 21)), "x")
@@ -99,7 +99,7 @@ def test_a_kernel_knows_target_and_threads() -> None:
     def known(b: Any, op: Any, x: Any, y: Any) -> None:
         seen.append((b.target.isa, b.threads))
         with b.loop("i", 0, 6) as i, b.loop("j", 0, 21, "vector") as j:
-            b.store(y, (i, j), t.maximum(t.load(x, (i, j)), 0.0))
+            b.store(y, (i, j), t.maximum(x[i, j], 0.0))
 
     graph = graph_with("neg")
     for isa in ("avx2", "avx512"):
@@ -121,7 +121,7 @@ def test_verify_finds_a_wrong_kernel(alone: bool) -> None:
     @kernel("root_mean", when=accepts_rows)
     def wrong(b: Any, op: Any, x: Any, scale: Any, y: Any) -> None:
         with b.loop("i", 0, x.shape[0]) as i, b.loop("j", 0, x.shape[1], "vector") as j:
-            b.store(y, (i, j), t.load(x, (i, j)))
+            b.store(y, (i, j), x[i, j])
 
     found = {trial.variant.op: trial.difference.ok for trial in variants_of(graph_with())}
     assert found == {"kernel_call op.root_mean_rows": True, "kernel_call op.wrong": False}

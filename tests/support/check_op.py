@@ -147,7 +147,7 @@ def evaluate_points(op: FusibleOp, arrays: Sequence[Array]) -> Array:
 
 def _reader(buffer: Buffer) -> Read:
     wide = buffer.dtype.accumulator
-    return lambda index: t.cast(t.load(buffer, index), wide)
+    return lambda index: t.cast(buffer[index], wide)
 
 
 def _point_function(

@@ -19,9 +19,9 @@ def elementwise(n: int) -> Module:
     a, bias, c = Buffer("a", F32, (3, n)), Buffer("bias", F32, (3,)), Buffer("c", F32, (3, n))
     b = LoopBuilder()
     with b.loop("i", 0, 3) as i, b.loop("j", 0, n, "vector") as j:
-        x = b.let("x", t.mul(t.load(a, (i, j)), 2.0))
-        row = b.let("row", t.load(bias, (i,)))
-        b.store(c, (i, j), t.maximum(t.add(x, row), 0.0))
+        x = b.let("x", a[i, j] * 2.0)
+        row = b.let("row", bias[i])
+        b.store(c, (i, j), t.maximum(x + row, 0.0))
     return module(b, a, bias, c)
 
 
@@ -35,10 +35,10 @@ def strided(n: int) -> Module:
     d = Buffer("d", F32, (n,))
     b = LoopBuilder()
     with b.loop("j", 0, n, "vector") as j:
-        b.store(c, (j, 1), t.load(a, (j, 2)))
-        place = b.let("place", t.cast(t.load(table, (j,)), S64))
+        b.store(c, (j, 1), a[j, 2])
+        place = b.let("place", t.cast(table[j], S64))
         index = t.minimum(t.maximum(place, 0), n)
-        b.store(d, (j,), t.add(t.load(a, (index, 0)), t.cast(j, F32)))
+        b.store(d, (j,), a[index, 0] + t.cast(j, F32))
     return module(b, a, table, c, d)
 
 
@@ -59,8 +59,8 @@ def reduction(n: int, op: str = "add", dtype: DType = S32) -> Module:
         acc = b.allocate("acc", dtype, (1,))
         b.store(acc, (0,), start)
         with b.loop("j", 0, n, "vector") as j:
-            b.store(acc, (0,), Binary(op, t.load(acc, (0,)), t.load(a, (i, j))))
-        b.store(c, (i,), t.load(acc, (0,)))
+            b.store(acc, (0,), Binary(op, acc[0], a[i, j]))
+        b.store(c, (i,), acc[0])
     return module(b, a, c)
 
 
@@ -73,9 +73,9 @@ def inner_reduction(n: int) -> Module:
         b.store(acc, (0,), 0.0)
         b.store(acc, (1,), 0.0)
         with b.loop("k", 0, 5) as k:
-            here = (t.mod(k, 2),)
-            b.store(acc, here, t.add(t.load(acc, here), t.load(a, (k, j))))
-        b.store(c, (j,), t.mul(t.load(acc, (0,)), t.load(acc, (1,))))
+            here = (k % 2,)
+            b.store(acc, here, acc[here] + a[k, j])
+        b.store(c, (j,), acc[0] * acc[1])
     return module(b, a, c)
 
 
@@ -85,7 +85,7 @@ def blocked(n: int) -> Module:
     a, c = Buffer("a", F32, (max(blocks, 1), 4, 16)), Buffer("c", F32, (4, n))
     b = LoopBuilder()
     with b.loop("i", 0, 4) as i, b.loop("j", 0, n, "vector") as j:
-        b.store(c, (i, j), t.load(a, (t.floordiv(j, 16), i, t.mod(j, 16))))
+        b.store(c, (i, j), a[j // 16, i, j % 16])
     return module(b, a, c)
 
 
@@ -100,11 +100,11 @@ def several_accumulators(n: int) -> Module:
     b.store(dot, (0,), 3.0)
     with b.loop("j", 0, n, "vector") as j:
         with b.loop("k", 0, 3) as k:
-            b.store(acc, (k,), t.add(t.load(acc, (k,)), t.load(a, (k, j))))
-        b.store(dot, (0,), t.fma(t.load(a, (0, j)), t.load(a, (1, j)), t.load(dot, (0,))))
+            b.store(acc, (k,), acc[k] + a[k, j])
+        b.store(dot, (0,), t.fma(a[0, j], a[1, j], dot[0]))
     for slot in range(3):
-        b.store(c, (slot,), t.load(acc, (slot,)))
-    b.store(c, (3,), t.load(dot, (0,)))
+        b.store(c, (slot,), acc[slot])
+    b.store(c, (3,), dot[0])
     return module(b, a, c)
 
 
@@ -113,10 +113,10 @@ def branches(n: int) -> Module:
     a, c, d = Buffer("a", F32, (2, n)), Buffer("c", F32, (2, n)), Buffer("d", F32, (n,))
     b = LoopBuilder()
     with b.loop("i", 0, 2) as i:
-        with b.loop("j", 0, n, "vector") as j, b.when(t.compare("eq", i, 1)):
-            b.store(c, (i, j), t.load(a, (0, j)))
-        with b.loop("j", 0, n, "vector") as j, b.when(t.compare("lt", j, n // 2)):
-            b.store(d, (j,), t.load(a, (i, j)))
+        with b.loop("j", 0, n, "vector") as j, b.when(t.equal(i, 1)):
+            b.store(c, (i, j), a[0, j])
+        with b.loop("j", 0, n, "vector") as j, b.when(j < n // 2):
+            b.store(d, (j,), a[i, j])
     return module(b, a, c, d)
 
 
@@ -126,14 +126,14 @@ def split_among_tasks(n: int) -> Module:
     b = LoopBuilder()
     piece = -(-n // 3)
     with b.loop("task", 0, 3, "parallel") as task:
-        begin = t.minimum(t.mul(task, piece), n)
-        end = t.minimum(t.add(begin, piece), n)
+        begin = t.minimum(task * piece, n)
+        end = t.minimum(begin + piece, n)
         acc = b.allocate("acc", S32, (1,))
         b.store(acc, (0,), 0)
         with b.loop("j", begin, end, "vector") as j:
-            b.store(c, (j,), t.add(t.load(a, (j,)), 1))
-            b.store(acc, (0,), t.add(t.load(acc, (0,)), t.load(a, (j,))))
-        b.store(total, (task,), t.load(acc, (0,)))
+            b.store(c, (j,), a[j] + 1)
+            b.store(acc, (0,), acc[0] + a[j])
+        b.store(total, (task,), acc[0])
     return module(b, a, c, total)
 
 
@@ -142,9 +142,9 @@ def selects(n: int) -> Module:
     a, c, d = Buffer("a", S8, (n,)), Buffer("c", BF16, (n,)), Buffer("d", BOOL, (n,))
     b = LoopBuilder()
     with b.loop("j", 0, n, "vector") as j:
-        x = b.let("x", t.cast(t.load(a, (j,)), F32))
-        positive = b.let("positive", t.compare("gt", x, 0.0))
-        b.store(c, (j,), t.cast(t.select(positive, t.unary("sqrt", x), t.unary("neg", x)), BF16))
+        x = b.let("x", t.cast(a[j], F32))
+        positive = b.let("positive", x > 0.0)
+        b.store(c, (j,), t.cast(t.select(positive, t.unary("sqrt", x), -x), BF16))
         b.store(d, (j,), positive)
     return module(b, a, c, d)
 
@@ -161,16 +161,16 @@ def while_loop(n: int) -> Module:
     b.store(total, (0,), 1.0)
     b.store(rounds, (0,), 0)
     with b.loop("i", 0, n + 1, "vector") as i:
-        b.store(c, (i,), t.minimum(t.maximum(t.load(a, (i,)), -100.0), 100.0))
-    running = t.compare("ge", t.load(total, (0,)), 1.0)
-    with b.repeat(t.Binary("and", running, t.compare("lt", t.load(rounds, (0,)), 40))):
+        b.store(c, (i,), t.minimum(t.maximum(a[i], -100.0), 100.0))
+    running = total[0] >= 1.0
+    with b.repeat(t.Binary("and", running, rounds[0] < 40)):
         b.store(total, (0,), 0.0)
         with b.loop("j", 0, n + 1, "vector") as j:
-            half = b.let("half", t.mul(t.load(c, (j,)), 0.5))
+            half = b.let("half", c[j] * 0.5)
             b.store(c, (j,), half)
         with b.loop("k", 0, n + 1) as k:
-            b.store(total, (0,), t.add(t.load(total, (0,)), t.load(c, (k,))))
-        b.store(rounds, (0,), t.add(t.load(rounds, (0,)), 1))
+            b.store(total, (0,), total[0] + c[k])
+        b.store(rounds, (0,), rounds[0] + 1)
     return module(b, a, c, rounds)
 
 

@@ -39,7 +39,7 @@ class _Generator:
             b.store(acc, (0,), 1)
             b.store(acc, (1,), 2)
             begin, end = self.rnd.choice(
-                [(0, self.n), (1, self.n), (i, t.minimum(t.add(i, self.n - 2), self.n))]
+                [(0, self.n), (1, self.n), (i, t.minimum(i + (self.n - 2), self.n))]
             )
             with b.loop("j", begin, end, "vector") as j:
                 self.vars = [i, j, j]
@@ -47,7 +47,7 @@ class _Generator:
                 self.own_local()
                 self.accumulate(acc, op)
                 self.stores(i, j)
-            b.store(self.sums, (i,), t.add(t.load(acc, (0,)), t.load(acc, (1,))))
+            b.store(self.sums, (i,), acc[0] + acc[1])
         params = (self.flat, self.matrix, self.table, self.out, self.pairs, self.sums)
         return Module((b.function("f", params),))
 
@@ -59,11 +59,9 @@ class _Generator:
     def bindings(self) -> None:
         for _ in range(self.rnd.randint(0, 3)):
             if self.likely(0.4):
-                self.vars.append(
-                    self.b.let("at", t.mod(self.index(), self.rnd.choice([4, 16, self.n])))
-                )
+                self.vars.append(self.b.let("at", self.index() % self.rnd.choice([4, 16, self.n])))
             elif self.likely(0.2):
-                self.vars.append(self.b.let("found", t.mod(self.lookup(), self.n)))
+                self.vars.append(self.b.let("found", self.lookup() % self.n))
             else:
                 self.known.append(self.b.let("v", self.value(1)))
 
@@ -78,25 +76,25 @@ class _Generator:
             "k", 0, self.rnd.choice([1, 2, 3]), self.rnd.choice(["serial", "unrolled"])
         ) as k:
             self.vars.append(k)
-            here = (t.mod(k, 2),)
-            self.b.store(own, here, t.add(t.load(own, here), self.value(1)))
+            here = (k % 2,)
+            self.b.store(own, here, own[here] + self.value(1))
             self.vars.pop()
-        self.known += [t.load(own, (0,)), t.load(own, (1,))]
+        self.known += [own[0], own[1]]
 
     def accumulate(self, acc: Buffer, op: str) -> None:
         if self.likely(0.6):
             slot, value = (self.rnd.choice([0, 1]),), self.value(1)
-            old = t.load(acc, slot)
+            old = acc[slot]
             self.b.store(
                 acc, slot, Binary(op, old, value) if self.likely(0.7) else Binary(op, value, old)
             )
         if self.likely(0.2):
             with self.b.loop("k", 0, 2) as k:
-                self.b.store(acc, (k,), Binary(op, t.load(acc, (k,)), self.value(1)))
+                self.b.store(acc, (k,), Binary(op, acc[k], self.value(1)))
 
     def stores(self, i: Expr, j: Expr) -> None:
         if self.likely(0.3):
-            with self.b.when(t.compare("lt", i, 1)):
+            with self.b.when(i < 1):
                 self.b.store(self.out, (i, j), self.value(2))
         else:
             self.b.store(self.out, (i, j), self.value(2))
@@ -116,16 +114,16 @@ class _Generator:
         return Binary(op, self.index(depth - 1), self.index(depth - 1))
 
     def lookup(self) -> Expr:
-        return t.load(self.table, (t.mod(self.index(), self.table.shape[0]),))
+        return self.table[self.index() % self.table.shape[0]]
 
     def load(self) -> Expr:
         place = self.rnd.random()
         if place < 0.5:
-            return t.load(self.flat, (t.mod(self.index(), self.flat.shape[0]),))
+            return self.flat[self.index() % self.flat.shape[0]]
         if place < 0.8:
-            row, column = t.mod(self.index(1), 4), t.mod(self.index(), self.matrix.shape[1])
-            return t.load(self.matrix, (row, column))
-        return t.load(self.flat, (t.mod(self.lookup(), self.flat.shape[0]),))
+            row, column = self.index(1) % 4, self.index() % self.matrix.shape[1]
+            return self.matrix[row, column]
+        return self.flat[self.lookup() % self.flat.shape[0]]
 
     def value(self, depth: int) -> Expr:
         if depth == 0:
@@ -141,6 +139,6 @@ class _Generator:
             op = self.rnd.choice(["add", "sub", "min", "max"])
             return Binary(op, self.value(depth - 1), self.value(depth - 1))
         if kind < 0.85:
-            condition = t.compare("lt", self.index(), self.index())
+            condition = self.index() < self.index()
             return t.select(condition, self.value(depth - 1), self.value(depth - 1))
         return t.cast(t.cast(self.value(depth - 1), self.rnd.choice([S8, S32, F32])), self.dtype)

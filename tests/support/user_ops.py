@@ -44,12 +44,12 @@ def root_mean_rows(b: Any, op: Any, x: Any, scale: Any, y: Any) -> None:
         total = b.allocate("total", F32, (1,))
         b.store(total, (0,), 0.0)
         with b.loop("j", 0, columns, "vector") as j:
-            value = t.load(x, (i, j))
-            b.store(total, (0,), t.add(t.load(total, (0,)), t.mul(value, value)))
-        mean = t.add(t.div(t.load(total, (0,)), float(columns)), op.eps)
-        factor = b.let("factor", t.div(t.const(1.0, F32), t.unary("sqrt", mean)))
+            value = x[i, j]
+            b.store(total, (0,), total[0] + value * value)
+        mean = total[0] / float(columns) + op.eps
+        factor = b.let("factor", t.const(1.0, F32) / t.unary("sqrt", mean))
         with b.loop("j", 0, columns, "vector") as j:
-            b.store(y, (i, j), t.mul(t.load(x, (i, j)), factor))
+            b.store(y, (i, j), x[i, j] * factor)
 
 
 def accepts_rows(op: Any, target: Any) -> bool:

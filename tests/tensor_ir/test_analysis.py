@@ -27,36 +27,36 @@ def binary(op: str, left: Expr | int, right: Expr | int) -> Expr:
     return Binary(op, t.as_expr(left), t.as_expr(right))
 
 
-ROW = t.add(t.mul(i, 16), j)
+ROW = i * 16 + j
 CASES = {
-    "(i * 16 + j) // 16": (t.floordiv(ROW, 16), "i"),
-    "(i * 16 + j) % 16": (t.mod(ROW, 16), "j"),
-    "(i * 16 + j) % 8": (t.mod(ROW, 8), "j % 8"),
-    "(i * 16 + j + 3) // 32": (t.floordiv(t.add(ROW, 3), 32), "(i * 16 + j + 3) // 32"),
-    "(i * 16 + 5) % 64": (t.mod(t.add(t.mul(i, 16), 5), 64), "i % 4 * 16 + 5"),
-    "(i * 16 + 5) // 64": (t.floordiv(t.add(t.mul(i, 16), 5), 64), "i // 4"),
-    "i // 4 // 8": (t.floordiv(t.floordiv(i, 4), 8), "i // 32"),
-    "i % 24 % 8": (t.mod(t.mod(i, 24), 8), "i % 8"),
-    "i // 8 * 8 + i % 8": (t.add(t.mul(t.floordiv(i, 8), 8), t.mod(i, 8)), "i"),
-    "(i // 8 * 8 + i % 8) * 3": (t.mul(t.add(t.mul(t.floordiv(i, 8), 8), t.mod(i, 8)), 3), "i * 3"),
+    "(i * 16 + j) // 16": (ROW // 16, "i"),
+    "(i * 16 + j) % 16": (ROW % 16, "j"),
+    "(i * 16 + j) % 8": (ROW % 8, "j % 8"),
+    "(i * 16 + j + 3) // 32": ((ROW + 3) // 32, "(i * 16 + j + 3) // 32"),
+    "(i * 16 + 5) % 64": ((i * 16 + 5) % 64, "i % 4 * 16 + 5"),
+    "(i * 16 + 5) // 64": ((i * 16 + 5) // 64, "i // 4"),
+    "i // 4 // 8": (i // 4 // 8, "i // 32"),
+    "i % 24 % 8": (i % 24 % 8, "i % 8"),
+    "i // 8 * 8 + i % 8": (i // 8 * 8 + i % 8, "i"),
+    "(i // 8 * 8 + i % 8) * 3": ((i // 8 * 8 + i % 8) * 3, "i * 3"),
     "min(i, 99)": (t.minimum(i, 99), "i"),
     "min(i, 98)": (t.minimum(i, 98), "min(i, 98)"),
-    "max(i * 2, i)": (t.maximum(t.mul(i, 2), i), "i * 2"),
-    "min(i + 16, i * 2 + 16)": (t.minimum(t.add(i, 16), t.add(t.mul(i, 2), 16)), "i + 16"),
-    "i - i": (t.sub(i, i), "0"),
-    "(i + 2) * 3 - (i * 3 + 1)": (t.sub(t.mul(t.add(i, 2), 3), t.add(t.mul(i, 3), 1)), "5"),
+    "max(i * 2, i)": (t.maximum(i * 2, i), "i * 2"),
+    "min(i + 16, i * 2 + 16)": (t.minimum(i + 16, i * 2 + 16), "i + 16"),
+    "i - i": (i - i, "0"),
+    "(i + 2) * 3 - (i * 3 + 1)": ((i + 2) * 3 - (i * 3 + 1), "5"),
     "j - i": (binary("sub", j, i), "j - i"),
     "0 - i": (binary("sub", 0, i), "i * -1"),
-    "k might wrap": (t.floordiv(t.add(t.mul(k, 16), j), 16), "(k * 16 + j) // 16"),
-    "k // 3 does not": (t.floordiv(t.floordiv(k, 3), 5), "k // 15"),
+    "k might wrap": ((k * 16 + j) // 16, "(k * 16 + j) // 16"),
+    "k // 3 does not": (k // 3 // 5, "k // 15"),
     "x // 0": (binary("div", i, 0), "0"),
     "x % 0": (binary("mod", i, 0), "0"),
     "-7 // 2": (binary("div", -7, 2), "-4"),
     "-7 % 2": (binary("mod", -7, 2), "1"),
     "7 // -2": (binary("div", 7, -2), "-4"),
     "i // -2": (binary("div", i, -2), "i // -2"),
-    "i * j": (t.mul(i, j), "i * j"),
-    "(i - 200) // 100": (t.floordiv(t.sub(i, 200), 100), "-2"),
+    "i * j": (i * j, "i * j"),
+    "(i - 200) // 100": ((i - 200) // 100, "-2"),
 }
 
 
@@ -67,7 +67,7 @@ def test_normal_forms(name: str) -> None:
 
 
 def test_what_is_simple_comes_back_itself() -> None:
-    for e in (i, t.add(t.mul(i, 16), j), t.as_expr(3), t.mod(j, 8)):
+    for e in (i, i * 16 + j, t.as_expr(3), j % 8):
         assert algebra().simplify(e) is e
 
 
@@ -101,7 +101,7 @@ def test_ranges_of_loops() -> None:
     made = IndexAlgebra()
     made.bind_loop(For(i, t.as_expr(0), t.as_expr(20), t.Block(()), "serial", 8))
     assert made.ranges["i"] == (0, 16)
-    made.bind_loop(For(j, t.mul(i, 2), t.add(t.mul(i, 2), 8), t.Block(())))
+    made.bind_loop(For(j, i * 2, i * 2 + 8, t.Block(())))
     assert made.ranges["j"] == (0, 39)
     made.bind_loop(For(k, t.as_expr(5), t.as_expr(5), t.Block(())))
     assert made.ranges["k"] == (5, 5)
@@ -112,8 +112,8 @@ def test_ranges_of_loops() -> None:
 
 def test_multiples() -> None:
     made = algebra()
-    assert made.is_multiple(t.mul(i, 16), 8)
-    assert made.is_multiple(t.minimum(t.add(t.mul(k, 24), 8), 64), 8)
-    assert not made.is_multiple(t.minimum(t.mul(i, 16), 20), 8)
+    assert made.is_multiple(i * 16, 8)
+    assert made.is_multiple(t.minimum(k * 24 + 8, 64), 8)
+    assert not made.is_multiple(t.minimum(i * 16, 20), 8)
     assert not made.is_multiple(i, 2)
     assert made.is_multiple(Const(0, S64), 7)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import BF16, BOOL, F32, S32, S64
 from graphc.base.errors import InternalError
 from graphc.tensor_ir import builder as t
@@ -14,27 +15,42 @@ from graphc.tensor_ir.printer import print_expr, print_module
 from graphc.tensor_ir.verifier import verify
 
 i, x, v = Var("i"), Var("x", F32), Var("v", F32, 8)
+three, seven = Const(3, S64), Const(7, S64)
 FOLDED = {
-    "7": t.add(3, 4),
-    "i": t.add(0, t.add(i, 0)),
-    "i + 7": t.add(t.add(i, 3), 4),
-    "i + 1": t.sub(t.add(i, 3), 2),
-    "0": t.mul(i, 0),
-    "i * 4": t.mul(4, i),
-    "i // 2": t.floordiv(t.floordiv(i, 1), 2),
-    "-4": t.floordiv(-7, 2),
-    "1": t.mod(-7, 2),
-    "i - -9223372036854775808": t.sub(i, -(1 << 63)),
-    "-9223372036854775808": t.add((1 << 63) - 1, 1),
+    "7": three + 4,
+    "i": 0 + (i + 0),
+    "i + 7": i + 3 + 4,
+    "i + 1": i + 3 - 2,
+    "0": i * 0,
+    "i * 4": 4 * i,
+    "i // 2": i // 1 // 2,
+    "-4": Const(-7, S64) // 2,
+    "1": Const(-7, S64) % 2,
+    "i - -9223372036854775808": i - -(1 << 63),
+    "-9223372036854775808": Const((1 << 63) - 1, S64) + 1,
     "2": t.minimum(2, 5),
     "5": t.maximum(2, 5),
-    "x + 0.0": t.add(x, 0),  # no identity for -0.0
-    "x * 1.0": t.mul(x, 1),
-    "v * broadcast(2.0, 8)": t.mul(v, 2),
-    "x / 2.0": t.div(x, 2),
-    "i << 2": t.binary("shl", i, 2),
-    "max(x, 0.0)": t.binary("max", x, 0),
-    "2.0 - x": t.binary("sub", 2, x),
+    "x + 0.0": x + 0,  # no identity for -0.0
+    "x * 1.0": x * 1,
+    "v * broadcast(2.0, 8)": v * 2,
+    "x / 2.0": x / 2,
+    "i << 2": i << 2,
+    "i & 7 | 8": i & 7 | 8,
+    "i ^ 5": i ^ 5,
+    "i >> 1": i >> 1,
+    "-x": -x,
+    "abs(x)": abs(x),
+    "max(x, 0.0)": t.maximum(x, 0),
+    "2.0 - x": 2 - x,
+    "2.0 / x": 2 / x,
+    "7 // i": 7 // i,
+    "7 % i": 7 % i,
+    "i < 3": i < 3,
+    "i >= 3": i >= 3,
+    "i == 3": t.equal(i, 3),
+    "i != 3": t.unequal(i, 3),
+    "size_N * 4 + i": size(Symbol("N")) * 4 + i,
+    "i < size_N": i < size(Symbol("N")),
 }
 
 
@@ -44,7 +60,19 @@ def test_index_arithmetic_is_folded_and_numbers_take_the_other_type(text: str) -
 
 
 def test_division_by_zero_follows_the_rules() -> None:
-    assert t.floordiv(7, 0) == t.mod(7, 0) == Const(0, S64)
+    assert seven // 0 == seven % 0 == Const(0, S64)
+
+
+def test_a_comparison_has_no_truth_value_while_code_is_built() -> None:
+    with pytest.raises(InternalError, match="no truth value"):
+        bool(i < 3)
+
+
+def test_buffers_are_indexed_and_not_iterated() -> None:
+    buffer = Buffer("a", F32, (4, 8))
+    assert print_expr(buffer[i, 2]) == "a[i, 2]"
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(buffer)
 
 
 def test_typed_expressions() -> None:
@@ -52,9 +80,9 @@ def test_typed_expressions() -> None:
     assert t.const(2, F32, 4) == Broadcast(Const(2.0, F32), 4)
     assert t.const(math.nan, F32) == t.const(float("nan"), F32)
     assert t.cast(x, F32) is x and t.cast(x, BF16) == Cast(x, BF16)
-    assert t.compare("lt", i, 3) == Compare("lt", i, Const(3, S64))
+    assert (i < 3) == Compare("lt", i, Const(3, S64))
     assert t.call("reduce_add", v).lanes == 1 and t.fma(v, v, v).lanes == 8
-    assert t.select(t.compare("lt", i, 3), x, 0).dtype == F32
+    assert t.select(i < 3, x, 0).dtype == F32
 
 
 def test_names_are_handed_out_once() -> None:
@@ -72,12 +100,12 @@ def test_a_loop_nest_reads_as_it_was_written() -> None:
         total = b.allocate("a", F32, (1,))
         b.store(total, (0,), 0)
         with b.loop("j", 0, 8, "vector") as j:
-            twice = b.let("twice", t.mul(b.load(a, (row, j)), 2.0))
+            twice = b.let("twice", a[row, j] * 2.0)
             b.store(c, (row, j), twice)
-        with b.when(t.compare("eq", row, 0)):
+        with b.when(t.equal(row, 0)):
             b.store(c, (row, 0), 1)
         with b.otherwise(), b.block():
-            b.invoke("g", c, t.slice_of(c, (row, 0)), t.add(row, 1))
+            b.invoke("g", c, t.slice_of(c, (row, 0)), row + 1)
     b.parallel_invoke("g", 4, c, a)
     with b.loop("i", 0, 4, step=2):
         pass

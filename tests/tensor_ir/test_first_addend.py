@@ -18,10 +18,10 @@ def bias(*index: Expr) -> Load:
 
 
 def test_the_bias_of_a_column() -> None:
-    at = Let(Var("at"), t.add(COL, 3))
+    at = Let(Var("at"), COL + 3)
     loaded = Let(Var("loaded", S32), bias(at.var))
-    other = Let(Var("other"), t.mul(ROW, 5))
-    total = Let(Var("total", S32), t.add(ACC, loaded.var))
+    other = Let(Var("other"), ROW * 5)
+    total = Let(Var("total", S32), ACC + loaded.var)
     found = first_addend((at, other, loaded, total), t.maximum(total.var, 0), ACC, ("row",))
     assert found is not None
     assert (found.value, found.lets) == (loaded.var, (at, loaded))
@@ -32,13 +32,13 @@ def test_the_bias_of_a_column() -> None:
     ("lets", "value"),
     [
         ((), ACC),
-        ((), t.add(ACC, bias(COL))),
-        ((Let(Var("y", S32), t.mul(ACC, bias(COL))),), Var("y", S32)),
-        ((Let(Var("y", S32), t.add(ACC, bias(ROW))),), Var("y", S32)),
-        ((Let(Var("y", S32), t.add(ACC, ACC)),), Var("y", S32)),
-        ((Let(Var("y", S32), t.add(ACC, bias(COL))),), t.add(Var("y", S32), ACC)),
+        ((), ACC + bias(COL)),
+        ((Let(Var("y", S32), ACC * bias(COL)),), Var("y", S32)),
+        ((Let(Var("y", S32), ACC + bias(ROW)),), Var("y", S32)),
+        ((Let(Var("y", S32), ACC + ACC),), Var("y", S32)),
+        ((Let(Var("y", S32), ACC + bias(COL)),), Var("y", S32) + ACC),
         (
-            (Let(Var("at"), t.add(ROW, COL)), Let(Var("y", S32), t.add(ACC, bias(Var("at"))))),
+            (Let(Var("at"), ROW + COL), Let(Var("y", S32), ACC + bias(Var("at")))),
             Var("y", S32),
         ),
     ],

@@ -10,7 +10,6 @@ import pytest
 
 from graphc.base.dtypes import S32, S64
 from graphc.base.errors import InternalError
-from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.builder import S64_MAX, S64_MIN, wrap_s64
 from graphc.tensor_ir.evaluate import compile_expr, compile_place
 from graphc.tensor_ir.index_code import index_function, place_function
@@ -93,13 +92,13 @@ def test_places_are_inside_or_an_error(shape: tuple[int, ...], touched: int) -> 
 
 def test_sums_that_leave_64_bits_and_open_sizes() -> None:
     """An index beyond 64 bits wraps, as natively, before it is compared."""
-    around = t.sub(t.add(ROW, COL), SIZE)
+    around = ROW + COL - SIZE
     place = compile_place(Buffer("b", S64, (SIZE,)), [around], 1)
     assert place({ROW.name: S64_MAX - 1, COL.name: 9, SIZE.name: S64_MAX}) == 8
     env = {ROW.name: S64_MIN, COL.name: S64_MIN, SIZE.name: 5}
     with pytest.raises(InternalError, match="out of bounds"):
         place(env)
-    wrapped = compile_place(Buffer("b", S64, (7,)), [t.add(ROW, COL)], 1)
+    wrapped = compile_place(Buffer("b", S64, (7,)), [ROW + COL], 1)
     assert wrapped({ROW.name: S64_MIN, COL.name: S64_MIN}) == 0
 
 

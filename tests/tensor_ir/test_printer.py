@@ -44,9 +44,9 @@ EXPRESSIONS = {
     "i % 2 & j | i ^ j": op("or", op("and", op("mod", i, Const(2, S64)), j), op("xor", i, j)),
     "(i | j) & 3 << i": op("and", op("or", i, j), op("shl", Const(3, S64), i)),
     "x / 2.0": op("div", x, Const(2, F32)),
-    "i < j": t.compare("lt", i, j),
-    "(i < j) == (j < i)": t.compare("eq", t.compare("lt", i, j), t.compare("lt", j, i)),
-    "(i < j) & True": op("and", t.compare("lt", i, j), Const(True, BOOL)),
+    "i < j": i < j,
+    "(i < j) == (j < i)": t.equal(i < j, j < i),
+    "(i < j) & True": op("and", i < j, Const(True, BOOL)),
     "-i * -3": op("mul", Unary("neg", i), Const(-3, S64)),
     "-(i + j)": Unary("neg", op("add", i, j)),
     "~-i": Unary("not", Unary("neg", i)),
@@ -71,7 +71,7 @@ EXPRESSIONS = {
     "shuffle(ramp(i, 2), ramp(j, 2), 3, 0)": Shuffle(Ramp(i, 2), Ramp(j, 2), (3, 0)),
     "a[()]": Load(Buffer("a", F32, ()), ()),
     "load(a[()], 2)": Load(Buffer("a", F32, ()), (), 2),
-    "select(i < j, i, j)": t.select(t.compare("lt", i, j), i, j),
+    "select(i < j, i, j)": t.select(i < j, i, j),
 }
 
 

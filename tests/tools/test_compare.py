@@ -171,7 +171,7 @@ def test_a_bug_in_the_lowering_of_an_op(monkeypatch: Patch) -> None:
     whole = lower_matmul.narrow
 
     def broken(value: Any, dtype: Any) -> Any:
-        return t.add(whole(value, dtype), t.const(0.01, F32))
+        return whole(value, dtype) + t.const(0.01, F32)
 
     monkeypatch.setattr(lower_matmul, "narrow", broken)
     finding = found(run())
@@ -185,7 +185,7 @@ def test_a_relative_error_of_1e_5_in_a_kernel_is_found(monkeypatch: Patch) -> No
     whole = lower_matmul.narrow
 
     def broken(value: Any, dtype: Any) -> Any:
-        return t.mul(whole(value, dtype), t.const(1.00001, F32))
+        return whole(value, dtype) * t.const(1.00001, F32)
 
     monkeypatch.setattr(lower_matmul, "narrow", broken)
     finding = found(run())

@@ -20,7 +20,7 @@ def test_elements_in_order(size: int, share: float) -> None:
     found = collect(
         b,
         size,
-        lambda i: t.compare("eq", b.load(x, (i,)), t.const(0, S32)),
+        lambda i: t.equal(x[i], t.const(0, S32)),
         lambda at, i: b.store(y, (at,), i),
     )
     b.store(count, (0,), found)

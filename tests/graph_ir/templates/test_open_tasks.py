@@ -19,7 +19,7 @@ N = size(Symbol("N"))
 def test_each_index_of_a_batch_is_one_task(least: int) -> None:
     found = Buffer("found", S64, (7, 3, 2))
     names, task = tuple(map(Var, ("i", "j", "k"))), Var("task")
-    count = Store(found, names, t.add(t.load(found, names), 1))
+    count = Store(found, names, found[names] + 1)
     body = Block((*batch_indices(names, (N, 3, 2), task), count))
     tasks = shared_tasks(task, t.as_expr(6 * N), Sharing(2, least).pays(6 * N), body)
     module = Module((Function("main", (found, Var("size_N")), Block((tasks,))),))

@@ -35,8 +35,8 @@ def test_each_row_is_in_one_tile_of_at_most_the_height(highest: int) -> None:
 
     def tile(first: Expr, count: int) -> Stmt:
         i = Var("i")
-        place = (t.add(first, i),)
-        store = Store(found, place, t.add(t.load(found, place), count))
+        place = (first + i,)
+        store = Store(found, place, found[place] + count)
         return For(i, t.ZERO, t.as_expr(count), store)
 
     body = Block((row_tiles(rows, 5, tile, highest),))
@@ -59,8 +59,8 @@ def products(height: int, accumulate: bool) -> list[Brgemm]:
     def tile(first: Expr, count: int) -> Stmt:
         row, col, acc = Var("er"), Var("ec"), Var("acc", F32)
         return Brgemm(
-            Slice(c, (t.mul(first, 4),)), Slice(a, (first,)), Slice(b, (t.ZERO,)), count, 4, 1, 1,
-            0, 1, 1, 0, 4, 4, accumulate, 4, Epilogue(row, col, acc, t.add(acc, 1.0)), height,
+            Slice(c, (first * 4,)), Slice(a, (first,)), Slice(b, (t.ZERO,)), count, 4, 1, 1,
+            0, 1, 1, 0, 4, 4, accumulate, 4, Epilogue(row, col, acc, acc + 1.0), height,
             (PrefetchHint(Slice(b, (t.as_expr(100),)), 70),),
         )  # fmt: skip
 

@@ -8,7 +8,6 @@ import pytest
 from graphc.base.dtypes import F32, S32
 from graphc.graph_ir.ir.schedule import Schedule
 from graphc.graph_ir.templates.scatter import ScatterProblem, scatter_function
-from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Buffer, Expr, For, Function, Let, Module
 from graphc.tensor_ir.pipeline import run as optimise
@@ -17,7 +16,7 @@ from support.native_functions import SHAPES, NativeModule, runnable_target
 
 
 def added(old: Sequence[Expr], new: Sequence[Expr]) -> tuple[list[Let], list[Expr]]:
-    return [], [t.add(old[0], new[0])]
+    return [], [old[0] + new[0]]
 
 
 def function(problem: ScatterProblem, threads: int = 1) -> Function:

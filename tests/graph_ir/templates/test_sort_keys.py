@@ -30,7 +30,7 @@ def test_keys_are_in_order(dtype: DType, largest: bool) -> None:
     x, y = Buffer("x", dtype, value.shape), Buffer("y", kind.dtype, value.shape)
     b = t.LoopBuilder(("x", "y"))
     with b.loop("i", 0, value.size) as i:
-        wide = t.cast(b.load(x, (i,)), dtype.accumulator)
+        wide = t.cast(x[i], dtype.accumulator)
         b.store(y, (i,), key_of(b, wide, kind, largest))
     keys = np.zeros(value.shape, kind.dtype.numpy)
     interpreter.run(Module((b.function("keys", (x, y)),)), "keys", [value, keys])
@@ -50,7 +50,7 @@ def test_keys_give_values_back(dtype: DType, largest: bool) -> None:
     exact = Buffer("exact", BOOL, value.shape)
     b = t.LoopBuilder(("x", "y", "exact"))
     with b.loop("i", 0, value.size) as i:
-        wide = t.cast(b.load(x, (i,)), dtype.accumulator)
+        wide = t.cast(x[i], dtype.accumulator)
         key = b.let("key", key_of(b, wide, kind, largest))
         b.store(y, (i,), value_of(b, key, kind, largest))
         found = is_exact(key, kind, largest)

@@ -76,8 +76,8 @@ def _relu_of_bias(vector: Buffer) -> Epilogue:
     """max(acc + bias[col], 0) + row, the sum bound to a name."""
     dtype = vector.dtype
     row, col, acc, total = Var("er"), Var("ec"), Var("acc", dtype), Var("total", dtype)
-    let = Let(total, t.add(acc, Load(vector, (col,))))
-    value = t.add(t.maximum(total, t.const(0, dtype)), t.cast(row, dtype))
+    let = Let(total, acc + Load(vector, (col,)))
+    value = t.maximum(total, t.const(0, dtype)) + t.cast(row, dtype)
     return Epilogue(row, col, acc, value, (let,))
 
 

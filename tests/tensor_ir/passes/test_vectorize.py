@@ -87,7 +87,7 @@ def copy_of(dtype: DType, n: int) -> Module:
     a, c = Buffer("a", dtype, (n,)), Buffer("c", dtype, (n,))
     b = LoopBuilder()
     with b.loop("j", 0, n, "vector") as j:
-        b.store(c, (j,), t.load(a, (j,)))
+        b.store(c, (j,), a[j])
     return module(b, a, c)
 
 
@@ -111,7 +111,7 @@ def test_a_tail_reads_and_writes_only_what_exists(rng: np.random.Generator) -> N
 def quantized(n: int) -> Module:
     """Bytes of f32."""
     x, y, i = Buffer("x", F32, (n,)), Buffer("y", U8, (n,)), Var("i")
-    value = Call("quantize", (t.load(x, (i,)), t.const(3, S32)), U8)
+    value = Call("quantize", (x[i], t.const(3, S32)), U8)
     loop = For(i, t.as_expr(0), t.as_expr(n), Block((Store(y, (i,), value),)), "vector")
     return Module((Function("f", (x, y), Block((loop,))),))
 
@@ -133,7 +133,7 @@ def test_bytes_of_four_vectors_are_stored_together_where_vectors_are_packed(
 def test_a_loop_that_carries_a_value_stays_serial() -> None:
     a, c = Buffer("a", F32, (8,)), Buffer("c", F32, (9,))
     j = Var("j")
-    carried = Store(c, (t.as_expr(0),), t.add(t.load(c, (0,)), t.load(a, (j,))))  # not a local
+    carried = Store(c, (t.as_expr(0),), c[0] + a[j])  # not a local
     loop = For(j, t.as_expr(0), t.as_expr(8), carried, "vector")
     after = vectorize(Module((Function("f", (a, c), t.Block((loop,))),)), AVX2)
     (only,) = after.functions[0].body.body
@@ -149,7 +149,7 @@ def test_the_innermost_vector_loop_wins() -> None:
     a = Buffer("a", F32, (64,))
     b = LoopBuilder()
     with b.loop("i", 0, 8, "vector") as i, b.loop("j", 0, 8, "vector") as j:
-        b.store(a, (t.add(t.mul(i, 8), j),), 1.0)
+        b.store(a, (i * 8 + j,), 1.0)
     (outer,) = vectorize(module(b, a), AVX2).functions[0].body.body
     assert isinstance(outer, For) and outer.kind == "serial"
     assert isinstance(outer.body, Store) and outer.body.value.lanes == 8
@@ -159,9 +159,9 @@ def test_strides_are_found_through_bindings() -> None:
     a, c = Buffer("a", F32, (64,)), Buffer("c", F32, (64,))
     b = LoopBuilder()
     with b.loop("j", 0, 64, "vector") as j:
-        at = b.let("at", t.sub(63, j))
-        back = b.let("back", t.sub(63, at))
-        b.store(c, (back,), t.load(a, (t.sub(63, at),)))
+        at = b.let("at", 63 - j)
+        back = b.let("back", 63 - at)
+        b.store(c, (back,), a[63 - at])
     (loop,) = simplify(vectorized(module(b, a, c), AVX2), AVX2).functions[0].body.body
     assert isinstance(loop, For) and isinstance(loop.body, Store)
     value = loop.body.value
@@ -174,8 +174,8 @@ def test_an_index_that_all_lanes_load_does_not_halve_the_vectors(rng: np.random.
     y = Buffer("y", F32, (32,))
     b = LoopBuilder()
     with b.loop("j", 0, 32, "vector") as j:
-        row = b.let("row", t.minimum(t.maximum(t.load(at, (0,)), 0), 3))
-        b.store(y, (j,), t.load(x, (row, j)))
+        row = b.let("row", t.minimum(t.maximum(at[0], 0), 3))
+        b.store(y, (j,), x[row, j])
     before = Module((b.function("f", (x, at, y)),))
     after = vectorized(before, AVX2)
     loads = [n for n in walk(after) if isinstance(n, Load) and n.buffer.name == "x"]

@@ -74,7 +74,7 @@ def test_a_wrong_result_of_open_sizes_alone_is_found(monkeypatch: pytest.MonkeyP
     def computation(op):  # type: ignore[no-untyped-def]
         if op.inputs[0].details.is_known:
             return right(op)
-        return Pointwise(lambda reads, index: t.add(reads[0](index), t.const(1, F32)))
+        return Pointwise(lambda reads, index: reads[0](index) + t.const(1, F32))
 
     monkeypatch.setattr(relu, "computation", computation)
     outcome = check(case)
