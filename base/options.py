@@ -43,7 +43,7 @@ SWITCHES = {
     ),
     "packed-weights": Switch(
         "keep 4-bit and 8-bit weights packed until they are multiplied by floats",
-        "graph_ir/passes/test_pack_weights.py::test_explained_and_turned_off",
+        "graph_ir/passes/test_pack_weights.py::test_explained_and_off",
     ),
     "fixed-point": Switch(
         "multiply f32 rows by packed weights in fixed point, if the CPU has dot products of bytes",
@@ -110,7 +110,7 @@ SWITCHES = {
         "graph_ir/passes/test_widen_weights.py::test_the_switch_changes_no_bit",
     ),
     "float-sums": Switch(
-        "accumulate products of bytes in f32 where that is exact and faster",
+        "accumulate multiplied bytes in f32 where that is exact and faster",
         "graph_ir/passes/test_sum_bytes_in_floats.py::test_the_switch_changes_no_bit",
     ),
     "joint-scales": Switch(
@@ -144,7 +144,7 @@ PRECISIONS = ("f32", "bf16", "f16", "int8", "int4")
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """How to compile.
+    """Options of a compilation.
 
     Args:
         threads: Number of threads.
@@ -186,10 +186,10 @@ class CompileOptions:
             raise UserError(f"threads must be at least 1, got {self.threads}")
 
     def enabled(self, switch: str) -> bool:
-        """Whether an optimisation is on."""
+        """Return whether an optimization is on."""
         return switch not in self.disabled
 
 
-def verify_asked(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether GRAPHC_VERIFY requests checks of every stage: off by default, as they take time."""
+def verify_requested(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether GRAPHC_VERIFY requests checks of every stage: off by default, as they take time."""
     return environ.get("GRAPHC_VERIFY", "") not in ("", "0")

@@ -1,4 +1,4 @@
-"""Ablation: the contribution of each optimisation, measured by turning off one switch at a time."""
+"""Ablation: the contribution of each optimization, measured by turning off one switch at a time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def ablation_table(rows: dict[str, dict[str, Timing]]) -> Table:
     from rich import box
     from rich.table import Table
 
-    result = Table(title="slowdown with one optimisation off", box=box.SIMPLE_HEAD)
+    result = Table(title="slowdown with one optimization off", box=box.SIMPLE_HEAD)
     result.add_column("case", no_wrap=True)
     result.add_column(f"{FULL}, ms", justify="right")
     names = [f"no-{switch}" for switch in SWITCHES]

@@ -18,7 +18,7 @@ from ..runtime.abi import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
 IR_VERSION, OPSET = 9, 17  # supported by all engines of recent years
-LEAST_NOISE = 1e-4
+MIN_NOISE = 1e-4
 """Relative noise that f32 sums of some order may leave in any model."""
 
 
@@ -26,7 +26,7 @@ LEAST_NOISE = 1e-4
 class Case:
     """One row of a table: an ONNX model as bytes, or a file, and the shape of each input (f32 if none are `given`).
 
-    `origin` is the f32 model that a quantised one was made of. It is compiled in `precision`; results that are right
+    `origin` is the f32 model that a quantized one was made of. It is compiled in `precision`; results that are right
     may have a relative `noise`. A single operator has `op_gflop`, its least work in 1e9 operations, and the type in
     which its left operand is `multiplied` if not that of the first input; one that `selects` reads from its first
     operand only as much as it writes (a gather of rows).
@@ -40,7 +40,7 @@ class Case:
     op_gflop: float | None = None
     selects: bool = False
     precision: str = "f32"
-    noise: float = LEAST_NOISE
+    noise: float = MIN_NOISE
     multiplied: str = ""
 
     @property
@@ -59,7 +59,7 @@ class Case:
 
     def exact(self) -> bytes:
         """The model that says what is right: where activations may be rounded or operands are, the f32 one."""
-        is_noisy = self.noise > LEAST_NOISE
+        is_noisy = self.noise > MIN_NOISE
         return self.origin if is_noisy and self.origin is not None else self.onnx()
 
     def onnx(self) -> bytes:
@@ -90,7 +90,7 @@ def case_of(
     types: Mapping[str, int] = MappingProxyType({}),
     others: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
 ) -> Case:
-    """The case of ONNX nodes and initialisers with an f32 result of `shape`, and others with theirs.
+    """The case of ONNX nodes and initializers with an f32 result of `shape`, and others with theirs.
 
     `types`: of inputs that are not f32.
     """

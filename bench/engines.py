@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 OnStep = Callable[[str, int, int], None]
 
 F32 = "f32"
-"""The name under which the f32 model of a quantised case is timed."""
+"""The name under which the f32 model of a quantized case is timed."""
 FIXED = "fixed"
-"""The name under which graphc's model of one size is timed beside that of open sizes."""
+"""The name under which graphc's model of one size is timed beside that of dynamic dimensions."""
 EAGER = "eager"
 """The name under which a module that PyTorch runs itself is timed, whose results the others must have."""
 FROZEN = "frozen"
@@ -50,9 +50,9 @@ class Row:
     """One case: work, the machine's peak at that time, and each engine's times.
 
     `worst` is the largest relative deviation; `wrong` are the engines whose results are, `refused` those that cannot
-    run the model, and why. Among the engines of a quantised case is "f32": graphc with the model it was made of.
-    Single operators have a roof. A model of open sizes is timed beside "fixed", graphc's model of the sizes of the
-    row; `same_bits` says whether their results are equal bit for bit.
+    run the model, and why. Among the engines of a quantized case is "f32": graphc with the model it was made of.
+    Single operators have a roof. A model of dynamic dimensions is timed beside "fixed", graphc's model of the sizes of
+    the row; `same_bits` says whether their results are equal bit for bit.
     """
 
     name: str
@@ -105,14 +105,14 @@ class Row:
 
     @property
     def gain(self) -> float | None:
-        """How many times faster than its f32 model a quantised one is."""
+        """How many times faster than its f32 model a quantized one is."""
         if not self.is_quantized:
             return None
         return self.timings[F32].median / self.timings["graphc"].median
 
     @property
     def to_fixed(self) -> float | None:
-        """Time of the model of open sizes relative to that of the model of one size."""
+        """Time of the model of dynamic dimensions relative to that of the model of one size."""
         if FIXED not in self.timings:
             return None
         return self.timings["graphc"].median / self.timings[FIXED].median
@@ -132,7 +132,7 @@ class Setting:
 def compare(case: Case, setting: Setting, report: OnStep) -> Row:
     """Load the case into every engine, check that they agree, and time them.
 
-    A quantised case is checked against its exact results, and its f32 model is timed as one more engine. Where a
+    A quantized case is checked against its exact results, and its f32 model is timed as one more engine. Where a
     case `may_be_refused`, engines that cannot run it are named in its row.
     """
     report(case.name, 0, setting.rounds)
@@ -226,7 +226,7 @@ def _distance(
     """graphc's distance from the exact results, and the engines farther from them than the f32 model is, or `noise`.
 
     Values between two integers may be rounded either way by sums in another order, and later layers go on from there:
-    that is noise below that of quantisation. Saturated sums are far above it.
+    that is noise below that of quantization. Saturated sums are far above it.
     """
     far = {c.name: relative_rms(c.results(), exact) for c in contenders}
     bound = max(far[F32], noise)

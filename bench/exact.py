@@ -1,4 +1,4 @@
-"""What a quantised model means, by ONNX Runtime: every node by itself, integers multiplied without saturation."""
+"""What a quantized model means, by ONNX Runtime: every node by itself, integers multiplied without saturation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MIDDLE = 128
 
 
 def exact_results(model: bytes, inputs: Arrays) -> list[np.ndarray[Any, Any]]:
-    """What a quantised model means: every node by itself, and integers multiplied without saturation on any CPU."""
+    """What a quantized model means: every node by itself, and integers multiplied without saturation on any CPU."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -40,7 +40,7 @@ def with_unsigned_weights(model: bytes) -> bytes:
     """The same model with 128 added to the constant s8 weights of integer products, and to their zero points.
 
     Without VNNI, ONNX Runtime multiplies u8 by s8 with saturating sums of two, and u8 by u8 with exact ones. What it
-    offers against that, `session.x64quantprecision`, is one of the optimisations that are off here.
+    offers against that, `session.x64quantprecision`, is one of the optimizations that are off here.
     """
     import onnx
 

@@ -33,7 +33,7 @@ NOTHING = Schedule("")
 _PROBLEM = re.compile(
     r"matmul (?:b([1-9]\d{0,8}))?m([1-9]\d{0,8})n([1-9]\d{0,8})k([1-9]\d{0,8}) (f64|f32|f16|bf16|[us]8xs8)"
 )
-MOST_BYTES = 8 << 30
+MAX_BYTES = 8 << 30
 OP = "matmul_core"
 
 
@@ -96,8 +96,8 @@ def parse_problem(text: str) -> Problem:
     batch, m, n, k = (int(group or 1) for group in sizes)
     problem = Problem(batch, m, n, k, by_name(a), by_name(b[0] if b else a))
     elements = problem.m * problem.n + problem.m * problem.k + problem.n * problem.k
-    if problem.batch * elements * problem.a.size > MOST_BYTES:
-        raise UserError(f"problem '{problem}' needs more than {MOST_BYTES >> 30} GiB")
+    if problem.batch * elements * problem.a.size > MAX_BYTES:
+        raise UserError(f"problem '{problem}' needs more than {MAX_BYTES >> 30} GiB")
     return problem
 
 
@@ -122,7 +122,7 @@ def full_schedule(
     problem: Problem, target: Target, threads: int, asked: Schedule = NOTHING
 ) -> Schedule:
     """What a problem runs with: what is asked for, the rest as the cost model has it. UserError if that cannot be."""
-    op, _ = _optimised(problem, target, threads, asked)
+    op, _ = _optimized(problem, target, threads, asked)
     assert op.schedule is not None
     return op.schedule
 
@@ -131,13 +131,13 @@ def sweep(problem: Problem, target: Target, threads: int) -> Iterator[Schedule]:
     """Every register tile that fits the register file, with the blocks worth trying for it."""
     for vectors in range(1, MOST_VECTORS + 1):
         panels = Schedule.of("", nv=vectors, b="panels")
-        op, ctx = _optimised(problem, target, threads, panels)
+        op, ctx = _optimized(problem, target, threads, panels)
         space = space_of(op, ctx)
         assert space is not None
         yield from space.swept()
 
 
-def _optimised(
+def _optimized(
     problem: Problem, target: Target, threads: int, asked: Schedule
 ) -> tuple[Op, LowerContext]:
     """The product of a problem after all passes."""

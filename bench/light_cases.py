@@ -14,7 +14,7 @@ from ..frontend import load
 from ..graph_ir.inspect.compare import relative_rms
 from ..graph_ir.inspect.lowered_model import lowered_model
 from ..graph_ir.schedule.context import LowerContext
-from .cases import LEAST_NOISE, Array, Case, case_of
+from .cases import MIN_NOISE, Array, Case, case_of
 from .networks.net import Net
 
 BLOCK = 32
@@ -23,7 +23,7 @@ BLOCK = 32
 ROUNDED_NOISE = 0.01
 """What activations rounded to 8 bits in blocks may leave: those of normal numbers leave 0.6 %."""
 
-MOST_OF_REFERENCE = 2.0
+MAX_OF_REFERENCE = 2.0
 """How many times farther from f32 than the reference a result in bf16 may be."""
 
 
@@ -36,8 +36,8 @@ def in_bf16(label: str, made: Callable[[], Net]) -> Case:
     options = CompileOptions(precision="bf16", disabled=frozenset({"keep-f32"}))
     ctx = LowerContext(target_for("native"), options)
     rounded = lowered_model(source, ctx)[0].evaluate(inputs)
-    noise = MOST_OF_REFERENCE * relative_rms(rounded, source.evaluate(inputs))
-    return replace(case, origin=case.onnx(), precision="bf16", noise=max(noise, LEAST_NOISE))
+    noise = MAX_OF_REFERENCE * relative_rms(rounded, source.evaluate(inputs))
+    return replace(case, origin=case.onnx(), precision="bf16", noise=max(noise, MIN_NOISE))
 
 
 def in_four_bits(label: str, m: int, n: int, k: int, rounds: bool) -> Case:
@@ -71,5 +71,5 @@ def in_four_bits(label: str, m: int, n: int, k: int, rounds: bool) -> Case:
         return case_of(label, [node], constants, {"x": (m, k)}, "y", (m, n))
 
     origin = case(product, {"w": real}).onnx()
-    noise = ROUNDED_NOISE if rounds else LEAST_NOISE
+    noise = ROUNDED_NOISE if rounds else MIN_NOISE
     return replace(case(packed, weights), origin=origin, noise=noise)

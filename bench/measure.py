@@ -13,7 +13,7 @@ from ..base.records import dataclass
 REST_SECONDS = 0.002
 """How long the process must be idle between two contenders: threads of the last one may still spin."""
 
-MOST_RESTS = 50
+MAX_RESTS = 50
 """Times that is waited for, 0.1 s in all: ONNX Runtime's threads spin for 35 ms where `pause` takes long."""
 
 
@@ -56,7 +56,7 @@ def interleave(
 
 def _rest() -> None:
     """Return when the threads that the last contender left spinning sleep: they would take a core from the next."""
-    for _ in range(MOST_RESTS):
+    for _ in range(MAX_RESTS):
         before = time.process_time()
         time.sleep(REST_SECONDS)
         if time.process_time() - before < REST_SECONDS / 4:

@@ -39,7 +39,7 @@ SELECTING = ("Slice", "Gather", "GatherElements", "GatherND")
 
 @dataclass
 class OneOp:
-    """The operands of a call, in order, as names of inputs and initialisers."""
+    """The operands of a call, in order, as names of inputs and initializers."""
 
     names: list[str] = field(default_factory=list)
     inputs: dict[str, Array] = field(default_factory=dict)

@@ -36,7 +36,7 @@ class Call:
 
 @dataclass(frozen=True)
 class OpenCase:
-    """A model with open sizes and the sizes it is called with: a row of a table each, and one of all in turn.
+    """A model with dynamic dimensions and the sizes it is called with: a row of a table each, and one of all in turn.
 
     `inputs`: specs for what the file leaves open. `options`: those of `graphc.compile` beside.
     """
@@ -85,7 +85,7 @@ def _values(
 
 
 def open_model(model: bytes, inputs: Mapping[str, str]) -> bytes:
-    """An ONNX model of some shapes as one of open sizes: inputs of the types `f32[B,13]`, results of any shape.
+    """An ONNX model of some shapes as one of dynamic dimensions: inputs of the types `f32[B,13]`, results of any shape.
 
     Its nodes must not depend on the sizes that become open.
     """

@@ -53,7 +53,7 @@ def graphc_contender(model: CompiledModel, inputs: Arrays, name: str = "graphc")
 def ort_session(
     model: bytes, threads: int, shapes: Shapes | None, label: str = "ort", is_exact: bool = False
 ) -> Session:
-    """ONNX Runtime with I/O binding, all graph optimisations, spinning threads; it reads `shapes` from the model.
+    """ONNX Runtime with I/O binding, all graph optimizations, spinning threads; it reads `shapes` from the model.
 
     `is_exact`: without products of bytes that saturate, which it has on CPUs without VNNI.
     """
@@ -175,7 +175,7 @@ def make_peer(
 def load_peer(
     name: str, model: bytes, threads: int, shapes: Shapes | None = None, in_bf16: bool = False
 ) -> Session:
-    """One of `PEERS`, for inputs of all shapes that the model leaves open, or of `shapes` only; in bf16 if it can.
+    """One of `PEERS`, for inputs of all shapes of dynamic dimensions, or of `shapes` only; in bf16 if it can.
 
     UserError if there is no such peer or it is not installed; RefusedModel, a UserError, if it cannot read the model or
     run it on some inputs (then from the session, which runs a contender once).

@@ -1,4 +1,4 @@
-"""Quantised forms of a case, made by ONNX Runtime's quantisation tool."""
+"""Quantized forms of a case, made by ONNX Runtime's quantization tool."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _LOG = logging.getLogger("graphc.roofline")
 SECONDS = 0.004  # of one sample
 ROUNDS = 5
 REPEATS, MOST_REPEATS = 3, 8
-MOST_SECONDS = 2.0  # time limit: after it, at most REPEATS
+MAX_SECONDS = 2.0  # time limit: after it, at most REPEATS
 PAUSE_SECONDS = 0.02  # pause between repeats, for disturbances to pass
 PACKED = "f32xu4"
 """Rows of f32 that are multiplied by weights of 4 bits."""
@@ -55,7 +55,7 @@ STEADY = 0.1
 RETRY_SECONDS = 60.0
 """Unsteady roofs are measured again only after this time: a busy machine stays busy for a while."""
 
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def measure_roofline(target: Target, threads: int) -> Roofline:
         "L1": (target.l1_bytes * threads, target.l1_bytes // 2),
         "L2": (target.l2_bytes * threads, target.l2_bytes // 2),
         "L3": (target.l3_bytes, target.l3_bytes // 2 // threads),
-        "DRAM": (0, min(4 * target.l3_bytes, MOST_BYTES) // threads),
+        "DRAM": (0, min(4 * target.l3_bytes, MAX_BYTES) // threads),
     }
 
     def once() -> Roofline:
@@ -229,7 +229,7 @@ def highest(once: Callable[[], Roofline]) -> Roofline:
     """Measure until the best two values of each roof agree or time is up: the highest values, the time, and the
     spread."""
     found: list[Roofline] = []
-    end = time.monotonic() + MOST_SECONDS
+    end = time.monotonic() + MAX_SECONDS
     best, spread = once(), 1.0
     found.append(best)
     while len(found) < REPEATS or (

@@ -60,7 +60,7 @@ def table(rows: Sequence[Row], threads: int) -> Table:
 
 
 def _open_caption(rows: Sequence[Row]) -> str:
-    """How open sizes compare with graphc's own models of one size, and where they are worst."""
+    """How dynamic dimensions compare with graphc's own models of one size, and where they are worst."""
     found = sorted((row.to_fixed, row.name) for row in rows if row.to_fixed is not None)
     (percentile, _), (most, worst) = found[math.ceil(0.9 * len(found)) - 1], found[-1]
     text = (
@@ -99,7 +99,7 @@ def _columns(rows: Sequence[Row], engines: Sequence[str]) -> _Columns:
 
 
 def _time(row: Row, engine: str, columns: _Columns) -> str:
-    """Time in the table's unit, `!` where a quantised result is wrong."""
+    """Time in the table's unit, `!` where a quantized result is wrong."""
     if engine not in row.timings:
         return "refused" if engine in row.refused else ""
     mark = "!" if row.has_reference and engine in row.wrong else ""

@@ -132,15 +132,15 @@ def _refuse_command(path: tuple[str, ...], word: str, names: Sequence[str]) -> N
         print(f"graphc: error: {described(word, found)}", file=sys.stderr)
         raise SystemExit(2)
     keywords: dict[str, str] = {}
-    places: dict[str, str] = {name: f"{above} {name}" for name in names}
+    commands: dict[str, str] = {name: f"{above} {name}" for name in names}
     for parser in walk(parser_of()):
         name = parser.prog.rpartition(" ")[2]
-        places.setdefault(name, parser.prog)
+        commands.setdefault(name, parser.prog)
         if not parser.subcommands:
             module = _module(".".join(["", *parser.prog.split()[1:]]))
             for keyword in getattr(module, "KEYWORDS", ()):
                 keywords.setdefault(keyword, parser.prog)
-    like = keywords.get(word) or places.get(closest(word, list(places)))
+    like = keywords.get(word) or commands.get(closest(word, list(commands)))
     meant = f"did you mean `{like}`?" if like else f"commands are {', '.join(names)}"
     print(f"graphc: error: '{above}' has no command '{word}'; {meant}", file=sys.stderr)
     raise SystemExit(2)

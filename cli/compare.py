@@ -140,7 +140,7 @@ def _lines(outcomes: Mapping[str, Outcome], command: str | None) -> Iterator[str
 
 
 def _precision_lines(name: str, found: PrecisionError) -> Iterator[str]:
-    """How far results lie from f32, and the ops that add most."""
+    """Yield the error of each output relative to f32, and the ops that add most of it."""
     for output, error in found.outputs.items():
         yield f"{name}: {output} differs from f32 by {error:.2%} (root mean square)"
     for op, error in list(found.ops.items())[:MAX_ERRORS]:

@@ -186,7 +186,7 @@ def _judged(
 
     Results beyond the tolerance may be right: a value on the boundary between two integers may be rounded to either, so
     that what follows differs by a whole step. Then they are held to the error bound of the graph, and each kernel to
-    that of its own ops on what it reads, where roundings of earlier kernels make no difference.
+    that of the ops it fuses on the inputs it received, where roundings of earlier kernels make no difference.
     """
     from ..graph_ir.inspect.compare import difference
     from ..tools.compare import compare_with_references

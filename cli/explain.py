@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Optimise and lower the model, then print what was decided."""
+    """Optimize and lower the model, then print the decisions."""
     stages = _stages(args.code)
     if stages and args.node is None:
         raise UserError("--code needs a NODE; `graphc explain MODEL` lists the nodes and kernels")

@@ -19,14 +19,14 @@ EXPECTED = {
     ARTIFACT: "a compiled model (.gcm)",
     TENSORS: "a dump of `graphc debug` or a .params file",
 }
-"""What a command that takes files of a kind says it takes."""
+"""Names of the kinds in the message of a command that takes them."""
 
 _REMEDIES = {
     MODEL: "`graphc inspect ops {0}` lists its ops, `graphc compile {0} --run` compiles and runs it",
     ARTIFACT: "`graphc run {0}` runs it",
     TENSORS: "`graphc inspect dump {0}` lists its tensors",
 }
-"""What to do with a file of a kind, by kind."""
+"""Commands for a file, by its kind."""
 
 _FORMAT_NAMES = {
     "onnx": "an ONNX model",
@@ -42,7 +42,7 @@ _ONNX_BEGIN = b"\x08"  # the tag of `ir_version`, the first field of a ModelProt
 
 @dataclass(frozen=True)
 class FileKind:
-    """What a file is: a kind that commands take, its description, and the command that takes it.
+    """A kind that commands take, with the description of the file and the command that takes it.
 
     `kind` is "" for a file that no command takes as its model, dump or artifact, and `UNKNOWN` for one that the reader
     of models is to judge.

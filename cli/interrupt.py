@@ -1,7 +1,7 @@
 """Ctrl-C ends a command within a second, also while it is inside native code, which Python waits for.
 
 Python notes a signal and handles it before its next bytecode: after the native call, which may take minutes or, with an
-endless loop in a model, for ever. The note comes through a pipe to a thread of its own here, which ends the process if
+endless loop in a model, for ever. The note comes through a pipe to a separate thread, which ends the process if
 nothing has handled the signal soon.
 """
 
@@ -14,7 +14,7 @@ import threading
 from types import FrameType
 
 GRACE_SECONDS = 1.0
-"""What the command has to end by itself: files are cleaned up, a sentence is printed."""
+"""Time for the command to end by itself: it cleans up files and prints a sentence."""
 
 
 def end_soon_after_interrupt(code: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
 from ..base.memory_limit import parse_memory
-from ..base.options import LAYOUTS, PRECISIONS, SWITCHES, WINOGRAD, CompileOptions, verify_asked
+from ..base.options import LAYOUTS, PRECISIONS, SWITCHES, WINOGRAD, CompileOptions, verify_requested
 from ..base.records import dataclass
 from ..base.suggestion import suggestion
 from .file_kinds import MODEL
@@ -177,7 +177,7 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
     threads = resolve_threads(args.threads)
     memory = parse_memory(args.max_memory) if args.max_memory else None
     return CompileOptions(
-        threads, frozenset(disabled), folder, verify_asked(), winograd, memory, args.precision,
+        threads, frozenset(disabled), folder, verify_requested(), winograd, memory, args.precision,
         CHECK_BOUNDS in args.switches, layout,
     )  # fmt: skip
 
@@ -185,7 +185,7 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
 def compile_request(
     args: argparse.Namespace, texts: ModelTexts, dump_dir: str | None = None
 ) -> CompileRequest:
-    """What the arguments of a command ask to compile, on one process and without a cache. UserError."""
+    """Return the request that the arguments of a command make, on one process and without a cache. UserError."""
     from ..codegen.host import target_for
     from ..driver.request import CompileRequest
     from ..driver.tuning import tuned_schedules
@@ -217,7 +217,7 @@ def _known_switch(switch: str) -> str:
 
 
 def _value(switch: str, known: Sequence[str]) -> str:
-    """What follows the `=` of a switch."""
+    """Return the text after the `=` of a switch."""
     name, _, value = switch.partition("=")
     if value not in known:
         raise UserError(f"-X {name} must be one of {', '.join(known)}, got '{value}'")
@@ -253,7 +253,7 @@ def model_texts(args: argparse.Namespace) -> ModelTexts:
 
 
 def _lines(texts: Sequence[str]) -> list[str]:
-    """The texts, those of a file, `@FILE`, in its place: blank lines and comments (`#`) are left out."""
+    """Return the texts, with `@FILE` replaced by the lines of the file, without blank lines and comments (`#`)."""
     found: list[str] = []
     for text in texts:
         if not text.startswith("@"):

@@ -1,4 +1,4 @@
-"""`graphc quantize`: an ONNX model with its products in 8 bits, by ranges seen on sample inputs."""
+"""`graphc quantize`: an ONNX model with matmuls and convolutions in 8 bits, calibrated on sample inputs."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..base.collector import paused_collector
 from ..base.memory_limit import parse_memory
-from ..base.options import CompileOptions, verify_asked
+from ..base.options import CompileOptions, verify_requested
 from ..base.records import dataclass
 from ..base.target import Target
 from ..codegen.host import target_for
@@ -91,7 +91,7 @@ def compile(
     resolved = target_for(target) if isinstance(target, str) else target
     memory = parse_memory(max_memory) if max_memory else None
     options = CompileOptions(
-        resolve_threads(threads), frozenset(disabled), Path(dump_dir) if dump_dir else None, verify_asked(),
+        resolve_threads(threads), frozenset(disabled), Path(dump_dir) if dump_dir else None, verify_requested(),
         max_memory=memory, precision=precision,
     )  # fmt: skip
     request = CompileRequest(

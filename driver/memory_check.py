@@ -14,8 +14,8 @@ _ALWAYS_THERE = 16 << 20
 def check_memory(source: Graph, arena_bytes: Size = 0, asked: MemoryLimit | None = None) -> None:
     """UserError where inputs, results, constants and intermediate values exceed `asked`, else what the process may use.
 
-    `source` is the graph as read; its intermediate values are known once they are planned. Open sizes count with the
-    least that they may be.
+    `source` is the graph as read; its intermediate values are known once they are planned. Dynamic dimensions count
+    with the smallest size that they may have.
     """
     parts = {
         "inputs": _total(source.inputs),

@@ -55,7 +55,7 @@ class CompileRequest:
         graph = load_graph(self.model, self.inputs, self.constants, self.attrs)
         if not self.alias:
             return graph
-        graph = graph.copy()  # the caller's stays as it is
+        graph = graph.copy()  # the caller's is not changed
         alias = find_aliases(graph) if self.alias == AUTO else self.alias
         if not isinstance(alias, Mapping):
             raise UserError(
@@ -77,11 +77,11 @@ class CompileRequest:
 
 def resolve_jobs(jobs: int | None, environ: Mapping[str, str] = os.environ) -> int:
     """Processes to compile with: `jobs`, else GRAPHC_JOBS, else the CPUs this process may use. UserError."""
-    asked = environ.get("GRAPHC_JOBS", "").strip()
-    if jobs is None and not asked:
+    text = environ.get("GRAPHC_JOBS", "").strip()
+    if jobs is None and not text:
         return available_cpus()
-    value = int(asked) if jobs is None and asked.isdecimal() else jobs
+    value = int(text) if jobs is None and text.isdecimal() else jobs
     if type(value) is not int or value < 1:
-        who, given = ("GRAPHC_JOBS", asked) if jobs is None else ("jobs", jobs)
+        who, given = ("GRAPHC_JOBS", text) if jobs is None else ("jobs", jobs)
         raise UserError(f"{who} must be a whole number from 1, got {given!r}")
     return value

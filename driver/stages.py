@@ -1,4 +1,4 @@
-"""The stages of one compilation, in order: optimise the graph, lower it, compile its kernels, make the artifact."""
+"""The stages of one compilation, in order: optimize the graph, lower it, compile its kernels, make the artifact."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MANY_OPS = 64
 class Compilation:
     """Everything one compilation made, stage by stage.
 
-    `source` is the graph as read, `graph` as optimised. `module` and `llvm_ir` show the program of all kernels; they
+    `source` is the graph as read, `graph` as optimized. `module` and `llvm_ir` show the program of all kernels; they
     are made when first asked for, as kernels are compiled one by one.
     """
 
@@ -79,12 +79,12 @@ class Compilation:
 def run_stages(request: CompileRequest, phases: Phases, consume: bool = False) -> Compilation:
     """Compile a request. UserError, UnsupportedError.
 
-    `consume`: nobody reads the optimised graph afterwards, so it gives up its large constants as they are packed.
+    `consume`: nobody reads the optimized graph afterwards, so it gives up its large constants as they are packed.
     """
     with phases("read"):
         source = request.source
     jobs = request.jobs if len(body_of(source)) >= MANY_OPS else 1
-    with KernelPool(jobs) as pool:  # early: the others start while this process optimises
+    with KernelPool(jobs) as pool:  # early: the others start while this process optimizes
         dump = StageDump(request.options.dump_dir)
         graph, lowered = _lowered(request, phases, dump, consume)
         if dump.folder:
@@ -103,11 +103,11 @@ def run_stages(request: CompileRequest, phases: Phases, consume: bool = False) -
 def _lowered(
     request: CompileRequest, phases: Phases, dump: StageDump, consume: bool
 ) -> tuple[Graph, LoweredModel]:
-    """The optimised graph and its program."""
+    """The optimized graph and its program."""
     source, ctx = request.source, request.context
     check_memory(source, 0, ctx.options.max_memory)
     dump.write("read", lambda: print_graph(source))
-    with phases("optimise"):
+    with phases("optimize"):
         graph = source.copy()
         if request.optimized:
             _check_optimized(graph)

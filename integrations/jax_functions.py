@@ -24,7 +24,7 @@ from ..runtime.executor import CompiledModel
 
 @dataclass(frozen=True)
 class _Compiled:
-    """One specialisation: the model, and the pytree structure of its results with the types of its leaves.
+    """One specialization: the model, and the pytree structure of its results with the types of its leaves.
 
     A complex array is two of the model's, the real and the imaginary part.
     """
@@ -62,7 +62,7 @@ def jit(
 
 
 class JitFunction:
-    """A JAX function with its compiled specialisations. Made by `jit`."""
+    """A JAX function with its compiled specializations. Made by `jit`."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class JitFunction:
 
     @property
     def cache_size(self) -> int:
-        """Number of specialisations compiled so far."""
+        """Number of specializations compiled so far."""
         return len(self._cache)
 
     def _lowered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -145,7 +145,7 @@ def _joined(dtype: np.dtype, results: Iterator[np.ndarray]) -> np.ndarray:
 
 
 def _kind(leaf: Any) -> Any:
-    """The part of a leaf that selects a specialisation: shape and dtype, or the type of a Python number."""
+    """The part of a leaf that selects a specialization: shape and dtype, or the type of a Python number."""
     if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
         return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)
     return type(leaf)

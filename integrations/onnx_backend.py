@@ -68,7 +68,7 @@ class GraphcModel(BackendRep):
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, by position and by name, for inputs in the model's order or by name. UserError."""
         feeds = self._feeds(inputs)
-        model = self._specialised(feeds)
+        model = self._specialized(feeds)
         results = model.run(None, {spec.name: feeds[spec.name] for spec in model.inputs})
         named = dict(zip([spec.name for spec in model.outputs], results, strict=True))
         return self._result(*(_output(info, named) for info in self._outputs))
@@ -92,7 +92,7 @@ class GraphcModel(BackendRep):
             )
         return feeds
 
-    def _specialised(self, feeds: Feeds) -> CompiledModel:
+    def _specialized(self, feeds: Feeds) -> CompiledModel:
         """The model compiled for inputs of these shapes, and for the values of those that decide shapes."""
         while True:
             key = self._key(feeds)

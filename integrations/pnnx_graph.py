@@ -75,7 +75,7 @@ class Attribute:
 class Operand:
     """A value between operators: its one `producer`, all `consumers`, and its type where the file gives it.
 
-    `type` is the code of the element type, 0 if unknown; open sizes of `shape` are texts (`?`).
+    `type` is the code of the element type, 0 if unknown; dynamic dimensions of `shape` are texts (`?`).
     """
 
     name: str

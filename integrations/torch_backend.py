@@ -259,7 +259,7 @@ class _Code:
         self._pieces, self._layouts, self._sizes = pieces.call, layouts, pieces.sizes
 
     def fits(self, args: Sequence[Any]) -> bool:
-        """Whether open sizes are in their ranges."""
+        """Whether dynamic dimensions are in their ranges."""
         return self._sizes(args) is not None
 
     def call(self, args: Sequence[Any]) -> list[Any]:

@@ -79,7 +79,7 @@ def make_runner(model: CompiledModel) -> Callable[[Sequence[Any]], list[Any]]:
 
 
 def _allocator(spec: TensorSpec) -> Callable[[], Any]:
-    """Makes a tensor that is not initialised. NumPy asks the system for huge pages, PyTorch does not."""
+    """Makes a tensor that is not initialized. NumPy asks the system for huge pages, PyTorch does not."""
     import torch
 
     alignment = large_alignment(spec.nbytes)

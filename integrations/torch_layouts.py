@@ -22,7 +22,7 @@ class Layout:
     offset: Size = 0
 
     def at(self, values: Mapping[str, int]) -> Layout:
-        """The same with numbers for open sizes."""
+        """The same with numbers for dynamic dimensions."""
         shape, strides = (
             tuple([evaluate(size, values) for size in sizes])
             for sizes in (self.shape, self.strides)
@@ -63,7 +63,7 @@ def layouts_of(
 
 
 def place(results: list[Any], memories: Iterable[Memory], values: Mapping[str, int]) -> None:
-    """Move results to where they belong, if they are not there; `values` are those of open sizes."""
+    """Move results to where they belong, if they are not there; `values` are those of dynamic dimensions."""
     for memory in memories:
         views = [view.at(values) for view in memory.views]
         if len(views) == 1 and results[views[0].result].stride() == views[0].strides:
@@ -132,7 +132,7 @@ def _is_dense(example: Any) -> bool:
 
 
 def _shared(group: Sequence[tuple[int, Any]], sizes: Sizes) -> Memory:
-    """What examples of results in one memory are: of open sizes the whole of it counts, as their range is not known."""
+    """Return the memory that example results share: all of it if they have dynamic dimensions of unknown range."""
     views = tuple(_layout(i, x, sizes) for i, x in group)
     if _are_known(x for _, x in group):
         first = min(evaluate(view.offset, {}) for view in views)

@@ -97,10 +97,10 @@ class CompiledModule(torch.nn.Module):  # type: ignore[misc]
 
 
 def _fixed(argument: Any) -> tuple[Any] | None:
-    """The value of an argument that is no tensor. UnsupportedError for open sizes, which are none."""
+    """The value of an argument that is no tensor. UnsupportedError for dynamic dimensions, which are none."""
     if type(argument).__name__ == "SymIntArgument":
         raise UnsupportedError(
-            f"'{argument.name}': an open size as an argument is not supported",
+            f"'{argument.name}': a dynamic dimension as an argument is not supported",
             "pass it as a tensor, or export it as a number",
         )
     return (argument.value,) if type(argument).__name__ == "ConstantArgument" else None

@@ -18,7 +18,7 @@ from ..runtime.executor import CompiledModel
 from .torch_call import make_runner
 from .torch_fallback import say
 
-MOST_OPEN = 1 << 14
+MAX_OPEN = 1 << 14
 """Sizes beyond have code of their own: sums of more terms are added in another order."""
 
 Compile = Callable[[Graph], CompiledModel]
@@ -40,8 +40,8 @@ class Refusal:
 class Pieces:
     """A graph ready to run: `call(args)` gives its results in a list.
 
-    `ops` is how many calls were compiled; `sizes` tells the values of open sizes from arguments, by name: None where
-    they are out of range.
+    `ops` is how many calls were compiled; `sizes` returns the values of dynamic dimensions by name, from arguments:
+    None if they are out of range.
     """
 
     call: Callable[[Sequence[Any]], list[Any]]
@@ -57,7 +57,7 @@ def left_to_pytorch(module: Any, reason: str) -> Pieces:
 
 def read_open(module: Any, frozen: Mapping[int, Any]) -> FxGraph:
     """Read a GraphModule whose symbolic sizes stay open, as a whole. UnsupportedError where that cannot be."""
-    found = within_limits(lambda limits: read_fx(module, "torch", frozen, limits, MOST_OPEN), {})
+    found = within_limits(lambda limits: read_fx(module, "torch", frozen, limits, MAX_OPEN), {})
     if found.refused:
         raise UnsupportedError(next(iter(found.refused.values())))
     known = symbols_of(n for op in found.graph.inputs for n in op.outputs[0].details.plain_dims)
@@ -81,7 +81,7 @@ def _reader_of_sizes(found: FxGraph) -> Callable[[Sequence[Any]], Mapping[str, i
         (symbol, *others) = symbols_of([value])
         factor, _ = factored(value)
         if others or value != size(symbol) * factor:
-            what = f"argument {position} must be one open size, got {value}"
+            what = f"argument {position} must be one dynamic dimension, got {value}"
             raise UnsupportedError(what, "pass sizes, not what is computed of them")
         rows.append((position, symbol.name, factor, symbol.least, symbol.most))
 

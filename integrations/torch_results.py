@@ -78,7 +78,7 @@ class Results:
                     )
 
     def _sizes_of(self, taken: Sequence[Any]) -> dict[str, int]:
-        """The values of open sizes, by name."""
+        """The values of dynamic dimensions, by name."""
         found = (solved(size, taken[i].shape[axis]) for i, axis, size in self._open)
         return {symbol.name: value for symbol, value in filter(None, found)}
 
@@ -94,7 +94,7 @@ def _open_axes(taken: Mapping[str, Any], sizes: Sizes) -> list[tuple[int, int, D
 
 
 def _known(argument: Any, node: Any, sizes: Sizes) -> tuple[Any] | None:
-    """The value of a result that is no tensor, and may be an open size. UnsupportedError for one that data decides."""
+    """Return the value of a result that is a number or a dynamic dimension; UnsupportedError if data decide it."""
     if type(argument).__name__ == "ConstantArgument":
         return (argument.value,)
     if type(argument).__name__ != "SymIntArgument":

@@ -1,4 +1,4 @@
-"""The optimised graph of an artifact: its text, with constants taken from the artifact's own memory."""
+"""The optimized graph of an artifact: its text, with constants taken from the artifact's own memory."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from .error_bound import Error, Expected, expected_outputs, walk_expected, worst
 from .sized_model import sized_model, sizes_of_call
 from .submodel import cut_rows, node_graph, with_rows
 
-MOST_GFLOP = 0.02
+MAX_GFLOP = 0.02
 """Kernels with more work are not interpreted: that would take minutes."""
 
 QUICK_GFLOP = 2e-4
@@ -57,7 +57,7 @@ def blame_kernel(
     node: Op, inputs: Sequence[Array], expected: Sequence[Expected], ctx: LowerContext
 ) -> Blame:
     """Interpret a node's Tensor IR as built by its template and after each pass, to find the first wrong stage."""
-    if node.get_gflop() > MOST_GFLOP:
+    if node.get_gflop() > MAX_GFLOP:
         note = f"not interpreted: {node.get_gflop():.3g} GFLOP are too many"
         return Blame("kernel", "", node.name, (note,))
     last = "the template"
@@ -250,7 +250,7 @@ def program_prefixes(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) 
     if small is not None:
         source, inputs = small, list(cut_rows(small, fed).values())
         sized = source
-    if sized.get_gflop() > MOST_GFLOP:
+    if sized.get_gflop() > MAX_GFLOP:
         return
     expected = expected_outputs(sized, inputs)
     graph = source.copy()

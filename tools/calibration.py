@@ -1,4 +1,4 @@
-"""Ranges of a model's activations on sample inputs, for static quantisation to u8."""
+"""Ranges of a model's activations on sample inputs, for static quantization to u8."""
 
 from __future__ import annotations
 

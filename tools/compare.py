@@ -79,7 +79,7 @@ def compare_with_references(
 ) -> Outcome:
     """Check the native program of a model against its NumPy references, op by op.
 
-    Sizes that the model leaves open have the numbers of the arrays; the code that is checked is for all of them.
+    Sizes of dynamic dimensions have the numbers of the arrays; the code that is checked is for all of them.
     """
     step = on_step or (lambda phase, done, total: None)
     tally = _Tally()
@@ -200,7 +200,7 @@ def _name_in_model(node: Op, name: str) -> str:
 def _kernel_finding(
     node: Op, inputs: Sequence[Array], error: Error, program: NodeProgram
 ) -> Finding:
-    """Extract the node, shrink it if the fault persists, and analyse its kernel."""
+    """Extract the node, shrink it if the fault persists, and analyze its kernel."""
     operands = list(dict.fromkeys(node.inputs))
     arrays = {
         op.name: array
@@ -229,7 +229,7 @@ def _kernel_finding(
 
 
 def _blame_model(model: Graph, arrays: Mapping[str, Array], ctx: LowerContext) -> Blame | None:
-    """Run a small model node by node and analyse its first wrong kernel; None if all are right."""
+    """Run a small model node by node and analyze its first wrong kernel; None if all are right."""
     program = NodeProgram(model, ctx)
     try:
         program.bind(arrays)

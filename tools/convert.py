@@ -62,13 +62,13 @@ def convert(
 
 
 def _needs_numbers(graph: Graph, source: str, target: str) -> str:
-    """That a format needs numbers where a graph has open sizes, and what to do about it."""
+    """That a format needs numbers where a graph has dynamic dimensions, and what to do about it."""
     details = {op.name: op.outputs[0].details for op in graph.inputs}
     found = {name: one for name, one in details.items() if not one.is_known}
     inputs = ", ".join(f"'{name}' is {one}" for name, one in found.items())
     given = " ".join(f"--input {name}={one.typical}" for name, one in found.items())
     remedy = "write some into the file" if source == "graph" else f"give some, as in {given}"
-    return f"{target} needs numbers for sizes that are open here: {inputs}; {remedy}"
+    return f"{target} needs numbers for dynamic dimensions here: {inputs}; {remedy}"
 
 
 def _write_svg(graph: Graph, output: Path) -> list[Path]:

@@ -38,7 +38,7 @@ Visit = Callable[[Op, list[Array]], None]
 class DebugExecutor:
     """Runs a compiled model one node at a time; `graphc.debug` makes it.
 
-    Nodes are those of the optimised graph: a group of fused ops is one node, named after its last op. `rows` holds
+    Nodes are those of the optimized graph: a group of fused ops is one node, named after its last op. `rows` holds
     what the last `run` measured. The methods of TVM's debug executor have its names and arguments.
     """
 
@@ -59,7 +59,7 @@ class DebugExecutor:
 
     @property
     def graph(self) -> Graph:
-        """The optimised graph whose nodes run."""
+        """The optimized graph whose nodes run."""
         return self.program.graph
 
     def set_input(self, key: str | int | None = None, value: Any = None, /, **named: Any) -> None:
@@ -137,7 +137,7 @@ class DebugExecutor:
     def get_node_output(self, name: str, index: int = 0) -> Array:
         """The value of a node, input or constant: runs the model up to it, as its memory may be reused later.
 
-        `name` is a node of the optimised graph, or an op inside a node: such a value is never in memory, and is
+        `name` is a node of the optimized graph, or an op inside a node: such a value is never in memory, and is
         computed by the NumPy references from the inputs of its node.
         """
         self._find(name)
@@ -236,7 +236,7 @@ class DebugExecutor:
                     return op, None if inner is last else inner
         shown = ", ".join(node.name for node in self.program.nodes[:20])
         raise UserError(
-            f"there is no node '{name}' in the optimised graph; it has {shown}; "
+            f"there is no node '{name}' in the optimized graph; it has {shown}; "
             "compile with disabled=('fuse',) to keep one node per op"
         )
 

@@ -25,12 +25,12 @@ from ..graph_ir.schedule.spaces import space_of
 from .submodel import body
 
 Facts = dict[str, Any]
-MOST_SCHEDULES = 8
+MAX_SCHEDULES = 8
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Answers questions about a compiled model: `source` as read, `graph` as optimised, and the lowered program."""
+    """Answers questions about a compiled model: `source` as read, `graph` as optimized, and the lowered program."""
 
     source: Graph
     graph: Graph
@@ -44,7 +44,7 @@ class Explanation:
 
     @cached_property
     def _ops(self) -> dict[str, Op]:
-        """The ops of the optimised graph by name, its nodes before ops inside them."""
+        """The ops of the optimized graph by name, its nodes before ops inside them."""
         inner = {op.name: op for op in all_ops(self.graph)}
         return inner | {op.name: op for op in self.graph.ops}
 
@@ -80,7 +80,7 @@ class Explanation:
         return [self._kernel(call) for call in self.lowered.calls]
 
     def not_fused(self) -> list[str]:
-        """Neighbouring ops in different kernels, with the rule that keeps them apart."""
+        """Neighboring ops in different kernels, with the rule that keeps them apart."""
         return [str(d) for d in self.log.decisions if d.kind == "not fused"]
 
     def memory(self) -> Facts:
@@ -152,7 +152,7 @@ class Explanation:
         return [d for d in LAYOUT_DECISIONS.of(self.graph) if d.op_name in names]
 
     def _schedules(self, op: Op) -> list[Facts]:
-        """The schedules on offer for a kernel, its own and the model's favourites first, with predicted cycles."""
+        """The schedules on offer for a kernel, its own and the model's favorites first, with predicted cycles."""
         space = space_of(op, self.ctx)
         if space is None or op.schedule is None:
             return []
@@ -167,7 +167,7 @@ class Explanation:
                 "by": self._chooser(op, space) if schedule == op.schedule else "",
                 "offered": len(space.candidates),
             }
-            for schedule in listed[:MOST_SCHEDULES]
+            for schedule in listed[:MAX_SCHEDULES]
         ]
 
     def _chooser(self, op: Op, space: ScheduleSpace) -> str:

@@ -78,7 +78,7 @@ def _variants(op: Op, ctx: LowerContext) -> list[Variant]:
     (main,) = body
     formats = [x.details.format for x in (*main.inputs, *main.outputs)]
     choices = panel_formats(main, ctx) if isinstance(main, MatmulCore) else query_format(main, ctx)
-    # Layouts of computed operands are fixed by the neighbouring ops, and so is whether weights lie in panels at all:
+    # Layouts of computed operands are fixed by the neighboring ops, and so is whether weights lie in panels at all:
     # only choices that agree with both can be measured on this op alone.
     computed = [0, len(formats) - 1, *([] if _has_constant_weights(op, main) else [1])]
     suited = [

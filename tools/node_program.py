@@ -45,10 +45,10 @@ SELECT, ARENA = "graphc.select", "graphc.arena"
 class NodeProgram:
     """The nodes of a model as native code, and the memory they work on.
 
-    `graph` is the optimised graph: a copy of `source` if that is `optimized` already. A tensor's value is valid from
-    the run of its node until a later node reuses the memory: read it right after. Open sizes have the numbers of the
-    inputs that are bound, and those that a run with them counts: from then on `graph` and `nodes` are those of these
-    sizes, while the code is for all.
+    `graph` is the optimized graph: a copy of `source` if that is `optimized` already. A tensor's value is valid from
+    the run of its node until a later node reuses the memory: read it right after. Dynamic dimensions have the sizes of
+    the inputs that are bound, and those that a run with them counts: from then on `graph` and `nodes` are those of
+    these sizes, while the code is for all.
     """
 
     def __init__(self, source: Graph, ctx: LowerContext, optimized: bool = False) -> None:

@@ -297,7 +297,7 @@ def _selected_box(graph: Graph, op: Op) -> bool:
 
 
 def _selected_elements(graph: Graph, op: Op) -> bool:
-    """Elements that are replaced at neighbouring indices: a box, as ONNX has no op for one."""
+    """Elements that are replaced at neighboring indices: a box, as ONNX has no op for one."""
     if op.op_name != "scatter_elements" or op.attr("reduction") != "none":
         return False
     (x, indices, update), axis = op.inputs, op.attr("axis")

@@ -30,7 +30,7 @@ FEWEST_RUNS, MOST_RUNS = 5, 2000
 TRACED_RUNS, TRACED_SECONDS = 50, 0.1
 ROUNDS = 5
 
-MOST_OVERHEAD = 0.02
+MAX_OVERHEAD = 0.02
 """Limit on the time stamps' share of the total time: if they take more of one run, fewer runs have them."""
 
 
@@ -99,7 +99,7 @@ class Profile:
     `seconds` is one whole call without stamps, `outside` the part of it outside kernels (medians); no time includes the
     stamps. `stamp_seconds` is the cost of one. One run in `stride` had stamps, so they took the share `overhead` of the
     total time. `plain_seconds` and `stamped_seconds` are calls without and with stamps, interleaved. `sizes`: those
-    that the model leaves open, as they were in all calls.
+    of dynamic dimensions, as they were in all calls.
     """
 
     model: str
@@ -159,7 +159,7 @@ def profile(
         timing = interleave(contenders, ROUNDS, seconds / 2)
         stamp = stamp_seconds()
         share = len(program.stamps) * stamp / timing["plain"].median
-        stride = max(2, math.ceil(share / MOST_OVERHEAD))
+        stride = max(2, math.ceil(share / MAX_OVERHEAD))
         sample = _sample(program, stride, seconds / 2 / max(timing["plain"].median, 1e-7))
         traced, records = _trace(program)
     finally:

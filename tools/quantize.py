@@ -1,4 +1,4 @@
-"""Static quantisation of ONNX models: calibration, Q and DQ nodes, and what that costs."""
+"""Static quantization of ONNX models: calibration, Q and DQ nodes, and what that costs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .calibration import OnStep, batches_of, calibrate, computed_values, scale_o
 
 @dataclass(frozen=True)
 class Quantized:
-    """What was written: the results of the nodes that are quantised, and the relative root mean square error of each
+    """What was written: the results of the nodes that are quantized, and the relative root mean square error of each
     output on the calibration inputs; infinite where only one of the models has values that are 0 or not finite."""
 
     nodes: Sequence[str]

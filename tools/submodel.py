@@ -18,7 +18,7 @@ MODEL_FILE, COMMAND_FILE = "model.graph", "command.txt"
 
 
 def body(node: Op) -> list[Op]:
-    """The ops a node of the optimised graph computes."""
+    """The ops a node of the optimized graph computes."""
     if node.op_name != "fused":
         return [node]
     return [op for op in node.attr("graph").ops if op.kind not in ("source", "sink")]

@@ -169,7 +169,7 @@ def _renamed(
 
 
 def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of an operand, with numbers for open sizes."""
+    """The shape of an operand, with numbers for dynamic dimensions."""
     return tuple(evaluate(size_of(one), sizes) for one in buffer.shape)
 
 

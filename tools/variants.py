@@ -52,7 +52,7 @@ Array = np.ndarray[Any, Any]
 
 EXACT = ("matmul_core", "matmul_nbits", "direct_convolution")
 """Ops whose sums of small integers are exact."""
-MOST_SCHEDULES = 20
+MAX_SCHEDULES = 20
 """So many schedules of a layout are tried: those the cost model ranks highest, and the one the compiler takes."""
 
 FUSED_ALGORITHMS = ("attention", "rows", "transpose", "reduction")
@@ -101,7 +101,7 @@ def model_variants(
     """All variants of the distinct ops of a model, of its fused attention and row panels, and of products of boundary
     sizes if it has products.
 
-    `sizes`: numbers for those that the model leaves open, by name: kernels for all sizes run at these.
+    `sizes`: numbers for those of dynamic dimensions, by name: kernels for all sizes run at these.
     """
     seen: set[object] = set()
     variants: list[Variant] = []
@@ -181,7 +181,7 @@ def _runs_by_kernel_only(op: Op, ctx: LowerContext) -> bool:
 
 
 def _scopes(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
-    """The graph and the subgraphs of its branches and loops, each with weights packed, products of quantised operands
+    """The graph and the subgraphs of its branches and loops, each with weights packed, products of quantized operands
     as those of their integers, and without composite ops."""
     pending = [graph]
     while pending:
@@ -304,7 +304,7 @@ def ranked_schedules(
         (schedule, space.cycles(schedule)) for schedule in dict.fromkeys([*space.candidates, taken])
     ]
     ranked = sorted(offered, key=lambda pair: pair[1] or 0.0)
-    best, others = ranked[:MOST_SCHEDULES], ranked[MOST_SCHEDULES:]
+    best, others = ranked[:MAX_SCHEDULES], ranked[MAX_SCHEDULES:]
     return [*best, *(pair for pair in others if pair[0] == taken)]
 
 

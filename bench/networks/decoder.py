@@ -12,7 +12,7 @@ POSITIONS = 4096
 
 
 def gpt2_step(name: str, blocks: int, hidden: int, heads: int, vocabulary: int = 1000) -> Net:
-    """Learned positions, normalisation before each part, every head with its own keys; [1,1,vocabulary]."""
+    """Learned positions, normalization before each part, every head with its own keys; [1,1,vocabulary]."""
     net = _step(name, blocks, heads, hidden // heads)
     x = net.node("Gather", [net.random(vocabulary, hidden, scale=1.0), "ids"], (1, 1, hidden))
     x = net.pair("Add", x, _row(net, net.random(POSITIONS, hidden), hidden))

@@ -11,7 +11,7 @@ from .transformer import EXPANSION
 def gpt2(
     tokens: int = 128, hidden: int = 768, heads: int = 12, blocks: int = 12, vocabulary: int = 50257
 ) -> Net:
-    """Blocks that normalise first, Q, K and V of one product; `ids`: s64[1,tokens]."""
+    """Blocks that normalize first, Q, K and V of one product; `ids`: s64[1,tokens]."""
     net = Net.of_integers("gpt2", ids=(1, tokens))
     net.given["ids"] = np.random.default_rng(1).integers(0, vocabulary, (1, tokens))
     words = net.random(vocabulary, hidden, scale=0.5)

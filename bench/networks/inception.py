@@ -1,4 +1,4 @@
-"""Inception v1 (GoogLeNet, Szegedy et al. 2014) and v2 (Ioffe and Szegedy 2015, with batch normalisation)."""
+"""Inception v1 (GoogLeNet, Szegedy et al. 2014) and v2 (Ioffe and Szegedy 2015, with batch normalization)."""
 
 from __future__ import annotations
 

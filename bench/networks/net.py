@@ -17,7 +17,7 @@ from ...base.records import dataclass
 from ..cases import Array, Case, case_of
 
 CLASSES = 1000
-LEAST_CHANNELS = 8
+MIN_CHANNELS = 8
 RESIDUAL_GAIN = 0.3
 
 
@@ -102,7 +102,7 @@ class Net:
         """A number of channels under this network's width: a multiple of 8."""
         if self._width == 1:
             return channels
-        return max(LEAST_CHANNELS, int(channels * self._width) // 8 * 8)
+        return max(MIN_CHANNELS, int(channels * self._width) // 8 * 8)
 
     def node(self, op_type: str, inputs: Sequence[str], shape: Sequence[int], **attrs: Any) -> str:
         """A node with one result of `shape`."""
@@ -121,7 +121,7 @@ class Net:
         return results
 
     def constant(self, value: Array) -> str:
-        """An initialiser."""
+        """An initializer."""
         from onnx import numpy_helper
 
         name = f"w{len(self._weights)}"
@@ -130,7 +130,7 @@ class Net:
         return name
 
     def random(self, *shape: int, scale: float = 0.1, offset: float = 0.0) -> str:
-        """An initialiser of normal values around `offset`."""
+        """An initializer of normal values around `offset`."""
         values = self._rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)
         return self.constant(values + np.float32(offset))
 
@@ -152,7 +152,7 @@ class Net:
         return self.node("Conv", inputs, shape, group=groups, **geometry)
 
     def norm(self, x: str, gain: float = 1.4) -> str:
-        """Batch normalisation as exported, not folded; `gain` compensates for a ReLU.
+        """Batch normalization as exported, not folded; `gain` compensates for a ReLU.
 
         A residual branch needs a small gain, or the sums would grow with depth.
         """
@@ -177,7 +177,7 @@ class Net:
     def conv_norm_relu(
         self, x: str, outputs: int, kernel: int = 1, stride: int = 1, pad: int | None = None
     ) -> str:
-        """Convolution without bias, batch normalisation, ReLU."""
+        """Convolution without bias, batch normalization, ReLU."""
         return self.relu(self.norm(self.conv(x, outputs, kernel, stride, pad, bias=False)))
 
     def pool(

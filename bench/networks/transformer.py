@@ -17,7 +17,7 @@ EXPANSION = 4
 def bert(
     blocks: int = BLOCKS, tokens: int = 128, hidden: int = BERT_HIDDEN, heads: int = BERT_HEADS
 ) -> Net:
-    """Blocks that normalise after each residual sum."""
+    """Blocks that normalize after each residual sum."""
     net = Net.of_rows("bert", 1, tokens, hidden)
     x = "x"
     for _ in range(blocks):
@@ -68,7 +68,7 @@ def _added_mask(net: Net) -> str:
 def vit(
     image: int = 224, hidden: int = VIT_HIDDEN, heads: int = VIT_HEADS, blocks: int = BLOCKS
 ) -> Net:
-    """Patches and a class token through blocks that normalise first; the class token is classified."""
+    """Patches and a class token through blocks that normalize first; the class token is classified."""
     net = Net("vit", image)
     x = net.conv("x", hidden, VIT_PATCH, VIT_PATCH, pad=0)
     count = (image // VIT_PATCH) ** 2

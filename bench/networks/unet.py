@@ -1,4 +1,4 @@
-"""U-Net (Ronneberger et al. 2015), padded, with batch normalisation and nearest-neighbour upsampling."""
+"""U-Net (Ronneberger et al. 2015), padded, with batch normalization and nearest-neighbor upsampling."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ANCHORS = {
 
 
 def yolo(image: int = 320, width: float = 1.0) -> Net:
-    """[1, boxes, 5 + classes]: centre, size, confidence and class scores of every box."""
+    """[1, boxes, 5 + classes]: center, size, confidence and class scores of every box."""
     net = Net("yolo", image, width)
     x = _silu(net, net.conv(_space_to_depth(net, "x"), net.wide(32), 3))
     for channels in (64, 128, 256):
@@ -65,16 +65,16 @@ def _boxes(net: Net, x: str, stride: int) -> str:
     x = net.act(net.transpose(x, (0, 1, 3, 4, 2)), "Sigmoid")
     lead = net.shape(x)[:-1]
     sizes = net.constant(np.array([2, 2, values - 4], np.int64))
-    centre, size, rest = net.nodes(
+    center, size, rest = net.nodes(
         "Split", [x, sizes], [(*lead, n) for n in (2, 2, values - 4)], axis=-1
     )
     rows, columns = np.indices((height, width)).astype(np.float32)
     grid = np.stack([columns, rows], -1)[None, None]
-    # centre = (2 s - 0.5 + grid) * stride; size = (2 s)^2 * anchor
-    centre = net.pair("Mul", centre, net.constant(np.array(2.0 * stride, np.float32)))
-    centre = net.pair("Add", centre, net.constant((grid - np.float32(0.5)) * np.float32(stride)))
+    # center = (2 s - 0.5 + grid) * stride; size = (2 s)^2 * anchor
+    center = net.pair("Mul", center, net.constant(np.array(2.0 * stride, np.float32)))
+    center = net.pair("Add", center, net.constant((grid - np.float32(0.5)) * np.float32(stride)))
     size = net.pair("Mul", net.pair("Mul", size, size), net.constant(_scaled(anchors)))
-    boxes = net.concat([centre, size, rest], axis=4)
+    boxes = net.concat([center, size, rest], axis=4)
     return net.reshape(boxes, (1, len(anchors) * height * width, values), keep=1)
 
 

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the counts and the faults; 1 if there is a fault."""
+    """Print the counts and the failures; return 1 if there is a failure."""
     for name in ("count", "jobs"):
         if getattr(args, name) is not None and getattr(args, name) < 1:
             raise UserError(f"--{name} must be at least 1, got {getattr(args, name)}")
@@ -73,15 +73,15 @@ def run(args: argparse.Namespace) -> int:
     tally = read_tally(resume, args.seed) if resume else Tally(args.seed)
     first, start = tally.done, time.perf_counter()
     with progress(args.quiet or args.json) as report:
-        faults = _Faults(args, report)
+        failures = _Failures(args, report)
         report("fuzz", 0, args.count)
         with Workers(args.jobs or available_cpus(), args.timeout) as workers:
-            run_campaign(tally, args.count, workers, faults.on_case, resume, _routes(args))
+            run_campaign(tally, args.count, workers, failures.on_case, resume, _routes(args))
     rate = (tally.done - first) / (time.perf_counter() - start)
     if args.json:
-        say(json.dumps({**tally.to_json(), "per_second": rate, "reproducers": faults.commands}))
+        say(json.dumps({**tally.to_json(), "per_second": rate, "reproducers": failures.commands}))
     else:
-        say("\n".join(_lines(tally, rate, faults.commands)))
+        say("\n".join(_lines(tally, rate, failures.commands)))
     return 1 if tally.faults else 0
 
 
@@ -92,8 +92,8 @@ def _routes(args: argparse.Namespace) -> tuple[str, ...] | None:
     return routes or None
 
 
-class _Faults:
-    """Shrinks faults as soon as they are met, and writes those that are alike once.
+class _Failures:
+    """Shrinks failures as soon as they occur, and writes one reproducer per cause.
 
     Wrong results say nothing of their cause before they are shrunk: of them, `MAX_WRONG` are.
     """
@@ -105,7 +105,7 @@ class _Faults:
         self.commands: dict[str, str] = {}
 
     def on_case(self, index: int, outcome: Outcome) -> None:
-        """Show progress; look into a fault."""
+        """Show progress; look into a failure."""
         self._report("fuzz", index + 1, self._args.count)
         if not outcome.is_fault:
             return
@@ -136,7 +136,7 @@ class _Faults:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    """One case in a worker of its own."""
+    """Check one case that was written before."""
     from ...tools.fuzz.reproducer import read_reproducer
     from ...tools.fuzz.workers import Worker
 

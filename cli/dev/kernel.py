@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
         chosen = kernels.full_schedule(problem, target, threads)
         wanted = [chosen]
         if args.schedule:
-            asked = parse_schedule(args.schedule)
-            wanted = [kernels.full_schedule(problem, target, threads, asked)]
+            override = parse_schedule(args.schedule)
+            wanted = [kernels.full_schedule(problem, target, threads, override)]
         if args.sweep:
             wanted = list(dict.fromkeys([*wanted, *kernels.sweep(problem, target, threads)]))
         trials: list[Trial] = []

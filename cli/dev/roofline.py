@@ -62,7 +62,7 @@ def compute_lines(found: Roofline, target: Target) -> list[str]:
     assumed = {f"{x.a}x{x.b}": x.rate(target) for x in typed_kernels(target)}
     for peak in found.peaks:
         share = f"{peak.gops / found.gflops:.2f} x f32"
-        rates = f"{share}, {assumed[peak.types]:g} assumed in products"
+        rates = f"{share}, {assumed[peak.types]:g} assumed in matmuls"
         lines.append(f"{peak.types:<8} {peak.gops:10.1f} Gop/s   {peak.instruction}, {rates}")
     return lines
 

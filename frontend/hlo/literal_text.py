@@ -72,6 +72,6 @@ def _float_text(value: Any) -> str:
         return repr(number).removesuffix(".0")
     if isinstance(value, (np.float32, np.float16)):
         return np.format_float_scientific(value, trim="-").replace("e+00", "")
-    # bf16 has at most 5 digits; NumPy prints none of its own for it.
+    # bf16 has at most 5 digits; NumPy has no shortest form for it.
     kind = type(value)
     return next(t for t in (f"{number:.{n}g}" for n in range(1, 10)) if kind(float(t)) == value)

@@ -47,7 +47,7 @@ def test_summary_and_verdict(tmp_path: Path, capsys: Capture) -> None:
         r"against NumPy; graphc \S+ python \S+ .*llvm \S+; .*, (avx512|avx2|generic), 1 thread",
         lines[-1],
     )
-    phases = ["read", "optimise", "lower", "kernels"]
+    phases = ["read", "optimize", "lower", "kernels"]
     assert [line.split()[0] for line in err.splitlines()] == phases
     assert all(re.fullmatch(r"\w+ +\d+\.\d ms", line) for line in err.splitlines())
 

@@ -46,7 +46,7 @@ def test_verify_takes_an_example(
 ) -> None:
     """Two schedules a layout, and no products of boundary sizes: that there are more is tested by its own tests."""
     monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
-    monkeypatch.setattr(variants, "MOST_SCHEDULES", 2)
+    monkeypatch.setattr(variants, "MAX_SCHEDULES", 2)
     assert (
         main(["dev", "verify", str(ROOT / "examples" / example), "--json", "--threads", "1"]) == 0
     )

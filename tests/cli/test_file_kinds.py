@@ -1,4 +1,4 @@
-"""What commands say of files that another command takes."""
+"""Messages of commands about files that another command takes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_another_kind_is_refused_with_the_command_that_takes_it(
 
 
 @pytest.mark.parametrize("words", [[], ["inspect"], ["dev"]])
-def test_a_file_in_the_place_of_a_command(words: list[str], capsys: Capture) -> None:
+def test_a_file_instead_of_a_command(words: list[str], capsys: Capture) -> None:
     model = str(EXAMPLES / "mlp.onnx")
     with pytest.raises(SystemExit) as stop:
         main([*words, model])

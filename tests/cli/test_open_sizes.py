@@ -73,7 +73,7 @@ def test_compare_checks_the_code_for_all_sizes(
 def test_verify_runs_kernels_for_all_sizes(
     network: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphc.tools.variants.MOST_SCHEDULES", 2)
+    monkeypatch.setattr("graphc.tools.variants.MAX_SCHEDULES", 2)
     out = printed(capsys, "dev", "verify", network, "-q", "--size", "N=3")
     assert " 0 mismatches" in out and "matmul mNn5k8 f32" in out
     plant_wrong_relu(monkeypatch)

@@ -24,7 +24,7 @@ def printed(capsys: Capture, *words: str) -> str:
 
 
 def completed(script: Path, line: str) -> list[str]:
-    """What bash offers at the end of a line."""
+    """Return the completions of bash at the end of a line."""
     words = line.split(" ")
     program = (
         f"source {script}; COMP_WORDS=({' '.join(repr(word) for word in words)}); "

@@ -247,7 +247,7 @@ def test_products_and_elementwise_ops_of_every_dtype(dtype: str, rng: np.random.
 def test_phases_are_reported_in_order() -> None:
     seen: list[tuple[str, int, int]] = []
     made = compile_stages(layer(), on_phase=lambda *step: seen.append(step))
-    phases = ["read", "optimise", "lower", "kernels"]
+    phases = ["read", "optimize", "lower", "kernels"]
     assert [name for name, done, _ in seen if done == 0] == phases
     assert [name for name, done, total in seen if done == total][-1] == "kernels"
     assert list(made.phases.seconds) == phases

@@ -31,14 +31,14 @@ def weights(graph: Graph, *dims: int) -> GraphTensor:
     return graph.make_constant(RANDOM.standard_normal(dims).astype(np.float32) * 0.1)
 
 
-def equal_products(graph: Graph, x: GraphTensor) -> GraphTensor:
+def equal_matmuls(graph: Graph, x: GraphTensor) -> GraphTensor:
     w = weights(graph, 40, 24)
     return made(graph, "add", made(graph, "matmul_core", x, w), made(graph, "matmul_core", x, w))
 
 
 def identities(graph: Graph, x: GraphTensor) -> GraphTensor:
-    turned = made(graph, "transpose", made(graph, "transpose", x, perm=(1, 0)), perm=(1, 0))
-    return made(graph, "mul", turned, graph.make_constant(np.ones((), np.float32)))
+    twice = made(graph, "transpose", made(graph, "transpose", x, perm=(1, 0)), perm=(1, 0))
+    return made(graph, "mul", twice, graph.make_constant(np.ones((), np.float32)))
 
 
 def decomposed_softmax(graph: Graph, x: GraphTensor) -> GraphTensor:
@@ -51,16 +51,16 @@ def convolved(graph: Graph, x: GraphTensor) -> GraphTensor:
     return made(graph, "convolution", x, weights(graph, 64, 64, 3, 3), before=(1, 1), after=(1, 1))
 
 
-def product(graph: Graph, x: GraphTensor) -> GraphTensor:
+def one_matmul(graph: Graph, x: GraphTensor) -> GraphTensor:
     return made(graph, "matmul_core", x, weights(graph, 96, 64))
 
 
 CASES: dict[str, tuple[tuple[int, ...], Body, dict[str, str], float]] = {
-    "cse": ((9, 40), equal_products, {}, 0),
+    "cse": ((9, 40), equal_matmuls, {}, 0),
     "simplify": ((9, 17), identities, {}, 0),
     "recompose": ((9, 17), decomposed_softmax, {}, 1e-6),
     "winograd": ((1, 64, 28, 28), convolved, {}, 1e-5),
-    "keep-f32": ((256, 96), product, {"precision": "bf16"}, 0.01),
+    "keep-f32": ((256, 96), one_matmul, {"precision": "bf16"}, 0.01),
 }
 """Input, network, options and the largest difference relative to the largest result."""
 

@@ -195,7 +195,7 @@ def test_sizes_that_a_format_needs_to_know_are_named_with_what_to_give(
     start = tmp_path / "start.onnx"
     opsets = [helper.make_opsetid("", 13)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(start))
-    rule = rf"{target} needs numbers for sizes that are open here: 'x' is f32\[B,S,4\]; give some"
+    rule = rf"{target} needs numbers for dynamic dimensions here: 'x' is f32\[B,S,4\]; give some"
     with pytest.raises(UnsupportedError, match=rule) as caught:
         convert(start, target, tmp_path / f"m.{target}")
     spec = str(caught.value).rpartition(" --input x=")[2]

@@ -139,7 +139,7 @@ def test_mistakes_are_told() -> None:
     with pytest.raises(UserError, match="no input 'z'; the inputs are x"):
         debugger.set_input("z", X)
     debugger.set_input("x", X)
-    with pytest.raises(UserError, match="no node 'nobody' in the optimised graph"):
+    with pytest.raises(UserError, match="no node 'nobody' in the optimized graph"):
         debugger.get_node_output("nobody")
     with pytest.raises(UserError, match="no output 2"):
         debugger.get_output(2)

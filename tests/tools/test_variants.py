@@ -20,7 +20,7 @@ from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tools import variants
 from graphc.tools.variant_program import try_variants
-from graphc.tools.variants import MOST_SCHEDULES, Variant, model_variants
+from graphc.tools.variants import MAX_SCHEDULES, Variant, model_variants
 
 
 def product(m: int, n: int, k: int) -> Graph:
@@ -45,10 +45,10 @@ def test_every_layout_with_its_best_blockings(isa: str, monkeypatch: pytest.Monk
     counts = Counter(variant.layout for variant in found)
     assert len(counts) == 2 + len(f32_tiles(ctx.target))
     assert counts.pop("MK16m16k,KN16n16k->MN16m16n") > 1, "a few, as the layouts decide the tile"
-    assert max(counts.values()) >= MOST_SCHEDULES and min(counts.values()) > 5
+    assert max(counts.values()) >= MAX_SCHEDULES and min(counts.values()) > 5
     assert len({(v.layout, v.schedule) for v in found}) == len(found)
     for layout in counts:
-        cycles = [v.predicted or 0.0 for v in found if v.layout == layout][:MOST_SCHEDULES]
+        cycles = [v.predicted or 0.0 for v in found if v.layout == layout][:MAX_SCHEDULES]
         assert cycles == sorted(cycles) and cycles[0] > 0
 
 
@@ -85,7 +85,7 @@ def test_convolutions_are_right_in_every_layout_and_blocking(
     isa: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
-    monkeypatch.setattr(variants, "MOST_SCHEDULES", 2)
+    monkeypatch.setattr(variants, "MAX_SCHEDULES", 2)
     graph = Graph("g")
     x = graph.make_input(LogicalTensor(F32, (1, 3, 7, 7)), "x")
     for number, (outputs, kernel) in enumerate(((17, 3), (20, 1))):
@@ -131,7 +131,7 @@ def test_kernels_of_bytes_are_exact_in_every_form(
 ) -> None:
     """As they are multiplied, not as the floats that a quantised model names; and with what makes bytes of the sums."""
     monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
-    monkeypatch.setattr(variants, "MOST_SCHEDULES", 1)
+    monkeypatch.setattr(variants, "MAX_SCHEDULES", 1)
     ctx = LowerContext(target_for(isa), CompileOptions(1))
     found = model_variants(quantized_layers(), ctx)
     tried = [v for v in found if v.op.split()[0] in ("winograd_convolution", "fused")]

@@ -93,7 +93,7 @@ class Check:
     def _open(self) -> None:
         """A model with one size left open, from 0 on if it can be, against models of several sizes."""
         setting = self.case.setting
-        disabled = setting.options().disabled | {"winograd"}  # not offered for open sizes
+        disabled = setting.options().disabled | {"winograd"}  # not offered for dynamic dimensions
         options, target = replace(setting.options(), disabled=disabled), setting.resolved_target()
         refusal = ""
         for least in (0, 1):

@@ -20,8 +20,8 @@ from ...graph_ir.rewriting.known_sizes import with_sizes
 
 OPENED = "N"
 SIZES = (1, 2, 3, 5, 12, 13, 17, 64)
-"""What the symbol is, beside the size it stands for and its neighbours."""
-MOST_SIZES = 4
+"""What the symbol is, beside the size it stands for and its neighbors."""
+MAX_SIZES = 4
 
 
 def opened(graph: Graph, least: int = 1) -> tuple[Graph, int] | None:
@@ -43,11 +43,11 @@ def opened(graph: Graph, least: int = 1) -> tuple[Graph, int] | None:
 
 
 def sizes_to_try(number: int, least: int = 1) -> list[int]:
-    """The size itself, 0 if it may be that, its neighbours, and others, which it chooses."""
+    """The size itself, 0 if it may be that, its neighbors, and others, which it chooses."""
     near = [number, *range(least, 1), number + 1, number - 1]
     start = number % len(SIZES)
     others = [*SIZES[start:], *SIZES[:start]]
-    return [one for one in dict.fromkeys([*near, *others]) if one >= least][:MOST_SIZES]
+    return [one for one in dict.fromkeys([*near, *others]) if one >= least][:MAX_SIZES]
 
 
 def arrays_at(graph: Graph, arrays: list[Array]) -> list[Array]:

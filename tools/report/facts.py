@@ -25,7 +25,7 @@ def node_facts(explanation: Explanation, profile: Profile) -> dict[str, Facts]:
             "rows": _rows(times[op.name], busy.get(op.name, 0.0)) if op.name in times else [],
             "decisions": _decisions(explanation, op.name, times),
             "kernel": times[op.name].kernel if op.name in times else "",
-            "asked": _asked(explanation, op) if op.name in times else [],
+            "candidates": _candidates(explanation, op) if op.name in times else [],
         }
         for op in explanation.graph.ops
         if op.op_name != "constant"
@@ -98,7 +98,7 @@ def _decisions(explanation: Explanation, node: str, times: dict[str, KernelTime]
     return [f"{d.pass_name}: {d}" for d in explanation.log.decisions if id(d) in found]
 
 
-def _asked(explanation: Explanation, op: Op) -> list[str]:
+def _candidates(explanation: Explanation, op: Op) -> list[str]:
     """The candidate formats and schedules, `*` for the chosen one, and the location of the result in memory."""
     body = op.attr("graph").ops if op.op_name == "fused" else [op]
     tuned = [inner.name for inner in body if inner.kind == "tunable"]

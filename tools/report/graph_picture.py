@@ -1,4 +1,4 @@
-"""The optimised graph as SVG: a box per node in layers from top to bottom, layouts on the edges, time as colour."""
+"""The optimized graph as SVG: a box per node in layers from top to bottom, layouts on the edges, time as color."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .svg import element, heat, label, picture
 BOX_WIDTH, LINE, PAD = 250.0, 15.0, 8.0
 GAP_X, GAP_Y, MARGIN = 30.0, 26.0, 12.0
 LABEL = 13.0  # height of a layout's text; each edge into a box has its own line above it
-MOST_LABELS = 8
+MAX_LABELS = 8
 MOST_LETTERS = 36
 SWEEPS = 2
 
@@ -76,7 +76,7 @@ def place_boxes(graph: Graph, seconds: Mapping[str, float]) -> dict[Op, Box]:
     boxes: dict[Op, Box] = {}
     y = MARGIN
     for layer in layers:
-        y += LABEL * max(min(len(_drawn(op)), MOST_LABELS) for op in layer)
+        y += LABEL * max(min(len(_drawn(op)), MAX_LABELS) for op in layer)
         x = MARGIN + (widest - len(layer) * (BOX_WIDTH + GAP_X)) / 2
         for op in layer:
             boxes[op] = Box(op, _lines(op, seconds.get(op.name)), x, y)
@@ -154,7 +154,7 @@ def _edge(source: Box, target: Box, tensor: GraphTensor, number: int) -> str:
     bend = (y2 - y1) / 2
     path = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
     text = label(
-        _layout(tensor), x2 + 4, y2 - 6 - LABEL * (number % MOST_LABELS), class_="layout"
+        _layout(tensor), x2 + 4, y2 - 6 - LABEL * (number % MAX_LABELS), class_="layout"
     )  # fmt: skip
     title = element("title", text=f"{tensor.name}: {print_tensor_type(tensor.details)}")
     return element("g", title, element("path", d=path), text, class_="edge")

@@ -57,7 +57,7 @@
       add(list, "dd", value);
     }
     add(panel, "pre", node.text);
-    addList("Candidates (* chosen) and memory", node.asked);
+    addList("Candidates (* chosen) and memory", node.candidates);
     addList("Decisions", node.decisions);
     addCode(node.kernel);
   }

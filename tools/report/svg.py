@@ -36,7 +36,7 @@ def picture(width: float, height: float, *inside: str, class_: str) -> str:
 
 
 def heat(share: float) -> str:
-    """A colour from pale (0) to red (1)."""
+    """A color from pale (0) to red (1)."""
     share = min(max(share, 0.0), 1.0)
     return f"hsl({48 - 43 * share:.0f} 95% {94 - 34 * share:.0f}%)"
 

@@ -21,7 +21,7 @@ Capture = pytest.CaptureFixture[str]
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two schedules a layout and no boundary sizes: the rest is tested by its templates' tests, and slow."""
     monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
-    monkeypatch.setattr(variants, "MOST_SCHEDULES", 2)
+    monkeypatch.setattr(variants, "MAX_SCHEDULES", 2)
 
 
 def test_every_op_in_every_layout_and_schedule(few: None, tmp_path: Path, capsys: Capture) -> None:

@@ -104,7 +104,7 @@ def test_what_is_left_alone(wrong: str) -> None:
     assert not run_pass(pack_weights, graph)
 
 
-def test_explained_and_turned_off() -> None:
+def test_explained_and_off() -> None:
     numbers = RANDOM.integers(0, 16, (24, 2, 32)).astype(np.uint8)
     graph = weights_of(numbers, RANDOM.random((24, 2, 1)))
     done = compile_stages(graph)

@@ -18,7 +18,7 @@ from graphc.graph_ir.ir.registry import lookup
 from graphc.tensor_ir import builder as t
 from graphc.tools.fuzz.case import Case, Setting
 from graphc.tools.fuzz.check import check
-from graphc.tools.fuzz.open_sizes import MOST_SIZES, arrays_at, opened, sizes_to_try
+from graphc.tools.fuzz.open_sizes import MAX_SIZES, arrays_at, opened, sizes_to_try
 
 
 def network(rows: int = 6) -> Graph:
@@ -53,7 +53,7 @@ def test_sizes_are_the_one_it_had_its_neighbours_and_others() -> None:
     assert sizes_to_try(7, least=0)[:2] == [7, 0]
     for number in (2, 7, 64):
         sizes = sizes_to_try(number)
-        assert sizes[0] == number and number + 1 in sizes and len(sizes) == MOST_SIZES
+        assert sizes[0] == number and number + 1 in sizes and len(sizes) == MAX_SIZES
         assert min(sizes) >= 1 and len(set(sizes)) == len(sizes)
 
 

@@ -70,7 +70,7 @@ NOT_MADE = {
     "sort_rows": "made by the pass sort_long_rows, of top_k along long axes",
     "reorder": "made by the pass propagate_layouts; graphs that are read have plain layouts",
     "masked_trees": "made by the pass mask_trees, of trees",
-    "matmul_nbits": "made by the pass pack_weights, of products with dequantised constants",
+    "matmul_nbits": "made by the pass pack_weights, of products with dequantized constants",
     "update_in_place": "made by the pass of that name: whoever runs it must see to the memory",
     "direct_convolution": "a form of convolution that the pass select_convolution_algorithm chooses",
     "depthwise_convolution": "a form of convolution that the pass select_convolution_algorithm chooses",

@@ -1,4 +1,4 @@
-"""What compilers fuse and recognise: epilogues, attention, chains around convolutions, decomposed activations."""
+"""What compilers fuse and recognize: epilogues, attention, chains around convolutions, decomposed activations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisations as one op."""
+"""Normalizations as one op."""
 
 from __future__ import annotations
 

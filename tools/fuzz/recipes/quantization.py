@@ -1,4 +1,4 @@
-"""Quantised tensors: to integers and back, and what quantised models put between the two."""
+"""Quantized tensors: to integers and back, and what quantized models put between the two."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def dequantize(scope: Scope) -> None:
 
 
 def again(scope: Scope, x: GraphTensor) -> GraphTensor:
-    """x to bytes and back, as between the ops of a quantised model."""
+    """x to bytes and back, as between the ops of a quantized model."""
     dtype = scope.weighted(_TYPES)
     parameters = _parameters(scope, dtype, ())
     quantized = scope.one("quantize", x, *parameters, dtype=dtype.name)
@@ -60,7 +60,7 @@ def again(scope: Scope, x: GraphTensor) -> GraphTensor:
 
 
 def quantized_product(scope: Scope) -> None:
-    """A product of dequantised operands, what follows it, and its result as bytes."""
+    """A product of dequantized operands, what follows it, and its result as bytes."""
     m, n, k, *lead = scope.fitting([scope.size() for _ in range(3 + scope.chance(0.3))])
     transposed = scope.chance(0.4)
     a, b = dequantized(scope, (*lead, m, k)), dequantized(scope, (n, k) if transposed else (k, n))
@@ -94,7 +94,7 @@ def packed_product(scope: Scope) -> None:
 
 
 def function_of_bytes(scope: Scope) -> None:
-    """A function or two of one dequantised tensor, as bytes again, with what rounds in between."""
+    """A function or two of one dequantized tensor, as bytes again, with what rounds in between."""
     x = dequantized(scope, scope.dims())
     y = scope.one(scope.random.choice(("sigmoid", "erf", "gelu", "hard_swish", "tanh", "exp")), x)
     if scope.chance(0.5):

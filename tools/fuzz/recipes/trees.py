@@ -15,7 +15,7 @@ from ....graph_ir.ops.tree_ensemble import GROUP
 from ..scope import Scope
 
 _REDUCTIONS = ("add", "add", "min", "max")
-_MOST_SPLITS = 9
+_MAX_SPLITS = 9
 
 
 @dataclass
@@ -61,7 +61,7 @@ def _trees(scope: Scope, groups: int, bits: int, features: int) -> _Nodes:
         leaves = [(len(ways), 0)]
         ways.append(0)
         threshold.append(math.nan)
-        for _ in range(scope.random.randint(0, _MOST_SPLITS)):
+        for _ in range(scope.random.randint(0, _MAX_SPLITS)):
             at, depth = leaves.pop(scope.random.randrange(len(leaves)))
             leaves += [(len(ways) + side, depth + 1) for side in (0, 1)]
             ways[at] = (len(ways) - at) << bits | scope.random.randrange(features)

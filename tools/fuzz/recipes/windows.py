@@ -1,4 +1,4 @@
-"""Ops over windows of an image: convolutions, pools, im2col, resize, local response normalisation."""
+"""Ops over windows of an image: convolutions, pools, im2col, resize, local response normalization."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def im2col(scope: Scope) -> None:
 
 
 def lrn(scope: Scope) -> None:
-    """Local response normalisation."""
+    """Local response normalization."""
     x = _any_image(scope, ("float",))
     attrs = {"alpha": 0.5, "beta": scope.random.choice((0.5, 0.75)), "k": 2.0}
     scope.make("lrn", [x], size=scope.random.randint(1, 5), **attrs)
