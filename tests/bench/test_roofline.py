@@ -186,7 +186,7 @@ def test_the_command_prints_all_roofs(
     assert [line.split()[0] for line in out[1:6]] == ["compute", "u8xs8", "L1", "L2", "L3"]
     target = target_for("native")
     rate = microkernel(U8, S8, target).rate(target)
-    assert out[2].endswith(f"dot4, 4.00 x f32, {rate:g} assumed in products")
+    assert out[2].endswith(f"dot4, 4.00 x f32, {rate:g} assumed in matmuls")
     assert re.search(r"bytes per cycle, [0-9.]+ assumed$", out[3])
     assert main(["dev", "roofline", "--threads", "1", "--json"]) == 0
     assert re.match(r"measured \d+ seconds ago, best two of several within 0.0 %$", out[7])

@@ -81,7 +81,7 @@ def test_a_suite_as_json_in_a_file(tmp_path: Path, capsys: Capture) -> None:
     assert "16x16" in capsys.readouterr().out
     found = json.loads(path.read_text())
     assert [row["case"] for row in found["rows"]] == ["16x16"]
-    assert set(found) == {"cpu", "threads", "versions", "geomean", "rows"}
+    assert set(found) == {"cpu", "date", "threads", "versions", "geomean", "rows"}
     assert found["threads"] == 1 and found["geomean"] is None
     timing = found["rows"][0]["engines"]["graphc"]
     assert 0 < timing["min"] <= timing["median"] and timing["calls"] >= 3

@@ -50,7 +50,7 @@ def test_only_what_is_asked_for_is_printed() -> None:
     assert (wrong.returncode, wrong.stdout) == (2, "")
 
 
-def test_every_logger_is_in_the_tour_and_passes_and_stages_log() -> None:
+def test_every_logger_is_in_the_docs_and_passes_and_stages_log() -> None:
     """Passes log under their own names; the others are literals in the sources."""
     rooms = [
         p for p in ROOT.rglob("*.py") if "tests" not in p.parts and ".mypy_cache" not in p.parts
@@ -60,8 +60,8 @@ def test_every_logger_is_in_the_tour_and_passes_and_stages_log() -> None:
         for path in rooms
         for name in re.findall(r'getLogger\("(graphc\.\w+)"\)', path.read_text())
     }
-    tour = (ROOT / "docs" / "tour.md").read_text()
-    assert found and found == set(re.findall(r"`(graphc\.[a-z]+)`", tour)) - {"graphc.jax"}
+    page = (ROOT / "docs" / "tutorials" / "see_inside.md").read_text()
+    assert found and found == set(re.findall(r"`(graphc\.[a-z]+)`", page)) - {"graphc.jax"}
     done = run_cli("compile", MLP, "-q", env={"GRAPHC_LOG": "debug", "GRAPHC_JOBS": "1"})
     printed = {line.split(":")[0] for line in done.stderr.splitlines()}
     stages = {f"graphc.{name}" for name in ("compiler", "lower", "loops", "codegen")}
