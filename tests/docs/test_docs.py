@@ -303,15 +303,15 @@ def test_a_marker_without_a_block_to_run_is_an_error(text: str) -> None:
         examples(f"{MARKER}\n{text}")
 
 
-def test_tests_that_the_page_of_faults_names_exist() -> None:
+def test_tests_that_the_page_of_bugs_names_exist() -> None:
     """`driver/test_growth.py`, or `file.py::test_name`; `::test_name` is of the same file."""
     tests = Path(__file__).parents[1]
-    faults = (
+    bugs = (
         (tests.parent / "docs" / "explanation" / "testing.md")
         .read_text()
-        .partition("## What an attack found")[2]
+        .partition("## Kinds of bugs found")[2]
     )
-    names = re.findall(r"`([a-z_0-9/]*\.py)?(?:::)?(test_[a-z_0-9]+)?`", faults)
+    names = re.findall(r"`([a-z_0-9/]*\.py)?(?:::)?(test_[a-z_0-9]+)?`", bugs)
     assert len(names) > 20
     file = ""
     for path, name in names:
