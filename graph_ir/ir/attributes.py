@@ -2,7 +2,7 @@
 
     alpha = FloatAttr("slope below 0", default=0.01)
     axis = AxisAttr("the axis whose elements add up to 1", default=-1)
-    strides = IntsAttr("elements from one window to the next", default=())
+    strides = IntsAttr("distance of neighboring windows", default=())
 
 `Graph.make` checks each value and keeps it in one spelling (`check`): numbers of Python instead of NumPy's, tuples
 instead of lists, axes counted from the front. A value equal to the default is not kept, so that it prints, compares and

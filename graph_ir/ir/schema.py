@@ -6,7 +6,7 @@
 
         x = Operand("image [N, C, sizes...]")              # self.x is the edge that is read
         w = Operand("weights [O, C / groups, kernel...]")
-        groups = IntAttr("runs of channels that do not mix", default=1, least=1)   # self.groups is an int
+        groups = IntAttr("groups of channels that do not mix", default=1, least=1)   # self.groups is an int
 
 Operands (`ir.operands`): `Operand`, then `OptionalOperand` or `VariadicOperand`; those of the nearest class that
 declares any. Attributes (`ir.attributes`, `ir.graph_attributes`): those of all bases. An elementwise op says the same

@@ -26,9 +26,9 @@ class _ArgReduce(CompositeOp):
 
     reduction: ClassVar[str]
     x = Operand()
-    axis = AxisAttr("the searched axis", default=0)
-    keep_dims = BoolAttr("whether the axis stays, with size 1")
-    last = BoolAttr("whether the last of equal elements is meant, not the first")
+    axis = AxisAttr("axis to search", default=0)
+    keep_dims = BoolAttr("keep the axis, with size 1")
+    last = BoolAttr("return the last of equal elements instead of the first")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input without the axis, or with size 1 there."""
@@ -77,13 +77,13 @@ class _ArgReduce(CompositeOp):
 
 @register("arg_max")
 class ArgMax(_ArgReduce):
-    """Position of the largest element along `axis`."""
+    """Index of the largest element along `axis`."""
 
     reduction: ClassVar[str] = "reduce_max"
 
 
 @register("arg_min")
 class ArgMin(_ArgReduce):
-    """Position of the smallest element along `axis`."""
+    """Index of the smallest element along `axis`."""
 
     reduction: ClassVar[str] = "reduce_min"

@@ -19,7 +19,7 @@ from ..ir.registry import register
 
 @register("bitcast")
 class Bitcast(FusibleOp):
-    """x with its bits read as a dtype of as many bits; bool takes no part.
+    """The bits of x as a dtype of the same number of bits, except bool.
 
     A NaN of a float of 16 bits or less may lose its payload on the way.
     """
@@ -27,7 +27,7 @@ class Bitcast(FusibleOp):
     elementwise: ClassVar[bool] = True
 
     x = Operand()
-    dtype = DTypeAttr("the output's element type")
+    dtype = DTypeAttr("dtype of the result")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input's shape in the new dtype."""

@@ -27,7 +27,7 @@ class Cast(FusibleOp):
     elementwise: ClassVar[bool] = True
 
     x = Operand()
-    dtype = DTypeAttr("the output's element type")
+    dtype = DTypeAttr("dtype of the result")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input's shape in the new dtype."""

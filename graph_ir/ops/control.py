@@ -86,8 +86,8 @@ class While(ControlOp):
     """
 
     x = VariadicOperand("the first state, then what stays the same")
-    condition = GraphAttr("returns a bool[]: whether there is another round")
-    body = GraphAttr("one round")
+    condition = GraphAttr("returns a bool[]: run another iteration")
+    body = GraphAttr("one iteration")
 
     @property
     def carried(self) -> int:

@@ -36,7 +36,7 @@ class Convolution(Windowed, FusibleOp):
 
     x = Operand("image [N, C, sizes...]")
     w = Operand("weights [O, C / groups, kernel...]")
-    groups = IntAttr("runs of channels that do not mix", default=1)
+    groups = IntAttr("groups of channels that do not mix", default=1)
     dtype = result_dtype_attr()
 
     @property
@@ -161,8 +161,8 @@ class Im2col(Windowed, Movement):
     """
 
     x = Operand("[N, C, sizes...]")
-    kernel = IntsAttr("sizes of the window over the last axes", least=1)
-    ceil_mode = BoolAttr("whether a last window that begins inside but ends outside counts")
+    kernel = IntsAttr("size of the window over the last axes", least=1)
+    ceil_mode = BoolAttr("include a last window that starts inside and ends outside")
 
     @property
     def window_rank(self) -> int:

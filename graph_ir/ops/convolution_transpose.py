@@ -72,7 +72,7 @@ def phases_of(elements: range, stride: int, dilation: int, before: int) -> list[
 
 @register("convolution_transpose")
 class ConvolutionTranspose(Windowed, CompositeOp):
-    """The adjoint of `convolution`: each element of x adds w, scaled by it, at `strides` times its place.
+    """The adjoint of `convolution`: each element of x adds w, scaled by it, at `strides` times its index.
 
     x [N, C, sizes...], w [C, O / groups, kernel...]; result [N, O, (size - 1) * stride + extent - before - after +
     output_padding].
@@ -80,7 +80,7 @@ class ConvolutionTranspose(Windowed, CompositeOp):
 
     x = Operand("image [N, C, sizes...]")
     w = Operand("weights [C, O / groups, kernel...]")
-    groups = IntAttr("runs of channels that do not mix", default=1)
+    groups = IntAttr("groups of channels that do not mix", default=1)
     output_padding = WindowAttr("added to the sizes, below the stride or dilation", default=0)
 
     @property

@@ -25,7 +25,7 @@ from .movement import Movement
 
 @register("true_indices")
 class TrueIndices(Op):
-    """Where a list of bool is true, in order and then zeros, and how often."""
+    """The indices at which a list of bool is true, followed by zeros, and their number."""
 
     kind: ClassVar[str] = "loop"
 
@@ -48,7 +48,7 @@ class TrueIndices(Op):
 
 @register("counted_rows")
 class CountedRows(Movement):
-    """As many of the first rows of x, along an axis, as a run has counted: at most those that it has."""
+    """The first rows of x along an axis: as many as a run counted."""
 
     x = Operand()
     size = SizesAttr("how many rows, as a list of one", count=lambda op: 1)
@@ -119,7 +119,7 @@ class RoomFor(Movement):
 
 @register("count")
 class Count(Op):
-    """A number that a run computes, from which on it is a size.
+    """A number that a run computes and later ops use as a dimension.
 
     What follows may have this size, a dynamic dimension. Memory is planned for `most`; numbers beyond these ends
     count as the nearer one. An `unlimited` number is bounded by nothing that is known before: `most` is then a size

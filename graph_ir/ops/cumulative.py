@@ -24,9 +24,9 @@ class Cumulative(Op):
     kind: ClassVar[str] = "loop"
     combine: ClassVar[str]
     x = Operand()
-    axis = AxisAttr("the axis it runs along", default=0)
-    exclusive = BoolAttr("whether element i leaves out x[i]")
-    reverse = BoolAttr("whether it runs from the back")
+    axis = AxisAttr("axis of the scan", default=0)
+    exclusive = BoolAttr("exclude x[i] from element i")
+    reverse = BoolAttr("start at the last element")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input's dtype and shape."""

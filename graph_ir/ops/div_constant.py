@@ -66,8 +66,8 @@ DIV_CONSTANT = define(
         _quotient_ref,
         NUMBER,
         attrs={
-            "divisor": FloatAttr("what is divided by"),
-            "rounding": ChoiceAttr("of integers", "floor", "trunc"),
+            "divisor": FloatAttr("divisor"),
+            "rounding": ChoiceAttr("rounding of integers", "floor", "trunc"),
         },
     )
 )

@@ -152,11 +152,11 @@ BINARY = {row.name: define(row) for row in ROWS}
 
 Div = define(
     Row("div", "a / b; integers round to minus infinity, or to 0 with rounding='trunc'; x / 0 is 0 for integers.",
-        divide, div_reference, NUMBER, AB, {"rounding": ChoiceAttr("of integers", "floor", "trunc")}),
+        divide, div_reference, NUMBER, AB, {"rounding": ChoiceAttr("rounding of integers", "floor", "trunc")}),
 )  # fmt: skip
 Mod = define(
     Row("mod",
-        "What a / b leaves: with the sign of b, or of a with sign='trunc'; x mod 0 is 0 for integers, NaN for floats. "
+        "The remainder of a / b, with the sign of b, or of a if sign='trunc'; x mod 0 is 0 for integers, else NaN. "
         "With the sign of a it is exact for every quotient; a zero has the sign that a remainder has.",
         _mod, _mod_ref, NUMBER, AB, {"sign": ChoiceAttr("floor: that of b; trunc: that of a", "floor", "trunc")}),
 )  # fmt: skip

@@ -28,7 +28,7 @@ class Gather(Movement):
 
     x = Operand()
     indices = Operand("integers")
-    axis = AxisAttr("the axis indices point into", default=0)
+    axis = AxisAttr("axis that indices select from", default=0)
 
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """x's shape with the shape of `indices` in place of the axis."""

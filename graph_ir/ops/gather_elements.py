@@ -29,7 +29,7 @@ class GatherElements(Movement):
 
     x = Operand()
     indices = Operand("integers")
-    axis = AxisAttr("the axis indices point into", default=0)
+    axis = AxisAttr("axis that indices select from", default=0)
 
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """The shape of `indices`."""

@@ -14,7 +14,7 @@ from ..ir.registry import register
 
 @register("kernel_call")
 class KernelCall(Op):
-    """The op in `graph`, computed by a kernel of user code."""
+    """The op in `graph`, computed by an added kernel."""
 
     kind: ClassVar[str] = "loop"
     x = VariadicOperand("the inputs of the graph")

@@ -45,9 +45,9 @@ class TriangularSolve(MatrixOp):
 
     a = Operand("matrices")
     b = Operand("right sides, as columns")
-    lower = BoolAttr("whether the lower half is read")
-    transpose_a = BoolAttr("whether a is transposed, after its half is taken")
-    unit_diagonal = BoolAttr("whether the diagonal counts as ones and is not read")
+    lower = BoolAttr("read the lower half")
+    transpose_a = BoolAttr("transpose a, after its half is selected")
+    unit_diagonal = BoolAttr("treat the diagonal as ones, unread")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The shape of b."""

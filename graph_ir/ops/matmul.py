@@ -45,8 +45,8 @@ class MatmulCore(TunableOp):
     a = Operand("[..., m, k]")
     b = Operand("[..., k, n]")
     dtype = result_dtype_attr()
-    transpose_a = BoolAttr("whether A is given as [..., k, m]")
-    transpose_b = BoolAttr("whether B is given as [..., n, k]")
+    transpose_a = BoolAttr("A is [..., k, m]")
+    transpose_b = BoolAttr("B is [..., n, k]")
     activation_bits = IntAttr(
         "8: A may be rounded to s8 with a scale per row and group of B's weights; 0: it may not",
         default=0,

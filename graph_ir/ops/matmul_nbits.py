@@ -35,7 +35,7 @@ class MatmulNBits(TunableOp):
     zero_point = Operand("f32 [n, k / group] or [1, 1], whole numbers")
     x_scale = OptionalOperand("f32 [m, k / group], where x is s8")
     bits = IntAttr("of a weight: 4 or 8", least=4)
-    group = IntAttr("neighbouring k that share a scale", least=4)
+    group = IntAttr("neighboring k that share a scale", least=4)
 
     @property
     def sizes(self) -> tuple[int, int, int]:

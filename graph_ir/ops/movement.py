@@ -118,10 +118,10 @@ class Broadcast(Movement):
 
 @register("concat")
 class Concat(Movement):
-    """Inputs one after the other along an axis."""
+    """Inputs concatenated along an axis."""
 
     x = VariadicOperand(least=1)
-    axis = AxisAttr("the axis they follow each other on", default=0)
+    axis = AxisAttr("axis of concatenation", default=0)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """Sizes along the axis added up; all other sizes and dtypes agree."""

@@ -25,7 +25,7 @@ class Normalization(CompositeOp):
     All operands have x's dtype.
     """
 
-    epsilon = FloatAttr("what is added to the variance", default=1e-5)
+    epsilon = FloatAttr("added to the variance", default=1e-5)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x's dtype and shape."""
@@ -83,7 +83,7 @@ class LayerNorm(Normalization):
     x = Operand()
     scale = OptionalOperand()
     bias = OptionalOperand()
-    axis = AxisAttr("the first of the normalised axes", default=-1)
+    axis = AxisAttr("first of the normalized axes", default=-1)
     center: ClassVar[bool] = True
 
     @property
@@ -175,7 +175,7 @@ class _ChannelNormalization(Normalization):
 
 @register("group_norm")
 class GroupNorm(_ChannelNormalization):
-    """x [N, C, ...] normalised over each of `groups` runs of channels and all later axes."""
+    """x [N, C, ...] normalized over each of `groups` groups of channels and all later axes."""
 
     groups = IntAttr("runs of channels", default=1)
 
@@ -186,7 +186,7 @@ class GroupNorm(_ChannelNormalization):
 
 @register("instance_norm")
 class InstanceNorm(_ChannelNormalization):
-    """x [N, C, ...] normalised over all axes after the channel."""
+    """x [N, C, ...] normalized over all axes after the channel."""
 
     def group_count(self, channels: int) -> int:
         """Every channel is a group."""
@@ -202,7 +202,7 @@ class BatchNorm(Normalization):
     bias = Operand("[C]")
     mean = Operand("[C]")
     variance = Operand("[C]")
-    axis = AxisAttr("that of the channels", default=1)
+    axis = AxisAttr("axis of the channels", default=1)
 
     def check_shapes(self, inputs: Sequence[LogicalTensor]) -> None:
         """The statistics and parameters have one element per channel."""

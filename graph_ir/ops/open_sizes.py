@@ -21,7 +21,7 @@ from ..ir.registry import register
 
 @register("open_sizes")
 class OpenSizes(FusibleOp):
-    """Sizes that are known when the model runs, as a list of s64."""
+    """The values of dynamic dimensions in this run, as a list of s64."""
 
     values = SizesAttr("the sizes")
 
@@ -49,11 +49,11 @@ class OpenSizes(FusibleOp):
 
 @register("count_up")
 class CountUp(FusibleOp):
-    """start, start + step, start + 2 * step, ...: as many as one size, which may be open."""
+    """start, start + step, start + 2 * step, ...: as many as one dimension, which may be dynamic."""
 
     size = SizesAttr("how many, as a list of one", count=lambda op: 1)
     start = IntAttr("the first", default=0)
-    step = IntAttr("from one to the next", default=1)
+    step = IntAttr("step", default=1)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """S64, of that size."""

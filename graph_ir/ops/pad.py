@@ -53,10 +53,10 @@ class Pad(Movement):
     """
 
     x = Operand()
-    before = SizesAttr("elements added per axis; negative ones crop", count=rank_of_first)
+    before = SizesAttr("elements to add per axis; negative numbers crop", count=rank_of_first)
     after = SizesAttr("as before", count=rank_of_first)
-    mode = ChoiceAttr("what the added elements are", *MODES)
-    value = _ElementAttr("the added element of mode constant", default=0)
+    mode = ChoiceAttr("how the added elements are chosen", *MODES)
+    value = _ElementAttr("value of added elements in mode constant", default=0)
 
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """Every size plus what is added before and after."""

@@ -32,8 +32,8 @@ class Pool(Windowed):
 
     accepts: ClassVar[tuple[str, ...]] = NUMBER
     x = Operand()
-    kernel = IntsAttr("sizes of the window over the last axes", least=1)
-    ceil_mode = BoolAttr("whether a last window that begins inside but ends outside counts")
+    kernel = IntsAttr("size of the window over the last axes", least=1)
+    ceil_mode = BoolAttr("include a last window that starts inside and ends outside")
 
     @property
     def window_rank(self) -> int:
@@ -169,7 +169,7 @@ class AvgPool(FloatPool):
     adds beyond it never count). A window without any gives NaN.
     """
 
-    count_include_pad = BoolAttr("whether padding counts")
+    count_include_pad = BoolAttr("count padding as elements of the mean")
 
     def counts(self) -> Array:
         """Elements that each window is divided by: float64 of the positions' shape."""
@@ -227,7 +227,7 @@ class AvgPool(FloatPool):
 class LpPool(FloatPool):
     """(sum of |x| ** p over each window) ** (1 / p)."""
 
-    p = FloatAttr("the exponent", default=2.0)
+    p = FloatAttr("exponent", default=2.0)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The window's positions instead of the last axes."""
@@ -274,7 +274,7 @@ class LocalResponseNorm(CompositeOp):
     alpha = FloatAttr(default=1e-4)
     beta = FloatAttr(default=0.75)
     k = FloatAttr(default=1.0)
-    axis = AxisAttr("that of the channels", default=1)
+    axis = AxisAttr("axis of the channels", default=1)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x's dtype and shape."""

@@ -59,8 +59,8 @@ class Reduce(FusibleOp):
 
     row: ClassVar[ReduceRow]
     x = Operand()
-    axes = AxesAttr("the reduced axes", default=None)
-    keep_dims = BoolAttr("whether reduced axes stay, with size 1")
+    axes = AxesAttr("axes to reduce", default=None)
+    keep_dims = BoolAttr("keep reduced axes, with size 1")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input without the reduced axes, or with size 1 there; same dtype."""
@@ -202,8 +202,8 @@ ROWS = (
     ReduceRow("reduce_min", "Smallest element; NaN if any is NaN; `and` of bools.", "min", _extreme(np.min, "min"),
               ANY),
     ReduceRow("reduce_prod", "Product; integers wrap.", "mul", _own(np.prod)),
-    ReduceRow("reduce_any", "Whether any element holds.", "or", lambda x, axes: np.any(x, axis=axes), LOGICAL),
-    ReduceRow("reduce_all", "Whether all elements hold.", "and", lambda x, axes: np.all(x, axis=axes), LOGICAL),
+    ReduceRow("reduce_any", "Whether any element is true.", "or", lambda x, axes: np.any(x, axis=axes), LOGICAL),
+    ReduceRow("reduce_all", "Whether all elements are true.", "and", lambda x, axes: np.all(x, axis=axes), LOGICAL),
     ReduceRow("reduce_l1", "Sum of absolute values.", "add", lambda x, axes: _own(np.sum)(np.abs(x), axes), NUMBER,
               absolute),
     ReduceRow("reduce_l2", "Square root of the sum of squares.", "add",

@@ -29,14 +29,14 @@ class AlignRegions(Op):
     owners = Operand("image of each region, s64[regions]")
     cells = SizesAttr("rows and columns of cells", count=lambda op: 2)
     samples = IntAttr(
-        "samples of a cell along each axis; 0 takes the number of pixels that a cell spans, rounded up",
+        "samples per cell along each axis; 0: the number of pixels that a cell spans, rounded up",
         default=0,
     )
-    scale = FloatAttr("factor of coordinates", default=1.0)
+    scale = FloatAttr("scale of the coordinates", default=1.0)
     half_pixel = BoolAttr(
-        "whether the center of the first pixel is at 0.5; otherwise at 0, and regions span a pixel or more"
+        "place the center of the first pixel at 0.5; otherwise at 0, with regions of at least one pixel"
     )
-    largest = BoolAttr("whether a cell is its largest weighted pixel instead of the mean")
+    largest = BoolAttr("take the largest weighted pixel of a cell instead of the mean")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """UserError where shapes or dtypes do not fit."""

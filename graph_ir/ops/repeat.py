@@ -20,9 +20,7 @@ class Repeat(Movement):
     """Every element `counts[axis]` times in a row along each axis, as np.repeat."""
 
     x = Operand()
-    counts = IntsAttr(
-        "how often an element of each axis is repeated, at least 1", count=rank_of_first
-    )
+    counts = IntsAttr("repetitions of each element per axis, at least 1", count=rank_of_first)
 
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """Every size times its count."""

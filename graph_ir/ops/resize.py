@@ -69,14 +69,14 @@ class Resize(CompositeOp):
     scales = optional(
         FloatsAttr("result / input where it is not the ratio of the sizes", count=rank_of_first)
     )
-    mode = ChoiceAttr("what an element is made of", *MODES)
-    nearest_mode = ChoiceAttr("how nearest rounds", *NEAREST)
-    cubic_coeff = FloatAttr("of the cubic convolution kernel", default=-0.75)
+    mode = ChoiceAttr("interpolation", *MODES)
+    nearest_mode = ChoiceAttr("rounding of mode nearest", *NEAREST)
+    cubic_coeff = FloatAttr("coefficient of the cubic kernel", default=-0.75)
     exclude_outside = BoolAttr(
-        "whether weights outside x are 0 and the others rescaled; else they go to the border"
+        "drop weights outside x and rescale the others; otherwise clamp to the border"
     )
-    coordinates = ChoiceAttr("where element i lies, by the names of ONNX", *COORDINATES)
-    antialias = BoolAttr("whether filters are as wide as the step where the result is smaller")
+    coordinates = ChoiceAttr("coordinate transformation, by ONNX's names", *COORDINATES)
+    antialias = BoolAttr("widen filters to the step where the result is smaller")
     roi = optional(
         FloatsAttr("of tf_crop_and_resize: starts, then ends, relative to x", count=_twice_rank)
     )

@@ -34,10 +34,10 @@ class RoundSaturate(FusibleOp):
     elementwise: ClassVar[bool] = True
 
     x = Operand("f32")
-    zero = IntAttr("what is added after rounding", default=0)
+    zero = IntAttr("added after rounding", default=0)
     low = IntAttr("the smallest result")
     high = IntAttr("the largest result")
-    nan = IntAttr("what NaN becomes, between the bounds", default=0)
+    nan = IntAttr("replacement of NaN, within the bounds", default=0)
     dtype = DTypeAttr("s8, u8, s16, u16 or f32")
     near = BoolAttr("x is known to be no NaN, and within 2^30 of 0")
 

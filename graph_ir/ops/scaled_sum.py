@@ -36,8 +36,8 @@ class ScaledSum(FusibleOp):
 
     x = Operand("f32")
     y = Operand("f32, the shape of x")
-    a = FloatAttr("what x is multiplied by, an f32")
-    b = FloatAttr("what y is multiplied by, an f32")
+    a = FloatAttr("factor of x, an f32")
+    b = FloatAttr("factor of y, an f32")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x's shape in f32."""

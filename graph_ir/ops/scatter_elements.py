@@ -32,7 +32,7 @@ class ScatterElements(CompositeOp):
     data = Operand()
     indices = Operand("integers")
     updates = Operand("one for each index")
-    axis = AxisAttr("the axis indices point into", default=0)
+    axis = AxisAttr("axis that indices select from", default=0)
     reduction = ChoiceAttr(
         "with the old element; none: the last of several updates wins", "none", *NUMBERS_ONLY
     )

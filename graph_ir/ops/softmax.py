@@ -21,7 +21,7 @@ class _AlongAxis(CompositeOp):
     """Base of the softmax pair. Floats only; 16-bit ones are computed in f32."""
 
     x = Operand()
-    axis = AxisAttr("the normalised axis", default=-1)
+    axis = AxisAttr("normalized axis", default=-1)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input's dtype and shape."""
@@ -89,8 +89,8 @@ class ReduceLogSumExp(CompositeOp):
     """log(sum(exp(x))) over `axes`. Floats only."""
 
     x = Operand()
-    axes = AxesAttr("the reduced axes", default=None)
-    keep_dims = BoolAttr("whether reduced axes stay, with size 1")
+    axes = AxesAttr("axes to reduce", default=None)
+    keep_dims = BoolAttr("keep reduced axes, with size 1")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input without the reduced axes, or with size 1 there."""

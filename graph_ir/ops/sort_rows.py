@@ -22,8 +22,8 @@ class SortRows(Op):
 
     kind: ClassVar[str] = "loop"
     x = Operand()
-    k = SizeAttr("how many elements are kept")
-    largest = BoolAttr("whether the largest come first; else in ascending order", default=True)
+    k = SizeAttr("number of elements to keep")
+    largest = BoolAttr("largest first; otherwise in ascending order", default=True)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x with rows of k, twice."""

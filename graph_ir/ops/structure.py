@@ -21,7 +21,7 @@ from ..ir.registry import register
 
 @register("input")
 class Input(Op):
-    """A tensor the caller gives at each run."""
+    """A tensor that the caller passes to each run."""
 
     kind: ClassVar[str] = "source"
     details = TensorTypeAttr("dtype, sizes and layout")
@@ -40,8 +40,8 @@ class Constant(Op):
     """A tensor known at compile time."""
 
     kind: ClassVar[str] = "source"
-    value = ArrayAttr("the elements, plain")
-    format = optional(FormatAttr("layout in memory, plain if none"))
+    value = ArrayAttr("the elements, in plain layout")
+    format = optional(FormatAttr("layout in memory; none: plain"))
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """dtype and shape of the value, in the chosen format."""
@@ -67,11 +67,11 @@ class _ResultNameAttr(StrAttr):
 
 @register("output")
 class Output(Op):
-    """A tensor given back to the caller."""
+    """A tensor that is returned to the caller."""
 
     kind: ClassVar[str] = "sink"
     x = Operand()
-    result_name = _ResultNameAttr("the name the caller knows it by", default="", key="temp.result")
+    result_name = _ResultNameAttr("name of the input or output", default="", key="temp.result")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """No outputs of its own."""

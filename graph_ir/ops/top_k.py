@@ -52,9 +52,9 @@ class TopK(CompositeOp):
     """
 
     x = Operand()
-    k = SizeAttr("how many elements are kept")
-    axis = AxisAttr("the ordered axis", default=-1)
-    largest = BoolAttr("whether the largest come first; else in ascending order", default=True)
+    k = SizeAttr("number of elements to keep")
+    axis = AxisAttr("axis to order", default=-1)
+    largest = BoolAttr("largest first; otherwise in ascending order", default=True)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x with size k on the axis, twice."""

@@ -49,10 +49,10 @@ class TreeEnsemble(Op):
     values = Operand("[nodes] or [nodes, count]")
     roots = Operand("s32[16 * groups]")
     depths = IntsAttr("steps of each group")
-    targets = IntsAttr("which result each group is for")
-    feature_bits = IntAttr("how many bits of ways say the feature", least=1)
-    count = IntAttr("number of results of a row", least=1)
-    reduction = ChoiceAttr("how trees are combined", *_COMBINE)
+    targets = IntsAttr("result that each group adds to")
+    feature_bits = IntAttr("bits of a way that encode the feature", least=1)
+    count = IntAttr("results per row", least=1)
+    reduction = ChoiceAttr("how the results of trees are combined", *_COMBINE)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """Values of the rows: [rows, count] of the type of `values`."""

@@ -66,7 +66,7 @@ class UpdateSlice(Movement):
     x = Operand()
     update = Operand("x's dtype and rank")
     start = VariadicOperand("s64[]")
-    axes = IntsAttr("the axis of each start")
+    axes = IntsAttr("axis of each start")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The type of x."""
@@ -108,7 +108,7 @@ class UpdateInPlace(Op):
     x = Operand()
     update = Operand("x's dtype and rank")
     start = VariadicOperand("s64[]")
-    axes = IntsAttr("the axis of each start")
+    axes = IntsAttr("axis of each start")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The type of x."""

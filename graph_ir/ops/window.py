@@ -137,10 +137,10 @@ class WindowAttr(IntsAttr):
 class Windowed(Op):
     """Base of ops with a window: its geometry, one entry per axis it slides over."""
 
-    strides = WindowAttr("elements from one window to the next", default=1, least=1)
-    dilations = WindowAttr("elements from one of a window to its next", default=1, least=1)
-    before = WindowAttr("elements of padding in front", default=0, least=0)
-    after = WindowAttr("elements of padding behind", default=0, least=0)
+    strides = WindowAttr("distance of neighboring windows", default=1, least=1)
+    dilations = WindowAttr("distance of neighboring elements of a window", default=1, least=1)
+    before = WindowAttr("elements of padding before the first", default=0, least=0)
+    after = WindowAttr("elements of padding after the last", default=0, least=0)
 
     @property
     def window_rank(self) -> int:
