@@ -1,4 +1,4 @@
-"""The plots of the report as SVG: kernels under the roofs, and the arena over the steps of the program."""
+"""The plots of the report as SVG: kernels under the roofs, the arena over the steps of the program, and phases."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from ...base.dims import evaluate
+from ...base.durations import shown_time
 from ...graph_ir.ir.graph import Graph
 from ...graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..profile import Profile
 from .svg import element, heat, label, picture
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760.0, 380.0, 70.0, 40.0, 16.0, 120.0
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760.0, 380.0, 70.0, 40.0, 16.0, 150.0
+LETTER, LINE, MIN_LETTERS = 6.4, 14.0, 6
+"""Width and height of a letter of the names of blocks, and the shortest name that is shown."""
+
 Scale = Callable[[float], float]
 
 
@@ -33,16 +37,14 @@ def roofline_chart(profile: Profile) -> str:
     )
     lines = [
         _line(x_of(min(balances)), y_of(roofs.gflops), WIDTH - RIGHT, y_of(roofs.gflops), "roof"),
-        label(f"{roofs.gflops:.0f} GFLOP/s", WIDTH - RIGHT + 6, y_of(roofs.gflops) + 4),
+        *_key(0, f"{roofs.gflops:.0f} GFLOP/s"),
     ]
-    for level, balance in zip(roofs.levels, balances, strict=True):
+    for number, (level, balance) in enumerate(zip(roofs.levels, balances, strict=True), 1):
         bottom = max(x_ticks[0], y_ticks[0] / level.gbytes_per_second)
-        rate = level.gbytes_per_second
+        rate, kind = level.gbytes_per_second, f"roof roof{number}"
         lines += [
-            _line(x_of(bottom), y_of(bottom * rate), x_of(balance), y_of(roofs.gflops), "roof"),
-            label(
-                f"{level.name} {rate:.0f} GB/s", x_of(bottom * 1.3), y_of(bottom * 1.3 * rate) + 12
-            ),
+            _line(x_of(bottom), y_of(bottom * rate), x_of(balance), y_of(roofs.gflops), kind),
+            *_key(number, f"{level.name} {rate:.0f} GB/s"),
         ]
     longest = max((k.seconds for k, _, _ in points), default=1.0)
     dots = [
@@ -50,7 +52,7 @@ def roofline_chart(profile: Profile) -> str:
             "circle",
             element("title", text=f"{k.node}: {y:.1f} GFLOP/s, {x:.2f} FLOP/byte, {100 * k.of_roof:.0f} % of {k.roof}"),
             cx=x_of(x), cy=y_of(y), r=4 + 6 * math.sqrt(k.seconds / longest),
-            fill=heat(k.seconds / longest), class_="node", data_node=k.node, tabindex=0,
+            **heat(k.seconds / longest), class_="node", data_node=k.node, tabindex=0,
         )
         for k, x, y in points
     ]  # fmt: skip
@@ -80,10 +82,15 @@ def memory_chart(graph: Graph, sizes: Mapping[str, int] = MappingProxyType({})) 
             "rect",
             element("title", text=f"{names}: arena[{offset}:{offset + size}]"),
             x=x_of(begin), y=y_of(offset + size), width=x_of(end) - x_of(begin),
-            height=y_of(offset) - y_of(offset + size), fill=heat(0.5 * size / biggest),
+            height=y_of(offset) - y_of(offset + size), **heat(0.5 * size / biggest),
             class_="node block", data_node=life.owner.name, tabindex=0,
         )  # fmt: skip
-        blocks += [box, label(names, x_of(begin) + 4, y_of(offset) - 4, class_="layout")]
+        blocks.append(box)
+        room = int((x_of(end) - x_of(begin) - 8) / LETTER)
+        if room >= MIN_LETTERS and y_of(offset) - y_of(offset + size) > LINE:
+            text = names if len(names) <= room else f"{names[: room - 3]}..."
+            kind = "layout block-name"
+            blocks.append(label(text, x_of(begin) + 4, y_of(offset) - 4, class_=kind))
     live = [
         sum(bytes_of[x] for x, (begin, end) in spans.items() if begin <= i < end)
         for i in range(steps)
@@ -112,9 +119,9 @@ def phase_chart(phases: Sequence[tuple[str, float]]) -> str:
         y = 24.0 * number
         rows += [
             label(name, LEFT - 6, y + 16, text_anchor="end"),
-            element("rect", x=LEFT, y=y + 3, height=18, fill=heat(seconds / total),
+            element("rect", x=LEFT, y=y + 3, height=18, **heat(seconds / total),
                     width=max((WIDTH - LEFT - RIGHT) * seconds / total, 1.0)),
-            label(f"{seconds * 1e3:.1f} ms",
+            label(shown_time(seconds),
                   LEFT + (WIDTH - LEFT - RIGHT) * seconds / total + 6, y + 16),
         ]  # fmt: skip
     return picture(WIDTH, 24.0 * len(phases) + 4, *rows, class_="chart phases")
@@ -139,16 +146,23 @@ def _axes(
     for tick in x_ticks:
         parts += [
             _line(x_of(tick), TOP, x_of(tick), HEIGHT - BOTTOM, "grid"),
-            label(f"{tick:g}", x_of(tick), HEIGHT - BOTTOM + 15, text_anchor="middle"),
+            label(f"{tick:g}", x_of(tick), HEIGHT - BOTTOM + 19, text_anchor="middle"),
         ]
     for tick in y_ticks:
         parts += [
             _line(LEFT, y_of(tick), WIDTH - RIGHT, y_of(tick), "grid"),
             label(f"{tick:g}", LEFT - 6, y_of(tick) + 4, text_anchor="end"),
         ]
-    parts.append(label(x_name, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, text_anchor="middle"))
+    parts.append(label(x_name, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, text_anchor="middle"))
     parts.append(label(y_name, LEFT + 6, TOP + 12))
     return parts
+
+
+def _key(row: int, text: str) -> list[str]:
+    """A sample of the line of a roof and its name, to the right of the plot, one below the other."""
+    x, y = WIDTH - RIGHT + 12, TOP + 18.0 * row + 12
+    kind = f"roof roof{row}"
+    return [_line(x, y - 4, x + 26, y - 4, kind), label(text, x + 32, y)]
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.durations import shown_time
 from ...driver.stages import Compilation
 from ...graph_ir.ir.graph import Graph, Op
 from ...graph_ir.passes import pipeline
@@ -83,7 +84,7 @@ def _rows(kernel: KernelTime, busy: float) -> list[tuple[str, str]]:
         ("problem", kernel.problem),
         ("layouts", "; ".join(kernel.layouts)),
         ("schedule", kernel.schedule),
-        ("time", f"{kernel.seconds * 1e6:.2f} us"),
+        ("time", shown_time(kernel.seconds)),
         ("work", f"{kernel.gflop:.4g} GFLOP, {kernel.gflop / seconds:.1f} GFLOP/s"),
         ("operands", f"{kernel.nbytes} bytes, {kernel.nbytes / 1e9 / seconds:.1f} GB/s"),
         ("roof", f"{100 * kernel.of_roof:.0f} % of {kernel.roof}"),

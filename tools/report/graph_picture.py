@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ...base.durations import shown_time
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor, Op
 from ...graph_ir.text.printer import print_format, print_tensor_type
@@ -14,7 +15,7 @@ BOX_WIDTH, LINE, PAD = 250.0, 15.0, 8.0
 GAP_X, GAP_Y, MARGIN = 30.0, 26.0, 12.0
 LABEL = 13.0  # height of a layout's text; each edge into a box has its own line above it
 MAX_LABELS = 8
-MOST_LETTERS = 36
+MAX_LETTERS = 36
 SWEEPS = 2
 
 
@@ -102,8 +103,8 @@ def _lines(op: Op, seconds: float | None) -> tuple[str, ...]:
     lines = [op.name, _summary(op)]
     lines += [f"{_layout(x)}  {x.name}" for x in dict.fromkeys(op.inputs) if _is_constant(x)]
     if seconds is not None:
-        lines.append(f"{seconds * 1e6:.2f} us")
-    return tuple(_short(line) for line in lines)
+        lines.append(shown_time(seconds))
+    return (_short(lines[0], MAX_LETTERS - 4), *map(_short, lines[1:]))  # the name is bold
 
 
 def _summary(op: Op) -> str:
@@ -123,18 +124,19 @@ def _layout(tensor: GraphTensor) -> str:
     return f"{details.dtype} {dims} {print_format(details.format)}"
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 3]}..."
+def _short(text: str, limit: int = MAX_LETTERS) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def _node(box: Box, seconds: float | None, slowest: float) -> str:
-    fill = "#fff" if seconds is None else heat(seconds / slowest if slowest else 0.0)
+    plain = {"fill": "#fff", "class": "plain"}
+    fill = plain if seconds is None else heat(seconds / slowest if slowest else 0.0)
     lines = [
         label(line, box.x + PAD, box.y + PAD + (i + 0.75) * LINE, class_="name" if not i else "")
         for i, line in enumerate(box.lines)
     ]
     rect = element(
-        "rect", x=box.x, y=box.y, width=BOX_WIDTH, height=box.height, rx=5, fill=fill
+        "rect", x=box.x, y=box.y, width=BOX_WIDTH, height=box.height, rx=5, **fill
     )  # fmt: skip
     title = element("title", text=box.op.name)
     return element(

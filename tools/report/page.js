@@ -41,7 +41,7 @@
     buttons[0].click();
   }
 
-  function select(name) {
+  function select(name, follow = true) {
     const node = data.nodes[name];
     if (!node) return;
     for (const e of document.querySelectorAll("[data-node]")) {
@@ -60,6 +60,7 @@
     addList("Candidates (* chosen) and memory", node.candidates);
     addList("Decisions", node.decisions);
     addCode(node.kernel);
+    if (follow && matchMedia("(max-width: 1000px)").matches) panel.scrollIntoView({ block: "nearest" });
   }
 
   function sortBy(column) {
@@ -73,10 +74,35 @@
     head[column].setAttribute("aria-sort", order);
     const sign = order === "ascending" ? 1 : -1;
     const value = (row) => row.cells[column].textContent;
+    const number = (row) => Number(row.cells[column].dataset.value);
     const rows = [...table.tBodies[0].rows].sort((a, b) =>
-      sign * (numeric ? Number(value(a)) - Number(value(b)) : value(a).localeCompare(value(b))));
+      sign * (numeric ? number(a) - number(b) : value(a).localeCompare(value(b))));
     table.tBodies[0].append(...rows);
   }
+
+  const themes = ["system", "light", "dark"];
+  const switcher = document.getElementById("theme");
+
+  function stored(theme) {
+    try {
+      if (theme) localStorage.setItem("graphc-theme", theme);
+      return localStorage.getItem("graphc-theme");
+    } catch { return null; }  // a page of a file may have no storage
+  }
+
+  function setTheme(theme) {
+    if (theme === "system") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    switcher.textContent = `theme: ${theme}`;
+    switcher.dataset.value = theme;
+  }
+
+  setTheme(themes.includes(stored()) ? stored() : "system");
+  switcher.addEventListener("click", () => {
+    const next = themes[(themes.indexOf(switcher.dataset.value) + 1) % themes.length];
+    setTheme(next);
+    stored(next);
+  });
 
   async function act(target) {
     const node = target.closest("[data-node]");
@@ -91,6 +117,9 @@
       pre.scrollIntoView({ block: "nearest" });
     }
   }
+
+  const first = document.querySelector("#table tr.node");
+  if (first) select(first.dataset.node, false);
 
   document.addEventListener("click", (event) => act(event.target));
   document.addEventListener("keydown", (event) => {

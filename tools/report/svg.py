@@ -13,7 +13,9 @@ def escaped(text: str) -> str:
 
 
 def element(tag: str, *inside: str, text: str = "", **attributes: object) -> str:
-    """One element. `class_` is `class`, and `_` in a name becomes `-`; numbers are rounded to 2 places."""
+    """One element. `class_` is `class`, and `_` in a name becomes `-`; numbers are rounded to 2 decimals."""
+    kinds = " ".join(str(attributes.pop(key)) for key in ("class", "class_") if key in attributes)
+    attributes |= {"class": kinds} if kinds else {}
     named = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escaped(_value(value))}"'
         for name, value in attributes.items()
@@ -35,10 +37,15 @@ def picture(width: float, height: float, *inside: str, class_: str) -> str:
     )  # fmt: skip
 
 
-def heat(share: float) -> str:
-    """A color from pale (0) to red (1)."""
+def heat(share: float) -> dict[str, str]:
+    """Return the attributes of an element colored from cold (0) to hot (1): by the style sheet, which knows the theme,
+    or by a color where style sheets have no `color-mix`."""
     share = min(max(share, 0.0), 1.0)
-    return f"hsl({48 - 43 * share:.0f} 95% {94 - 34 * share:.0f}%)"
+    return {
+        "fill": f"hsl({48 - 43 * share:.0f} 95% {94 - 34 * share:.0f}%)",
+        "class": "heat",
+        "style": f"--heat:{share:.3f}",
+    }
 
 
 def _value(value: object) -> str:

@@ -7,14 +7,19 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32
+from graphc.base.durations import shown_time
 from graphc.base.options import CompileOptions
+from graphc.bench.networks.resnet import resnet18
 from graphc.bench.roofline import Level, Roofline
 from graphc.cli import main
 from graphc.cli.run_inputs import input_arrays
@@ -22,6 +27,7 @@ from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tools.profile import profile
+from graphc.tools.profile_summary import headline, profile_facts
 from graphc.tools.report.page import report_page
 from support.process import PATIENCE, ROOT
 from support.roofs import plant_roofs
@@ -70,7 +76,9 @@ def test_every_node_pass_and_kernel_is_in(mlp: str) -> None:
     assert any(line.startswith("* matmul m32n256k512 f32: ") for line in node["candidates"])
     assert any("arena[" in line for line in node["candidates"])
     assert set(data["kernels"]) == {n["kernel"] for n in data["nodes"].values() if n["kernel"]}
-    assert len(data["passes"]) == mlp.count("<tr><td>") and data["passes"][0]
+    changed = sum(map(bool, data["passes"]))
+    assert mlp.count("data-pass=") == changed > 5 and data["passes"][0]
+    assert f"{len(data['passes']) - changed} passes changed nothing</summary>" in mlp
 
 
 def test_pictures_are_well_formed_and_hold_layouts_and_times(mlp: str) -> None:
@@ -78,13 +86,25 @@ def test_pictures_are_well_formed_and_hold_layouts_and_times(mlp: str) -> None:
     kinds = [picture.get("class") for picture in pictures]
     assert kinds == ["graph", "chart roofline", "chart memory", "chart phases"]
     graph, roofs, memory, _ = ("".join(picture.itertext()) for picture in pictures)
-    assert "f32 32x512 AB" in graph and " us" in graph
+    assert "f32 32x512 AB" in graph and re.search(r"\d [um]s", graph)
     assert re.search(r"f32 256x512 NK\d+n@NK", graph)  # panels as wide as a tile of this ISA
     assert "L1 200 GB/s" in roofs and "FLOP / byte" in roofs
     assert "relu1.fused: arena[0:65536]" in memory
 
 
-def test_nothing_is_asked_of_the_network(mlp: str) -> None:
+def test_the_page_has_the_facts_of_the_profile_as_json() -> None:
+    compilation = compile_stages(str(ROOT / "examples" / "mlp.onnx"), options=CompileOptions(1))
+    arrays = input_arrays(compilation.artifact.metadata.inputs, {})
+    found = profile(compilation, arrays, ROOFS, seconds=0.02)
+    page = report_page(compilation, found)
+    assert data_of(page)["profile"] == json.loads(json.dumps(profile_facts(found)))
+    whole = headline(found)
+    for text in (shown_time(whole.seconds), f"{whole.gflops:.1f}", f"{100 * whole.of_roof:.0f} %"):
+        assert f"<strong>{text}</strong>" in page
+    assert page.count('<tr class="node"') == len(found.kernels)
+
+
+def test_nothing_is_needed_of_the_network(mlp: str) -> None:
     without_namespace = mlp.replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"https?:|//cdn|\bsrc=|\bhref=|url\(|@import", without_namespace)
 
@@ -133,12 +153,14 @@ CLICKS = """
   seen.selected = document.querySelectorAll(".selected").length;
   click(panel.querySelector("[data-stage=asm]"));
   seen.asm = panel.querySelector("pre.code").textContent;
-  const times = () => [...document.querySelectorAll("#table tbody tr")].map((r) => r.cells[5].textContent);
+  const times = () => [...document.querySelectorAll("#table tbody tr")].map((r) => r.cells[2].dataset.value);
+  const button = document.getElementById("theme");
+  seen.themes = [0, 1, 2].map(() => { click(button); return getComputedStyle(document.body).backgroundColor; });
   const heads = document.querySelectorAll("#table th");
   seen.before = times();
-  click(heads[5]);
+  click(heads[2]);
   seen.descending = times();
-  click(heads[5]);
+  click(heads[2]);
   seen.ascending = times();
   click(document.querySelector("[data-pass]"));
   const graph = document.getElementById("pass-text");
@@ -152,29 +174,98 @@ CLICKS = """
 """
 
 
-def test_in_a_browser_a_click_shows_the_node_and_sorts_the_table(mlp: str, tmp_path: Path) -> None:
+def seen_in_browser(page: str, script: str, folder: Path, size: str = "1280,900") -> Any:
+    """Return what a script in the page left in an element `xmp`; skip without a browser."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         pytest.skip("there is no Chromium here")
-    page = tmp_path / "report.html"
-    page.write_text(mlp.replace("</body>", CLICKS + "</body>"), encoding="utf-8")
+    file = folder / "report.html"
+    file.write_text(page.replace("</body>", script + "</body>"), encoding="utf-8")
     done = subprocess.run(
         [
             browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-            "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}",
-            "--virtual-time-budget=20000", "--dump-dom", page.as_uri(),
+            "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}",
+            f"--window-size={size}", "--virtual-time-budget=20000", "--dump-dom", file.as_uri(),
         ],
         capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     outcome = re.search(r"<xmp>(.*?)</xmp>", done.stdout, re.S)
     assert outcome, done.stderr
-    seen = json.loads(html.unescape(outcome[1]))
+    return json.loads(html.unescape(outcome[1]))
+
+
+def test_in_a_browser_a_click_shows_the_node_and_sorts_the_table(mlp: str, tmp_path: Path) -> None:
+    seen = seen_in_browser(mlp, CLICKS, tmp_path)
     assert seen["shown"] == "relu2.fused" and seen["point"] == "relu3.fused"
     assert "fc2, fc2.add, relu2" in seen["panel"] and "Decisions" in seen["panel"]
     assert seen["selected"] >= 3  # in the graph, the table and the roofline plot
     assert "f32_gemm_add_relu_32x256x512" in seen["asm"] and "ret" in seen["asm"]
     numbers = [float(text) for text in seen["before"]]
-    assert [float(t) for t in seen["descending"]] == sorted(numbers, reverse=True)
+    assert numbers == sorted(numbers, reverse=True)
+    assert [float(t) for t in seen["descending"]] == numbers
     assert [float(t) for t in seen["ascending"]] == sorted(numbers)
     assert seen["graph"].startswith('graph("mlp")')
+    light, dark, system = seen["themes"]
+    assert light == "rgb(255, 255, 255)" != dark and system in (light, dark)
+
+
+# Elements that stick out to the right of the window or of an ancestor that does not scroll, and labels of the roofline
+# that lie on each other.
+OVERFLOW = """
+<script>
+(async () => {
+  for (let i = 0; i < 500 && !document.querySelector("#panel [data-stage=asm]"); i++) {
+    await new Promise((r) => setTimeout(r, 10));
+  }
+  for (const fold of document.querySelectorAll("details")) fold.open = true;
+  const root = document.documentElement, out = [];
+  const clips = (e) => getComputedStyle(e).overflowX !== "visible";
+  const scrolls = (e) => e && e !== document.body && (clips(e) || scrolls(e.parentElement));
+  for (const e of document.body.querySelectorAll("*")) {
+    const box = e.getBoundingClientRect();
+    const isOut = box.width && box.right > root.clientWidth + 0.5;
+    if (isOut && !scrolls(e.parentElement)) out.push(e.outerHTML.slice(0, 200));
+  }
+  const wide = [...document.querySelectorAll("#kernels .scroll, #panel")]
+    .filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.id || e.className);
+  const boxes = [...document.querySelectorAll(".roofline text")].map((e) => e.getBoundingClientRect());
+  const lap = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+  const overlaps = boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => lap(a, b))).length;
+  const seen = { page: root.scrollWidth, window: root.clientWidth, out, wide, overlaps };
+  document.body.appendChild(document.createElement("xmp")).textContent = JSON.stringify(seen);
+})();
+</script>
+"""
+
+
+def long_names() -> Graph:
+    """Names of 120 letters without a space."""
+    graph = Graph("g" * 120)
+    x = graph.make_input(LogicalTensor(F32, (16, 24)), "x" * 120)
+    w = graph.make_constant(np.ones((24, 8), np.float32), "w" * 120)
+    for number in range(3):
+        y = graph.make("matmul_core", (x, w), name=f"{number}" * 120).outputs[0]
+        graph.make_output(graph.make("softmax", (y,), {"axis": -1}, f"s{number}" * 60).outputs[0])
+    return graph
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "mlp": lambda: str(ROOT / "examples" / "mlp.onnx"),
+    "resnet": lambda: resnet18(32, 0.25).case().model,
+    "long names": long_names,
+}
+
+
+@cache
+def page_of_model(name: str) -> str:
+    return page_of(MODELS[name]())
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+@pytest.mark.parametrize("name", MODELS)
+def test_nothing_overflows(name: str, width: int, tmp_path: Path) -> None:
+    page = page_of_model(name)
+    seen = seen_in_browser(page, OVERFLOW, tmp_path, f"{width},900")
+    assert seen["out"] == [] and seen["wide"] == [] and seen["overlaps"] == 0
+    assert seen["page"] <= seen["window"] <= width
