@@ -20,7 +20,6 @@ html_show_sourcelink = False
 
 nitpicky = False
 myst_heading_anchors = 4
-myst_enable_extensions = ["colon_fence"]
 suppress_warnings = ["myst.header"]  # generated parts may begin below the second level
 
 autodoc_member_order = "bysource"
