@@ -289,6 +289,8 @@ def measure(folder: Path, suite: str) -> Record:
     (folder / f"{suite}.json").write_text(record.to_text(), encoding="utf-8")
     for name in commands(suite):
         (raw / f"{name}.json").unlink()
+    if not any(raw.iterdir()):
+        raw.rmdir()
     return record
 
 

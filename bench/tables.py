@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.records import dataclass
 from ..codegen.host import cpu_name
+from ..codegen.llvm_info import host_cpu_name
 from ..driver.versions import versions
 from .engines import EAGER, F32, FIXED, FROZEN, MODULE, Roof, Row, geometric_mean
 from .measure import Timing
@@ -177,7 +178,7 @@ _OPERATORS = _Columns(("roof", "%", "ratio"), _operator_cells, "us", (0, 1, 0, 0
 def to_json(rows: Sequence[Row], threads: int) -> dict[str, Any]:
     """Rows, versions, CPU and date as plain values; times in seconds."""
     return {
-        "cpu": cpu_name(),
+        "cpu": f"{cpu_name()} ({host_cpu_name()})",
         "threads": threads,
         "date": date.today().isoformat(),
         "versions": {**versions(), **_peer_versions(rows)},
