@@ -17,7 +17,7 @@ _HUGE_FROM = 2 * HUGE_PAGE
 
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype, alignment: int = ALIGNMENT) -> np.ndarray:
-    """Return an uninitialised C-contiguous array whose data starts at a multiple of `alignment` bytes.
+    """Return an uninitialized C-contiguous array whose data starts at a multiple of `alignment` bytes.
 
     `alignment` is any power of two. Raises MemoryError when memory is short.
     """

@@ -1,7 +1,7 @@
 """Matrix products by type: operand, accumulator and result types, and the table of microkernels.
 
 A contraction sums products of elements of A and B in an accumulator and converts the sum to the result. Templates get
-the register tiles and the number of neighbouring k per instruction from `microkernel`.
+the register tiles and the number of neighboring k per instruction from `microkernel`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Contraction:
 
 
 def multiplied_as(a: DType, b: DType, k_group: int) -> tuple[DType, DType]:
-    """The types that A and B are converted to where `k_group` neighbouring k are multiplied at once.
+    """The types that A and B are converted to where `k_group` neighboring k are multiplied at once.
 
     That of the sums one by one. Of integers in pairs s16: the sums of two products fit s32. Else their own.
     """
@@ -50,7 +50,7 @@ def accumulator_of(a: DType, b: DType) -> DType:
 class Microkernel:
     """How one pair of operand types is multiplied on one ISA, if the CPU has what it `needs`.
 
-    `fma`: a row of B times an element of A. `dot2` and `dot4` take `k_group` neighbouring k at once from panels with
+    `fma`: a row of B times an element of A. `dot2` and `dot4` take `k_group` neighboring k at once from panels with
     that many k innermost (`NK16n4k`). B is converted to the type it is multiplied in when it is loaded, A by templates,
     once per block. `tiles` are the register tiles worth using; `rate_name` is the field of the
     machine's `Rates` that holds its rate, "" for that of f32.
@@ -90,7 +90,7 @@ class Microkernel:
 
     @property
     def k_group(self) -> int:
-        """Neighbouring k that one instruction takes."""
+        """Neighboring k that one instruction takes."""
         return {"fma": 1, "dot2": 2, "dot4": 4}[self.instruction]
 
 

@@ -58,7 +58,7 @@ class Machine:
     """By ISA, the rates of the microkernels' instructions."""
 
     fma_per_cycle: int = 2
-    """Vector multiply-adds: two ports on every core since Haswell and Zen 2 (vendors' optimisation guides)."""
+    """Vector multiply-adds: two ports on every core since Haswell and Zen 2 (vendors' optimization guides)."""
 
     fma_latency: int = 4
     """Cycles to the result of a multiply-add: 4 on Zen 2 to 5 and Skylake to Golden Cove (the same guides)."""

@@ -35,7 +35,7 @@ def _double(array: Array) -> Array:
 
 
 def _odd_single(wide: Array) -> Array:
-    """f32; what is not exact becomes the neighbour whose last bit is set, so that rounding again rounds once."""
+    """f32; what is not exact becomes the neighbor whose last bit is set, so that rounding again rounds once."""
     with np.errstate(all="ignore"):
         single = np.asarray(wide.astype(np.float32))
         back = single.astype(np.float64)

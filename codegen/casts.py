@@ -87,7 +87,7 @@ class Casts(SmallFloats):
         return self._choose(far, kept, value, lanes, source)
 
     def _odd_single(self, value: str, lanes: int) -> str:
-        """f64 as f32; what is not exact becomes the neighbour whose last bit is set, so rounding again rounds once."""
+        """f64 as f32; what is not exact becomes the neighbor whose last bit is set, so rounding again rounds once."""
         wide, i32 = type_of(F64, lanes), type_of(S32, lanes)
         single = self._convert("fptrunc", value, F64, F32, lanes)
         back = self._convert("fpext", single, F32, F64, lanes)

@@ -1,4 +1,4 @@
-"""Dot products of neighbouring lanes: one emitter per kind of instruction, all exact.
+"""Dot products of neighboring lanes: one emitter per kind of instruction, all exact.
 
     vpdpbusd, vpdpbf16ps    where VNNI and BF16 are
     vpmaddwd                on operands widened to 16 bits: sums of two products fit s32, so that nothing saturates
@@ -104,7 +104,7 @@ class DotProducts:
         return self._stream.value(f"fadd {kind} {product}, {acc}")
 
     def _pairs(self, a: str, b: str, lanes: int) -> str:
-        """The sums of two neighbouring products of 2 * lanes s16."""
+        """The sums of two neighboring products of 2 * lanes s16."""
         kind, operand = type_of(S32, lanes), type_of(S16, 2 * lanes)
         if 4 * lanes in self._can.pair_products:
             name = _PAIR_PRODUCTS[4 * lanes]
@@ -120,7 +120,7 @@ class DotProducts:
         return self._add(products[0], products[1], lanes)
 
     def _saturated_pairs(self, a: str, b: str, lanes: int) -> str:
-        """The sums of two neighbouring products of 2 * lanes u8 and s8, each of which fits s16, saturated."""
+        """The sums of two neighboring products of 2 * lanes u8 and s8, each of which fits s16, saturated."""
         kind, operand = type_of(S16, lanes), type_of(S8, 2 * lanes)
         if 2 * lanes in self._can.pair_products:
             name = _BYTE_PRODUCTS[2 * lanes]

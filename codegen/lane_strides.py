@@ -1,4 +1,4 @@
-"""Recognises vectors of indices that advance by the same step from lane to lane."""
+"""Recognizes vectors of indices that advance by the same step from lane to lane."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def _split(a: Value) -> tuple[Array, Array]:
 
 
 def _round_to_odd(total: Array, error: Array) -> Array:
-    """The neighbour of total + error whose last bit is odd, total itself if it is odd or exact."""
+    """The neighbor of total + error whose last bit is odd, total itself if it is odd or exact."""
     bits = np.asarray(total).view(np.int64)
     inexact = (error != 0) & np.isfinite(total) & ((bits & 1) == 0)
     away = np.where((error > 0) == (total > 0), 1, -1)

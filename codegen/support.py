@@ -57,7 +57,7 @@ _STATE = {
     "SLEEPERS": 384,
     "SLOTS": 512,
 }
-"""Byte offsets in the wiped pages. Groups are 128 bytes apart: neighbouring cache lines are fetched in pairs."""
+"""Byte offsets in the wiped pages. Groups are 128 bytes apart: neighboring cache lines are fetched in pairs."""
 
 _SLOT = {"SLOT_BYTES": 128, "S_POOL": 8, "S_INDEX": 16, "S_HANDLE": 24, "S_ALIVE": 32}
 """Byte offsets in a thread's slot; offset 0 is its ticket."""

@@ -117,7 +117,7 @@ class VectorOps(Protocol):
     def choose(self, mask: Value, usual: Arm, otherwise: Arm) -> tuple[Value, ...]:
         """The floats of `usual` if the mask is set in all lanes, else those of `otherwise`: a branch.
 
-        Where the mask is set both must give the same bits, so that a lane does not depend on its neighbours.
+        Where the mask is set both must give the same bits, so that a lane does not depend on its neighbors.
         """
         ...
 

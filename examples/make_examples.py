@@ -149,7 +149,7 @@ ENTRY %main (x: f32[16,32], w1: f32[32,48], b1: f32[48], w2: f32[48,32]) -> (f32
   ROOT %result = (f32[16,32]{1,0}) tuple(%y)
 }
 """
-"""Rows centred, two dense layers with tanh between and a residual around, softmax: text as XLA prints it."""
+"""Rows centered, two dense layers with tanh between and a residual around, softmax: text as XLA prints it."""
 
 
 def make_examples(folder: Path) -> None:

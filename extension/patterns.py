@@ -1,4 +1,4 @@
-"""`graphc.recompose`: a pattern of ops of user code that is recognised as one op, written with `graphc.pattern`."""
+"""`graphc.recompose`: a pattern of ops of user code that is recognized as one op, written with `graphc.pattern`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Artifact:
 
     `constants` is u8[n], 64-byte aligned (copied when it is not), read-only. `object_code` is an object file that
     exports `graphc_entry`; `support_code` one that exports the thread pool, empty where models run serially. `graph` is
-    the optimised graph as text, with constants as offsets in `constants`: what tools that look into the model read;
+    the optimized graph as text, with constants as offsets in `constants`: what tools that look into the model read;
     empty in files of earlier versions. `origin` names it in messages: the file it was read from.
     """
 

@@ -24,7 +24,7 @@ frozen C interface (compiled extensions read it inline)."""
 
 
 def output_allocator(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
-    """Return a function that makes an uninitialised output array.
+    """Return a function that makes an uninitialized output array.
 
     For small arrays NumPy's own 16-byte alignment is free and costs little to use; for larger ones, vector stores that
     straddle cache lines cost more than aligning.

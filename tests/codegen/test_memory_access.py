@@ -52,7 +52,7 @@ def local_copy(dtype: DType, lanes: int, active: int) -> Function:
 
 
 def values(dtype: DType, count: int) -> np.ndarray:
-    """No two neighbours alike."""
+    """No two neighbors alike."""
     numbers = np.arange(1, count + 1)
     return (numbers % 2 == 1) if dtype == BOOL else (numbers % 100).astype(dtype.numpy)
 

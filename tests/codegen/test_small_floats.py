@@ -20,7 +20,7 @@ SOURCES = (F64, F32, F16, BF16, S64, S32, BOOL, *SMALL)
 
 @cache
 def values(dtype: DType) -> Array:
-    """Every value of up to 16 bits; of more, what lies in the middle of two small floats, and its neighbours."""
+    """Every value of up to 16 bits; of more, what lies in the middle of two small floats, and its neighbors."""
     if dtype.bits <= 16:
         patterns = np.arange(1 << dtype.bits).astype(f"u{dtype.size}")
         return np.resize(patterns, max(patterns.size, 64)).view(dtype.numpy)

@@ -1,4 +1,4 @@
-"""Patterns of user code: recognised as one op, before and after graphc's own."""
+"""Patterns of user code: recognized as one op, before and after graphc's own."""
 
 from __future__ import annotations
 

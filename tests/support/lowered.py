@@ -48,7 +48,7 @@ def integers(shape: Sequence[int], seed: int = 0) -> Array:
 
 
 def lower(graph: Graph, ctx: LowerContext) -> LoweredModel:
-    """Optimise a copy of the graph and lower it."""
+    """Optimize a copy of the graph and lower it."""
     work = graph.copy()
     pipeline.run(work, ctx)
     return lower_graph(work, ctx)

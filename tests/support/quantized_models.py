@@ -1,4 +1,4 @@
-"""Small networks as ONNX Runtime's quantisation tool leaves them, and their exact results."""
+"""Small networks as ONNX Runtime's quantization tool leaves them, and their exact results."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ NETS: dict[str, Callable[[], ModelProto]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is quantised."""
+    """How a network is quantized."""
 
     form: str
     activations: str = "u8"
@@ -197,7 +197,7 @@ def sample(shape: Sequence[int], seed: int = 0) -> Array:
 
 @cache
 def quantized(net: str, recipe: Recipe) -> bytes:
-    """The quantised network, serialised."""
+    """The quantized network, serialized."""
     model = NETS[net]()
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "f.onnx"), Path(folder, "q.onnx")
@@ -222,7 +222,7 @@ def quantized(net: str, recipe: Recipe) -> bytes:
 
 
 def peer_results(model: bytes, x: Array, *others: Array) -> list[Array]:
-    """What ONNX Runtime computes with all its optimisations off; the inputs are in the model's order."""
+    """What ONNX Runtime computes with all its optimizations off; the inputs are in the model's order."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3

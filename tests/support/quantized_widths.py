@@ -52,7 +52,7 @@ class _Model:
         return name
 
     def rounded(self, x: str, dtype: str, width: float) -> str:
-        """x quantised to a range of `width` and back, with an odd zero point."""
+        """x quantized to a range of `width` and back, with an odd zero point."""
         low, high = LIMITS[dtype]
         zero = self.integers(dtype, low + (high - low) // 3)
         parameters = [self.floats(width / (high - low)), zero]
@@ -80,7 +80,7 @@ class _Model:
 
 
 def every_width() -> ModelProto:
-    """Inputs a [5, 32] and b [1, 16, 6, 6]; a result for each of `BRANCHES`, quantised to steps of 1 / 8."""
+    """Inputs a [5, 32] and b [1, 16, 6, 6]; a result for each of `BRANCHES`, quantized to steps of 1 / 8."""
     made, results = _Model(), []
     for op, x, w, scales in BRANCHES:
         if op == "MatMul":

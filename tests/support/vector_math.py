@@ -29,7 +29,7 @@ _CHUNK = 1 << 14  # elements evaluated together: temporaries stay in cache
 
 
 def f32_inputs(stride: int = STRIDE) -> Array:
-    """Every stride-th bit pattern, and both neighbours of every power of two and of the special values."""
+    """Every stride-th bit pattern, and both neighbors of every power of two and of the special values."""
     strided = np.arange(0, 1 << 32, stride, dtype=np.uint64)
     exponents = np.arange(0, 1 << 32, 1 << 23, dtype=np.uint64)
     edges = (exponents[:, None] + np.arange(-3, 4).astype(np.uint64)).ravel()

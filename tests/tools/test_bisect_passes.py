@@ -26,7 +26,7 @@ def rotated(g: Graph, a: GraphTensor, b: GraphTensor) -> list[GraphTensor]:
 
 
 def loop_node(ctx: LowerContext) -> tuple[Op, list[Array], list[Expected]]:
-    """The optimised loop of a model, what it is given and what must come out."""
+    """The optimized loop of a model, what it is given and what must come out."""
     graph = counted([LogicalTensor(F32, (5,))] * 2, rotated)
     pipeline.run(graph, ctx)
     (node,) = [op for op in graph.ops if op.op_name == "while"]

@@ -129,7 +129,7 @@ def quantized_layers() -> Graph:
 def test_kernels_of_bytes_are_exact_in_every_form(
     isa: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As they are multiplied, not as the floats that a quantised model names; and with what makes bytes of the sums."""
+    """As they are multiplied, not as the floats that a quantized model names; and with what makes bytes of the sums."""
     monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
     monkeypatch.setattr(variants, "MAX_SCHEDULES", 1)
     ctx = LowerContext(target_for(isa), CompileOptions(1))
