@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from support.process import PATIENCE, ROOT, run_python
+from support.browser import seen_in_browser
+from support.process import ROOT, run_python
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SHOWN = ("index.html", "reference/cli/compile.html", "reference/ops.html", "benchmarks.html")
 WIDTHS = (1280, 800)
 PROBE = """
@@ -82,9 +79,6 @@ def test_there_is_a_page_for_each_command(site: Path) -> None:
 
 
 def test_a_browser_shows_pages_within_its_window(site: Path, tmp_path: Path) -> None:
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        pytest.skip("there is no Chromium here")
     frames = [
         f'<iframe src="{page}" width="{width}" height="900"></iframe>'
         for page in SHOWN
@@ -92,18 +86,7 @@ def test_a_browser_shows_pages_within_its_window(site: Path, tmp_path: Path) -> 
     ]
     probe = site / "probe.htm"
     probe.write_text(PROBE + "\n".join(frames), encoding="utf-8")
-    done = subprocess.run(
-        [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-            "--allow-file-access-from-files", "--host-resolver-rules=MAP * ~NOTFOUND",
-            f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", probe.as_uri(),
-        ],
-        capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    outcome = re.search(r"<xmp>(.*?)</xmp>", done.stdout, re.S)
-    assert outcome, done.stderr
-    seen = json.loads(outcome[1])
+    seen = seen_in_browser(probe, tmp_path, "--allow-file-access-from-files")
     assert len(seen) == len(frames)
     for page in seen:
         assert "graphc" in page["title"] and page["links"] > 40

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -29,10 +26,10 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tools.profile import profile
 from graphc.tools.profile_summary import headline, profile_facts
 from graphc.tools.report.page import report_page
-from support.process import PATIENCE, ROOT
+from support.browser import seen_in_browser
+from support.process import ROOT
 from support.roofs import plant_roofs
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ROOFS = Roofline("a CPU", "avx2", 1, 100.0, (Level("L1", 1 << 15, 200.0), Level("DRAM", 0, 10.0)))
 
 
@@ -174,29 +171,15 @@ CLICKS = """
 """
 
 
-def seen_in_browser(page: str, script: str, folder: Path, size: str = "1280,900") -> Any:
-    """Return what a script in the page left in an element `xmp`; skip without a browser."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        pytest.skip("there is no Chromium here")
+def seen_by_script(page: str, script: str, folder: Path, size: str = "1280,900") -> Any:
+    """Return what a script at the end of the page found in a browser."""
     file = folder / "report.html"
     file.write_text(page.replace("</body>", script + "</body>"), encoding="utf-8")
-    done = subprocess.run(
-        [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-            "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}",
-            f"--window-size={size}", "--virtual-time-budget=20000", "--dump-dom", file.as_uri(),
-        ],
-        capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    outcome = re.search(r"<xmp>(.*?)</xmp>", done.stdout, re.S)
-    assert outcome, done.stderr
-    return json.loads(html.unescape(outcome[1]))
+    return seen_in_browser(file, folder, f"--window-size={size}", "--virtual-time-budget=20000")
 
 
 def test_in_a_browser_a_click_shows_the_node_and_sorts_the_table(mlp: str, tmp_path: Path) -> None:
-    seen = seen_in_browser(mlp, CLICKS, tmp_path)
+    seen = seen_by_script(mlp, CLICKS, tmp_path)
     assert seen["shown"] == "relu2.fused" and seen["point"] == "relu3.fused"
     assert "fc2, fc2.add, relu2" in seen["panel"] and "Decisions" in seen["panel"]
     assert seen["selected"] >= 3  # in the graph, the table and the roofline plot
@@ -266,6 +249,6 @@ def page_of_model(name: str) -> str:
 @pytest.mark.parametrize("name", MODELS)
 def test_nothing_overflows(name: str, width: int, tmp_path: Path) -> None:
     page = page_of_model(name)
-    seen = seen_in_browser(page, OVERFLOW, tmp_path, f"{width},900")
+    seen = seen_by_script(page, OVERFLOW, tmp_path, f"{width},900")
     assert seen["out"] == [] and seen["wide"] == [] and seen["overlaps"] == 0
     assert seen["page"] <= seen["window"] <= width
