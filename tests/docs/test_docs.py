@@ -186,6 +186,14 @@ def test_the_generated_parts_of_the_pages_are_up_to_date(pytestconfig: pytest.Co
 
 
 @pytest.mark.parametrize("document", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_blocks_of_commands_run_or_say_why_not(document: Path) -> None:
+    lines = ["", *document.read_text(encoding="utf-8").splitlines()]
+    marks = (MARKER, "<!-- ci: ", "<!-- not run: ")
+    starts = [i for i, line in enumerate(lines) if line.strip() in ("```sh", "```bash")]
+    assert [lines[i + 1] for i in starts if not lines[i - 1].startswith(marks)] == []
+
+
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_to_files_lead_somewhere(document: Path) -> None:
     """Links inside the site are checked when it is built; here also those of README.md and between files."""
     text = document.read_text(encoding="utf-8")
