@@ -10,10 +10,10 @@ from ...base.dtypes import S64, from_numpy
 from ...base.errors import GraphcError, InternalError, UnsupportedError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ...graph_ir.rewriting.run_sizes import CountSize, run_sizes
 from ..folding import fold, is_foldable
 from ..op_builder import Value
 from ..refusals import FIXED
-from ..run_sizes import run_sizes
 from .reading import NodeReader
 from .spelling import Formal
 
@@ -91,6 +91,11 @@ class ScopedReader(NodeReader, Generic[K, I]):
     may_count = False
     """Whether a run may count sizes without a limit, which branches and loops cannot."""
 
+    @property
+    def count_size(self) -> CountSize | None:
+        """What makes a number a size without a limit; None in branches and loops, which cannot count so."""
+        return (lambda number, name: self.counted(number, None, name)) if self.may_count else None
+
     def key_of(self, operand: I) -> K:
         """The key of an operand's value. UserError if it is not given."""
         raise NotImplementedError
@@ -127,7 +132,7 @@ class ScopedReader(NodeReader, Generic[K, I]):
         are `sizes`, which a run may count."""
         value = self.known(operand)
         if value is None and sizes and self.has(operand):
-            value = run_sizes(self, self.tensor(operand), self.may_count)
+            value = run_sizes(self.graph, self.tensor(operand), self.count_size)
         if value is None:
             key = self.key_of(operand)
             what = f"{what or operand} ('{self.scope.constant_name(key)}')"

@@ -9,6 +9,7 @@ import numpy as np
 from ...base.dims import Dim, Size, is_known
 from ...base.dtypes import S64, from_numpy
 from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.rewriting.run_sizes import whole_number
 from ...graph_ir.rewriting.size_values import settled
 from ..correspondence.compositions.indexing import size_range
 from ..correspondence.compositions.known import number_range
@@ -17,7 +18,6 @@ from ..correspondence.compositions.triangles import diagonal_mask
 from ..correspondence.scoped import details_of
 from ..folding import LARGEST_ARRAY
 from ..op_builder import Value
-from ..run_sizes import whole_number
 from ..shape_spec import check_size
 from .scope import Handler, NodeContext
 
@@ -92,7 +92,8 @@ def _whole(node: NodeContext, index: int, may_count: bool) -> Size | None:
     """An operand as a size or a whole number; None for other numbers."""
     value = node.known(index)
     if value is None:
-        value = whole_number(node, node.tensor(index), may_count and node.may_count)
+        count = node.count_size if may_count else None
+        value = whole_number(node.graph, node.tensor(index), count)
     number = None if value is None or value.size != 1 else value.reshape(-1)[0]
     if number is None or isinstance(number, Dim):
         return number

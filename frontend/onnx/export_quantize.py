@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...base.dtypes import F32, S32, U8
 from ...graph_ir.ir.graph import GraphTensor, Op
+from ...graph_ir.rewriting.plain_quantization import QUANTIZATION
 from ...graph_ir.rewriting.values import constant_value
-from ..plain_quantization import QUANTIZATION
 from .export import Exporter
 
 

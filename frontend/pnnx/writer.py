@@ -14,7 +14,7 @@ from ...base.errors import UserError
 from ...base.file_errors import unwritable
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
-from ..plain_quantization import quantization_written_out
+from ...graph_ir.rewriting.plain_quantization import quantization_written_out
 from .contraction import absorb_parts
 from .export import Exporter, absorb_literals
 from .op_table import WRITERS

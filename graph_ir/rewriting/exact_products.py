@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..base.dtypes import S32
-from ..graph_ir.ir.graph import Graph, Op
-from ..graph_ir.ops.convolution import Convolution
-from ..graph_ir.ops.matmul import MatmulCore
-from ..graph_ir.ops.product_types import is_byte
+from ...base.dtypes import S32
+from ..ir.graph import Graph, Op
+from ..ops.convolution import Convolution
+from ..ops.matmul import MatmulCore
+from ..ops.product_types import is_byte
 
 
 def _wraps(op: Op) -> bool:

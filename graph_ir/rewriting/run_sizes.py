@@ -4,19 +4,23 @@
     %shape = concat([2], %longest + 1)       [2, K+1]
 
 What shape arithmetic gives is followed back to what it computes with; an element that nothing else says is counted by
-each run (`OpBuilder.counted`), once however often it is read.
+each run, once however often it is read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from ..base.dims import UndecidedSize
-from ..graph_ir.ir.contents import attribute_tokens
-from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
-from ..graph_ir.ir.note import Note
-from ..graph_ir.rewriting.size_values import NoExpressionError, is_arithmetic, value_of
-from .op_builder import OpBuilder
+from ...base.dims import Size, UndecidedSize
+from ..ir.contents import attribute_tokens
+from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ir.note import Note
+from .size_values import NoExpressionError, is_arithmetic, value_of
+
+CountSize = Callable[[GraphTensor, str], Size]
+"""Makes a number (one element of an integer tensor) a size that a run counts and that is called like a text."""
 
 _MAX_COUNTED = 8
 """Elements of a tensor that are counted: a shape has as many."""
@@ -30,32 +34,32 @@ _CHOICES = ("max", "min", "reduce_max", "reduce_min")
 _FOUND: Note[dict[GraphTensor, Array]] = Note("run_sizes", dict)
 
 
-def run_sizes(build: OpBuilder, x: GraphTensor, may_count: bool = True) -> Array | None:
+def run_sizes(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array | None:
     """The elements of an integer tensor as sizes; None where it has too many, or is no tensor of integers.
 
-    Unless it `may_count`, None as well where a run would have to count some.
+    Without `count`, None as well where a run would have to count some.
     """
-    details, found = x.details, _FOUND.of(build.graph)
+    details, found = x.details, _FOUND.of(graph)
     if details.dtype.kind not in ("int", "uint") or not details.is_known:
         return None
     if x in found or details.elements > _MAX_FOLLOWED:
         return found.get(x)
-    value = _followed(build, x, may_count)
-    if value is None and may_count:
-        value = _counted(build, x)
+    value = _followed(graph, x, count)
+    if value is None and count is not None:
+        value = _counted(graph, x, count)
     if value is not None:
         found[x] = value
     return value
 
 
-def whole_number(build: OpBuilder, x: GraphTensor, may_count: bool = True) -> Array | None:
+def whole_number(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array | None:
     """`run_sizes` of a tensor of integers, or of floats that were integers."""
     made = x.producer_owner
     is_float = x.details.dtype.is_float and made.op_name == "cast"
-    return run_sizes(build, made.inputs[0] if is_float else x, may_count)
+    return run_sizes(graph, made.inputs[0] if is_float else x, count)
 
 
-def _followed(build: OpBuilder, x: GraphTensor, may_count: bool) -> Array | None:
+def _followed(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array | None:
     """What an op computes of sizes, as expressions; None where it is none of shape arithmetic."""
     op = x.producer_owner
     if op.op_name in ("constant", "open_sizes"):
@@ -63,8 +67,8 @@ def _followed(build: OpBuilder, x: GraphTensor, may_count: bool) -> Array | None
     if not op.inputs or len(op.outputs) > 1 or not is_arithmetic(op):
         return None
     # The larger of two numbers that a run counts is counted itself.
-    may_count = may_count and op.op_name not in _CHOICES
-    operands = [run_sizes(build, operand, may_count) for operand in op.inputs]
+    count = None if op.op_name in _CHOICES else count
+    operands = [run_sizes(graph, operand, count) for operand in op.inputs]
     arrays = [one for one in operands if one is not None]
     if len(arrays) < len(operands):
         return None
@@ -74,18 +78,18 @@ def _followed(build: OpBuilder, x: GraphTensor, may_count: bool) -> Array | None
         return None
 
 
-def _counted(build: OpBuilder, x: GraphTensor) -> Array | None:
+def _counted(graph: Graph, x: GraphTensor, count: CountSize) -> Array | None:
     """Each element as a size that a run counts."""
     if x.details.elements > _MAX_COUNTED:
         return None
-    same = _same_before(build.graph, x)
+    same = _same_before(graph, x)
     if same is not None:
         return same
-    flat = build.reshaped(x, (x.details.elements,))
-    sizes = np.empty(flat.details.elements, object)
+    sizes, name = np.empty(x.details.elements, object), x.producer_owner.name
+    flat = graph.make("reshape", [x], {"shape": (len(sizes),)}, f"{name}.flat").outputs
     for number in range(len(sizes)):
-        name = x.producer_owner.name + (f"_{number}" if len(sizes) > 1 else "")
-        sizes[number] = build.counted(build.sliced(flat, 0, number, 1), None, name)
+        one = graph.make("slice", flat, {"starts": (number,), "sizes": (1,)}, f"{name}.{number}")
+        sizes[number] = count(one.outputs[0], f"{name}_{number}" if len(sizes) > 1 else name)
     return sizes.reshape(x.details.plain_dims)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..graph_ir.ir.graph import Graph, Op
-from ..graph_ir.ops.quantize import Dequantize, Quantize
+from ..ir.graph import Graph, Op
+from ..ops.quantize import Dequantize, Quantize
 
 QUANTIZATION = ("quantize", "dequantize")
 
