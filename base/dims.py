@@ -4,10 +4,9 @@
     size(N) * 64 + 1              a `Dim`: an expression; numbers stay Python integers
     floor_quotient(size(N), 2)    N//2: what a stride leaves of a size
 
-Equal expressions have one normal form, so `==` is exact for expressions; an expression never equals a number. An
-order (`<`, `>=`, ...) is decided by the ranges, and `//` must have no remainder: what cannot be proved raises
-`UndecidedSize`, so that code written for numbers either works for all sizes or says that it does not. Where a
-remainder is dropped on purpose, `floor_quotient` and `ceil_quotient` say so.
+Equal expressions have one normal form, so `==` is exact; an expression never equals a number. The ranges decide `<`,
+and `//` must have no remainder (`floor_quotient` and `ceil_quotient` drop it). What cannot be proved raises
+`UndecidedSize`: code written for numbers either works for all sizes or says that it does not.
 """
 
 from __future__ import annotations
@@ -285,6 +284,11 @@ def bounds(value: Size) -> tuple[int, int]:
 @lru_cache(1 << 12)
 def _bounds(value: Dim) -> tuple[int, int]:
     low, high = _interval(value)
+    shared = math.gcd(*(factor for monomial, factor in value.terms.items() if monomial))
+    if shared > 1:  # what is a multiple of a positive size is at least that multiple of 1
+        rest = value.terms.get((), 0)
+        low, high = bounds(floor_quotient(value - rest, shared))
+        return low * shared + rest, high * shared + rest
     if any(len(monomial) > 1 for monomial in value.terms) and min(value.terms.values()) < 0:
         least, most = _interval(_from_least(value))
         low, high = max(low, least), min(high, most)
@@ -311,8 +315,7 @@ def _bounds(value: Dim) -> tuple[int, int]:
 
 
 def _from_least(value: Dim) -> Size:
-    """The same in terms of what symbols and quotients are above their least values: (H-2)*(W-2) of sizes from 3 on is a
-    sum of what is positive."""
+    """The same in terms of what atoms are above their least values: (H-2)*(W-2) from 3 on is a sum of products."""
     atoms = dict.fromkeys(atom for monomial in value.terms for atom in monomial)
     shifted = {
         atom: size(Symbol(f"above_{number}", 0, atom.most - atom.least)) + atom.least
@@ -378,7 +381,10 @@ def floor_quotient(value: Size, divisor: int) -> Size:
     whole, rest = dict[Monomial, int](), dict[Monomial, int]()
     for monomial, factor in _terms(value).items():
         whole[monomial], rest[monomial] = divmod(factor, divisor)
-    left = _size(rest)
+    left, high = _size(rest), [m for m, factor in rest.items() if m and 2 * factor > divisor]
+    if high and len(high) == sum(bool(m and factor) for m, factor in rest.items()):
+        every = _size(dict.fromkeys(high, 1))  # 6*N // 7 is N less N / 7 rounded up
+        return _size(whole) + every - ceil_quotient(every * divisor - left, divisor)
     return _size(whole) + (_rounded_down(left, divisor) if isinstance(left, Dim) else 0)
 
 
@@ -413,9 +419,7 @@ def _rounded_down(value: Dim, divisor: int) -> Size:
     ((atom,), *others) = [monomial if len(monomial) == 1 else (None,) for monomial in open_terms]
     if isinstance(atom, Quotient) and not others and rest == Dim({(atom,): 1}):
         return floor_quotient(atom.numerator + constant * atom.divisor, divisor * atom.divisor)
-    numerator = rest + constant
-    assert isinstance(numerator, Dim)
-    return Dim({(Quotient(numerator, divisor),): 1})
+    return Dim({(Quotient(cast(Dim, rest + constant), divisor),): 1})
 
 
 def _factor_text(atom: Atom, is_product: bool) -> str:

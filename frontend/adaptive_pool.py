@@ -89,25 +89,28 @@ def _elements_seen(
 
 
 def adaptive_pool_indices(
-    build: OpBuilder, x: GraphTensor, wanted: Sequence[int]
+    build: OpBuilder, x: GraphTensor, wanted: Sequence[Size]
 ) -> tuple[GraphTensor, GraphTensor]:
     """(maximum, s64 index into the image of the first element that has it) of windows of several sizes."""
     n, c, *sizes = x.details.plain_dims
-    axes = [_windows(size, out)[0] for size, out in zip(sizes, wanted, strict=True)]
-    table = np.zeros((1, 1), np.int64)  # [windows, elements]: where they lie in the image
-    for size, seen in zip(sizes, axes, strict=True):
-        both = table[:, None, :, None] * size + seen[None, :, None, :]
-        table = both.reshape(-1, both.shape[2] * both.shape[3])
-    build.check_array(table.shape)
+    table = build.constant([[0]], S64)  # [windows, elements]: where they lie in the image
+    for size, out in zip(sizes, wanted, strict=True):
+        seen, _, _ = _elements_seen(build, size, out)
+        (windows, elements), (count, most) = table.details.plain_dims, seen.details.plain_dims
+        rows = build.helper("mul", table, open_size(build, size))
+        rows = build.reshaped(rows, (windows, 1, elements, 1))
+        both = build.helper("add", rows, build.reshaped(seen, (1, count, 1, most)))
+        table = build.reshaped(both, (windows * count, elements * most))
     flat = build.reshaped(x, (n, c, math.prod(sizes)))
-    windows = build.helper("gather", flat, build.constant(table, S64), axis=2)
-    most = build.helper("reduce_max", windows, axes=(3,), keep_dims=False)
-    which = build.helper("arg_max", windows, axis=3, keep_dims=False)
-    first = build.constant(np.arange(table.shape[0]) * table.shape[1], S64)
+    parts = build.helper("gather", flat, table, axis=2)
+    greatest = build.helper("reduce_max", parts, axes=(3,), keep_dims=False)
+    which = build.helper("arg_max", parts, axis=3, keep_dims=False)
+    count, elements = table.details.plain_dims
+    first = build.helper("mul", positions(build, count, 0, 1), open_size(build, elements))
     place = build.helper("add", build.converted(which, S64), first)
-    index = build.helper("gather", build.constant(table.reshape(-1), S64), place, axis=0)
+    index = build.helper("gather", build.reshaped(table, (count * elements,)), place, axis=0)
     dims = (n, c, *wanted)
-    return build.reshaped(most, dims), build.reshaped(index, dims)
+    return build.reshaped(greatest, dims), build.reshaped(index, dims)
 
 
 def _windows(size: int, out: int) -> tuple[Array, Array, Array]:

@@ -311,7 +311,7 @@ def _view_writer(view: str) -> Callable[[Graph, Path], list[Path]]:
 
 
 def _write_dot(graph: Graph, output: Path) -> list[Path]:
-    from .dot import write_dot
+    from ..graph_ir.inspect.dot import write_dot
 
     return write_text(output, write_dot(graph))
 

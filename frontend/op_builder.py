@@ -98,11 +98,12 @@ class OpBuilder:
     ) -> Size:
         """A number that a run computes (one s64) as a size from 0 to `most`, which is called like `name`.
 
-        Without `most`, callers choose how much `room` there is. Where an op needs more than 0, a run checks it.
+        Without `most`, callers choose how much `room` there is. Where an op needs another range, a run checks it.
         """
         name, top = self.size_name(name), MOST if most is None else min(bounds(most)[1], MOST)
-        least = min(self.limits.get(name, Limit()).least, max(top - 1, 0))
-        found = size(Symbol(name, least, top))
+        limit = self.limits.get(name, Limit())
+        least = min(limit.least, max(top - 1, 0))
+        found = size(Symbol(name, least, top if limit.most <= least else min(top, limit.most)))
         if isinstance(found, Dim):
             given = self.reshaped(self.converted(number, S64), (1,))
             attrs = {"most": (self.room(name) if room is None else room,), "unlimited": True}
@@ -120,6 +121,9 @@ class OpBuilder:
         name = fresh_symbol_name(symbol_name(like or f"{self.name}_count"), taken)
         self.size_names.add(name)
         return name
+
+    def require(self, holds: GraphTensor, message: str) -> None:
+        """Have each run check a condition. Programs that check it themselves need no other check."""
 
     def axis(self, axis: int, rank: int, inclusive: bool = False) -> int:
         """`axis` counted from the front. UserError outside [-rank, rank), or [-rank, rank] if `inclusive`."""

@@ -29,7 +29,7 @@ from ..op_builder import OpBuilder, Value
 from ..refusals import FIXED
 from .nesting import captured, every_node
 from .scope import Handler, Listed, NodeContext, Scope
-from .sequences import is_listed
+from .sequences import appended, as_rows, is_listed
 
 
 class Captured:
@@ -87,6 +87,14 @@ def _loop(node: NodeContext) -> list[Value]:
     going = node.value(1) if node.has(1) else None
     state = [node.value(i) for i in range(2, node.count)]
     collected = len(body.output) - 1 - len(state)
+    listed = [i for i, x in enumerate(body.input[2:]) if is_listed(x.type)]
+    is_open = isinstance(most, np.ndarray) and not is_known(*most.reshape(-1))
+    outer: list[object] = [node.scope.values.get(name) for name in captured(body)]
+    if listed and (is_open or not isinstance(most, np.ndarray)):
+        seen = any(isinstance(value, Listed) for value in outer)
+        plain = None if seen else as_rows(body, listed)
+        if plain is not None:
+            return _with_rows(node, plain, state, listed)
     if any(is_listed(x.type) for x in (*body.input, *body.output)):
         for index, what in ((0, "the number of rounds"), (1, "the condition")):
             if node.has(index):
@@ -96,12 +104,26 @@ def _loop(node: NodeContext) -> list[Value]:
             f"the body must take {2 + len(state)} inputs and return {1 + len(state)} values or more",
             f"{len(body.input)} inputs and {len(body.output)} values",
         )
-    is_open = isinstance(most, np.ndarray) and not is_known(*most.reshape(-1))
     if not is_open and not isinstance(most, GraphTensor) and not isinstance(going, GraphTensor):
         results = _unrolled(node, body, (most, going), state)
         if results is not None:
             return results
     return list(_while(node, body, (most, going), state, collected))
+
+
+def _with_rows(
+    node: NodeContext, body: GraphProto, state: Sequence[Value], listed: Sequence[int]
+) -> list[Value]:
+    """The results of a loop that appends to sequences, whose new elements `body` collects as its last rows."""
+    length = (node.value(0) if node.has(0) else None, node.value(1) if node.has(1) else None)
+    tensors = [value for i, value in enumerate(state) if i not in listed]
+    collected = len(body.output) - 1 - len(tensors)
+    made = _while(node, body, length, tensors, collected)
+    rows = made[len(made) - len(listed) :]
+    results: list[Value] = [*made[: len(made) - len(listed)]]
+    for i, elements in zip(listed, rows, strict=True):
+        results.insert(i, appended(state[i], elements))
+    return results
 
 
 def _while(
@@ -114,8 +136,13 @@ def _while(
     most, going = length
     names, outer = [x.name for x in body.input], Captured(node, [body])
     limit: GraphTensor | Size | None = None
+    has_limit = most is not None and not isinstance(most, GraphTensor)
+    room = node.room() if collected and not has_limit and node.may_count else None
     if isinstance(most, GraphTensor):
         limit = node.reshaped(node.converted(most, S64), ())
+        if room is not None:  # the number of rows is known before the first
+            limit = node.helper("max", limit, node.constant(0, S64))
+            limit = node.counted(limit, None, room=room)
     elif most is not None:
         limit = node.integer(0, "the number of rounds")
     runs_on = not isinstance(going, GraphTensor) and (going is None or bool(going.all()))
@@ -133,7 +160,8 @@ def _while(
         return Round(tensors[: len(state)], tensors[len(state) :], None if going is None else still)
 
     values = [node.scope.as_tensor(value) for value in state]
-    return CountedLoop(node, limit, first, [False] * collected).make(values, outer.tensors, step)
+    loop = CountedLoop(node, limit, first, [False] * collected, room)
+    return loop.make(values, outer.tensors, step)
 
 
 def _unrolled(

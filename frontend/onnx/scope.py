@@ -34,6 +34,8 @@ class Listed:
 
     items: tuple[Value, ...]
     is_absent: bool = False
+    rows: GraphTensor | None = None
+    """Further elements, as rows of a tensor, of which a run knows the number."""
 
 
 class Scope(ValueScope[str]):

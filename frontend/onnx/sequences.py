@@ -6,17 +6,23 @@ each element, `x.0`, `x.1`, ..., an output likewise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from onnx import TypeProto, ValueInfoProto
+from onnx import GraphProto, TypeProto, ValueInfoProto
 
 from ...base.errors import UserError
+from ...base.size_limits import at_least
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.movement import stack
+from ...graph_ir.rewriting.size_values import settled
+from ..correspondence.compositions.axes import move_axes
+from ..correspondence.compositions.movement import insert_axes
 from ..op_builder import Value
+from ..refusals import FIXED
 from ..shape_spec import InputSpec
+from .nesting import reads
 from .scope import Handler, Listed, NodeContext, Scope
 
 
@@ -87,11 +93,52 @@ def named_results(scope: Scope, name: str) -> list[tuple[str, GraphTensor]]:
     return [(f"{name}.{i}", scope.as_tensor(x)) for i, x in enumerate(value.items)]
 
 
-def _items(node: NodeContext, index: int = 0) -> tuple[Value, ...]:
+def as_rows(body: GraphProto, listed: Sequence[int]) -> GraphProto | None:
+    """The body of a loop that collects the elements that it appends to its sequences; None where it does more.
+
+    `listed`: which of its state are sequences.
+    """
+    plain = GraphProto()
+    plain.CopyFrom(body)
+    for i in listed:
+        name, result = body.input[2 + i].name, body.output[1 + i].name
+        users = [node for node in body.node if name in reads(node)]
+        later = [node for node in body.node if result in reads(node)]
+        is_appended = len(users) == 1 and [*users[0].output] == [result] and not later
+        if not is_appended or users[0].op_type != "SequenceInsert" or len(users[0].input) > 2:
+            return None
+        plain.node.remove(users[0])
+        plain.output.append(ValueInfoProto(name=users[0].input[1]))
+    for i in reversed(listed):
+        del plain.input[2 + i], plain.output[1 + i]
+    return plain
+
+
+def appended(sequence: Value, rows: GraphTensor) -> Value:
+    """A sequence with further elements."""
+    found: object = sequence
+    assert isinstance(found, Listed)
+    return cast(Value, Listed(found.items, rows=rows))
+
+
+def _sequence(node: NodeContext, index: int = 0) -> Listed:
     value: object = node.scope.values[node.key_of(index)]
     if not isinstance(value, Listed) or value.is_absent:
         raise node.rule(f"input {index} must be a sequence", f"'{node.key_of(index)}'")
-    return value.items
+    return value
+
+
+def _items(node: NodeContext, index: int = 0) -> tuple[Value, ...]:
+    found = _sequence(node, index)
+    if found.rows is not None:
+        raise node.unsupported("a sequence whose length a run decides", FIXED)
+    return found.items
+
+
+def _length(node: NodeContext) -> Value:
+    found = _sequence(node)
+    more = 0 if found.rows is None else found.rows.details.plain_dims[0]
+    return settled(np.array(len(found.items) + more, object))
 
 
 def _listed(items: Iterable[Value]) -> Value:
@@ -114,6 +161,13 @@ def _construct(node: NodeContext) -> Value:
 
 
 def _at(node: NodeContext) -> Value:
+    found = _sequence(node)
+    if found.rows is not None and not found.items:
+        size, known = found.rows.details.plain_dims[0], node.known(1)
+        place = 0 if known is None else int(known.reshape(()))
+        if not at_least(size, max(place + 1, -place)):
+            raise node.rule(f"the position must be less than {size}", str(place))
+        return node.make("gather", found.rows, node.reshaped(node.tensor(1), ()), axis=0)
     items = _items(node)
     return items[_place(node, 1, len(items), len(items) - 1)]
 
@@ -151,12 +205,21 @@ def _split(node: NodeContext) -> Value:
 
 
 def _concat(node: NodeContext) -> Value:
-    items = [node.scope.as_tensor(x) for x in _items(node)]
-    if not items:
-        raise node.unsupported("joining no tensors, whose shape is then never told,")
+    found = _sequence(node)
+    items = [node.scope.as_tensor(x) for x in found.items]
     is_new = node.attr_int("new_axis", 0) != 0
-    axis = node.axis(node.attr_int("axis"), items[0].details.rank + is_new)
-    return stack(node, *items, at=axis) if is_new else node.make("concat", *items, axis=axis)
+    if not items and found.rows is None:
+        raise node.unsupported("joining no tensors, whose shape is then never told,")
+    rank = items[0].details.rank if found.rows is None else found.rows.details.rank - 1
+    axis = node.axis(node.attr_int("axis"), rank + is_new)
+    if is_new:
+        items = [insert_axes(node, x, axis) for x in items]
+    if found.rows is not None:
+        rows = move_axes(node, found.rows, (0,), (axis,))
+        dims = rows.details.plain_dims
+        joined = (*dims[:axis], math.prod(dims[axis : axis + 2]), *dims[axis + 2 :])
+        items.append(rows if is_new else node.reshaped(rows, joined))
+    return items[0] if len(items) == 1 else node.make("concat", *items, axis=axis)
 
 
 def _optional(node: NodeContext) -> Value:
@@ -181,7 +244,7 @@ HANDLERS: dict[str, Handler] = {
     "SequenceAt": _at,
     "SequenceInsert": _insert,
     "SequenceErase": _erase,
-    "SequenceLength": lambda node: np.array(len(_items(node)), np.int64),
+    "SequenceLength": _length,
     "SplitToSequence": _split,
     "ConcatFromSequence": _concat,
     "Optional": _optional,

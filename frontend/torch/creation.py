@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ...base.dims import Dim
-from ...base.dtypes import F32
+from ...base.dims import Dim, Size
+from ...base.dtypes import F32, F64, S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.arithmetic import filled
-from ..correspondence.reading import Pair
+from ..correspondence.compositions.indexing import open_size, positions
+from ..correspondence.reading import MUST_BE_GIVEN, Pair
 from ..torch_calls.call import Value
 from ..torch_calls.creation import MAX_ARANGE
 from ..torch_calls.op_table import CALLS, READS
@@ -35,33 +34,36 @@ def _read_linspace(node: Node) -> Value:
     """PyTorch itself computes the numbers: its own decomposition of this cuts others to integers than its kernel."""
     import torch
 
-    word, count = node.argument("dtype"), node.attr_int("steps")
+    word, count = node.argument("dtype"), node.read_attribute("steps", "int", MUST_BE_GIVEN)
+    given = [node.argument(name) for name in ("start", "end")]
+    if isinstance(count, Dim) or any(isinstance(one, (GraphTensor, Dim)) for one in given):
+        return _between_tensors(node, count)
     if count > MAX_ARANGE:
         raise node.rule(f"there must be at most {MAX_ARANGE} elements", str(count))
-    if any(isinstance(node.argument(name), GraphTensor) for name in ("start", "end")):
-        return _between_tensors(node, count)
     ends = [node.number(name, 0) for name in ("start", "end")]
     dtype = getattr(torch, str(word).removeprefix("torch.")) if node.dtype() else None
     made = torch.linspace(*ends, count, dtype=dtype)
     return node.constant(array_of(made, node.name), dtype_of(made, node.name))
 
 
-def _between_tensors(node: Node, count: int) -> Value:
+def _between_tensors(node: Node, count: Size) -> Value:
     """Floats, the second half of them counted from the end, as PyTorch's kernel does."""
     dtype = node.dtype() or F32
     if not dtype.is_float:
         raise node.unsupported("integers between numbers that depend on the model's data")
-    wide, steps = dtype.accumulator, np.arange(count)
+    wide, steps = dtype.accumulator, positions(node, count, 0, 1)
     first, last = (
         node.tensor(node.tensor(node.operand(name), dtype), wide) for name in ("start", "end")
     )
-    parts = node.constant(max(count - 1, 1), wide)
+    size, one = open_size(node, count), node.constant(1, S64)
+    behind = node.helper("sub", size, one)
+    parts = node.converted(node.helper("max", behind, one), wide)
     step = node.helper("div", node.helper("sub", last, first), parts)
-    begun = node.stored(steps.astype(wide.numpy), "steps")
-    left = node.stored((count - 1 - steps).astype(wide.numpy), "left")
-    up = node.helper("add", first, node.helper("mul", begun, step))
+    left = node.converted(node.helper("sub", behind, steps), wide)
+    up = node.helper("add", first, node.helper("mul", node.converted(steps, wide), step))
     down = node.helper("sub", last, node.helper("mul", left, step))
-    half = node.stored(steps < max(count // 2, count == 1), "half")
+    middle = node.helper("max", node.helper("div", size, node.constant(2, S64)), one)
+    half = node.helper("lt", steps, middle)
     return node.converted(node.helper("select", half, up, down), dtype)
 
 
@@ -103,6 +105,13 @@ def _elements(node: Node) -> Value:
     return node.tensor_of().details.elements
 
 
+def _as_float(node: Node) -> Value:
+    """A size as a number of Python's, or its square root."""
+    (value,) = node.bound.values()
+    x = node.tensor(value, F64)
+    return x if node.type.endswith("float") else node.helper("sqrt", x)
+
+
 def _scalar(node: Node) -> Value:
     """The only element of a tensor."""
     return node.reshaped(node.tensor_of(), ())
@@ -126,6 +135,7 @@ HANDLERS: dict[str, Read] = {
     "sym_size": _sizes,
     "sym_numel": _elements,
     **dict.fromkeys(("item", "_local_scalar_dense"), _scalar),
+    **dict.fromkeys(("sym_float", "sym_sqrt"), _as_float),
     **dict.fromkeys(("lift_fresh_copy", "lift_fresh", "alias", "detach", "contiguous"), _same),
     **dict.fromkeys(_CHECKS, _nothing),
 }

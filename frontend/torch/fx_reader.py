@@ -10,12 +10,12 @@ from inspect import Parameter, Signature, signature
 from typing import Any
 
 from ...base.dims import Dim, NeedsLimit, Size, UndecidedSize, maximum, minimum
+from ...base.dtypes import F64, S64
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ...graph_ir.rewriting.size_values import quotient, remainder
 from ..correspondence.compositions.complex_numbers import Complex
-from ..correspondence.compositions.indexing import open_size
 from ..torch_calls.arithmetic import FUNCTIONS, Function
 from ..torch_calls.call import Value
 from .complex_numbers import is_complex_call, read_complex
@@ -71,9 +71,10 @@ def _on_numbers(function: Function, of_sizes: Callable[..., Any]) -> Read:
     def read(node: Node) -> Any:
         values = [*node.bound.values()]
         if any(isinstance(value, Dim) for value in values):
-            with suppress(UndecidedSize):
+            with suppress(UndecidedSize, TypeError):
                 return of_sizes(*values)
-            values = [open_size(node, x) if isinstance(x, Dim) else x for x in values]
+            dtype = F64 if of_sizes in (operator.truediv, operator.pow) else S64
+            values = [node.tensor(x, dtype) if isinstance(x, Dim) else x for x in values]
         return function(node, *values)
 
     return read

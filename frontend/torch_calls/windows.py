@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...base.dims import Dim, Size
+from ...base.dims import Dim, Size, is_known
 from ...base.dtypes import F64
 from ...base.size_limits import at_least
 from ...graph_ir.ir.graph import GraphTensor
@@ -202,9 +202,10 @@ def _read_adaptive(node: Call, x: GraphTensor, _: str) -> list[GraphTensor] | Gr
     wanted = _output_sizes(node, sizes)
     if is_mean or not _wants_indices(node):
         return adaptive_pool(node, x, wanted, is_mean)
-    if any(size % out for size, out in zip(sizes, wanted, strict=True)):
+    pairs = list(zip(sizes, wanted, strict=True))
+    if not is_known(*sizes, *wanted) or any(size % out for size, out in pairs):
         return list(adaptive_pool_indices(node, x, wanted))
-    kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
+    kernel = tuple(size // out for size, out in pairs)
     return _largest(node, x, {"kernel": kernel, "strides": kernel})
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import Size, Symbol, UndecidedSize, is_known, symbols_of
+from ...base.dims import Size, Symbol, UndecidedSize, bounds, is_known, symbols_of
 from ...base.dtypes import S64, U8
 from ...base.errors import InternalError
 from ...base.records import dataclass
@@ -283,6 +283,8 @@ class _Storage:
             value: Expr = self._buffers[op.outputs[0]][0]
             if op.unlimited:
                 value = t.minimum(value, t.as_expr(op.limit))
+            if op.symbol.most < bounds(op.limit)[1]:
+                value = t.minimum(value, t.as_expr(op.symbol.most))
             if op.unlimited or op.symbol.least:
                 value = t.maximum(value, t.as_expr(op.symbol.least))
             yield Let(Var(t.SIZE_PREFIX + op.symbol.name), value)

@@ -168,7 +168,8 @@ class Count(Op):
 def chosen_sizes(graph: Graph) -> tuple[Symbol, ...]:
     """Return the sizes that callers choose as the room for unlimited counts, by name."""
     found = (op.limit for op in graph.counted if isinstance(op, Count) and op.unlimited)
-    return tuple(sorted(symbols_of(found)))
+    given = symbols_of(size for op in graph.inputs for size in op.outputs[0].details.plain_dims)
+    return tuple(sorted(set(symbols_of(found)) - set(given)))
 
 
 def largest_counts(graph: Graph, besides: Container[str] = ()) -> dict[str, Size]:

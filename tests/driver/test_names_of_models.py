@@ -17,8 +17,8 @@ from graphc import cli
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
 from graphc.driver.compiler import compile_stages
-from graphc.frontend.dot import write_dot
 from graphc.frontend.tvm.params import read_params
+from graphc.graph_ir.inspect.dot import write_dot
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.text.parser import parse_graph

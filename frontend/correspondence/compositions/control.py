@@ -165,13 +165,15 @@ Step = Callable[[OpBuilder, Tensor, list[Tensor], list[Tensor]], Round]
 class CountedLoop:
     """A loop of at most `limit` iterations (None: no limit), only while `going` holds (None: always).
 
-    `backwards`: for each collected result, whether the last iteration gives the first row.
+    `backwards`: for each collected result, whether the last iteration gives the first row. `room`: for how many rows
+    there is room where nothing limits their number before the run (`OpBuilder.room`).
     """
 
     node: OpBuilder
     limit: Tensor | Size | None
     going: Tensor | None = None
     backwards: Sequence[bool] = ()
+    room: Size | None = None
 
     def make(self, state: Sequence[Tensor], fixed: Sequence[Tensor], step: Step) -> list[Tensor]:
         """The final state, then the collected rows [iterations, ...]; a run may count them, and rows of the state.
@@ -193,9 +195,10 @@ class CountedLoop:
 
         rounds, body = Rounds(most, lambda: not ends), self._body(step, len(fixed), ends)
         trips, _, *results = while_loop(node, heads, [*fixed, *limits], condition, body, rounds)
-        if not ends or len(results) == len(state) or most is None:
+        known = None if ends else most
+        if len(results) == len(state) or (known is not None and self.room is None):
             return results
-        size = node.counted(trips, most)
+        size = node.counted(trips, most, room=self.room) if known is None else known
         rows = (node.helper("counted_rows", x, size=(size,)) for x in results[len(state) :])
         return [*results[: len(state)], *rows]
 
@@ -222,13 +225,14 @@ class CountedLoop:
 
     def _buffer(self, graph: Graph, row: LogicalTensor) -> Tensor:
         """Zeros for all rows."""
-        if not isinstance(self.limit, (int, Dim)):
+        rows = self.limit if self.room is None else self.room
+        if not isinstance(rows, (int, Dim)):
             what = "a result with a row of each round, where nothing limits their number when compiling,"
             raise NotKnownError(str(self.node.unsupported(what)))
         if {symbol.name for symbol in symbols_of(row.plain_dims)} & set(largest_counts(graph)):
             raise self.node.unsupported(f"a row of each round whose size a run counts ({row})")
         zero = self.node.constant(0, row.dtype)
-        dims = (max(self.limit, 0), *row.plain_dims)
+        dims = (max(rows, 0), *row.plain_dims)
         return self.node.helper("broadcast", zero, shape=dims)
 
     def _from_the_end(self, build: OpBuilder, number: Tensor) -> Tensor:

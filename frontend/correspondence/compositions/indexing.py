@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ....base.dims import Dim, Size, ceil_quotient, is_known, maximum
+from ....base.dims import Dim, Size, ceil_quotient, floor_quotient, is_known, maximum
 from ....base.dtypes import S64, DType
+from ....base.size_limits import at_least
 from ....base.size_queries import sizes_text
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
@@ -237,9 +238,10 @@ def take_along(node: OpBuilder, x: Tensor, indices: Tensor, axis: int | None = N
 def sliding_windows(node: OpBuilder, x: Tensor, axis: int, size: int, step: int) -> Tensor:
     """Windows of `size` elements every `step` along an axis, their elements as a new last axis."""
     room = x.details.plain_dims[axis] - size
-    if size < 0 or room < 0 or step < 1:
+    if size < 0 or step < 1 or not at_least(room, 0):
         raise node.rule("windows must fit the axis, with a step of 1 or more", f"{size} and {step}")
-    node.check_array((room // step + 1, size))
-    seen = np.arange(room // step + 1)[:, None] * step + np.arange(size)
-    y = node.make("gather", x, node.constant(seen, S64), axis=axis)
+    begins = node.helper("count_up", size=(floor_quotient(room, step) + 1,), step=step)
+    begins = node.reshaped(begins, (*begins.details.plain_dims, 1))
+    seen = node.helper("add", begins, node.constant(np.arange(size), S64))
+    y = node.make("gather", x, seen, axis=axis)
     return node.transposed(y, [i for i in range(y.details.rank) if i != axis + 1] + [axis + 1])

@@ -12,8 +12,10 @@ from ....base.dims import (
     Limit,
     NeedsLimit,
     Size,
+    UndecidedSize,
     bounds,
     ceil_quotient,
+    floor_quotient,
     is_known,
     maximum,
     minimum,
@@ -47,7 +49,25 @@ def with_rest(
 
 def reshape(node: OpBuilder, x: Tensor, shape: tuple[int, ...], allowzero: bool = False) -> Tensor:
     """X in another shape; -1 takes the rest, and 0 the size of the same axis unless `allowzero`."""
-    sizes = with_rest(node, x.details.plain_dims, shape, not allowzero)
+    dims = x.details.plain_dims
+    try:
+        sizes = with_rest(node, dims, shape, not allowzero)
+    except NeedsLimit:
+        raise
+    except (
+        UndecidedSize
+    ):  # whether the other sizes divide a product of sizes, which a run finds out
+        total, others = math.prod(dims), [size for size in shape if size != -1]
+        if not is_known(*others) or math.prod(others) < 1:
+            raise
+        rest: Any = floor_quotient(total, math.prod(others))
+        sizes = tuple(rest if size == -1 else size for size in shape)
+        both = node.helper("open_sizes", values=(total, math.prod(sizes)))
+        fits = node.helper("eq", *(node.sliced(both, 0, i, 1) for i in (0, 1)))
+        node.require(
+            fits, f"the other sizes must divide the number of elements: {sizes_text(shape)}"
+        )
+        x = node.helper("counted_rows", node.reshaped(x, (total,)), size=(math.prod(sizes),))
     return node.make("reshape", x, shape=sizes)
 
 

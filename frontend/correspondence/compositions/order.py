@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ....base.dims import Dim, Size, minimum
 from ....base.dtypes import BOOL, S32, S64, from_numpy
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
@@ -14,11 +15,14 @@ from .indexing import positions
 from .running import running_extremes
 
 
-def first_k(node: OpBuilder, x: Tensor, k: int, at: int = -1, largest: bool = True) -> list[Tensor]:
+def first_k(
+    node: OpBuilder, x: Tensor, k: Size, at: int = -1, largest: bool = True
+) -> list[Tensor]:
     """The k largest or smallest elements of axis `at`, in order, and their indices."""
     dims = x.details.plain_dims
     axis = node.axis(at, max(len(dims), 1))
     rows = node.reshaped(x, dims or (1,))
+    k = minimum(k, dims[axis]) if isinstance(k, Dim) and dims else k  # a number of the run
     found = node.outputs("top_k", rows, axis=axis, k=k, largest=largest)
     return found if dims else [node.reshaped(y, ()) for y in found]
 

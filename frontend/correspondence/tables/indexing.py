@@ -89,7 +89,7 @@ ROWS = (
     Means(assignment.masked_fill, pnnx="torch./Tensor.masked_fill(input, mask, value)"),
     Op(
         "top_k",
-        onnx="TopK(X, k=k:single | axis, largest, sorted=_)",
+        onnx="TopK(X, k=k:single | axis, largest, sorted=_) write only",
         ge=(
             "TopKV2(x, k=k | dim=axis, largest, indices_dtype=9) write only",
             "TopKV2/TopK/TopKD(x, k=k | dim=axis, largest) by top_k read only",
@@ -112,6 +112,7 @@ ROWS = (
     ),
     Means(
         order.first_k,
+        onnx="TopK(X, k=k:single | axis=at, largest, sorted=_)",
         pnnx="torch./Tensor./aten::topk(input, k=k, dim=at?, largest=largest?, sorted=_)",
     ),
     Means(

@@ -205,14 +205,6 @@ def test_what_each_round_gives_is_collected(most: int, kinds: set[str]) -> None:
     check(collect(most, collecting()), [{"x": X, "w": W}], kinds, by_runtime)
 
 
-def test_collecting_needs_a_number_of_rounds_that_is_known() -> None:
-    with pytest.raises(
-        UnsupportedError,
-        match="Loop 'rounds': a result with a row of each round, where nothing limits",
-    ):
-        load(collect(None, collecting()))
-
-
 def test_the_number_of_the_round_may_be_a_shape_in_a_short_loop() -> None:
     body = inner(
         "body",

@@ -148,3 +148,67 @@ def test_tools_run_them_kernel_by_kernel() -> None:
     assert outcome.finding is None and outcome.checked > 4
     assert model_variants(source, ctx, {"N": 5})
     assert model_variants(load(parsed("grow-until")), ctx, {"N": 5})
+
+
+ON = "c = Constant<value = bool {1}>()"
+ROWS = f"""g (int64 n, float[3] x) => (y, z) {{
+    {ON}
+    y, z = Loop(n, c, x) <
+        body = b (int64 i, bool ci, float[3] s) => (co, so, r) {{
+            co = Identity(ci)
+            so = Mul(s, s)
+            r = Add(so, x)
+        }}>
+}}"""
+ROWS_WHILE = f"""g (int64 n, float[3] x) => (y, z) {{
+    {ON}
+    h = Constant<value_int=2>()
+    y, z = Loop("", c, n) <
+        body = b (int64 i, bool ci, int64 s) => (co, so, r) {{
+            so = Sub(s, h)
+            none = Constant<value_int=0>()
+            co = Greater(so, none)
+            f = Cast<to=1>(so)
+            r = Add(f, x)
+        }}>
+}}"""
+LIST = f"""g (int64 n, float[3] x) => (y, z, size, last) {{
+    {ON}
+    e = SequenceEmpty()
+    h, q = Loop(n, c, x, e) <
+        body = b (int64 i, bool ci, float[3] s, seq(float) before) => (co, so, after) {{
+            co = Identity(ci)
+            f = Cast<to=1>(i)
+            so = Add(s, f)
+            after = SequenceInsert(before, so)
+        }}>
+    y = ConcatFromSequence<axis=1, new_axis=1>(q)
+    z = ConcatFromSequence<axis=0>(q)
+    size = SequenceLength(q)
+    none = Constant<value_int=0>()
+    last = SequenceAt(q, none)
+}}"""
+
+
+@pytest.mark.parametrize("body", [ROWS, ROWS_WHILE, LIST])
+def test_rows_of_rounds_whose_number_only_a_run_knows(body: str, rng: np.random.Generator) -> None:
+    model = onnx.parser.parse_model(HEAD + body)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = graphc.compile(model, threads=1)
+    for rounds in (3, 1, 200, 5):
+        feed = {"n": np.array(rounds), "x": rng.random(3).astype(np.float32)}
+        for wanted, got in zip(session.run(None, feed), compiled.run(None, feed), strict=True):
+            assert got.shape == wanted.shape and got.dtype == wanted.dtype
+            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_dynamic_lists_are_as_long_as_an_axis(rng: np.random.Generator) -> None:
+    steps = LIST.replace("int64 n, float[3] x", "float[T,3] rows, float[3] x")
+    shape = "z0 = Constant<value_ints=[0]>() s = Shape<start=0,end=1>(rows) n = Squeeze(s, z0)"
+    model = onnx.parser.parse_model(HEAD + steps.replace(ON, f"{ON} {shape}"))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = graphc.compile(model, threads=1)
+    for rows in (1, 4, 90):
+        feed = {"rows": np.zeros((rows, 3), np.float32), "x": rng.random(3).astype(np.float32)}
+        for wanted, got in zip(session.run(None, feed), compiled.run(None, feed), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)

@@ -21,10 +21,34 @@ CONSTANTS = """
     one = Constant<value_int=1>()
     first = Constant<value_ints=[0]>()
     two = Constant<value_ints=[2]>()
+    four = Constant<value_int=4>()
+    one1 = Constant<value_ints=[1]>()
+    first01 = Constant<value_ints=[0,1]>()
     n1 = Reshape(n, minus)
 """
 
 BODIES = {
+    "classes": """
+        many = Add(n, one)
+        v = Constant<value_floats=[0.5,1.0]>()
+        i = Constant<value_ints=[0,1,-1]>()
+        y = OneHot(i, many, v)""",
+    "the largest": """
+        some = Min(n, four)
+        k = Reshape(some, minus)
+        y, i = TopK<axis=1>(x, k)""",
+    "a part": """
+        some = Min(n, four)
+        end = Reshape(some, minus)
+        y = Slice(x, first, end, one1)""",
+    "a border": """
+        widths = Concat<axis=0>(two, first, two, n1)
+        y = Pad(x, widths)""",
+    "an image": """
+        sides = Add(n1, one1)
+        sizes = Concat<axis=0>(one1, one1, two, sides)
+        image = Unsqueeze(x, first01)
+        y = Resize<mode="linear">(image, , , sizes)""",
     "range": "y = Range(zero, n, one)",
     "range of floats": """
         a = Constant<value_float=1.5>()
@@ -48,7 +72,6 @@ BODIES = {
         shape = Concat<axis=0>(two, n1)
         y = ConstantOfShape<value=float[1]{2.5}>(shape)""",
     "expanded and joined": """
-        one1 = Constant<value_ints=[1]>()
         wanted = Concat<axis=0>(n1, one1)
         e = Expand(x, wanted)
         row = ReduceSum<keepdims=0>(e, one1)
@@ -66,7 +89,6 @@ BODIES = {
         w = Concat<axis=0>(n1, two)
         y = Reshape(r, w)""",
     "a mask of lengths": """
-        one1 = Constant<value_ints=[1]>()
         lengths = Concat<axis=0>(n1, two, two)
         longest = ReduceMax<keepdims=0>(lengths)
         r = Range(zero, longest, one)

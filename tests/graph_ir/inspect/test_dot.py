@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphc.base.dtypes import F32
-from graphc.frontend.dot import write_dot
+from graphc.graph_ir.inspect.dot import write_dot
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base.printable import printable
-from ..graph_ir.ir.graph import Graph, Op
+from ...base.printable import printable
+from ..ir.graph import Graph, Op
 
 _SHAPES = {"input": "oval", "output": "oval", "constant": "note"}
 _MOST_LETTERS = 40

@@ -1,0 +1,38 @@
+"""Ops of dynamic sizes that no rule of one symbol decides, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import graphc
+from graphc.base.errors import UserError
+
+HEAD = '<ir_version: 8, opset_import: ["": 17]>'
+
+
+@pytest.mark.parametrize("equation", ["bii->bi", "bii", "ibi->b", "ibi->bi"])
+def test_diagonals(equation: str, rng: np.random.Generator) -> None:
+    axes = "B,N,N" if equation.startswith("b") else "N,B,N"
+    text = f'g (float[{axes}] x) => (y) {{ y = Einsum<equation="{equation}">(x) }}'
+    model = onnx.parser.parse_model(HEAD + text)
+    compiled = graphc.compile(model, threads=1)
+    for b, n in ((2, 1), (1, 4), (3, 9)):
+        x = rng.random((b, n, n) if axes.startswith("B") else (n, b, n)).astype(np.float32)
+        np.testing.assert_allclose(compiled(x), np.einsum(equation, x), rtol=1e-6)
+
+
+def test_blocks_of_a_product_of_sizes(rng: np.random.Generator) -> None:
+    text = "g (float[A,B] x) => (y) { s = Constant<value_ints=[-1,2,3]>() r = Reshape(x, s) y = Neg(r) }"
+    model = onnx.parser.parse_model(HEAD + text)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = graphc.compile(model, threads=1)
+    for dims in ((3, 4), (1, 6), (7, 18)):
+        x = rng.random(dims).astype(np.float32)
+        np.testing.assert_array_equal(compiled(x), session.run(None, {"x": x})[0])
+    with pytest.raises(
+        UserError, match=r"the other sizes must divide the number of elements: \[-1, 2, 3\]"
+    ):
+        compiled(np.zeros((5, 5), np.float32))
