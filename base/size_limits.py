@@ -165,7 +165,8 @@ def _assumptions(
     """`limits` with one of the pairs made equal, the latest first.
 
     What is compared with 0 and 1 asks for a special case rather than for a size: that it is another number is assumed,
-    and only in the end that one without a range is 0 or 1, as an axis is that is squeezed.
+    and only in the end that one without a range is 0 or 1, as an axis is that is squeezed. The last assumption is that
+    a cache is empty.
     """
     tried = set[tuple[str, Limit]]()
     latest = [*pairs][::-1]
@@ -177,6 +178,7 @@ def _assumptions(
         for pair, is_special in zip(latest, special, strict=True)
         if is_special and not any(symbol.has_range for symbol in symbols_of(pair))
     ]
+    rules += [(_nothing_before, pair) for pair in latest]
     for rule, (one, other) in rules:
         needed = rule(one, other)
         if needed is None or (needed.name, needed.limit) in tried:
@@ -250,6 +252,16 @@ def _inequality(one: Any, other: Any) -> NeedsLimit | None:
             message = f"'{symbol.name}' must not be {number}"
             return NeedsLimit(message, symbol.name, Limit(least=symbol.least + 1))
     return None
+
+
+def _nothing_before(one: Any, other: Any) -> NeedsLimit | None:
+    """Return what makes S and P+S equal, the rows of a prompt and those with a cache before them: no P."""
+    if not isinstance(one, Dim) or not isinstance(other, Dim):
+        return None
+    symbol = lone_symbol(one - other) or lone_symbol(other - one)
+    if symbol is None or symbol.has_range:
+        return None
+    return NeedsLimit(f"'{symbol.name}' must be 0", symbol.name, Limit(equal=0))
 
 
 def check_equal(one: Size, other: Size) -> None:

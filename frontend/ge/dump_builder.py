@@ -14,8 +14,8 @@ from ...base.printable import printable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.rewriting.exact_products import with_exact_products
 from ...graph_ir.rewriting.plain_quantization import quantization_written_out
+from ...graph_ir.rewriting.written_names import with_names
 from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable, Write
-from ..written_names import with_names
 from .document import Dump, DumpGraph, GraphName, Node, Reference, TensorText
 from .enumerations import dtype_number
 from .signatures import signatures

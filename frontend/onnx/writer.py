@@ -13,7 +13,7 @@ from ...base.printable import encodable
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
 from ...graph_ir.rewriting.plain_quantization import quantization_written_out
-from ..written_names import with_names
+from ...graph_ir.rewriting.written_names import with_names
 from .export import Exporter, value_info
 from .export_quantize import has_node
 from .op_table import WRITERS

@@ -22,8 +22,8 @@ def first_k(
     dims = x.details.plain_dims
     axis = node.axis(at, max(len(dims), 1))
     rows = node.reshaped(x, dims or (1,))
-    k = minimum(k, dims[axis]) if isinstance(k, Dim) and dims else k  # a number of the run
-    found = node.outputs("top_k", rows, axis=axis, k=k, largest=largest)
+    count: Size = minimum(k, dims[axis]) if isinstance(k, Dim) and dims else k
+    found = node.outputs("top_k", rows, axis=axis, k=count, largest=largest)
     return found if dims else [node.reshaped(y, ()) for y in found]
 
 

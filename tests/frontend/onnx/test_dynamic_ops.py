@@ -36,3 +36,26 @@ def test_blocks_of_a_product_of_sizes(rng: np.random.Generator) -> None:
         UserError, match=r"the other sizes must divide the number of elements: \[-1, 2, 3\]"
     ):
         compiled(np.zeros((5, 5), np.float32))
+
+
+def test_a_prompt_has_no_cache_before_it(rng: np.random.Generator) -> None:
+    """The causal mask of onnxruntime-genai's decoders is expanded from [S, S] to [S, P + S]."""
+    text = """g (float[S,2] x, float[P,2] past) => (y) {
+        s = Shape<start=0, end=1>(x)
+        p = Shape<start=0, end=1>(past)
+        square = Concat<axis=0>(s, s)
+        all = Add(s, p)
+        wanted = Concat<axis=0>(s, all)
+        mask = ConstantOfShape<value = float[1] {1.5}>(square)
+        wide = Expand(mask, wanted)
+        rows = Concat<axis=0>(past, x)
+        y = MatMul(wide, rows)
+    }"""
+    model = onnx.parser.parse_model(HEAD + text)
+    compiled = graphc.compile(model, inputs={"x": "f32[S=2..,2]"}, threads=1)
+    assert str(compiled.inputs[1]) == "past: f32[0,2]"
+    for rows in (2, 7):
+        x = rng.random((rows, 2)).astype(np.float32)
+        np.testing.assert_allclose(
+            compiled(x, np.zeros((0, 2), np.float32)), np.full((rows, rows), 1.5) @ x, rtol=1e-6
+        )

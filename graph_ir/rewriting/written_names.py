@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..graph_ir.ir.graph import Graph
+from ..ir.graph import Graph
 
 
 def with_names(graph: Graph, written: Callable[[str], str]) -> Graph:
