@@ -13,7 +13,7 @@ from ..codegen.support import thread_pool_module
 from ..graph_ir.inspect.reorders import has_layouts, remaining_reorders
 from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, total_gflop
-from ..graph_ir.ops.counted import Count, chosen_sizes, largest_counts
+from ..graph_ir.ops.counted import Count, largest_counts
 from ..graph_ir.passes.alias_outputs import ALIASES
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS
@@ -52,7 +52,7 @@ def make_artifact(
         sizes=graph_symbols(source),
         aliases=ALIASES.of(source),
         counts=tuple((op.symbol, most[op.symbol.name]) for op in _counts(source)),
-        rooms=tuple(symbol.name for symbol in chosen_sizes(source)),
+        rooms=tuple(symbol.name for symbol in source.rooms),
     )
     text = print_graph(graph, full=True, stored=lowered.offsets)
     return Artifact(metadata, lowered.constants, object_code, support, text)

@@ -24,7 +24,7 @@ from ..codegen.module import emit_module
 from ..driver.artifact import input_specs, output_specs, support_object
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, lower_graph
-from ..graph_ir.ops.counted import Count, chosen_sizes, largest_counts
+from ..graph_ir.ops.counted import Count, largest_counts
 from ..graph_ir.passes import pipeline as graph_pipeline
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.rewriting.groups import is_view, storage_root
@@ -65,7 +65,7 @@ class NodeProgram:
             tensor.name: offset for tensor, offset in MEMORY_PLAN.of(self.graph).offsets.items()
         }
         self.sizes: dict[str, int] = {}
-        self._rooms = {symbol.name: symbol.typical for symbol in chosen_sizes(self.graph)}
+        self._rooms = {symbol.name: symbol.typical for symbol in self.graph.rooms}
         self.kernels = {call.op_name: call for call in self.lowered.calls}
         self._steps = {call.op_name: i for i, call in enumerate(self.lowered.calls)}
         self._model = CompiledModel(
@@ -215,7 +215,7 @@ def _artifact(graph: Graph, lowered: LoweredModel, ctx: LowerContext) -> Artifac
     module = select_step(lowered.module, lowered.arena_bytes, len(inputs))
     llvm_ir = emit_module(loop_pipeline.run(module, ctx.target), ctx.target)
     sizes = graph_symbols(graph)
-    rooms = tuple(symbol.name for symbol in chosen_sizes(graph))
+    rooms = tuple(symbol.name for symbol in graph.rooms)
     metadata = Metadata(
         graph.name, (*inputs, *own), outputs, 0, ctx.target.isa, sizes=sizes, rooms=rooms
     )

@@ -8,7 +8,6 @@ from typing import Any
 from ..driver.artifact import input_specs
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.lowering.lower_graph import graph_symbols
-from ..graph_ir.ops.counted import chosen_sizes
 from ..graph_ir.rewriting.known_sizes import with_sizes
 from ..runtime.metadata import Metadata
 from ..runtime.sizes import call_sizes
@@ -23,7 +22,7 @@ def sizes_of_call(model: Graph, arrays: Mapping[str, Any]) -> dict[str, int]:
     if not symbols:
         return {}
     metadata = Metadata(model.name, input_specs(model), (), 0, "", sizes=symbols)
-    rooms = {symbol.name: symbol.typical for symbol in chosen_sizes(model)}
+    rooms = {symbol.name: symbol.typical for symbol in model.rooms}
     return call_sizes(metadata, arrays) | rooms  # in the order that code takes them
 
 

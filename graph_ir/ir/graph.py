@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import Dim, Size, symbols_of
+from ...base.dims import Dim, Size, Symbol, symbols_of
 from ...base.errors import InternalError, UserError
 from ...base.html_table import html_table
 from ...base.run_checks import without_checks
@@ -18,6 +18,9 @@ from .known_sizes import known
 from .logical_tensor import LogicalTensor
 from .op import Array, GraphTensor, Op
 from .registry import lookup
+
+_REFERENCE_ROOM = 1 << 12
+"""Rows that a loop may collect where its reference runs and nothing limits their number."""
 
 __all__ = [
     "Array",
@@ -120,6 +123,13 @@ class Graph:
     def counted(self) -> list[Op]:
         """The `count` ops, which make numbers sizes."""
         return [op for op in self.ops if op.op_name == "count"]
+
+    @property
+    def rooms(self) -> tuple[Symbol, ...]:
+        """The sizes that callers choose as the room for counts that nothing limits, by name."""
+        most = symbols_of(op.attr("most")[0] for op in self.counted if op.attr("unlimited"))
+        given = symbols_of(size for op in self.inputs for size in op.outputs[0].details.plain_dims)
+        return tuple(sorted(set(most) - set(given)))
 
     @property
     def count_outputs(self) -> int:
@@ -264,7 +274,9 @@ class Graph:
         """
         fed = iter(self._checked(inputs))
         values: dict[int, Array] = {}
-        sizes: dict[str, int] = {}
+        # Rows that loops collect have their room before they are counted.
+        used = symbols_of(size for op in self.ops if op.op_name != "count" for size in sizes_in(op))
+        sizes = {one.name: _REFERENCE_ROOM for one in self.rooms if one in used}
         left = {id(y): len(y.uses) for op in self.ops for y in op.outputs}
         for op in self.ops:
             arrays = [values[id(x)] for x in op.inputs]

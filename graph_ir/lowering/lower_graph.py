@@ -40,7 +40,7 @@ from ..ir.contents import attribute_tokens
 from ..ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
 from ..ir.schedule import Schedule
 from ..ops.control import Case, ControlOp, While
-from ..ops.counted import Count, chosen_sizes, largest_counts
+from ..ops.counted import Count, largest_counts
 from ..ops.movement import Slice as SliceOp
 from ..passes.plan_memory import MEMORY_PLAN, control_workspace, plan_memory
 from ..rewriting.groups import is_view, storage_root
@@ -342,7 +342,7 @@ def graph_symbols(graph: Graph) -> tuple[Symbol, ...]:
     """The sizes that are known when a graph runs, in the order callers pass them: those of its inputs, lengths of
     what their buffers hold, and the room for what it counts without a limit."""
     sizes = (size for op in graph.inputs for size in op.outputs[0].details.plain_dims)
-    return (*symbols_of((*sizes, *graph.attrs.get("lengths", ()))), *chosen_sizes(graph))
+    return (*symbols_of((*sizes, *graph.attrs.get("lengths", ()))), *graph.rooms)
 
 
 def _param(prefix: str, number: int, tensor: GraphTensor, most: Mapping[str, Size]) -> Buffer:

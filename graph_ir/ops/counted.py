@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.dims import Size, Symbol, bounds, symbols_of
+from ...base.dims import Size, Symbol, bounds, is_known
 from ...base.dtypes import BOOL, S64
 from ...base.size_limits import at_most
 from ...base.size_queries import lone_symbol
@@ -160,16 +160,10 @@ class Count(Op):
         if not self.unlimited:
             return [np.clip(inputs[0], 0, int(self.limit))]
         low, high = bounds(self.size[0])
+        high = min(high, int(self.limit)) if is_known(self.limit) else high
         if not low <= inputs[0][0] <= high:
             raise self.rule(f"the size must be in {low}..{high}", str(inputs[0][0]))
         return [inputs[0]]
-
-
-def chosen_sizes(graph: Graph) -> tuple[Symbol, ...]:
-    """Return the sizes that callers choose as the room for unlimited counts, by name."""
-    found = (op.limit for op in graph.counted if isinstance(op, Count) and op.unlimited)
-    given = symbols_of(size for op in graph.inputs for size in op.outputs[0].details.plain_dims)
-    return tuple(sorted(set(symbols_of(found)) - set(given)))
 
 
 def largest_counts(graph: Graph, besides: Container[str] = ()) -> dict[str, Size]:

@@ -15,9 +15,7 @@ from .indexing import positions
 from .running import running_extremes
 
 
-def first_k(
-    node: OpBuilder, x: Tensor, k: Size, at: int = -1, largest: bool = True
-) -> list[Tensor]:
+def first_k(node: OpBuilder, x: Tensor, k: int, at: int = -1, largest: bool = True) -> list[Tensor]:
     """The k largest or smallest elements of axis `at`, in order, and their indices."""
     dims = x.details.plain_dims
     axis = node.axis(at, max(len(dims), 1))
