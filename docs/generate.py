@@ -60,7 +60,7 @@ def ops(_: str) -> str:
 
 
 def op_support(_: str) -> str:
-    """Which formats each op is written to and read from."""
+    """Return the table of formats that each op is written to and read from."""
     from support.format_table import op_table
 
     return op_table()
@@ -74,7 +74,7 @@ def operators(form: str) -> str:
 
 
 def spellings(_: str) -> str:
-    """What each op is called in every format."""
+    """Return the name of each op in every format."""
     from graphc.frontend.correspondence.listing import listing
     from graphc.frontend.correspondence.tables import TABLE
 
