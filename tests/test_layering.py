@@ -37,10 +37,25 @@ GRAPH_FLOORS = {
     "ops": ("ir",),
     "rewriting": ("ir", "text", "ops"),
     "schedule": ("ir", "text", "ops", "rewriting"),
-    "templates": ("ir", "schedule"),  # plain numbers, tiles and computations: they know no op
+    "nest": ("ir", "schedule"),
+    "templates": (
+        "ir",
+        "schedule",
+        "nest",
+    ),  # plain numbers, tiles and computations: they know no op
     "passes": ("ir", "text", "ops", "rewriting", "schedule"),
-    "lowering": ("ir", "text", "ops", "rewriting", "schedule", "templates", "passes"),
-    "inspect": ("ir", "text", "ops", "rewriting", "schedule", "templates", "passes", "lowering"),
+    "lowering": ("ir", "text", "ops", "rewriting", "schedule", "nest", "templates", "passes"),
+    "inspect": (
+        "ir",
+        "text",
+        "ops",
+        "rewriting",
+        "schedule",
+        "nest",
+        "templates",
+        "passes",
+        "lowering",
+    ),
 }
 
 # Room -> its parts, lowest first: none may import a later one. "*": the parts that are not named.

@@ -16,6 +16,9 @@ from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
+from ..nest.epilogue import EpilogueValue
+from ..nest.nest import Sharing
+from ..nest.operand import Operand
 from ..ops.matmul import MOST_FEW, MatmulCore
 from ..rewriting.attention import before_narrowing, has_open_sizes, is_softmax, softmax_scores
 from ..rewriting.groups import reduces_rows
@@ -27,10 +30,7 @@ from ..schedule.matmul_tile import tile_of_plain
 from ..schedule.product import Product
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
 from ..templates.attention_open import OpenAttention, at_size
-from ..templates.matmul import EpilogueValue
 from ..templates.online_attention import OnlineAttention
-from ..templates.open_tasks import Sharing
-from ..templates.operand import Operand
 from ..templates.row_panel import RowEmitter, RowGroup
 from .matmul import epilogue_value, flat, operand_of
 from .notes import group_note

@@ -12,6 +12,7 @@ from ...tensor_ir.nodes import Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
+from ..nest.epilogue import EpilogueValue
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.pool import WindowReduce
 from ..rewriting.kernel_group import KernelGroup
@@ -25,7 +26,6 @@ from ..templates.channel_windows import WindowProblem, WindowTemplate
 from ..templates.channel_windows_open import OpenWindowTemplate
 from ..templates.dot_windows import DotWindowTemplate
 from ..templates.local_sizes import LocalSizes, localized
-from ..templates.matmul import EpilogueValue
 from ..templates.row_windows import RowWindowTemplate
 from .matmul import epilogue_names, epilogue_value, flat
 from .notes import group_note

@@ -7,14 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...base.contraction import Microkernel
+from ...base.dims import Size
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
-from ...tensor_ir.nodes import Buffer, Expr, Function, Let
+from ...tensor_ir.nodes import Buffer, Expr, Function, Let, Stmt
 from ..ir.computation import Index
 from ..ir.format import Format
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
+from ..nest.epilogue import EpilogueValue
+from ..nest.lower import lower
+from ..nest.matmul import matmul_nest, matrix_view
+from ..nest.nest import Sharing
+from ..nest.operand import Operand
+from ..nest.problem import matmul
 from ..ops.convolution_direct import DirectConvolution
 from ..rewriting.groups import is_elementwise
 from ..rewriting.kernel_group import KernelGroup
@@ -30,15 +37,10 @@ from ..templates.convolution_band import ImageOperand
 from ..templates.convolution_open import OpenConvolutionTemplate
 from ..templates.convolution_patches import PatchTemplate
 from ..templates.local_sizes import LocalSizes, localized
-from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
-from ..templates.matmul_rows import RowsTemplate
-from ..templates.open_tasks import Sharing
-from ..templates.operand import Operand
-from .matmul import epilogue_names, epilogue_value, flat
+from .matmul import as_block, epilogue_names, epilogue_value, flat
 from .notes import group_note
 
-Template = ConvolutionTemplate | MatmulTemplate | PatchTemplate
-Make = Callable[..., Template]
+Make = Callable[..., ConvolutionTemplate | PatchTemplate | Stmt]
 
 
 def convolution_function(
@@ -59,15 +61,18 @@ def convolution_function(
     operands = [memory[x] for x in (*op.inputs, output)]
     make: Make = _taps
     if band in ("product", "patches"):
-        make = _product if band == "product" else _patches
+        make = _matmul if band == "product" else _patches
     elif geometry_of(op).is_open:
-        make = _open_product if geometry_of(op).is_product else _open_taps
-    template = make(op, band, blocking, kernel, operands, output, value, by_pixel, ctx)
+        make = _pixel_matmul if geometry_of(op).is_product else _open_taps
+    made = make(op, band, blocking, kernel, operands, output, value, by_pixel, ctx)
     post = epilogue_names(op, group.ops)
     tile = f"{blocking.tile.rows}x{blocking.tile.columns(ctx.target, kernel.accumulator)}"
     sizes = with_sizes_of(geometry_of(op), op)
     name = identifier(f"{kernel.a}_conv_{band}{post}_{sizes}_{tile}__{ctx.target.isa}", 160)
-    return template.function(name, tuple(memory.values()), group_note(group, schedule))
+    params, note = tuple(memory.values()), group_note(group, schedule)
+    if isinstance(made, ConvolutionTemplate | PatchTemplate):
+        return made.function(name, params, note)
+    return Function(name, params, as_block(made), note)
 
 
 def _taps(
@@ -118,10 +123,35 @@ def _last_operand(buffer: Buffer, pixels: tuple[int, int], channels: int) -> Ima
     return ImageOperand(buffer, pixels[0] * row, row, channels, 1)
 
 
-def _open_product(
+def _matmul(
     op: DirectConvolution, band: str, blocking: MatmulBlocking, kernel: Microkernel, operands: Sequence[Buffer],
     output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
-) -> MatmulTemplate:  # fmt: skip
+) -> Stmt:  # fmt: skip
+    """Weights [outputs, channels] times image [channels, pixels], all plain."""
+    x, w, y = operands
+    g = with_sizes_of(geometry_of(op), op)
+    pixels = math.prod(g.result)
+    views = (
+        Operand(w, (0, g.outputs * g.channels), g.channels, 1),
+        Operand(x, (g.groups * g.channels * pixels, g.channels * pixels), pixels, 1),
+        Operand(y, (g.groups * g.outputs * pixels, g.outputs * pixels), pixels, 1),
+    )
+    epilogue = None
+    if value is not None:
+        inner = _indexed(value, output.details.plain_dims, g.result[1], by_pixel)
+
+        def epilogue(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
+            image, group, number, pixel = index
+            return inner((image, group * g.outputs + number, t.as_expr(0), pixel), acc)
+
+    sizes = g.outputs, pixels, g.channels
+    return _lowered_matmul((g.batch, g.groups), sizes, views, kernel, epilogue, blocking, ctx)
+
+
+def _pixel_matmul(
+    op: DirectConvolution, band: str, blocking: MatmulBlocking, kernel: Microkernel, operands: Sequence[Buffer],
+    output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
+) -> Stmt:  # fmt: skip
     """Any number of pixels [pixels, channels] times weights in panels [channels, outputs], channels last."""
     x, w, y = operands
     g = with_sizes_of(geometry_of(op), op)
@@ -129,56 +159,37 @@ def _open_product(
     columns = blocking.tile.columns(ctx.target, kernel.accumulator)
     step = -(-g.channels // kernel.k_group) * kernel.k_group * columns  # elements of a panel
     inner, outer = g.groups * g.channels, g.groups * g.outputs
-    problem = MatmulProblem(
-        (g.batch, g.groups), pixels, g.outputs, g.channels,
+    views = (
         Operand(x, (pixels * inner, g.channels), inner, 1),
         Operand(w, (0, -(-g.outputs // columns) * step), step, 1, columns),
         Operand(y, (pixels * outer, g.outputs), outer, 1),
-    )  # fmt: skip
-    typical_pixels = geometry_of(op).result
+    )
+    typical_pixels = math.prod(geometry_of(op).result)
     product = Product(
-        g.groups, math.prod(typical_pixels), g.outputs, g.channels, kernel, ctx.target,
-        ctx.options.threads,
-    )  # fmt: skip
-    rows = pick_blocking(product, blocking.tile).m_block
+        g.groups, typical_pixels, g.outputs, g.channels, kernel, ctx.target, ctx.options.threads
+    )
+    blocking = replace(blocking, m_block=pick_blocking(product, blocking.tile).m_block)
     epilogue = None
     if value is not None:
         indexed = _indexed(value, output.details.plain_dims, g.result[1], by_pixel)
 
         def epilogue(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
             image, group, pixel, number = index
-            output = group * g.outputs + number
-            return indexed((image, output, t.as_expr(0), pixel), acc)
+            return indexed((image, group * g.outputs + number, t.as_expr(0), pixel), acc)
 
-    blocking = replace(blocking, m_block=rows)
-    template = RowsTemplate(problem, blocking, kernel, ctx.target, epilogue)
-    template.sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
-    return template
+    sizes = pixels, g.outputs, g.channels
+    return _lowered_matmul((g.batch, g.groups), sizes, views, kernel, epilogue, blocking, ctx)
 
 
-def _product(
-    op: DirectConvolution, band: str, blocking: MatmulBlocking, kernel: Microkernel, operands: Sequence[Buffer],
-    output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
-) -> MatmulTemplate:  # fmt: skip
-    """Weights [outputs, channels] times image [channels, pixels], all plain."""
-    x, w, y = operands
-    g = with_sizes_of(geometry_of(op), op)
-    pixels = math.prod(g.result)
-    problem = MatmulProblem(
-        (g.batch, g.groups), g.outputs, pixels, g.channels,
-        Operand(w, (0, g.outputs * g.channels), g.channels, 1),
-        Operand(x, (g.groups * g.channels * pixels, g.channels * pixels), pixels, 1),
-        Operand(y, (g.groups * g.outputs * pixels, g.outputs * pixels), pixels, 1),
-    )  # fmt: skip
-    if value is None:
-        return MatmulTemplate(problem, blocking, kernel, ctx.target, None)
-    inner = _indexed(value, output.details.plain_dims, g.result[1], by_pixel)
-
-    def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
-        image, group, number, pixel = index
-        return inner((image, group * g.outputs + number, t.as_expr(0), pixel), acc)
-
-    return MatmulTemplate(problem, blocking, kernel, ctx.target, of_index)
+def _lowered_matmul(
+    batch: tuple[Size, Size], sizes: tuple[Size, Size, Size], operands: tuple[Operand, Operand, Operand],
+    kernel: Microkernel, epilogue: EpilogueValue | None, blocking: MatmulBlocking, ctx: LowerContext,
+) -> Stmt:  # fmt: skip
+    """The nest of a matmul of `sizes` m, n, k."""
+    a, b, c = map(matrix_view, operands, "mkm", "knn")
+    problem = matmul(batch, sizes, (a, b, c), kernel, epilogue)
+    sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
+    return lower(matmul_nest(problem, blocking, ctx.target, sharing), ctx.target)
 
 
 def _patches(

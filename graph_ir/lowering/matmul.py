@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
-from ...base.contraction import Microkernel
-from ...base.dims import is_known, substitute, symbols_of
+from ...base.dims import bounds, is_known, substitute, symbols_of
 from ...base.size_queries import typical, typical_all
+from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
-from ...tensor_ir.nodes import Buffer, Expr, Function, Let
+from ...tensor_ir.nodes import Block, Buffer, Expr, Function, If, Let, Stmt
 from ...tensor_ir.sizes import elements_of
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import GroupValues, computed, narrow, parameters
 from ..ir.schedule import Schedule
+from ..nest.epilogue import EpilogueValue
+from ..nest.lower import lower
+from ..nest.matmul import blocked_view, matmul_nest, matrix_view
+from ..nest.nest import Nest, Sharing
+from ..nest.operand import Operand
+from ..nest.problem import Contraction, matmul
 from ..ops.matmul import MOST_FEW, MatmulCore
 from ..rewriting.kernel_group import KernelGroup
 from ..rewriting.operand_rows import in_memory
@@ -28,11 +33,6 @@ from ..schedule.matmul_tile import (
     tile_of_plain,
 )
 from ..schedule.product import Product
-from ..templates.matmul import EpilogueValue, MatmulProblem, MatmulTemplate
-from ..templates.matmul_blocked import BlockedTemplate
-from ..templates.matmul_rows import FewRowsTemplate, RowsTemplate
-from ..templates.open_tasks import Sharing
-from ..templates.operand import Operand
 from .notes import group_note
 
 
@@ -46,69 +46,78 @@ def matmul_function(
     memory = {x: flat(buffer) if x in (a, b, output) else buffer for x, buffer in buffers.items()}
     m, n, k = op.sizes
     batch = output.details.plain_dims[:-2]
-    problem = MatmulProblem(
-        batch, m, n, k,
-        operand_of(a, memory[a], len(batch), op.transpose_a),
-        operand_of(b, memory[b], len(batch), op.transpose_b),
-        operand_of(output, memory[output], len(batch), False),
-    )  # fmt: skip
     kernel = kernel_of(schedule, op, ctx.target)
     blocking = blocking_of(schedule, kernel)
     columns = blocking.tile.columns(ctx.target, kernel.accumulator)
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
+    operands = (
+        operand_of(a, memory[a], len(batch), op.transpose_a),
+        operand_of(b, memory[b], len(batch), op.transpose_b),
+        operand_of(output, memory[output], len(batch), False),
+    )
+    view = blocked_view if operands[2].panel else matrix_view
+    a_view, b_view, c_view = map(view, operands, "mkm", "knn")
+    problem = matmul(batch, (m, n, k), (a_view, b_view, c_view), kernel, epilogue)
     post = epilogue_names(op, group.ops)
     sizes = "x".join(map(str, (*batch, m, n, k)))
     tile = f"{blocking.tile.rows}x{columns}"
     name = identifier(f"{op.contraction.a}_gemm{post}_{sizes}_{tile}__{ctx.target.isa}", 120)
-    template = template_of(problem, blocking, kernel, ctx, epilogue)
-    return template.function(name, tuple(memory.values()), group_note(group, schedule))
+    body = matmul_statement(problem, blocking, ctx)
+    return Function(name, tuple(memory.values()), as_block(body), group_note(group, schedule))
 
 
-def template_of(
-    problem: MatmulProblem,
-    blocking: MatmulBlocking,
-    kernel: Microkernel,
-    ctx: LowerContext,
-    epilogue: EpilogueValue | None,
-) -> MatmulTemplate:
-    """The template of a product; `RowsTemplate` where a size is known when it runs, `BlockedTemplate` of blocks."""
-    if problem.c.panel:
-        return BlockedTemplate(problem, blocking, kernel, ctx.target, epilogue)
-    if is_known(problem.m, problem.n, problem.k):
-        return MatmulTemplate(problem, blocking, kernel, ctx.target, epilogue)
-    template = RowsTemplate(problem, blocking, kernel, ctx.target, epilogue)
-    template.sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
-    if not is_known(problem.n, problem.k):
-        template.few = _few_of_open(problem, kernel, ctx, epilogue)
-        return template
-    batch = math.prod(typical_all(problem.batch))
-    whole = Product(
-        batch, typical(problem.m), problem.n, problem.k, kernel, ctx.target, ctx.options.threads
-    )
-    template.few = {
-        rows: FewRowsTemplate(replace(problem, m=rows), own, kernel, ctx.target, epilogue)
+def as_block(body: Stmt) -> Block:
+    """Return the body of a function."""
+    return body if isinstance(body, Block) else Block((body,))
+
+
+def matmul_statement(problem: Contraction, blocking: MatmulBlocking, ctx: LowerContext) -> Stmt:
+    """Return the nest of a matmul; a few rows that are counted when it runs have nests of their own."""
+    sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
+    body = lower(matmul_nest(problem, blocking, ctx.target, sharing), ctx.target)
+    sizes = problem.sizes
+    if is_known(sizes["m"], sizes["n"], sizes["k"]):
+        return body
+    rows, (low, high) = t.as_expr(sizes["m"]), bounds(sizes["m"])
+    for count, nest in _few(problem, blocking, ctx, sharing).items():
+        if low <= count <= high:
+            body = If(t.equal(rows, count), lower(nest, ctx.target), body)
+    return body
+
+
+def _few(
+    problem: Contraction, blocking: MatmulBlocking, ctx: LowerContext, sharing: Sharing
+) -> dict[int, Nest]:
+    """Return the nests of matmuls of few rows, whose sums have another order when they are compiled alone."""
+    sizes, target, threads = problem.sizes, ctx.target, ctx.options.threads
+    batch = math.prod(typical_all([sizes[axis] for axis in problem.batch]))
+    if not is_known(sizes["n"], sizes["k"]):
+        return _few_of_counted(problem, batch, ctx, sharing)
+    m, n, k = typical(sizes["m"]), sizes["n"], sizes["k"]
+    whole = Product(batch, m, n, k, problem.kernel, target, threads)
+    return {
+        rows: matmul_nest(problem.of_sizes(m=rows), own, target, sharing, exact=True)
         for rows, own in few_rows(whole, blocking.tile).items()
     }
-    return template
 
 
-def _few_of_open(
-    problem: MatmulProblem, kernel: Microkernel, ctx: LowerContext, epilogue: EpilogueValue | None
-) -> dict[int, MatmulTemplate]:
-    """The products of few rows whose columns or terms are open too, where the number of rows says how many."""
-    found: dict[int, MatmulTemplate] = {}
-    if is_known(problem.m):
+def _few_of_counted(
+    problem: Contraction, batch: int, ctx: LowerContext, sharing: Sharing
+) -> dict[int, Nest]:
+    """The same of matmuls whose columns or depth are counted too, where the number of rows says how many."""
+    found: dict[int, Nest] = {}
+    sizes = problem.sizes
+    if is_known(sizes["m"]):
         return found
-    (symbol,) = symbols_of([problem.m])[:1]
-    batch = math.prod(typical_all(problem.batch))
+    (symbol,) = symbols_of([sizes["m"]])[:1]
     for rows in range(1, MOST_FEW + 1):
-        m, n, k = (substitute(x, {symbol.name: rows}) for x in (problem.m, problem.n, problem.k))
+        m, n, k = (substitute(sizes[axis], {symbol.name: rows}) for axis in ("m", "n", "k"))
         if m != rows or not isinstance(n, int) or not isinstance(k, int):
             break
-        product = Product(batch, rows, n, k, kernel, ctx.target, ctx.options.threads)
-        blocking = pick_blocking(product, tile_of_plain(product, problem.b.col == 1))
-        sizes = replace(problem, m=rows, n=n, k=k)
-        found[rows] = MatmulTemplate(sizes, blocking, kernel, ctx.target, epilogue)
+        product = Product(batch, rows, n, k, problem.kernel, ctx.target, ctx.options.threads)
+        blocking = pick_blocking(product, tile_of_plain(product, problem.b.strides["n"] == 1))
+        known = problem.of_sizes(m=rows, n=n, k=k)
+        found[rows] = matmul_nest(known, blocking, ctx.target, sharing)
     return found
 
 

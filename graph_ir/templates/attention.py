@@ -40,12 +40,13 @@ from ...tensor_ir.nodes import (
 )
 from ...tensor_ir.sizes import number_or_expr
 from ..ir.computation import Index
+from ..nest.epilogue import EpilogueValue, make_epilogue
+from ..nest.operand import Operand, offset_of
+from ..nest.packing import left_rows, pack, panel_elements
+from ..nest.tasks import nested
 from ..schedule.attention import AttentionBlocking
 from ..schedule.matmul_tile import rows_for
 from ..schedule.product import worth_threads
-from .matmul import EpilogueValue, make_epilogue, nested
-from .operand import Operand, offset_of
-from .packing import left_rows, pack, panel_elements
 
 RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Sequence[Stmt]]]
 """(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row

@@ -36,15 +36,16 @@ from ...tensor_ir.nodes import (
 )
 from ...tensor_ir.sizes import number_or_expr
 from ..ir.computation import Index
+from ..nest.epilogue import EpilogueValue
+from ..nest.nest import Sharing
+from ..nest.operand import Operand, offset_of
+from ..nest.packing import loop, pack_open_panels, panel_elements
+from ..nest.row_tiles import row_tiles
+from ..nest.tasks import batch_indices, ceil_div, shared_tasks
 from ..schedule.attention import AttentionBlocking
 from ..schedule.matmul_tile import rows_for
 from ..schedule.product import worth_threads
 from .attention import AttentionProblem, AttentionTemplate, RowWork, over_panels
-from .matmul import EpilogueValue
-from .open_tasks import Sharing, batch_indices, ceil_div, shared_tasks
-from .operand import Operand, offset_of
-from .packing import loop, pack_open_panels, panel_elements
-from .row_tiles import row_tiles
 
 MOST_ROWS = 512
 """Rows of a block, for which values are kept, that all have room in the panel if their columns are few."""

@@ -24,9 +24,9 @@ from ...base.records import dataclass
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
+from ..nest.epilogue import EpilogueValue, storing
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.window_tile import WindowBlocking
-from .matmul import EpilogueValue, storing
 
 
 @dataclass(frozen=True)

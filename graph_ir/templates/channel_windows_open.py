@@ -13,11 +13,11 @@ from ...base.dims import ceil_quotient, floor_quotient
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function
+from ..nest.epilogue import EpilogueValue
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.window_tile import WindowBlocking
 from .channel_windows import WindowProblem, WindowTemplate
 from .local_sizes import LocalSizes
-from .matmul import EpilogueValue
 
 
 class OpenWindowTemplate(WindowTemplate):

@@ -42,13 +42,13 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
+from ..nest.epilogue import EpilogueValue, make_epilogue, storing
 from ..schedule.convolution_blocking import FLAT_BANDS
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_product import ConvolutionProduct
 from ..schedule.matmul_tile import MatmulBlocking, rows_for
 from ..schedule.product import worth_threads
 from .convolution_band import BANDS, Band, ImageOperand, Step
-from .matmul import EpilogueValue, make_epilogue, storing
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Brgemm, Buffer, Expr, For, Function, Slice, Stmt
 from ...tensor_ir.sizes import number_or_expr
+from ..nest.epilogue import EpilogueValue, make_epilogue
+from ..nest.row_tiles import row_tiles
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.matmul_tile import MatmulBlocking, rows_for
 from .convolution import ConvolutionProblem, ConvolutionTemplate
 from .convolution_band import Step
 from .local_sizes import LocalSizes
-from .matmul import EpilogueValue, make_epilogue
-from .row_tiles import row_tiles
 
 
 class OpenConvolutionTemplate(ConvolutionTemplate):

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Brgemm, Buffer, Expr, Function, LoopKind, Slice
+from ..nest.epilogue import EpilogueValue, make_epilogue, storing
 from ..schedule.convolution_patches import patch_stride
 from ..schedule.matmul_tile import MatmulBlocking, rows_for
 from ..schedule.product import worth_threads
 from .convolution import ConvolutionProblem
-from .matmul import EpilogueValue, make_epilogue, storing
 
 
 class PatchTemplate:

@@ -22,9 +22,9 @@ from ...base.dtypes import S8, S16, S32, U8, U16, U32
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Broadcast, Buffer, Expr, Load
+from ..nest.epilogue import EpilogueValue
 from ..schedule.window_tile import WindowBlocking
 from .channel_windows import WindowProblem, WindowTemplate
-from .matmul import EpilogueValue
 
 
 class DotWindowTemplate(WindowTemplate):

@@ -16,7 +16,7 @@ from ...base.records import dataclass
 from ...base.target import GemmTile
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Brgemm, Buffer, Expr, Function, Slice, Stmt
-from .row_tiles import row_tiles
+from ..nest.row_tiles import row_tiles
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Loop nest of a product whose weights stay packed: unpacked in registers for few rows, into panels for many.
+"""The nest of a matmul whose weights stay packed: unpacked in registers for few rows, into panels for many.
 
     registers   for each panel: for each group of k: sums of X * Q, then acc += (sums - zero * sum of X) * scale
-    panel       for each panel, block of k: a local panel of (Q - zero) * scale, then one Brgemm for all rows
+    panel       for each panel, block of k: a local panel of (Q - zero) * scale, then register tiles for all rows
     bytes       for each panel: a local panel of Q, then as in registers
 
 In registers each word of weights is read once, so that few rows take as long as memory takes to deliver it. Rows of
@@ -11,138 +11,150 @@ where one zero point serves all weights, they begin at -zero * sum of X, so that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ...base.contraction import Microkernel
 from ...base.dtypes import F32, U8
 from ...base.target import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import (
-    Allocate,
-    Block,
-    Buffer,
-    Expr,
-    For,
-    Let,
-    Load,
-    Slice,
-    Stmt,
-    Store,
-    Var,
-)
+from ...tensor_ir.nodes import Block, Buffer, Const, Expr, For, Let, Load, Stmt, Store, Var
 from ...tensor_ir.tiling import split_rows
+from ..nest.lower import Lowering
+from ..nest.matmul import parallel_step
+from ..nest.nest import Nest, Stage, contraction
+from ..nest.operand import Operand
+from ..nest.position import Position
+from ..nest.problem import Contraction, View
+from ..nest.schedule_text import apply
+from ..nest.stages import Staged, epilogue_value, max_depth, max_rows, tile_columns
 from ..schedule.matmul_tile import MatmulBlocking
 from .fixed_point_rows import FixedPointRows
-from .matmul import EpilogueValue, MatmulProblem, MatmulTemplate, RowBlock
 from .nbits_rows import GivenRows
 from .nbits_tile import DotTile, FixedPointTile, FloatTile, Means, RegisterTile
-from .operand import offset_of
 from .packed_weights import PackedWeights, WeightPanel
 
 
-class NBitsTemplate(MatmulTemplate):
-    """Builds the loop nest; B of the problem is `weights`, and `x_scale` [m, groups] that of rows of bytes."""
+class NBitsLowering(Lowering):
+    """Lowers the nest; B of the problem is `weights`, and `x_scale` [m, groups] that of rows of bytes."""
 
     def __init__(
         self,
-        problem: MatmulProblem,
+        problem: Contraction,
         weights: PackedWeights,
         x_scale: Buffer | None,
         blocking: MatmulBlocking,
-        kernel: Microkernel,
         target: Target,
-        epilogue: EpilogueValue | None,
         unpack: str,
         use: str,
-    ):
-        super().__init__(problem, blocking, kernel, target, epilogue)
-        self.weights = weights
-        self.x_scale = x_scale
-        self.unpack = unpack
-        self.use = use
+    ) -> None:
+        super().__init__(_nest(problem, blocking, target, unpack, weights), target)
+        self.problem, self.weights, self.x_scale = problem, weights, x_scale
+        self.unpack, self.use = unpack, use
         self.lanes = target.lanes(F32)
+        self.columns = tile_columns(self.nest, target)
+        self.depth = problem.sizes["k"]
         self.fetches = weights.words.elements > target.l2_bytes
-        self.k_block = problem.k if unpack != "panel" else aligned_block(self.k_block, weights)
 
-    def _rows(self, row: Expr, rows: int | Expr, steps: list[Stmt]) -> RowBlock:
-        assert isinstance(rows, int)
-        block = super()._rows(row, rows, steps)
-        if self.unpack != "panel":
-            steps += self._x(block).prepared(rows)
-        return block
+    def stage(self, stage: Stage, position: Position) -> Staged | None:
+        """The weights of a panel, unpacked; or what dot products need of rows of A: sums of groups, digits."""
+        if self.unpack == "panel":
+            return self._panel(stage, position)
+        return Staged(None, position, list(self._x(position).prepared(position.extents["m"])), [])
 
-    def _x(self, block: RowBlock) -> GivenRows:
+    def _panel(self, stage: Stage, position: Position) -> Staged:
+        """A panel is unpacked once for all rows of the block."""
+        size = max_depth(self.nest) * self.columns
+        local = Buffer(stage.name, F32, (size,), "local")
+        panel, k = panel_number(position), position.extents["k"]
+        weights = WeightPanel(self.weights, panel, self.columns, self.depth, self.lanes)
+        first = position.start("k")
+        assert isinstance(first, Const) and isinstance(first.value, int)
+        copy = weights.unpack(first.value, k, local, -(-position.extents["n"] // self.lanes))
+        view = View(local, {"k": self.columns, "n": 1}, {"n": (self.columns, 0)})
+        return Staged(local, position.staged("B", view), [copy], [])
+
+    def tiles(self, position: Position) -> list[Stmt]:
+        """Return the register tiles of a panel: of floats, or of weights that are unpacked in registers."""
+        if self.unpack == "panel":
+            return super().tiles(position)
+        tiles: list[Stmt] = []
+        columns = position.extents["n"]
+        vectors = -(-columns // self.lanes)
+        panel = panel_number(position)
+        weights = WeightPanel(self.weights, panel, self.columns, self.depth, self.lanes)
+        if self.unpack == "bytes":
+            local = Buffer("w_bytes", U8, (self.depth * self.columns,), "local")
+            self.locals[local.name] = local
+            weights, copy = weights.as_bytes(local, vectors, self.fetches)
+            tiles.append(copy)
+        assert self.nest.tile is not None
+        for first, count, rows in split_rows(position.extents["m"], self.nest.tile.shape.rows):
+            row = Var("wr")
+            tile = self._tile(position, row, rows, weights, vectors)
+            body = Block((*tile.sums(), *self._results(position, tile, columns)))
+            end = t.as_expr(first + count * rows)
+            tiles.append(For(row, t.as_expr(first), end, body, "serial", rows))
+        return tiles
+
+    def _x(self, position: Position) -> GivenRows:
         """The rows of a block, in fixed point where f32 is multiplied by dot products."""
         in_digits = self.use != "fma" and self.x_scale is None
         make = FixedPointRows if in_digits else GivenRows
-        p = self.problem
-        return make(p.a, self.x_scale, self.weights, p.k, self._most_rows(), block.first)
+        a, rows = self.problem.a, max_rows(self.nest)
+        source = Operand(a.buffer, (), a.strides["m"], a.strides["k"])
+        return make(source, self.x_scale, self.weights, self.depth, rows, position.start("m"))
 
     def _tile(
-        self, block: RowBlock, row: Var, rows: int, weights: WeightPanel, vectors: int
+        self, position: Position, row: Var, rows: int, weights: WeightPanel, vectors: int
     ) -> RegisterTile:
         fetches = self.fetches and self.unpack == "registers"
         means = Means(fetches, self.target.table.has_fma, self.use == "dot2")
-        x = self._x(block)
+        x = self._x(position)
         if isinstance(x, FixedPointRows):
             return FixedPointTile(x, row, rows, weights, vectors, means)
         make = FloatTile if self.x_scale is None else DotTile
         return make(x, row, rows, weights, vectors, means)
 
-    @staticmethod
-    def _count(block: RowBlock) -> int:
-        assert isinstance(block.count, int)
-        return block.count
-
-    def _products(self, block: RowBlock, panel: Expr, columns: int, starts: Sequence[int]) -> Stmt:
-        """The products of one panel: tile by tile in registers, or as those of floats."""
-        if self.unpack == "panel":
-            return super()._products(block, panel, columns, starts)
-        tiles: list[Stmt] = []
-        vectors = -(-columns // self.lanes)
-        weights = WeightPanel(self.weights, panel, self.columns, self.problem.k, self.lanes)
-        if self.unpack == "bytes":
-            local = Buffer("w_bytes", U8, (self.problem.k * self.columns,), "local")
-            weights, copy = weights.as_bytes(local, vectors, self.fetches)
-            tiles += [Allocate(local), copy]
-        for first, count, rows in split_rows(self._count(block), self.blocking.tile.rows):
-            row = Var("wr")
-            tile = self._tile(block, row, rows, weights, vectors)
-            body = Block((*tile.sums(), *self._results(block, tile, columns)))
-            end = t.as_expr(first + count * rows)
-            tiles.append(For(row, t.as_expr(first), end, body, "serial", rows))
-        return t.block_of(tiles)
-
-    def _results(self, block: RowBlock, tile: RegisterTile, columns: int) -> list[Stmt]:
+    def _results(self, position: Position, tile: RegisterTile, columns: int) -> list[Stmt]:
         """Every vector of sums through the epilogue to C."""
         return [
-            self._result(block.first + (tile.row + r), r, v, tile, columns)
+            self._result(position.enter("m", tile.row + r, 1, 1), r, v, tile, columns)
             for r in range(tile.rows)
             for v in range(tile.vectors)
         ]
 
-    def _result(self, row: Expr, r: int, v: int, tile: RegisterTile, columns: int) -> Stmt:
+    def _result(self, row: Position, r: int, v: int, tile: RegisterTile, columns: int) -> Stmt:
         begin, end = v * self.lanes, min((v + 1) * self.lanes, columns)
-        col, sum_, c = Var("fc"), Var("sum", F32), self.problem.c
-        column = tile.weights.panel * self.columns + col
-        lets: list[Let] = []
-        value: Expr = sum_
-        if self.epilogue is not None:
-            lets, value = self.epilogue((*self.batch_vars, row, column), sum_)
-        place = offset_of(c, self.batch_vars, row * c.row + column)
-        first = Let(sum_, Load(tile.acc, (t.as_expr(r), col)))
-        body = Block((first, *lets, Store(c.buffer, (place,), value)))
+        col, acc = Var("fc"), Var("sum", F32)
+        at = row.enter("n", col, 1, 1)
+        lets, value = epilogue_value(self.nest, at, acc)
+        first = Let(acc, Load(tile.acc, (t.as_expr(r), col)))
+        body = Block((first, *lets, Store(at.view("C").buffer, (at.offset("C"),), value)))
         return For(col, t.as_expr(begin), t.as_expr(end), body, "vector")
 
-    def _packed_on_the_fly(
-        self, block: RowBlock, column: Expr, columns: int, k0: int, k: int, start: Expr
-    ) -> Stmt:
-        """A panel is unpacked once for all rows of the block."""
-        local, panel = self._local_panel(), column // self.columns
-        weights = WeightPanel(self.weights, panel, self.columns, self.problem.k, self.lanes)
-        unpack = weights.unpack(k0, k, local, -(-columns // self.lanes))
-        place = Slice(local, (t.as_expr(0),))
-        return Block((unpack, self._brgemm(block, column, columns, k0, k, place, self.columns)))
+
+def panel_number(position: Position) -> Expr:
+    """Return which panel of B a position is in."""
+    terms = position.terms["n"]
+    return terms[-1][0] if terms else t.ZERO
+
+
+def _nest(
+    problem: Contraction, blocking: MatmulBlocking, target: Target, unpack: str, weights: PackedWeights
+) -> Nest:  # fmt: skip
+    """The nest of a blocking: weights become panels once per block of rows, or are unpacked in registers."""
+    outer = [*(["n0_chunk"] if blocking.n_groups > 1 else []), "m0"]
+    columns, tile = blocking.tile.columns(target), blocking.tile
+    steps = [f"split n {columns}", f"split m {blocking.m_block}"]
+    steps += [f"chunk n0 {blocking.n_groups}"] if blocking.n_groups > 1 else []
+    if unpack == "panel":
+        steps.append(f"split k {aligned_block(blocking.k_block, weights)}")
+        steps.append(" ".join(["reorder", *outer, "k0 n0 m1 n1 k1"]))
+        steps.append("stage B at n0 as b_panel")
+    else:
+        steps.append(" ".join(["reorder", *outer, "n0 m1 n1 k"]))
+        steps.append("stage A at m0 as x")
+    steps.append(
+        f"tensorize {tile.rows}x{tile.vectors} over m1 n1 {'k1' if unpack == 'panel' else 'k'}"
+    )
+    return apply(contraction(problem), "; ".join([*steps, *parallel_step(problem, target, outer)]))
 
 
 def aligned_block(k_block: int, weights: PackedWeights) -> int:

@@ -6,9 +6,9 @@ from ...base.dtypes import F32, S32
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, Load, Stmt, Store, Var
-from .operand import Operand
+from ..nest.operand import Operand
+from ..nest.packing import loop
 from .packed_weights import WORD, PackedWeights
-from .packing import loop
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from ...tensor_ir.tiling import k_splits
+from ..nest.packing import loop
 from .fixed_point_rows import FixedPointRows
 from .nbits_rows import GivenRows
 from .packed_weights import WORD, WeightPanel
-from .packing import loop
 
 MOST_UNROLLED = 4
 """Words of a column that one iteration multiplies: enough to hide its counter."""

@@ -39,13 +39,14 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
+from ..nest.epilogue import EpilogueValue, make_epilogue
+from ..nest.operand import Operand, offset_of
+from ..nest.packing import left_rows, pack, panel_elements
+from ..nest.tasks import nested
 from ..schedule.attention import AttentionBlocking
 from ..schedule.matmul_tile import rows_for
 from ..schedule.product import worth_threads
 from .attention import AttentionProblem, over_panels, scoped
-from .matmul import EpilogueValue, make_epilogue, nested
-from .operand import Operand, offset_of
-from .packing import left_rows, pack, panel_elements
 
 
 class OnlineAttention:

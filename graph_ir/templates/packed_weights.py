@@ -20,7 +20,7 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
-from .packing import loop
+from ..nest.packing import loop
 
 WORD = 4
 """Bytes of a word, and neighbouring k of one dot product."""

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
+from ..nest.epilogue import EpilogueValue, storing
 from ..schedule.row_windows import RowBlocking, line_elements, staged_lines
 from .channel_windows import WindowProblem
-from .matmul import EpilogueValue, storing
 
 MOST_UNROLLED = 64
 """Rows, columns or columns of padding of a window that have code of their own; more are loops."""

@@ -30,9 +30,9 @@ from ...tensor_ir.nodes import (
     Slice,
     Var,
 )
+from ..nest.epilogue import EpilogueValue
 from ..schedule.matmul_tile import rows_for
 from ..schedule.winograd_tile import WinogradBlocking, tiles_along, winograd_kernel
-from .matmul import EpilogueValue
 from .winograd_bytes import ByteResults
 from .winograd_floats import FloatResults
 from .winograd_image import Line, Planes, WinogradProblem

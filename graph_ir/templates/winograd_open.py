@@ -11,10 +11,10 @@ from typing import Any
 from ...base.dims import Size
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr, Function, Var
+from ..nest.row_tiles import row_tiles
 from ..schedule.matmul_tile import MOST_TILE_ROWS, rows_that_fit
 from ..schedule.winograd_tile import tiles_along
 from .local_sizes import LocalSizes
-from .row_tiles import row_tiles
 from .winograd import WinogradTemplate
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr, Var
+from ..nest.epilogue import EpilogueValue
 from ..schedule.winograd_tile import WinogradBlocking, tiles_along
-from .matmul import EpilogueValue
 from .winograd_image import WinogradProblem
 
 

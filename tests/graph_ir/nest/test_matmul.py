@@ -143,5 +143,5 @@ def test_groups_of_panels_and_blocks_of_rows_are_one_parallel_loop(threads: int)
     lowered = check_interpreted(graph, ctx)
     loops = [n for n in walk(lowered.module) if isinstance(n, For) and n.kind == "parallel"]
     assert [loop.var.name for loop in loops] == (
-        ["ng", "mb"] if worth_threads(50 * 200 * 8, ctx.target) else []
+        ["n0_chunk", "m0"] if worth_threads(50 * 200 * 8, ctx.target) else []
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphc.base.dtypes import F32
-from graphc.graph_ir.templates.operand import Operand, offset_of
+from graphc.graph_ir.nest.operand import Operand, offset_of
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Buffer, Var
 

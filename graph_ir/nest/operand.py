@@ -25,7 +25,7 @@ class Operand:
 
 
 def offset_of(operand: Operand, batch: Sequence[Var], offset: Expr) -> Expr:
-    """Where `offset` elements into the matrix of a batch index lie in the operand's buffer."""
+    """Return the offset in the operand's buffer of `offset` elements into the matrix of a batch index."""
     for var, stride in zip(batch, operand.batch_strides, strict=True):
         offset = offset + var * stride
     return offset

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32, S64
-from graphc.graph_ir.templates.row_tiles import row_tiles
+from graphc.graph_ir.nest.row_tiles import row_tiles
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.evaluate import compile_expr

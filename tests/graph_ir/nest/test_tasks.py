@@ -7,7 +7,8 @@ import pytest
 
 from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import S64
-from graphc.graph_ir.templates.open_tasks import Sharing, batch_indices, shared_tasks
+from graphc.graph_ir.nest.nest import Sharing
+from graphc.graph_ir.nest.tasks import batch_indices, shared_tasks
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Block, Buffer, Function, Module, Store, Var

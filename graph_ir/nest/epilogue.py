@@ -1,0 +1,29 @@
+"""The epilogue: the elementwise graph that finished accumulators pass through before they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...base.dtypes import F32, DType
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Epilogue, Expr, Let, Var
+from ..ir.computation import Index
+
+EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
+"""(index of the free axes, accumulator) -> (bindings, value to store)."""
+
+
+def storing(epilogue: EpilogueValue | None, sums: DType, result: DType) -> EpilogueValue | None:
+    """The epilogue, or where there is none a cast to the result's type; None for sums that are stored as they are."""
+    if epilogue is not None or sums == result:
+        return epilogue
+    return lambda index, acc: ([], t.cast(acc, result))
+
+
+def make_epilogue(
+    value: EpilogueValue, batch: Sequence[Var], row: Expr, column: Expr, sums: DType = F32
+) -> Epilogue:
+    """The epilogue of a Brgemm whose C starts at (batch, row, column) of the plain output; the type of its `sums`."""
+    i, j, acc = Var("er"), Var("ec"), Var("acc", sums)
+    lets, result = value((*batch, row + i, column + j), acc)
+    return Epilogue(i, j, acc, result, tuple(lets))

@@ -1,0 +1,157 @@
+"""Matmul as an instance of the nest: its views, and the schedule that a blocking stands for."""
+
+from __future__ import annotations
+
+import math
+
+from ...base.dims import bounds, is_known
+from ...base.target import Target
+from ..schedule.matmul_blocks import BLOCK
+from ..schedule.matmul_tile import MatmulBlocking
+from ..schedule.product import worth_threads
+from .nest import Nest, Sharing, contraction
+from .operand import Operand
+from .problem import Contraction, View
+from .schedule_text import apply
+
+
+def matrix_view(operand: Operand, rows: str, columns: str, k_group: int = 1) -> View:
+    """Return the view of a matrix with the axes `rows` and `columns` and batch axes before them.
+
+    B in panels has `k_group` neighboring k together.
+    """
+    batch = {f"b{axis}": stride for axis, stride in enumerate(operand.batch_strides)}
+    if not operand.panel:
+        return View(operand.buffer, {**batch, rows: operand.row, columns: operand.col})
+    width = operand.panel
+    return View(operand.buffer, {**batch, rows: width, columns: 1}, {columns: (width, operand.row)})
+
+
+def blocked_view(operand: Operand, rows: str, columns: str) -> View:
+    """Return the view of a matrix in blocks of 16 by 16: B has neighboring k together, A and C neighboring columns."""
+    batch = {f"b{axis}": stride for axis, stride in enumerate(operand.batch_strides)}
+    inner, outer = (rows, columns) if rows == "k" else (columns, rows)
+    blocks = {rows: (BLOCK, operand.row), columns: (BLOCK, BLOCK * BLOCK)}
+    return View(operand.buffer, {**batch, outer: BLOCK, inner: 1}, blocks)
+
+
+def matmul_nest(
+    problem: Contraction,
+    blocking: MatmulBlocking,
+    target: Target,
+    sharing: Sharing,
+    exact: bool = False,
+) -> Nest:
+    """Return the scheduled nest of a matmul; `exact` for a few rows, whose sums the height of the tile orders."""
+    text = matmul_schedule(problem, blocking, target, exact)
+    return apply(contraction(problem).changed(sharing=sharing), text)
+
+
+def matmul_schedule(
+    problem: Contraction, blocking: MatmulBlocking, target: Target, exact: bool = False
+) -> str:
+    """Return the schedule that a blocking stands for, as text."""
+    return "; ".join(_Steps(problem, blocking, target, exact).steps())
+
+
+def parallel_step(problem: Contraction, target: Target, loops: list[str]) -> list[str]:
+    """Return the step that shares `loops` with other threads; nothing where waking them costs more than it saves."""
+    work = bounds(math.prod(problem.sizes.values()))[1]
+    is_counted = not is_known(*(problem.sizes[axis] for axis in ("m", "n", "k")))
+    return [f"parallelize {' '.join(loops)}"] if is_counted or worth_threads(work, target) else []
+
+
+class _Steps:
+    def __init__(
+        self, problem: Contraction, blocking: MatmulBlocking, target: Target, exact: bool
+    ) -> None:
+        self.problem, self.blocking, self.target, self.exact = problem, blocking, target, exact
+        self.kernel, self.tile = problem.kernel, blocking.tile
+        self.m, self.n, self.k = (problem.sizes[axis] for axis in ("m", "n", "k"))
+        self.is_counted = not is_known(self.m, self.n, self.k)
+        self.columns = self.tile.columns(target, self.kernel.accumulator)
+        self.max_a_bytes = (
+            target.machine.most_local_bytes // 2
+        )  # accumulators and a panel lie beside them
+        self.m_block = self._rows_of_block()
+        group = self.kernel.k_group
+        self.k_block = -(-blocking.k_block // group) * group
+
+    def _rows_of_block(self) -> int:
+        rows = self.blocking.m_block
+        if not self.kernel.converts_a:
+            return rows
+        tile_bytes = self.k * self.kernel.copied_a.size * self.tile.rows
+        return min(rows, max(1, self.max_a_bytes // tile_bytes) * self.tile.rows)
+
+    def steps(self) -> list[str]:
+        """Return the steps of the schedule."""
+        if "m" in self.problem.c.blocks:
+            return self._of_blocks()
+        waits = self._accumulators_wait()
+        depth = ["k0", "k1"] if is_known(self.k) else ["k"]
+        outer = [*self.problem.batch, *(["n0_chunk"] if self._is_chunked() else []), "m0"]
+        middle = ["n0", *depth[:-1]] if waits else [*depth[:-1], "n0"]
+        tile = f"{self.tile.rows}x{self.tile.vectors} over m1 n1 {depth[-1]}"
+        steps = [f"split n {self.columns}", f"split m {'even ' * self.is_counted}{self.m_block}"]
+        steps += [f"split k {self._depth_of_block()}"] if is_known(self.k) else []
+        steps += [self._chunk()] if self._is_chunked() else []
+        steps.append(" ".join(["reorder", *outer, *middle, "m1", "n1", depth[-1]]))
+        steps += self._stages(middle[-1], waits)
+        steps.append(f"tensorize {tile}{' exact' * self.exact}")
+        steps += self._prefetch()
+        return steps + parallel_step(self.problem, self.target, outer)
+
+    def _of_blocks(self) -> list[str]:
+        """The blocks of B become a panel in every run; a block of A or C is contiguous, so that depth is a batch."""
+        outer = [*self.problem.batch, *(["n0_chunk"] if self._is_chunked() else []), "m0"]
+        return [
+            f"split n {BLOCK}",
+            f"split m {-(-self.m_block // BLOCK) * BLOCK} {BLOCK}",
+            f"split k {-(-self.k_block // BLOCK) * BLOCK} {BLOCK}",
+            *([self._chunk()] if self._is_chunked() else []),
+            " ".join(["reorder", *outer, "k0", "n0", "m1", "m2", "n1", "k1", "k2"]),
+            "stage B at n0 as b_panel",
+            f"tensorize {self.tile.rows}x{self.tile.vectors} over m2 n1 k1 k2 exact",
+            *parallel_step(self.problem, self.target, outer),
+        ]  # fmt: skip
+
+    def _depth_of_block(self) -> int:
+        """A narrow panel of which columns are counted waits in a local for one block of k only."""
+        return self.k_block if is_known(self.n) else max(self.k, self.k_block)
+
+    def _accumulators_wait(self) -> bool:
+        """Return whether C cannot hold accumulators between blocks of k."""
+        is_cast = self.problem.c.buffer.dtype != self.kernel.accumulator
+        return is_cast and is_known(self.k) and self._depth_of_block() < self.k
+
+    def _is_chunked(self) -> bool:
+        return self.is_counted or self.blocking.n_groups > 1
+
+    def _chunk(self) -> str:
+        return "chunk n0" if self.is_counted else f"chunk n0 {self.blocking.n_groups}"
+
+    def _stages(self, inner: str, waits: bool) -> list[str]:
+        b, kernel = self.problem.b, self.kernel
+        rows = min(self.m_block, self.m) if is_known(self.m) else self.m_block
+        steps = []
+        if kernel.converts_a and rows * self.k * kernel.copied_a.size <= self.max_a_bytes:
+            steps.append("stage A at m0 as a_block")
+        if not b.blocks and is_known(self.k):
+            in_place = kernel.k_group == 1 and b.strides["n"] == 1
+            limit = 4 * self.tile.rows if in_place else 0
+            steps.append(f"stage B at {inner} as b_panel above {limit}")
+        if waits:
+            steps.append("stage C at n0 as sums")
+        return steps
+
+    def _prefetch(self) -> list[str]:
+        """Prefetch the next panel where B is not in L2, for tiles high enough to have the time."""
+        b = self.problem.b
+        if self.exact or not b.blocks or not is_known(self.n, self.k):
+            return []
+        if self.k * self.n * b.buffer.dtype.size <= self.target.l2_bytes // 2:
+            return []
+        # Half a tile where rows are counted: what is left after full tiles is cut into two lower ones.
+        rows = -(-self.tile.rows // 2) if self.is_counted else self.tile.rows
+        return [f"prefetch B {rows}"]

@@ -1,0 +1,109 @@
+"""A contraction as a problem: axes with their sizes, and where each operand keeps an element.
+
+    C[free axes] = epilogue(sum over the reduced axes of A * B)
+
+Matmul has the free axes m and n, batch axes before them, and the reduced axis k. Sizes are numbers or `Dim`s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+from ...base.contraction import Microkernel
+from ...base.dims import Size
+from ...base.records import dataclass
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Buffer, Expr
+from .epilogue import EpilogueValue, storing
+
+Terms = tuple[tuple[Expr, Any], ...]
+"""A position on an axis as a sum of iteration * step, outermost loop first."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The layout of an operand: an element lies at the sum over the axes of position * stride, in elements of `buffer`.
+
+    `blocks` maps an axis that is cut into blocks to (width of a block, distance of the blocks): position p lies at
+    p // width * distance + p % width * stride.
+    """
+
+    buffer: Buffer
+    strides: Mapping[str, Any]
+    blocks: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
+
+    def step(self, axis: str, step: Any = 1) -> Any:
+        """Return the distance of elements that are `step` apart on `axis`; `step` does not cross into a block."""
+        if axis in self.blocks:
+            width, distance = self.blocks[axis]
+            if isinstance(step, int) and step % width == 0:
+                return step // width * distance
+        return self.strides.get(axis, 0) * step
+
+    def offset(self, position: Mapping[str, Terms]) -> Expr:
+        """Return the offset of the element at a position."""
+        total: Expr = t.ZERO
+        for axis, terms in position.items():
+            for iteration, step in terms:
+                stride = self.step(axis, step)
+                if not (isinstance(stride, int) and stride == 0):
+                    total = total + iteration * stride
+        return total
+
+    @property
+    def block_of_columns(self) -> int:
+        """Return the width of the blocks that axis n is cut into, 0 if it is not."""
+        return self.blocks.get("n", (0, 0))[0]
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The problem. `free` and `reduced` map axes to sizes, in the order of the naive nest.
+
+    `kernel` says which instruction multiplies the operands and in which dtype they are summed.
+    """
+
+    free: Mapping[str, Any]
+    reduced: Mapping[str, Any]
+    a: View
+    b: View
+    c: View
+    kernel: Microkernel
+    epilogue: EpilogueValue | None = None
+
+    def view(self, operand: str) -> View:
+        """Return the view of operand "A", "B" or "C"."""
+        return {"A": self.a, "B": self.b, "C": self.c}[operand]
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """Return the size of every axis."""
+        return {**self.free, **self.reduced}
+
+    def of_sizes(self, **sizes: Size) -> Contraction:
+        """Return the problem for other sizes of some axes; its operands keep their strides."""
+        free = {axis: sizes.get(axis, size) for axis, size in self.free.items()}
+        reduced = {axis: sizes.get(axis, size) for axis, size in self.reduced.items()}
+        return replace(self, free=free, reduced=reduced)
+
+    @property
+    def batch(self) -> tuple[str, ...]:
+        """Return the free axes before m and n."""
+        return tuple(axis for axis in self.free if axis not in ("m", "n"))
+
+
+def matmul(
+    batch: Sequence[Size],
+    sizes: tuple[Size, Size, Size],
+    views: tuple[View, View, View],
+    kernel: Microkernel,
+    epilogue: EpilogueValue | None,
+) -> Contraction:
+    """Return C[batch, m, n] = epilogue(A[batch, m, k] x B[batch, k, n]) for `sizes` m, n, k and views of A, B, C."""
+    m, n, k = sizes
+    a, b, c = views
+    free = {f"b{axis}": size for axis, size in enumerate(batch)} | {"m": m, "n": n}
+    epilogue = storing(epilogue, kernel.accumulator, c.buffer.dtype)
+    return Contraction(free, {"k": k}, a, b, c, kernel, epilogue)

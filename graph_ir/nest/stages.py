@@ -1,0 +1,123 @@
+"""The statements of staged operands: copies of A and B before the loops that read them, accumulators of C."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...base.dims import is_known
+from ...base.errors import InternalError
+from ...base.records import dataclass
+from ...base.target import Target
+from ...tensor_ir.nodes import Block, Buffer, Expr, Let, Stmt, Store, Var
+from .nest import Nest, Stage
+from .operand import Operand
+from .packing import convert_rows, loop, pack, pack_open, panel_elements
+from .packing_blocks import pack_blocks
+from .position import Position
+from .problem import View
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A local buffer if one must be allocated, the position from which it is used, the statements before and after."""
+
+    buffer: Buffer | None
+    position: Position
+    before: list[Stmt]
+    after: list[Stmt]
+
+
+def staged(nest: Nest, stage: Stage, position: Position, target: Target) -> Staged | None:
+    """Return what a stage does at `position`; None where the operand is read in place after all."""
+    make = {"A": _rows_of_a, "B": _panel_of_b, "C": _accumulators}[stage.operand]
+    return make(nest, stage, position, target)
+
+
+def max_rows(nest: Nest) -> int:
+    """Return the rows of the largest block, which local buffers have room for."""
+    size = nest.problem.sizes["m"]
+    step = next(loop.step for loop in nest.loops if loop.axis == "m")
+    return int(min(step, size)) if isinstance(size, int) else step
+
+
+def _rows_of_a(nest: Nest, stage: Stage, position: Position, target: Target) -> Staged:
+    """Rows of A in the dtype they are multiplied in."""
+    dtype, view = nest.problem.kernel.copied_a, position.view("A")
+    rows = position.extents["m"], max_rows(nest)
+    source = Operand(view.buffer, (), view.step("m"), view.step("k"))
+    k = position.extents["k"]
+    local, copy = convert_rows(source, position.offset("A"), rows, k, dtype, target.lanes(dtype))
+    strides = {"m": local.row, "k": local.col}
+    return Staged(local.buffer, position.staged("A", View(local.buffer, strides)), [copy], [])
+
+
+def _panel_of_b(nest: Nest, stage: Stage, position: Position, target: Target) -> Staged | None:
+    """The columns of a tile as a panel, neighboring k together where one instruction takes them."""
+    kernel, view, (rows, n, k) = nest.problem.kernel, position.view("B"), _tile_extents(position)
+    if isinstance(n, int) and isinstance(rows, int) and rows <= stage.above:
+        return None
+    columns = tile_columns(nest, target)
+    local = Buffer(
+        stage.name, kernel.copied_b, (panel_elements(max_depth(nest), columns, kernel),), "local"
+    )
+    source = Operand(view.buffer, (), view.step("k"), view.step("n"))
+    start = position.offset("B")
+    if "k" in view.blocks:
+        copy = pack_blocks(view, start, local, k, n, columns, kernel.k_group)
+    elif isinstance(n, int):
+        copy = pack(source, start, local, k, n, columns, kernel, target)
+    else:
+        copy = pack_open(source, start, local, k, n, columns)
+    panel = View(local, {"k": columns, "n": 1}, {"n": (columns, 0)})
+    return Staged(local, position.staged("B", panel), copy, [])
+
+
+def _tile_extents(position: Position) -> tuple[Any, Any, Any]:
+    """(rows, columns, depth) of the current tile."""
+    return position.extents["m"], position.extents["n"], position.extents["k"]
+
+
+def max_depth(nest: Nest) -> int:
+    """Return the depth of the largest block of k."""
+    size = nest.problem.reduced["k"]
+    if not is_known(size):
+        raise InternalError("nest: B is packed in blocks of a k that is known when it is compiled")
+    step = next(loop.step for loop in nest.loops if loop.axis == "k")
+    return min(step, size) if step > 1 else size
+
+
+def tile_columns(nest: Nest, target: Target) -> int:
+    """Return the columns of a register tile, and of a panel of B."""
+    assert nest.tile is not None
+    return nest.tile.shape.columns(target, nest.problem.kernel.accumulator)
+
+
+def _accumulators(nest: Nest, stage: Stage, position: Position, target: Target) -> Staged:
+    """Accumulators that wait for the last block of k, then pass through the epilogue to C."""
+    dtype, columns = nest.problem.kernel.accumulator, tile_columns(nest, target)
+    size = math.prod((max_rows(nest), columns))
+    local = Buffer(stage.name, dtype, (size,), "local")
+    inner = position.staged("C", View(local, {"m": columns, "n": 1}))
+    rows, n, _ = _tile_extents(position)
+    return Staged(local, inner, [], [finish(nest, position, local, columns, rows, n)])
+
+
+def finish(
+    nest: Nest, position: Position, local: Buffer, stride: int, rows: Any, columns: Any
+) -> Stmt:
+    """Return the loops that run the epilogue on `rows` x `columns` accumulators and store them to C at `position`."""
+    i, j, acc = Var("fr"), Var("fc"), Var("sum", local.dtype)
+    at = position.enter("m", i, 1, 1).enter("n", j, 1, 1)
+    lets, value = epilogue_value(nest, at, acc)
+    first = Let(acc, local[i * stride + j])
+    body = Block((first, *lets, Store(at.view("C").buffer, (at.offset("C"),), value)))
+    return loop(i, rows, loop(j, columns, body, "vector"), "serial")
+
+
+def epilogue_value(nest: Nest, position: Position, acc: Expr) -> tuple[list[Let], Expr]:
+    """Return (bindings, value) that C gets for an accumulator at `position`."""
+    epilogue = nest.problem.epilogue
+    if epilogue is None:
+        return [], acc
+    return epilogue(tuple(position.start(axis) for axis in nest.problem.free), acc)

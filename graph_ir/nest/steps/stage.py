@@ -1,0 +1,31 @@
+"""stage B at n0 as panel
+
+before   for n0: for k: for n1: C[..] += A[..] * B[k, n0 * 16 + n1]
+after    for n0: { panel[k, n1] = B[k, n0 * 16 + n1] }; for k: for n1: C[..] += A[..] * panel[k, n1]
+
+The copy converts to the dtype that the instruction multiplies. A becomes rows, B a panel of the tile's columns. C
+becomes accumulators, which start at zero and pass through the epilogue on their way out. `stage B at n0 as panel above
+32` reads B in place where at most 32 rows share it.
+"""
+
+from __future__ import annotations
+
+from ....base.errors import UserError
+from ..nest import Nest, Stage
+
+
+def stage(nest: Nest, operand: str, at: str, name: str, above: int = 0) -> Nest:
+    """Keep what the loops inside `at` touch of A, B or C in a local buffer called `name`."""
+    if operand not in ("A", "B", "C"):
+        raise UserError(f"schedule: stage {operand}: the operand must be A, B or C")
+    if nest.staged(operand):
+        raise UserError(
+            f"schedule: stage {operand} at {at}: {operand} is staged already and must be staged once"
+        )
+    depth = nest.depth(at)
+    reduced = [loop.name for loop in nest.loops[:depth] if nest.is_reduced(loop)]
+    if operand == "C" and reduced:
+        raise UserError(
+            f"schedule: stage C at {at}: {reduced[0]} must be inside, as its iterations add to C"
+        )
+    return nest.changed(stages=(*nest.stages, Stage(operand, at, name, above)))

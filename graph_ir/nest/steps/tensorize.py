@@ -1,0 +1,28 @@
+"""tensorize 8x3 over m1 n1 k1
+
+before   for m1: for n1: for k1: C[m1, n1] += A[m1, k1] * B[k1, n1]
+after    for each 8 rows: 8 x 3 vector accumulators = 0; for k1: one row of B, 8 broadcasts of A, 24 multiply-adds
+
+A fourth loop, `over m1 n1 k1 k2`, makes a batch of tiles that add to the same accumulators. `exact` keeps the height of
+the tile in panels that are narrower, and so how sums are split.
+"""
+
+from __future__ import annotations
+
+from ....base.errors import UserError
+from ....base.target import GemmTile
+from ..nest import Nest, Tile
+
+
+def tensorize(nest: Nest, shape: GemmTile, *names: str, exact: bool = False) -> Nest:
+    """Run the innermost loops as register tiles. UserError unless they are the innermost, of rows, columns, depth."""
+    inner = nest.loops[-len(names) :] if len(names) in (3, 4) else ()
+    axes = [loop.axis for loop in inner]
+    if tuple(loop.name for loop in inner) != names or axes not in (
+        ["m", "n", "k"],
+        ["m", "n", "k", "k"],
+    ):
+        raise UserError(
+            f"schedule: tensorize: {' '.join(names)} must be the innermost loops, over m, n and k"
+        )
+    return nest.changed(tile=Tile(shape, names, exact))

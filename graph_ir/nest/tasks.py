@@ -1,0 +1,191 @@
+"""The parallel loops around a nest: nested loops of known trip counts, or one loop over tasks that are counted when it
+runs and shared by threads where there is enough work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from ...base.dims import Size, is_known
+from ...tensor_ir import builder as t
+from ...tensor_ir.nodes import Block, Expr, For, If, Let, LoopKind, Stmt, Var
+from .nest import Loop, Nest
+from .position import Chunk, Position
+
+MIN_TILES = 2
+"""Register tiles in a block of rows below which threads share the panels instead."""
+
+Body = Callable[[int, Position], Stmt]
+"""(depth, position) -> the loops from that depth on."""
+
+
+def task_loops(nest: Nest, position: Position, body: Body) -> Stmt:
+    """Return the loops of a nest that are tasks, those outside of the reduced loops and stages, around `body`."""
+    is_static = is_known(
+        *(size for axis, size in nest.problem.sizes.items() if axis not in nest.problem.batch)
+    )
+    if is_static or not nest.is_parallel:
+        return _nested(nest, 0, position, body)
+    return _Counted(nest).loops(position, body)
+
+
+def _task_count(nest: Nest) -> int:
+    """Return how many of the outermost loops are tasks."""
+    count = 0
+    for loop in nest.loops:
+        if nest.is_reduced(loop) or (loop.kind == "serial" and loop.axis not in nest.problem.batch):
+            break
+        count += 1
+    return count
+
+
+def _nested(nest: Nest, depth: int, position: Position, body: Body) -> Stmt:
+    """One loop inside the other, so that they are shared as one: the last iteration is told apart inside."""
+    if depth == _task_count(nest):
+        return body(depth, position)
+    loop = nest.loops[depth]
+    kind: LoopKind = "parallel" if nest.is_parallel else "serial"
+    extent = position.extents[loop.axis]
+    if loop.kind == "chunk":
+        return _chunks(nest, depth, position, body, kind)
+    if not is_known(extent):  # a batch
+        var = Var(loop.name)
+        inner = _nested(nest, depth + 1, position.enter(loop.axis, var, 1, 1), body)
+        return For(var, t.ZERO, t.as_expr(extent), inner, kind)
+    step = even_step(loop, extent)
+    full, rest = divmod(extent, step)
+    if full + bool(rest) == 1 and loop.axis not in nest.problem.batch:
+        return _nested(nest, depth + 1, position, body)
+    var = Var(loop.name)
+    whole = _nested(nest, depth + 1, position.enter(loop.axis, var, step, step), body)
+    if rest:
+        last = position.enter(loop.axis, t.as_expr(full), step, rest)
+        whole = If(var < full, whole, _nested(nest, depth + 1, last, body))
+    return For(var, t.ZERO, t.as_expr(full + bool(rest)), whole, kind)
+
+
+def even_step(loop: Loop, extent: int) -> int:
+    """Return the step of a loop over `extent`: at most its own, if its iterations are made equally long."""
+    return math.ceil(extent / math.ceil(extent / loop.step)) if loop.even else loop.step
+
+
+def _chunks(nest: Nest, depth: int, position: Position, body: Body, kind: LoopKind) -> Stmt:
+    """Contiguous chunks of the panels; the last one has the narrow panel."""
+    loop = nest.loops[depth]
+    if not is_known(position.extents[loop.axis]):
+        return _nested(nest, depth + 1, position, body)
+    full, rest = divmod(position.extents[loop.axis], loop.step)
+    size = math.ceil((full + bool(rest)) / max(loop.chunks, 1))
+    count = math.ceil((full + bool(rest)) / size) if size else 1
+    if count <= 1:
+        return _nested(nest, depth + 1, position, body)
+    var = Var(loop.name)
+    end = t.minimum((var + 1) * size, full)
+    chunk = Chunk(var * size, end, t.equal(var, count - 1))
+    inner = _nested(nest, depth + 1, position.chunked(loop.of, chunk), body)
+    # Outside the blocks of rows: those form a nest only with the loop directly around them.
+    return For(var, t.ZERO, t.as_expr(count), inner, kind)
+
+
+class _Counted:
+    """Tasks of a nest over batch axes, blocks of rows and chunks of panels whose numbers are known when it runs."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.nest, self.sizes, self.sharing = nest, nest.problem.sizes, nest.sharing
+        assert nest.tile is not None
+        depth = _task_count(nest)
+        self.depth = depth
+        self.chunk = next(loop for loop in nest.loops[:depth] if loop.kind == "chunk")
+        self.block = next(
+            loop for loop in nest.loops[:depth] if loop.axis == "m" and loop.kind == "parallel"
+        )
+        self.rows, self.columns = t.as_expr(self.sizes["m"]), t.as_expr(self.sizes["n"])
+        self.batch = [(Var(axis), self.sizes[axis]) for axis in nest.problem.batch]
+
+    def loops(self, position: Position, body: Body) -> Stmt:
+        """Return one loop over all tasks; threads share it where that pays."""
+        blocks, chunks = self._counts()
+        total = chunks * blocks * t.as_expr(math.prod(size for _, size in self.batch))
+        task = Var("task")
+        inner = self._task(task, blocks, chunks, position, body)
+        if not self.nest.is_parallel or self.sharing.threads == 1:
+            return For(task, t.ZERO, total, inner)
+        return shared_tasks(task, total, self._pays(), inner)
+
+    def _pays(self) -> Expr:
+        return self.sharing.pays(math.prod(self.sizes.values()))
+
+    def _counts(self) -> tuple[Expr, Expr]:
+        """(blocks of rows, chunks of panels): the smaller operand is the one that all threads read."""
+        threads = self.sharing.threads
+        blocks = ceil_div(self.rows, self.block.step)
+        if threads == 1:
+            return blocks, t.ONE
+        assert self.nest.tile is not None
+        tile_rows = self.nest.tile.shape.rows
+        panels = ceil_div(self.columns, self.chunk.step)
+        few = self.rows < t.maximum(self.columns, threads * MIN_TILES * tile_rows)
+        chunks = t.select(self._pays(), t.select(few, t.minimum(panels, threads), t.ONE), t.ONE)
+        even = ceil_div(blocks, threads) * threads
+        return t.select(self._pays(), t.select(few, blocks, even), blocks), chunks
+
+    def _task(
+        self, task: Var, all_blocks: Expr, all_chunks: Expr, position: Position, body: Body
+    ) -> Stmt:
+        """A block of rows of one matmul of the batch times a chunk of the panels."""
+        names = ("blocks", "chunks", "within", "first", "count", "size", "begin", "end")
+        blocks, chunks, within, first, count, size, begin, end = map(Var, names)
+        step = self.chunk.step
+        full, panels = self.columns // step, ceil_div(self.columns, step)
+        alone = self.sharing.threads == 1
+        share = panels if alone else ceil_div(panels, chunks)
+        has_tail = None if alone else begin + share >= panels
+        names_of_batch = [var for var, _ in self.batch]
+        sizes = [one for _, one in self.batch]
+        lets: list[Stmt] = [
+            Let(blocks, all_blocks),
+            Let(chunks, all_chunks),
+            *batch_indices(names_of_batch, sizes, task // (chunks * blocks)),
+            Let(within, task % (chunks * blocks)),
+            Let(size, ceil_div(self.rows, blocks)),
+            Let(first, within % blocks * size),
+            Let(count, t.minimum(size, self.rows - first)),
+            Let(begin, t.ZERO if alone else within // blocks * share),
+            Let(end, full if alone else t.minimum(begin + share, full)),
+        ]
+        for var in names_of_batch:
+            position = position.enter(var.name, var, 1, 1)
+        position = position.enter("m", first, 1, count)
+        position = position.chunked(self.chunk.of, Chunk(begin, end, has_tail))
+        return Block((*lets, body(self.depth, position)))
+
+
+def shared_tasks(task: Var, total: Expr, pays: Expr, body: Stmt) -> Stmt:
+    """Return `body` for each of `total` tasks, in one parallel loop; in one thread where that does not pay."""
+    chunk, each = Var("chunk"), Var("each")
+    chunks = t.select(pays, total, 1)
+    end = t.minimum((chunk + 1) * each, total)
+    tasks = For(task, chunk * each, end, body)
+    inner = Block((Let(each, ceil_div(total, chunks)), tasks))
+    return For(chunk, t.ZERO, chunks, inner, "parallel")
+
+
+def batch_indices(names: Sequence[Var], sizes: Sequence[Size], number: Expr) -> list[Stmt]:
+    """Return the bindings of the index on each batch axis of matmul number `number`."""
+    found: list[Stmt] = []
+    for var, size in reversed(list(zip(names, sizes, strict=True))):
+        found.append(Let(var, number if var is names[0] else number % size))
+        number = number // size
+    return found
+
+
+def ceil_div(value: Expr, divisor: Expr | int) -> Expr:
+    """Return value / divisor rounded up, of a value from 0 and a divisor from 1."""
+    return value if divisor in (1, t.ONE) else (value + divisor - 1) // divisor
+
+
+def nested(batch: Sequence[Var], sizes: Sequence[int], body: Stmt, kind: LoopKind) -> Stmt:
+    """Loops over the batch axes around `body`."""
+    for var, size in reversed(list(zip(batch, sizes, strict=True))):
+        body = For(var, t.ZERO, t.as_expr(size), body, kind)
+    return body

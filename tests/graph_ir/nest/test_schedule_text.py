@@ -1,0 +1,131 @@
+"""Schedules of steps: every step keeps the result, and what does not apply is a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.base.contraction import microkernels
+from graphc.base.dims import Symbol, size
+from graphc.base.dtypes import F32
+from graphc.base.errors import UserError
+from graphc.base.target import GemmTile, Target
+from graphc.graph_ir.nest.lower import lower
+from graphc.graph_ir.nest.matmul import matmul_schedule, matrix_view
+from graphc.graph_ir.nest.nest import Nest, contraction
+from graphc.graph_ir.nest.operand import Operand
+from graphc.graph_ir.nest.problem import Contraction, matmul
+from graphc.graph_ir.nest.scalar import lower_scalar
+from graphc.graph_ir.nest.schedule_text import STEPS, apply, steps_of
+from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
+from graphc.tensor_ir import builder as t
+from graphc.tensor_ir import interpreter
+from graphc.tensor_ir.nodes import Block, Buffer, Expr, Function, Let, Module, Var
+from graphc.tensor_ir.printer import print_module
+from graphc.tensor_ir.verifier import verify
+
+TARGET = Target("avx2", features="+avx2,+fma")
+M = size(Symbol("M", 1, 64))
+SCHEDULE = (
+    "split n 24; split m even 8; split k 4; chunk n0 2; reorder b0 n0_chunk m0 n0 k0 m1 n1 k1; "
+    "stage A at m0 as a_rows; stage B at k0 as panel; stage C at n0 as sums; "
+    "tensorize 4x3 over m1 n1 k1; parallelize b0 n0_chunk m0"
+)
+
+
+def problem(m: object = 11, n: int = 53, k: int = 10, transposed: bool = False) -> Contraction:
+    """Two matmuls of f32 with a bias, ReLU-like, whose B may be transposed."""
+    rows = t.as_expr(m)  # type: ignore[arg-type]
+    bias = Buffer("bias", F32, (n,))
+
+    def epilogue(index: tuple[Expr, ...], acc: Expr) -> tuple[list[Let], Expr]:
+        return [], t.maximum(acc + bias[index[-1]], 0.0)
+
+    a = Operand(Buffer("a", F32, (rows * (2 * k),)), (m * k,), k, 1)  # type: ignore[operator, arg-type]
+    b = Operand(Buffer("b", F32, (2 * n * k,)), (n * k,), *((1, k) if transposed else (n, 1)))
+    c = Operand(Buffer("c", F32, (rows * (2 * n),)), (m * n,), n, 1)  # type: ignore[operator, arg-type]
+    views = matrix_view(a, "m", "k"), matrix_view(b, "k", "n"), matrix_view(c, "m", "n")
+    (kernel,) = microkernels(F32, F32, TARGET)
+    return matmul((2,), (m, n, k), views, kernel, epilogue)  # type: ignore[arg-type]
+
+
+def run(nest: Nest, rows: int, transposed: bool) -> None:
+    """Interpret a nest, tensorized or not, and compare with NumPy exactly."""
+    p = nest.problem
+    n, k = p.sizes["n"], p.sizes["k"]
+    body = lower(nest, TARGET) if nest.tile else lower_scalar(nest)
+    bias = Buffer("bias", F32, (n,))
+    params = (
+        p.a.buffer,
+        p.b.buffer,
+        bias,
+        p.c.buffer,
+        *([] if isinstance(p.sizes["m"], int) else [Var("size_M")]),
+    )
+    function = Function("f", params, body if isinstance(body, Block) else Block((body,)))
+    module = verify(Module((function,)))
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((2, rows, k), (2, k, n)))
+    add = rng.integers(-4, 5, n).astype(np.float32)
+    c = np.full((2, rows, n), np.nan, np.float32)
+    given = np.ascontiguousarray(b.swapaxes(1, 2)) if transposed else b
+    counted = [] if isinstance(p.sizes["m"], int) else [rows]
+    interpreter.run(module, "f", [a.ravel(), given.ravel(), add, c.reshape(-1), *counted])
+    np.testing.assert_array_equal(c, np.maximum(a @ b + add, 0))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("m", "n", "k"), [(11, 53, 10), (8, 48, 4), (1, 1, 1), (16, 25, 5)])
+def test_every_step_keeps_the_result(m: int, n: int, k: int, transposed: bool) -> None:
+    nest = contraction(problem(m, n, k, transposed))
+    run(nest, m, transposed)
+    for _, nest in steps_of(nest, SCHEDULE):  # noqa: B020
+        run(nest, m, transposed)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 23])
+def test_every_step_keeps_the_result_of_counted_rows(rows: int) -> None:
+    nest = contraction(problem(M))
+    run(nest, rows, False)
+    for _, nest in steps_of(nest, SCHEDULE.replace("chunk n0 2", "chunk n0")):  # noqa: B020
+        run(nest, rows, False)
+
+
+def test_a_blocking_is_a_schedule_one_can_read() -> None:
+    blocking = MatmulBlocking(GemmTile(4, 3), 32, 256, 2)
+    assert matmul_schedule(problem(64, 96, 512), blocking, TARGET) == (
+        "split n 24; split m 32; split k 256; chunk n0 2; reorder b0 n0_chunk m0 k0 n0 m1 n1 k1; "
+        "stage B at n0 as b_panel above 16; tensorize 4x3 over m1 n1 k1; parallelize b0 n0_chunk m0"
+    )
+
+
+REFUSED = {
+    "split n 24 10": "split n: each factor must divide the one before it, got (24, 10)",
+    "split q 4": "there is no loop 'q', only b0, m, n, k; it must be one of these",
+    "merge n": "'merge n': there is no transformation 'merge', it must be one of "
+    + ", ".join(STEPS),
+    "split n 8; reorder b0 m n1 n0 k": "n1 steps by 1 and must be inside of n0",
+    "reorder n m": "reorder: every loop must be named once; check b0, k",
+    "stage D at m as x": "stage D: the operand must be A, B or C",
+    "stage B at m as x; stage B at n as y": "stage B at n: B is staged already and must be staged once",
+    "reorder k m n b0; stage C at k as sums": "stage C at k: k must be inside, as its iterations add to C",
+    "split k 2; tensorize 4x3 over m n k": "must be the innermost loops, over m, n and k",
+    "parallelize k": "parallelize k: a reduced loop must stay serial, as its iterations add to the same elements of C",
+    "parallelize n": "parallelize: the loops must be the outermost, ('b0',)",
+    "prefetch B 4": "prefetch: B must lie in panels, and a tile must have been chosen",
+    "chunk k 2": "chunk k: a reduced loop must stay whole, as its iterations add to the same elements of C",
+    "stage A": "'stage A': the step must look like the first line of `steps/stage.py`",
+}
+
+
+@pytest.mark.parametrize("schedule", REFUSED)
+def test_steps_that_do_not_apply_say_why(schedule: str) -> None:
+    with pytest.raises(UserError) as caught:
+        apply(contraction(problem()), schedule)
+    assert REFUSED[schedule] in str(caught.value)
+
+
+def test_the_naive_nest_is_the_definition() -> None:
+    body = lower_scalar(contraction(problem(2, 3, 4)))
+    text = print_module(Module((Function("f", (), body),)))
+    assert "for b0 in range(0, 2)" in text and "for k in range(0, 4)" in text
