@@ -44,6 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--code", metavar="LIST",
         help=f"print the code of NODE at these stages, of {','.join(STAGES)}, or all",
     )  # fmt: skip
+    parser.add_argument(
+        "--steps", action="store_true",
+        help="print the schedule steps from the definition of a matmul to its kernel, with the loops after each",
+    )  # fmt: skip
     add_json_argument(parser)
 
 
@@ -52,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     stages = _stages(args.code)
     if stages and args.node is None:
         raise UserError("--code needs a NODE; `graphc explain MODEL` lists the nodes and kernels")
+    if args.steps and args.node is None:
+        raise UserError("--steps needs a NODE; `graphc explain MODEL` lists the nodes and kernels")
     explanation = _explain(args)
     if args.passes:
         passes = explanation.passes()
@@ -64,6 +70,10 @@ def run(args: argparse.Namespace) -> int:
             "memory": explanation.memory(),
         }
         say(json.dumps(whole) if args.json else "\n".join(wrapped(_model_lines(whole), 10)))
+        return 0
+    if args.steps:
+        steps = explanation.steps(args.node)
+        say(json.dumps(steps) if args.json else "\n".join(_step_lines(steps)))
         return 0
     facts = explanation.node(args.node)
     if stages:
@@ -167,6 +177,13 @@ def _code_lines(facts: Facts) -> Iterable[str]:
         for stage, text in texts.items():
             yield f"--- {kernel}: {stage} ---"
             yield text
+
+
+def _step_lines(steps: list[Facts]) -> Iterable[str]:
+    """Each step of a schedule and the loops after it, which are not wrapped."""
+    for step in steps:
+        yield f"--- {step['step']} ---"
+        yield step["code"]
 
 
 def _section(heading: str, lines: Iterable[str]) -> Iterable[str]:

@@ -22,6 +22,8 @@ from ..graph_ir.rewriting.groups import storage_root
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.space import ScheduleSpace
 from ..graph_ir.schedule.spaces import space_of
+from ..tensor_ir.nodes import Module
+from ..tensor_ir.printer import print_module
 from .submodel import body
 
 Facts = dict[str, Any]
@@ -120,6 +122,26 @@ class Explanation:
         }
         facts["memory"] = [self._place(call) for call in calls]
         return facts
+
+    def steps(self, name: str) -> list[Facts]:
+        """The steps from the naive nest of a node's matmul to its kernel: {"step", "code" after it}.
+
+        UserError if the node is not computed by a matmul kernel.
+        """
+        from ..graph_ir.inspect.nest_steps import nest_steps
+
+        names = self.log.became(self._op_name(name))
+        calls = [call for call in self.lowered.calls if self._members(call) & names]
+        for call in calls:
+            found = [
+                {"step": step, "code": print_module(Module((function,)))}
+                for step, function in nest_steps(self._ops[call.op_name], self.ctx)
+            ]
+            if found:
+                return found
+        raise UserError(
+            f"'{name}' has no steps: the node must be a matmul whose kernel is a nest; its schedule begins with 'gemm'"
+        )
 
     def _op_name(self, name: str) -> str:
         """The op with a name from the model file: its own name, or that of a value it computes."""

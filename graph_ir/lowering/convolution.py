@@ -34,7 +34,6 @@ from ..schedule.matmul_tile import MatmulBlocking, pick_blocking
 from ..schedule.product import Product
 from ..templates.convolution import ConvolutionProblem, ConvolutionTemplate
 from ..templates.convolution_band import ImageOperand
-from ..templates.convolution_open import OpenConvolutionTemplate
 from ..templates.convolution_patches import PatchTemplate
 from ..templates.local_sizes import LocalSizes, localized
 from .matmul import as_block, epilogue_names, epilogue_value, flat
@@ -101,7 +100,7 @@ def _taps(
 def _open_taps(
     op: DirectConvolution, band: str, blocking: MatmulBlocking, kernel: Microkernel, operands: Sequence[Buffer],
     output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
-) -> OpenConvolutionTemplate:  # fmt: skip
+) -> ConvolutionTemplate:  # fmt: skip
     """Channels last, tap by tap, of images of any height and width."""
     x, w, y = operands
     whole = with_sizes_of(geometry_of(op), op)
@@ -114,7 +113,7 @@ def _open_taps(
     problem = ConvolutionProblem(g, image, w, result, band, kernel)
     if value is not None:
         value = _indexed(value, output.details.plain_dims, 0, by_pixel)
-    return OpenConvolutionTemplate(problem, blocking, ctx.target, value, whole, sizes)
+    return ConvolutionTemplate(problem, blocking, ctx.target, value, whole, sizes)
 
 
 def _last_operand(buffer: Buffer, pixels: tuple[int, int], channels: int) -> ImageOperand:

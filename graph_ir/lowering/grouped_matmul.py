@@ -16,10 +16,11 @@ def lower_grouped_matmul(op: GroupedMatmul, ctx: LowerContext) -> Module:
     rows, b_panels, ends, result = map(flat, parameters(op.inputs, op.outputs).values())
     a, b = (x.details for x in op.inputs[:2])
     groups, panels, k, width = b.plain_dims
+    kernel = microkernel(a.dtype, b.dtype, ctx.target)
     problem = GroupedProblem(
-        rows, b_panels, ends, result, a.plain_dims[0], groups, panels, k, width
+        rows, b_panels, ends, result, a.plain_dims[0], groups, panels, k, width, kernel
     )
-    tile = microkernel(a.dtype, b.dtype, ctx.target).tiles[0]
+    tile = kernel.tiles[0]
     function = grouped_matmul_function(
         f"{a.dtype}_grouped_gemm_{groups}x{k}x{panels * width}_{tile.rows}x{width}__{ctx.target.isa}",
         problem,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ...base.dims import bounds, is_known, substitute, symbols_of
+from ...base.records import dataclass
 from ...base.size_queries import typical, typical_all
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
@@ -36,10 +37,34 @@ from ..schedule.product import Product
 from .notes import group_note
 
 
+@dataclass(frozen=True)
+class MatmulKernel:
+    """A matmul and the elementwise ops after it, before it is lowered: the problem, its blocking, the function around
+    it. The parameters are the inputs, each once, then the output."""
+
+    name: str
+    params: tuple[Buffer, ...]
+    problem: Contraction
+    blocking: MatmulBlocking
+    note: str
+
+    def function(self, body: Stmt) -> Function:
+        """Return the kernel's function with a body."""
+        return Function(self.name, self.params, as_block(body), self.note)
+
+
 def matmul_function(
     op: MatmulCore, group: KernelGroup, schedule: Schedule, ctx: LowerContext
 ) -> Function:
-    """A tuned product and the elementwise ops after it; parameters are the inputs (each once), then the output."""
+    """Return the kernel of a matmul and the elementwise ops after it."""
+    kernel = matmul_kernel(op, group, schedule, ctx)
+    return kernel.function(matmul_statement(kernel.problem, kernel.blocking, ctx))
+
+
+def matmul_kernel(
+    op: MatmulCore, group: KernelGroup, schedule: Schedule, ctx: LowerContext
+) -> MatmulKernel:
+    """Return the problem and blocking of a matmul and the elementwise ops after it."""
     (output,) = group.outputs
     buffers = parameters(group.inputs, group.outputs)
     a, b = (in_memory(x, group.ops) for x in op.inputs)
@@ -62,8 +87,9 @@ def matmul_function(
     sizes = "x".join(map(str, (*batch, m, n, k)))
     tile = f"{blocking.tile.rows}x{columns}"
     name = identifier(f"{op.contraction.a}_gemm{post}_{sizes}_{tile}__{ctx.target.isa}", 120)
-    body = matmul_statement(problem, blocking, ctx)
-    return Function(name, tuple(memory.values()), as_block(body), group_note(group, schedule))
+    return MatmulKernel(
+        name, tuple(memory.values()), problem, blocking, group_note(group, schedule)
+    )
 
 
 def as_block(body: Stmt) -> Block:

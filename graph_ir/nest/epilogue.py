@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...base.dtypes import F32, DType
+from ...base.dtypes import DType
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Epilogue, Expr, Let, Var
+from ...tensor_ir.nodes import Expr, Let
 from ..ir.computation import Index
 
 EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
@@ -20,10 +20,6 @@ def storing(epilogue: EpilogueValue | None, sums: DType, result: DType) -> Epilo
     return lambda index, acc: ([], t.cast(acc, result))
 
 
-def make_epilogue(
-    value: EpilogueValue, batch: Sequence[Var], row: Expr, column: Expr, sums: DType = F32
-) -> Epilogue:
-    """The epilogue of a Brgemm whose C starts at (batch, row, column) of the plain output; the type of its `sums`."""
-    i, j, acc = Var("er"), Var("ec"), Var("acc", sums)
-    lets, result = value((*batch, row + i, column + j), acc)
-    return Epilogue(i, j, acc, result, tuple(lets))
+def shifted(value: EpilogueValue, batch: Sequence[Expr], row: Expr, column: Expr) -> EpilogueValue:
+    """Return the epilogue of a tile at (batch, row, column) of a matmul; its index is (row, column) in the tile."""
+    return lambda index, acc: value((*batch, row + index[0], column + index[1]), acc)

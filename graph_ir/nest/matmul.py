@@ -152,6 +152,6 @@ class _Steps:
             return []
         if self.k * self.n * b.buffer.dtype.size <= self.target.l2_bytes // 2:
             return []
-        # Half a tile where rows are counted: what is left after full tiles is cut into two lower ones.
+        # Half a tile where rows are counted: the rows after the full tiles are cut into two lower ones.
         rows = -(-self.tile.rows // 2) if self.is_counted else self.tile.rows
         return [f"prefetch B {rows}"]

@@ -22,9 +22,9 @@ def pack_blocks(
         """One block of B, of which `size` k are elements."""
         k, j = Var("pk"), Var("pj")
         offset = start + (number * distance + (j * source.strides["n"] + k * source.strides["k"]))
-        place = number * (block * columns) + (k // k_group * (columns * k_group) + k % k_group)
+        to = number * (block * columns) + (k // k_group * (columns * k_group) + k % k_group)
         value = t.cast(source.buffer[offset], local.dtype)
-        store = Store(local, (place + j * k_group,), value)
+        store = Store(local, (to + j * k_group,), value)
         return loop(k, size, loop(j, n, store, "vector" if k_group == 1 else "serial"), "serial")
 
     full, rest = divmod(depth, block)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Expr, Slice
+from ...tensor_ir.nodes import Expr
 from .problem import Contraction, Terms, View
 
 
@@ -81,9 +81,9 @@ class Position:
         inside = {axis: terms[placed.outside[axis] :] for axis, terms in self.terms.items()}
         return placed.view.offset(inside)
 
-    def address(self, operand: str) -> Slice:
-        """Return the address of the first element of the current tile of an operand."""
-        return Slice(self.view(operand).buffer, (self.offset(operand),))
+    def here(self, operand: str) -> View:
+        """Return the view of an operand from the current tile on."""
+        return replace(self.view(operand), base=self.offset(operand))
 
     def start(self, axis: str) -> Expr:
         """Return the position of the current tile on an axis, in elements."""

@@ -15,7 +15,7 @@ from ...base.contraction import Microkernel
 from ...base.dims import Size
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr
+from ...tensor_ir.nodes import Buffer, Expr, Slice
 from .epilogue import EpilogueValue, storing
 
 Terms = tuple[tuple[Expr, Any], ...]
@@ -26,13 +26,26 @@ Terms = tuple[tuple[Expr, Any], ...]
 class View:
     """The layout of an operand: an element lies at the sum over the axes of position * stride, in elements of `buffer`.
 
-    `blocks` maps an axis that is cut into blocks to (width of a block, distance of the blocks): position p lies at
-    p // width * distance + p % width * stride.
+    `base` is the offset of the first element. `blocks` maps an axis that is cut into blocks to (width of a block,
+    distance of the blocks): position p lies at p // width * distance + p % width * stride.
     """
 
     buffer: Buffer
     strides: Mapping[str, Any]
     blocks: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
+    base: Expr = t.ZERO
+
+    def at(self, offset: Expr) -> View:
+        """Return the view from `offset` elements on."""
+        return replace(self, base=self.base + offset)
+
+    def with_stride(self, axis: str, stride: Any) -> View:
+        """Return the view with one more axis."""
+        return replace(self, strides={**self.strides, axis: stride})
+
+    def address(self) -> Slice:
+        """Return the address of the first element."""
+        return Slice(self.buffer, (self.base,))
 
     def step(self, axis: str, step: Any = 1) -> Any:
         """Return the distance of elements that are `step` apart on `axis`; `step` does not cross into a block."""
@@ -44,13 +57,25 @@ class View:
 
     def offset(self, position: Mapping[str, Terms]) -> Expr:
         """Return the offset of the element at a position."""
-        total: Expr = t.ZERO
+        total: Expr = self.base
         for axis, terms in position.items():
+            width = self.blocks.get(axis, (1, 0))[0]
+            if terms and all(not isinstance(step, int) or step % width for _, step in terms):
+                total = total + self._across_blocks(axis, terms)
+                continue
             for iteration, step in terms:
                 stride = self.step(axis, step)
                 if not (isinstance(stride, int) and stride == 0):
                     total = total + iteration * stride
         return total
+
+    def _across_blocks(self, axis: str, terms: Terms) -> Expr:
+        """The offset along an axis in blocks that no loop around runs through block by block."""
+        width, distance = self.blocks[axis]
+        at: Expr = t.ZERO
+        for iteration, step in terms:
+            at = at + iteration * step
+        return at // width * distance + at % width * self.strides[axis]
 
     @property
     def block_of_columns(self) -> int:

@@ -1,7 +1,7 @@
-"""Register tiles over a number of rows that is known when a kernel runs: there is code for every height of a tile.
+"""Register tiles over counted rows: there is code for every height of a tile.
 
-What is done to the sums of a product, its epilogue, is code for each row and vector of a tile. Lower tiles share it:
-their sums wait in memory for one loop over the rows there are, which makes half of the code.
+The epilogue is code for each row and vector of a tile. Lower tiles share it: their accumulators wait in memory for one
+loop over the rows, which halves the code.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from ...tensor_ir.nodes import (
 from .packing import loop
 
 AT_ONCE = 2
-"""Rows of a tile whose sums do not wait: writing and reading them would be much of the time that so few take."""
+"""Largest tile whose accumulators do not wait: writing and reading them would take much of the time of so few rows."""
 
 Tile = Callable[[Expr, int], Stmt]
 """(first row, number of rows) -> the tile."""
 
 
 def row_tiles(number: Expr, height: int, tile: Tile, highest: int = 0) -> Block:
-    """Whole tiles of `height` rows, then what is left in one, or in two of nearly equal height.
+    """Return tiles of `height` rows, then the remainder in one tile, or in two of nearly equal height.
 
-    One is at most `height` rows high, or `highest` where that is more.
+    The tile of the remainder is at most `height` rows high, or `highest` where that is more.
     """
     highest = max(height, highest)
     at, whole, left, upper, part = map(Var, ("at", "whole", "left", "upper", "part"))
@@ -63,9 +63,9 @@ def row_tiles(number: Expr, height: int, tile: Tile, highest: int = 0) -> Block:
 
 
 def _fetching_half(tile: Stmt, part: Expr, are_two: Expr) -> Stmt:
-    """A tile that fetches ahead only its half of what a product does, if it is one of two: memory is as busy with both.
+    """Return a tile that prefetches half a panel if it is one of two, the whole panel if it is alone.
 
-    One alone fetches both halves, and of two each asks twice for its own, which costs a slot for a load.
+    Each of two requests its half twice, which costs a load slot.
     """
     if not isinstance(tile, Brgemm):
         return tile
@@ -88,36 +88,33 @@ def _rest(start: Expr, rows: Expr, height: int, tile: Tile) -> Block:
     # Sums of the blocks of k before are in C already.
     kept = (whole.c, whole.c_row) if whole.accumulate else (Slice(sums, (t.ZERO,)), whole.n_padded)
 
-    def product(count: int) -> Stmt:
+    def part(count: int) -> Stmt:
         one = tile(first, count)
         assert isinstance(one, Brgemm)
         return one if count <= AT_ONCE else replace(one, c=kept[0], c_row=kept[1], epilogue=None)
 
     allocated = () if whole.accumulate else (Allocate(sums),)
     finish = If(lower > AT_ONCE, _epilogue(whole, whole.epilogue, lower, *kept))
-    return Block((*lets, *allocated, _by_height(lower, height, product), finish))
+    return Block((*lets, *allocated, _by_height(lower, height, part), finish))
 
 
 def _epilogue(
-    product: Brgemm, epilogue: Epilogue, rows: Expr, sums: Slice, stride: int | Expr
+    whole: Brgemm, epilogue: Epilogue, rows: Expr, sums: Slice, stride: int | Expr
 ) -> Stmt:
-    """The epilogue of `rows` rows of a product whose sums wait in memory."""
+    """Return the epilogue of `rows` rows whose accumulators wait in memory."""
     i, j = epilogue.row, epilogue.col
-    waiting, place = (
-        one.indices[0] + (i * step + j)
-        for one, step in ((sums, stride), (product.c, product.c_row))
+    waiting, target = (
+        one.indices[0] + (i * step + j) for one, step in ((sums, stride), (whole.c, whole.c_row))
     )
     load = Let(epilogue.acc, Load(sums.buffer, (waiting,)))
-    store = Store(product.c.buffer, (place,), epilogue.value)
-    return loop(
-        i, rows, loop(j, product.n, Block((load, *epilogue.lets, store)), "vector"), "serial"
-    )
+    store = Store(whole.c.buffer, (target,), epilogue.value)
+    return loop(i, rows, loop(j, whole.n, Block((load, *epilogue.lets, store)), "vector"), "serial")
 
 
-def _by_height(rows: Expr, most: int, tile: Callable[[int], Stmt]) -> Stmt:
-    """The tile of the height that `rows` is, from 1 to `most`; nothing for other heights."""
+def _by_height(rows: Expr, max_rows: int, tile: Callable[[int], Stmt]) -> Stmt:
+    """Return the tile of height `rows`, from 1 to `max_rows`; nothing for other heights."""
     chosen: Stmt | None = None
-    for count in range(1, most + 1):
+    for count in range(1, max_rows + 1):
         chosen = If(t.equal(rows, count), tile(count), chosen)
     assert chosen is not None
     return chosen

@@ -21,19 +21,20 @@ AXES = {"A": ("m", "k"), "B": ("k", "n"), "C": ("m", "n")}
 
 
 def lower_scalar(nest: Nest) -> Block:
-    """Return the statements of a nest before `tensorize`. UserError where C cannot hold its accumulators."""
+    """Return the statements of a nest before `tensorize`."""
     return Block(tuple(_Scalar(nest).inside(0, Position.outermost(nest.problem))))
 
 
 class _Scalar:
     def __init__(self, nest: Nest) -> None:
-        self.nest = nest
         self.accumulator = nest.problem.kernel.accumulator
         if not nest.staged("C") and nest.problem.c.buffer.dtype != self.accumulator:
-            raise UserError(
-                f"schedule: C of {nest.problem.c.buffer.dtype} cannot hold accumulators of {self.accumulator}; "
-                "stage C first"
-            )
+            # C cannot hold accumulators: all of them wait in a local buffer until a step stages C closer.
+            first_reduced = next(loop.name for loop in nest.loops if nest.is_reduced(loop))
+            depth = nest.depth(first_reduced) - 1
+            at = nest.loops[depth - 1].name if depth else "root"
+            nest = nest.changed(stages=(*nest.stages, Stage("C", at, "accumulators")))
+        self.nest = nest
 
     def inside(self, depth: int, position: Position) -> list[Stmt]:
         """Return the loops from `depth` on, between what is staged there."""
@@ -76,8 +77,8 @@ class _Scalar:
 
     def _multiply_add(self, position: Position) -> Stmt:
         a, b, c = (self._element(position, operand) for operand in "ABC")
-        product = t.cast(a, self.accumulator) * t.cast(b, self.accumulator)
-        return Store(position.view("C").buffer, (position.offset("C"),), c + product)
+        term = t.cast(a, self.accumulator) * t.cast(b, self.accumulator)
+        return Store(position.view("C").buffer, (position.offset("C"),), c + term)
 
     @staticmethod
     def _element(position: Position, operand: str) -> Expr:

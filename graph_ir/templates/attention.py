@@ -25,9 +25,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
     Block,
-    Brgemm,
     Buffer,
-    Epilogue,
     Expr,
     For,
     If,
@@ -38,11 +36,12 @@ from ...tensor_ir.nodes import (
     Stmt,
     Var,
 )
-from ...tensor_ir.sizes import number_or_expr
 from ..ir.computation import Index
-from ..nest.epilogue import EpilogueValue, make_epilogue
+from ..nest.epilogue import EpilogueValue, shifted
 from ..nest.operand import Operand, offset_of
 from ..nest.packing import left_rows, pack, panel_elements
+from ..nest.problem import View
+from ..nest.register_tile import RegisterTile
 from ..nest.tasks import nested
 from ..schedule.attention import AttentionBlocking
 from ..schedule.matmul_tile import rows_for
@@ -156,17 +155,15 @@ class AttentionTemplate:
         p = self.problem
         start = offset_of(p.a, self.batch_vars, row * p.a.row)
         left, start, before = left_rows(p.a, start, rows, p.depth, self.kernel, self.target)
-        a = Slice(left.buffer, (start,))
+        a = View(left.buffer, {"m": left.row, "k": left.col}, base=start)
 
-        def product(panel: Expr, column: Expr, n: int) -> Brgemm:
-            c = Slice(self.panel, (column,))
-            finish = self._epilogue(epilogue, row, column)
-            prefetch = self._prefetch_hints(
-                row, panel, p.columns, b.panel, (p.b, p.depth * p.columns)
-            )
-            return self._brgemm(
-                c, a, b, panel, rows, n, p.depth, left, p.columns, finish, self.tiles[0], prefetch
-            )
+        def product(panel: Expr, column: Expr, n: int) -> Stmt:
+            c = View(self.panel, {"m": p.columns}, base=column)
+            tile = self._tile(a, self._panel_of(b, panel), c, rows, n, p.depth, self.tiles[0])
+            hints = self._prefetch_hints(row, panel, p.columns, b.panel, (p.b, p.depth * p.columns))
+            return tile.changed(
+                epilogue=self._shifted(epilogue, row, column), prefetch=hints
+            ).statement()
 
         return scoped(before, over_panels(p.columns, b.panel, product))
 
@@ -178,32 +175,31 @@ class AttentionTemplate:
         weights, start, before = left_rows(
             panel_rows, t.as_expr(0), rows, p.columns, self.kernel, self.target
         )
-        a = Slice(weights.buffer, (start,))
+        a = View(weights.buffer, {"m": weights.row, "k": weights.col}, base=start)
 
-        def product(panel: Expr, column: Expr, n: int) -> Brgemm:
-            place = row * p.c.row + column
-            c = Slice(p.c.buffer, (offset_of(p.c, self.batch_vars, place),))
-            finish = self._epilogue(epilogue, row, column)
-            prefetch = self._prefetch_hints(
+        def product(panel: Expr, column: Expr, n: int) -> Stmt:
+            place = offset_of(p.c, self.batch_vars, row * p.c.row + column)
+            c = View(p.c.buffer, {"m": p.c.row}, base=place)
+            tile = self._tile(a, self._panel_of(d, panel), c, rows, n, p.columns, self.tiles[1])
+            hints = self._prefetch_hints(
                 row, panel, p.width, d.panel, (p.d, p.columns * p.width), (p.a, p.rows * p.depth)
             )
-            return self._brgemm(
-                c, a, d, panel, rows, n, p.columns, weights, p.c.row, finish, self.tiles[1], prefetch
-            )  # fmt: skip
+            return tile.changed(
+                epilogue=self._shifted(epilogue, row, column), prefetch=hints
+            ).statement()
 
         return scoped(before, over_panels(p.width, d.panel, product))
 
-    def _brgemm(
-        self, c: Slice, a: Slice, b: Operand, panel: Expr, m: int, n: int, k: int,
-        a_strides: Operand, c_row: Size, epilogue: Epilogue | None, tile: GemmTile, prefetch: tuple[PrefetchHint, ...],
-    ) -> Brgemm:  # fmt: skip
-        place = Slice(b.buffer, (offset_of(b, self.batch_vars, panel * b.row),))
-        group = self.kernel.k_group
-        a_row, a_col, c_step = map(number_or_expr, (a_strides.row, a_strides.col, c_row))
-        return Brgemm(
-            c, a, place, m, n, k, 1, 0, a_row, a_col, 0, b.panel * group, c_step, False, b.panel,
-            epilogue, min(self.block, rows_for(n, tile, self.target, self.kernel)), prefetch, group,
-        )  # fmt: skip
+    def _panel_of(self, b: Operand, panel: Expr) -> View:
+        """A panel of a right-hand side."""
+        start = offset_of(b, self.batch_vars, panel * b.row)
+        return View(b.buffer, {"k": b.panel}, {"n": (b.panel, b.row)}, start)
+
+    def _tile(
+        self, a: View, b: View, c: View, m: int | Expr, n: int, k: Size, tile: GemmTile
+    ) -> RegisterTile:
+        height = min(self.block, rows_for(n, tile, self.target, self.kernel))
+        return RegisterTile(a, b, c, m, n, k, self.kernel, height)
 
     def _prefetch_hints(
         self, row: Expr, panel: Expr, columns: int, width: int, *matrices: tuple[Operand, int]
@@ -250,10 +246,11 @@ class AttentionTemplate:
 
         return value
 
-    def _epilogue(self, value: EpilogueValue | None, row: Expr, column: Expr) -> Epilogue | None:
-        if value is None:
-            return None
-        return make_epilogue(value, self.batch_vars, row, column, self.sums)
+    def _shifted(
+        self, value: EpilogueValue | None, row: Expr, column: Expr
+    ) -> EpilogueValue | None:
+        """The epilogue of a tile that begins at a row and column of the matmul."""
+        return value and shifted(value, self.batch_vars, row, column)
 
 
 def _one_of(number: Var, full: int, whole: list[Stmt], last: list[Stmt]) -> list[Stmt]:

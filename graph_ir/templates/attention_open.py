@@ -24,23 +24,21 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
     Block,
-    Brgemm,
     Buffer,
     Expr,
     If,
     Let,
-    Slice,
     Stmt,
     Store,
     Var,
 )
-from ...tensor_ir.sizes import number_or_expr
 from ..ir.computation import Index
 from ..nest.epilogue import EpilogueValue
 from ..nest.nest import Sharing
 from ..nest.operand import Operand, offset_of
 from ..nest.packing import loop, pack_open_panels, panel_elements
-from ..nest.row_tiles import row_tiles
+from ..nest.problem import View
+from ..nest.register_tile import RegisterTile
 from ..nest.tasks import batch_indices, ceil_div, shared_tasks
 from ..schedule.attention import AttentionBlocking
 from ..schedule.matmul_tile import rows_for
@@ -195,19 +193,13 @@ class OpenAttention(AttentionTemplate):
         return self._packed(p.d, p.columns, p.width, self.tiles[1], "values", body)
 
     def _open_scores(self, row: Expr, count: Expr, b: Operand, panels: Expr) -> list[Stmt]:
-        p, height, panel = self.problem, self.tiles[0].rows, Var("nb")
-        a_row, a_col = map(number_or_expr, (p.a.row, p.a.col))
-        place = Slice(b.buffer, (offset_of(b, self.batch_vars, panel * b.row),))
-
-        def tile(at: Expr, rows: int) -> Stmt:
-            into = at * self.row_stride + panel * b.panel
-            start = offset_of(p.a, self.batch_vars, (row + at) * p.a.row)
-            return Brgemm(
-                Slice(self.panel, (into,)), Slice(p.a.buffer, (start,)), place, rows, b.panel,
-                p.depth, 1, 0, a_row, a_col, 0, b.panel, self.row_stride, False, b.panel, None, height,
-            )  # fmt: skip
-
-        return [loop(panel, panels, row_tiles(count, height, tile), "serial")]
+        p, panel = self.problem, Var("nb")
+        start = offset_of(p.a, self.batch_vars, row * p.a.row)
+        a = View(p.a.buffer, {"m": p.a.row, "k": p.a.col}, base=start)
+        c = View(self.panel, {"m": self.row_stride}, base=panel * b.panel)
+        right, height = self._panel_of(b, panel), self.tiles[0].rows
+        tile = RegisterTile(a, right, c, count, b.panel, p.depth, self.kernel, height)
+        return [loop(panel, panels, tile.statement(), "serial")]
 
     def _row_of_scores(self) -> list[Stmt]:
         """Scores of one row: a sum along each key."""
@@ -232,26 +224,21 @@ class OpenAttention(AttentionTemplate):
     def _open_result(
         self, row: Expr, count: Expr, d: Operand, result: EpilogueValue | None
     ) -> list[Stmt]:
-        p, height = self.problem, self.tiles[1].rows
-        columns = self.tiles[1].columns(self.target, self.sums)
-        depth, c_row = number_or_expr(p.columns), number_or_expr(p.c.row)
+        p, columns = self.problem, self.tiles[1].columns(self.target, self.sums)
+        a = View(self.panel, {"m": self.row_stride, "k": 1})
 
         def product(panel: Expr, column: Expr, n: int) -> Stmt:
-            begin = panel * d.row if d.panel else column
-            b = Slice(d.buffer, (offset_of(d, self.batch_vars, begin),))
-            b_row, padded = (d.panel, d.panel) if d.panel else (number_or_expr(d.row), n)
-            order = rows_for(n, self.tiles[1], self.target, self.kernel)
-
-            def tile(at: Expr, rows: int) -> Stmt:
-                first = row + at
-                place = offset_of(p.c, self.batch_vars, first * p.c.row + column)
-                a = Slice(self.panel, (at * self.row_stride,))
-                return Brgemm(
-                    Slice(p.c.buffer, (place,)), a, b, rows, n, depth, 1, 0, self.row_stride, 1, 0,
-                    b_row, c_row, False, padded, self._epilogue(result, first, column), order,
-                )  # fmt: skip
-
-            return row_tiles(count, height, tile)
+            begin = offset_of(d, self.batch_vars, panel * d.row if d.panel else column)
+            blocks = {"n": (d.panel, d.row)} if d.panel else {}
+            b = View(d.buffer, {"k": d.panel or d.row}, blocks, begin)
+            place = offset_of(p.c, self.batch_vars, row * p.c.row + column)
+            c = View(p.c.buffer, {"m": p.c.row}, base=place)
+            tile = RegisterTile(
+                a, b, c, count, n, p.columns, self.kernel, self.tiles[1].rows,
+                epilogue=self._shifted(result, row, column),
+                sums=rows_for(n, self.tiles[1], self.target, self.kernel),
+            )  # fmt: skip
+            return tile.statement()
 
         return over_panels(p.width, columns, product)
 

@@ -17,18 +17,15 @@ once, from L2 if it exceeds L1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 from ...base.contraction import Microkernel
-from ...base.dims import bounds
+from ...base.dims import bounds, ceil_quotient, is_known
 from ...base.records import dataclass
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
     Block,
-    Brgemm,
     Buffer,
     Expr,
     For,
@@ -42,13 +39,16 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
-from ..nest.epilogue import EpilogueValue, make_epilogue, storing
+from ..nest.epilogue import EpilogueValue, shifted, storing
+from ..nest.problem import View
+from ..nest.register_tile import RegisterTile
 from ..schedule.convolution_blocking import FLAT_BANDS
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_product import ConvolutionProduct
 from ..schedule.matmul_tile import MatmulBlocking, rows_for
 from ..schedule.product import worth_threads
 from .convolution_band import BANDS, Band, ImageOperand, Step
+from .local_sizes import LocalSizes
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ class ConvolutionProblem:
 class ConvolutionTemplate:
     """Builds the loop nest for a blocking: `m_block` result rows per band, `k_block` terms per step.
 
-    The epilogue gets the index (image, output, row, column), of a flat band (image, output, 0, pixel).
+    The epilogue gets the index (image, output, row, column), of a flat band (image, output, 0, pixel). Where height and
+    width are counted when the kernel runs, `problem` is in terms of `sizes`, which hold those of `whole`.
     """
 
     def __init__(
@@ -81,7 +82,11 @@ class ConvolutionTemplate:
         blocking: MatmulBlocking,
         target: Target,
         epilogue: EpilogueValue | None,
+        whole: ConvolutionGeometry | None = None,
+        sizes: LocalSizes | None = None,
     ) -> None:
+        self.whole = whole or problem.geometry
+        self.lets = sizes.lets if sizes else ()
         self.problem, self.geometry = problem, problem.geometry
         self.blocking = blocking
         self.target = target
@@ -101,8 +106,8 @@ class ConvolutionTemplate:
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """The whole convolution as a function."""
-        g = self.geometry
-        bands = -(-g.result[0] // self.band.rows)
+        g = self.whole
+        bands = ceil_quotient(g.result[0], self.band.rows)
         body = self._panel_groups()
         for var, size in ((self.first, bands), (self.group, g.groups), (self.image, g.batch)):
             body = For(var, t.as_expr(0), t.as_expr(size), body, self.kind)
@@ -125,7 +130,10 @@ class ConvolutionTemplate:
         """One band over the panels [begin, end), and over the narrow last panel if this task has it."""
         x, y = self.problem.x, self.first * self.band.rows
         offset = self.image * x.image + self.group * (x.channel * self.geometry.channels)
-        body: list[Stmt] = [Allocate(self.band.scratch)] if self.band.scratch else []
+        body: list[Stmt] = [
+            *self.lets,
+            *([Allocate(self.band.scratch)] if self.band.scratch else []),
+        ]
         body += self.band.pack(offset, y)
         full, rest = divmod(self.geometry.outputs, self.columns)
         panel = Var("nb")
@@ -145,7 +153,7 @@ class ConvolutionTemplate:
             line = Var("line")
             is_last = number == len(steps) - 1
             product = self._product(offset, y, line, panel, columns, step, number > 0, is_last)
-            body.append(For(line, t.as_expr(0), lines, product))
+            body.append(For(line, t.as_expr(0), lines, product.statement()))
         return Block(tuple(body))
 
     def _through_sums(
@@ -157,7 +165,7 @@ class ConvolutionTemplate:
         body: list[Stmt] = [Allocate(sums)]
         for number, step in enumerate(steps):
             product = self._product(offset, y, line, panel, columns, step, number > 0, False)
-            body.append(replace(product, c=Slice(sums, (t.as_expr(0),)), c_row=self.columns))
+            body.append(product.changed(c=View(sums, {"m": self.columns})).statement())
         body.append(self._finish(y + line, panel, columns, sums))
         return For(line, t.as_expr(0), self._lines(y), Block(tuple(body)))
 
@@ -175,9 +183,14 @@ class ConvolutionTemplate:
         return For(pixel, t.as_expr(0), t.as_expr(self._pixels), inner)
 
     @property
-    def _pixels(self) -> int:
-        """Pixels of a line."""
-        return self.geometry.result[1] * (self.band.rows if self.flat else 1)
+    def _pixels(self) -> int | Expr:
+        """Pixels of a line; an expression if they are counted when the kernel runs."""
+        columns = self.geometry.result[1]
+        return (
+            columns * (self.band.rows if self.flat else 1)
+            if is_known(columns)
+            else t.as_expr(columns)
+        )
 
     def _line_of_result(self, row: Expr, output: Expr) -> Expr:
         """Where the first pixel of a row of the result lies, from `output` on."""
@@ -190,36 +203,42 @@ class ConvolutionTemplate:
         rows = self.geometry.result[0]
         if self.flat:
             return t.as_expr(1)
-        if rows % self.band.rows == 0:
+        if is_known(rows) and rows % self.band.rows == 0:
             return t.as_expr(self.band.rows)
         return t.minimum(t.as_expr(rows) - y, self.band.rows)
 
     def _product(
         self, offset: Expr, y: Expr, line: Expr, panel: Expr, columns: int, step: Step,
         accumulate: bool, is_last: bool,
-    ) -> Any:  # fmt: skip
-        g, out, pixels = self.geometry, self.problem.y, self._pixels
-        row, output = y + line, panel * self.columns
-        output = self.group * g.outputs + output
-        start = self.band.line(offset, y, line)
-        a = Slice(start.buffer, (start.indices[0] + step.a,))
-        place = self._line_of_result(row, output)
+    ) -> RegisterTile:  # fmt: skip
+        """The register tiles of a line of pixels, for one step of the sum."""
+        g, out, row = self.geometry, self.problem.y, y + line
+        output = self.group * g.outputs + panel * self.columns
+        band = self.band
+        start = band.line(offset, y, line)
+        below = {"m": band.pixel, "k": band.term, "r": step.a_batch}
+        a = View(start.buffer, below, base=start.indices[0] + step.a)
+        weights = self._weights(panel, step)
+        b = View(
+            weights.buffer, {"k": self.columns, "r": step.b_batch * self.row},
+            {"n": (self.columns, 0)}, weights.indices[0],
+        )  # fmt: skip
+        c = View(out.buffer, {"m": out.column}, base=self._line_of_result(row, output))
         epilogue = None
         if is_last and self.epilogue:
-            sums = self.kernel.accumulator
-            epilogue = make_epilogue(self._indexed(row), (), t.as_expr(0), output, sums)
+            epilogue = shifted(self._indexed(row), (), t.ZERO, output)
+        pixels = self._pixels
         height = rows_for(columns, self.blocking.tile, self.target, self.kernel)
-        return Brgemm(
-            Slice(out.buffer, (place,)), a, self._weights(panel, step), pixels, columns, step.k,
-            step.batch, step.a_batch, self.band.pixel, self.band.term, step.b_batch * self.row,
-            self.row, out.column, accumulate, self.columns, epilogue,
-            min(pixels, height), self._prefetch_hints(panel, line, step), self.kernel.k_group,
+        height = min(pixels, height) if isinstance(pixels, int) else height
+        return RegisterTile(
+            a, b, c, pixels, columns, step.k, self.kernel, height, step.batch,
+            accumulate, epilogue, self._prefetch_hints(panel, line, step),
         )  # fmt: skip
 
     def _prefetch_hints(self, panel: Expr, line: Expr, step: Step) -> tuple[PrefetchHint, ...]:
         """Prefetch hints for the line's share of the next panel, if the weights do not fit in L2."""
         g = self.geometry
-        if self.taps.panel_bytes * g.outputs <= self.target.l2_bytes // 2:
+        if g.is_open or self.taps.panel_bytes * g.outputs <= self.target.l2_bytes // 2:
             return ()
         lines = 1 if self.flat else self.band.rows
         part = -(-step.k * step.batch * self.columns // lines)

@@ -16,8 +16,10 @@ from collections.abc import Iterator
 
 from ...base.target import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Brgemm, Buffer, Expr, Function, LoopKind, Slice
-from ..nest.epilogue import EpilogueValue, make_epilogue, storing
+from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, Stmt
+from ..nest.epilogue import EpilogueValue, shifted, storing
+from ..nest.problem import View
+from ..nest.register_tile import RegisterTile
 from ..schedule.convolution_patches import patch_stride
 from ..schedule.matmul_tile import MatmulBlocking, rows_for
 from ..schedule.product import worth_threads
@@ -139,21 +141,21 @@ class PatchTemplate:
 
     def _product(
         self, patches: Buffer, where: tuple[Expr, Expr], start: Expr, at: Expr, columns: int
-    ) -> Brgemm:
+    ) -> Stmt:
         """All outputs of a group for `columns` pixels from `at` on in a band that begins at pixel `start`."""
         g, y, (image, group) = self.g, self.problem.y, where
         output, pixel = group * g.outputs, start + at
-        place = image * y.image + output * y.channel + pixel
         kernel, epilogue = self.problem.kernel, None
         if self.epilogue is not None:
-            value = self._indexed(self.epilogue, image)
-            epilogue = make_epilogue(value, (), output, pixel, kernel.accumulator)
-        height = rows_for(columns, self.tile, self.target, kernel)
-        return Brgemm(
-            Slice(y.buffer, (place,)), Slice(self.problem.w, (output * g.terms,)),
-            Slice(patches, (at,)), g.outputs, columns, g.terms, 1, 0, g.terms, 1, 0, self.stride,
-            y.channel, False, columns, epilogue, min(g.outputs, height),
-        )  # fmt: skip
+            epilogue = shifted(self._indexed(self.epilogue, image), (), output, pixel)
+        a = View(self.problem.w, {"m": g.terms, "k": 1}, base=output * g.terms)
+        b = View(patches, {"k": self.stride}, base=at)
+        place = image * y.image + output * y.channel + pixel
+        c = View(y.buffer, {"m": y.channel}, base=place)
+        height = min(g.outputs, rows_for(columns, self.tile, self.target, kernel))
+        return RegisterTile(
+            a, b, c, g.outputs, columns, g.terms, kernel, height, epilogue=epilogue
+        ).statement()
 
     @staticmethod
     def _indexed(epilogue: EpilogueValue, image: Expr) -> EpilogueValue:

@@ -10,13 +10,15 @@ Neighbouring tasks are the groups of one panel: threads share the columns of eve
 
 from __future__ import annotations
 
+from ...base.contraction import Microkernel
 from ...base.dims import Size
 from ...base.dtypes import S64
 from ...base.records import dataclass
 from ...base.target import GemmTile
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Brgemm, Buffer, Expr, Function, Slice, Stmt
-from ..nest.row_tiles import row_tiles
+from ...tensor_ir.nodes import Buffer, Expr, Function, Stmt
+from ..nest.problem import View
+from ..nest.register_tile import RegisterTile
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class GroupedProblem:
     panels: int
     k: int
     width: int
+    kernel: Microkernel
 
 
 def grouped_matmul_function(
@@ -51,8 +54,7 @@ def grouped_matmul_function(
         end = b.let("end", t.maximum(low, _end(b, p, group)))
         count = b.let("count", end - low)
         for start in range(0, width, columns):
-            product = _Product(p, tile, group, panel, low, start, min(columns, width - start))
-            b.emit(row_tiles(count, tile.rows, product.tile_of))
+            b.emit(_columns(p, tile, (group, panel), low, count, start, columns))
         with b.when(t.equal(group, groups - 1)):
             first = panel * width
             with b.loop("row", end, p.rows) as row, b.loop("j", 0, width, "vector") as j:
@@ -75,29 +77,14 @@ def _largest_end(b: t.LoopBuilder, p: GroupedProblem, group: Expr) -> Expr:
     return b.let("begin", low[0])
 
 
-@dataclass(frozen=True)
-class _Product:
-    """The rows of one group times some columns of a panel."""
-
-    p: GroupedProblem
-    tile: GemmTile
-    group: Expr
-    panel: Expr
-    first: Expr
-    start: int
-    columns: int
-
-    def tile_of(self, at: Expr, rows: int) -> Stmt:
-        """One microkernel."""
-        p = self.p
-        row = self.first + at
-        of_panel = self.group * p.panels + self.panel
-        column = self.panel * p.width + self.start
-        n = p.panels * p.width
-        return Brgemm(
-            Slice(p.c, (row * n + column,)),
-            Slice(p.a, (row * p.k,)),
-            Slice(p.b, (of_panel * (p.k * p.width) + self.start,)),
-            rows, self.columns, p.k, 1, 0, p.k, 1, 0, p.width, n, False, self.columns, None,
-            self.tile.rows,
-        )  # fmt: skip
+def _columns(
+    p: GroupedProblem, tile: GemmTile, where: tuple[Expr, Expr], first: Expr, count: Expr, start: int, columns: int
+) -> Stmt:  # fmt: skip
+    """The rows of one group, `count` from `first` on, times columns of a panel from `start` on."""
+    group, panel = where
+    row, of_panel = p.panels * p.width, group * p.panels + panel
+    a = View(p.a, {"m": p.k, "k": 1}, base=first * p.k)
+    b = View(p.b, {"k": p.width}, base=of_panel * (p.k * p.width) + start)
+    c = View(p.c, {"m": row}, base=first * row + (panel * p.width + start))
+    n = min(columns, p.width - start)
+    return RegisterTile(a, b, c, count, n, p.k, p.kernel, tile.rows).statement()

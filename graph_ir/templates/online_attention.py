@@ -24,7 +24,6 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
     Block,
-    Brgemm,
     Buffer,
     Const,
     Expr,
@@ -34,14 +33,15 @@ from ...tensor_ir.nodes import (
     Let,
     Load,
     LoopKind,
-    Slice,
     Stmt,
     Store,
     Var,
 )
-from ..nest.epilogue import EpilogueValue, make_epilogue
+from ..nest.epilogue import EpilogueValue, shifted
 from ..nest.operand import Operand, offset_of
 from ..nest.packing import left_rows, pack, panel_elements
+from ..nest.problem import View
+from ..nest.register_tile import RegisterTile
 from ..nest.tasks import nested
 from ..schedule.attention import AttentionBlocking
 from ..schedule.matmul_tile import rows_for
@@ -99,11 +99,12 @@ class OnlineAttention:
         column = Var("cb")
         at = offset_of(p.a, self.batch_vars, row * p.a.row)
         queries, at, before = left_rows(p.a, at, rows, p.depth, self.kernel, self.target)
-        left = (queries, at)
-        inner = self._column_block(row, rows, column * self.columns, self.columns, left, scores)
+        inner = self._column_block(
+            row, rows, column * self.columns, self.columns, queries, at, scores
+        )
         body = [For(column, t.as_expr(0), t.as_expr(full), Block(tuple(inner)))]
         tail = t.as_expr(full * self.columns)
-        last = self._column_block(row, rows, tail, rest, left, scores) if rest else []
+        last = self._column_block(row, rows, tail, rest, queries, at, scores) if rest else []
         locals_ = (self.panel, self.result, self.maxima, self.totals, self.keys, self.values)
         start = [
             self._fill(self.maxima, rows, self.lowest),
@@ -114,7 +115,7 @@ class OnlineAttention:
         return Block((*map(Allocate, locals_), *before, *start, *body, *last, end))
 
     def _column_block(
-        self, row: Expr, rows: int, column: Expr, columns: int, left: tuple[Operand, Expr],
+        self, row: Expr, rows: int, column: Expr, columns: int, queries: Operand, at: Expr,
         scores: EpilogueValue | None,
     ) -> list[Stmt]:  # fmt: skip
         """A block of scores, and its contribution to the result."""
@@ -122,32 +123,32 @@ class OnlineAttention:
         key_start = offset_of(p.b, self.batch_vars, column * p.b.col)
         value_start = offset_of(p.d, self.batch_vars, column * p.d.row)
         key_width, value_width = (tile.columns(self.target, self.sums) for tile in self.tiles)
-        group, (queries, at) = self.kernel.k_group, left
         panel_rows = Operand(self.panel, (), self.columns, 1)
         weights, first_weight, before = left_rows(
             panel_rows, t.as_expr(0), rows, columns, self.kernel, self.target
         )
 
-        def score(panel: Expr, first: Expr, n: int) -> Brgemm:
-            epilogue = scores and make_epilogue(
-                scores, self.batch_vars, row, column + first, self.sums
-            )
-            size = panel_elements(p.depth, key_width, self.kernel)
-            b = Slice(self.keys, (panel * size,))
-            return Brgemm(
-                Slice(self.panel, (first,)), Slice(queries.buffer, (at,)), b, rows, n, p.depth, 1,
-                0, queries.row, queries.col, 0, key_width * group, self.columns, False, key_width, epilogue,
-                self._height(0, n), (), group,
-            )  # fmt: skip
+        left = View(queries.buffer, {"m": queries.row, "k": queries.col}, base=at)
 
-        def add(panel: Expr, first: Expr, n: int) -> Brgemm:
+        def score(panel: Expr, first: Expr, n: int) -> Stmt:
+            size = panel_elements(p.depth, key_width, self.kernel)
+            b = View(self.keys, {"k": key_width}, {"n": (key_width, size)}, panel * size)
+            c = View(self.panel, {"m": self.columns}, base=first)
+            height = self._height(0, n)
+            epilogue = scores and shifted(scores, self.batch_vars, row, column + first)
+            return RegisterTile(
+                left, b, c, rows, n, p.depth, self.kernel, height, epilogue=epilogue
+            ).statement()
+
+        of_weights = View(weights.buffer, {"m": weights.row, "k": weights.col}, base=first_weight)
+
+        def add(panel: Expr, first: Expr, n: int) -> Stmt:
             size = panel_elements(columns, value_width, self.kernel)
-            b, a = Slice(self.values, (panel * size,)), Slice(weights.buffer, (first_weight,))
-            return Brgemm(
-                Slice(self.result, (first,)), a, b, rows, n, columns, 1,
-                0, weights.row, weights.col, 0, value_width * group, p.width, True, value_width, None,
-                self._height(1, n), (), group,
-            )  # fmt: skip
+            b = View(self.values, {"k": value_width}, {"n": (value_width, size)}, panel * size)
+            c, height = View(self.result, {"m": p.width}, base=first), self._height(1, n)
+            return RegisterTile(
+                of_weights, b, c, rows, n, columns, self.kernel, height, accumulate=True
+            ).statement()
 
         kernel, target = self.kernel, self.target
         return [

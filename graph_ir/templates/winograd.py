@@ -20,7 +20,6 @@ from ...base.dims import bounds
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
-    Brgemm,
     Buffer,
     Cast,
     Expr,
@@ -31,6 +30,8 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from ..nest.epilogue import EpilogueValue
+from ..nest.problem import View
+from ..nest.register_tile import RegisterTile
 from ..schedule.matmul_tile import rows_for
 from ..schedule.winograd_tile import WinogradBlocking, tiles_along, winograd_kernel
 from .winograd_bytes import ByteResults
@@ -192,28 +193,32 @@ class WinogradTemplate:
     def _product(
         self, point: Expr, panel: Expr, begin: Expr, n: int, count: int | Expr, v: Planes, m: Planes,
     ) -> None:  # fmt: skip
-        """M[point] = V[point] x U[point] for one panel."""
-        assert isinstance(count, int)
-        self.b.emit(self._tiles_product(point, panel, begin, n, t.ZERO, count, v, m))
+        """M[point] = V[point] x U[point] for one panel and `count` tiles."""
+        k, u, group = self.problem.x.channels, self.problem.u, self.kernel.k_group
+        number, size = point * self.panels + panel, -(-k // group) * group * self.panel
+        a = View(v.buffer, {"m": v.row, "k": 1}, base=v.place(point, t.ZERO, t.ZERO))
+        b = View(u, {"k": self.panel}, {"n": (self.panel, size)}, number * size)
+        c = View(m.buffer, {"m": m.row}, base=m.place(point, t.ZERO, (panel - begin) * self.panel))
+        prefetch = (PrefetchHint(Slice(u, (b.base + size,)), size),) if self.is_far else ()
+        height = self._tile_rows(n)
+        tile = RegisterTile(
+            a,
+            b,
+            c,
+            count,
+            n,
+            k,
+            self.kernel,
+            height,
+            prefetch=prefetch,
+            max_height=self._highest(n),
+        )
+        self.b.emit(tile.statement())
 
-    def _tiles_product(
-        self, point: Expr, panel: Expr, begin: Expr, n: int, first: Expr, count: int, v: Planes, m: Planes,
-    ) -> Brgemm:  # fmt: skip
-        """The product of `count` tiles from `first` on."""
-        k, u = self.problem.x.channels, self.problem.u
-        number = point * self.panels + panel
-        column = (panel - begin) * self.panel
-        group = self.kernel.k_group
-        row, size = group * self.panel, -(-k // group) * group * self.panel
-        place = number * size
-        prefetch = (PrefetchHint(Slice(u, (place + size,)), size),)
-        return Brgemm(
-            Slice(m.buffer, (m.place(point, first, column),)),
-            Slice(v.buffer, (v.place(point, first, t.ZERO),)),
-            Slice(u, (place,)), count, n, k, 1, 0, v.row, 1, 0, row, m.row, False, self.panel,
-            None, self._tile_rows(n, count), prefetch if self.is_far else (), group,
-        )  # fmt: skip
+    def _highest(self, columns: int) -> int:
+        """The height of the lower tile that takes the remainder of counted tiles."""
+        return 0
 
-    def _tile_rows(self, columns: int, rows: int = 0) -> int:
-        """The height of register tiles; the same for any number of `rows`, as it says how sums are split."""
+    def _tile_rows(self, columns: int) -> int:
+        """The height of register tiles; the same for any number of rows, as it says how sums are split."""
         return rows_for(columns, self.blocking.tile, self.target, self.kernel)

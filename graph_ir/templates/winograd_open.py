@@ -11,7 +11,6 @@ from typing import Any
 from ...base.dims import Size
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr, Function, Var
-from ..nest.row_tiles import row_tiles
 from ..schedule.matmul_tile import MOST_TILE_ROWS, rows_that_fit
 from ..schedule.winograd_tile import tiles_along
 from .local_sizes import LocalSizes
@@ -68,14 +67,6 @@ class OpenWinogradTemplate(WinogradTemplate):
     ) -> None:
         self._products(begin, end, count, *planes)
 
-    def _product(
-        self, point: Expr, panel: Expr, begin: Expr, n: int, count: int | Expr, *planes: Any
-    ) -> None:
-        def tile(at: Expr, rows: int) -> Any:
-            return self._tiles_product(point, panel, begin, n, at, rows, *planes)
-
-        self.b.emit(row_tiles(t.as_expr(count), self._tile_rows(n), tile, self._highest(n)))
-
     def _highest(self, columns: int) -> int:
         """The most tiles that are one register tile: as many as registers have room for.
 
@@ -83,7 +74,3 @@ class OpenWinogradTemplate(WinogradTemplate):
         """
         lanes = self.target.lanes(self.form.sums)
         return min(MOST_TILE_ROWS, rows_that_fit(-(-columns // lanes), self.target))
-
-    def _tile_rows(self, columns: int, rows: int = 0) -> int:
-        """Also of one that is higher than others; the sums of neither are split."""
-        return max(super()._tile_rows(columns), rows)

@@ -128,3 +128,17 @@ def test_refusals(words: list[str], message: str, capsys: Capture) -> None:
 def test_an_unknown_node_is_told(capsys: Capture) -> None:
     assert main(["explain", MLP, "nobody"]) == 2
     assert "the model's nodes are fc1, fc1.add" in capsys.readouterr().err
+
+
+def test_the_steps_of_a_matmul_lead_from_its_definition_to_its_kernel(capsys: Capture) -> None:
+    steps = explain(capsys, "fc2", "--steps")
+    assert [one["step"] for one in steps][::4] == ["contraction", "reorder m0 k0 n0 m1 n1 k1"]
+    assert "for k in range(0, 512)" in steps[0]["code"] and "brgemm" not in steps[0]["code"]
+    assert "with brgemm(" in steps[-1]["code"]
+    assert main(["explain", MLP, "fc2", "--steps", "--target", "avx2"]) == 0
+    assert "--- tensorize 4x3 over m1 n1 k1 ---" in capsys.readouterr().out
+
+
+def test_steps_need_a_node(capsys: Capture) -> None:
+    assert main(["explain", MLP, "--steps"]) == 2
+    assert "--steps needs a NODE" in capsys.readouterr().err

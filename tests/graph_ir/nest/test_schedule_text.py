@@ -26,6 +26,7 @@ from graphc.tensor_ir.verifier import verify
 
 TARGET = Target("avx2", features="+avx2,+fma")
 M = size(Symbol("M", 1, 64))
+PANEL = 24
 SCHEDULE = (
     "split n 24; split m even 8; split k 4; chunk n0 2; reorder b0 n0_chunk m0 n0 k0 m1 n1 k1; "
     "stage A at m0 as a_rows; stage B at k0 as panel; stage C at n0 as sums; "
@@ -33,8 +34,8 @@ SCHEDULE = (
 )
 
 
-def problem(m: object = 11, n: int = 53, k: int = 10, transposed: bool = False) -> Contraction:
-    """Two matmuls of f32 with a bias, ReLU-like, whose B may be transposed."""
+def problem(m: object = 11, n: int = 53, k: int = 10, layout: str = "plain") -> Contraction:
+    """Two matmuls of f32 with a bias, ReLU-like, whose B may be transposed or in panels."""
     rows = t.as_expr(m)  # type: ignore[arg-type]
     bias = Buffer("bias", F32, (n,))
 
@@ -42,14 +43,19 @@ def problem(m: object = 11, n: int = 53, k: int = 10, transposed: bool = False) 
         return [], t.maximum(acc + bias[index[-1]], 0.0)
 
     a = Operand(Buffer("a", F32, (rows * (2 * k),)), (m * k,), k, 1)  # type: ignore[operator, arg-type]
-    b = Operand(Buffer("b", F32, (2 * n * k,)), (n * k,), *((1, k) if transposed else (n, 1)))
+    of_panels = -(-n // PANEL) * k * PANEL
+    b = {
+        "plain": Operand(Buffer("b", F32, (2 * n * k,)), (n * k,), n, 1),
+        "transposed": Operand(Buffer("b", F32, (2 * n * k,)), (n * k,), 1, k),
+        "panels": Operand(Buffer("b", F32, (2 * of_panels,)), (of_panels,), k * PANEL, 1, PANEL),
+    }[layout]
     c = Operand(Buffer("c", F32, (rows * (2 * n),)), (m * n,), n, 1)  # type: ignore[operator, arg-type]
     views = matrix_view(a, "m", "k"), matrix_view(b, "k", "n"), matrix_view(c, "m", "n")
     (kernel,) = microkernels(F32, F32, TARGET)
     return matmul((2,), (m, n, k), views, kernel, epilogue)  # type: ignore[arg-type]
 
 
-def run(nest: Nest, rows: int, transposed: bool) -> None:
+def run(nest: Nest, rows: int, layout: str = "plain") -> None:
     """Interpret a nest, tensorized or not, and compare with NumPy exactly."""
     p = nest.problem
     n, k = p.sizes["n"], p.sizes["k"]
@@ -68,27 +74,31 @@ def run(nest: Nest, rows: int, transposed: bool) -> None:
     a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((2, rows, k), (2, k, n)))
     add = rng.integers(-4, 5, n).astype(np.float32)
     c = np.full((2, rows, n), np.nan, np.float32)
-    given = np.ascontiguousarray(b.swapaxes(1, 2)) if transposed else b
+    given = np.ascontiguousarray(b.swapaxes(1, 2)) if layout == "transposed" else b
+    if layout == "panels":
+        padded = np.pad(b, ((0, 0), (0, 0), (0, -n % PANEL)))
+        given = np.ascontiguousarray(padded.reshape(2, k, -1, PANEL).swapaxes(1, 2))
     counted = [] if isinstance(p.sizes["m"], int) else [rows]
     interpreter.run(module, "f", [a.ravel(), given.ravel(), add, c.reshape(-1), *counted])
     np.testing.assert_array_equal(c, np.maximum(a @ b + add, 0))
 
 
-@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("layout", ["plain", "transposed", "panels"])
 @pytest.mark.parametrize(("m", "n", "k"), [(11, 53, 10), (8, 48, 4), (1, 1, 1), (16, 25, 5)])
-def test_every_step_keeps_the_result(m: int, n: int, k: int, transposed: bool) -> None:
-    nest = contraction(problem(m, n, k, transposed))
-    run(nest, m, transposed)
-    for _, nest in steps_of(nest, SCHEDULE):  # noqa: B020
-        run(nest, m, transposed)
+def test_every_step_keeps_the_result(m: int, n: int, k: int, layout: str) -> None:
+    nest = contraction(problem(m, n, k, layout))
+    run(nest, m, layout)
+    schedule = SCHEDULE.replace("stage B at k0 as panel; ", "") if layout == "panels" else SCHEDULE
+    for _, after in steps_of(nest, schedule):
+        run(after, m, layout)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 23])
 def test_every_step_keeps_the_result_of_counted_rows(rows: int) -> None:
     nest = contraction(problem(M))
-    run(nest, rows, False)
-    for _, nest in steps_of(nest, SCHEDULE.replace("chunk n0 2", "chunk n0")):  # noqa: B020
-        run(nest, rows, False)
+    run(nest, rows)
+    for _, after in steps_of(nest, SCHEDULE.replace("chunk n0 2", "chunk n0")):
+        run(after, rows)
 
 
 def test_a_blocking_is_a_schedule_one_can_read() -> None:
