@@ -11,7 +11,7 @@ from ..base.dims import Size, ceil_quotient, is_known, minimum
 from ..base.dtypes import BOOL, S64
 from ..base.size_limits import at_least
 from ..graph_ir.ir.graph import Array, GraphTensor
-from .correspondence.compositions.indexing import open_size, positions
+from .correspondence.compositions.indexing import dynamic_size, positions
 from .op_builder import OpBuilder
 
 
@@ -71,8 +71,8 @@ def _elements_seen(
             build.constant(has, BOOL),
             build.constant(end - begin, S64),
         )
-    first, parts = positions(build, out, 0, 2), open_size(build, out)
-    whole, one = open_size(build, size), build.constant(1, S64)
+    first, parts = positions(build, out, 0, 2), dynamic_size(build, out)
+    whole, one = dynamic_size(build, size), build.constant(1, S64)
 
     def share(windows: GraphTensor, more: GraphTensor | None = None) -> GraphTensor:
         elements = build.helper("mul", windows, whole)
@@ -97,7 +97,7 @@ def adaptive_pool_indices(
     for size, out in zip(sizes, wanted, strict=True):
         seen, _, _ = _elements_seen(build, size, out)
         (windows, elements), (count, most) = table.details.plain_dims, seen.details.plain_dims
-        rows = build.helper("mul", table, open_size(build, size))
+        rows = build.helper("mul", table, dynamic_size(build, size))
         rows = build.reshaped(rows, (windows, 1, elements, 1))
         both = build.helper("add", rows, build.reshaped(seen, (1, count, 1, most)))
         table = build.reshaped(both, (windows * count, elements * most))
@@ -106,7 +106,7 @@ def adaptive_pool_indices(
     greatest = build.helper("reduce_max", parts, axes=(3,), keep_dims=False)
     which = build.helper("arg_max", parts, axis=3, keep_dims=False)
     count, elements = table.details.plain_dims
-    first = build.helper("mul", positions(build, count, 0, 1), open_size(build, elements))
+    first = build.helper("mul", positions(build, count, 0, 1), dynamic_size(build, elements))
     place = build.helper("add", build.converted(which, S64), first)
     index = build.helper("gather", build.reshaped(table, (count * elements,)), place, axis=0)
     dims = (n, c, *wanted)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..graph_ir.ir.graph import GraphTensor
-from .correspondence.compositions.indexing import open_size, positions
+from .correspondence.compositions.indexing import dynamic_size, positions
 from .op_builder import OpBuilder
 
 _TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
@@ -112,7 +112,7 @@ def _diagonal(build: OpBuilder, x: GraphTensor, term: str) -> tuple[GraphTensor,
         if isinstance(size, int):
             x = build.sliced(flat, len(outer), 0, size, size + 1)
         else:
-            at = build.helper("mul", positions(build, size, 0, 1), open_size(build, size + 1))
+            at = build.helper("mul", positions(build, size, 0, 1), dynamic_size(build, size + 1))
             x = build.helper("gather", flat, at, axis=len(outer))
         term = "".join(term[i] for i in rest) + twice
     return x, term

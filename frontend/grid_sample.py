@@ -10,7 +10,7 @@ from ..base.dims import Dim, Size
 from ..base.dtypes import F32, S64, DType
 from ..base.records import dataclass
 from ..graph_ir.ir.graph import GraphTensor
-from .correspondence.compositions.indexing import open_size, positions
+from .correspondence.compositions.indexing import dynamic_size, positions
 from .op_builder import OpBuilder
 
 _CUBIC = -0.75  # the free parameter of Keys' convolution
@@ -46,7 +46,7 @@ def grid_sample(build: OpBuilder, x: GraphTensor, grid: GraphTensor, how: Sampli
         part = build.sliced(grid, grid.details.rank - 1, len(sizes) - 1 - axis, 1)
         at = build.converted(build.reshaped(part, (n, points)), wide)
         taps.append(_Axis(build, size, how, wide).taps(at))
-    start = build.helper("mul", positions(build, n, 0, 2), open_size(build, whole))
+    start = build.helper("mul", positions(build, n, 0, 2), dynamic_size(build, whole))
     total = build.converted(_summed(build, rows, start, sizes, taps, wide), x.details.dtype)
     return build.reshaped(build.transposed(total, (0, 2, 1)), (n, c, *out))
 
@@ -98,7 +98,7 @@ def _pixels(
     """One pixel for each point, times its weight: [..., C]; 0 outside, whatever the image holds."""
     place = start
     for axis, (index, _, _) in enumerate(chosen):
-        step = open_size(build, math.prod(sizes[axis + 1 :]))
+        step = dynamic_size(build, math.prod(sizes[axis + 1 :]))
         place = build.helper("add", place, build.helper("mul", index, step))
     pixels = build.helper("gather", rows, place, axis=0)
     inside = _combined(build, "and", [flag for _, _, flag in chosen if flag is not None])
@@ -135,7 +135,7 @@ class _Axis:
         """`size * scale + added` as a scalar."""
         if not isinstance(size, Dim):
             return self.number(size * scale + added)
-        whole = self.build.converted(open_size(self.build, size), self.dtype)
+        whole = self.build.converted(dynamic_size(self.build, size), self.dtype)
         scaled = whole if scale == 1 else self.make("mul", whole, self.number(scale))
         return scaled if not added else self.make("add", scaled, self.number(added))
 

@@ -165,7 +165,7 @@ def metadata_from_json(value: object, where: str) -> Metadata:
         inputs=_tensors(reader, "inputs", symbols),
         outputs=_tensors(reader, "outputs", every),
         sizes=tuple(symbols.values()),
-        arena_bytes=reader.open_size("arena_bytes", symbols),
+        arena_bytes=reader.dynamic_size("arena_bytes", symbols),
         isa=reader.get("isa", str),
         cpu_features=reader.strings("cpu_features"),
         triple=reader.get("triple", str),
@@ -298,7 +298,7 @@ class _Reader:
             raise self._wrong(key, f"from 0 to {most}", value)
         return value
 
-    def open_size(self, key: str, symbols: Mapping[str, Symbol]) -> Size:
+    def dynamic_size(self, key: str, symbols: Mapping[str, Symbol]) -> Size:
         """A number, or a text that is an expression of `symbols`."""
         text = self._value.get(key)
         if symbols and isinstance(text, str):

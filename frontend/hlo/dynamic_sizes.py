@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...base.dims import Size, is_known
 from ...base.dtypes import S32
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.indexing import open_size
+from ..correspondence.compositions.indexing import dynamic_size
 from .scope import Handler, Step
 from .values import shape_of
 
@@ -15,7 +15,7 @@ def _dimension_size(step: Step) -> GraphTensor:
     size = x.details.plain_dims[step.one_axis("dimensions", x.details.rank)]
     if is_known(size):
         return step.constant(size, S32)
-    return step.converted(open_size(step, size), S32)
+    return step.converted(dynamic_size(step, size), S32)
 
 
 def _set_dimension_size(step: Step) -> GraphTensor:

@@ -10,7 +10,7 @@ from ...graph_ir.ir.graph import Array
 from ...graph_ir.ops.boxes import kept_boxes
 from ..correspondence.compositions.boxes import Suppression, corners
 from ..correspondence.compositions.boxes import kept_boxes as kept_boxes_in_runs
-from ..correspondence.compositions.indexing import open_size
+from ..correspondence.compositions.indexing import dynamic_size
 from ..op_builder import Value
 from .scope import Handler, NodeContext
 
@@ -56,8 +56,8 @@ def _suppressed_in_runs(node: NodeContext, boxes: Size) -> Value:
     known = node.known(2) if node.has(2) else np.array(0)
     room = boxes if known is None else node.integer(2, "the most boxes") if node.has(2) else 0
     room = minimum(maximum(room, 0), boxes)
-    most = node.reshaped(node.tensor(2), ()) if known is None else open_size(node, room)
-    most = node.helper("min", node.converted(most, S64), open_size(node, room))
+    most = node.reshaped(node.tensor(2), ()) if known is None else dynamic_size(node, room)
+    most = node.helper("min", node.converted(most, S64), dynamic_size(node, room))
     ends = corners(node, node.tensor(0), node.attr_int("center_point_box") != 0)
     how = Suppression(most, room, overlap, least)
     return kept_boxes_in_runs(node, ends, node.tensor(1), how, node.counted_name(0, 0))

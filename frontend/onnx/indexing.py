@@ -11,7 +11,7 @@ from ...base.dtypes import S32, S64
 from ...base.size_limits import at_least
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ..correspondence.compositions.counted import distinct, is_set, nonzero, rows_where, stacked
-from ..correspondence.compositions.indexing import open_size, positions
+from ..correspondence.compositions.indexing import dynamic_size, positions
 from ..correspondence.compositions.movement import select_index
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
@@ -91,7 +91,7 @@ def _one_hot(node: NodeContext) -> Value:
         raise node.rule("depth must be 1 or more", str(depth))
     axis = node.axis(node.attr_int("axis"), len(dims) + 1)
     below = node.helper("lt", indices, node.constant(0, S64))
-    from_back = node.helper("add", indices, open_size(node, depth))
+    from_back = node.helper("add", indices, dynamic_size(node, depth))
     wanted = node.helper("select", below, from_back, indices)
     wanted = node.reshaped(wanted, (*dims[:axis], 1, *dims[axis:]))
     hit = node.helper("eq", wanted, positions(node, depth, axis, len(dims) + 1))

@@ -11,7 +11,7 @@ from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.control import CountedLoop, Round
 from ..correspondence.compositions.dynamic_range import rounded_by_range
-from ..correspondence.compositions.indexing import open_size
+from ..correspondence.compositions.indexing import dynamic_size
 from ..correspondence.compositions.movement import stack
 from ..correspondence.compositions.recurrent import (
     Bend,
@@ -124,7 +124,7 @@ def _direction(
             for name, value in (shared | dict(zip(fixed, same, strict=True))).items()
         }
         if backwards:
-            trip = build.helper("sub", open_size(build, steps - 1), trip)
+            trip = build.helper("sub", dynamic_size(build, steps - 1), trip)
         row = build.helper("gather", inside.pop("shares"), trip, axis=0)
         lengths = inside.pop("lengths", None)
         flags = (_resets_product(node), node.attr_bool("input_forget", False))

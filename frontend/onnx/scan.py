@@ -7,7 +7,7 @@ from ...base.size_limits import check_equal
 from ...base.size_queries import sizes_text
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.control import CountedLoop, Round
-from ..correspondence.compositions.indexing import open_size
+from ..correspondence.compositions.indexing import dynamic_size
 from ..op_builder import OpBuilder, Value
 from .control import Captured, results_of
 from .scope import Handler, NodeContext
@@ -36,7 +36,7 @@ def _scan(node: NodeContext) -> list[Value]:
         build: OpBuilder, trip: GraphTensor, state: list[GraphTensor], fixed: list[GraphTensor]
     ) -> Round:
         scope = outer.scope(build.graph, fixed[many:])
-        last = build.helper("sub", open_size(build, length - 1), trip) if any(reverse) else trip
+        last = build.helper("sub", dynamic_size(build, length - 1), trip) if any(reverse) else trip
         indices = (last if flag else trip for flag in reverse)
         pairs = zip(fixed[:many], indices, strict=True)
         taken = [build.helper("gather", x, index, axis=0) for x, index in pairs]

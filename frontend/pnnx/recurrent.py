@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.control import CountedLoop, Round
-from ..correspondence.compositions.indexing import open_size
+from ..correspondence.compositions.indexing import dynamic_size
 from ..correspondence.compositions.movement import stack, unstack
 from ..correspondence.compositions.recurrent import (
     Cell,
@@ -125,7 +125,7 @@ def _sequence(
     def step(build: OpBuilder, trip: GraphTensor, state: State, same: list[GraphTensor]) -> Round:
         inside = dict(zip(shared, same, strict=True))
         if backwards:
-            trip = build.helper("sub", open_size(build, steps - 1), trip)
+            trip = build.helper("sub", dynamic_size(build, steps - 1), trip)
         row = build.helper("gather", inside.pop("shares"), trip, axis=0)
         projection = inside.pop("projection", None)
         new = kind.step(Cell(build, row, inside, bends, kind.gates, is_gru), state)

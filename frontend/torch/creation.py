@@ -6,7 +6,7 @@ from ...base.dims import Dim, Size
 from ...base.dtypes import F32, F64, S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.arithmetic import filled
-from ..correspondence.compositions.indexing import open_size, positions
+from ..correspondence.compositions.indexing import dynamic_size, positions
 from ..correspondence.reading import MUST_BE_GIVEN, Pair
 from ..torch_calls.call import Value
 from ..torch_calls.creation import MAX_ARANGE
@@ -55,7 +55,7 @@ def _between_tensors(node: Node, count: Size) -> Value:
     first, last = (
         node.tensor(node.tensor(node.operand(name), dtype), wide) for name in ("start", "end")
     )
-    size, one = open_size(node, count), node.constant(1, S64)
+    size, one = dynamic_size(node, count), node.constant(1, S64)
     behind = node.helper("sub", size, one)
     parts = node.converted(node.helper("max", behind, one), wide)
     step = node.helper("div", node.helper("sub", last, first), parts)

@@ -8,7 +8,7 @@ from typing import Any
 from ...base.dims import Dim
 from ...base.dtypes import BOOL, F32, DType
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
-from ..correspondence.compositions.indexing import open_size
+from ..correspondence.compositions.indexing import dynamic_size
 from ..correspondence.reading import NodeReader
 from .promotion import Operand, number_dtype, result_dtype
 
@@ -42,7 +42,7 @@ class Builder(NodeReader):
         if isinstance(x, GraphTensor):
             return x if dtype is None else self.converted(x, dtype)
         if isinstance(x, Dim):
-            return self.tensor(open_size(self, x), dtype)
+            return self.tensor(dynamic_size(self, x), dtype)
         return self.constant(x, dtype or number_dtype(x))
 
     def unified(

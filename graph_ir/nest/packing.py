@@ -1,4 +1,4 @@
-"""Copies of operands that products read: panels of B, panels with groups of k, converted rows of A."""
+"""Copies of operands that register tiles read: panels of B, panels with groups of k, converted rows of A."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ...tensor_ir.nodes import (
 from .operand import Operand
 
 MOVED = 8
-"""Groups that are moved one by one in an iteration: enough to hide its counter."""
+"""Groups that are moved one at a time in an iteration: enough to hide its counter."""
 
 
 def panel_elements(k: int, columns: int, kernel: Microkernel) -> int:
@@ -75,8 +75,8 @@ def pack_panels(
         column = first * columns + j
         offset = i * source.row + column * source.col
         value = t.cast(source.buffer[start + offset], local.dtype)
-        place = first * (k * columns) + (i * columns + j)
-        return loop(j, width, Store(local, (place,), value), "vector")
+        target = first * (k * columns) + (i * columns + j)
+        return loop(j, width, Store(local, (target,), value), "vector")
 
     row: list[Stmt] = [loop(panel, full, copy(panel, columns), "serial")] if full else []
     row += [copy(t.as_expr(full), rest)] if rest else []
@@ -89,7 +89,7 @@ def pack_panels(
     return body
 
 
-def pack_open(
+def pack_counted(
     source: Operand, start: Expr, local: Buffer, k: int, n: Expr, columns: int
 ) -> list[Stmt]:
     """Copy a k x n matrix, n being known when it runs, into a panel of more `columns`, of which the rest is zero."""
@@ -104,7 +104,7 @@ def pack_open(
     ]
 
 
-def pack_open_panels(
+def pack_counted_panels(
     source: Operand, start: Expr, local: Buffer, k: int, n: Expr, columns: int
 ) -> list[Stmt]:
     """Copy a k x n matrix, n being known when it runs, into panels of `columns`; the rest of the last one is zero."""
@@ -114,8 +114,8 @@ def pack_open_panels(
         column = first * columns + j
         offset = i * source.row + column * source.col
         value = t.cast(source.buffer[start + offset], local.dtype)
-        place = first * (k * columns) + (i * columns + j)
-        return loop(j, width, Store(local, (place,), value), "vector")
+        target = first * (k * columns) + (i * columns + j)
+        return loop(j, width, Store(local, (target,), value), "vector")
 
     z = Var("pz")
     last = full * (k * columns)
@@ -141,7 +141,7 @@ def pack_groups(
     group: int,
     lanes: int,
 ) -> list[Stmt]:
-    """Copy the k x n matrix at `start` into panels of `columns`, `group` neighbouring k innermost, the rest zero.
+    """Copy the k x n matrix at `start` into panels of `columns`, `group` neighboring k innermost, the rest zero.
 
     `lanes`: 32-bit elements of a vector, as many as columns of which whole groups are put together at once.
     """
@@ -227,13 +227,13 @@ class _Groups:
             word = wide if word is None else word | wide
         assert word is not None
         value = t.bitcast(word, self.local.dtype)
-        return Store(self.local, (self._place(first, column),), value, part and part * self.group)
+        return Store(self.local, (self._offset(first, column),), value, part and part * self.group)
 
     def _whole(self, first: Expr, column: Expr, count: int) -> Stmt:
         """A group that lies together in the source."""
         at = self.start + column * self.source.col + first
         value = t.cast(Load(self.source.buffer, (at,), self.group), self.local.dtype)
-        return Store(self.local, (self._place(first, column),), value)
+        return Store(self.local, (self._offset(first, column),), value)
 
     def _elements(self, first: Expr, column: Expr, count: int) -> Stmt:
         stores = []
@@ -241,10 +241,10 @@ class _Groups:
             offset = column * self.source.col + (first + r) * self.source.row
             loaded = self.source.buffer[self.start + offset]
             value = t.cast(loaded, self.local.dtype)
-            stores.append(Store(self.local, (self._place(first, column) + r,), value))
+            stores.append(Store(self.local, (self._offset(first, column) + r,), value))
         return Block(tuple(stores))
 
-    def _place(self, first: Expr, column: Expr) -> Expr:
+    def _offset(self, first: Expr, column: Expr) -> Expr:
         return self.base + (first * self.columns + column * self.group)
 
 
@@ -257,11 +257,11 @@ def convert_rows(
     apart, which would map them to one set of the cache. `rows`: how many, and how many at most.
     """
     by_rows = source.col == 1
-    count, most = rows
+    count, max_rows = rows
     outer, inner = (count, k) if by_rows else (k, count)
-    most_outer, most_inner = (most, k) if by_rows else (k, most)
-    stride = (-(-most_inner // lanes) + 1) * lanes
-    local = Buffer("a_block", dtype, (most_outer * stride,), "local")
+    max_outer, max_inner = (max_rows, k) if by_rows else (k, max_rows)
+    stride = (-(-max_inner // lanes) + 1) * lanes
+    local = Buffer("a_block", dtype, (max_outer * stride,), "local")
     i, j = Var("ak"), Var("aj")
     at = start + (i * (source.row if by_rows else source.col) + j)
     value = t.cast(source.buffer[at], dtype)

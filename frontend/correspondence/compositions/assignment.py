@@ -17,7 +17,7 @@ from ....graph_ir.rewriting.values import constant_value
 from ...op_builder import OpBuilder
 from .contraction import scaled
 from .counted import nonzero
-from .indexing import open_size, positions, wrapped
+from .indexing import dynamic_size, positions, wrapped
 from .movement import Stretch, broadcast_to, element_index, stretch
 
 
@@ -94,7 +94,7 @@ def _assign_box(node: OpBuilder, x: Tensor, source: Tensor, parts: Sequence[Stre
         raise node.unsupported("an assignment in steps to a slice of dynamic size")
     moved = [axis for axis, part in enumerate(parts) if part.start != 0]
     box = node.reshaped(source, tuple(part.size for part in parts))
-    starts = [open_size(node, parts[axis].start) for axis in moved or (0,)]
+    starts = [dynamic_size(node, parts[axis].start) for axis in moved or (0,)]
     return node.make("update_slice", x, box, *starts, axes=tuple(moved or (0,)))
 
 
@@ -159,13 +159,13 @@ def flat_indices(node: OpBuilder, x: Tensor, picks: Picks) -> Tensor:
             whole = whole + (np.arange(dims[axis]) * steps[axis]).reshape(shape)
         else:
             numbers = positions(node, dims[axis], at, len(picks.dims))
-            parts.append(node.helper("mul", numbers, open_size(node, steps[axis])))
+            parts.append(node.helper("mul", numbers, dynamic_size(node, steps[axis])))
     total = node.constant(whole, S64)
     for part in parts:
         total = node.helper("add", total, part)
     for axis, item in zip(picks.axes, picks.tensors, strict=True):
         index = wrapped(node, item, (dims[axis],))
-        term = node.helper("mul", index, open_size(node, steps[axis]))
+        term = node.helper("mul", index, dynamic_size(node, steps[axis]))
         term = node.reshaped(term, (*item.details.plain_dims, *behind))
         total = node.helper("add", total, term)
     return broadcast_to(node, total, picks.dims)

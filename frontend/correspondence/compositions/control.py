@@ -18,7 +18,7 @@ from ...op_builder import OpBuilder, Value
 from ..scoped import NotKnownError
 from .counted_results import CommonType, common_type, counted_inside
 from .growing_state import GrowingState
-from .indexing import open_size
+from .indexing import dynamic_size
 
 
 def finished(graph: Graph, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Graph:
@@ -190,7 +190,7 @@ class CountedLoop:
             if self.limit is None:
                 return own[1]
             build = OpBuilder(graph, node.type, node.name)
-            last = same[-1] if isinstance(self.limit, Tensor) else open_size(build, self.limit)
+            last = same[-1] if isinstance(self.limit, Tensor) else dynamic_size(build, self.limit)
             return build.helper("and", build.helper("lt", own[0], last), own[1])
 
         rounds, body = Rounds(most, lambda: not ends), self._body(step, len(fixed), ends)
@@ -237,7 +237,7 @@ class CountedLoop:
 
     def _from_the_end(self, build: OpBuilder, number: Tensor) -> Tensor:
         assert isinstance(self.limit, (int, Dim))
-        return build.helper("sub", open_size(build, self.limit - 1), number)
+        return build.helper("sub", dynamic_size(build, self.limit - 1), number)
 
 
 def truth(node: OpBuilder, x: Value) -> Value:

@@ -12,7 +12,7 @@ from ....base.records import dataclass
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .arithmetic import filled
-from .indexing import open_size, positions
+from .indexing import dynamic_size, positions
 from .movement import broadcast_to
 
 
@@ -39,7 +39,7 @@ def nonzero(node: OpBuilder, x: Tensor, name: str = "") -> list[Tensor]:
     flat = true_indices(node, node.reshaped(is_set(node, x), (math.prod(dims),)), name)
     found: list[Tensor] = []
     for axis in reversed(range(len(dims))):
-        whole = open_size(node, dims[axis])
+        whole = dynamic_size(node, dims[axis])
         found.append(flat if axis == 0 else node.helper("mod", flat, whole))
         flat = flat if axis == 0 else node.helper("div", flat, whole)
     return found[::-1]

@@ -13,7 +13,7 @@ from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.ir.logical_tensor import LogicalTensor
 from ....graph_ir.ops.counted import largest_counts
 from ...op_builder import OpBuilder
-from .indexing import open_size
+from .indexing import dynamic_size
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class CommonType:
         """Inside a graph: the result in this type, then its size on each of those axes."""
         if not self.counted:
             return [result]
-        sizes = [open_size(node, result.details.plain_dims[axis]) for axis in self.counted]
+        sizes = [dynamic_size(node, result.details.plain_dims[axis]) for axis in self.counted]
         return [node.helper("room_for", result, shape=self.details.plain_dims), *sizes]
 
     def received(self, node: OpBuilder, results: Sequence[Tensor]) -> Tensor:

@@ -14,7 +14,7 @@ from ....graph_ir.ir.logical_tensor import LogicalTensor
 from ....graph_ir.ops.counted import largest_counts
 from ...op_builder import OpBuilder
 from ...refusals import FIXED
-from .indexing import open_size
+from .indexing import dynamic_size
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class GrowingState:
             x = state[one.part]
             made[one.part] = node.helper("room_for", x, shape=one.with_room(x.details))
         sizes = (state[one.part].details.plain_dims[one.axis] for one in self._firsts)
-        return [*made, *(open_size(node, one) for one in sizes)]
+        return [*made, *(dynamic_size(node, one) for one in sizes)]
 
     def unpacked(self, node: OpBuilder, own: Sequence[Tensor]) -> list[Tensor]:
         """In the body or the condition: the state of what the loop has."""

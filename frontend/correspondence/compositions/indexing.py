@@ -36,7 +36,7 @@ def positions(
         steps = node.reshaped(node.helper("count_up", size=(count,), start=first), shape)
     if isinstance(start, int):
         return steps
-    begin = start if isinstance(start, Tensor) else open_size(node, start)
+    begin = start if isinstance(start, Tensor) else dynamic_size(node, start)
     return node.helper("add", begin, steps)
 
 
@@ -61,7 +61,7 @@ def selected_update(
     return update if inside is None else node.make("select", inside, update, x)
 
 
-def open_size(node: OpBuilder, size: Size) -> Tensor:
+def dynamic_size(node: OpBuilder, size: Size) -> Tensor:
     """A size as s64[]."""
     if isinstance(size, int):
         return node.constant(size, S64)
@@ -74,14 +74,14 @@ def size_range(node: OpBuilder, start: Size, limit: Size, step: int) -> Tensor:
     count = ceil_quotient(maximum(span, 0), abs(step))
     if isinstance(start, int):
         return node.helper("count_up", size=(count,), start=start, step=step)
-    return node.helper("add", open_size(node, start), size_range(node, 0, limit - start, step))
+    return node.helper("add", dynamic_size(node, start), size_range(node, 0, limit - start, step))
 
 
 def size_less(node: OpBuilder, size: Size, less: float, dtype: DType) -> Tensor:
     """A size less a number, at least 0, as a scalar."""
     if isinstance(size, int):
         return node.constant(max(size - less, 0), dtype)
-    whole = node.converted(open_size(node, size), dtype)
+    whole = node.converted(dynamic_size(node, size), dtype)
     rest = node.helper("sub", whole, node.constant(less, dtype))
     return node.helper("max", rest, node.constant(0, dtype))
 
@@ -193,7 +193,7 @@ def batched_gather(node: OpBuilder, x: Tensor, indices: Tensor, axis: int, share
     count, size, rest = math.prod(dims[:shared]), dims[axis], moved.details.plain_dims[shared + 1 :]
     flat = node.reshaped(moved, (count * size, *rest))
     behind = (1,) * (len(picked) - shared)
-    starts = node.helper("mul", positions(node, count, 0, 1), open_size(node, size))
+    starts = node.helper("mul", positions(node, count, 0, 1), dynamic_size(node, size))
     starts = node.reshaped(starts, (*dims[:shared], *behind))
     rows = node.helper("add", node.converted(indices, S64), starts)
     y = node.make("gather", flat, rows, axis=0)

@@ -36,12 +36,12 @@ def test_every_number_of_rows(
     isa: str, transposed: bool, threads: int, counts: tuple[int, ...]
 ) -> None:
     """B is copied into panels, as it is no constant; its last panel is narrow. Threads share what has several tiles."""
-    graph = Graph("product")
+    graph = Graph("matmul")
     a = graph.make_input(LogicalTensor(F32, (N, 5)), "a")
     b = graph.make_input(LogicalTensor(F32, (37, 5) if transposed else (5, 37)), "b")
-    product = graph.make("matmul_core", [a, b], {"transpose_b": transposed}).outputs[0]
+    y = graph.make("matmul_core", [a, b], {"transpose_b": transposed}).outputs[0]
     target = Target(isa, features="+avx2,+fma" if isa == "avx2" else "+avx512f,+fma")
-    module = get_func(product.producer_owner, LowerContext(target, CompileOptions(threads=threads)))
+    module = get_func(y.producer_owner, LowerContext(target, CompileOptions(threads=threads)))
     final = verify(pipeline.run(verify(module), target), "final")
     random = np.random.default_rng(0)
     for rows in counts:
@@ -58,12 +58,12 @@ def test_every_number_of_rows(
 
 def test_few_rows_do_not_fetch_ahead() -> None:
     """With two rows memory is busy all the time, and hints for the next panel took a seventh of it."""
-    graph = Graph("product")
+    graph = Graph("matmul")
     a = graph.make_input(LogicalTensor(F32, (N, 512)), "a")
     panels = Format(plain(2).axes, (1, 0, 1), (0, 0, 32))
     b = graph.make_input(LogicalTensor(F32, (512, 1024), panels), "b")
-    product = graph.make("matmul_core", [a, b]).outputs[0]
-    module = get_func(product.producer_owner, LowerContext(Target("avx512", l2_bytes=1 << 20)))
+    result = graph.make("matmul_core", [a, b]).outputs[0]
+    module = get_func(result.producer_owner, LowerContext(Target("avx512", l2_bytes=1 << 20)))
     nests = [s for s in walk_statements(module.functions[-1].body) if isinstance(s, Brgemm)]
     assert {s.m for s in nests if s.prefetch} == set(range(6, 12))
     assert [s.m for s in nests if s.tile_rows == 2] == [2, 1]

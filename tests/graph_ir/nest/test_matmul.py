@@ -112,7 +112,7 @@ def test_equal_columns_have_equal_sums_in_the_narrow_last_panel_too(
     assert len(np.unique(result)) == 1
 
 
-def test_blocks_of_k_share_the_place_they_are_packed_in() -> None:
+def test_blocks_of_k_share_one_panel() -> None:
     shapes = [(64, 1 << 15), (1 << 15, 30)]
     graph = graph_of_op("matmul_core", [np.empty(shape, np.float32) for shape in shapes], {})
     arrays = [np.ones(shape, np.float32) for shape in shapes]
@@ -130,8 +130,8 @@ def test_panels_from_far_away_are_fetched_ahead(k: int, rows: int, fetches: bool
     b = graph.make_constant(rng.standard_normal((k, 512), dtype=np.float32), "b")
     graph.make_output(graph.make("matmul_core", (a, b)).outputs[0], "c")
     module = lower(graph, context("avx512")).module
-    products = [node for node in walk(module) if isinstance(node, Brgemm)]
-    assert products and any(node.prefetch for node in products) == fetches
+    tiles = [node for node in walk(module) if isinstance(node, Brgemm)]
+    assert tiles and any(node.prefetch for node in tiles) == fetches
 
 
 @pytest.mark.parametrize("threads", [2, 3])

@@ -1,4 +1,4 @@
-"""Where the elements of an operand lie."""
+"""The offsets of an operand's elements."""
 
 from __future__ import annotations
 

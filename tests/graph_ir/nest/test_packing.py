@@ -1,4 +1,4 @@
-"""Products of f64, f16 and bf16: packed, converted and read in place, on every ISA, exactly for integers."""
+"""Matmuls of f64, f16 and bf16: packed, converted and read in place, on every ISA, exactly for integers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_sums_wait_between_blocks_of_k(dtype: DType) -> None:
 
 
 def test_groups_are_used_where_the_target_has_them() -> None:
-    """Only there, and not for transposed A, whose neighbouring k are apart."""
+    """Only there, and not for transposed A, whose neighboring k are apart."""
 
     def groups(graph: Graph, ctx: LowerContext) -> set[int]:
         module = check_interpreted(graph, ctx).module
@@ -113,7 +113,7 @@ def test_groups_are_used_where_the_target_has_them() -> None:
 def test_native_code_is_within_the_error_of_the_sum(
     dtype: DType, m: int, n: int, k: int, rng: np.random.Generator
 ) -> None:
-    """Against float64: sums of k products in the accumulator's type, rounded once to the result."""
+    """Against float64: sums of k terms in the accumulator's type, rounded once to the result."""
     a, b = (rng.standard_normal(s).astype(dtype.numpy) for s in ((m, k), (k, n)))
     (result,) = run_native(product(dtype, m, n, k), [a, b])
     wide_a, wide_b = a.astype(np.longdouble), b.astype(np.longdouble)

@@ -31,7 +31,7 @@ def asking(isa: str = "native", threads: int = 1) -> LowerContext:
 
 
 def product(m: int, n: int, k: int, batch: Dims = (), relu: bool = False, **attrs: bool) -> Graph:
-    graph = Graph("product")
+    graph = Graph("matmul")
     a = (k, m) if attrs.get("transpose_a") else (m, k)
     b = (n, k) if attrs.get("transpose_b") else (k, n)
     inputs = [
@@ -70,9 +70,9 @@ def layouts(graph: Graph, ctx: LowerContext, name: str) -> str:
         product(7, 17, 5, (2,), transpose_a=True, relu=True),
         product(40, 20, 33, transpose_b=True),
     ],
-    ids=["whole", "ragged", "batch", "turned"],
+    ids=["whole", "ragged", "batch", "transposed"],
 )
-def test_products(isa: str, graph: Graph) -> None:
+def test_matmuls(isa: str, graph: Graph) -> None:
     ctx = asking(isa)
     found = layouts(graph, ctx, "fc")
     assert [parse_format(x).blocks[-2:] for x in found.split()] == [(16, 16)] * 3

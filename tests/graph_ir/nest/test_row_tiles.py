@@ -35,8 +35,8 @@ def test_each_row_is_in_one_tile_of_at_most_the_height(highest: int) -> None:
 
     def tile(first: Expr, count: int) -> Stmt:
         i = Var("i")
-        place = (first + i,)
-        store = Store(found, place, found[place] + count)
+        at = (first + i,)
+        store = Store(found, at, found[at] + count)
         return For(i, t.ZERO, t.as_expr(count), store)
 
     body = Block((row_tiles(rows, 5, tile, highest),))
@@ -53,7 +53,7 @@ def test_each_row_is_in_one_tile_of_at_most_the_height(highest: int) -> None:
 
 
 def products(height: int, accumulate: bool) -> list[Brgemm]:
-    """The products of the tiles of a matrix of four columns, with an epilogue and a hint of 70 elements."""
+    """The tiles of a matrix of four columns, with an epilogue and a hint of 70 elements."""
     a, b, c = (Buffer(name, F32, (400,)) for name in "abc")
 
     def tile(first: Expr, count: int) -> Stmt:
