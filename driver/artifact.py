@@ -55,7 +55,11 @@ def make_artifact(
         rooms=tuple(symbol.name for symbol in source.rooms),
     )
     text = print_graph(graph, full=True, stored=lowered.offsets)
-    return Artifact(metadata, lowered.constants, object_code, support, text)
+    derived = lowered.derived
+    return Artifact(
+        metadata, lowered.constants, object_code, support, text,
+        derivations=derived.derivations, sources=tuple(derived.sources),
+    )  # fmt: skip
 
 
 def support_object(kept: CompileCache | None = None) -> bytes:

@@ -165,7 +165,7 @@ class CompileCache:
                 sizes.append(info.st_size)
                 continue
             try:
-                model = Artifact.load(path, mapped=True, opener=own_file).metadata.model
+                model = Artifact.read_metadata(path, opener=own_file).model
             except UserError as error:
                 model = f"damaged: {error}"
             found.append(Entry(path.name.removesuffix(SUFFIX), model, info.st_size, info.st_mtime))

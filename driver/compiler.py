@@ -114,7 +114,8 @@ def load(
         path: The file. It is copied to memory and may change afterwards.
         threads: As for `compile`.
         mapped: Leave the constants in the file, so that processes share one copy of them. The file may then be
-            replaced, but not truncated: the system would end the process.
+            replaced, but not truncated: the system would end the process. Transformed weights of Winograd
+            convolutions are computed by each process, from weights that the file holds once.
 
     Raises:
         UserError: The file is damaged, or made for another CPU.

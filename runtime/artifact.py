@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..base.aligned_memory import aligned_copy, large_alignment
+from ..base.aligned_memory import aligned_copy, aligned_empty, large_alignment
+from ..base.derived_weights import Derivation
 from ..base.errors import UserError
 from ..base.records import dataclass
 from .abi import ALIGNMENT
@@ -16,7 +19,8 @@ from .container import Opener, read_container, write_container
 from .metadata import Metadata, metadata_from_json
 
 _SECTIONS = ("constants", "object", "support")
-_GRAPH = "graph"
+_GRAPH, _SOURCES = "graph", "sources"
+_DERIVED = "derived"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +31,8 @@ class Artifact:
     exports `graphc_entry`; `support_code` one that exports the thread pool, empty where models run serially. `graph` is
     the optimized graph as text, with constants as offsets in `constants`: what tools that look into the model read;
     empty in files of earlier versions. `origin` names it in messages: the file it was read from.
+    `derivations`: parts of `constants` that a file does not hold, as loading computes them from `sources`: weights that
+    are stored one after the other.
     """
 
     metadata: Metadata
@@ -35,6 +41,8 @@ class Artifact:
     support_code: bytes = field(default=b"", repr=False)
     graph: str = field(default="", repr=False)
     origin: str = ""
+    derivations: tuple[Derivation, ...] = ()
+    sources: tuple[np.ndarray, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         constants = np.ascontiguousarray(self.constants).reshape(-1).view(np.uint8)
@@ -55,17 +63,22 @@ class Artifact:
 
         It is on the disk then; not `durable`: sooner or later, and until then a crash of the system may damage it.
         """
-        write_container(
-            Path(path),
-            self.metadata.to_json(),
-            {
-                "constants": self.constants.data,
-                "object": memoryview(self.object_code),
-                "support": memoryview(self.support_code),
-                _GRAPH: memoryview(self.graph.encode(errors="surrogatepass")),
-            },
-            durable,
-        )
+        header, sections = self.metadata.to_json(), {"constants": self.constants.data}
+        if self.derivations:
+            header = {**header, _DERIVED: [asdict(one) for one in self.derivations]}
+            weights = np.concatenate([array.reshape(-1).view(np.uint8) for array in self.sources])
+            sections = {"constants": self._stored().data, _SOURCES: weights.data}
+        sections |= {
+            "object": memoryview(self.object_code),
+            "support": memoryview(self.support_code),
+            _GRAPH: memoryview(self.graph.encode(errors="surrogatepass")),
+        }
+        write_container(Path(path), header, sections, durable)
+
+    def _stored(self) -> np.ndarray:
+        """The constants but for those that loading computes."""
+        kept = [self.constants[a:b] for a, b in _gaps(self.derivations, self.constants.size)]
+        return np.concatenate(kept) if kept else np.zeros(0, np.uint8)
 
     @staticmethod
     def load(
@@ -78,16 +91,67 @@ class Artifact:
         """
         path = Path(path)
         header, sections = read_container(path, mapped, opener)
-        if set(sections) - {_GRAPH} != set(_SECTIONS):
+        if set(sections) - {_GRAPH, _SOURCES} != set(_SECTIONS):
             raise UserError(
                 f"{path.name}: must have the sections {', '.join(_SECTIONS)}, "
                 f"got {', '.join(sections) or 'none'}; compile the model again"
             )
+        stored = np.frombuffer(sections["constants"], np.uint8)
+        sources = np.frombuffer(sections.get(_SOURCES, b""), np.uint8)
+        derivations = _derivations(header, path.name)
         return Artifact(
             metadata=metadata_from_json(header, path.name),
-            constants=np.frombuffer(sections["constants"], np.uint8),
+            constants=_completed(stored, sources, derivations, path.name),
             object_code=bytes(sections["object"]),
             support_code=bytes(sections["support"]),
             graph=bytes(sections.get(_GRAPH, b"")).decode(errors="surrogatepass"),
             origin=path.name,
+            derivations=derivations,
+            sources=(sources,),
         )
+
+    @staticmethod
+    def read_metadata(path: str | os.PathLike[str], opener: Opener | None = None) -> Metadata:
+        """Return the metadata of a `.gcm` file without making its constants. UserError when it is damaged."""
+        path = Path(path)
+        header, _ = read_container(path, True, opener)
+        _derivations(header, path.name)
+        return metadata_from_json(header, path.name)
+
+
+def _derivations(header: dict[str, Any], where: str) -> tuple[Derivation, ...]:
+    """Take the derivations out of a header. UserError."""
+    try:
+        return tuple(map(Derivation.from_json, header.pop(_DERIVED, ())))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{where}: '{_DERIVED}' is damaged ({error}); compile again") from error
+
+
+def _completed(
+    stored: np.ndarray, sources: np.ndarray, derivations: tuple[Derivation, ...], where: str
+) -> np.ndarray:
+    """Return the constants of a program: those that are stored, and those computed from the sources."""
+    if not derivations:
+        return stored
+    size = stored.size + sum(one.size for one in derivations)
+    constants = aligned_empty((size,), np.dtype(np.uint8), large_alignment(size))
+    begin = 0
+    for a, b in _gaps(derivations, size):
+        constants[a:b] = stored[begin : begin + b - a]
+        begin += b - a
+    try:
+        scratch = np.empty(max(one.size for one in derivations), np.uint8)
+        for one in derivations:
+            one.write(sources, constants, scratch)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{where}: '{_DERIVED}' is damaged ({error}); compile again") from error
+    return constants
+
+
+def _gaps(derivations: Sequence[Derivation], size: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of `size` bytes that are not derived."""
+    begin = 0
+    for one in sorted(derivations, key=lambda one: one.offset):
+        yield begin, one.offset
+        begin = one.offset + one.size
+    yield begin, size

@@ -143,6 +143,13 @@ class Format:
         padded = np.pad(array, pads) if any(after for _, after in pads) else array
         return padded.reshape(self._split(array.shape)).transpose(self._permutation())
 
+    def steps(
+        self, plain_dims: Sequence[int]
+    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Return what `arranged` does to a plain array: zeros behind each axis, the split axes, and their order."""
+        pads = tuple(-size % self.block_of(axis) for axis, size in enumerate(plain_dims))
+        return pads, tuple(self._split(plain_dims)), tuple(self._permutation())
+
     def unpack(
         self, array: np.ndarray[Any, Any], plain_dims: Sequence[int]
     ) -> np.ndarray[Any, Any]:

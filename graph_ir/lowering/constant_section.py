@@ -12,6 +12,7 @@ from ...base.mapped_file import release
 from ...tensor_ir.nodes import Buffer
 from ..ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
 from ..ops.control import ControlOp
+from .derived_constants import DerivedConstants
 
 LARGE_BYTES = 1 << 20
 """Smaller constants are not worth giving up: lowering reads some of them."""
@@ -33,8 +34,10 @@ class ConstantSection:
         self._end = 0
         self._known: dict[tuple[int, bytes], list[int]] = {}
         self.offsets: dict[GraphTensor, int] = {}
+        self.derived = DerivedConstants()
         for op in constants:
             self.offsets[op.outputs[0]] = self._add(op)
+            self.derived.take(op, self.offsets[op.outputs[0]])
             if consume and op.attr("value").nbytes >= LARGE_BYTES:
                 op.attrs["value"] = None
         self.data: Array = self._memory[: self._end]

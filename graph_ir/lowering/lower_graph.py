@@ -47,6 +47,7 @@ from ..rewriting.groups import is_view, storage_root
 from ..schedule.context import LowerContext
 from .constant_section import ConstantSection
 from .control import LoopParts, Surroundings, case_function, sizes_of, while_function
+from .derived_constants import DerivedConstants
 from .registry import get_func
 from .shifted_slices import shifted
 
@@ -69,7 +70,8 @@ class KernelCall:
 class LoweredModel:
     """The program of a model: module, constants section (u8), arena size, and the calls `main` makes in order.
 
-    `offsets`: where each constant of the graph is in the section.
+    `offsets`: the offset of each constant of the graph in the section. `derived`: those that can be computed from
+    others.
     """
 
     module: Module
@@ -77,6 +79,7 @@ class LoweredModel:
     arena_bytes: Any
     calls: tuple[KernelCall, ...]
     offsets: Mapping[GraphTensor, int] = field(default_factory=dict)
+    derived: DerivedConstants = field(default_factory=DerivedConstants)
 
 
 def lower_graph(
@@ -101,6 +104,7 @@ def lower_graph(
         plan.arena_bytes,
         tuple(calls),
         program.constants.offsets,
+        program.constants.derived,
     )
 
 

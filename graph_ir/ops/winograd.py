@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.derived_weights import transform_weights
 from ...base.dtypes import F32, S8, S32, U8, DType
 from ...base.size_limits import at_least
 from ...tensor_ir import builder as t
@@ -59,11 +60,11 @@ class WinogradWeights(FusibleOp):
     def reference(self, inputs: list[Array]) -> list[Array]:
         """G w G^T, in float64 and rounded once."""
         (w,) = inputs
-        g = self.form.weight_matrix()
-        product = np.kron(g, g)
-        taps = w.astype(np.float64).transpose(2, 3, 1, 0).reshape(9, w.shape[1], w.shape[0])
+        u = self.outputs[0].details
+        made = np.empty(u.plain_dims, u.dtype.numpy)
         with np.errstate(all="ignore"):
-            return [narrow(np.tensordot(product, taps, 1), self.form.operand)]
+            transform_weights(w, self.form.weight_matrix().tolist(), made)
+        return [made]
 
     def computation(self) -> Computation:
         """The sum over the nine taps, each with the coefficient of its row and column."""

@@ -8,12 +8,13 @@ import numpy as np
 
 from ...base.dims import is_known
 from ...base.errors import InternalError
-from ...base.mapped_file import release
+from ...base.mapped_file import release, spilled
 from ...base.size_queries import typically_less
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ops.elementwise import Elementwise
 from ..ops.reduce import Reduce
+from ..ops.winograd import WinogradWeights
 from ..rewriting.decisions import record
 from ..schedule.context import LowerContext
 
@@ -22,6 +23,12 @@ Evaluate = Callable[[Op, Sequence[Array]], list[Array]]
 GROWTH_BYTES = 1 << 20
 """A result above this is folded only if it is not larger than its inputs: a broadcast scalar is better left
 implicit."""
+
+SOURCE = "temp.source"
+"""The attribute of transformed weights that holds the weights and the matrix of the transform, () for none."""
+
+MIN_SOURCE_BYTES = 1 << 16
+"""Transformed weights that are smaller are stored as they are."""
 
 PREPACKS = ("reorder", "winograd_weights")
 """Ops that prepare weights for a template and so may enlarge them."""
@@ -47,6 +54,7 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     `GROWTH_BYTES`.
     """
     known = _Known(graph, evaluate)
+    sources: dict[int, Array] = {}
     folded = []
     for op in list(graph.ops):
         if op.kind in ("source", "sink", "control") or _is_open(op):
@@ -65,16 +73,38 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
             array = _checked(op, tensor.details, np.asarray(value))
             constant = graph.make_constant(array, f"{tensor.name}.folded", tensor.details.format)
             known.values[id(constant)] = array
+            _keep_source(op, arrays, constant.producer_owner, sources)
             made.append(constant.name)
             tensor.replace_uses(constant)
         for array in arrays:
             release(array)
         folded.append(op)
         record(graph, "folded", [op.name], made, f"{op.op_name} reads constants only")
+    _mark_sources(graph, sources)
     graph.remove(folded)
     if folded:
         graph.sort()
     return bool(folded)
+
+
+def _keep_source(op: Op, arrays: Sequence[Array], made: Op, sources: dict[int, Array]) -> None:
+    """Record on transformed weights what they were made of, so that an artifact stores the weights once.
+
+    `sources`: by the identity of weights, their copy on disk; `_Known` keeps the weights themselves meanwhile.
+    """
+    if isinstance(op, WinogradWeights) and made.outputs[0].details.size_bytes >= MIN_SOURCE_BYTES:
+        matrix = tuple(tuple(map(float, row)) for row in op.form.weight_matrix())
+        weights = sources.setdefault(id(arrays[0]), spilled(arrays[0]))
+        made.attrs[SOURCE] = weights, matrix
+    elif op.op_name == "reorder" and SOURCE in op.inputs[0].producer_owner.attrs:
+        made.attrs[SOURCE] = op.inputs[0].producer_owner.attrs[SOURCE]
+
+
+def _mark_sources(graph: Graph, sources: Mapping[int, Array]) -> None:
+    """Record on weights, in whatever layout, that transformed ones were made of them."""
+    for op in graph.ops if sources else ():
+        if op.op_name == "constant" and id(op.attr("value")) in sources:
+            op.attrs.setdefault(SOURCE, (sources[id(op.attr("value"))], ()))
 
 
 class _Known:
