@@ -23,7 +23,7 @@ from .peers import Contender, RefusedModel, Session, graphc_contender, load_peer
 IN_TURN = "in turn"
 
 
-def compare_open(case: OpenCase, setting: Setting, report: OnStep) -> list[Row]:
+def compare_dynamic(case: OpenCase, setting: Setting, report: OnStep) -> list[Row]:
     """A row for each call of a case, and one of all in turn. Peers that cannot run it are named in the rows."""
     report(case.name, 0, len(case.calls))
     model = _compiled(case, setting, case.inputs)

@@ -128,9 +128,9 @@ def _compare(case: Case | OpenCase | TorchCase, setting: Setting, report: OnStep
 
         return [compare(case, setting, report)]
     if isinstance(case, OpenCase):
-        from ..bench.dynamic import compare_open
+        from ..bench.dynamic import compare_dynamic
 
-        return compare_open(case, setting, report)
+        return compare_dynamic(case, setting, report)
     from ..bench.torch_engines import compare_modules
 
     return [compare_modules(case, setting, report)]

@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a cache holds: its models, last used first, and how many kernels of how many bytes."""
+    """Contents of a cache: its models, last used first, and number and bytes of its kernels."""
 
     models: tuple[Entry, ...]
     kernels: int

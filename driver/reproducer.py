@@ -31,7 +31,7 @@ def reproducible(request: CompileRequest) -> Iterator[None]:
 
 
 def is_fault(error: Exception) -> bool:
-    """Whether an error is graphc's own, and not the user's or one of the system."""
+    """Return whether an error is a bug of graphc, and not an error of the user or the system."""
     mine = isinstance(error, InternalError) or not isinstance(error, GraphcError)
     return mine and not isinstance(error, (MemoryError, OSError))
 

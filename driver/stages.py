@@ -57,12 +57,12 @@ class Compilation:
 
     @property
     def target(self) -> Target:
-        """What it was compiled for."""
+        """The target of the compilation."""
         return self.request.target
 
     @property
     def options(self) -> CompileOptions:
-        """How it was compiled."""
+        """The options of the compilation."""
         return self.request.options
 
     @cached_property

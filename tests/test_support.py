@@ -14,7 +14,7 @@ from graphc.codegen.kernel_parts import CompiledPart, Part
 from graphc.tensor_ir import pipeline
 from graphc.tensor_ir.builder import LoopBuilder, const
 from graphc.tensor_ir.nodes import Buffer, Module
-from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
+from graphc.tools.fuzz.guarded import Edge, guarded, guarded_copy
 from support import isa
 from support.golden import Golden
 from support.process import run_cli, run_python
@@ -28,7 +28,7 @@ SHARED = np.random.default_rng(0)
 @pytest.mark.parametrize("at", ["start", "end"])
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 5), (4096,), (1025, 3)])
-def test_guarded_buffers_are_ordinary_arrays(shape: tuple[int, ...], dtype, at: Place) -> None:
+def test_guarded_buffers_are_ordinary_arrays(shape: tuple[int, ...], dtype, at: Edge) -> None:
     array = guarded(shape, dtype, at)
     assert array.shape == shape and array.dtype == dtype.numpy
     assert array.flags.c_contiguous and array.flags.aligned and array.flags.writeable
@@ -38,7 +38,7 @@ def test_guarded_buffers_are_ordinary_arrays(shape: tuple[int, ...], dtype, at: 
 
 
 @pytest.mark.parametrize(("at", "offset"), [("end", 40), ("start", -1)])
-def test_a_touch_outside_a_guarded_buffer_ends_the_process(at: Place, offset: int) -> None:
+def test_a_touch_outside_a_guarded_buffer_ends_the_process(at: Edge, offset: int) -> None:
     script = (
         f"import sys, ctypes; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from graphc.tools.fuzz.guarded import guarded\n"

@@ -141,7 +141,7 @@ def _storage_ids(program: NodeProgram, entries: Sequence[GraphTensor]) -> list[i
     numbers: dict[object, int] = {}
     roots = [storage_root(y) for y in entries]
     storage = [root if (at := program.offset(root)) is None else at for root in roots]
-    return [numbers.setdefault(place, len(numbers)) for place in storage]
+    return [numbers.setdefault(slot, len(numbers)) for slot in storage]
 
 
 def _trace(ops: Sequence[Op], rows: Sequence[NodeRow]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class GraphDifference:
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs."""
+        """Return whether nothing differs."""
         return not (self.only_first or self.only_second or self.parts)
 
 
@@ -89,7 +89,7 @@ class _Comparison:
     def run(self) -> GraphDifference:
         """The whole comparison."""
         self._walk([(a.inputs[0], b.inputs[0]) for a, b in self.outputs])
-        self._compare_places()
+        self._compare_slots()
         order = {op: number for number, op in enumerate(self.first.ops)}
         found = sorted(self.differing.items(), key=lambda item: order[item[0]])
         pairs = (*self.inputs, *self.outputs)
@@ -154,14 +154,14 @@ class _Comparison:
         return ""
 
     def _same_graphs(self, mine: Any, theirs: Any) -> bool:
-        """Whether both are graphs, or lists of them, that compute the same."""
+        """Return whether both are graphs, or lists of them, that compute the same."""
         if isinstance(mine, Graph) and isinstance(theirs, Graph):
             return _Comparison(mine, theirs, self.rounded, named=False).run().same
         if not (isinstance(mine, tuple) and isinstance(theirs, tuple) and len(mine) == len(theirs)):
             return False
         return bool(mine) and all(map(self._same_graphs, mine, theirs))
 
-    def _compare_places(self) -> None:
+    def _compare_slots(self) -> None:
         """Types of inputs and outputs, and the order of the arguments."""
         for a, b in self.inputs:
             if a not in self.differing and (reason := _types(a, b)):

@@ -67,7 +67,7 @@ class Error:
 
     @property
     def ok(self) -> bool:
-        """Whether every element is within its bound."""
+        """Return whether every element is within its bound."""
         return self.share <= 1.0
 
     def __str__(self) -> str:
@@ -111,8 +111,8 @@ def walk_expected(
 
 def _counted(op: Op, walks: Sequence[Sequence[Array]]) -> dict[str, int]:
     """The number that an op has counted, by the name of the size that it is: that of the first evaluation."""
-    is_open = isinstance(op, Count) and isinstance(op.size[0], Dim)
-    return {str(op.attr("size")[0]): int(walks[0][0][0])} if is_open else {}
+    is_dynamic = isinstance(op, Count) and isinstance(op.size[0], Dim)
+    return {str(op.attr("size")[0]): int(walks[0][0][0])} if is_dynamic else {}
 
 
 def expected_outputs(

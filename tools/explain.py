@@ -120,7 +120,7 @@ class Explanation:
             "schedules": [f for call in calls for f in self._schedules(self._ops[call.op_name])],
             "kernels": [self._kernel(call) for call in calls],
         }
-        facts["memory"] = [self._place(call) for call in calls]
+        facts["memory"] = [self._location(call) for call in calls]
         return facts
 
     def steps(self, name: str) -> list[Facts]:
@@ -218,7 +218,7 @@ class Explanation:
             ),
         }
 
-    def _place(self, call: KernelCall) -> str:
+    def _location(self, call: KernelCall) -> str:
         node = self._ops[call.op_name]
         plan = MEMORY_PLAN.of(self.graph)
         root = storage_root(node.outputs[0])

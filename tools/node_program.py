@@ -174,7 +174,7 @@ class NodeProgram:
 
 
 def is_free(node: Op) -> bool:
-    """Whether no code runs for a node: it is a view of the same memory."""
+    """Return whether no code runs for a node: it is a view of the same memory."""
     return is_view(node)
 
 

@@ -1,7 +1,7 @@
 """A normal form of graphs, in which it no longer shows which file format a network was read of.
 
 Formats differ in how they write the same computation: composite ops as their parts, weights transposed, biases with
-more axes or as an operand of a product, scalars folded into others. The passes that simplify graphs undo most of that;
+more axes or as an operand of a matmul, scalars folded into others. The passes that simplify graphs undo most of that;
 the rest is done here.
 """
 
@@ -84,7 +84,7 @@ def _replace_subgraphs(graph: Graph, form: Callable[[Graph], Graph]) -> None:
 
 
 def normal_form(graph: Graph) -> Graph:
-    """A simplified copy whose products have plain operands and whose constants are as small as broadcasting allows."""
+    """A simplified copy whose matmuls have plain operands and whose constants are as small as broadcasting allows."""
     graph, ctx = simplified(graph), LowerContext(Target("generic"))
     for _ in range(_ROUNDS):
         changed = _apply(graph, _RULES)
@@ -103,7 +103,7 @@ def normal_form(graph: Graph) -> Graph:
 
 
 def _plain_operands(graph: Graph, op: Op) -> bool:
-    """Transposed operands of a product are those of a transpose."""
+    """Transposed operands of a matmul are those of a transpose."""
     if op.op_name != "matmul_core":
         return False
     changed = _one_matrix(graph, op)
@@ -199,7 +199,7 @@ def _plain_reduction(graph: Graph, op: Op) -> bool:
 
 
 def _no_division(graph: Graph, op: Op) -> bool:
-    """A division of floats by a constant is a product."""
+    """A division of floats by a constant is a multiplication."""
     value = constant_value(op.inputs[1]) if op.op_name == "div" else None
     if value is None or not op.outputs[0].details.dtype.is_float or not value.all():
         return False

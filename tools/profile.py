@@ -38,7 +38,7 @@ MAX_OVERHEAD = 0.02
 class KernelTime:
     """One call of a kernel.
 
-    `ops` are the fused graph ops, `source` those of the model they came from; `problem` is its products as `graphc
+    `ops` are the fused graph ops, `source` those of the model they came from; `problem` is its matmuls as `graphc
     tune` names them, else the type of the result. `nbytes`: every operand once. `seconds` is the median over the runs,
     `begin` (s since the program's start) and `duration` are those of the traced run. `roof` is the limiting one
     (`compute` or a memory level), `roof_seconds` the least time it allows.
@@ -283,8 +283,8 @@ def _kernels(
 def _problem(node: Op) -> str:
     """Return the matmuls of a kernel as `graphc dev kernel` writes them, or the type of its result if it has none."""
     body = node.attr("graph").ops if node.op_name == "fused" else [node]
-    products = [problem_of(op) for op in body if isinstance(op, MatmulCore) and op.is_tuned]
-    return "; ".join(products) or ", ".join(str(y.details) for y in node.outputs)
+    matmuls = [problem_of(op) for op in body if isinstance(op, MatmulCore) and op.is_tuned]
+    return "; ".join(matmuls) or ", ".join(str(y.details) for y in node.outputs)
 
 
 def _tasks(

@@ -62,7 +62,7 @@ def quantize_model(
     sites = [site for site in quantizable(proto) if site.activation in known]
     if not sites:
         raise UserError(
-            f"quantize: '{model}' has no product or convolution with constant f32 weights; "
+            f"quantize: '{model}' has no matmul or convolution with constant f32 weights; "
             "give one in f32 that has some"
         )
     batches = batches_of(source, arrays)

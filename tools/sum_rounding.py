@@ -2,7 +2,7 @@
 
 Each addition rounds its partial sum by at most u (half a unit in the last place) of it, in either direction. The error
 of K additions is normally distributed with standard deviation sqrt(K) * u * (root mean square of the partial sums). For
-a matrix product the partial sums are measured: the product is computed in blocks of K. For other sums they are
+a matmul the partial sums are measured: the matmul is computed in blocks of K. For other sums they are
 estimated from the result, from the squares of the terms (the drift of partial sums of either sign) and from their
 magnitudes, because each vector lane may collect terms of one sign.
 """
@@ -33,7 +33,7 @@ DEVIATIONS = 6.0
 """Rounding errors of this many standard deviations do not occur by chance."""
 
 BLOCKS = 16
-"""Number of partial sums of a product that are measured."""
+"""Number of partial sums of a matmul that are measured."""
 
 ANYTHING = 1e300
 """The error of a result of which rounding leaves nothing."""
@@ -127,7 +127,7 @@ def _largest_and_lengths(op: MatmulNBits, inputs: list[Array]) -> Array:
 
 
 def _of_groups(op: GroupedMatmul, inputs: list[Array], unit: float) -> Array:
-    """As of other products, with the drift of sums of terms of either sign, and their size where there is one sign."""
+    """As of other matmuls, with the drift of sums of terms of either sign, and their size where there is one sign."""
     a, b, ends = inputs
     terms = max(a.shape[1], 1)
     wander = np.sqrt(op.reference([np.square(a), np.square(b), ends])[0].astype(np.float64))

@@ -12,7 +12,7 @@ import graphc
 from graphc import cli
 from graphc.bench import measure, peers, suites, tables
 from graphc.bench.cases import specs_of
-from graphc.bench.dynamic import compare_open
+from graphc.bench.dynamic import compare_dynamic
 from graphc.bench.dynamic_cases import TEXT, dynamic_cases
 from graphc.bench.engines import Row, Setting
 from graphc.bench.measure import Timing
@@ -36,7 +36,9 @@ def layers() -> OpenCase:
 
 def rows_of(case: OpenCase, *names: str) -> list[Row]:
     """The rows of a case, hardly timed."""
-    return compare_open(case, Setting(names, "native", 1, 1, 0.001), lambda name, done, total: None)
+    return compare_dynamic(
+        case, Setting(names, "native", 1, 1, 0.001), lambda name, done, total: None
+    )
 
 
 def test_every_size_is_checked_and_timed_beside_the_model_of_that_size() -> None:

@@ -17,7 +17,7 @@ from graphc.codegen.module import emit_module
 from graphc.runtime.loader import LoadedCode
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Buffer, Module
-from graphc.tools.fuzz.guarded import Place, guarded_copy
+from graphc.tools.fuzz.guarded import Edge, guarded_copy
 
 from .isa import host_target
 
@@ -63,7 +63,7 @@ class NativeModule:
                 values.append(arg)
         ctypes.CFUNCTYPE(None, *types)(self.code.address(name))(*values)
 
-    def check(self, name: str, args: Sequence[Array | int | float], at: Place = "end") -> None:
+    def check(self, name: str, args: Sequence[Array | int | float], at: Edge = "end") -> None:
         """Native code, on arrays between guard pages, leaves what the interpreter leaves, bit for bit."""
         native = [guarded_copy(a, at) if isinstance(a, np.ndarray) else a for a in args]
         expected = [a.copy() if isinstance(a, np.ndarray) else a for a in args]

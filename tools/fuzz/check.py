@@ -28,9 +28,9 @@ from ..error_bound import CAREFUL, DISTURBED, Expected, expected_outputs
 from ..sum_rounding import ANYTHING
 from .case import Case
 from .certainty import Certainty, certainties
+from .dynamic_sizes import OPENED, arrays_at, opened, sizes_to_try
 from .format_route import RefusedFile, reread, run_by_onnxruntime
 from .native_run import GuardedModel, run_guarded
-from .open_sizes import OPENED, arrays_at, opened, sizes_to_try
 from .outcome import INTERNAL, REFUSED, RIGHT, WRONG, Outcome
 
 

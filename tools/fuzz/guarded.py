@@ -12,7 +12,7 @@ import numpy as np
 
 from graphc.base.dtypes import DType
 
-Place = Literal["start", "end"]
+Edge = Literal["start", "end"]
 
 _PROT_NONE = 0
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -20,7 +20,7 @@ _libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 def guarded(
-    shape: int | Sequence[int], dtype: DType | np.dtype[Any] | type | str, at: Place = "end"
+    shape: int | Sequence[int], dtype: DType | np.dtype[Any] | type | str, at: Edge = "end"
 ) -> np.ndarray[Any, Any]:
     """A zeroed C-contiguous array that touches a guard page.
 
@@ -42,7 +42,7 @@ def guarded(
     return np.ndarray(dims, element, buffer=memory, offset=offset)
 
 
-def guarded_copy(array: np.ndarray[Any, Any], at: Place = "end") -> np.ndarray[Any, Any]:
+def guarded_copy(array: np.ndarray[Any, Any], at: Edge = "end") -> np.ndarray[Any, Any]:
     """The values of `array` in a guarded buffer of its shape and dtype."""
     copy = guarded(array.shape, array.dtype, at)
     copy[...] = array

@@ -14,7 +14,7 @@ from ...runtime.artifact import Artifact
 from ...runtime.interruption import WatchedRuntime
 from ...runtime.memory import data_address
 from ...runtime.native import NativeModel
-from .guarded import Place, guarded, guarded_copy
+from .guarded import Edge, guarded, guarded_copy
 
 FILL = 0xA5
 """What scratch memory and results hold before the run, and inputs do not."""
@@ -29,7 +29,7 @@ class GuardedModel:
 
 
 def run_guarded(
-    model: GuardedModel, arrays: Sequence[Array], at: Place, is_serial: bool = False
+    model: GuardedModel, arrays: Sequence[Array], at: Edge, is_serial: bool = False
 ) -> list[Array]:
     """The results of one run, without threads if it `is_serial`; an access outside a buffer ends the process.
 
@@ -59,6 +59,6 @@ def run_guarded(
     return outputs
 
 
-def _aligned(size: int, at: Place) -> Place:
+def _aligned(size: int, at: Edge) -> Edge:
     """At the end only where the beginning is then aligned as generated code may expect."""
     return at if size % abi.ALIGNMENT == 0 else "start"

@@ -36,7 +36,7 @@ class Box:
 
 def graph_picture(graph: Graph, seconds: Mapping[str, float]) -> str:
     """The drawing. `seconds` by node name: nodes without a time (inputs, views) stay white."""
-    boxes = place_boxes(graph, seconds)
+    boxes = arrange_boxes(graph, seconds)
     width = max((box.x for box in boxes.values()), default=0.0) + BOX_WIDTH + MARGIN
     height = max((box.y + box.height for box in boxes.values()), default=0.0) + MARGIN
     slowest = max(seconds.values(), default=0.0)
@@ -61,7 +61,7 @@ def stylesheet() -> str:
     return Path(__file__).with_name("picture.css").read_text(encoding="utf-8")
 
 
-def place_boxes(graph: Graph, seconds: Mapping[str, float]) -> dict[Op, Box]:
+def arrange_boxes(graph: Graph, seconds: Mapping[str, float]) -> dict[Op, Box]:
     """Every op except constants, in layers by the longest path from an input; within a layer near its operands."""
     shown = [op for op in graph.ops if op.op_name != "constant"]
     layers: list[list[Op]] = []
@@ -88,15 +88,15 @@ def place_boxes(graph: Graph, seconds: Mapping[str, float]) -> dict[Op, Box]:
 
 def _order(layers: Sequence[list[Op]]) -> None:
     """Sort each layer by the mean position of its ops' operands, for fewer crossings."""
-    place = {op: i for layer in layers for i, op in enumerate(layer)}
+    rank = {op: i for layer in layers for i, op in enumerate(layer)}
     for _ in range(SWEEPS):
         for layer in layers[1:]:
             means = {}
             for op in layer:
-                above = [place[o] for x in op.inputs for o in [x.producer_owner] if o in place]
-                means[op] = sum(above) / len(above) if above else place[op]
+                above = [rank[o] for x in op.inputs for o in [x.producer_owner] if o in rank]
+                means[op] = sum(above) / len(above) if above else rank[op]
             layer.sort(key=lambda op: means[op])
-            place.update((op, i) for i, op in enumerate(layer))
+            rank.update((op, i) for i, op in enumerate(layer))
 
 
 def _lines(op: Op, seconds: float | None) -> tuple[str, ...]:

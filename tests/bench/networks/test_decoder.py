@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from graphc.bench.dynamic import compare_open
+from graphc.bench.dynamic import compare_dynamic
 from graphc.bench.dynamic_cases import step_inputs
 from graphc.bench.engines import Setting
 from graphc.bench.networks.decoder import gpt2_step, llama_step
@@ -31,6 +31,6 @@ def test_steps(name: str) -> None:
         peers: tuple[str, ...] = ("ort",)
     except ImportError:
         peers = ()
-    rows = compare_open(case, Setting(peers, "native", 1, 1, 0.001), lambda *_: None)
+    rows = compare_dynamic(case, Setting(peers, "native", 1, 1, 0.001), lambda *_: None)
     for row in rows[:2]:
         assert row.agree and row.same_bits and {"graphc", "fixed", *peers} <= set(row.timings)

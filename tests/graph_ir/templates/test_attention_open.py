@@ -18,7 +18,7 @@ from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.spaces import space_of
 from graphc.runtime.executor import CompiledModel
-from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
+from graphc.tools.fuzz.guarded import Edge, guarded, guarded_copy
 from support.lowered import context
 
 ISAS = [isa for isa in ("avx512", "avx2") if host_supports(isa)]
@@ -26,7 +26,7 @@ B, S, K = size(Symbol("B", 0, 3)), size(Symbol("S", 0, 200)), size(Symbol("K", 1
 TAILS = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 97)
 """Few rows, tiles of each ISA and one more or less, vectors and panels and one more or less, primes."""
 
-PLACES: tuple[Place, ...] = ("start", "end")
+EDGES: tuple[Edge, ...] = ("start", "end")
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 
@@ -68,7 +68,7 @@ def arrays_of(
 
 
 def between_guards(
-    model: CompiledModel, arrays: list[Array], shape: tuple[int, ...], at: Place
+    model: CompiledModel, arrays: list[Array], shape: tuple[int, ...], at: Edge
 ) -> Array:
     inputs = {x.name: guarded_copy(a, at) for x, a in zip(model.inputs, arrays, strict=True)}
     result = guarded(shape, arrays[0].dtype, at)
@@ -85,7 +85,7 @@ def test_every_tail(dtype: DType, isa: str, rng: np.random.Generator) -> None:
     for model in (one, many):
         assert [x["kernel"].split("_")[1] for x in model.stats["calls"]] == ["attention"]
     for number, length in enumerate(TAILS):
-        batch, at = 1 + number % 3, PLACES[number % 2]
+        batch, at = 1 + number % 3, EDGES[number % 2]
         arrays = arrays_of(one, {"B": batch, "S": length}, rng)
         found, cut = (
             between_guards(model, arrays, (batch, length, 2, 19), at) for model in (one, many)

@@ -24,7 +24,7 @@ from graphc.graph_ir.schedule.window_tile import (
 from graphc.graph_ir.templates.channel_windows import WindowProblem, WindowTemplate
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes
-from graphc.tools.fuzz.guarded import Place
+from graphc.tools.fuzz.guarded import Edge
 from support.lowered import check_interpreted, context, integers
 from support.native_functions import NativeModule, runnable_target
 
@@ -138,7 +138,7 @@ def test_cost_is_work_or_memory() -> None:
 
 @pytest.mark.parametrize("at", ["start", "end"])
 @pytest.mark.parametrize("combine", ["fma", "max"])
-def test_nothing_outside_the_operands_is_touched(combine: str, at: Place) -> None:
+def test_nothing_outside_the_operands_is_touched(combine: str, at: Edge) -> None:
     target = runnable_target("avx2")
     g = geometry(11, 9, 3)
     x, y = Buffer("x", F32, (9 * 9 * 11,)), Buffer("y", F32, (9 * 9 * 11,))

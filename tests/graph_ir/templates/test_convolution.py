@@ -17,7 +17,7 @@ from graphc.graph_ir.ops.convolution_direct import DirectConvolution
 from graphc.graph_ir.rewriting.kernel_group import group_of
 from graphc.graph_ir.schedule.direct_convolution import DirectSpace
 from graphc.graph_ir.schedule.query_format import query_format
-from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
+from graphc.tools.fuzz.guarded import Edge, guarded, guarded_copy
 from support.lowered import check_interpreted, context, integers
 
 SIZES, CHANNELS = range(1, 18), (1, 3, 15, 16, 17, 33)
@@ -174,7 +174,7 @@ def test_boundary_grid_natively_between_guard_pages(isa: str) -> None:
         arrays.append(integers(x, number + 1))
     wanted = graph.evaluate(arrays)
     model = compile_model(graph, target=isa)
-    ends: tuple[Place, ...] = ("start", "end")
+    ends: tuple[Edge, ...] = ("start", "end")
     for at in ends:
         inputs = {t.name: guarded_copy(a, at) for t, a in zip(model.inputs, arrays, strict=True)}
         outputs = [guarded(e.shape, F32, at) for e in wanted]

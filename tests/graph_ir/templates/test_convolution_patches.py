@@ -14,7 +14,7 @@ from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
+from graphc.tools.fuzz.guarded import Edge, guarded, guarded_copy
 from support.lowered import check_interpreted, context, integers
 
 NATIVE_ISAS = [isa for isa in ("avx512", "avx2") if host_supports(isa)]
@@ -65,7 +65,7 @@ def test_exact_on_integers_between_guard_pages(case: Case, isa: str) -> None:
     arrays = [integers(op.outputs[0].details.plain_dims, i) for i, op in enumerate(graph.inputs)]
     (expected,) = graph.evaluate(arrays)
     model = graphc.compile(graph, isa, threads=2, schedules=PATCHES)
-    ends: tuple[Place, ...] = ("start", "end")
+    ends: tuple[Edge, ...] = ("start", "end")
     for at in ends:
         inputs = {t.name: guarded_copy(a, at) for t, a in zip(model.inputs, arrays, strict=True)}
         result = guarded(expected.shape, F32, at)

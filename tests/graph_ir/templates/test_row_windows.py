@@ -27,7 +27,7 @@ from graphc.graph_ir.templates.channel_windows import WindowProblem
 from graphc.graph_ir.templates.row_windows import RowWindowTemplate
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes
-from graphc.tools.fuzz.guarded import Place
+from graphc.tools.fuzz.guarded import Edge
 from support.lowered import check_interpreted, context, integers
 from support.native_functions import NativeModule, runnable_target
 
@@ -205,7 +205,7 @@ def test_cost_is_work_or_memory() -> None:
 @pytest.mark.parametrize("at", ["start", "end"])
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
 @pytest.mark.parametrize("combine", ["fma", "max"])
-def test_nothing_outside_the_operands_is_touched(combine: str, isa: str, at: Place) -> None:
+def test_nothing_outside_the_operands_is_touched(combine: str, isa: str, at: Edge) -> None:
     target = runnable_target(isa)
     g = geometry(21, 3, 2)
     x, y = Buffer("x", F32, (3 * 21 * 21,)), Buffer("y", F32, (3 * 11 * 11,))

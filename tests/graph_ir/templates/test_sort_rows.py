@@ -13,9 +13,9 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.sort_rows import FEW, GROUPS
 from graphc.graph_ir.templates.collect import BLOCK
 from graphc.graph_ir.templates.radix_sort import INSERTED, WIDE_ROWS
-from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
+from graphc.tools.fuzz.guarded import Edge, guarded, guarded_copy
 
-PLACES: tuple[Place, ...] = ("start", "end")
+EDGES: tuple[Edge, ...] = ("start", "end")
 SMALL = GROUPS * FEW
 SHAPES = (
     (3, 1, 1), (3, 5, 5), (2, INSERTED + 1, INSERTED), (2, SMALL - 1, 3), (2, SMALL, 3), (2, SMALL + BLOCK + 1, 20),
@@ -45,7 +45,7 @@ def test_every_type_between_guard_pages(dtype: DType, isa: str) -> None:
             graph.make_output(y)
         arrays.append(awkward(dtype, rows, n))
     expected, model = graph.evaluate(arrays), compile_model(graph, target=isa)
-    for at in PLACES:
+    for at in EDGES:
         inputs = {f"x{i}": guarded_copy(a, at) for i, a in enumerate(arrays)}
         outputs = [guarded(y.shape, y.dtype, at) for y in expected]
         model.bind(inputs, outputs)()
@@ -76,7 +76,7 @@ def test_few_different_values_between_guard_pages(largest: bool, k: int) -> None
     x[5] = np.where(np.arange(n) % 7 == 0, np.nan, np.inf)
     graph = top(F32, x.shape, k, largest=largest)
     expected, model = graph.evaluate([x]), compile_model(graph)
-    for at in PLACES:
+    for at in EDGES:
         outputs = [guarded(y.shape, y.dtype, at) for y in expected]
         model.bind({"x": guarded_copy(x, at)}, outputs)()
         for result, wanted in zip(outputs, expected, strict=True):

@@ -11,9 +11,9 @@ from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.templates.collect import BLOCK
 from graphc.graph_ir.templates.suppress_boxes import COMPARED
-from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
+from graphc.tools.fuzz.guarded import Edge, guarded, guarded_copy
 
-PLACES: tuple[Place, ...] = ("start", "end")
+EDGES: tuple[Edge, ...] = ("start", "end")
 
 
 def suppression(images: int, classes: int, boxes: int, room: int, has_least: bool) -> Graph:
@@ -61,7 +61,7 @@ def test_kept_boxes_between_guard_pages(
     (expected,) = graph.evaluate(arrays)
     for threads in (1, 3):
         with compile_model(graph, target=isa, threads=threads) as model:
-            for where in PLACES:
+            for where in EDGES:
                 inputs = {f"x{i}": guarded_copy(a, where) for i, a in enumerate(arrays)}
                 result = guarded(expected.shape, expected.dtype, where)
                 model.bind(inputs, [result])()

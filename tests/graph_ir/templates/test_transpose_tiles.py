@@ -15,11 +15,11 @@ from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lowering.registry import get_func
 from graphc.tensor_ir import interpreter
-from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
+from graphc.tools.fuzz.guarded import Edge, guarded, guarded_copy
 from support.lowered import context
 
 ISAS = [isa for isa in ("avx512", "avx2", "generic") if host_supports(isa)]
-PLACES: tuple[Place, ...] = ("start", "end")
+EDGES: tuple[Edge, ...] = ("start", "end")
 SHAPES = ((33, 70), (3, 40), (40, 3), (2, 17, 5), (5, 1, 19, 4), (2, 3, 4, 5, 6), (2, 35), (4, 34))
 
 
@@ -41,7 +41,7 @@ def transposes(dtype: DType) -> tuple[Graph, list[Array]]:
 def test_every_permutation_between_guard_pages(isa: str, dtype: DType) -> None:
     graph, arrays = transposes(dtype)
     expected = graph.evaluate(arrays)
-    for at, threads in zip(PLACES, (1, 2), strict=True):
+    for at, threads in zip(EDGES, (1, 2), strict=True):
         model = compile_model(graph, target=isa, threads=threads)
         inputs = {f"x{i}": guarded_copy(a, at) for i, a in enumerate(arrays)}
         outputs = [guarded(y.shape, y.dtype, at) for y in expected]

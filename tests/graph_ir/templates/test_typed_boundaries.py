@@ -10,12 +10,12 @@ from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.tools.fuzz.guarded import Place, guarded, guarded_copy
+from graphc.tools.fuzz.guarded import Edge, guarded, guarded_copy
 from support.lowered import integers
 
 ISAS = [isa for isa in ("avx512", "avx2") if host_supports(isa)]
 TYPES = (F64, F16, BF16, U8, S8)
-PLACES: tuple[Place, ...] = ("start", "end")
+EDGES: tuple[Edge, ...] = ("start", "end")
 SIZES = ((1, 1, 1), (7, 15, 3), (33, 49, 5))
 
 
@@ -56,7 +56,7 @@ class Cases:
         """Run between guard pages, with one thread and with two, which give the same bits."""
         expected = self.graph.evaluate(self.arrays)
         found: list[list[Array]] = []
-        for at, threads in zip(PLACES, (1, 2), strict=True):
+        for at, threads in zip(EDGES, (1, 2), strict=True):
             model = compile_model(self.graph, target=isa, threads=threads)
             inputs = [guarded_copy(a, at) for a in self.arrays]
             outputs = [guarded(e.shape, e.dtype, at) for e in expected]

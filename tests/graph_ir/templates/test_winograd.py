@@ -19,7 +19,7 @@ from graphc.graph_ir.templates.winograd import WinogradTemplate
 from graphc.graph_ir.templates.winograd_image import Image, WinogradProblem
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes
-from graphc.tools.fuzz.guarded import Place
+from graphc.tools.fuzz.guarded import Edge
 from support.convolutions import SIZES, Pair, arrays_of, convolution, layer
 from support.lowered import check_interpreted, context, integers
 from support.native_functions import NativeModule, runnable_target
@@ -103,7 +103,7 @@ def test_weights_that_are_not_constant_are_transformed_when_it_runs() -> None:
 @pytest.mark.parametrize("at", ["start", "end"])
 @pytest.mark.parametrize(("form", "dilations"), [(F2, (1, 1)), (F4, (1, 1)), (F2, (2, 1))], ids=str)
 def test_nothing_outside_the_operands_is_touched(
-    form: WinogradForm, dilations: Pair, at: Place
+    form: WinogradForm, dilations: Pair, at: Edge
 ) -> None:
     target = runnable_target("avx2")
     tile = f32_tiles(target)[-1]

@@ -32,8 +32,8 @@ def follow(scope: Scope, x: GraphTensor, most: int = 3) -> GraphTensor:
     return x
 
 
-def product_epilogue(scope: Scope) -> None:
-    """Products one after the other, reshaped and transposed in between."""
+def matmul_epilogue(scope: Scope) -> None:
+    """Matmuls one after the other, reshaped and transposed in between."""
     x = scope.any(FLOAT, 2, 4)
     for _ in range(scope.random.randint(1, 2)):
         x = two_way(scope, follow(scope, multiply(scope, x)))
@@ -56,7 +56,7 @@ def attention(scope: Scope) -> None:
         scores = scope.one("add", scores, scope.broadcasting(dtype, scores.details.plain_dims))
     weights = scope.one("softmax", scores) if scope.chance(0.6) else softmax(scope, scores)
     y = scope.one("matmul_core", weights, v)
-    if heads and scope.chance(0.4):  # the heads together, as the next product wants them
+    if heads and scope.chance(0.4):  # the heads together, as the next matmul wants them
         rank = y.details.rank
         perm = (*range(rank - 3), rank - 2, rank - 3, rank - 1)
         y = scope.one("transpose", y, perm=perm)
@@ -129,7 +129,7 @@ def shared(scope: Scope) -> None:
 
 
 RECIPES: dict[str, Callable[[Scope], None]] = {
-    "product and epilogue": product_epilogue,
+    "matmul and epilogue": matmul_epilogue,
     "attention": attention,
     "written softmax": written_softmax,
     "written norm": written_norm,

@@ -88,7 +88,7 @@ def _body(scope: Scope, data: LogicalTensor) -> Graph:
 
 
 def update_slice(scope: Scope) -> None:
-    """A box replaced at a place that is known at run time."""
+    """A box replaced at an index that is known at run time."""
     x = scope.any(ANY, 1)
     axes = [axis for axis in range(x.details.rank) if scope.chance(0.5)]
     dims = list(x.details.plain_dims)

@@ -80,8 +80,8 @@ def concat(scope: Scope) -> None:
     parts = [x]
     for _ in range(scope.random.choice((1, 1, 2, 3, 0))):
         size = dims[axis] if scope.chance(0.5) else scope.size()
-        place = axis % len(dims)
-        parts.append(scope.like(x.details.dtype, (*dims[:place], size, *dims[place + 1 :])))
+        at = axis % len(dims)
+        parts.append(scope.like(x.details.dtype, (*dims[:at], size, *dims[at + 1 :])))
     scope.random.shuffle(parts)
     scope.make("concat", parts, axis=axis)
 

@@ -1,4 +1,4 @@
-"""Matrix products, with what models put around them."""
+"""Matmuls, with the ops that models put around them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _right(scope: Scope, dtype: DType, batch: Dims, matrix: Dims) -> GraphTensor
 
 
 def matmul(scope: Scope) -> None:
-    """One product."""
+    """One matmul."""
     multiply(scope, scope.any(ANY, 2))
 
 

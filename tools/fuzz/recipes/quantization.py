@@ -59,8 +59,8 @@ def again(scope: Scope, x: GraphTensor) -> GraphTensor:
     return scope.one("dequantize", quantized, *parameters)
 
 
-def quantized_product(scope: Scope) -> None:
-    """A product of dequantized operands, what follows it, and its result as bytes."""
+def quantized_matmul(scope: Scope) -> None:
+    """A matmul of dequantized operands, the ops that follow it, and its result as bytes."""
     m, n, k, *lead = scope.fitting([scope.size() for _ in range(3 + scope.chance(0.3))])
     transposed = scope.chance(0.4)
     a, b = dequantized(scope, (*lead, m, k)), dequantized(scope, (n, k) if transposed else (k, n))
@@ -68,8 +68,8 @@ def quantized_product(scope: Scope) -> None:
     again(scope, follow(scope, y, 2))
 
 
-def packed_product(scope: Scope) -> None:
-    """A product of floats with constants of 4 or 8 bits in groups, which stay packed."""
+def packed_matmul(scope: Scope) -> None:
+    """A matmul of floats with constants of 4 or 8 bits in groups, which stay packed."""
     rows, columns = scope.size(), 16 + scope.size()
     group, high = scope.random.choice((16, 24, 32)), scope.random.choice((16, 256))
     rows, columns, terms = scope.fitting([rows, columns, group * scope.random.randint(1, 3)])
@@ -112,8 +112,8 @@ def quantized_convolution(scope: Scope) -> None:
 RECIPES: dict[str, Callable[[Scope], None]] = {
     "quantize": quantize,
     "dequantize": dequantize,
-    "quantized product": quantized_product,
-    "packed product": packed_product,
+    "quantized matmul": quantized_matmul,
+    "packed matmul": packed_matmul,
     "function of bytes": function_of_bytes,
     "quantized convolution": quantized_convolution,
 }

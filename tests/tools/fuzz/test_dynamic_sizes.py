@@ -18,7 +18,7 @@ from graphc.graph_ir.ir.registry import lookup
 from graphc.tensor_ir import builder as t
 from graphc.tools.fuzz.case import Case, Setting
 from graphc.tools.fuzz.check import check
-from graphc.tools.fuzz.open_sizes import MAX_SIZES, arrays_at, opened, sizes_to_try
+from graphc.tools.fuzz.dynamic_sizes import MAX_SIZES, arrays_at, opened, sizes_to_try
 
 
 def network(rows: int = 6) -> Graph:

@@ -76,8 +76,8 @@ def _rebuilt(graph: Graph, number: int, symbol: Size) -> Graph:
 
 def _made(twin: Graph, op: Op, inputs: list[GraphTensor], number: int, symbol: Size) -> Op:
     """The op with attributes that follow the symbol, if it takes them, else with its own."""
-    is_open = any(not x.details.is_known for x in inputs)
-    for attrs in _attributes(op, number, symbol) if is_open else ():
+    is_dynamic = any(not x.details.is_known for x in inputs)
+    for attrs in _attributes(op, number, symbol) if is_dynamic else ():
         try:
             return twin.make(op.op_name, inputs, attrs, op.name)
         except (UserError, UnsupportedError):
