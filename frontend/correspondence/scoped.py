@@ -170,14 +170,12 @@ class ScopedReader(NodeReader, Generic[K, I]):
 
     def read_known(self, formal: Formal) -> Array:
         """The operand's value."""
-        is_size = formal.holds in _SIZES and not self._is_given_shape(formal)
-        value = self.array(self.place(formal), formal.name, is_size)
+        place, is_size = self.place(formal), formal.holds in _SIZES
+        if self.type == "Reshape" and is_size:  # an input may hold numbers that do not fit
+            given = self.value(place)
+            is_size = not isinstance(given, GraphTensor) or bool(given.producer_owner.inputs)
+        value = self.array(place, formal.name, is_size)
         return value.reshape(-1) if 1 < value.ndim <= self.list_axes else value
-
-    def _is_given_shape(self, formal: Formal) -> bool:
-        """Whether an operand is an input that has the shape of a reshape, which may hold numbers that do not fit."""
-        value = self.value(self.place(formal)) if self.type == "Reshape" else None
-        return isinstance(value, GraphTensor) and value.producer_owner.op_name == "input"
 
 
 def results_of(

@@ -13,8 +13,8 @@ from ...base.errors import InternalError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ops.elementwise import Elementwise
+from ...graph_ir.rewriting.known_values import Known
 from ..correspondence.writing import ExportFrame, NameTable, Write
-from .known import Known
 from .literal_text import write_literal
 from .opcodes import OPCODES
 from .shapes import DTYPES, HLO_NAMES, Layout, Shape, tuple_shape

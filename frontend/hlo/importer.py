@@ -19,12 +19,12 @@ from ...base.unequal_sizes import recording_unequal
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ir.note import MODEL_VALUES
+from ...graph_ir.rewriting.known_values import Known
 from ..correspondence.compositions.complex_numbers import Complex
 from ..shape_spec import InputSpec, check_size
 from .bounded_sizes import ParameterTypes
 from .collectives import sends_first
 from .complex_numbers import complex_value, is_complex
-from .known import Known
 from .op_table import HANDLERS, MAPPED
 from .parser import parse_hlo
 from .scope import Step

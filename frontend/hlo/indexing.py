@@ -11,12 +11,12 @@ from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.gather import Gather
 from ...graph_ir.ops.gather_elements import GatherElements
 from ...graph_ir.ops.update_slice import UpdateSlice
+from ...graph_ir.rewriting.known_values import clamp_limits
 from ..correspondence.compositions.indexing import positions, selected_update
 from ..correspondence.writing import Write
 from .formulas import compare
 from .frame import Value, Writer
 from .index_map import IndexMap
-from .known import clamp_limits
 from .scope import Handler, Step
 
 

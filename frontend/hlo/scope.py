@@ -15,12 +15,12 @@ from ...base.errors import UserError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.registry import lookup
 from ...graph_ir.ops.elementwise import Elementwise
+from ...graph_ir.rewriting.known_values import Known, clamp_limits
 from ..correspondence.reading import NodeReader
 from ..correspondence.row import Row
 from ..correspondence.spelling import Formal
 from ..correspondence.values import MUST_BE_GIVEN
 from .bounded_sizes import common_sizes
-from .known import Known, clamp_limits
 from .shapes import DTYPES, HLO_NAMES, Shape
 from .syntax import Called, Computation, Instruction, Module, Raw, Word
 from .values import fits, shape_of

@@ -5,14 +5,17 @@ Where PyTorch raises an error for a matrix that is singular or not positive defi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import BOOL, S32
+from ...base.dtypes import BOOL, S32, S64
 from ...base.size_limits import broadcast_sizes
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions import factorizations as means
+from ..correspondence.compositions.control import CountedLoop, Round
 from ..correspondence.compositions.linear_algebra import (
     determinant,
     diagonal,
@@ -23,9 +26,10 @@ from ..correspondence.compositions.linear_algebra import (
     permutation,
     pivot_signs,
     solution,
+    substituted,
     swapped,
 )
-from ..op_builder import like
+from ..op_builder import OpBuilder, like
 from ..torch_calls.call import Results, Value
 from .node import Node, Read
 
@@ -155,15 +159,64 @@ def _read_lu(node: Node) -> Results:
     if "factor" in node.type:
         counted = node.helper("add", pivots, node.constant(1, S32))
         return (factors, counted, _info(node, factors)) if node.count == 3 else (factors, counted)
-    rows, columns = a.details.plain_dims[-2:]
-    count, rank = min(rows, columns), a.details.rank
+    return _unpacked(node, factors, order)
+
+
+def _unpacked(node: Node, factors: GraphTensor, order: GraphTensor) -> Operands:
+    """Return (P, L, U) from both factors in one matrix and the order of rows."""
+    rows, columns = factors.details.plain_dims[-2:]
+    count, rank, dtype = min(rows, columns), factors.details.rank, factors.details.dtype
     low = node.sliced(factors, rank - 1, 0, count)
     is_below = node.constant(np.tril(np.ones((rows, count)), -1), BOOL)
-    ones = node.constant(np.eye(rows, count), a.details.dtype)
-    lower = node.helper("select", is_below, low, ones)
+    lower = node.helper("select", is_below, low, node.constant(np.eye(rows, count), dtype))
     upper = means.upper(node, node.sliced(factors, rank - 2, 0, count))
-    exchanged = node.converted(permutation(node, order), a.details.dtype)
+    exchanged = node.converted(permutation(node, order), dtype)
     return swapped(node, exchanged), lower, upper
+
+
+def _order(node: Node, pivots: GraphTensor, rows: int) -> GraphTensor:
+    """Return which row is where after exchanges that are counted from 1, s32 [.., rows]."""
+    *batch, count = pivots.details.plain_dims
+    flat = node.reshaped(node.converted(pivots, S64), (math.prod(batch), count))
+    places = node.constant(np.arange(rows), S64)
+
+    def exchange(build: OpBuilder, i: GraphTensor, own: Any, fixed: Any) -> Round:
+        (order,), (others, numbers) = own, fixed
+        at = build.reshaped(build.helper("gather", others, i, axis=1), (math.prod(batch), 1))
+        at = build.helper("sub", at, build.constant(1, S64))
+        here = build.reshaped(build.helper("gather", order, i, axis=1), at.details.plain_dims)
+        there = build.helper("gather_elements", order, at, axis=1)
+        order = build.helper("select", build.helper("eq", numbers, at), here, order)
+        return Round([build.helper("select", build.helper("eq", numbers, i), there, order)])
+
+    first = node.broadcast(places, (math.prod(batch), rows))
+    (order,) = CountedLoop(node, count).make([first], [flat, places], exchange)
+    return node.converted(node.reshaped(order, (*batch, rows)), S32)
+
+
+def _read_unpack(node: Node) -> Results:
+    factors, pivots = node.tensor_of("LU_data"), node.tensor_of("LU_pivots")
+    found = _unpacked(node, factors, _order(node, pivots, factors.details.plain_dims[-2]))
+    none = node.constant(np.zeros(0), factors.details.dtype)
+    wanted = [node.attr_bool(f"unpack_{name}", True) for name in ("pivots", "data", "data")]
+    return tuple(x if is_wanted else none for x, is_wanted in zip(found, wanted, strict=True))
+
+
+def _read_factored_solve(node: Node) -> Value:
+    """Systems of a matrix (or its transpose), from the left or the right, whose factors and exchanges are given."""
+    left, b = node.attr_bool("left", True), node.tensor_of("B")
+    factors, b = _batched(node, node.tensor_of("LU"), b if left else swapped(node, b))
+    order = _order(node, node.tensor_of("pivots"), factors.details.plain_dims[-2])
+    rows = node.broadcast(order, factors.details.plain_dims[:-1])
+    moved = node.converted(permutation(node, rows), b.details.dtype)
+    if node.attr_bool("adjoint", False) == left:  # of the transpose
+        half = node.helper("triangular_solve", factors, b, transpose_a=True)
+        flags = {"lower": True, "unit_diagonal": True, "transpose_a": True}
+        half = node.helper("triangular_solve", factors, half, **flags)
+        x = node.make("matmul_core", moved, half, transpose_a=True)
+    else:
+        x = substituted(node, factors, node.helper("matmul_core", moved, b))
+    return x if left else swapped(node, x)
 
 
 def _read_qr(node: Node) -> Results:
@@ -252,6 +305,8 @@ HANDLERS: dict[str, Read] = {
         ("slogdet", "linalg_slogdet", "_linalg_slogdet", "logdet"), _read_log_determinant
     ),
     **dict.fromkeys(("linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex"), _read_lu),
+    "lu_unpack": _read_unpack,
+    "linalg_lu_solve": _read_factored_solve,
     "linalg_qr": _read_qr,
     "geqrf": _read_reflections,
     "linalg_householder_product": _read_product,

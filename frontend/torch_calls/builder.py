@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base.dims import Dim
-from ...base.dtypes import BOOL, F32, DType
+from ...base.dtypes import BOOL, F8E8M0FNU, F32, DType
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ..correspondence.compositions.indexing import dynamic_size
 from ..correspondence.reading import NodeReader
@@ -36,6 +36,13 @@ class Builder(NodeReader):
     def stored(self, array: Array, key: str) -> GraphTensor:
         """A constant with the array unchanged."""
         return self.graph.make_constant(array, f"{self.name}.{key}")
+
+    def converted(self, x: GraphTensor, dtype: DType) -> GraphTensor:
+        """X in another dtype. PyTorch's powers of two have no sign, and 0 is the smallest."""
+        if dtype == F8E8M0FNU and x.details.dtype != dtype:
+            size = self.helper("abs", super().converted(x, F32))
+            x = self.helper("max", size, self.constant(2.0**-127, F32))
+        return super().converted(x, dtype)
 
     def tensor(self, x: Operand, dtype: DType | None = None) -> GraphTensor:
         """An operand as a tensor of `dtype` (default: its own type)."""

@@ -67,10 +67,8 @@ def _read_runs(node: Call) -> Results:
 
 
 def _read_bin_counts(node: Call) -> Value:
-    """How often each number from 0 on occurs, or the sum of its weights: up to the largest, at least `minlength`.
-
-    A negative number is no size of the result, so that the run is refused as PyTorch refuses it.
-    """
+    """How often each number from 0 on occurs, or the sum of its weights: up to the largest, at least `minlength`. A
+    negative number would be no size, so that PyTorch's error is one of the run."""
     x, size = node.tensor_of("input", S64), node.attr_int("minlength", 0)
     most, least = (node.helper(f"reduce_{end}", x, axes=(0,)) for end in ("max", "min"))
     bins = node.helper("add", most, node.constant(1, S64))

@@ -61,7 +61,7 @@ def determinant(node: OpBuilder, x: Tensor) -> Tensor:
 def inverse(node: OpBuilder, x: Tensor) -> Tensor:
     """Of matrices [.., n, n]. Singular ones give what is not finite."""
     factors, _, order = outputs(node, "lu", x)
-    return _substituted(node, factors, node.converted(permutation(node, order), x.details.dtype))
+    return substituted(node, factors, node.converted(permutation(node, order), x.details.dtype))
 
 
 def permutation(node: OpBuilder, order: Tensor) -> Tensor:
@@ -83,10 +83,10 @@ def solution(node: OpBuilder, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     zeros = node.constant(np.zeros(b.details.plain_dims[-2:]), S32)
     index = node.helper("add", node.reshaped(order, (*order.details.plain_dims, 1)), zeros)
     rows = node.helper("gather_elements", b, index, axis=b.details.rank - 2)
-    return _substituted(node, factors, rows), factors
+    return substituted(node, factors, rows), factors
 
 
-def _substituted(node: OpBuilder, factors: Tensor, rows: Tensor) -> Tensor:
+def substituted(node: OpBuilder, factors: Tensor, rows: Tensor) -> Tensor:
     """Return the solution of the systems of both LU factors, for rows that are exchanged already."""
     half = node.helper("triangular_solve", factors, rows, lower=True, unit_diagonal=True)
     return node.make("triangular_solve", factors, half)

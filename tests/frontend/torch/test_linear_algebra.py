@@ -40,6 +40,19 @@ def kept_of_symmetric(found: Any) -> Any:
 
 
 CALLS: dict[str, tuple[Any, ...]] = {
+    "lu_unpack": (lambda a: torch.lu_unpack(*linalg.lu_factor(a)), TALL),
+    "lu_unpack wide": (lambda a: torch.lu_unpack(*linalg.lu_factor(a)), WIDE),
+    **{
+        f"lu_solve {left} {adjoint}": (
+            lambda a, b, left=left, adjoint=adjoint: linalg.lu_solve(
+                *linalg.lu_factor(a), b, left=left, adjoint=adjoint
+            ),
+            SQUARE,
+            RIGHT if left else ROWS,
+        )
+        for left in (True, False)
+        for adjoint in (True, False)
+    },
     "qr": (linalg.qr, TALL),
     "qr complete": (lambda a: linalg.qr(a, mode="complete"), TALL),
     "qr r": (lambda a: linalg.qr(a, mode="r")[1], WIDE),

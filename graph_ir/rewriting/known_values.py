@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...graph_ir.ir.graph import Array, GraphTensor, Op
+from ..ir.graph import Array, GraphTensor, Op
 
 _MOST_KNOWN = 1 << 20  # elements of a value that is computed at import
 _MOST_WALKED = 4096  # ops visited to determine whether a value is known
