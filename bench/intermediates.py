@@ -16,7 +16,10 @@ from ..frontend.model_text import read_text
 
 Array = np.ndarray[Any, Any]
 CHUNK = 16
-"""Values fetched per run of an engine that cannot be stopped between nodes."""
+"""Values fetched in the first run of an engine that cannot be stopped between nodes."""
+
+MAX_BYTES = 256 << 20
+"""Bytes of values that a run fetches, as far as those of the run before tell."""
 
 ENGINES = ("ort", "openvino", "onnx-reference", "xla", "torch")
 """The first three take ONNX, xla takes HLO, torch takes PNNX."""
@@ -125,16 +128,23 @@ Run = Callable[[onnx.ModelProto, Mapping[str, Array], Sequence[str]], list[Array
 def _in_chunks(
     proto: onnx.ModelProto, inputs: Mapping[str, Array], run: Run
 ) -> Iterator[tuple[str, str, Array]]:
-    """Runs of the model, each with a few more of its values as outputs."""
+    """Run the model several times, each time with other values of it as outputs: as many as fit into memory.
+
+    Making a session takes most of the time, so a run asks for twice as many values as the one before if these were
+    small.
+    """
     who = {name: _who(node) for node in proto.graph.node for name in node.output if name}
-    names = list(who)
-    for start in range(0, len(names), CHUNK):
-        wanted = names[start : start + CHUNK]
+    names, count = list(who), CHUNK
+    while names:
+        wanted, names = names[:count], names[count:]
         part = onnx.ModelProto()
         part.CopyFrom(proto)
         del part.graph.output[:]
         part.graph.output.extend(_infos(wanted))
-        for name, array in zip(wanted, run(part, inputs, wanted), strict=True):
+        arrays = run(part, inputs, wanted)
+        size = sum(array.nbytes for array in arrays)
+        count = max(1, min(2 * count, count * MAX_BYTES // max(size, 1)))
+        for name, array in zip(wanted, arrays, strict=True):
             yield name, who[name], array
 
 

@@ -20,15 +20,15 @@ def freeze(module: Any, positions: Sequence[int], examples: Sequence[Any]) -> li
     from torch._guards import TracingContext
 
     guards = TracingContext.get().guards_context.dynamo_guards
-    places = [node for node in module.graph.nodes if node.op == "placeholder"]
-    owners = {i: _outermost_module(places[i].meta["grapharg"].source) for i in positions}
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    owners = {i: _outermost_module(placeholders[i].meta["grapharg"].source) for i in positions}
     for owner in {owner for owner in owners.values() if owner is not None}:
         guards.remove_guards_with_source(owner)
         guards.add(owner.make_guard(GuardBuilder.ID_MATCH))
     for i, owner in owners.items():
         if owner is not None:
-            _make_attribute(module, places[i], examples[i])
-    return [i for i in range(len(places)) if owners.get(i) is None]
+            _make_attribute(module, placeholders[i], examples[i])
+    return [i for i in range(len(placeholders)) if owners.get(i) is None]
 
 
 def with_gaps(

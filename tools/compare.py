@@ -22,7 +22,7 @@ from ..graph_ir.ir.note import MODEL_VALUES
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.executor import CompiledModel
 from .bisect_passes import Blame, blame_graph_pass, blame_kernel
-from .error_bound import Error, expected_outputs, walk_expected, worst_error
+from .error_bound import Error, Expected, expected_outputs, walk_expected, worst_error
 from .node_program import NodeProgram
 from .sized_model import sized_model
 from .submodel import body, cone, cut_rows, node_graph, node_model, with_rows
@@ -90,10 +90,11 @@ def compare_with_references(
             finding = _check_kernels(program, arrays, kept, tally, step)
         finally:
             program.close()
+        outputs: list[Expected] = []
         if finding is None:
-            finding = _check_values(source, program.ctx, arrays, kept, tally, step)
+            finding = _check_values(source, program.ctx, arrays, kept, tally, step, outputs)
     if finding is None:
-        finding = _check_whole(source, ctx, arrays, tally)
+        finding = _check_whole(source, ctx, arrays, tally, outputs)
     return tally.outcome(finding)
 
 
@@ -253,8 +254,12 @@ def _check_values(
     kept: _Kept,
     tally: _Tally,
     step: OnStep,
+    outputs: list[Expected],
 ) -> Finding | None:
-    """The native values against the model's own references. Only a wrong output counts: a pass may reuse a name."""
+    """Check the native values against the model's own references. Only a wrong output counts: a pass may reuse a name.
+
+    `outputs` receives the expected values of the outputs, in their order.
+    """
     first: tuple[str, Error] | None = None
     wrong: tuple[str, Error] | None = None
     inputs = [arrays[op.name] for op in source.inputs]
@@ -262,6 +267,8 @@ def _check_values(
         step("values", done, len(source.ops))
         is_output = op.op_name == "output"
         for tensor, expected in pairs:
+            if is_output:
+                outputs.append(expected)
             name = f"output {op.name}" if is_output else tensor.name
             actual = kept.value(name, expected.value) if op.kind != "source" else None
             if actual is None:
@@ -325,16 +332,18 @@ def _smallest(
 
 
 def _check_whole(
-    source: Graph, ctx: LowerContext, arrays: Mapping[str, Array], tally: _Tally
+    source: Graph,
+    ctx: LowerContext,
+    arrays: Mapping[str, Array],
+    tally: _Tally,
+    outputs: Sequence[Expected],
 ) -> Finding | None:
-    """The program as it really runs, in which ops may write over their inputs."""
+    """Check the program as it really runs, in which ops may write over their inputs."""
     request = CompileRequest(source, ctx.target, ctx.options, tuned=ctx.tuned, asked=ctx.asked)
     compilation = compile_stages(request)
     with CompiledModel(compilation.artifact, ctx.options.threads) as model:
         results = model.run(None, arrays)
-    sized = sized_model(source, arrays)
-    expected = expected_outputs(sized, [arrays[op.name] for op in source.inputs])
-    shown = expected[: len(source.results)]  # behind them are sizes that were counted, and checks
+    shown = outputs[: len(source.results)]  # behind them are sizes that were counted, and checks
     for op, result, wanted in zip(source.results, results, shown, strict=True):
         error = wanted.error(result)
         if not error.ok:

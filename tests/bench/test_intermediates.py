@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import onnx
 import pytest
 
 from graphc.base.errors import UserError
@@ -36,6 +39,22 @@ def test_every_value_in_order(engine: str, chunk: int, monkeypatch: pytest.Monke
     np.testing.assert_allclose(values["m"], product, rtol=1e-5)
     expected = np.maximum(product[:, :2] + product[:, 2:], 0)
     np.testing.assert_allclose(values["y"], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("limit", "counts"), [(1 << 20, [1, 2, 2]), (48, [1] * 5)])
+def test_runs_fetch_more_values_while_these_are_small(
+    limit: int, counts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intermediates, "CHUNK", 1)
+    monkeypatch.setattr(intermediates, "MAX_BYTES", limit)
+    seen: list[int] = []
+
+    def run(proto: Any, inputs: Any, wanted: Any) -> list[np.ndarray]:
+        seen.append(len(wanted))
+        return [np.zeros((3, 4), np.float32) for _ in wanted]
+
+    found = list(intermediates._in_chunks(onnx.load_from_string(MODEL), {"x": X}, run))
+    assert [name for name, _, _ in found] == ["m", "left", "right", "s", "y"] and seen == counts
 
 
 def test_what_cannot_be_compared_is_told(tmp_path) -> None:

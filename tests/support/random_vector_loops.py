@@ -117,10 +117,10 @@ class _Generator:
         return self.table[self.index() % self.table.shape[0]]
 
     def load(self) -> Expr:
-        place = self.rnd.random()
-        if place < 0.5:
+        chance = self.rnd.random()
+        if chance < 0.5:
             return self.flat[self.index() % self.flat.shape[0]]
-        if place < 0.8:
+        if chance < 0.8:
             row, column = self.index(1) % 4, self.index() % self.matrix.shape[1]
             return self.matrix[row, column]
         return self.flat[self.lookup() % self.flat.shape[0]]

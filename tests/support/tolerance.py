@@ -18,7 +18,7 @@ class Tolerance:
     absolute: float
 
 
-# About 8 units in the last place for one op computed in the type (16-bit: in f32, rounded once, so 1).
+# About 8 units in the last index for one op computed in the type (16-bit: in f32, rounded once, so 1).
 # Integers and bool have no entry: they must be equal.
 TOLERANCES = {
     "f64": Tolerance(2e-15, 1e-15),
@@ -49,8 +49,8 @@ def assert_close(actual: Any, expected: Any, factor: float = 1.0) -> None:
         ratio = np.where(bad, np.nan_to_num(error / limit, nan=np.inf), -1.0)
     if bad.any():
         worst = np.unravel_index(np.argmax(ratio), ratio.shape)
-        place = [int(i) for i in worst]
+        index = [int(i) for i in worst]
         raise AssertionError(
-            f"{int(bad.sum())} of {bad.size} elements differ; worst at {place}: "
+            f"{int(bad.sum())} of {bad.size} elements differ; worst at {index}: "
             f"got {got[worst]!r}, expected {want[worst]!r}, allowed error {limit[worst]:.3g}"
         )

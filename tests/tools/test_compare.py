@@ -205,7 +205,7 @@ def test_a_bug_in_code_generation_names_the_kernel(monkeypatch: Patch) -> None:
     assert "f32_" in finding.culprit
 
 
-def test_tensors_at_one_place_are_found(monkeypatch: Patch) -> None:
+def test_tensors_at_one_offset_are_found(monkeypatch: Patch) -> None:
     from graphc.graph_ir.passes import plan_memory
 
     def place(arena: Any, life: Any) -> int:

@@ -73,7 +73,7 @@ def test_where_they_part(old: str, new: str, reason: str, first: str) -> None:
     assert not found.same and not found.only_first
 
 
-def test_the_first_of_several_places_comes_first() -> None:
+def test_the_first_of_several_differences_comes_first() -> None:
     other = graph_of(LAYER.replace("[1.0 2.0 3.0]", "[0.0 2.0 3.0]"))
     other.make_output(other.make("neg", [other.ops[0].outputs[0]]).outputs[0], "more")
     found = diff(graph_of(LAYER), other)
