@@ -29,7 +29,7 @@ from ..schedule.context import LowerContext
 from ..schedule.matmul_tile import tile_of_plain
 from ..schedule.product import Product
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
-from ..templates.attention_open import OpenAttention, at_size
+from ..templates.dynamic_attention import DynamicAttention, at_size
 from ..templates.online_attention import OnlineAttention
 from ..templates.row_panel import RowEmitter, RowGroup
 from .matmul import epilogue_value, flat, operand_of
@@ -77,7 +77,7 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
         body = nest(AttentionTemplate(problem, blocking, ctx.target))
         return Function(name, params, Block((body,)), note)
     sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
-    open_ = OpenAttention(problem, blocking, ctx.target, sharing)
+    open_ = DynamicAttention(problem, blocking, ctx.target, sharing)
     if divisor is not None and is_softmax(ops):
         scaled = _scores_epilogue(first, softmax_scores(second.inputs[0]), others, sums)
         body = open_.nest(None, open_.softmax(scaled), result, True)

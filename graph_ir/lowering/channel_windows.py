@@ -23,8 +23,8 @@ from ..schedule.convolution_sizes import geometry_of, with_sizes_of
 from ..schedule.row_windows import row_blocking
 from ..templates.byte_windows import ByteWindowTemplate
 from ..templates.channel_windows import WindowProblem, WindowTemplate
-from ..templates.channel_windows_open import OpenWindowTemplate
 from ..templates.dot_windows import DotWindowTemplate
+from ..templates.dynamic_channel_windows import DynamicWindowTemplate
 from ..templates.local_sizes import LocalSizes, localized
 from ..templates.row_windows import RowWindowTemplate
 from .matmul import epilogue_names, epilogue_value, flat
@@ -82,7 +82,7 @@ def _template(
     if schedule.algorithm == "row-windows":
         return RowWindowTemplate(problem, row_blocking(schedule), target, epilogue)
     if whole[0].is_open:
-        return OpenWindowTemplate(problem, window_blocking(schedule), target, epilogue, *whole)
+        return DynamicWindowTemplate(problem, window_blocking(schedule), target, epilogue, *whole)
     if kernel is not None:
         return DotWindowTemplate(problem, window_blocking(schedule), target, epilogue, kernel)
     if problem.multiplies_bytes_as_floats and packs_vectors(problem.y.dtype, target):

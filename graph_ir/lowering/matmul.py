@@ -98,7 +98,7 @@ def as_block(body: Stmt) -> Block:
 
 
 def matmul_statement(problem: Contraction, blocking: MatmulBlocking, ctx: LowerContext) -> Stmt:
-    """Return the nest of a matmul; a few rows that are counted when it runs have nests of their own."""
+    """Return the nest of a matmul; a few dynamic rows have separate nests."""
     sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
     body = lower(matmul_nest(problem, blocking, ctx.target, sharing), ctx.target)
     sizes = problem.sizes
@@ -118,7 +118,7 @@ def _few(
     sizes, target, threads = problem.sizes, ctx.target, ctx.options.threads
     batch = math.prod(typical_all([sizes[axis] for axis in problem.batch]))
     if not is_known(sizes["n"], sizes["k"]):
-        return _few_of_counted(problem, batch, ctx, sharing)
+        return _few_of_dynamic(problem, batch, ctx, sharing)
     m, n, k = typical(sizes["m"]), sizes["n"], sizes["k"]
     whole = Product(batch, m, n, k, problem.kernel, target, threads)
     return {
@@ -127,10 +127,10 @@ def _few(
     }
 
 
-def _few_of_counted(
+def _few_of_dynamic(
     problem: Contraction, batch: int, ctx: LowerContext, sharing: Sharing
 ) -> dict[int, Nest]:
-    """The same of matmuls whose columns or depth are counted too, where the number of rows says how many."""
+    """The same of matmuls whose columns or depth are dynamic too, where the number of rows says how many."""
     found: dict[int, Nest] = {}
     sizes = problem.sizes
     if is_known(sizes["m"]):

@@ -24,9 +24,8 @@ from ..schedule.winograd import few_blocking, winograd_blocking
 from ..schedule.winograd_direct import direct_group
 from ..schedule.winograd_tile import WinogradBlocking, worth_threads
 from ..templates.local_sizes import LocalSizes, localized
-from ..templates.winograd import WinogradTemplate
+from ..templates.winograd import DynamicImages, WinogradTemplate
 from ..templates.winograd_image import Image, WinogradProblem
-from ..templates.winograd_open import OpenWinogradTemplate
 from .convolution import convolution_function
 from .matmul import epilogue_names, epilogue_value, flat
 from .notes import group_note
@@ -55,15 +54,13 @@ def winograd_function(
         template = WinogradTemplate(_problem(g, operands), blocking, ctx.target, kind, epilogue)
         return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
-    def opened(form: WinogradBlocking, u: GraphTensor) -> OpenWinogradTemplate:
+    def dynamic(form: WinogradBlocking, u: GraphTensor) -> WinogradTemplate:
         sizes = LocalSizes((whole.batch, *whole.image, *whole.result))
         problem = _problem(localized(whole, sizes), [memory[x], memory[u], memory[output]])
-        return OpenWinogradTemplate(
-            problem, form, ctx.target, kind, epilogue, images=whole.batch,
-            result=whole.result, sizes=sizes, threads=ctx.options.threads,
-        )  # fmt: skip
+        images = DynamicImages(whole.batch, whole.result, sizes, ctx.options.threads)
+        return WinogradTemplate(problem, form, ctx.target, kind, epilogue, images)
 
-    made = opened(blocking, op.u).function(
+    made = dynamic(blocking, op.u).function(
         name, tuple(memory.values()), group_note(group, schedule)
     )
     forms = [made.body]
@@ -72,7 +69,7 @@ def winograd_function(
             other = _direct(op, at, group, ctx)
         else:
             less = few_blocking(op, form, few, blocking, ctx)
-            other = opened(less, op.inputs[at]).function("", made.params, "")
+            other = dynamic(less, op.inputs[at]).function("", tuple(memory.values()), "")
         forms.append(other.body)
     pixels = t.as_expr(math.prod((whole.batch, *whole.result)))
     body = forms.pop()  # the smaller locals last

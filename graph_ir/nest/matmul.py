@@ -57,8 +57,8 @@ def matmul_schedule(
 def parallel_step(problem: Contraction, target: Target, loops: list[str]) -> list[str]:
     """Return the step that shares `loops` with other threads; nothing where waking them costs more than it saves."""
     work = bounds(math.prod(problem.sizes.values()))[1]
-    is_counted = not is_known(*(problem.sizes[axis] for axis in ("m", "n", "k")))
-    return [f"parallelize {' '.join(loops)}"] if is_counted or worth_threads(work, target) else []
+    is_dynamic = not is_known(*(problem.sizes[axis] for axis in ("m", "n", "k")))
+    return [f"parallelize {' '.join(loops)}"] if is_dynamic or worth_threads(work, target) else []
 
 
 class _Steps:
@@ -68,7 +68,7 @@ class _Steps:
         self.problem, self.blocking, self.target, self.exact = problem, blocking, target, exact
         self.kernel, self.tile = problem.kernel, blocking.tile
         self.m, self.n, self.k = (problem.sizes[axis] for axis in ("m", "n", "k"))
-        self.is_counted = not is_known(self.m, self.n, self.k)
+        self.is_dynamic = not is_known(self.m, self.n, self.k)
         self.columns = self.tile.columns(target, self.kernel.accumulator)
         self.max_a_bytes = (
             target.machine.most_local_bytes // 2
@@ -93,7 +93,7 @@ class _Steps:
         outer = [*self.problem.batch, *(["n0_chunk"] if self._is_chunked() else []), "m0"]
         middle = ["n0", *depth[:-1]] if waits else [*depth[:-1], "n0"]
         tile = f"{self.tile.rows}x{self.tile.vectors} over m1 n1 {depth[-1]}"
-        steps = [f"split n {self.columns}", f"split m {'even ' * self.is_counted}{self.m_block}"]
+        steps = [f"split n {self.columns}", f"split m {'even ' * self.is_dynamic}{self.m_block}"]
         steps += [f"split k {self._depth_of_block()}"] if is_known(self.k) else []
         steps += [self._chunk()] if self._is_chunked() else []
         steps.append(" ".join(["reorder", *outer, *middle, "m1", "n1", depth[-1]]))
@@ -117,7 +117,7 @@ class _Steps:
         ]  # fmt: skip
 
     def _depth_of_block(self) -> int:
-        """A narrow panel of which columns are counted waits in a local for one block of k only."""
+        """A narrow panel with dynamic columns waits in a local for one block of k only."""
         return self.k_block if is_known(self.n) else max(self.k, self.k_block)
 
     def _accumulators_wait(self) -> bool:
@@ -126,10 +126,10 @@ class _Steps:
         return is_cast and is_known(self.k) and self._depth_of_block() < self.k
 
     def _is_chunked(self) -> bool:
-        return self.is_counted or self.blocking.n_groups > 1
+        return self.is_dynamic or self.blocking.n_groups > 1
 
     def _chunk(self) -> str:
-        return "chunk n0" if self.is_counted else f"chunk n0 {self.blocking.n_groups}"
+        return "chunk n0" if self.is_dynamic else f"chunk n0 {self.blocking.n_groups}"
 
     def _stages(self, inner: str, waits: bool) -> list[str]:
         b, kernel = self.problem.b, self.kernel
@@ -152,6 +152,6 @@ class _Steps:
             return []
         if self.k * self.n * b.buffer.dtype.size <= self.target.l2_bytes // 2:
             return []
-        # Half a tile where rows are counted: the rows after the full tiles are cut into two lower ones.
-        rows = -(-self.tile.rows // 2) if self.is_counted else self.tile.rows
+        # Half a tile where rows are dynamic: the rows after the full tiles are cut into two lower ones.
+        rows = -(-self.tile.rows // 2) if self.is_dynamic else self.tile.rows
         return [f"prefetch B {rows}"]

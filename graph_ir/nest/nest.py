@@ -61,7 +61,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Sharing:
-    """The threads that share a nest whose sizes are counted when it runs, from `least` multiply-adds on."""
+    """The threads that share a nest with dynamic sizes, from `least` multiply-adds on."""
 
     threads: int = 1
     least: int = 0

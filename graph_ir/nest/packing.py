@@ -89,7 +89,7 @@ def pack_panels(
     return body
 
 
-def pack_counted(
+def pack_dynamic(
     source: Operand, start: Expr, local: Buffer, k: int, n: Expr, columns: int
 ) -> list[Stmt]:
     """Copy a k x n matrix, n being known when it runs, into a panel of more `columns`, of which the rest is zero."""
@@ -104,7 +104,7 @@ def pack_counted(
     ]
 
 
-def pack_counted_panels(
+def pack_dynamic_panels(
     source: Operand, start: Expr, local: Buffer, k: int, n: Expr, columns: int
 ) -> list[Stmt]:
     """Copy a k x n matrix, n being known when it runs, into panels of `columns`; the rest of the last one is zero."""

@@ -2,8 +2,8 @@
 
     for each 8 rows: 8 x 3 vector accumulators = 0; for k: one row of B, 8 broadcasts of A, 24 multiply-adds; store
 
-The caller says where the operands lie (views) and how many rows, columns and k there are. Rows may be counted when the
-kernel runs: then there is code for tiles of every height.
+The caller says where the operands lie (views) and how many rows, columns and k there are. Rows may
+be dynamic: then there is code for tiles of every height.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class RegisterTile:
     """C[m, n] (+)= sum over r < batch and k of A[r, m, k] x B[r, k, n], at the bases of the views.
 
     Args:
-        m: rows; an expression for rows that are counted when the kernel runs.
+        m: rows; an expression if they are dynamic.
         n: columns, at most those of a panel of B.
         height: rows of a tile.
         epilogue: gets the index (row, column) relative to the tile.
         prefetch: for tiles of at least `prefetch_from` rows; lower ones have no time for it.
         sums: the height that fixes how sums are split, if it is not that of the tile.
-        max_height: rows of a lower tile that takes the rest of counted rows, if more than `height`.
+        max_height: rows of a lower tile that takes the rest of dynamic rows, if more than `height`.
     """
 
     a: View
@@ -52,7 +52,7 @@ class RegisterTile:
     max_height: int = 0
 
     def statement(self) -> Stmt:
-        """Return the tile, or tiles of every height where rows are counted."""
+        """Return the tile, or tiles of every height where rows are dynamic."""
         if isinstance(self.m, int):
             return self.rows(t.ZERO, self.m)
         return row_tiles(self.m, self.height, self.rows, self.max_height)

@@ -1,4 +1,4 @@
-"""Register tiles over counted rows: there is code for every height of a tile.
+"""Register tiles over a dynamic number of rows: there is code for every height of a tile.
 
 The epilogue is code for each row and vector of a tile. Lower tiles share it: their accumulators wait in memory for one
 loop over the rows, which halves the code.

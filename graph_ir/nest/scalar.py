@@ -116,9 +116,7 @@ class _Scalar:
         steps = [one.step for one in self.nest.loops if one.axis == axis and one.step > 1]
         size = self.nest.problem.sizes[axis]
         if not steps and not is_known(size):
-            raise UserError(
-                f"schedule: stage: {axis} must be split, as its size is counted when the nest runs"
-            )
+            raise UserError(f"schedule: stage: {axis} must be split, as its size is dynamic")
         taken = len(position.terms[axis])
         return steps[taken - 1] if taken else size
 

@@ -12,7 +12,7 @@ from ...base.target import Target
 from ...tensor_ir.nodes import Block, Buffer, Expr, Let, Stmt, Store, Var
 from .nest import Nest, Stage
 from .operand import Operand
-from .packing import convert_rows, loop, pack, pack_counted, panel_elements
+from .packing import convert_rows, loop, pack, pack_dynamic, panel_elements
 from .packing_blocks import pack_blocks
 from .position import Position
 from .problem import View
@@ -68,7 +68,7 @@ def _panel_of_b(nest: Nest, stage: Stage, position: Position, target: Target) ->
     elif isinstance(n, int):
         copy = pack(source, start, local, k, n, columns, kernel, target)
     else:
-        copy = pack_counted(source, start, local, k, n, columns)
+        copy = pack_dynamic(source, start, local, k, n, columns)
     panel = View(local, {"k": columns, "n": 1}, {"n": (columns, 0)})
     return Staged(local, position.staged("B", panel), copy, [])
 

@@ -1,5 +1,5 @@
-"""The parallel loops around a nest: nested loops of known trip counts, or one loop over tasks that are counted when it
-runs and shared by threads where there is enough work."""
+"""The parallel loops around a nest: nested loops of known trip counts, or one loop over a dynamic number of
+tasks, shared by threads where there is enough work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def task_loops(nest: Nest, position: Position, body: Body) -> Stmt:
     )
     if is_static or not nest.is_parallel:
         return _nested(nest, 0, position, body)
-    return _Counted(nest).loops(position, body)
+    return _DynamicTasks(nest).loops(position, body)
 
 
 def _task_count(nest: Nest) -> int:
@@ -87,7 +87,7 @@ def _chunks(nest: Nest, depth: int, position: Position, body: Body, kind: LoopKi
     return For(var, t.ZERO, t.as_expr(count), inner, kind)
 
 
-class _Counted:
+class _DynamicTasks:
     """Tasks of a nest over batch axes, blocks of rows and chunks of panels whose numbers are known when it runs."""
 
     def __init__(self, nest: Nest) -> None:

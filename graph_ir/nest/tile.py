@@ -17,13 +17,13 @@ from .row_tiles import row_tiles
 from .stages import epilogue_value, finish, tile_columns
 
 EDGE = "edge"
-"""The local buffer for a tile of which the columns to store are counted when the nest runs."""
+"""The local buffer for a tile with a dynamic number of columns to store."""
 
 
 def register_tiles(
     nest: Nest, position: Position, target: Target, local_buffers: dict[str, Buffer]
 ) -> list[Stmt]:
-    """Return the register tiles of the rows at `position`; of rows that are counted, code for every height."""
+    """Return the register tiles of the rows at `position`; for dynamic rows, code for every height."""
     make = _Tiles(nest, target)
     if isinstance(position.extents["n"], int):
         return [make.tiles(position)]
@@ -60,7 +60,7 @@ class _Tiles:
         return t.block_of(tiles)
 
     def edge(self, position: Position) -> Stmt:
-        """A tile of which only the columns there are, counted when the nest runs, are stored."""
+        """A tile of which a dynamic number of columns is stored."""
         view = View(self.edge_buffer, {"m": self.columns, "n": 1})
         tile = self._tile(position, view, self.columns).statement()
         rows, columns = position.extents["m"], position.extents["n"]

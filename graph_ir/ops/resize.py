@@ -21,7 +21,7 @@ from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .compose import Composer
-from .resize_open import AxisSampling, resampled
+from .dynamic_resize import AxisSampling, resampled
 
 MODES = ("nearest", "linear", "cubic")
 COORDINATES = (

@@ -73,7 +73,7 @@ class ConvolutionTemplate:
     """Builds the loop nest for a blocking: `m_block` result rows per band, `k_block` terms per step.
 
     The epilogue gets the index (image, output, row, column), of a flat band (image, output, 0, pixel). Where height and
-    width are counted when the kernel runs, `problem` is in terms of `sizes`, which hold those of `whole`.
+    width are dynamic, `problem` is in terms of `sizes`, which hold those of `whole`.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class ConvolutionTemplate:
 
     @property
     def _pixels(self) -> int | Expr:
-        """Pixels of a line; an expression if they are counted when the kernel runs."""
+        """Pixels of a line; an expression if they are dynamic."""
         columns = self.geometry.result[1]
         return (
             columns * (self.band.rows if self.flat else 1)

@@ -16,7 +16,8 @@ Bytes are transformed in s16 and multiplied in pairs, with sums in s32 that wrap
 
 from __future__ import annotations
 
-from ...base.dims import bounds
+from ...base.dims import Size, bounds
+from ...base.records import dataclass
 from ...base.target import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -32,12 +33,24 @@ from ...tensor_ir.nodes import (
 from ..nest.epilogue import EpilogueValue
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
-from ..schedule.matmul_tile import rows_for
+from ..schedule.matmul_tile import MOST_TILE_ROWS, rows_for, rows_that_fit
 from ..schedule.winograd_tile import WinogradBlocking, tiles_along, winograd_kernel
+from .local_sizes import LocalSizes
 from .winograd_bytes import ByteResults
 from .winograd_floats import FloatResults
 from .winograd_image import Line, Planes, WinogradProblem
 from .winograd_tiles import all_of
+
+
+@dataclass(frozen=True)
+class DynamicImages:
+    """What a problem of dynamic sizes adds: the model's number of images and result sizes, the local sizes that the
+    problem is in terms of, and the threads that share the blocks."""
+
+    images: Size
+    result: tuple[Size, Size]
+    sizes: LocalSizes
+    threads: int
 
 
 class WinogradTemplate:
@@ -50,7 +63,9 @@ class WinogradTemplate:
         target: Target,
         kind: LoopKind,
         epilogue: EpilogueValue | None,
+        dynamic: DynamicImages | None = None,
     ) -> None:
+        self.dynamic = dynamic
         self.problem = problem
         self.blocking = blocking
         self.form = blocking.form
@@ -72,8 +87,12 @@ class WinogradTemplate:
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """The whole convolution as a function."""
-        for param in params:
-            self.b.names.reserve(param.name)
+        of_row_tiles = ("at", "whole", "left", "upper", "lower", "part")
+        for reserved in (
+            *(param.name for param in params),
+            *(of_row_tiles if self.dynamic else ()),
+        ):
+            self.b.names.reserve(reserved)
         with (
             self.b.loop("block", 0, self._blocks(), self.kind) as block,
             self.b.loop("group", 0, -(-self.panels // self.group_panels), self.kind) as group,
@@ -81,21 +100,38 @@ class WinogradTemplate:
             self._task(block, group)
         return self.b.function(name, params, note)
 
-    def _total(self) -> int:
+    def _total(self) -> int | Expr:
         m, p = self.form.results, self.problem
+        images, height, width = p.batch, p.y.height, p.y.width
+        if self.dynamic:
+            images, (height, width) = self.dynamic.images, self.dynamic.result
         down, across = p.dilations
-        tiles = tiles_along(p.y.height, m, down) * tiles_along(p.y.width, m, across)
-        return int(p.batch * tiles)
+        total = images * tiles_along(height, m, down) * tiles_along(width, m, across)
+        return t.as_expr(total) if self.dynamic else int(total)
 
     def _blocks(self) -> int | Expr:
-        """How many blocks of tiles there are."""
-        return -(-self._total() // self.blocking.block)
+        """The number of blocks of tiles; of dynamic tiles at least as many as threads, or a multiple."""
+        total, size = self._total(), self.blocking.block
+        if isinstance(total, int):
+            return -(-total // size)
+        blocks = (total + (size - 1)) // size
+        threads = self.dynamic.threads if self.dynamic and self.kind == "parallel" else 1
+        if threads > 1:
+            even = (blocks + (threads - 1)) // threads
+            blocks = t.minimum(total, even * threads)
+        return blocks
 
     def _range(self, block: Var) -> tuple[Expr, Expr]:
-        """(first tile of a block, how many it has)."""
-        size = self.blocking.block
-        first = self.b.let("first", block * size)
-        return first, self.b.let("count", t.minimum(self._total() - first, size))
+        """(first tile of a block, number of its tiles); blocks of dynamic tiles differ by one tile at most."""
+        b, total, size = self.b, self._total(), self.blocking.block
+        if isinstance(total, int):
+            first = b.let("first", block * size)
+            return first, b.let("count", t.minimum(total - first, size))
+        for let in self.dynamic.sizes.lets if self.dynamic else ():
+            b.emit(let)
+        number, blocks = b.let("total", total), b.let("blocks", self._blocks())
+        first = b.let("first", block * number // blocks)
+        return first, b.let("count", (block + 1) * number // blocks - first)
 
     def _task(self, block: Var, group: Var) -> None:
         """A block of tiles and a group of panels, from input image to result."""
@@ -169,8 +205,11 @@ class WinogradTemplate:
         self, block: Var, begin: Expr, end: Expr, count: Expr, v: Planes, m: Planes
     ) -> None:
         """The products of a block of `count` tiles, which is the number of a whole one or of the last."""
-        b, size = self.b, self.blocking.block
-        full, rest = divmod(self._total(), size)
+        b, size, total = self.b, self.blocking.block, self._total()
+        if not isinstance(total, int):
+            self._products(begin, end, count, v, m)
+            return
+        full, rest = divmod(total, size)
         if not (rest and full):
             self._products(begin, end, size if full else rest, v, m)
             return
@@ -216,8 +255,14 @@ class WinogradTemplate:
         self.b.emit(tile.statement())
 
     def _highest(self, columns: int) -> int:
-        """The height of the lower tile that takes the remainder of counted tiles."""
-        return 0
+        """The height of the lower tile that takes the remainder of dynamic tiles: as many as registers have room for.
+
+        Twelve, those of three images of 7 x 7, would read a panel twice. Rows of V share no set of a cache.
+        """
+        if self.dynamic is None:
+            return 0
+        lanes = self.target.lanes(self.form.sums)
+        return min(MOST_TILE_ROWS, rows_that_fit(-(-columns // lanes), self.target))
 
     def _tile_rows(self, columns: int) -> int:
         """The height of register tiles; the same for any number of rows, as it says how sums are split."""

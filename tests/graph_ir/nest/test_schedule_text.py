@@ -94,7 +94,7 @@ def test_every_step_keeps_the_result(m: int, n: int, k: int, layout: str) -> Non
 
 
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 23])
-def test_every_step_keeps_the_result_of_counted_rows(rows: int) -> None:
+def test_every_step_keeps_the_result_of_dynamic_rows(rows: int) -> None:
     nest = contraction(problem(M))
     run(nest, rows)
     for _, after in steps_of(nest, SCHEDULE.replace("chunk n0 2", "chunk n0")):

@@ -20,7 +20,7 @@ from .channel_windows import WindowProblem, WindowTemplate
 from .local_sizes import LocalSizes
 
 
-class OpenWindowTemplate(WindowTemplate):
+class DynamicWindowTemplate(WindowTemplate):
     """`problem` is in terms of `sizes`, which hold those of `whole`, the geometry in terms of the model's sizes."""
 
     def __init__(

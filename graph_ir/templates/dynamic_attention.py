@@ -36,7 +36,7 @@ from ..ir.computation import Index
 from ..nest.epilogue import EpilogueValue
 from ..nest.nest import Sharing
 from ..nest.operand import Operand, offset_of
-from ..nest.packing import loop, pack_counted_panels, panel_elements
+from ..nest.packing import loop, pack_dynamic_panels, panel_elements
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
 from ..nest.tasks import batch_indices, ceil_div, shared_tasks
@@ -49,7 +49,7 @@ MOST_ROWS = 512
 """Rows of a block, for which values are kept, that all have room in the panel if their columns are few."""
 
 
-class OpenAttention(AttentionTemplate):
+class DynamicAttention(AttentionTemplate):
     """Builds the loop nest of one problem over plain operands, or right-hand sides of known sizes in panels."""
 
     def __init__(
@@ -181,7 +181,7 @@ class OpenAttention(AttentionTemplate):
         panels = -(-self.blocking.columns // columns)
         local = Buffer("keys", self.kernel.copied_b, (panels * size,), "local")
         start = offset_of(p.b, self.batch_vars, t.ZERO)
-        copy = pack_counted_panels(p.b, start, local, p.depth, t.as_expr(p.columns), columns)
+        copy = pack_dynamic_panels(p.b, start, local, p.depth, t.as_expr(p.columns), columns)
         body += [Allocate(local), *copy]
         return Operand(local, (0,) * len(self.batch_vars), size, 1, columns)
 
