@@ -50,14 +50,14 @@ def find_aliases(graph: Graph) -> dict[str, str]:
 
 
 def _grows(op: Op) -> bool:
-    """Whether an op appends to its first operand along an axis of one open size."""
+    """Return whether an op appends to its first operand along an axis of one open size."""
     if op.op_name != "concat" or len(op.inputs) != 2:
         return False
     return lone_symbol(op.inputs[0].details.plain_dims[int(op.attr("axis"))]) is not None
 
 
 def _is_replaced(op: Op) -> bool:
-    """Whether an op replaces a part of its first operand, which nothing else reads."""
+    """Return whether an op replaces a part of its first operand, which nothing else reads."""
     return op.op_name == "update_slice" and len(op.inputs[0].uses) == 1
 
 

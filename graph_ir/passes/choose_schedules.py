@@ -84,7 +84,7 @@ def _meant(
 
 
 def _may_take(space: ScheduleSpace, asked: Schedule) -> bool:
-    """Whether a schedule is of a space's kind."""
+    """Return whether a schedule is of a space's kind."""
     is_named = asked.algorithm in ("", space.algorithm)
     return is_named and asked.settings.keys() <= space.meanings.keys()
 

@@ -68,7 +68,7 @@ def _doubled(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _pays(op: WindowReduce, ctx: LowerContext) -> bool:
-    """Whether the passes take fewer cycles than reading all windows."""
+    """Return whether the passes take fewer cycles than reading all windows."""
     x, y = op.inputs[0].details, op.outputs[0].details
     lanes, sizes = ctx.target.lanes(x.dtype.accumulator), list(x.typical.plain_dims)
     # Windows over images are read along one axis at a time (`templates.row_windows`) or fast (`channel_windows`).

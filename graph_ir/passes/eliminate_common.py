@@ -53,7 +53,7 @@ def _key(op: Op) -> _Key:
 
 
 def _same(op: Op, other: Op) -> bool:
-    """Whether two ops of the same key are the same."""
+    """Return whether two ops of the same key are the same."""
     return op.op_name != "constant" or op.compare_contents(other)
 
 

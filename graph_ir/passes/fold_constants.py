@@ -118,7 +118,7 @@ class _Known:
         self._evaluate = evaluate
 
     def has(self, x: GraphTensor) -> bool:
-        """Whether the value of a tensor is known."""
+        """Return whether the value of a tensor is known."""
         return id(x) in self.values or id(x) in self.passing
 
     def value_of(self, x: GraphTensor) -> Array:
@@ -130,13 +130,13 @@ class _Known:
 
 
 def _is_open(op: Op) -> bool:
-    """Whether the value depends on sizes that are known when the model runs."""
+    """Return whether the value depends on sizes that are known when the model runs."""
     sizes = [x for value in op.attrs.values() if isinstance(value, tuple) for x in value]
     return not is_known(*sizes) or not all(y.details.is_known for y in op.outputs)
 
 
 def _worth_folding(op: Op, passing: Mapping[int, Op]) -> bool:
-    """Whether the value of an op is not much larger than what is stored of its inputs."""
+    """Return whether the value of an op is not much larger than what is stored of its inputs."""
     if op.op_name in PREPACKS:
         return True
     if op.op_name == "dequantize":
@@ -152,7 +152,7 @@ def _worth_folding(op: Op, passing: Mapping[int, Op]) -> bool:
 
 
 def _is_implicit(op: Op) -> bool:
-    """Whether all consumers of a broadcast broadcast their inputs themselves."""
+    """Return whether all consumers of a broadcast broadcast their inputs themselves."""
     if op.op_name != "broadcast":
         return False
     x, y = op.inputs[0].details, op.outputs[0].details
@@ -162,7 +162,7 @@ def _is_implicit(op: Op) -> bool:
 
 
 def _is_only_reduced(op: Op) -> bool:
-    """Whether a constant is only widened to be reduced: the sums of the columns of a matrix of bytes."""
+    """Return whether a constant is only widened to be reduced: the sums of the columns of a matrix of bytes."""
     users = [user for _, user in op.outputs[0].uses]
     return op.op_name == "cast" and bool(users) and all(isinstance(u, Reduce) for u in users)
 

@@ -75,12 +75,12 @@ def fuse(graph: Graph, ctx: LowerContext) -> bool:
 
 
 def _moves_slice(op: Op) -> bool:
-    """Whether an op copies a slice in another order, which it may as well read where that lies."""
+    """Return whether an op copies a slice in another order, which it may as well read where that lies."""
     return op.op_name == "transpose" and op.inputs[0].producer_owner.op_name == "slice"
 
 
 def _weighs_rows(op: Op) -> bool:
-    """Whether an op adds up rows that it may as well read where a slice of them lies."""
+    """Return whether an op adds up rows that it may as well read where a slice of them lies."""
     return isinstance(op, MatmulCore) and op.weighs_rows
 
 
@@ -125,7 +125,8 @@ def _fits_rows(anchor: Op) -> Fits:
 
 
 def _reads_other_rows(op: Op, group: list[Op]) -> bool:
-    """Whether per-row values, without their last axis, would broadcast along columns: x[i, j] - sum[j] of a square
+    """Return whether per-row values, without their last axis, would broadcast along columns: x[i, j] - sum[j] of a
+    square
     x."""
     rank = op.outputs[0].details.rank
     inside = [x.details for x in op.inputs if x.producer_owner in group]
@@ -242,14 +243,14 @@ class _Growth:
 
 
 def _repeats(user: Op, producer: Op) -> bool:
-    """Whether a product reads elements of a producer many times; reductions of one row read rows in place."""
+    """Return whether a product reads elements of a producer many times; reductions of one row read rows in place."""
     if user.kind != "tunable":
         return False
     return not (isinstance(user, MatmulCore) and user.weighs_rows and _costs_nothing(producer))
 
 
 def _costs_nothing(op: Op) -> bool:
-    """Whether an op is only another place to read from: a broadcast, or a slice of whole rows."""
+    """Return whether an op is only another place to read from: a broadcast, or a slice of whole rows."""
     if op.op_name == "slice":
         steps = set(op.attr("steps"))
         return steps == {1} and op.attr("sizes")[-1] == op.inputs[0].details.plain_dims[-1]
@@ -298,7 +299,8 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
 
 
 def _asks_within_rows(op: Op) -> bool:
-    """Whether lanes of one row come from different addresses. A loop would ask for each element, in each of its passes
+    """Return whether lanes of one row come from different addresses. A loop would ask for each element, in each of
+    its passes
     over the row; stored, the row is copied part by part."""
     last = op.outputs[0].details.rank - 1
     if op.op_name == "reorder":  # of rows whose elements lie apart, as channels last do
@@ -309,7 +311,7 @@ def _asks_within_rows(op: Op) -> bool:
 
 
 def _ends_a_product(op: Op) -> bool:
-    """Whether the op makes bytes of the sums of a product: in its epilogue, so that no sums are stored."""
+    """Return whether the op makes bytes of the sums of a product: in its epilogue, so that no sums are stored."""
     if not op.inputs or not is_elementwise(op):
         return False
     narrows = op.outputs[0].details.dtype.bits < op.inputs[0].details.dtype.bits

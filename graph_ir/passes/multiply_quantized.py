@@ -94,7 +94,7 @@ def _flat_zero(make: Composer, x: QuantizedOperand) -> QuantizedOperand:
 
 
 def _gains(graph: Graph, op: Op, account: Account) -> bool:
-    """Whether integers are faster; says so in the log either way."""
+    """Return whether integers are faster; says so in the log either way."""
     text = f"{account.integers:.3g} predicted cycles in integers, {account.floats:.3g} in f32"
     is_faster = account.integers < account.floats
     record(graph, "form", [op.name], [], f"{'integers' if is_faster else 'stays f32'}: {text}")
@@ -144,7 +144,7 @@ def _is_zero(zero: GraphTensor | None) -> bool:
 def _same_scales(
     ours: np.ndarray, theirs: np.ndarray, dims: tuple[int, ...], result: tuple[int, ...]
 ) -> bool:
-    """Whether sums of shape `result` and a bias of shape `dims` are scaled alike."""
+    """Return whether sums of shape `result` and a bias of shape `dims` are scaled alike."""
     bias = np.broadcast_to(theirs, dims)
     try:
         common = broadcast_sizes(ours.shape, dims)

@@ -57,7 +57,7 @@ def _one_correction(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _is_known(tensor: GraphTensor, most: int = 16) -> bool:
-    """Whether `fold_constants` will make it a constant."""
+    """Return whether `fold_constants` will make it a constant."""
     pending = [tensor]
     for _ in range(most):
         if not pending:
@@ -113,7 +113,7 @@ def _operands(
 
 
 def _prefers_unsigned(target: Target, op: Op) -> bool:
-    """Whether the CPU multiplies unsigned by signed bytes faster, and the correction is known at compile time.
+    """Return whether the CPU multiplies unsigned by signed bytes faster, and the correction is known at compile time.
 
     What is given as a product of signed bytes stays one, and has the schedule that was asked for.
     """

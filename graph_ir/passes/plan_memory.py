@@ -248,7 +248,7 @@ def _overwritten(
 
 
 def _is_elementwise_kernel(op: Op) -> bool:
-    """Whether the kernel reads element i of the same-shaped input only to write element i."""
+    """Return whether the kernel reads element i of the same-shaped input only to write element i."""
     if op.op_name == "fused":
         body = [inner for inner in op.attr("graph").ops if inner.kind not in ("source", "sink")]
         return all(map(is_elementwise, body))

@@ -171,12 +171,12 @@ def _has_layouts(op: Op) -> bool:
 
 
 def _takes_over(op: Op) -> bool:
-    """Whether the result takes the layout of an input, with axes renamed by a transpose or reshape."""
+    """Return whether the result takes the layout of an input, with axes renamed by a transpose or reshape."""
     return op.op_name in ("transpose", "reshape") or follows_layout(op)
 
 
 def _is_wanted(op: Op, options: dict[Op, list[FormatChoice]]) -> bool:
-    """Whether a consumer may accept the transpose of a plain tensor in the layout that needs no copy."""
+    """Return whether a consumer may accept the transpose of a plain tensor in the layout that needs no copy."""
     moved = transposed_format(op, plain(op.inputs[0].details.rank))
     return any(
         choice.inputs[index] == moved

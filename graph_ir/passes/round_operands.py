@@ -51,7 +51,7 @@ def round_operands(graph: Graph, ctx: LowerContext) -> bool:
 
 
 def _is_faster(op: Op, dtype: DType, ctx: LowerContext) -> bool:
-    """Whether a matmul or convolution of f32 takes fewer cycles with operands of `dtype`."""
+    """Return whether a matmul or convolution of f32 takes fewer cycles with operands of `dtype`."""
     kernel = find_microkernel(dtype, dtype, ctx.target)
     if kernel is None or (dtype == F16 and not ctx.target.table.has_half_conversion):
         return False

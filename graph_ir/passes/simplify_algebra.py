@@ -198,7 +198,7 @@ def _drop_cast(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _holds(narrow: DType, wide: DType) -> bool:
-    """Whether every value of `narrow` is a value of `wide`."""
+    """Return whether every value of `narrow` is a value of `wide`."""
     if narrow == wide:
         return True
     if wide.is_float and wide.bits <= 8:  # there may be no -0, and no zero either
@@ -215,7 +215,7 @@ def _holds(narrow: DType, wide: DType) -> bool:
 
 
 def _direct(source: DType, middle: DType, target: DType) -> bool:
-    """Whether casts from `source` and from `middle` give the same result."""
+    """Return whether casts from `source` and from `middle` give the same result."""
     if source.is_float or not middle.is_float:
         return True
     if target.is_float:  # integers are converted to 16-bit floats through f32
@@ -224,7 +224,7 @@ def _direct(source: DType, middle: DType, target: DType) -> bool:
 
 
 def _same_type(tensor: GraphTensor, op: Op) -> bool:
-    """Whether `tensor` can replace the op's output: dtype, shape and layout agree."""
+    """Return whether `tensor` can replace the op's output: dtype, shape and layout agree."""
     return tensor.details == op.outputs[0].details
 
 

@@ -155,7 +155,7 @@ def _live_state(op: While) -> list[int]:
 
 
 def _is_returned(op: While, i: int) -> bool:
-    """Whether the body returns input i unchanged."""
+    """Return whether the body returns input i unchanged."""
     return op.body.outputs[i].inputs[0] is op.body.inputs[i].outputs[0]
 
 

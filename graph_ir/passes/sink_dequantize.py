@@ -69,7 +69,7 @@ def _pool(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _never_empty(window: Window, axis: int, size: int, results: int) -> bool:
-    """Whether every window has an element inside the image."""
+    """Return whether every window has an element inside the image."""
     starts = np.arange(results)[:, None] * window.strides[axis] - window.before[axis]
     taps = starts + np.arange(window.kernel[axis]) * window.dilations[axis]
     return bool(np.all(np.any((taps >= 0) & (taps < size), axis=1)))

@@ -69,7 +69,7 @@ def _source_dims(tensor: GraphTensor) -> tuple[int, ...] | None:
 
 
 def _is_free(tensor: GraphTensor, dims: tuple[int, ...]) -> bool:
-    """Whether only elementwise ops read a product's reshape of the full shape, which could all do without it."""
+    """Return whether only elementwise ops read a product's reshape of the full shape, which could all do without it."""
     is_full = tensor.details.plain_dims == dims and 0 not in dims
     if tensor.producer_owner.op_name != "reshape" or not is_full or _source_dims(tensor) is None:
         return False

@@ -77,7 +77,7 @@ def _known(tensor: GraphTensor) -> Array | None:
 
 
 def _is_exact(conv: DepthwiseConvolution, weights: Array, bias: Array | None) -> bool:
-    """Whether no sum of some of the products, with the bias or without it, passes `MOST`."""
+    """Return whether no sum of some of the products, with the bias or without it, passes `MOST`."""
     largest = max(map(abs, conv.x.details.dtype.limits))
     most = np.abs(weights.astype(np.int64)).sum(axis=tuple(range(1, weights.ndim))) * largest
     added = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))

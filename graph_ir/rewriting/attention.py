@@ -59,7 +59,7 @@ def _is_product(op: Op) -> bool:
 
 
 def has_open_sizes(first: Op, second: Op) -> bool:
-    """Whether rows or columns are known when the kernel runs."""
+    """Return whether rows or columns are known when the kernel runs."""
     assert isinstance(first, MatmulCore) and isinstance(second, MatmulCore)
     return not is_known(*first.sizes, *second.sizes)
 
@@ -81,7 +81,7 @@ def packed_bytes(first: Op, second: Op) -> Size:
 
 
 def is_online(ops: Sequence[Op]) -> bool:
-    """Whether a group's row operations are elementwise ops followed by a softmax, so that it can be computed in
+    """Return whether a group's row operations are elementwise ops followed by a softmax, so that it can be computed in
     blocks."""
     products = [op for op in ops if isinstance(op, MatmulCore)]
     plain = all(op.inputs[1].details.format.is_plain for op in products)
@@ -89,7 +89,7 @@ def is_online(ops: Sequence[Op]) -> bool:
 
 
 def is_softmax(ops: Sequence[Op]) -> bool:
-    """Whether a group's row operations are elementwise ops followed by a softmax."""
+    """Return whether a group's row operations are elementwise ops followed by a softmax."""
     second = [op for op in ops if isinstance(op, MatmulCore)][-1]
     only = sum(map(reduces_rows, ops)) == 2
     return only and softmax_scores(second.inputs[0]) is not None

@@ -43,7 +43,7 @@ class ByteOperand:
 
 
 def fits_type(value: int, dtype: DType) -> bool:
-    """Whether an integer type holds a value."""
+    """Return whether an integer type holds a value."""
     low, high = dtype.limits
     return low <= value <= high
 

@@ -10,7 +10,7 @@ from ..ops.product_types import is_byte
 
 
 def _wraps(op: Op) -> bool:
-    """Whether sums of products of bytes are kept as bytes."""
+    """Return whether sums of products of bytes are kept as bytes."""
     is_product = isinstance(op, Convolution | MatmulCore)
     return is_product and is_byte(op.outputs[0].details.dtype)
 

@@ -83,7 +83,7 @@ def _group(scale: Array, zero: Array) -> int | None:
 
 
 def _shares(values: Array, size: int) -> bool:
-    """Whether all values of each run of `size` are equal."""
+    """Return whether all values of each run of `size` are equal."""
     k = values.shape[1]
     first = np.repeat(values[:, ::size], size, axis=1)[:, :k] if size < k else values[:, :1]
     return bool(np.all(values == first))

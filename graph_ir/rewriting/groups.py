@@ -12,7 +12,7 @@ from ..ops.reduce import Reduce
 
 
 def is_pointwise(op: Op) -> bool:
-    """Whether each output element is a function of single input elements (elementwise or movement)."""
+    """Return whether each output element is a function of single input elements (elementwise or movement)."""
     return (
         isinstance(op, FusibleOp)
         and op.kind == "fusible"
@@ -21,7 +21,7 @@ def is_pointwise(op: Op) -> bool:
 
 
 def is_reduction(op: Op) -> bool:
-    """Whether the op combines many input elements into one output element."""
+    """Return whether the op combines many input elements into one output element."""
     return (
         isinstance(op, FusibleOp)
         and op.kind == "fusible"
@@ -30,7 +30,7 @@ def is_reduction(op: Op) -> bool:
 
 
 def is_elementwise(op: Op) -> bool:
-    """Whether output element i reads only element i (or the broadcast of it) of every input."""
+    """Return whether output element i reads only element i (or the broadcast of it) of every input."""
     return isinstance(op, FusibleOp) and op.elementwise
 
 
@@ -48,7 +48,7 @@ FOLLOWERS = (
 
 
 def follows_layout(op: Op) -> bool:
-    """Whether the op runs equally well in any layout; its result then takes the layout of its input.
+    """Return whether the op runs equally well in any layout; its result then takes the layout of its input.
 
     Elementwise ops, and ops that read other elements but keep the meaning of every axis.
     """
@@ -72,7 +72,7 @@ def _is_elementwise_class(cls: type[Op]) -> bool:
 
 
 def comes_from_tunable(op: Op, reshaped: bool = False) -> bool:
-    """Whether the op is tunable, or a chain of elementwise ops (at most 100) on the result of one; perhaps with
+    """Return whether the op is tunable, or a chain of elementwise ops (at most 100) on the result of one; perhaps with
     reshapes between them, if `reshaped`."""
     for _ in range(100):
         if reshaped and op.op_name == "reshape":
@@ -88,12 +88,12 @@ def comes_from_tunable(op: Op, reshaped: bool = False) -> bool:
 
 
 def is_tuned(op: Op) -> bool:
-    """Whether the op has its own loop template, which runs the elementwise ops after it on its accumulators."""
+    """Return whether the op has its own loop template, which runs the elementwise ops after it on its accumulators."""
     return isinstance(op, TunableOp) and op.is_tuned
 
 
 def is_view(op: Op) -> bool:
-    """Whether the output is a view of the input's memory: no code runs for it."""
+    """Return whether the output is a view of the input's memory: no code runs for it."""
     if op.op_name not in ("reshape", "reorder", "transpose"):
         return False
     source, result = op.inputs[0].details, op.outputs[0].details
@@ -122,7 +122,7 @@ def storage_root(tensor: GraphTensor) -> GraphTensor:
 
 
 def reduces_rows(op: Op) -> bool:
-    """Whether the op reduces exactly the last axis of a plain tensor, so that one row gives one value."""
+    """Return whether the op reduces exactly the last axis of a plain tensor, so that one row gives one value."""
     if not is_reduction(op) or len(op.inputs) != 1:
         return False
     source, result = op.inputs[0].details, op.outputs[0].details

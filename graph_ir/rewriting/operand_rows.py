@@ -24,7 +24,7 @@ def sliced_operands(products: Sequence[Op]) -> list[Op]:
 
 
 def _takes_first_rows(op: Op) -> bool:
-    """Whether an op leaves out what lies behind whole rows, along any axis but the last."""
+    """Return whether an op leaves out what lies behind whole rows, along any axis but the last."""
     if op.op_name != "slice":
         return False
     (x,), (y,) = op.inputs, op.outputs

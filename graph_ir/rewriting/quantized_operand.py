@@ -25,7 +25,7 @@ class QuantizedOperand:
     zero: GraphTensor | None
 
     def varies(self, axis: int) -> bool:
-        """Whether scale or zero point differ along an axis, counted from the end."""
+        """Return whether scale or zero point differ along an axis, counted from the end."""
         given = (self.scale, self.zero) if self.zero is not None else (self.scale,)
         shapes = [x.details.plain_dims for x in given]
         return any(len(dims) >= -axis and dims[axis] != 1 for dims in shapes)

@@ -57,7 +57,7 @@ def settled(value: Array) -> Array:
 
 
 def is_arithmetic(op: Op) -> bool:
-    """Whether an op moves or combines sizes as `value_of` can."""
+    """Return whether an op moves or combines sizes as `value_of` can."""
     return op.op_name in (*ROWS, *REDUCTIONS, "cast") or isinstance(op, (Movement, Gather))
 
 
@@ -90,7 +90,7 @@ def _reduced(op: Op, x: Array) -> Array:
 
 
 def _is_negative(arrays: Sequence[Array]) -> bool:
-    """Whether a number may be negative, so that it matters how a quotient is rounded."""
+    """Return whether a number may be negative, so that it matters how a quotient is rounded."""
     return any(bounds(value)[0] < 0 for array in arrays for value in array.reshape(-1))
 
 
@@ -111,7 +111,7 @@ def remainder(value: Size, divisor: Size) -> Size:
 
 
 def _equal(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal. UndecidedSize where that depends on what they are."""
+    """Return whether two sizes are equal. UndecidedSize where that depends on what they are."""
     if isinstance(a, (bool, np.bool_)) or isinstance(b, (bool, np.bool_)):
         return bool(a == b)
     if a == b:

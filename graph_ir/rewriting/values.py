@@ -58,7 +58,7 @@ def is_finite(tensor: GraphTensor) -> bool:
 
 
 def never_below_zero(tensor: GraphTensor, most: int = 32) -> bool:
-    """Whether every element is +0, positive or NaN, never negative and never -0. Looks at `most` ops at most."""
+    """Return whether every element is +0, positive or NaN, never negative and never -0. Looks at `most` ops at most."""
     pending = [tensor]
     for _ in range(most):
         if not pending:

@@ -27,7 +27,7 @@ class AddedKernel(Protocol):
         """The ops it computes."""
 
     def accepts(self, op: Op, ctx: LowerContext) -> bool:
-        """Whether it can compute this op, all of whose tensors are plain."""
+        """Return whether it can compute this op, all of whose tensors are plain."""
 
     def function(
         self, op: Op, inputs: Sequence[Buffer], output: Buffer, ctx: LowerContext
@@ -48,7 +48,7 @@ class AddedPass(Protocol):
 
     @property
     def is_before(self) -> bool:
-        """Whether it runs before the anchor."""
+        """Return whether it runs before the anchor."""
 
     def __call__(self, graph: Graph, ctx: LowerContext) -> bool:
         """Change the graph in place; return whether it did. UserError where user code goes wrong."""

@@ -13,7 +13,8 @@ def wanted_by_name(op: Op, ctx: LowerContext) -> Schedule | None:
 
 
 def is_called(op: Op, name: str) -> bool:
-    """Whether `name` is an op's own, or that of the composite op it is the main part of (`conv1.matmul_core`)."""
+    """Return whether `name` is an op's own, or that of the composite op it is the main part of
+    (`conv1.matmul_core`)."""
     return op.name in (name, f"{name}.{op.op_name}")
 
 

@@ -62,5 +62,5 @@ class BlockedSpace(MatmulSpace):
 
     @property
     def _casts(self) -> bool:
-        """Whether the epilogue ends in another type than that of the sums."""
+        """Return whether the epilogue ends in another type than that of the sums."""
         return any(y.details.dtype != self.kernels[0].accumulator for y in self.group.outputs)

@@ -52,7 +52,7 @@ def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[Forma
 
 
 def _follows_product(op: Op) -> bool:
-    """Whether the image is made by a product or convolution, a few ops before."""
+    """Return whether the image is made by a product or convolution, a few ops before."""
     for _ in range(FEW_OPS):
         if not op.inputs:
             return False
@@ -63,7 +63,7 @@ def _follows_product(op: Op) -> bool:
 
 
 def convolves_by_row(op: DepthwiseConvolution) -> bool:
-    """Whether the template of row windows can run a depthwise convolution: floats, a window of few elements."""
+    """Return whether the template of row windows can run a depthwise convolution: floats, a window of few elements."""
     few = math.prod(op.window.kernel) <= MOST_TAPS
     return few and all(x.details.dtype.is_float for x in (*op.inputs, *op.outputs))
 
@@ -95,7 +95,7 @@ def dot_kernel(op: DepthwiseConvolution, target: Target) -> Microkernel | None:
 
 
 def pools_by_channel(op: WindowReduce) -> bool:
-    """Whether the template of channel windows runs a pool: floats, or the extremes of integers of up to 32 bits;
+    """Return whether the template of channel windows runs a pool: floats, or the extremes of integers of up to 32 bits;
     channels last, their number known, one or two spatial axes."""
     x, y = op.inputs[0].details, op.outputs[0].details
     spatial = x.rank - 2
@@ -110,7 +110,7 @@ def pools_by_channel(op: WindowReduce) -> bool:
 
 
 def pools_in_place(op: WindowReduce, ctx: LowerContext) -> bool:
-    """Whether a template of windows runs a pool in the layout it has, which needs no stored padding."""
+    """Return whether a template of windows runs a pool in the layout it has, which needs no stored padding."""
     by_channel = pools_by_channel(op) and ctx.options.enabled("channel-windows")
     if by_channel or not pools_by_row(op) or not ctx.options.enabled("row-windows"):
         return by_channel

@@ -117,7 +117,7 @@ def ranked_products(
 
 
 def fits(p: ConvolutionProduct, band: str) -> bool:
-    """Whether a band can run, and is worth it, for these sizes and types."""
+    """Return whether a band can run, and is worth it, for these sizes and types."""
     g, group = p.geometry, p.kernel.k_group
     if g.is_open and (band != "image" or g.channels % group or not _sums_at_once(p)):
         return False  # copies, and sums beside the result, are of known size
@@ -132,13 +132,14 @@ def fits(p: ConvolutionProduct, band: str) -> bool:
 
 
 def _sums_at_once(p: ConvolutionProduct) -> bool:
-    """Whether sums may be cut into steps, or have one alone: that of a window whose rows are contiguous."""
+    """Return whether sums may be cut into steps, or have one alone: that of a window whose rows are contiguous."""
     g = p.geometry
     return p.result_holds_sums or 1 in g.kernel or (g.dilations[1] == 1 and g.groups == 1)
 
 
 def fits_stack(p: ConvolutionProduct, band: str, height: int) -> bool:
-    """Whether the copy of the rows that `height` rows of the result read, and sums beside it, are not too large."""
+    """Return whether the copy of the rows that `height` rows of the result read, and sums beside it, are not too
+    large."""
     g = p.geometry
     channels = g.channels if band == "planes" else p.channels
     copied = g.span(0, height) * g.span(1, g.result[1]) * channels * p.copied.size
@@ -249,7 +250,7 @@ def _shares(rows: int) -> list[int]:
 
 
 def _even(g: ConvolutionGeometry, band: str, height: int) -> bool:
-    """Whether bands of that many rows match the lines of pixels that single-tap convolutions are cut into."""
+    """Return whether bands of that many rows match the lines of pixels that single-tap convolutions are cut into."""
     lines = math.ceil(g.result[0] / height)
     return band != "image" or not g.is_product or math.prod(g.result) % lines == 0
 

@@ -75,6 +75,6 @@ def weight_blocks(rank: int, size: int) -> Format:
 def may_be_blocked(
     kernels: Sequence[Microkernel], g: ConvolutionGeometry, ctx: LowerContext
 ) -> bool:
-    """Whether the options ask for blocks, and a convolution can have them."""
+    """Return whether the options ask for blocks, and a convolution can have them."""
     wanted = ctx.options.layout == "blocked"
     return wanted and any(block_sizes(g, kernel, ctx.target) for kernel in kernels)

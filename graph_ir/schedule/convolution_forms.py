@@ -82,7 +82,7 @@ class ConvolutionForm:
     price: float = 1.0
 
     def suits(self, asked: Schedule) -> bool:
-        """Whether the form is one that a schedule asks for."""
+        """Return whether the form is one that a schedule asks for."""
         settings = self.settings.items() & asked.settings.items()
         is_named = asked.algorithm in ("", self.name, *self.algorithms)
         return is_named and len(settings) == len(asked.settings.keys() & _DECIDED)
@@ -155,7 +155,7 @@ def _admits(admits: Admits, op: Convolution) -> bool:
 
 
 def _are_moderate(weights: Array, image: DType) -> bool:
-    """Whether weights can be transformed, and recovered from that, without overflow."""
+    """Return whether weights can be transformed, and recovered from that, without overflow."""
     with np.errstate(all="ignore"):
         return bool(np.abs(weights).max(initial=0) <= MODERATE)
 
@@ -204,7 +204,7 @@ def _im2col(make: Composer, op: Convolution) -> GraphTensor:
 
 
 def _reads_all(window: Window) -> bool:
-    """Whether the windows are the elements themselves, in order."""
+    """Return whether the windows are the elements themselves, in order."""
     single = all(k == 1 for k in window.kernel) and all(s == 1 for s in window.strides)
     return single and not window.is_padded
 

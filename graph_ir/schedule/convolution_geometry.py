@@ -49,18 +49,18 @@ class ConvolutionGeometry:
         return (windows - 1) * self.strides[axis] + reach
 
     def stays_inside(self, axis: int) -> bool:
-        """Whether no window reaches behind the image along an axis, for all values of open sizes."""
+        """Return whether no window reaches behind the image along an axis, for all values of open sizes."""
         end = self.span(axis, self.result[axis]) - self.before[axis]
         return bounds(end - self.image[axis])[1] <= 0
 
     @property
     def is_padded(self) -> bool:
-        """Whether some window reaches over the border of the image."""
+        """Return whether some window reaches over the border of the image."""
         return any(self.before[axis] > 0 or not self.stays_inside(axis) for axis in (0, 1))
 
     @property
     def is_product(self) -> bool:
-        """Whether each result pixel depends only on the same image pixel."""
+        """Return whether each result pixel depends only on the same image pixel."""
         return self.kernel == (1, 1) == self.strides and not self.is_padded
 
     def __str__(self) -> str:

@@ -19,7 +19,7 @@ first layers on Zen 5)."""
 
 
 def fits_patches(p: ConvolutionProduct, rows: int = 1) -> bool:
-    """Whether patches can run a convolution, and those of `rows` rows of results stay in half of L2.
+    """Return whether patches can run a convolution, and those of `rows` rows of results stay in half of L2.
 
     Only of fewer channels than a vector has elements: of more, a pixel is whole vectors where they are last.
     """

@@ -53,7 +53,7 @@ class ConvolutionProduct:
 
     @property
     def result_holds_sums(self) -> bool:
-        """Whether partial sums may wait in the result; else all terms of a line follow each other."""
+        """Return whether partial sums may wait in the result; else all terms of a line follow each other."""
         return self.kernel.a == self.kernel.accumulator
 
     def columns(self, tile: GemmTile) -> int:

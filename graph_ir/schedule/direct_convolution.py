@@ -258,7 +258,7 @@ class DirectSpace(ScheduleSpace):
 
     @property
     def _is_blocked(self) -> bool:
-        """Whether image and result have their channels in blocks."""
+        """Return whether image and result have their channels in blocks."""
         return self.op.outputs[0].details.format.is_blocked
 
     def tuned(self, found: Schedule | None) -> Schedule:

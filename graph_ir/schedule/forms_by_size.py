@@ -71,7 +71,8 @@ def _by_images(op: Convolution, ctx: LowerContext) -> FormsBySize:
 
 
 def _may_change(form: ConvolutionForm, g: ConvolutionGeometry, ctx: LowerContext) -> bool:
-    """Whether more images may run in another form than one: few channels may be read as planes, in another order."""
+    """Return whether more images may run in another form than one: few channels may be read as planes, in another
+    order."""
     is_last = g.channels > ctx.target.machine.streams
     return _is_winograd(form) or (form.name in FEWEST_FIRST and is_last)
 

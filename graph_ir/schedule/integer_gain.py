@@ -75,7 +75,8 @@ def convolution_account(
 
 
 def _is_quantized(op: Convolution) -> bool:
-    """Whether the result becomes bytes: of f32, which is stored where partial sums are kept, by a loop of its own."""
+    """Return whether the result becomes bytes: of f32, which is stored where partial sums are kept, by a loop of its
+    own."""
     pending, seen = [op.outputs[0]], set[Op]()
     while pending:
         users = {user for _, user in pending.pop().uses} - seen

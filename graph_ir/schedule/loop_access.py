@@ -16,7 +16,7 @@ from ..rewriting.kernel_group import KernelGroup
 
 
 def reads_strided(group: KernelGroup) -> bool:
-    """Whether a pointwise group has a load that is strided in the innermost axis of its output."""
+    """Return whether a pointwise group has a load that is strided in the innermost axis of its output."""
     values, index = _values(group)
     for output in group.outputs:
         values.read(output)(output.details.format.plain_index(index))
@@ -24,7 +24,7 @@ def reads_strided(group: KernelGroup) -> bool:
 
 
 def has_edges(group: KernelGroup) -> bool:
-    """Whether an index of a pointwise group changes its form along the innermost axis of its output."""
+    """Return whether an index of a pointwise group changes its form along the innermost axis of its output."""
     values, index = _values(group)
     output = group.outputs[0].details
     if not index or not isinstance(output.physical_dims[-1], int):
@@ -40,7 +40,7 @@ def has_edges(group: KernelGroup) -> bool:
 
 
 def walks_result(group: KernelGroup) -> bool:
-    """Whether a reduction has a load that is contiguous in the innermost axis of its output."""
+    """Return whether a reduction has a load that is contiguous in the innermost axis of its output."""
     values, index = _values(group)
     reduced = next(x for op in group.ops for x in op.outputs if _reduction(x) is not None)
     reduction = _reduction(reduced)
@@ -53,12 +53,12 @@ def walks_result(group: KernelGroup) -> bool:
 
 
 def is_strided(lets: Iterable[Let], var: Var) -> bool:
-    """Whether some load is strided in `var`."""
+    """Return whether some load is strided in `var`."""
     return any(any(var.name in vars_in(i) for i in load.indices[:-1]) for load in _loads(lets))
 
 
 def is_contiguous(lets: Iterable[Let], var: Var) -> bool:
-    """Whether some load is contiguous in `var`."""
+    """Return whether some load is contiguous in `var`."""
     return any(load.indices and var.name in vars_in(load.indices[-1]) for load in _loads(lets))
 
 

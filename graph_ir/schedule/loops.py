@@ -107,7 +107,7 @@ class PointwiseSpace(LoopSpace):
 
     @cached_property
     def has_edges(self) -> bool:
-        """Whether the innermost loop falls into parts."""
+        """Return whether the innermost loop falls into parts."""
         return self.may_split and len(self.dims) > 1 and has_edges(self.group)
 
     def inner(self) -> dict[str, Parameter]:
@@ -322,7 +322,7 @@ def loop_space(group: KernelGroup, ctx: LowerContext) -> LoopSpace:
 
 
 def combines(op: Op) -> bool:
-    """Whether the op is lowered as a reduction: products of types that no template multiplies are."""
+    """Return whether the op is lowered as a reduction: products of types that no template multiplies are."""
     return isinstance(op, FusibleOp) and isinstance(op.computation(), Reduction)
 
 

@@ -66,7 +66,8 @@ def block_tile(kernel: Microkernel, target: Target) -> GemmTile | None:
 
 
 def runs_blocks(op: MatmulCore, kernel: Microkernel, target: Target) -> bool:
-    """Whether a microkernel can multiply blocks: padding of A may hold anything, and NaN times zero is no zero."""
+    """Return whether a microkernel can multiply blocks: padding of A may hold anything, and NaN times zero is no
+    zero."""
     is_even = not op.contraction.a.is_float or op.sizes[2] % kernel.k_group == 0
     return is_known(*op.sizes) and is_even and block_tile(kernel, target) is not None
 

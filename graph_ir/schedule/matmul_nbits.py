@@ -101,7 +101,7 @@ def dots_of(bits: int, target: Target) -> str:
 
 
 def has_digits(op: MatmulNBits, ctx: LowerContext) -> bool:
-    """Whether rows of f32 may be multiplied as digits: dot products of bytes are that much faster."""
+    """Return whether rows of f32 may be multiplied as digits: dot products of bytes are that much faster."""
     use, m = dots_of(op.bits, ctx.target), op.sizes[0]
     fast = (
         microkernel(U8, S8, ctx.target).rate(ctx.target) > DIGITS

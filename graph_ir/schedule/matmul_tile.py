@@ -92,7 +92,8 @@ def tile_of_plain(product: Product, is_row_major: bool) -> GemmTile:
 
 
 def reads_in_place(rows: int, tile: GemmTile) -> bool:
-    """Whether so few rows share a row-major B that copying it into panels costs more than cache and page misses."""
+    """Return whether so few rows share a row-major B that copying it into panels costs more than cache and page
+    misses."""
     return rows <= 4 * tile.rows
 
 

@@ -37,7 +37,7 @@ class Product:
 
 
 def worth_threads(multiply_adds: Size, target: Target) -> bool:
-    """Whether a product is large enough for several threads: below, waking them costs more than it saves.
+    """Return whether a product is large enough for several threads: below, waking them costs more than it saves.
 
     Of open sizes those that are typical count: the choice changes no result.
     """

@@ -12,7 +12,7 @@ MOST_TIMES = 16
 
 
 def repeats_rows(group: KernelGroup) -> bool:
-    """Whether a group is a repeat of elements that lie next to each other, along the last axis too."""
+    """Return whether a group is a repeat of elements that lie next to each other, along the last axis too."""
     (op, *more), (y, *_) = group.ops, group.outputs
     if more or not isinstance(op, Repeat) or not op.counts or y.details.dtype == BOOL:
         return False

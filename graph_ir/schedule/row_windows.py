@@ -42,7 +42,8 @@ class RowBlocking:
 
 
 def pools_by_row(op: WindowReduce) -> bool:
-    """Whether the template of row windows runs a pool: floats, plain, one or two spatial axes behind two others."""
+    """Return whether the template of row windows runs a pool: floats, plain, one or two spatial axes behind two
+    others."""
     x, y = op.inputs[0].details, op.outputs[0].details
     spatial = x.rank - 2
     if not x.dtype.is_float or spatial not in (1, 2) or op.window.rank != spatial:

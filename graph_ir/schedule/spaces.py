@@ -120,5 +120,5 @@ def schedule_of(op: Op, ctx: LowerContext) -> Schedule:
 
 
 def _reads_memory(op: WindowReduce, group: KernelGroup, ctx: LowerContext) -> bool:
-    """Whether a template of windows runs a pool, which must read a tensor in memory."""
+    """Return whether a template of windows runs a pool, which must read a tensor in memory."""
     return pools_in_place(op, ctx) and op.inputs[0] in group.inputs

@@ -82,7 +82,7 @@ def depthwise_cycles(g: ConvolutionGeometry, kernel: Microkernel, target: Target
 
 
 def worth_threads(g: ConvolutionGeometry, target: Target, dtype: DType = F32) -> bool:
-    """Whether the windows take long enough for several threads."""
+    """Return whether the windows take long enough for several threads."""
     return window_cycles(g, target, dtype) >= target.machine.parallel_cycles
 
 

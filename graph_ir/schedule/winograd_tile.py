@@ -134,7 +134,7 @@ def pick_blocking(
 
 
 def worth_threads(g: ConvolutionGeometry, target: Target) -> bool:
-    """Whether a convolution takes long enough for several threads."""
+    """Return whether a convolution takes long enough for several threads."""
     return g.multiply_adds // 4 >= target.machine.parallel_multiply_adds
 
 

@@ -54,7 +54,7 @@ class WindowProblem:
 
     @property
     def multiplies_bytes_as_floats(self) -> bool:
-        """Whether weights of f32 meet an image of bytes."""
+        """Return whether weights of f32 meet an image of bytes."""
         return self.weights is not None and self.weights.dtype == F32 and self.x.dtype.bits == 8
 
 

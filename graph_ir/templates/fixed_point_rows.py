@@ -49,7 +49,7 @@ class FixedPointRows(GivenRows):
 
     @property
     def has_starts(self) -> bool:
-        """Whether sums begin at the products of zero points."""
+        """Return whether sums begin at the products of zero points."""
         return self.weights.has_one_zero
 
     @property
@@ -162,11 +162,11 @@ class FixedPointRows(GivenRows):
         b.store(self._totals, (self._of_group(row, group),), total)
 
     def is_float(self, row: Expr, group: Expr) -> Expr:
-        """Whether a group is to be multiplied as it is."""
+        """Return whether a group is to be multiplied as it is."""
         return t.equal(self._steps[self._of_group(row, group)], 0.0)
 
     def has_floats(self, row: Expr) -> Expr:
-        """Whether any group of a row is."""
+        """Return whether any group of a row is."""
         return t.equal(self._fits[row], 0.0)
 
     def quad(self, row: Expr, digit: int, k: Expr) -> Expr:

@@ -54,7 +54,7 @@ def merged_axes(
 
 
 def _runs_on(outer: Var, inner: Var, size: Size, body: Sequence[Stmt]) -> bool:
-    """Whether a step along `outer` is everywhere `size` steps along `inner`."""
+    """Return whether a step along `outer` is everywhere `size` steps along `inner`."""
     algebra = IndexAlgebra()
     for access in _accesses(body):
         if not isinstance(access, Load | Store) or len(access.indices) != 1:

@@ -37,7 +37,7 @@ class GivenRows:
 
     @property
     def has_starts(self) -> bool:
-        """Whether sums begin at the products of zero points."""
+        """Return whether sums begin at the products of zero points."""
         return self.scale is not None and self.weights.has_one_zero
 
     @property

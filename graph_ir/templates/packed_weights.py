@@ -47,7 +47,7 @@ class PackedWeights:
 
     @property
     def has_one_zero(self) -> bool:
-        """Whether all weights have one zero point."""
+        """Return whether all weights have one zero point."""
         return self.zero.elements == 1
 
     @property

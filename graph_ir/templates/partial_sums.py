@@ -42,7 +42,7 @@ _HERE = (t.as_expr(0),)
 
 
 def sums_in_blocks(combine: str, value: Expr, extents: Sequence[Size], vector: bool) -> bool:
-    """Whether a reduction of `extents` terms may be long enough: sums of floats of more than a block."""
+    """Return whether a reduction of `extents` terms may be long enough: sums of floats of more than a block."""
     block = VECTOR_BLOCK if vector else SERIAL_BLOCK
     return combine == "add" and value.dtype.is_float and bounds(math.prod(extents))[1] > block
 

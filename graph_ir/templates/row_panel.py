@@ -67,14 +67,15 @@ class RowGroup:
     has_fma: bool = False
 
     def spans_row(self, tensor: GraphTensor) -> bool:
-        """Whether a tensor has an element per column (others have one per row)."""
+        """Return whether a tensor has an element per column (others have one per row)."""
         dims = tensor.details.plain_dims
         return dims == self.dims and (
             dims[-1] not in (0, 1) or tensor.producer_owner not in self.reductions
         )
 
     def is_per_row(self, op: Op) -> bool:
-        """Whether an op's result is one value per row. Other tensors that do not span a row are read where needed."""
+        """Return whether an op's result is one value per row. Other tensors that do not span a row are read where
+        needed."""
         tensor = op.outputs[0]
         if self.spans_row(tensor):
             return False
@@ -396,7 +397,7 @@ class _Kept:
 
 
 def _is_share(op: Op, group: RowGroup) -> bool:
-    """Whether an op is the division of a softmax: e**(x - the largest x) by the sum of these."""
+    """Return whether an op is the division of a softmax: e**(x - the largest x) by the sum of these."""
     if op.op_name != "div" or not group.spans_row(op.outputs[0]):
         return False
     power, total = op.inputs[0].producer_owner, op.inputs[1].producer_owner

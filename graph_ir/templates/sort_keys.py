@@ -19,7 +19,7 @@ class KeyKind:
 
     @property
     def is_packed(self) -> bool:
-        """Whether a key and its index share a word of 64 bits: then one store moves both."""
+        """Return whether a key and its index share a word of 64 bits: then one store moves both."""
         return self.dtype == U32
 
     def shifts(self, width: int) -> range:

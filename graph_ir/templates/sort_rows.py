@@ -178,7 +178,7 @@ class _Row:
             b.store(self.best, (self.groups + g,), value)
 
     def _fails(self, value: Expr, least: Expr) -> Expr:
-        """Whether an element cannot be among the first k; never NaN."""
+        """Return whether an element cannot be among the first k; never NaN."""
         return t.compare("lt" if self.shape.largest else "gt", value, least)
 
     def _write(self, found: Entries) -> None:

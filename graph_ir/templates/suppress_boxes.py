@@ -152,7 +152,7 @@ class _Pair:
         return self.kept + self.shape.room * row + number
 
     def _overlaps(self, ends: list[Var], count: Expr) -> Buffer:
-        """Whether one of the kept boxes shares too much with a box: a local that is not 0 then."""
+        """Return whether one of the kept boxes shares too much with a box: a local that is not 0 then."""
         b = self.b
         hit, begin = b.allocate("hit", S32, (1,)), b.allocate("begin", S64, (1,))
         b.store(hit, (0,), 0)

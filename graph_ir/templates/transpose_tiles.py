@@ -94,7 +94,8 @@ class _Tiles:
 
     @property
     def _is_narrow(self) -> bool:
-        """Whether the rows of a tile lie one behind the other in the result, and are best made as whole vectors."""
+        """Return whether the rows of a tile lie one behind the other in the result, and are best made as whole
+        vectors."""
         is_dense = self.out_strides[self.shape.along] == self.columns
         is_woven = self.columns.bit_count() == 1 or self.columns <= self.shape.woven
         return is_dense and self.columns < self.shape.lanes and is_woven

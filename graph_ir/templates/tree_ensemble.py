@@ -55,12 +55,12 @@ class Forest:
 
     @property
     def has_negated(self) -> bool:
-        """Whether nodes can look at negated features."""
+        """Return whether nodes can look at negated features."""
         return self.planes > int(self.x.shape[1])
 
     @property
     def dense(self) -> bool:
-        """Whether each tree has a value for every result."""
+        """Return whether each tree has a value for every result."""
         return self.targets[0] < 0
 
 

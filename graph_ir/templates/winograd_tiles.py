@@ -97,7 +97,7 @@ class WinogradTiles:
 
 
 def all_of(conditions: Sequence[Expr]) -> Expr:
-    """Whether every condition holds."""
+    """Return whether every condition holds."""
     result = conditions[0]
     for condition in conditions[1:]:
         result = result & condition
