@@ -68,7 +68,7 @@ def add_size_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     """Add options for what a model file may omit."""
-    group = parser.add_argument_group("what the file leaves out")
+    group = parser.add_argument_group("inputs and constants")
     add_input_argument(group)  # type: ignore[arg-type]
     group.add_argument(
         "--constant", action="append", default=[], metavar="NAME=@FILE", dest="constants",

@@ -39,7 +39,7 @@ def load_plugin(name: str) -> None:
         raise UserError(f"plugin '{name}': {error}") from error
     except Exception as error:
         raise UserError(
-            f"plugin '{name}' raised {type(error).__name__}: {error}; mend it"
+            f"plugin '{name}' raised {type(error).__name__}: {error}; fix it"
         ) from error
 
 

@@ -146,8 +146,8 @@ def test_what_cannot_be_loaded_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "declares.py").write_text("import graphc\ngraphc.ops.define('relu', 'm')\n")
     cases = {
         "missing.py": "plugin 'missing.py' must be a Python file or a module, and there is none; check its path",
-        "no_module": "plugin 'no_module' raised ModuleNotFoundError: No module named 'no_module'; mend it",
-        f"{tmp_path}/raises.py": f"plugin '{tmp_path}/raises.py' raised ZeroDivisionError: division by zero; mend it",
+        "no_module": "plugin 'no_module' raised ModuleNotFoundError: No module named 'no_module'; fix it",
+        f"{tmp_path}/raises.py": f"plugin '{tmp_path}/raises.py' raised ZeroDivisionError: division by zero; fix it",
         f"{tmp_path}/declares.py": (
             f"plugin '{tmp_path}/declares.py': op 'relu' must have a name of its own: graphc has an op of this name"
         ),
