@@ -1,7 +1,10 @@
-.PHONY: check quick fix golden types docs
+.PHONY: check exhaustive quick fix golden types docs
 
 check:  ## lint, types, layering, documentation, tests
 	.ci/check
+
+exhaustive:  ## every case of every test; `make check` takes an eighth of the large grids, another one each day
+	python -m pytest -q -n 2 -rs --exhaustive
 
 quick:  ## under a minute: lint, layering, and the tests of every stage with one model of each format
 	.ci/quick

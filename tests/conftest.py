@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import importlib.util
 import os
@@ -21,7 +22,7 @@ if importlib.util.find_spec("graphc") is None:
 
 import graphc
 from graphc.base.collector import paused_collector
-from support import checked_models, isa
+from support import checked_models, isa, tiers
 from support.golden import Golden
 from support.shared_objects import share_objects
 
@@ -39,6 +40,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("GRAPHC_TEST_ISA", "native"),
         choices=("native", *isa.LEVELS),
         help="pretend a smaller CPU (also GRAPHC_TEST_ISA)",
+    )
+    parser.addoption(
+        "--exhaustive",
+        action="store_true",
+        help="all cases of every grid, instead of those of a day",
+    )
+    parser.addoption(
+        "--day",
+        type=datetime.date.fromisoformat,
+        default=datetime.date.today(),
+        help="the day whose cases are taken of the tests marked exhaustive, 2026-01-31 for example (default: today)",
     )
     parser.addoption(
         "--check-bounds",
@@ -72,6 +84,13 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["TMPDIR"] = tempfile.tempdir = folder
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not tiers.takes_all(config):
+        day = config.getoption("--day")
+        items[:], others = tiers.split(items, lambda names: tiers.of_day(names, day))
+        config.hook.pytest_deselected(items=others)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Collected tests and the modules they import stay until the end: the collector never searches them.
@@ -101,6 +120,11 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if count := checked_models.count():
         terminalreporter.write_line(f"{count} modules of checked code")
+    if not tiers.takes_all(terminalreporter.config):
+        day = terminalreporter.config.getoption("--day")
+        terminalreporter.write_line(
+            f"of exhaustive tests the cases of one day: --day {day} takes them again, --exhaustive all"
+        )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

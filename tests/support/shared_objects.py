@@ -2,7 +2,7 @@
 
 Tests compile the same small kernels again and again: of a model with each switch off, most are the same. The same loops
 make the same text (`test_compiler.py`), and the same text the same object (`test_aot.py`). All that graphc does before,
-from reading a model to lowering it, is done each time.
+from reading a model to lowering it, is done each time. With GRAPHC_TEST_CACHE kernels outlive the process.
 """
 
 from __future__ import annotations
@@ -12,51 +12,63 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
+from typing import Generic, TypeVar
 
 from graphc.base.target import Target
 from graphc.codegen import kernel_parts, kernel_pool
 from graphc.codegen.aot import compile_to_part
 from graphc.codegen.kernel_parts import CompiledPart, Part, compile_part
 from graphc.tensor_ir import pipeline
+from support.kept_objects import KeptObjects, kept_objects
 
 Compile = Callable[[str, Target, int], bytes]
 CompilePart = Callable[[Part, Target, bool], CompiledPart]
+Value = TypeVar("Value")
 
 _KEPT = 64 << 20
 """Bytes of objects kept, those used last."""
 
 
+class _Recent(Generic[Value]):
+    """Values by key, those used last, of at most `kept` bytes in all but the last."""
+
+    def __init__(self, kept: int, size: Callable[[Value], int]) -> None:
+        self._values: OrderedDict[bytes, Value] = OrderedDict()
+        self._kept, self._size, self._total = kept, size, 0
+
+    def get(self, key: bytes, make: Callable[[], Value]) -> Value:
+        """The value of a key, made where there is none."""
+        if key not in self._values:
+            self._values[key] = make()
+            self._total += self._size(self._values[key])
+            while self._total > self._kept and len(self._values) > 1:
+                self._total -= self._size(self._values.popitem(last=False)[1])
+        self._values.move_to_end(key)
+        return self._values[key]
+
+
 def shared(compile_text: Compile, kept: int = _KEPT) -> Compile:
     """`compile_text`, which takes an object from memory if it made it before."""
-    objects: OrderedDict[bytes, bytes] = OrderedDict()
-    total = 0
+    objects = _Recent[bytes](kept, len)
 
     def compile_once(text: str, target: Target, level: int) -> bytes:
-        nonlocal total
-        words = f"{target.cpu} {target.features} {level}\n{text}"
-        key = blake2b(words.encode(), digest_size=16).digest()
-        if key not in objects:
-            objects[key] = compile_text(text, target, level)
-            total += len(objects[key])
-            while total > kept and len(objects) > 1:
-                total -= len(objects.popitem(last=False)[1])
-        objects.move_to_end(key)
-        return objects[key]
+        key = _hash(f"{target.cpu} {target.features} {level}\n{text}".encode())
+        return objects.get(key, lambda: compile_text(text, target, level))
 
     return compile_once
 
 
-def shared_parts(compile_one: CompilePart, kept: int = _KEPT) -> CompilePart:
-    """`compile_one`, which takes an object from memory if it made it of equal loops before.
+def shared_parts(
+    compile_one: CompilePart, kept: int = _KEPT, between_runs: KeptObjects | None = None
+) -> CompilePart:
+    """`compile_one`, which takes an object from memory, or from an earlier run, if it was made of equal loops before.
 
     Never where a test has replaced passes or LLVM, or wants to see what the passes log.
     """
-    parts: OrderedDict[bytes, CompiledPart] = OrderedDict()
-    total = 0
+    parts = _Recent[CompiledPart](kept, lambda part: len(part.object_code))
     steps = _steps()
 
     def compile_once(part: Part, target: Target, check: bool) -> CompiledPart:
-        nonlocal total
         if _steps() != steps or logging.getLogger("graphc.loops").isEnabledFor(logging.DEBUG):
             return compile_one(part, target, check)
         try:
@@ -65,16 +77,24 @@ def shared_parts(compile_one: CompilePart, kept: int = _KEPT) -> CompilePart:
             )
         except RecursionError:
             return compile_one(part, target, check)
-        key = blake2b(text, digest_size=16).digest()
-        if key not in parts:
-            parts[key] = compile_one(part, target, check)
-            total += len(parts[key].object_code)
-            while total > kept and len(parts) > 1:
-                total -= len(parts.popitem(last=False)[1].object_code)
-        parts.move_to_end(key)
-        return parts[key]
+        key = _hash(text)
+
+        def make() -> CompiledPart:
+            known = between_runs.get(key) if between_runs else None
+            if isinstance(known, CompiledPart):
+                return known
+            made = compile_one(part, target, check)
+            if between_runs:
+                between_runs.put(key, made)
+            return made
+
+        return parts.get(key, make)
 
     return compile_once
+
+
+def _hash(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
 
 
 def _steps() -> tuple[object, ...]:
@@ -86,4 +106,5 @@ def share_objects() -> None:
     """From now on, equal kernels are compiled once in this process, and equal texts too."""
     assert getattr(kernel_parts, "compile_to_part") is compile_to_part  # noqa: B009 - not a name it exports
     setattr(kernel_parts, "compile_to_part", shared(compile_to_part))  # noqa: B010
-    setattr(kernel_pool, "compile_part", shared_parts(compile_part))  # noqa: B010
+    whole = shared_parts(compile_part, between_runs=kept_objects())
+    setattr(kernel_pool, "compile_part", whole)  # noqa: B010

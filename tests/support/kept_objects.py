@@ -1,0 +1,87 @@
+"""Object code kept between test runs: the folder that GRAPHC_TEST_CACHE names, if any.
+
+Entries lie in a folder named by the hash of all sources that make object code of loops, so none is ever stale. They are
+neither read nor written while a test has replaced a name in those sources.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from types import ModuleType
+
+import llvmlite
+
+import graphc
+from graphc.base.whole_file import whole_file
+
+ROOMS = ("base", "tensor_ir", "codegen", "runtime")
+"""All rooms that take part after lowering."""
+
+_CHECK_BYTES = 16
+
+
+class KeptObjects:
+    """Values of one folder by key, for these sources; `root` is that of the package they belong to."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        self._folder = folder / _sources_hash(root)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._known: dict[str, dict[str, object]] = {}
+
+    def get(self, key: bytes) -> object | None:
+        """The value of a key; None if there is none, or a part of it only."""
+        if self._replaced():
+            return None
+        try:
+            data = self._path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+        check, value = data[:_CHECK_BYTES], data[_CHECK_BYTES:]
+        return pickle.loads(value) if _hash(value) == check else None
+
+    def put(self, key: bytes, value: object) -> None:
+        """Keep a value."""
+        if not self._replaced():
+            data = pickle.dumps(value)
+            with whole_file(self._path(key)) as stream:
+                stream.write(_hash(data) + data)
+
+    def _path(self, key: bytes) -> Path:
+        return self._folder / key.hex()
+
+    def _replaced(self) -> bool:
+        """Return true while a name in a module of `ROOMS` is not what it was when that module was first seen."""
+        return any(
+            names.get(name) is not value
+            for module, names in _modules()
+            for name, value in self._known.setdefault(module.__name__, dict(names)).items()
+        )
+
+
+def kept_objects(environ: Mapping[str, str] = os.environ) -> KeptObjects | None:
+    """The objects in the folder that GRAPHC_TEST_CACHE names; None without it."""
+    folder = environ.get("GRAPHC_TEST_CACHE")
+    return KeptObjects(Path(folder), Path(graphc.__path__[0])) if folder else None
+
+
+def _modules() -> list[tuple[ModuleType, dict[str, object]]]:
+    prefixes = tuple(f"graphc.{room}." for room in ROOMS)
+    return [(m, vars(m)) for name, m in list(sys.modules.items()) if name.startswith(prefixes)]
+
+
+def _sources_hash(root: Path) -> str:
+    digest = blake2b(f"{llvmlite.__version__} {sys.version}".encode(), digest_size=_CHECK_BYTES)
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*.py")):
+            data = path.read_bytes()
+            digest.update(f"{path.relative_to(root).as_posix()} {len(data)}\n".encode() + data)
+    return digest.hexdigest()
+
+
+def _hash(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_CHECK_BYTES).digest()
