@@ -118,8 +118,7 @@ def unsqueeze(node: OpBuilder, x: Tensor, at: tuple[int, ...]) -> Tensor:
     if len(axes) != len(at):
         raise node.rule("axes must be distinct", str(list(at)))
     rest = iter(x.details.plain_dims)
-    shape = tuple(1 if axis in axes else next(rest) for axis in range(rank))
-    return node.make("reshape", x, shape=shape)
+    return node.make("reshape", x, shape=tuple(1 if a in axes else next(rest) for a in range(rank)))
 
 
 def insert_axes(node: OpBuilder, x: Tensor, at: int, count: int = 1) -> Tensor:
@@ -130,24 +129,26 @@ def insert_axes(node: OpBuilder, x: Tensor, at: int, count: int = 1) -> Tensor:
 
 def expand(node: OpBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """X and the shape broadcast against each other; x itself where it has that shape."""
-    dims = x.details.plain_dims
+    dims, counted = x.details.plain_dims, {op.attr("size")[0] for op in node.graph.counted}
+    known = [1] * (len(shape) - len(dims)) + list(dims[-len(shape) or len(dims) :])
+    # What a run counts is 1 or the size of x where that is not 1.
+    given = (d if one in counted and d != 1 else one for one, d in zip(shape, known, strict=True))
     try:
-        wanted = broadcast_sizes(dims, shape)
-    except ValueError as error:
+        wanted = broadcast_sizes(dims, tuple(given))
+    except ValueError:
         both = f"{sizes_text(dims)} and {sizes_text(shape)}"
-        raise node.rule("the input must broadcast to the shape", both) from error
+        raise node.rule("the input must broadcast to the shape", both) from None
     return x if wanted == dims else node.make("broadcast", x, shape=wanted)
 
 
 def broadcast_to(node: OpBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """X repeated to a shape, in which -1 keeps a size; axes may be added in front."""
     dims = x.details.plain_dims
-    added = len(shape) - len(dims)
+    added, given = len(shape) - len(dims), f"{sizes_text(shape)} for {sizes_text(dims)}"
     if added < 0 or -1 in shape[:added]:
-        rule = "sizes must cover every axis, new ones with a number"
-        raise node.rule(rule, f"{sizes_text(shape)} for {sizes_text(dims)}")
-    old = (*[1] * added, *dims)
-    wanted = tuple(d if size == -1 else size for d, size in zip(old, shape, strict=True))
+        raise node.rule("sizes must cover every axis, new ones with a number", given)
+    pairs = zip((*[1] * added, *dims), shape, strict=True)
+    wanted = tuple(d if size == -1 else size for d, size in pairs)
     return x if wanted == dims else node.make("broadcast", x, shape=wanted)
 
 

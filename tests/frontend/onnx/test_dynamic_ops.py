@@ -59,3 +59,13 @@ def test_a_prompt_has_no_cache_before_it(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(
             compiled(x, np.zeros((0, 2), np.float32)), np.full((rows, rows), 1.5) @ x, rtol=1e-6
         )
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 1), (2, 1, 6), (4, 3, 1)])
+def test_a_shape_that_data_decide_broadcasts_with_known_sizes(shape: tuple[int, ...]) -> None:
+    """The sizes of x that are not 1 stay, whether the shape says 1 or the same there."""
+    x, rank = np.arange(3, dtype=np.float32).reshape(3, 1), len(shape)
+    text = f"g (float[3,1] x, int64[{rank}] s) => (y) {{ y = Expand(x, s) }}"
+    compiled = graphc.compile(onnx.parser.parse_model(HEAD + text), threads=1)
+    result = compiled(x, np.array(shape, np.int64))
+    np.testing.assert_array_equal(result, x * np.ones(shape, np.float32))
