@@ -6,7 +6,7 @@ check:  ## lint, types, layering, documentation, tests
 exhaustive:  ## every case of every test; `make check` takes an eighth of the large grids, another one each day
 	python -m pytest -q -n 2 -rs --exhaustive
 
-quick:  ## under a minute: lint, layering, and the tests of every stage with one model of each format
+quick:  ## half a minute: lint, and the tests nearest to the changed files
 	.ci/quick
 
 types:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime
 import gc
 import importlib.util
+import math
 import os
 import random
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -29,6 +31,8 @@ from support.shared_objects import share_objects
 # The same examples in every run: a failure in CI is a failure here.
 settings.register_profile("graphc", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("graphc")
+
+STARTED = time.monotonic()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,6 +55,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=datetime.date.fromisoformat,
         default=datetime.date.today(),
         help="the day whose cases are taken of the tests marked exhaustive, 2026-01-31 for example (default: today)",
+    )
+    parser.addoption(
+        "--seconds",
+        type=float,
+        default=math.inf,
+        help="skip the tests that would start after this time",
     )
     parser.addoption(
         "--check-bounds",
@@ -128,6 +138,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if time.monotonic() - STARTED > item.config.getoption("--seconds"):
+        pytest.skip("there is no time left (--seconds)")
     missing = {f for mark in item.iter_markers("isa") for f in mark.args} - isa.features()
     if missing:
         pytest.skip(f"needs {', '.join(sorted(missing))}")

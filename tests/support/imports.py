@@ -24,7 +24,8 @@ def sources(root: Path) -> Iterator[Path]:
 
 def imports(path: Path, root: Path) -> Iterator[tuple[int, str]]:
     """(line, module) of each import; modules of this package start with `graphc`."""
-    package = ("graphc", *path.relative_to(root).parent.parts)
+    inside = path.relative_to(root)
+    package = ("graphc", *inside.parent.parts)
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -40,7 +41,7 @@ def imports(path: Path, root: Path) -> Iterator[tuple[int, str]]:
             name = node.func.id if isinstance(node.func, ast.Name) else name
             if name in DYNAMIC and path != root / LOADER:
                 yield node.lineno, f"{name}()"
-            elif name == "on_demand":
+            elif name == "on_demand" and inside.parts[0] not in NOT_SHIPPED:
                 yield node.lineno, _on_demand(node, package)
 
 
