@@ -66,6 +66,7 @@ def test_a_trial_is_checked_timed_and_has_an_inner_loop_without_spills() -> None
     assert result.spills == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.isa("avx2", "fma")
 @pytest.mark.parametrize(
     ("a", "b"), [(F64, F64), (F16, F16), (BF16, BF16), (U8, S8), (S8, S8), (F32, F32)]

@@ -64,6 +64,7 @@ def test_encoders_agree_with_numpy(name: str) -> None:
     assert found.ok, str(found)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["mlp", "convolutions"])
 def test_forms_are_right_and_timed_beside_f32(name: str, form: str) -> None:

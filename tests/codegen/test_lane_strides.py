@@ -74,6 +74,7 @@ def module(shape: str) -> NativeModule:
     return NativeModule(Module(tuple(functions)), runnable_target(shape))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("at", ["start", "end"])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES)

@@ -48,6 +48,7 @@ def casts(source: DType, target: str) -> dict[DType, Array]:
     return dict(zip(targets, CompiledModel(stages.artifact).run(None, {"x": x}), strict=True))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("source", SOURCES, ids=str)
 def test_casts(shape: str, source: DType) -> None:

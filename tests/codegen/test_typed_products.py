@@ -82,6 +82,7 @@ def sizes(kernel: Microkernel, target: Target) -> list[tuple[int, int, int]]:
     ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa, kernel", ROWS, ids=IDS)
 @pytest.mark.parametrize("to_a", [False, True], ids=["sums", "converted"])
 def test_products(isa: str, kernel: Microkernel, to_a: bool, rng: np.random.Generator) -> None:

@@ -24,6 +24,7 @@ class Sized(Module):
         return torch.relu(x) + x.shape[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", [TypeError, InternalError, graphc.UnsupportedError])
 @pytest.mark.parametrize("where", ["read_nodes", "compile_model", "layouts_of", "aot_autograd"])
 @pytest.mark.parametrize("dynamic", [False, True])

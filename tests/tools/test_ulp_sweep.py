@@ -29,6 +29,7 @@ def dense():
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_bound_holds_in_compiled_models(case):
     isas = [isa for isa in ISAS if host_supports(isa)]

@@ -131,6 +131,7 @@ def test_no_function_is_left_out() -> None:
     assert {*FUNCTIONS, *ELSEWHERE} == {*MATH}
 
 
+@pytest.mark.exhaustive
 @each
 @with_and_without_fma
 def test_error_is_within_the_promised_bound(name: str, has_fma: bool) -> None:
@@ -139,6 +140,7 @@ def test_error_is_within_the_promised_bound(name: str, has_fma: bool) -> None:
     check(name, INTRINSICS[name].meaning, bound, function.inputs(), has_fma=has_fma)
 
 
+@pytest.mark.exhaustive
 @each
 @with_and_without_fma
 @pytest.mark.parametrize("lanes", [1, 4, 8, 16])

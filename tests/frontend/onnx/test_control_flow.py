@@ -257,6 +257,7 @@ def scan_model(length: int, **attrs: Any) -> ModelProto:
     )  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("length", [1, 5, 300])
 @pytest.mark.parametrize(
     "attrs",

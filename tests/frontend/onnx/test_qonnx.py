@@ -56,6 +56,7 @@ def limits(bits: int, signed: int, narrow: int) -> tuple[int, int]:
 PER_CHANNEL = np.linspace(0.1, 0.5, 5, dtype=F).reshape(5, 1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ROUNDINGS)
 @pytest.mark.parametrize(
     ("bits", "signed", "narrow", "scale", "zero"),
@@ -100,6 +101,7 @@ def test_truncation(mode: str, scale: float, zero: float) -> None:
         check("Trunc", X, [scale, zero, 8, scale * 8, 4], want.astype(F), **attrs)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["ROUND", "FLOOR", "UP"])
 @pytest.mark.parametrize(
     ("exponent", "mantissa", "largest"), [(4, 3, 448.0), (5, 2, 57344.0), (2, 1, 6.0)]

@@ -48,6 +48,7 @@ CASES = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("x_type", "scale_type", "precision", "opset"), CASES)
 def test_the_type_of_the_division(x_type: int, scale_type: int, precision: int, opset: int) -> None:
     """From opset 23 that of the scale or `precision`; before, f32, as ONNX Runtime divides f16."""

@@ -98,6 +98,7 @@ def check(kind: str, x: Array, want: Array, **attrs: Any) -> None:
         np.testing.assert_array_equal(result, want)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", [0, 1, 2])
 @pytest.mark.parametrize(
     ("width", "block", "axis"), [(16, 8, 2), (13, 16, -1), (12, 5, 1), (16, 7, 2), (16, 2, 0)]
@@ -121,6 +122,7 @@ def test_parts_with_exponents_of_their_own(mode: int, width: int) -> None:
     check("BFPQuantizeDequantize", X, want, bit_width=width, axis=2, rounding_mode=mode, **attrs)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ELEMENTS)
 @pytest.mark.parametrize(("block", "axis"), [(32, 2), (16, 2), (3, 1)])
 def test_microscaling(kind: str, block: int, axis: int) -> None:
@@ -144,6 +146,7 @@ INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32]
 HALVES = [np.float16, ml_dtypes.bfloat16]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", INTEGERS + HALVES)
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_quantized_numbers_of_more_types(dtype: Any, per_channel: bool) -> None:

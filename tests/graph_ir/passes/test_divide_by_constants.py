@@ -59,6 +59,7 @@ def test_integers_are_divided_by_small_positive_constants_only(divisor: int) -> 
     assert not divide_by_constants(quotient(divisor, S32), context())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rounding", ["floor", "trunc"])
 @pytest.mark.parametrize("dtype", [S8, U8, S32, U32, S64])
 @pytest.mark.parametrize("divisor", [1, 3, 7, 64, 100])

@@ -51,6 +51,7 @@ def test_windows_are_chosen_by_cost(
     assert any(op.op_name == "max_pool" for op in graph.ops) != is_doubled
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("op_name", "dtype"),
     [("max_pool", F32), ("max_pool", BF16), ("max_pool", S8), ("max_pool", BOOL), ("min_pool", F64), ("min_pool", BOOL),

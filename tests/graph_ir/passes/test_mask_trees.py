@@ -60,6 +60,7 @@ def forest(rows: Size, sizes: list[int], targets: tuple[int, ...], reduction: st
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx2", "generic"])
 @pytest.mark.parametrize(
     ("targets", "reduction"), [((0, 0, 1), "add"), ((-1, -1, -1), "add"), ((0, 1, 1), "max")]

@@ -70,6 +70,7 @@ def check(graph: Graph, arrays: list[Array], ctx: LowerContext) -> None:
 SHAPES = [(1, 1, 1), (3, 17, 5), (45, 49, 7), (17, 64, 12)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", CONTEXTS)
 @pytest.mark.parametrize("types", [(U8, S8), (S8, S8), (U8, U8), (S8, U8)], ids=str)
 @pytest.mark.parametrize("constant", [True, False])
@@ -80,6 +81,7 @@ def test_every_pair_of_types(kind: str, types: tuple, constant: bool) -> None:
         check(graph, [a] if constant else [a, b], CONTEXTS[kind])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("za", [None, 7, "rows"])
 @pytest.mark.parametrize("zb", [None, -3, "columns"])
@@ -142,6 +144,7 @@ def test_what_stays_in_s32(zero: object, value: Array | None) -> None:
     np.testing.assert_array_equal(work.evaluate([a])[0], wanted)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("types", ["u1i1", "i1i1", "u1u1"])
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 64, 97), (37, 90, 131), (64, 31, 1500)])
@@ -169,6 +172,7 @@ def image(
 BORDER = {"before": (1, 1), "after": (1, 0)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", CONTEXTS)
 @pytest.mark.parametrize("types", ["u1i1", "i1i1", "u1u1", "i1u1"])
 @pytest.mark.parametrize("zx", [None, 7])

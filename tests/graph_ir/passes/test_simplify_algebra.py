@@ -133,6 +133,7 @@ def test_rules_of_other_types(before: str, dtype: str, after: str) -> None:
     assert result(before, dtype) == after
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(ALL, ALL)), ids=str)
 def test_merged_casts_mean_the_same(source: DType, target: DType) -> None:
     edges = np.array(

@@ -81,6 +81,7 @@ def sliced() -> list[Case]:
     return [((1, c, n, n), (c, 1, 3, 3), {**attrs, "groups": c}) for c, n in sizes]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx2"])
 @pytest.mark.parametrize("case", [*cases(24, 6), *sliced()], ids=str)
 def test_exact_on_integers(target: str, case: Case) -> None:

@@ -41,6 +41,7 @@ def convolution(
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["avx512", "avx2", "generic"])
 @pytest.mark.parametrize(
     ("x", "w", "attrs"),
@@ -103,6 +104,7 @@ def test_every_band_and_block_on_offer_gives_the_same_result() -> None:
             assert any(str(asked) in call.note for call in lowered.calls)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("residual", ["full", "column", "none"])
 @pytest.mark.parametrize("kernel", [1, 3])
 @pytest.mark.parametrize("size", [2, 5])

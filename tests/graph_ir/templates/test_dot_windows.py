@@ -72,6 +72,7 @@ def test_interpreted(isa: str) -> None:
         check_interpreted(layer(sizes, U8)[0], context(ISAS[isa]))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["avx512", "avx2", "generic"])
 @pytest.mark.parametrize("dtype", [U8, S8], ids=str)
 def test_native(isa: str, dtype: DType) -> None:

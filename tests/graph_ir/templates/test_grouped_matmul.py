@@ -36,6 +36,7 @@ def model(dtype: DType) -> tuple[Graph, list[Array]]:
     return graph, arrays
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["native", "avx2", "generic"])
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_every_case_between_guard_pages(dtype: DType, isa: str) -> None:

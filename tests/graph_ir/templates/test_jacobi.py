@@ -74,6 +74,7 @@ def hard(dtype: type[np.floating]) -> dict[str, Array]:
     return {name: a.astype(dtype) for name, a in found.items()}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", hard(np.float32))
 def test_hard_matrices(name: str, dtype: type[np.floating]) -> None:

@@ -25,6 +25,7 @@ SIZES = [
 ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda s: "x".join(map(str, s[:5])))
 def test_exact_between_guard_pages(sizes: tuple[Any, ...], isa: str) -> None:

@@ -33,6 +33,7 @@ def attention(rows: int, columns: int, depth: int, width: int, transpose: bool =
     return build(shapes, body)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["avx512", "avx2"])
 @pytest.mark.parametrize("columns", [1, 7, 8, 9, 16, 17])
 @pytest.mark.parametrize("sizes", [(8, 8, 9), (9, 3, 17)])

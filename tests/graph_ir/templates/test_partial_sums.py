@@ -22,6 +22,7 @@ def compiled(op_name, arrays, threads=1, target="native", **attrs):
     return graphc.compile(graph, target, threads)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [

@@ -39,6 +39,7 @@ def reduced(op_name: str, dims: tuple[int, ...], dtype: str = "f32", **attrs: ob
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("dims", "axes"), SHAPES)
 def test_every_way_gives_the_same(dims: tuple[int, ...], axes: tuple[int, ...]) -> None:
     x = np.random.default_rng(3).integers(-9, 9, dims).astype(np.float32)

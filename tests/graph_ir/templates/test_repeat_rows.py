@@ -10,6 +10,7 @@ from support.check_op import random_array
 from support.compiled import graph_of_op
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx2", "generic"])
 @pytest.mark.parametrize("columns", [1, 5, 16, 19, 40])
 @pytest.mark.parametrize("counts", [(1, 1, 2), (1, 2, 3), (2, 1, 5), (1, 3, 1)])

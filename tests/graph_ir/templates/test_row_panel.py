@@ -57,6 +57,7 @@ def softmax_of(dims: tuple[int, ...], dtype: str = "f32", op_name: str = "softma
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx2", "generic"])
 @pytest.mark.parametrize(
     ("dims", "dtype"),

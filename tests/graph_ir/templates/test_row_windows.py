@@ -82,6 +82,7 @@ def test_interpreted(isa: str) -> None:
         check_interpreted(layer(case, "max_pool"), context(isa, threads=2))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx2"])
 @pytest.mark.parametrize("number", range(10))
 def test_exact_on_integers(target: str, number: int) -> None:

@@ -22,6 +22,7 @@ def running(op_name: str, dims: tuple[int, ...], dtype: DType = S32, **attrs: ob
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 100, GROUP - 1, GROUP, GROUP + 9, 3 * GROUP + 5])
 @pytest.mark.parametrize("op_name", ["cum_sum", "cum_prod"])
 def test_integers_are_exact(op_name: str, n: int) -> None:

@@ -34,6 +34,7 @@ def awkward(dtype: DType, rows: int, n: int) -> Array:
     return value.astype(dtype.numpy)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["native", "avx2"])
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_every_type_between_guard_pages(dtype: DType, isa: str) -> None:
@@ -118,6 +119,7 @@ def top(dtype: DType, dims: tuple[int, ...], k: int, axis: int = -1, largest: bo
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", [F32, S64], ids=str)
 @pytest.mark.parametrize(("k", "axis"), [(1, 1), (10, 1), (40, 1), (10, 0)])

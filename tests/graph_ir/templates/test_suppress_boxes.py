@@ -40,6 +40,7 @@ def operands(graph: Graph, most: int, overlap: float, least: float) -> list[Arra
     return found[: len(graph.inputs)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["native", "avx2"])
 @pytest.mark.parametrize(
     ("shape", "most", "overlap", "has_least"),

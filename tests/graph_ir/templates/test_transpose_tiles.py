@@ -36,6 +36,7 @@ def transposes(dtype: DType) -> tuple[Graph, list[Array]]:
     return graph, arrays
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, U16, S8, S64], ids=str)
 def test_every_permutation_between_guard_pages(isa: str, dtype: DType) -> None:

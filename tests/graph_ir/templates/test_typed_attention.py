@@ -45,6 +45,7 @@ def attention(
     return build(shapes, body, dtype)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", CONTEXTS)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("keys", [True, False])
@@ -55,6 +56,7 @@ def test_one_kernel(kind: str, dtype: DType, keys: bool, sizes: Sizes) -> None:
     assert lowered.calls[0].kernel.startswith(f"{dtype}_attention")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", CONTEXTS)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("columns", [1, 8, 17])

@@ -68,6 +68,7 @@ class Cases:
                 np.testing.assert_array_equal(first, wanted)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_products(isa: str, dtype: DType) -> None:
@@ -79,6 +80,7 @@ def test_products(isa: str, dtype: DType) -> None:
     cases.check(isa)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_convolutions(isa: str, dtype: DType) -> None:
@@ -95,6 +97,7 @@ def test_convolutions(isa: str, dtype: DType) -> None:
     cases.check(isa)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", TYPES[:3], ids=str)
 def test_attention(isa: str, dtype: DType) -> None:

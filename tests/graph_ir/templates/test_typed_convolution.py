@@ -60,6 +60,7 @@ def groups_of(graph: Graph, ctx: LowerContext) -> set[int]:
     return {node.k_group for node in walk(module) if isinstance(node, Brgemm)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", CONTEXTS)
 @pytest.mark.parametrize("dtype", FLOATS + BYTES, ids=str)
 @pytest.mark.parametrize(("x", "w", "attrs"), GEOMETRIES)
@@ -68,6 +69,7 @@ def test_every_geometry(kind: str, dtype: DType, x: Any, w: Any, attrs: Any) -> 
     assert not any("_convolution_" in call.kernel for call in lowered.calls), "no loops"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", FLOATS + BYTES, ids=str)
 @pytest.mark.parametrize("channels", [16, 17])
 def test_weights_given_at_run_time(dtype: DType, channels: int) -> None:
@@ -120,6 +122,7 @@ def test_every_band_on_offer(dtype: DType, band: str) -> None:
     assert any(f"band={band}" in call.note for call in lowered.calls)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [*FLOATS, *BYTES], ids=str)
 @pytest.mark.parametrize(("x", "w", "attrs"), GEOMETRIES[:6])
 def test_native_code(dtype: DType, x: Any, w: Any, attrs: Any) -> None:

@@ -35,6 +35,7 @@ def test_interpreted(isa: str, size: tuple[Any, ...]) -> None:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx2"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_f2_is_exact_on_integers(target: str, size: tuple[Any, ...]) -> None:
@@ -45,6 +46,7 @@ def test_f2_is_exact_on_integers(target: str, size: tuple[Any, ...]) -> None:
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx2"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_f4_is_within_its_bound(target: str, size: tuple[Any, ...]) -> None:

@@ -53,6 +53,7 @@ def exact(x: Array, weights: Array, sizes: tuple[Any, ...]) -> Array:
     return convolution(x.astype(np.float64), weights.astype(np.float64), *sizes[5:])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", range(len(SIZES)))
 def test_every_sum_is_exact(number: int) -> None:
     """Sizes around the tiles; each with both forms, types and targets in turn."""

@@ -23,6 +23,7 @@ def direct(x: Array, w: Array, dilation: int = 1) -> Array:
         return np.asarray(terms.sum((2, 5, 6)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx2"])
 @pytest.mark.parametrize("results", [2, 4])
 @pytest.mark.parametrize(

@@ -142,6 +142,7 @@ def test_boundary_sizes(m: int, n: int) -> None:
         check(module_of(m, n, k))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["generic", "avx2", "avx512"])
 @pytest.mark.parametrize("batch", [1, 2, 3])
 @pytest.mark.parametrize("accumulate", [False, True])

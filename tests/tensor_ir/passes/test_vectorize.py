@@ -44,6 +44,7 @@ def vectorized(before: Module, target: Target) -> Module:
     return after
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n", EXTENTS)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_meaning_is_kept(
