@@ -26,5 +26,5 @@ class Alias:
 
     @property
     def grows(self) -> bool:
-        """Whether the output is longer than the input."""
+        """Return whether the output is longer than the input."""
         return self.axis >= 0

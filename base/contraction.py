@@ -85,7 +85,7 @@ class Microkernel:
 
     @property
     def converts_a(self) -> bool:
-        """Whether templates convert A before they multiply."""
+        """Return whether templates convert A before they multiply."""
         return self.a != self.copied_a
 
     @property

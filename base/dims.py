@@ -150,7 +150,7 @@ class Dim:
         return self._hash
 
     def _order(self, other: object, holds: Callable[[int], bool], relation: str) -> bool:
-        """Whether `holds` of the sign of self - other, for all values of the symbols."""
+        """Return whether `holds` of the sign of self - other, for all values of the symbols."""
         if not isinstance(other, (int, Dim)):
             return NotImplemented
         low, high = bounds(self - other)
@@ -266,7 +266,7 @@ def size(symbol: Symbol) -> Size:
 
 
 def is_known(*sizes: object) -> bool:
-    """Whether none of the sizes is an expression."""
+    """Return whether none of the sizes is an expression."""
     return not any(isinstance(one, Dim) for one in sizes)
 
 

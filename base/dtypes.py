@@ -64,12 +64,12 @@ class DType:
 
     @cached_property
     def is_float(self) -> bool:
-        """Whether the type is a floating-point type."""
+        """Return whether the type is a floating-point type."""
         return self.kind == "float"
 
     @cached_property
     def is_signed(self) -> bool:
-        """Whether values may be negative."""
+        """Return whether values may be negative."""
         return self.kind in ("float", "int") and not self.name.endswith("nu")
 
     @cached_property
@@ -81,7 +81,7 @@ class DType:
 
     @cached_property
     def is_storage(self) -> bool:
-        """Whether values are only kept in this type: moved, selected and converted to another, `accumulator`."""
+        """Return whether values are only kept in this type: moved, selected and converted to another, `accumulator`."""
         return self.accumulator is not self
 
     @cached_property

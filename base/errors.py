@@ -8,7 +8,7 @@ from typing import Self
 from .printable import printable
 
 _LONG_WORD = re.compile(r"\S{501,}")
-_MOST_LETTERS = 50_000
+_MAX_LETTERS = 50_000
 _MESSAGE_LINES, _EXCERPT_LINES, _COLUMNS = 6, 14, 160
 
 
@@ -74,7 +74,7 @@ def one_line(message: str) -> str:
     """A message without control characters; of a word of more than 500 letters, or of a text beyond all measure, the
     middle is left out."""
     text = _LONG_WORD.sub(lambda found: _without_middle(found[0], 200), printable(message))
-    return text if len(text) <= _MOST_LETTERS else _without_middle(text, _MOST_LETTERS // 2)
+    return text if len(text) <= _MAX_LETTERS else _without_middle(text, _MAX_LETTERS // 2)
 
 
 def _without_middle(text: str, kept: int) -> str:

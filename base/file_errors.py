@@ -9,7 +9,7 @@ from pathlib import Path
 from .errors import UserError
 from .suggestion import suggestion
 
-_MOST_NEIGHBOURS = 1000  # names in a folder that a missing one is compared with
+_MAX_NEIGHBORS = 1000  # names in a folder that a missing one is compared with
 _LIKE = 0.8  # names of files share their suffixes
 _OTHER = "give another path"
 _UNWRITABLE = {
@@ -42,7 +42,7 @@ def unreadable(
 ) -> UserError:
     """What is said of a file that cannot be read. `missing`: what to do about one that is not there."""
     if isinstance(error, FileNotFoundError):
-        return UserError(f"{_begin(who)}there is no file '{path}'; {missing or _neighbour(path)}")
+        return UserError(f"{_begin(who)}there is no file '{path}'; {missing or _neighbor(path)}")
     known = _UNREADABLE.get(getattr(error, "errno", None) or 0, _OTHER)
     return UserError(f"{_begin(who)}cannot read '{path}' ({_reason(error)}); {known}")
 
@@ -55,12 +55,12 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def _neighbour(path: str | os.PathLike[str]) -> str:
+def _neighbor(path: str | os.PathLike[str]) -> str:
     """What a name may have been meant to be, by the names beside it."""
     place = Path(path)
     try:
         with os.scandir(place.parent) as entries:
-            names = [entry.name for entry, _ in zip(entries, range(_MOST_NEIGHBOURS), strict=False)]
+            names = [entry.name for entry, _ in zip(entries, range(_MAX_NEIGHBORS), strict=False)]
     except OSError:
         return f"check the path: its folder '{place.parent}' cannot be opened either"
     return suggestion(place.name, sorted(names), _LIKE) or "check its name and its folder"

@@ -125,7 +125,7 @@ class Machine:
     parallel_elements: int = 16384
     """The same for loops over elements: below, waking the other threads would cost more."""
 
-    most_local_bytes: int = 3 << 20
+    max_local_bytes: int = 3 << 20
     """Most bytes of buffers on a thread's stack: workers have 8 MB (`codegen.support`), and so has a main thread."""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-_LEAST_BYTES = 1 << 20
+_MIN_BYTES = 1 << 20
 """Below this size a system call is not worth its cost."""
 
 
@@ -32,7 +32,7 @@ def map_handle(handle: int) -> memoryview:
 
 def release(array: np.ndarray[Any, Any]) -> None:
     """Let the system reclaim the pages of an array in a mapped file; they are read again on access."""
-    if array.nbytes < _LEAST_BYTES or not hasattr(mmap.mmap, "madvise"):
+    if array.nbytes < _MIN_BYTES or not hasattr(mmap.mmap, "madvise"):
         return
     low, high = np.lib.array_utils.byte_bounds(array)
     owner = _owner(array)

@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 """Symbolic links on the way to a folder, as in Linux; more are a loop."""
 
 
@@ -36,7 +36,7 @@ def weak_step(folder: Path) -> str | None:
             return reason
         if target is not None:
             links += 1
-            if links > _MOST_LINKS:
+            if links > _MAX_LINKS:
                 return f"'{at}' is a loop of links"
             pending += reversed(target.rstrip("/").split("/"))
             at = root if target.startswith("/") else os.path.dirname(at)

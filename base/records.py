@@ -114,12 +114,12 @@ def _restore(self: Any, state: list[Any]) -> None:
 
 
 def _is_set(f: Field[Any]) -> bool:
-    """Whether objects have a field themselves."""
+    """Return whether objects have a field themselves."""
     return f.init or f.default_factory is not MISSING
 
 
 def _is_free(cls: type, name: str) -> bool:
-    """Whether a class does not define a method itself. Python sets `__hash__` to None beside an own `__eq__`."""
+    """Return whether a class does not define a method itself. Python sets `__hash__` to None beside an own `__eq__`."""
     return cls.__dict__.get(name) is None
 
 

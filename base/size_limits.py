@@ -147,7 +147,7 @@ def _undecided(pairs: Sequence[tuple[Any, Any]], error: UserError) -> UndecidedS
 
 
 def _may_agree(one: Any, other: Any) -> bool:
-    """Whether products of symbols are equal for some of their values, and none of them says which.
+    """Return whether products of symbols are equal for some of their values, and none of them says which.
 
     A symbol by itself would have become the other size, but for ranges that say otherwise.
     """
@@ -197,7 +197,7 @@ def at_least(value: Size, number: int) -> bool:
         factors = _only_product(value)
         if number == 1 and len(factors) > 1:
             return all(at_least(factor, 1) for factor in factors)
-        least = _least_for(value, number)
+        least = _min_for(value, number)
         if least is None:
             raise
         raise NeedsLimit(str(undecided), *least) from None
@@ -211,7 +211,7 @@ def _only_product(value: Size) -> list[Size]:
     return [Dim({(atom,): 1}) for atom in dict.fromkeys(atoms)] if factor > 0 else []
 
 
-def _least_for(value: Size, number: int) -> tuple[str, Limit] | None:
+def _min_for(value: Size, number: int) -> tuple[str, Limit] | None:
     """From which value of the symbol on an expression that grows with it is at least `number`."""
     symbols = symbols_of([value])
     if len(symbols) != 1 or not isinstance(value, Dim):

@@ -39,7 +39,7 @@ def factored(value: Size) -> tuple[int, Size]:
 
 
 def is_multiple(value: Size, divisor: Size) -> bool:
-    """Whether it is known that `divisor` divides the value: for what is done only where that is so."""
+    """Return whether it is known that `divisor` divides the value: for what is done only where that is so."""
     try:
         return not value % divisor
     except UndecidedSize:
@@ -54,7 +54,7 @@ def typical(value: Size) -> int:
 
 
 def typically_less(a: Size, b: Size) -> bool:
-    """Whether a < b, of expressions for typical values: where it matters to speed alone."""
+    """Return whether a < b, of expressions for typical values: where it matters to speed alone."""
     return a != b and typical(a) < typical(b)
 
 
@@ -64,7 +64,7 @@ def typical_all(values: Sequence[Size]) -> tuple[int, ...]:
 
 
 def may_exceed(value: Size, limit: Size) -> bool:
-    """Whether a size can be more than another, for some values of their symbols."""
+    """Return whether a size can be more than another, for some values of their symbols."""
     return bounds(value - limit)[1] > 0
 
 

@@ -82,7 +82,7 @@ class _Reader:
         return size(self.symbols[token])
 
     def _taken(self, token: str) -> bool:
-        """Whether the next token is this one, which is read then."""
+        """Return whether the next token is this one, which is read then."""
         found = bool(self.tokens) and self.tokens[-1] == token
         if found:
             self.tokens.pop()

@@ -79,7 +79,7 @@ class Symbol:
 
     @property
     def has_range(self) -> bool:
-        """Whether it is bounded."""
+        """Return whether it is bounded."""
         return (self.least, self.most) != (1, MOST)
 
     @property

@@ -88,7 +88,7 @@ class Target:
         return self.table.vector_bits // max(dtype.bits, 8)
 
     def has(self, *features: str) -> bool:
-        """Whether LLVM may use all of these instruction sets."""
+        """Return whether LLVM may use all of these instruction sets."""
         return {f"+{feature}" for feature in features} <= set(self.features.split(","))
 
     def with_features(self, cpu: str, features: str) -> Target:

@@ -45,7 +45,7 @@ class Case:
 
     @property
     def may_be_refused(self) -> bool:
-        """Whether a table goes on after an engine that cannot run this case."""
+        """Return whether a table goes on after an engine that cannot run this case."""
         return self.origin is not None or self.op_gflop is not None
 
     def arrays(self) -> dict[str, Array]:

@@ -71,17 +71,17 @@ class Row:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether there is an f32 model beside it."""
+        """Return whether there is an f32 model beside it."""
         return F32 in self.timings
 
     @property
     def has_reference(self) -> bool:
-        """Whether engines are judged by themselves: by exact results, or by those of PyTorch itself."""
+        """Return whether engines are judged by themselves: by exact results, or by those of PyTorch itself."""
         return self.is_quantized or EAGER in self.timings
 
     @property
     def agree(self) -> bool:
-        """Whether graphc is right; without an exact reference, whether all engines agree."""
+        """Return whether graphc is right; without an exact reference, whether all engines agree."""
         if "graphc" in self.refused:
             return False
         return "graphc" not in self.wrong if self.has_reference else not self.wrong

@@ -23,7 +23,7 @@ from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.passes import pipeline
 from ..graph_ir.schedule.context import LowerContext
-from ..graph_ir.schedule.register_tile import MOST_VECTORS
+from ..graph_ir.schedule.register_tile import MAX_VECTORS
 from ..graph_ir.schedule.spaces import space_of
 from ..runtime.executor import CompiledModel
 from .measure import Timing, interleave
@@ -129,7 +129,7 @@ def full_schedule(
 
 def sweep(problem: Problem, target: Target, threads: int) -> Iterator[Schedule]:
     """Every register tile that fits the register file, with the blocks worth trying for it."""
-    for vectors in range(1, MOST_VECTORS + 1):
+    for vectors in range(1, MAX_VECTORS + 1):
         panels = Schedule.of("", nv=vectors, b="panels")
         op, ctx = _optimized(problem, target, threads, panels)
         space = space_of(op, ctx)

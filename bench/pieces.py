@@ -31,7 +31,7 @@ class Pieces:
             self._read(path)
 
     def begins(self, label: str) -> bool:
-        """Whether a case is to be timed now; one for which there is no time is `left`."""
+        """Return whether a case is to be timed now; one for which there is no time is `left`."""
         if label in self.done:
             return False
         if time.monotonic() >= self._end:

@@ -43,7 +43,7 @@ LOADS = 8  # per iteration: enough independent xors that only the loads take tim
 _LOG = logging.getLogger("graphc.roofline")
 SECONDS = 0.004  # of one sample
 ROUNDS = 5
-REPEATS, MOST_REPEATS = 3, 8
+REPEATS, MAX_REPEATS = 3, 8
 MAX_SECONDS = 2.0  # time limit: after it, at most REPEATS
 PAUSE_SECONDS = 0.02  # pause between repeats, for disturbances to pass
 PACKED = "f32xu4"
@@ -96,7 +96,7 @@ class Roofline:
 
     @property
     def steady(self) -> bool:
-        """Whether the measurement appears undisturbed."""
+        """Return whether the measurement appears undisturbed."""
         return self.spread <= STEADY
 
     def roofs(self) -> tuple[float, ...]:
@@ -134,7 +134,8 @@ class Roofline:
         return next((x for x in self.levels if 0 < nbytes <= x.capacity), self.levels[-1])
 
     def is_between(self, nbytes: float) -> bool:
-        """Whether so many bytes are too many to stay in the last cache, and too few to say that they are not there.
+        """Return whether so many bytes are too many to stay in the last cache, and too few to say that they are not
+        there.
 
         What part of them is there depends on what else uses the cache: `read_seconds` measures it.
         """
@@ -233,7 +234,7 @@ def highest(once: Callable[[], Roofline]) -> Roofline:
     best, spread = once(), 1.0
     found.append(best)
     while len(found) < REPEATS or (
-        spread > STEADY and len(found) < MOST_REPEATS and time.monotonic() < end
+        spread > STEADY and len(found) < MAX_REPEATS and time.monotonic() < end
     ):
         time.sleep(PAUSE_SECONDS)
         found.append(once())

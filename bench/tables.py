@@ -41,7 +41,7 @@ def table(rows: Sequence[Row], threads: int) -> Table:
     result.add_column("case", no_wrap=is_cut, max_width=columns.name_width)
     for heading in (*engines, *columns.headings):
         longest = max(map(len, heading.split("\n")))
-        width = columns.least_width and max(columns.least_width, longest)
+        width = columns.min_column_width and max(columns.min_column_width, longest)
         result.add_column(heading, justify="right", no_wrap=True, min_width=width)
     headings = columns.headings
     for row in rows:
@@ -85,7 +85,7 @@ class _Columns:
     unit: str = "ms"
     padding: tuple[int, int, int, int] = (0, 1, 0, 1)
     name_width: int | None = None
-    least_width: int | None = None
+    min_column_width: int | None = None
     caption: str = ""
 
 
@@ -158,12 +158,12 @@ _PACKAGES = {
 """The package that an engine is."""
 
 _PLAIN = _Columns(("min", "GFLOP/s", "% peak", "ratio"), _plain_cells)
-_OPEN = _Columns(("own", "bits", "ratio"), _open_cells, "us", (0, 1, 0, 0), least_width=4)
+_OPEN = _Columns(("own", "bits", "ratio"), _open_cells, "us", (0, 1, 0, 0), min_column_width=4)
 _MODULES = _Columns(
     ("module\nratio", "frozen\nratio", "ratio"),
     _module_cells,
     padding=(0, 0, 0, 0),
-    least_width=5,
+    min_column_width=5,
     caption="!: not what PyTorch itself computes; not in the ratio",
 )
 _QUANTIZED = _Columns(

@@ -169,7 +169,7 @@ def _near(mine: np.ndarray, theirs: np.ndarray, exact: np.ndarray) -> np.ndarray
 
 
 def is_core(info: Any) -> bool:
-    """Whether an operator is tagged `core`: those that all others are decomposed to."""
+    """Return whether an operator is tagged `core`: those that all others are decomposed to."""
     import torch
 
     packet = getattr(torch.ops.aten, info.aten_name or info.name, None)

@@ -17,7 +17,7 @@ _OPTION = re.compile(r"-([^cmWX]*)([cmWX]?)(.*)", re.DOTALL)
 
 
 def runs_gc(orig_argv: list[str]) -> bool:
-    """Whether an interpreter started with these words runs the module `gc`: `python -X dev -Im gc ...`."""
+    """Return whether an interpreter started with these words runs the module `gc`: `python -X dev -Im gc ...`."""
     words = iter(orig_argv[1:])
     for word in words:
         option = _OPTION.fullmatch(word)

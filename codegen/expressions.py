@@ -35,13 +35,13 @@ from .dot_products import DOT_PRODUCTS, DotProducts
 from .instruction_stream import InstructionStream
 from .integer_division import IntegerDivision
 from .intrinsic_calls import IntrinsicCalls
-from .lane_strides import MOST_STRIDE, lane_stride
+from .lane_strides import MAX_STRIDE, lane_stride
 from .llvm_types import constant, element_type, splat, type_of
 from .memory_access import MemoryAccess
 from .operators import Operators
 from .quantization import Quantization
 
-MOST_REGISTERS = 32 * 64
+MAX_REGISTERS = 32 * 64
 """Bytes of the vector registers of the widest ISA."""
 
 
@@ -108,7 +108,7 @@ class Expressions:
         self._memory.store(pointer, value, s.buffer.dtype, lanes, active, local)
 
     def is_natural(self, e: Expr) -> bool:
-        """Whether an s64 scalar is known to be >= 0, taking index arithmetic not to overflow."""
+        """Return whether an s64 scalar is known to be >= 0, taking index arithmetic not to overflow."""
         if isinstance(e, Const):
             return e.value >= 0
         if isinstance(e, Var):
@@ -142,7 +142,7 @@ class Expressions:
             self._check(self._checks, "reads", e.buffer, e.indices, e.lanes, active)
         if e.indices and e.indices[-1].lanes > 1:
             found = lane_stride(e.indices[-1])
-            if found is not None and 1 < found[0] <= MOST_STRIDE:
+            if found is not None and 1 < found[0] <= MAX_STRIDE:
                 pointer = self._pointer(e.buffer, (*e.indices[:-1], found[1]))
                 local = _may_be_registers(e.buffer)
                 return self._memory.load_strided(pointer, e.dtype, e.lanes, active, found[0], local)
@@ -289,5 +289,5 @@ def _is_ordered_literal(e: Expr) -> bool:
 
 
 def _may_be_registers(buffer: Buffer) -> bool:
-    """Whether LLVM may keep a buffer in registers: a local that is no larger than all of them."""
-    return buffer.storage == "local" and buffer.elements * buffer.dtype.size <= MOST_REGISTERS
+    """Return whether LLVM may keep a buffer in registers: a local that is no larger than all of them."""
+    return buffer.storage == "local" and buffer.elements * buffer.dtype.size <= MAX_REGISTERS

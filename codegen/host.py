@@ -47,7 +47,7 @@ def target_for(name: str) -> Target:
 
 
 def host_supports(isa: str) -> bool:
-    """Whether this CPU runs code of an ISA level. UserError when there is no such level."""
+    """Return whether this CPU runs code of an ISA level. UserError when there is no such level."""
     needed = ISA_FEATURES[Target(isa).isa]
     return all(_host_features().get(feature, False) for feature in needed)
 

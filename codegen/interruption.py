@@ -191,12 +191,12 @@ def tasks_per_poll(task: Function, count: int | str) -> int:
 
 
 def calls_others(function: Function) -> bool:
-    """Whether a function calls kernels."""
+    """Return whether a function calls kernels."""
     return any(isinstance(s, Invoke) for s in walk_statements(function.body))
 
 
 def has_tasks(function: Function) -> bool:
-    """Whether a function has parallel loops."""
+    """Return whether a function has parallel loops."""
     return any(isinstance(s, ParallelInvoke) for s in walk_statements(function.body))
 
 

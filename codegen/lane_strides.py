@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..tensor_ir.nodes import Binary, Broadcast, Const, Expr, Ramp
 
-MOST_STRIDE = 4
+MAX_STRIDE = 4
 """Up to this many elements apart, whole vectors and shuffles are faster than a gather."""
 
 

@@ -54,7 +54,8 @@ def user_code(graph: Graph | None = None) -> UserCode:
 
 
 def loops_are_extended() -> bool:
-    """Whether a pass over Tensor IR comes from user code: kernels then depend on more than their Tensor IR as lowered,
+    """Return whether a pass over Tensor IR comes from user code: kernels then depend on more than their Tensor IR as
+    lowered,
     and other processes do not know it."""
     return any(map(_is_foreign, loop_pipeline.PASSES))
 
@@ -99,7 +100,7 @@ def _is_added(op: Op) -> bool:
 
 
 def is_foreign_op(cls: type[Op]) -> bool:
-    """Whether an op, or a function it is made of, is defined outside graphc."""
+    """Return whether an op, or a function it is made of, is defined outside graphc."""
     row = getattr(cls, "row", None)  # elementwise ops are classes made of a row's functions
     functions = () if row is None else (row.element, row.reference)
     return any(map(_is_foreign, (cls, *functions)))

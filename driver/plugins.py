@@ -90,7 +90,7 @@ def _load_entry(entry: EntryPoint) -> None:
 
 
 def _any_installed() -> bool:
-    """Whether a package on the module path offers a plugin: much quicker than to ask for it."""
+    """Return whether a package on the module path offers a plugin: much quicker than to ask for it."""
     for folder in sys.path:
         try:
             found = [

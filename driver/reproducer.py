@@ -15,7 +15,7 @@ from .request import CompileRequest
 from .versions import reader_versions, versions
 
 _NOTE = "reproducer: "
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 """Of constants that are written in full; then the graph can be compiled again from the file."""
 
 
@@ -72,4 +72,4 @@ def _text(error: Exception, request: CompileRequest | None) -> str:
 
 def _graph_text(graph: Graph) -> str:
     constants = [op.outputs[0].details for op in graph.ops if op.op_name == "constant"]
-    return print_graph(graph, full=sum(x.size_bytes for x in constants) <= _MOST_BYTES)
+    return print_graph(graph, full=sum(x.size_bytes for x in constants) <= _MAX_BYTES)

@@ -132,8 +132,8 @@ ENTRY %main (x: f32[16,32], w1: f32[32,48], b1: f32[48], w2: f32[48,32]) -> (f32
   %sums = f32[16]{0} reduce(%x, %zero), dimensions={1}, to_apply=%sum
   %means = f32[16]{0} divide(%sums, %counts)
   %spread.means = f32[16,32]{1,0} broadcast(%means), dimensions={0}
-  %centred = f32[16,32]{1,0} subtract(%x, %spread.means)
-  %dot.1 = f32[16,48]{1,0} dot(%centred, %w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  %centered = f32[16,32]{1,0} subtract(%x, %spread.means)
+  %dot.1 = f32[16,48]{1,0} dot(%centered, %w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   %spread.b1 = f32[16,48]{1,0} broadcast(%b1), dimensions={1}
   %biased = f32[16,48]{1,0} add(%dot.1, %spread.b1)
   %hidden = f32[16,48]{1,0} tanh(%biased)

@@ -86,7 +86,7 @@ class UserKernel:
     when: Callable[[Any, Target], bool] | None
 
     def accepts(self, op: Op, ctx: LowerContext) -> bool:
-        """Whether `when` holds. UserError for an op with several results."""
+        """Return whether `when` holds. UserError for an op with several results."""
         if self.when is not None and not called(self._who(op), "when", self.when, op, ctx.target):
             return False
         if len(op.outputs) != 1:

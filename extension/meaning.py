@@ -25,7 +25,7 @@ import numpy as np
 from .code_names import Chain, imports_of, parts_of, reads_of
 from .trusted import home_of, is_found, is_outside, is_trusted, is_trusted_name
 
-MOST_VALUES = 20_000
+MAX_VALUES = 20_000
 """Limit on the values that one digest visits: code that reaches further has no digest."""
 
 _ATOMS = (type(None), bool, int, str, bytes, complex, type(...), type(NotImplemented), range, slice)
@@ -70,8 +70,8 @@ class _Digest:
     def add(self, value: Any) -> None:
         """Hash a value of any type."""
         self._values += 1
-        if self._values > MOST_VALUES:
-            raise self._unknown(f"more than {MOST_VALUES} values of other code")
+        if self._values > MAX_VALUES:
+            raise self._unknown(f"more than {MAX_VALUES} values of other code")
         if type(value) in _ATOMS:
             self._put(type(value).__name__, repr(value))
         elif type(value) is float:

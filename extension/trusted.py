@@ -36,7 +36,7 @@ _BUILTINS_IMPURE = (
 
 
 def is_trusted_name(module: str) -> bool:
-    """Whether a module of this name is trusted, except for the parts that `is_trusted` refuses."""
+    """Return whether a module of this name is trusted, except for the parts that `is_trusted` refuses."""
     top, _, rest = module.partition(".")
     if top == OURS:
         return rest.partition(".")[0] in ROOMS
@@ -44,12 +44,13 @@ def is_trusted_name(module: str) -> bool:
 
 
 def is_outside(module: str) -> bool:
-    """Whether a module of the standard library is not trusted: it may depend on the world outside the program."""
+    """Return whether a module of the standard library is not trusted: it may depend on the world outside the
+    program."""
     return module.partition(".")[0] in sys.stdlib_module_names and not is_trusted_name(module)
 
 
 def is_trusted(module: str, name: str) -> bool:
-    """Whether the definition `name` of a module behaves the same in every process."""
+    """Return whether the definition `name` of a module behaves the same in every process."""
     if not is_trusted_name(module):
         return False
     if module == "builtins":
@@ -62,7 +63,7 @@ def is_trusted(module: str, name: str) -> bool:
 
 
 def is_found(value: Any, module: str, name: str) -> bool:
-    """Whether a value is what its module holds under its qualified name; one made inside a function is not."""
+    """Return whether a value is what its module holds under its qualified name; one made inside a function is not."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)

@@ -41,7 +41,7 @@ class AxisLayout:
         return sizes
 
     def fits(self, dims: Sequence[int]) -> bool:
-        """Whether a tensor of these sizes can have this layout."""
+        """Return whether a tensor of these sizes can have this layout."""
         if len(dims) != len(self.axes):
             return False
         return all(

@@ -13,7 +13,7 @@ LARGEST_ARRAY = 1 << 16
 
 
 def is_foldable(operands: Iterable[Value]) -> bool:
-    """Whether all are known and small. Arrays of objects hold open sizes."""
+    """Return whether all are known and small. Arrays of objects hold open sizes."""
     return all(not isinstance(x, GraphTensor) and x.size <= LARGEST_ARRAY for x in operands)
 
 

@@ -86,7 +86,7 @@ def _file_last(sentence: str, source: Any) -> str:
 
 @dataclass(frozen=True)
 class Format:
-    """A format: `name` for `--to`, its `suffix`, how it is recognised, read and written.
+    """A format: `name` for `--to`, its `suffix`, how it is recognized, read and written.
 
     `title`, `files` and `omits` are its row in docs/reference/formats.md. `takes`: the parts of a `Reading` besides
     `inputs` that its files may need. `options`: those needed to read what was written.
@@ -366,4 +366,4 @@ _BUILT_IN = (
 )  # fmt: skip
 
 FORMATS: dict[str, Format] = {one.name: one for one in _BUILT_IN}
-"""By name; a file is of the last one that recognises it."""
+"""By name; a file is of the last one that recognizes it."""

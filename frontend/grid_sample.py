@@ -1,4 +1,4 @@
-"""Samples an image at computed points, by gathering neighbouring pixels and summing them with weights."""
+"""Samples an image at computed points, by gathering neighboring pixels and summing them with weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tap = tuple[GraphTensor, GraphTensor | None, GraphTensor | None]
 class Sampling:
     """mode: nearest, linear or cubic; padding: zeros, border or reflection.
 
-    With `align_corners`, -1 and 1 are the centres of the outermost pixels, without it their outer edges. Points outside
+    With `align_corners`, -1 and 1 are the centers of the outermost pixels, without it their outer edges. Points outside
     the image are brought in, or `by_tap` (PyTorch's cubic) each of the pixels around them.
     """
 
@@ -58,7 +58,7 @@ def sample_at(
     sizes: Sequence[Size],
     coordinates: Sequence[GraphTensor],
 ) -> GraphTensor:
-    """[..., C]: the image at points between its pixels, linearly between neighbours; 0 outside.
+    """[..., C]: the image at points between its pixels, linearly between neighbors; 0 outside.
 
     `rows` [pixels of all images, C]; each point, at `coordinates` [...] per axis in pixels, lies in the image whose
     first row is `start` (s64, broadcasts).
@@ -66,7 +66,7 @@ def sample_at(
     dtype = coordinates[0].details.dtype
     how = Sampling("linear", "zeros", align_corners=True)
     pairs = zip(coordinates, sizes, strict=True)
-    taps = [_Axis(build, size, how, dtype).neighbours(place) for place, size in pairs]
+    taps = [_Axis(build, size, how, dtype).neighbors(place) for place, size in pairs]
     return _summed(build, rows, start, sizes, taps, dtype)
 
 
@@ -153,7 +153,7 @@ class _Axis:
         return self.size - 1 if self.how.align_corners else self.size
 
     def taps(self, at: GraphTensor) -> list[Tap]:
-        """The pixels that contribute to points at normalised coordinates."""
+        """The pixels that contribute to points at normalized coordinates."""
         half = self.make("mul", self.make("add", at, self.number(1)), self.extent(self.span, 0.5))
         place = self.make("add", half, self.number(self.low))
         if self.how.mode == "nearest":
@@ -161,9 +161,9 @@ class _Axis:
         place = self._brought_in(place)
         if self.how.mode == "nearest":
             return [self._tap(place, None)]
-        return self.neighbours(place)
+        return self.neighbors(place)
 
-    def neighbours(self, place: GraphTensor) -> list[Tap]:
+    def neighbors(self, place: GraphTensor) -> list[Tap]:
         """The pixels around points at coordinates in pixels, with their weights."""
         base = self.make("floor", place)
         fraction = self.make("sub", place, base)

@@ -23,7 +23,7 @@ _TABLE = 4096  # bytes of a file before its bytecode
 
 
 def is_stablehlo(head: bytes) -> bool:
-    """Whether a file that begins like this holds MLIR, as text, as bytecode, or in a file of jax.export."""
+    """Return whether a file that begins like this holds MLIR, as text, as bytecode, or in a file of jax.export."""
     return BYTECODE in head[:_TABLE] or bool(_MLIR_TEXT.match(head))
 
 

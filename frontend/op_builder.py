@@ -16,10 +16,10 @@ from ..graph_ir.ir.graph import Array, Graph, GraphTensor, sizes_in
 from .refusals import WITHOUT
 from .shape_spec import check_size
 
-_MOST_ELEMENTS = 1 << 27
+_MAX_ELEMENTS = 1 << 27
 """Limit for arrays computed at import: 1 GiB of the widest type."""
 
-_MOST_AXES = 32
+_MAX_AXES = 32
 
 
 class OpBuilder:
@@ -53,8 +53,8 @@ class OpBuilder:
         for result in op.outputs:
             details = result.details
             check_size(f"{self.type} '{self.name}'", details.dtype, details.plain_dims)
-            if details.rank > _MOST_AXES:
-                raise self.rule(f"a tensor must have at most {_MOST_AXES} axes", str(details.rank))
+            if details.rank > _MAX_AXES:
+                raise self.rule(f"a tensor must have at most {_MAX_AXES} axes", str(details.rank))
         return op.outputs
 
     def constant(self, value: Any, dtype: DType) -> GraphTensor:
@@ -134,9 +134,9 @@ class OpBuilder:
 
     def check_array(self, dims: Sequence[int]) -> None:
         """UnsupportedError if an array of these sizes is too large to be computed while reading a model."""
-        if math.prod(dims) > _MOST_ELEMENTS:
+        if math.prod(dims) > _MAX_ELEMENTS:
             raise self.unsupported(
-                f"a computed constant of more than {_MOST_ELEMENTS} elements ({list(dims)})"
+                f"a computed constant of more than {_MAX_ELEMENTS} elements ({list(dims)})"
             )
 
     def rule(self, rule: str, values: str, remedy: str = "") -> UserError:

@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def is_plain_name(text: str) -> bool:
-    """Whether a file calls a size by a name, not by an expression such as `past + 1`."""
+    """Return whether a file calls a size by a name, not by an expression such as `past + 1`."""
     return _NAME.fullmatch(text) is not None
 
 

@@ -24,7 +24,7 @@ MAX_TENSOR_BYTES = 1 << 40
 """Size limit of tensors: a larger one means a damaged file or a typing mistake."""
 
 _MAX_DIGITS = 18  # digits of one dimension, so that a text of a million digits is never converted
-_MOST_NAMES = 20  # in a message
+_MAX_NAMES = 20  # in a message
 _EXAMPLE = "like f32[8,13] or x=f32[8,13]"
 _OPEN = re.compile(r"[A-Za-z_]\w*(=[0-9]*\.\.[0-9]*)?|[0-9]*\.\.[0-9]*", re.ASCII)
 
@@ -143,7 +143,7 @@ def check_names(
     """UserError for a given name that is not known: "there is no input 'z'; its inputs are 'x'"."""
     for name in given:
         if name not in known:
-            shown = ", ".join(f"'{n}'" for n in [*known][:_MOST_NAMES]) or "none"
+            shown = ", ".join(f"'{n}'" for n in [*known][:_MAX_NAMES]) or "none"
             text = f"there is no {what} '{name}'; its {called or f'{what}s'} are {shown}"
             raise UserError(f"{who}: {text}")
 

@@ -139,7 +139,7 @@ class GraphcBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Whether the model compiles, as far as that can be said before its inputs are known."""
+        """Return whether the model compiles, as far as that can be said before its inputs are known."""
         try:
             cls.prepare(model, device, **kwargs)
         except GraphcError:
@@ -224,7 +224,7 @@ def _spec(array: Array) -> str:
 
 
 def _is_closed(info: ValueInfoProto) -> bool:
-    """Whether an input has a fixed shape."""
+    """Return whether an input has a fixed shape."""
     shape = info.type.tensor_type.shape
     given = info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape")
     return given and all(dim.HasField("dim_value") for dim in shape.dim)

@@ -80,7 +80,8 @@ def backend(
 
 
 def _needs_autograd(options: Mapping[str, Any]) -> bool:
-    """Whether AOTAutograd must trace the graph: it also does what surrounds a call, such as autocast and vmap."""
+    """Return whether AOTAutograd must trace the graph: it also does what surrounds a call, such as autocast and
+    vmap."""
     import torch
 
     return bool(
@@ -130,7 +131,7 @@ def _traced(
 
 
 def _is_static(placeholder: Any) -> bool:
-    """Whether Dynamo says that a graph's input is a parameter or a buffer of a module."""
+    """Return whether Dynamo says that a graph's input is a parameter or a buffer of a module."""
     return bool((placeholder.meta.get("tensor_dict") or {}).get("_dynamo_static_input_type"))
 
 
@@ -200,7 +201,7 @@ class _Graph:
 
 
 def _is_varying(example: Any) -> bool:
-    """Whether a graph takes arguments of several sizes there: Dynamo has checked all others."""
+    """Return whether a graph takes arguments of several sizes there: Dynamo has checked all others."""
     return not all(type(size) is int for size in getattr(example, "shape", (None,)))
 
 
@@ -259,7 +260,7 @@ class _Code:
         self._pieces, self._layouts, self._sizes = pieces.call, layouts, pieces.sizes
 
     def fits(self, args: Sequence[Any]) -> bool:
-        """Whether dynamic dimensions are in their ranges."""
+        """Return whether dynamic dimensions are in their ranges."""
         return self._sizes(args) is not None
 
     def call(self, args: Sequence[Any]) -> list[Any]:

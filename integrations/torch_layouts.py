@@ -120,7 +120,7 @@ def _layout(i: int, x: Any, sizes: Sizes) -> Layout:
 
 
 def _is_dense(example: Any) -> bool:
-    """Whether the elements are known to be in the usual order, without gaps."""
+    """Return whether the elements are known to be in the usual order, without gaps."""
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     step: Any = 1

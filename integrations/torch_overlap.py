@@ -6,7 +6,7 @@ from typing import Any
 
 
 def overlap(one: Any, other: Any) -> bool:
-    """Whether a write to one tensor in main memory may be seen in the other."""
+    """Return whether a write to one tensor in main memory may be seen in the other."""
     (begin, end), (start, stop) = _range(one), _range(other)
     if end <= start or stop <= begin:
         return False

@@ -181,7 +181,7 @@ def _divided(
 
 
 def _is_left(node: Any, refused: Mapping[Any, str]) -> bool:
-    """Whether PyTorch runs a call: what is refused, what takes it apart, and what computes sizes."""
+    """Return whether PyTorch runs a call: what is refused, what takes it apart, and what computes sizes."""
     if node in refused or not hasattr(node.meta.get("val"), "shape"):
         listed = isinstance(node.meta.get("val"), (list, tuple))
         return node in refused or not listed

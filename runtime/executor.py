@@ -143,7 +143,8 @@ class CompiledModel:
 
     @property
     def takes_addresses(self) -> bool:
-        """Whether `run_at` can run it: no output is in the memory of an input or of a size that a run counts, and the
+        """Return whether `run_at` can run it: no output is in the memory of an input or of a size that a run counts,
+        and the
         model has no conditions of its own."""
         meta = self.artifact.metadata
         return not (meta.aliases or meta.counts or meta.checks)

@@ -58,7 +58,7 @@ class AliasedArrays:
         return len(self._by_output)
 
     def holds(self, number: int) -> bool:
-        """Whether an output lies in the memory of this input."""
+        """Return whether an output lies in the memory of this input."""
         return number in self._by_input
 
     def bound(

@@ -18,7 +18,7 @@ from ..base.size_text import parse_size
 MAX_BYTES = 1 << 47
 """Largest size in bytes of a tensor or an arena: the address space of a process."""
 
-MOST_LETTERS = 10_000
+MAX_LETTERS = 10_000
 """Of the text of a size."""
 
 _T = TypeVar("_T")
@@ -314,7 +314,7 @@ class _Reader:
     ) -> tuple[Size, ...]:
         """The sizes that `values` are."""
         # The product of many big sizes would be a huge integer: bound their number first.
-        texts = [v for v in values if type(v) is str and len(v) <= MOST_LETTERS]
+        texts = [v for v in values if type(v) is str and len(v) <= MAX_LETTERS]
         numbers = [v for v in values if type(v) is int and 0 <= v <= MAX_BYTES]
         if len(values) > 64 or len(texts) + len(numbers) < len(values):
             raise self._wrong(key, f"at most 64 sizes from 0 to {MAX_BYTES}", values)

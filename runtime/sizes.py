@@ -22,7 +22,7 @@ from .growing import free_rows
 from .memory import output_allocator
 from .metadata import MAX_BYTES, Metadata, TensorSpec
 
-MOST_KEPT = 256
+MAX_KEPT = 256
 """Combinations of shapes that are kept."""
 
 Shape = tuple[int, ...]
@@ -66,7 +66,7 @@ class CallSizes:
         if found is None:
             values = values_of(self._arguments, shapes, chosen)
             found = self._make(values | free_rows(self._metadata, values, rooms), chosen)
-            if len(self._kept) >= MOST_KEPT:
+            if len(self._kept) >= MAX_KEPT:
                 self._kept.clear()
             self._kept[key] = found
         return found

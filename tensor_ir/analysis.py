@@ -111,7 +111,7 @@ class IndexAlgebra:
         return -(-low // loop.step) if low == high else None
 
     def is_multiple(self, e: Expr, divisor: int) -> bool:
-        """Whether `e` is provably a multiple of a positive number."""
+        """Return whether `e` is provably a multiple of a positive number."""
         form = self.affine(e)
         return form.constant % divisor == 0 and all(
             coefficient % divisor == 0 or self._is_multiple_atom(atom, divisor)

@@ -146,14 +146,14 @@ def _dot(e: Call, known: Intrinsic) -> Broken:
 
 
 def _takes(known: Intrinsic, dtype: DType) -> bool:
-    """Whether an intrinsic has a result of `dtype`."""
+    """Return whether an intrinsic has a result of `dtype`."""
     if (known.float_only and not dtype.is_float) or (known.no_f64 and dtype == F64):
         return False
     return _reduces(known.name, dtype)
 
 
 def _reduces(name: str, dtype: DType) -> bool:
-    """Whether the operator of a reduction, if it is one, takes `dtype`."""
+    """Return whether the operator of a reduction, if it is one, takes `dtype`."""
     if name in ("reduce_and", "reduce_or"):
         return not dtype.is_float
     if name == "reduce_larger":

@@ -12,14 +12,14 @@ from .visitor import Node, walk
 
 PACKED = 4  # vectors of 32-bit numbers that make one of bytes
 CHAINED = 4  # vectors of a function, each operation of which waits four cycles for the one before
-MOST_CHAINS = 2  # more of them in one loop would leave too few registers
+MAX_CHAINS = 2  # more of them in one loop would leave too few registers
 
 SCALED_EXPONENTIALS = frozenset(("exp", "exp_nonpositive"))
 """With an instruction that multiplies by powers of two, short enough alone: two or four take 1.03 of the time."""
 
 
 def packed_together(code: Node, target: Target) -> int:
-    """How many vectors of 32-bit numbers are computed at once: several where `code` quantises them to bytes.
+    """How many vectors of 32-bit numbers are computed at once: several where `code` quantizes them to bytes.
 
     Instructions that pack two vectors into one take as long as those for one; AVX-512 narrows one vector by itself.
     """
@@ -31,7 +31,7 @@ def packed_together(code: Node, target: Target) -> int:
 
 
 def packs_vectors(dtype: DType, target: Target) -> bool:
-    """Whether results of a type are best made of several vectors of 32-bit numbers."""
+    """Return whether results of a type are best made of several vectors of 32-bit numbers."""
     return dtype.bits == 8 and not target.table.has_masks
 
 
@@ -40,7 +40,7 @@ def chained_together(code: Node, target: Target) -> int:
     calls = [e for e in walk(code) if isinstance(e, Call) and e.name in CHAINS and e.dtype == F32]
     if target.table.has_masks and all(e.name in SCALED_EXPONENTIALS for e in calls):
         return 1
-    return CHAINED if 0 < len(calls) <= MOST_CHAINS else 1
+    return CHAINED if 0 < len(calls) <= MAX_CHAINS else 1
 
 
 def lanes_together(code: Node, target: Target, lanes: int, extent: int) -> int:

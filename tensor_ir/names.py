@@ -15,16 +15,17 @@ import unicodedata
 from collections.abc import Iterable
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MOST_LETTERS = 60
+_MAX_LETTERS = 60
 
 
 def is_identifier(name: str) -> bool:
-    """Whether Tensor IR may use `name`: ASCII letters, digits and underscores, and no keyword of Python, as whose
+    """Return whether Tensor IR may use `name`: ASCII letters, digits and underscores, and no keyword of Python, as
+    whose
     syntax the text is parsed."""
     return _IDENTIFIER.fullmatch(name) is not None and not keyword.iskeyword(name)
 
 
-def identifier(text: str, most: int = _MOST_LETTERS) -> str:
+def identifier(text: str, most: int = _MAX_LETTERS) -> str:
     """An identifier of at most `most` characters that resembles `text`, which may be any string; not unique."""
     parts = unicodedata.normalize("NFKD", text[: 4 * most])
     bare = "".join(c for c in parts if not unicodedata.combining(c))

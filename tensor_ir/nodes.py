@@ -12,7 +12,7 @@ amount counts as at least the bit width. Casts round once. Float to integer trun
 Casting to bool tests for != 0. f32 arithmetic is never reordered or contracted; a fused multiply-add is written `fma`.
 Floats of 16 bits or less and integers of 2 and 4 bits are storage types: they are loaded, stored, cast and selected;
 arithmetic other than `dot2` converts them to f32 and to bytes. `dot2(acc, a, b)` and `dot4(acc, a, b)` add to each lane
-of acc the products of 2 or 4 neighbouring lanes of a and b: bf16 x bf16 to f32, s16 x s16 to s32; u8 or s8 x s8 to s32.
+of acc the products of 2 or 4 neighboring lanes of a and b: bf16 x bf16 to f32, s16 x s16 to s32; u8 or s8 x s8 to s32.
 Integers wrap; `dot2` of u8 x s8 to s16 saturates the sum of two products, then adds it. Of two bf16 products, which are
 exact, the second is added first and each sum is rounded to f32; a subnormal operand or sum may count as zero there, as
 it does for `vdpbf16ps`, so that results agree within 2^-126 times the largest other operand, 1 at least.
@@ -171,7 +171,7 @@ class Brgemm:
     A_b[i, l] is at a + b * a_batch + i * a_row + l * a_col, B_b[l, j] at b + b * b_batch + l * b_row + j, C[i, j] at
     c + i * c_row + j. The slices are of 1-D buffers. Each row of B is readable for `n_padded` >= n columns, C is
     written for n. Operands are converted to the type of the sums, `accumulator`, which is that of C unless an epilogue
-    converts. `k_group` > 1 takes so many neighbouring k in one `dot2` or `dot4`: then a_col is 1 and B_b[l, j] lies at
+    converts. `k_group` > 1 takes so many neighboring k in one `dot2` or `dot4`: then a_col is 1 and B_b[l, j] lies at
     b + b * b_batch + l // k_group * b_row + j * k_group + l % k_group, zero for l from k to the end of the last group.
     `tile_rows` is the height of the register tile, which decides how many partial sums each element has.
     Cache lines named by `prefetch` are prefetched meanwhile, spread evenly over the product. k, where k_group is 1, and

@@ -14,7 +14,7 @@ from .analysis import Affine, IndexAlgebra
 from .nodes import Binary, Compare, Const, Expr, For, Stmt, Store
 from .visitor import vars_in, walk, walk_statements
 
-MOST_PARTS = 6
+MAX_PARTS = 6
 """Parts of a loop; one whose index changes its form more often stays whole."""
 
 _CROSSINGS = {"lt": (0,), "ge": (0,), "le": (1,), "gt": (1,), "eq": (0, 1), "ne": (0, 1)}
@@ -30,7 +30,7 @@ def split_loop(loop: For) -> list[Stmt]:
     if not (isinstance(begin, Const) and isinstance(end, Const)) or _sums_up(loop):
         return [loop]
     ends = [*_starts(loop, int(begin.value), int(end.value)), int(end.value)]
-    if not 2 < len(ends) <= MOST_PARTS + 1:
+    if not 2 < len(ends) <= MAX_PARTS + 1:
         return [loop]
     return [
         replace(loop, begin=Const(first, S64), end=Const(last, S64))
@@ -45,14 +45,14 @@ def _starts(loop: For, low: int, high: int) -> list[int]:
         inside = [cut for cut in either if low < cut < high]
         if len(inside) == len(either) and cuts.isdisjoint(inside):
             cuts.add(inside[0])
-    if not cuts or len(cuts) >= MOST_PARTS:
+    if not cuts or len(cuts) >= MAX_PARTS:
         return [low]
     ends = [low, *sorted(cuts), high]
     return [start for part in zip(ends, ends[1:], strict=False) for start in _starts(loop, *part)]
 
 
 def _sums_up(loop: For) -> bool:
-    """Whether several iterations store to one element."""
+    """Return whether several iterations store to one element."""
     name = loop.var.name
     stores = [s for s in walk_statements(loop.body) if isinstance(s, Store)]
     return any(all(name not in vars_in(i) for i in s.indices) for s in stores)
@@ -85,7 +85,7 @@ def _multiples(form: tuple[int, int] | None, divisor: Expr, low: int, high: int)
     if not form or form[0] != 1 or not isinstance(divisor, Const) or divisor.value <= 0:
         return range(0)
     size = int(divisor.value)
-    many = (high - low) // size >= MOST_PARTS
+    many = (high - low) // size >= MAX_PARTS
     return range(0) if many else range(-(-(low + form[1]) // size) * size - form[1], high, size)
 
 

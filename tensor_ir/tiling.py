@@ -14,7 +14,7 @@ def k_splits(rows: int, vectors: int) -> int:
     return min(4, max(1, 8 // (rows * vectors)))
 
 
-MOST_SPLIT = 12
+MAX_SPLIT = 12
 """Accumulators of a tile whose sums are split: as many as leave registers for the operands on every ISA."""
 
 
@@ -24,7 +24,7 @@ def tile_height(m: int, rows: int, vectors: int) -> int:
     Low tiles have split sums; where all rows fit into one tile, the panel is read once for all of them.
     """
     splits = k_splits(rows, vectors)
-    return m if splits > 1 and rows < m and m * splits * vectors <= MOST_SPLIT else rows
+    return m if splits > 1 and rows < m and m * splits * vectors <= MAX_SPLIT else rows
 
 
 def split_rows(m: int, rows: int) -> list[tuple[int, int, int]]:

@@ -228,7 +228,7 @@ class BodyVectorizer:
             self.vectors[s.var.name] = new
             self.varying.add(s.var.name)
             if s.var.dtype == S64 and not any(isinstance(n, Load) for n in walk(s.value)):
-                # Indices are analysed through it, so accesses may still be contiguous.
+                # Indices are analyzed through it, so accesses may still be contiguous.
                 self.algebra.values[s.var.name] = s.value
                 self.scalars[s.var.name] = substitute_expr(s.value, self.scalars)
         return Let(new, value)

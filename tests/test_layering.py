@@ -138,7 +138,7 @@ def _inside(file: str, line: int, module: str, root: Path) -> list[str]:
         first, second = (where[depth] if len(where) > depth else "" for where in (here, there))
         named = {first, second} <= set(parts) or ("*" in parts and _is_module(root, folder, second))
         if named and first != second and ".".join(here) not in PIPELINES:
-            return [f"{file}:{line}: {first} must not import {second}, its neighbour in {folder}"]
+            return [f"{file}:{line}: {first} must not import {second}, its neighbor in {folder}"]
     return []
 
 
@@ -334,7 +334,7 @@ PLANTED |= {
     "a format imports another": (
         "frontend/tvm/reader.py",
         "from ..onnx.reader import read\n",
-        "frontend/tvm/reader.py:1: tvm must not import onnx, its neighbour in frontend",
+        "frontend/tvm/reader.py:1: tvm must not import onnx, its neighbor in frontend",
     ),
 }
 
@@ -351,7 +351,7 @@ def test_a_pass_that_imports_another_is_found_and_the_pipeline_may(tmp_path: Pat
         fuse, plan, pipeline = (f"{room}/passes/{x}.py" for x in ("fuse", "plan", "pipeline"))
         imports = "from .fuse import fuse\n"
         _write(tmp_path / room, {fuse: "", plan: imports})
-        message = f"{plan}:1: plan must not import fuse, its neighbour in {room}/passes"
+        message = f"{plan}:1: plan must not import fuse, its neighbor in {room}/passes"
         assert violations(tmp_path / room) == [message]
     _write(tmp_path, {"graph_ir/passes/fuse.py": "", "graph_ir/passes/pipeline.py": imports})
     assert "pipeline" not in " ".join(violations(tmp_path))

@@ -10,8 +10,8 @@ from typing import Any
 
 from support.process import ROOT
 
-MOST_LINES = 450
-MOST_FUNCTION_LINES = 60
+MAX_LINES = 450
+MAX_FUNCTION_LINES = 60
 VAGUE_NAMES = ("utils", "util", "helpers", "misc", "common")
 NOT_OURS = ("build", "dist", "venv")
 
@@ -34,14 +34,14 @@ def long_pieces(root: Path) -> list[str]:
     for path in _sources(root):
         file, source = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
         lines = len(source.splitlines())
-        if lines > MOST_LINES:
-            found.append(f"{file}: {lines} lines, at most {MOST_LINES}")
+        if lines > MAX_LINES:
+            found.append(f"{file}: {lines} lines, at most {MAX_LINES}")
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
-                if length > MOST_FUNCTION_LINES:
+                if length > MAX_FUNCTION_LINES:
                     found.append(
-                        f"{file}:{node.lineno}: {node.name} has {length} lines, at most {MOST_FUNCTION_LINES}"
+                        f"{file}:{node.lineno}: {node.name} has {length} lines, at most {MAX_FUNCTION_LINES}"
                     )
     return found
 
@@ -235,10 +235,10 @@ def test_commands_print_names_as_text() -> None:
 
 
 def test_the_limits_themselves(tmp_path: Path) -> None:
-    at_the_limit = "def f():\n" + "    x = 1\n" * (MOST_FUNCTION_LINES - 1)
-    (tmp_path / "good.py").write_text(at_the_limit.ljust(600) + "\n" * (MOST_LINES - 60))
+    at_the_limit = "def f():\n" + "    x = 1\n" * (MAX_FUNCTION_LINES - 1)
+    (tmp_path / "good.py").write_text(at_the_limit.ljust(600) + "\n" * (MAX_LINES - 60))
     assert long_pieces(tmp_path) == []
-    (tmp_path / "long.py").write_text("x = 1\n" * (MOST_LINES + 1))
+    (tmp_path / "long.py").write_text("x = 1\n" * (MAX_LINES + 1))
     (tmp_path / "deep.py").write_text(
         "class A:\n" + "    " + at_the_limit.replace("\n", "\n    ") + "    y = 1\n"
     )

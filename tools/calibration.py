@@ -95,7 +95,7 @@ def _runs(array: Array, details: LogicalTensor) -> Array | None:
 
 
 def _are(shape: tuple[int, ...], dims: Sequence[Size]) -> bool:
-    """Whether a shape has these sizes, any number where they are open."""
+    """Return whether a shape has these sizes, any number where they are open."""
     return len(shape) == len(dims) and all(
         not isinstance(size, int) or size == number
         for number, size in zip(shape, dims, strict=True)

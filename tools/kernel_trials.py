@@ -94,7 +94,7 @@ def _variants(op: Op, ctx: LowerContext) -> list[Variant]:
 
 
 def _has_constant_weights(op: Op, main: Op) -> bool:
-    """Whether the second operand of the main op of a kernel is packed at compile time."""
+    """Return whether the second operand of the main op of a kernel is packed at compile time."""
     inside = group_of(op).inputs
     weights = main.inputs[1]
     outside = op.inputs[inside.index(weights)] if weights in inside else weights

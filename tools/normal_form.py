@@ -68,7 +68,7 @@ _Rule = Callable[[Graph, Op], bool]
 
 
 def _apply(graph: Graph, rules: Sequence[_Rule]) -> bool:
-    """Whether some rule changed an op; at most one does."""
+    """Return whether some rule changed an op; at most one does."""
     changed = [any(rule(graph, op) for rule in rules) for op in list(graph.ops)]
     graph.sort()
     return any(changed)
@@ -331,7 +331,7 @@ def _first_of_row(graph: Graph, indices: GraphTensor, axis: int) -> GraphTensor 
 
 
 def _state_that_goes_on(graph: Graph, op: Op) -> bool:
-    """Whether a loop goes on is a part of its state, the first, as ONNX has it."""
+    """Return whether a loop goes on is a part of its state, the first, as ONNX has it."""
     if (
         not isinstance(op, While)
         or op.condition.outputs[0].inputs[0].producer_owner.op_name == "input"

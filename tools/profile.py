@@ -26,7 +26,7 @@ from .explain import Explanation
 from .stamped_program import StampedProgram
 
 SECONDS = 0.5
-FEWEST_RUNS, MOST_RUNS = 5, 2000
+FEWEST_RUNS, MAX_RUNS = 5, 2000
 TRACED_RUNS, TRACED_SECONDS = 50, 0.1
 ROUNDS = 5
 
@@ -199,7 +199,7 @@ class _Sample:
 
 def _sample(program: StampedProgram, stride: int, runs: float) -> _Sample:
     """Run about this many times; one run in `stride` has stamps."""
-    count = int(min(max(runs / stride, FEWEST_RUNS), MOST_RUNS))
+    count = int(min(max(runs / stride, FEWEST_RUNS), MAX_RUNS))
     stamps = np.zeros((count, len(program.stamps)), np.int64)
     starts, stamped = np.zeros(count), np.zeros(count)
     plain = np.zeros((count, stride - 1))

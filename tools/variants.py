@@ -138,7 +138,8 @@ def fused_kernels(graph: Graph, ctx: LowerContext) -> list[Op]:
 
 
 def _multiplies_bytes(op: Op) -> bool:
-    """Whether a kernel makes bytes of products of bytes, in forms that only whole kernels have: weights in 16 bits or
+    """Return whether a kernel makes bytes of products of bytes, in forms that only whole kernels have: weights in 16
+    bits or
     f32, sums that start with their bias, several vectors packed together."""
     types = [[x.details.dtype for x in side] for side in (op.inputs, op.outputs)]
     is_tuned = any(part.kind == "tunable" for part in group_of(op).ops)
@@ -176,7 +177,7 @@ def _kernel_calls(graph: Graph, ctx: LowerContext) -> Iterator[Op]:
 
 
 def _runs_by_kernel_only(op: Op, ctx: LowerContext) -> bool:
-    """Whether nothing but kernels of user code can run an op, as one does."""
+    """Return whether nothing but kernels of user code can run an op, as one does."""
     return LOWERINGS.find(op) is None and bool(kernels_for(op, ctx))
 
 

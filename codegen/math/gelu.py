@@ -9,7 +9,7 @@ from ._polynomial import horner
 
 _LOWEST = -14.5  # rounds to 0 from here down
 _SHIFT = 3.5
-_CENTRE = 0.375
+_CENTER = 0.375
 # (a + 3.5) erfc(a / sqrt(2)) / 2 * e**(a**2 / 2) as a polynomial of a / (a + 3.5) - 0.375, relative minimax fit for
 # a <= 14.5: 2**-26.
 _COEFFICIENTS = (
@@ -43,7 +43,7 @@ def gelu(ops: VectorOps, x: Value) -> Value:
     r = ops.fma(n, ops.const(-LN2_LOW), r)
 
     u = ops.div(low, ops.sub(low, ops.const(_SHIFT)))
-    curve = horner(ops, ops.sub(u, ops.const(_CENTRE)), _COEFFICIENTS)
+    curve = horner(ops, ops.sub(u, ops.const(_CENTER)), _COEFFICIENTS)
     share = ops.mul(u, curve)
     share = ops.fma(share, exp_excess(ops, r), share)
     beyond = power_of_two(ops, shifted, n).times(share)

@@ -30,7 +30,7 @@ class NodeReader(OpBuilder):
         raise NotImplementedError
 
     def is_given(self, formal: Formal) -> bool:
-        """Whether an optional operand is given."""
+        """Return whether an optional operand is given."""
         raise NotImplementedError
 
     def read_known(self, formal: Formal) -> Array:
@@ -191,7 +191,7 @@ def _attributes(node: NodeReader, row: Row, spelling: Spelling, rank: int) -> di
 
 
 def _has_kind(operands: Sequence[GraphTensor], row: Row, spelling: Spelling) -> bool:
-    """Whether the spelling is for operands of these types and ranks."""
+    """Return whether the spelling is for operands of these types and ranks."""
     subject = operands[row.conditions].details
     rank = spelling.fixed.get("rank", subject.rank)
     return rank == subject.rank and (not spelling.kinds or subject.dtype.kind in spelling.kinds)

@@ -49,7 +49,8 @@ class Row:
 
     @property
     def common(self) -> str:
-        """Whether the other operands have one element type ("any"), one float type ("float") or each its own ("")."""
+        """Return whether the other operands have one element type ("any"), one float type ("float") or each its own
+        ("")."""
         return ""
 
     def kind(self, attribute: str) -> str:

@@ -101,7 +101,7 @@ class ScopedReader(NodeReader, Generic[K, I]):
         raise NotImplementedError
 
     def has(self, operand: I) -> bool:
-        """Whether an optional operand is given."""
+        """Return whether an optional operand is given."""
         raise NotImplementedError
 
     def place(self, formal: Formal) -> I:
@@ -165,7 +165,7 @@ class ScopedReader(NodeReader, Generic[K, I]):
         return self.tensor(self.place(formal))
 
     def is_given(self, formal: Formal) -> bool:
-        """Whether there is such an operand."""
+        """Return whether there is such an operand."""
         return self.has(self.place(formal))
 
     def read_known(self, formal: Formal) -> Array:

@@ -55,7 +55,7 @@ def attributes_of(op: Op) -> dict[str, Any]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values of an attribute mean the same; floats may differ as float32 numbers do."""
+    """Return whether two values of an attribute mean the same; floats may differ as float32 numbers do."""
     numbers = (int, float)
     if isinstance(a, numbers) and isinstance(b, numbers) and not isinstance(a, bool):
         return math.isclose(a, b, rel_tol=1e-6)

@@ -32,7 +32,7 @@ class Completed:
 
 
 def is_source(node: Node) -> bool:
-    """Whether the node's value comes from the file or the caller."""
+    """Return whether the node's value comes from the file or the caller."""
     return node.type in (*_CONSTANTS, *_STATES, "Data")
 
 

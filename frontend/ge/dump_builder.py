@@ -21,7 +21,7 @@ from .enumerations import dtype_number
 from .signatures import signatures
 
 _SEPARATOR = re.compile(r'[\s"%]')
-_MOST_LETTERS = 2000
+_MAX_LETTERS = 2000
 _KEPT = 1e-4  # relative difference between a number and its printed form
 
 
@@ -32,7 +32,7 @@ def expressed(graph: Graph) -> Graph:
 
 def written_names(graph: Graph) -> Graph:
     """The graph with names that a dump, which does not quote them, can hold."""
-    return with_names(graph, lambda name: _SEPARATOR.sub("_", printable(name))[:_MOST_LETTERS])
+    return with_names(graph, lambda name: _SEPARATOR.sub("_", printable(name))[:_MAX_LETTERS])
 
 
 class DumpBuilder(ExportFrame[Reference]):

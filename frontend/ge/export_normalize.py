@@ -1,4 +1,4 @@
-"""Writes normalisations as GE nodes. Parameters that the op omits become ones and zeros."""
+"""Writes normalizations as GE nodes. Parameters that the op omits become ones and zeros."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...base.dtypes import S64
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Graph, GraphTensor
-from ...graph_ir.rewriting.trip_count import MOST_UNROLLED
+from ...graph_ir.rewriting.trip_count import MAX_UNROLLED
 from ..correspondence.compositions.control import (
     CountedLoop,
     Round,
@@ -101,7 +101,7 @@ def _carried(node: NodeContext, first: int = 0) -> list[Typed]:
 
 
 def _rounds_to_unroll(body: DumpGraph) -> int:
-    return MOST_UNROLLED // max(len(live_nodes(body)), 1)
+    return MAX_UNROLLED // max(len(live_nodes(body)), 1)
 
 
 def _while(node: NodeContext, call: Call) -> list[Value]:

@@ -1,4 +1,4 @@
-"""Normalisations, with the statistics they return besides the result."""
+"""Normalizations, with the statistics they return besides the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AscendQuant, AscendDequant and AscendAntiQuant, which quantised networks of GE have around products of bytes."""
+"""AscendQuant, AscendDequant and AscendAntiQuant, which quantized networks of GE have around products of bytes."""
 
 from __future__ import annotations
 

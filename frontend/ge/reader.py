@@ -117,7 +117,7 @@ class _GraphReader:
         self.label, self.name, self.line = label, name, line
         self.defined: dict[str, Reference] = {}
         self.nodes: dict[str, dict[str, Any]] = {}
-        self.most_pieces = 1  # of any name so far that holds the delimiter of a list of operands
+        self.max_pieces = 1  # of any name so far that holds the delimiter of a list of operands
         self.results: tuple[Reference, ...] | None = None
         self.last_line = line
         self.hashes = self.gap = True
@@ -166,7 +166,7 @@ class _GraphReader:
 
     def define(self, name: str, reference: Reference) -> None:
         self.defined[name] = reference
-        self.most_pieces = max(self.most_pieces, name.count(", ") + 1)
+        self.max_pieces = max(self.max_pieces, name.count(", ") + 1)
 
     def split_body(self, number: int, body: str) -> tuple[str, str]:
         """The texts between the brackets of inputs and attrs."""
@@ -216,8 +216,8 @@ class _GraphReader:
         at = 0
         while at < len(pieces):
             end = at + 1
-            if self.most_pieces > 1:
-                last = min(at + self.most_pieces, len(pieces))
+            if self.max_pieces > 1:
+                last = min(at + self.max_pieces, len(pieces))
                 end = next((e for e in range(last, at, -1) if self.known(pieces[at:e])), end)
             key, reference = self.operand(number, ", ".join(pieces[at:end]))
             operands.append((key, reference))

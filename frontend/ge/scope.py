@@ -26,7 +26,7 @@ Handler = Callable[["NodeContext"], "Value | list[Value]"]
 """Imports one kind of node: the values of its outputs, in order (or the only one)."""
 
 _NO_SIGNATURE = Signature((), {}, ())
-_MOST_STEPS = 200_000
+_MAX_STEPS = 200_000
 _LAST_DECIMAL = 5e-7
 
 
@@ -44,9 +44,9 @@ class Session:
     def step(self, node: Node, count: int = 1) -> None:
         """Count a node, or those of a subgraph. UnsupportedError where calls and loops make too many of them."""
         self.steps += count
-        if self.steps > _MOST_STEPS:
+        if self.steps > _MAX_STEPS:
             raise UnsupportedError(
-                f"{self.dump.label}: more than {_MOST_STEPS} nodes after inlining calls and unrolling loops "
+                f"{self.dump.label}: more than {_MAX_STEPS} nodes after inlining calls and unrolling loops "
                 f"are not supported; the last one was {node.type} '{node.name}'",
                 "call graphs and run loops fewer times",
             )
@@ -109,7 +109,7 @@ class NodeContext(ScopedReader[Reference, str]):
     # Inputs.
 
     def has(self, name: str) -> bool:
-        """Whether an optional input is given."""
+        """Return whether an optional input is given."""
         return name in self.operands
 
     def key_of(self, name: str) -> Reference:

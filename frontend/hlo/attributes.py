@@ -44,42 +44,42 @@ def parse_attribute(lexer: Lexer, name: str) -> Attribute:
     kind = KINDS.get(name)
     if kind is None:
         return parse_raw(lexer, name)
-    place = lexer.skip_blanks()
-    found = kind.pattern.match(lexer.source, place)
+    position = lexer.skip_blanks()
+    found = kind.pattern.match(lexer.source, position)
     if found:
         text, end = found[0], found.end()
     else:
-        text, end = _without_comments(lexer, kind, place)
+        text, end = _without_comments(lexer, kind, position)
     try:
         value = kind.convert(text)
     except UserError as error:
-        raise lexer.error(str(error), place) from error
+        raise lexer.error(str(error), position) from error
     lexer.move(end)
     return value
 
 
-def _without_comments(lexer: Lexer, kind: _Kind, place: int) -> tuple[str, int]:
+def _without_comments(lexer: Lexer, kind: _Kind, position: int) -> tuple[str, int]:
     """(the text of a group, its end); it may hold comments."""
-    if lexer.source.startswith("{", place):
-        group = lexer.raw_group(place)
+    if lexer.source.startswith("{", position):
+        group = lexer.raw_group(position)
         text = COMMENT.sub(" ", group)
         if kind.pattern.fullmatch(text):
-            return text, place + len(group)
-    lexer.move(place)
+            return text, position + len(group)
+    lexer.move(position)
     raise lexer.expected(kind.what)
 
 
 def parse_raw(lexer: Lexer, name: str) -> Attribute:
     """Skip one value: a group, a string, or what comes before the next `,` or line; its text is kept."""
-    place = lexer.skip_blanks()
-    if lexer.source.startswith("{", place):
-        text = lexer.raw_group(place, "json" if name == "backend_config" else "hlo")
-        lexer.move(place + len(text))
+    position = lexer.skip_blanks()
+    if lexer.source.startswith("{", position):
+        text = lexer.raw_group(position, "json" if name == "backend_config" else "hlo")
+        lexer.move(position + len(text))
         return Raw(text)
     lexer.advance()
     if lexer.kind == "string":
         return lexer.take("string")
-    end = place
+    end = position
     while True:
         found = _LOOSE.match(lexer.source, end)
         if found:
@@ -88,10 +88,10 @@ def parse_raw(lexer: Lexer, name: str) -> Attribute:
             end += len(lexer.raw_group(end))
         else:
             break
-    if end == place:
+    if end == position:
         raise lexer.expected("the value of an attribute")
     lexer.move(end)
-    return Raw(COMMENT.sub("", lexer.source[place:end]).rstrip())
+    return Raw(COMMENT.sub("", lexer.source[position:end]).rstrip())
 
 
 def take_name(lexer: Lexer, what: str) -> str:

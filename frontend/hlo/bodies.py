@@ -1,17 +1,17 @@
-"""Recognises small scalar computations by their text without names."""
+"""Recognizes small scalar computations by their text without names."""
 
 from __future__ import annotations
 
 from .syntax import Called, Computation, Operand, Word
 
-_MOST_INSTRUCTIONS = 24
-_MOST_TEXT = 2000
+_MAX_INSTRUCTIONS = 24
+_MAX_TEXT = 2000
 _COMMUTATIVE = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 
 
 def describe(computation: Computation) -> str:
     """The result as nested operations on p0, p1, ...: `maximum(p0,p1)`; "" where the computation is not small."""
-    if len(computation.instructions) > _MOST_INSTRUCTIONS:
+    if len(computation.instructions) > _MAX_INSTRUCTIONS:
         return ""
     texts: dict[str, str] = {}
     for instruction in computation.instructions:
@@ -27,7 +27,7 @@ def describe(computation: Computation) -> str:
         suffix = f".{direction.text}" if isinstance(direction, Word) else ""
         parts = ",".join(_operand(texts, operand) for operand in instruction.operands)
         text = f"{instruction.opcode}{suffix}({parts})"
-        if len(text) > _MOST_TEXT:
+        if len(text) > _MAX_TEXT:
             return ""
         texts[instruction.name] = text
     return texts[computation.root]
@@ -62,7 +62,7 @@ def is_arg_extreme(computation: Computation) -> str:
 def sort_order(computation: Computation) -> str:
     """ "GT" or "LT" for a comparator of the first array alone, "" for any other.
 
-    Both elements may pass through the same canonicalisation of zeros and NaNs first.
+    Both elements may pass through the same canonicalization of zeros and NaNs first.
     """
     text = describe(computation)
     for direction in ("GT", "LT"):

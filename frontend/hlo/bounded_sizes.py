@@ -112,7 +112,7 @@ def _common(sizes: Sequence[Size], is_bounded: bool) -> Size | None:
 
 
 def is_within(found: Size, written: int, is_bound: bool) -> bool:
-    """Whether a size is the written one, or within it where that is a bound."""
+    """Return whether a size is the written one, or within it where that is a bound."""
     return found == written or (is_bound and bounds(found)[1] <= written)
 
 

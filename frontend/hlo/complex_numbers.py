@@ -16,7 +16,7 @@ from .values import shape_of
 
 
 def is_complex(step: Step) -> bool:
-    """Whether an operand or the result is an array of complex numbers."""
+    """Return whether an operand or the result is an array of complex numbers."""
     shape = step.instruction.shape
     return any(isinstance(x, Complex) for x in step.operands) or bool(shape and shape.type in PARTS)
 

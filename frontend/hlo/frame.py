@@ -294,7 +294,7 @@ def _text(value: Any) -> str:
 
 
 def _only_spreads(op: Op) -> bool:
-    """Whether a reshape only adds axes of size 1 for broadcasts, which in HLO name their axes instead."""
+    """Return whether a reshape only adds axes of size 1 for broadcasts, which in HLO name their axes instead."""
     if op.op_name != "reshape" or not op.outputs[0].uses:
         return False
     sizes = [[d for d in t.details.plain_dims if d != 1] for t in (op.inputs[0], op.outputs[0])]

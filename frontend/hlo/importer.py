@@ -34,10 +34,10 @@ from .supported import OWN, check_supported, foreign
 from .syntax import Computation, Instruction, Literal, Module, Operand
 from .values import built, fits, flattened, restored, shape_of
 
-MOST_INLINED = 2_000_000
+MAX_INLINED = 2_000_000
 """Limit on a module's instructions after inlining."""
 
-_MOST_CALLS = 64  # computations called from one another
+_MAX_CALLS = 64  # computations called from one another
 _WHO = re.compile(r"\A[\w.-]+ '[^']*': ")  # in front of an op's message
 
 
@@ -116,7 +116,7 @@ def _argument(
 
     if parameter.shape is None:
         message = f"parameter '{parameter.name}': its shape must be written"
-        raise importer.module.origin.error(message, parameter.place)
+        raise importer.module.origin.error(message, parameter.position)
     return built(parameter.shape, make, parameter.name)
 
 
@@ -184,7 +184,7 @@ class _Importer:
             if i.opcode not in MAPPED and i.opcode not in OWN:
                 raise self.module.origin.error(
                     f"{i.opcode} '{i.name}': it is not supported in a scalar computation",
-                    i.place,
+                    i.position,
                     UnsupportedError,
                 )
         return self._run(computation, arguments, is_mapped=True)
@@ -274,11 +274,11 @@ class _Importer:
     def _add_count(self, count: int) -> None:
         """Count instructions. UserError where calls make too many of them, or are too deep."""
         self.count += count
-        if self.depth > _MOST_CALLS or self.count > MOST_INLINED:
+        if self.depth > _MAX_CALLS or self.count > MAX_INLINED:
             what = (
-                f"calls nested deeper than {_MOST_CALLS}"
-                if self.depth > _MOST_CALLS
-                else f"more than {MOST_INLINED} instructions after inlining"
+                f"calls nested deeper than {_MAX_CALLS}"
+                if self.depth > _MAX_CALLS
+                else f"more than {MAX_INLINED} instructions after inlining"
             )
             raise UserError(f"{self.module.origin.label}: a module must not have {what}")
 
@@ -341,7 +341,7 @@ class _Importer:
             return error
         who = f"{instruction.opcode} '{instruction.name}': "
         message = who + _WHO.sub("", text, count=1)
-        return error.said(str(self.module.origin.error(message, instruction.place)))
+        return error.said(str(self.module.origin.error(message, instruction.position)))
 
     def _checked(self, instruction: Instruction, value: Any) -> Shape:
         """The written shape, which must be that of the value; the latter where none is written."""
@@ -363,7 +363,7 @@ class _Importer:
             raise self.module.origin.error(
                 f"computation '{computation.name}': its result must be {wanted.logical()} as in its signature, "
                 f"got {got.logical()}",
-                computation.place,
+                computation.position,
             )
 
     def _placeholder(self, shape: Shape) -> Any:

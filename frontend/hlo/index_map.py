@@ -68,17 +68,17 @@ class IndexMap:
         for axis, source in zip(self.batching, self._sources, strict=True):
             yield axis, positions(step, self.batch[source], source, rank)
 
-    def added(self, place: GraphTensor | None, start: GraphTensor, axis: int) -> GraphTensor:
-        """The flat index `place` with that of an index on an axis added."""
+    def added(self, position: GraphTensor | None, start: GraphTensor, axis: int) -> GraphTensor:
+        """The flat index `position` with that of an index on an axis added."""
         stride = math.prod(self.dims[axis + 1 :])
         step = self.step
         offset = step.make("mul", start, step.constant(stride)) if stride != 1 else start
-        return offset if place is None else step.make("add", place, offset)
+        return offset if position is None else step.make("add", position, offset)
 
-    def spread(self, place: GraphTensor | None, window: Mapping[int, int]) -> GraphTensor:
+    def spread(self, position: GraphTensor | None, window: Mapping[int, int]) -> GraphTensor:
         """[batch.., window..]: the flat index of each element of windows of these sizes by axis."""
         count = len(self.batch)
-        start = self.step.constant(0) if place is None else place
+        start = self.step.constant(0) if position is None else position
         shape = start.details.plain_dims or (1,) * count
         result = self.step.reshaped(start, (*shape, *(1 for _ in window)))
         for number, (axis, size) in enumerate(window.items()):

@@ -42,9 +42,9 @@ _BALANCED = {
     "json": re.compile(r'[\[\](){}]|"(?:[^"\\]++|\\.)*+"', re.DOTALL),
 }
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_MOST_DIGITS = 20  # those of the largest u64
+_MAX_DIGITS = 20  # those of the largest u64
 
-MOST_NESTED = 64
+MAX_NESTED = 64
 """How deep parentheses, braces and inline computations may be nested."""
 
 
@@ -76,9 +76,9 @@ class Lexer:
         self.start = end - len(text)
         self.kind = text if kind == "punct" else kind
 
-    def move(self, place: int) -> None:
-        """Go to the token that starts at or after `place`."""
-        self.end = place
+    def move(self, position: int) -> None:
+        """Go to the token that starts at or after `position`."""
+        self.end = position
         self.advance()
 
     def take(self, kind: str, what: str = "") -> str:
@@ -90,7 +90,7 @@ class Lexer:
         return text
 
     def accept(self, kind: str) -> bool:
-        """Whether the current token is of this kind; if so, it is consumed."""
+        """Return whether the current token is of this kind; if so, it is consumed."""
         if self.kind != kind:
             return False
         self.advance()
@@ -104,73 +104,75 @@ class Lexer:
         self.advance()
         return value
 
-    def to_integer(self, text: str, place: int) -> int:
+    def to_integer(self, text: str, position: int) -> int:
         """The value of an integer's text. UserError beyond 64 bits."""
         try:
             return to_integer(text)
         except UserError as error:
-            raise self.error(str(error), place) from error
+            raise self.error(str(error), position) from error
 
-    def raw_group(self, place: int, rule: str = "hlo") -> str:
-        """The balanced group that starts at `place` with a bracket; no token is consumed.
+    def raw_group(self, position: int, rule: str = "hlo") -> str:
+        """The balanced group that starts at `position` with a bracket; no token is consumed.
 
         `rule` says which strings hide brackets: "hlo" or "json". UserError where it does not end.
         """
-        flat = _FLAT_BRACES.match(self.source, place)
+        flat = _FLAT_BRACES.match(self.source, position)
         if flat:
             return flat[0]
         open_: list[str] = []
-        for found in _BALANCED[rule].finditer(self.source, place):
+        for found in _BALANCED[rule].finditer(self.source, position):
             text = found[0]
             if text in _CLOSING:
                 open_.append(_CLOSING[text])
-                if len(open_) > MOST_NESTED:
+                if len(open_) > MAX_NESTED:
                     raise self.too_deep(found.start())
             elif text[0] not in "\"'":
                 if text != open_.pop():
                     raise self.error(
-                        f"brackets must match, got '{text}' in {_shown(self.source, place)}",
+                        f"brackets must match, got '{text}' in {_shown(self.source, position)}",
                         found.start(),
                     )
                 if not open_:
-                    return self.source[place : found.end()]
-        raise self.error(f"'{self.source[place]}' must be closed before the end of the text", place)
+                    return self.source[position : found.end()]
+        raise self.error(
+            f"'{self.source[position]}' must be closed before the end of the text", position
+        )
 
     def skip_blanks(self) -> int:
         """The start of the next token, without consuming it."""
         found = _SKIP.match(self.source, self.end)
         return found.end() if found else self.end
 
-    def error(self, message: str, place: int) -> GraphcError:
-        """An error at a place in the text."""
-        return self.origin.error(message, place)
+    def error(self, message: str, position: int) -> GraphcError:
+        """An error at a position in the text."""
+        return self.origin.error(message, position)
 
     def expected(self, what: str) -> GraphcError:
         """The error for a token that the grammar does not expect."""
         got = "the end of the text" if self.kind == "end" else _shown(self.source, self.start)
         return self.error(f"expected {what}, got {got}", self.start)
 
-    def too_deep(self, place: int) -> GraphcError:
+    def too_deep(self, position: int) -> GraphcError:
         """The error that something is nested too deep."""
-        return self.error(f"nesting must not exceed {MOST_NESTED} levels", place)
+        return self.error(f"nesting must not exceed {MAX_NESTED} levels", position)
 
     def _no_token(self) -> GraphcError:
-        place = self.skip_blanks()
-        if self.source.startswith("/*", place):
-            return self.error("a comment must end with '*/', got the end of the text", place)
-        if self.source[place] in "\"'":
+        position = self.skip_blanks()
+        if self.source.startswith("/*", position):
+            return self.error("a comment must end with '*/', got the end of the text", position)
+        if self.source[position] in "\"'":
             return self.error(
-                f"a string must end with {self.source[place]}, got the end of the text", place
+                f"a string must end with {self.source[position]}, got the end of the text", position
             )
         return self.error(
-            f"no token of HLO text starts with {_shown(self.source, place, 1)}", place
+            f"no token of HLO text starts with {_shown(self.source, position, 1)}", position
         )
 
 
 def to_integer(text: str) -> int:
     """The value of an integer's text; UserError, without a position, beyond 64 bits."""
     digits = len(text.lstrip("-"))
-    if digits > _MOST_DIGITS:
+    if digits > _MAX_DIGITS:
         raise UserError(f"a number must fit 64 bits, got one of {digits} digits")
     value = int(text)
     if not -(1 << 63) <= value < 1 << 64:
@@ -178,7 +180,7 @@ def to_integer(text: str) -> int:
     return value
 
 
-def _shown(source: str, place: int, most: int = 24) -> str:
-    """The first characters at `place` up to the end of the line, in quotes."""
-    line = source[place : place + most + 1].partition("\n")[0]
+def _shown(source: str, position: int, most: int = 24) -> str:
+    """The first characters at `position` up to the end of the line, in quotes."""
+    line = source[position : position + most + 1].partition("\n")[0]
     return repr(line if len(line) <= most else line[:most] + ("..." if most > 1 else ""))

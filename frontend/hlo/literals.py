@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import UserError
-from .lexer import COMMENT, MOST_NESTED
+from .lexer import COMMENT, MAX_NESTED
 from .shapes import BITLESS, NUMPY, Shape
 from .syntax import Literal
 
@@ -23,7 +23,7 @@ _PAYLOAD = re.compile(r"(-?)nan\(0x([0-9a-fA-F]+)\)", re.ASCII)
 _BOOLS = {"true": "1", "false": "0", "1": "1", "0": "0"}
 _MANTISSA = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 
-MOST_ELEMENTS = 1 << 27
+MAX_ELEMENTS = 1 << 27
 """Limit for arrays created while reading: 1 GiB of the widest type."""
 
 
@@ -65,8 +65,8 @@ def _value(pieces: list[str], shape: Shape) -> Literal:
 
 def _splat(taken: list[str], shape: Shape) -> Literal:
     """An array of one value, written without braces."""
-    if shape.size > MOST_ELEMENTS:
-        raise UserError(f"a literal must not exceed {MOST_ELEMENTS} elements, got {shape.size}")
+    if shape.size > MAX_ELEMENTS:
+        raise UserError(f"a literal must not exceed {MAX_ELEMENTS} elements, got {shape.size}")
     return Literal(np.full(shape.dims, _array(taken, Shape(shape.type))))
 
 
@@ -101,8 +101,8 @@ def _taken(pieces: list[str], shape: Shape) -> list[str]:
 
 def _leaves(taken: list[str], shape: Shape) -> list[str] | None:
     """The elements in row-major order, braces checked against the sizes; None if they are left out."""
-    if shape.rank > MOST_NESTED:
-        raise UserError(f"a literal must not exceed {MOST_NESTED} axes, got {shape.rank}")
+    if shape.rank > MAX_NESTED:
+        raise UserError(f"a literal must not exceed {MAX_NESTED} axes, got {shape.rank}")
     if "..." in taken:
         return None
     leaves = [piece for piece in taken if piece not in "{}"]
@@ -126,8 +126,8 @@ def _structure(shape: Shape, got: str) -> UserError:
 
 
 def _array(leaves: list[str], shape: Shape) -> np.ndarray:
-    if len(leaves) > MOST_ELEMENTS:
-        raise UserError(f"a literal must not exceed {MOST_ELEMENTS} elements, got {len(leaves)}")
+    if len(leaves) > MAX_ELEMENTS:
+        raise UserError(f"a literal must not exceed {MAX_ELEMENTS} elements, got {len(leaves)}")
     kind = "pred" if shape.type == "pred" else shape.type[0]
     values = _CONVERTERS.get(kind, _floats)(leaves, shape)
     return values.astype(NUMPY[shape.type], copy=False).reshape(shape.dims)

@@ -135,7 +135,7 @@ def _edges(
 
 
 def _spread(step: Step, x: GraphTensor, axis: int, gap: int, value: float) -> GraphTensor:
-    """`gap` elements between neighbours along an axis: padded on a separate axis, then the last ones are cropped."""
+    """`gap` elements between neighbors along an axis: padded on a separate axis, then the last ones are cropped."""
     dims = x.details.plain_dims
     cells = step.reshaped(x, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
     after = [0] * (len(dims) + 1)

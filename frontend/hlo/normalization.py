@@ -61,8 +61,8 @@ class _Features:
         """(x - mean) / sqrt(variance + epsilon) * scale + offset."""
         make = self.step.make
         factor = make("mul", self.inverse_deviation(variance), scale)
-        centred = make("sub", self.x, self.wide(mean))
-        return make("add", make("mul", centred, self.wide(factor)), self.wide(offset))
+        centered = make("sub", self.x, self.wide(mean))
+        return make("add", make("mul", centered, self.wide(factor)), self.wide(offset))
 
 
 def _inference(step: Step) -> GraphTensor:
@@ -74,8 +74,8 @@ def _training(step: Step) -> Any:
     """(y, mean, biased variance)."""
     features = _Features(step, "feature", "feature")
     mean = features.mean(features.x)
-    centred = step.make("sub", features.x, features.wide(mean))
-    variance = features.mean(step.make("mul", centred, centred))
+    centered = step.make("sub", features.x, features.wide(mean))
+    variance = features.mean(step.make("mul", centered, centered))
     scale, offset = step.tensors()[1:]
     return features.normal(scale, offset, mean, variance), mean, variance
 
@@ -85,13 +85,13 @@ def _gradient(step: Step) -> Any:
     features = _Features(step, "feature", "feature", "feature", "x")
     scale, mean, variance, dy = step.tensors()[1:]
     inverse = features.inverse_deviation(variance)
-    centred = step.make("sub", features.x, features.wide(mean))
-    product = features.sum(step.make("mul", dy, centred))
+    centered = step.make("sub", features.x, features.wide(mean))
+    product = features.sum(step.make("mul", dy, centered))
     d_offset = features.sum(dy)
     count = features.scalar(features.count)
     # The components of dy along the mean and the deviation have no effect on y.
     square = step.make("mul", inverse, inverse)
-    lean = step.make("mul", centred, features.wide(step.make("mul", square, product)))
+    lean = step.make("mul", centered, features.wide(step.make("mul", square, product)))
     rest = step.make("sub", step.make("mul", dy, count), features.wide(d_offset))
     factor = step.make("div", step.make("mul", scale, inverse), count)
     dx = step.make("mul", step.make("sub", rest, lean), features.wide(factor))

@@ -19,7 +19,7 @@ from .attributes import (
     take_name,
     unescape,
 )
-from .lexer import MOST_NESTED, Lexer
+from .lexer import MAX_NESTED, Lexer
 from .literals import parse_literal
 from .shape_parser import ShapeParser
 from .shapes import Shape
@@ -110,18 +110,18 @@ class _Parser:
     def top_level(self) -> None:
         """A computation, or a bare instruction, which makes a computation of its own."""
         lexer = self.lexer
-        place = lexer.start
+        position = lexer.start
         is_entry = lexer.kind == "word" and lexer.text == "ENTRY"
         if is_entry:
             lexer.advance()
         elif lexer.kind in ("shape", "(") or (lexer.kind == "word" and lexer.text == "ROOT"):
             return self.bare_instruction("")
         if is_entry and self.entry:
-            raise lexer.error(f"there must be one ENTRY, '{self.entry}' is one already", place)
+            raise lexer.error(f"there must be one ENTRY, '{self.entry}' is one already", position)
         name = take_name(lexer, "the name of a computation")
         if lexer.kind == "=" and not is_entry:
             return self.bare_instruction(name)
-        self.add(self.computation(name, is_entry, place))
+        self.add(self.computation(name, is_entry, position))
         if is_entry:
             self.entry = name
         return None
@@ -130,32 +130,32 @@ class _Parser:
         if computation.name in self.computations:
             raise self.lexer.error(
                 f"the name of a computation must be used once, got '{computation.name}' again",
-                computation.place,
+                computation.position,
             )
         self.computations[computation.name] = computation
 
     def bare_instruction(self, name: str) -> None:
         """An instruction outside any computation; operands that are not defined become parameters."""
         lexer = self.lexer
-        place = lexer.start
+        position = lexer.start
         if self.computations:
-            raise lexer.error("an instruction must be in a computation", place)
+            raise lexer.error("an instruction must be in a computation", position)
         body = _Body()
         while lexer.kind != "end":
             if not name and self.shapes.at_shape:
-                self.definition(body, "root", place, bare=True)
+                self.definition(body, "root", position, bare=True)
             else:
                 if not name and lexer.kind == "word" and lexer.text == "ROOT":
                     lexer.advance()
                 name = name or take_name(lexer, "the name of an instruction")
                 lexer.take("=", "'='")
-                self.definition(body, name, place, bare=True)
+                self.definition(body, name, position, bare=True)
             name = ""
-        self.add(self.finished(body, _IMPLICIT_ENTRY, False, None, place))
+        self.add(self.finished(body, _IMPLICIT_ENTRY, False, None, position))
 
     # Computations.
 
-    def computation(self, name: str, is_entry: bool, place: int) -> Computation:
+    def computation(self, name: str, is_entry: bool, position: int) -> Computation:
         lexer = self.lexer
         signature = self.signature() if lexer.kind == "(" else None
         lexer.take("{", "'{' of the computation")
@@ -168,7 +168,7 @@ class _Parser:
                     "a computation must have no attribute but execution_thread=", lexer.start
                 )
             thread = unescape(lexer.take("string", "a string"))
-        return self.finished(body, name, is_entry, signature, place, thread)
+        return self.finished(body, name, is_entry, signature, position, thread)
 
     def finished(
         self,
@@ -176,19 +176,19 @@ class _Parser:
         name: str,
         is_entry: bool,
         signature: tuple[tuple[tuple[str, Shape], ...], Shape] | None,
-        place: int,
+        position: int,
         thread: str = "",
     ) -> Computation:
         if not body.instructions:
-            raise self.lexer.error(f"computation '{name}' must hold an instruction", place)
+            raise self.lexer.error(f"computation '{name}' must hold an instruction", position)
         root = body.root or next(reversed(body.instructions))
         made = Computation(
-            name, tuple(body.instructions.values()), root, is_entry, signature, thread, place
+            name, tuple(body.instructions.values()), root, is_entry, signature, thread, position
         )
         numbers = [p.number for p in made.parameters]
         if numbers != list(range(len(numbers))):
             raise self.lexer.error(
-                f"the parameters of '{name}' must be numbered from 0, got {_few(numbers)}", place
+                f"the parameters of '{name}' must be numbered from 0, got {_few(numbers)}", position
             )
         return made
 
@@ -212,7 +212,7 @@ class _Parser:
         lexer = self.lexer
         body = _Body()
         while lexer.kind != "}":
-            place = lexer.start
+            position = lexer.start
             is_root = lexer.kind == "word" and lexer.text == "ROOT"
             if is_root:
                 lexer.advance()
@@ -224,11 +224,11 @@ class _Parser:
                 raise lexer.expected("an instruction or '}'")
             lexer.advance()
             lexer.take("=", "'='")
-            self.definition(body, name, place)
+            self.definition(body, name, position)
             if is_root:
                 if body.root:
                     raise lexer.error(
-                        f"there must be one ROOT, '{body.root}' is one already", place
+                        f"there must be one ROOT, '{body.root}' is one already", position
                     )
                 body.root = name
         lexer.advance()
@@ -236,18 +236,18 @@ class _Parser:
 
     # Instructions.
 
-    def definition(self, body: _Body, name: str, place: int, bare: bool = False) -> None:
+    def definition(self, body: _Body, name: str, position: int, bare: bool = False) -> None:
         """What follows `name =`, added to the body."""
         lexer = self.lexer
         shape = self.shapes.parse() if self.shapes.at_shape else None
         opcode = lexer.take("word", "an opcode")
-        instruction = self.operation(body, name, opcode, shape, place, bare)
+        instruction = self.operation(body, name, opcode, shape, position, bare)
         if name in body.instructions:
-            raise lexer.error(f"a name must be defined once, got '{name}' again", place)
+            raise lexer.error(f"a name must be defined once, got '{name}' again", position)
         body.instructions[name] = instruction
 
     def operation(
-        self, body: _Body, name: str, opcode: str, shape: Shape | None, place: int, bare: bool
+        self, body: _Body, name: str, opcode: str, shape: Shape | None, position: int, bare: bool
     ) -> Instruction:
         """An operation; a nested one, which has no name, has no attributes either."""
         lexer = self.lexer
@@ -256,7 +256,7 @@ class _Parser:
         literal, number = None, -1
         operands: tuple[Operand, ...] = ()
         if opcode == "constant":
-            literal = self.literal(shape, place)
+            literal = self.literal(shape, position)
         elif opcode == "parameter":
             lexer.advance()
             number = lexer.integer("the number of the parameter")
@@ -264,13 +264,13 @@ class _Parser:
         else:
             operands = self.operands(body, bare)
         attributes = self.attributes() if name and lexer.kind == "," else {}
-        return Instruction(name, opcode, shape, operands, attributes, number, literal, place)
+        return Instruction(name, opcode, shape, operands, attributes, number, literal, position)
 
-    def literal(self, shape: Shape | None, place: int) -> Literal:
+    def literal(self, shape: Shape | None, position: int) -> Literal:
         """The value of a constant; the current token is the parenthesis before it."""
         lexer = self.lexer
         if shape is None:
-            raise lexer.error("a constant must have its shape written", place)
+            raise lexer.error("a constant must have its shape written", position)
         found = _CONSTANT.match(lexer.source, lexer.end)
         if found:
             text, end = found[0][:-1], found.end()
@@ -297,7 +297,7 @@ class _Parser:
 
     def operand(self, body: _Body, bare: bool) -> Operand:
         lexer = self.lexer
-        place = lexer.start
+        position = lexer.start
         shape = self.shapes.parse() if lexer.kind in ("shape", "(") else None
         if lexer.kind == "name":
             name = lexer.text[1:]
@@ -307,36 +307,38 @@ class _Parser:
             raise lexer.expected("an operand")
         lexer.advance()
         if lexer.kind == "(":
-            return self.nested(body, name, shape, place, bare)
+            return self.nested(body, name, shape, position, bare)
         path: tuple[int, ...] = ()
         while lexer.accept("#"):
             path += (lexer.integer("an index into a tuple"),)
         if name not in body.instructions:
             if not bare or (shape is None and not self.fragment):
-                raise lexer.error(f"'{name}' must be defined before it is used", place)
+                raise lexer.error(f"'{name}' must be defined before it is used", position)
             self.is_incomplete |= shape is None
-            parameter = Instruction(name, "parameter", shape, number=body.implicit, place=place)
+            parameter = Instruction(
+                name, "parameter", shape, number=body.implicit, position=position
+            )
             body.implicit += 1
             body.instructions[name] = parameter
         return Operand(name, path, shape)
 
     def nested(
-        self, body: _Body, opcode: str, shape: Shape | None, place: int, bare: bool
+        self, body: _Body, opcode: str, shape: Shape | None, position: int, bare: bool
     ) -> Operand:
         """An operation written as an operand: it becomes a separate instruction."""
-        self.enter(place)
-        made = self.operation(body, "", opcode, shape, place, bare)
+        self.enter(position)
+        made = self.operation(body, "", opcode, shape, position, bare)
         self.depth -= 1
-        name = f"nested.{place}"
+        name = f"nested.{position}"
         body.instructions[name] = Instruction(
-            name, opcode, shape, made.operands, made.attributes, made.number, made.literal, place
+            name, opcode, shape, made.operands, made.attributes, made.number, made.literal, position
         )
         return Operand(name, (), shape)
 
-    def enter(self, place: int) -> None:
+    def enter(self, position: int) -> None:
         self.depth += 1
-        if self.depth > MOST_NESTED:
-            raise self.lexer.too_deep(place)
+        if self.depth > MAX_NESTED:
+            raise self.lexer.too_deep(position)
 
     def attributes(self, header: bool = False) -> dict[str, Attribute]:
         lexer = self.lexer
@@ -345,37 +347,37 @@ class _Parser:
             lexer.advance()
             if lexer.kind != "attr":
                 raise lexer.expected("the name of an attribute")
-            name, place = lexer.text[:-1], lexer.start
+            name, position = lexer.text[:-1], lexer.start
             if name in COMPUTATION_VALUED and not header:
                 value: Attribute = self.called(name)
             else:
                 value = (parse_raw if header else parse_attribute)(lexer, name)
             if name in attributes:
-                raise lexer.error(f"an attribute must be given once, got '{name}' again", place)
+                raise lexer.error(f"an attribute must be given once, got '{name}' again", position)
             if name in COMPUTATION_LISTS and isinstance(value, tuple):
                 for called in value:
-                    self.check_defined(getattr(called, "name", ""), place)
+                    self.check_defined(getattr(called, "name", ""), position)
             attributes[name] = value
         return attributes
 
-    def check_defined(self, name: str, place: int) -> None:
+    def check_defined(self, name: str, position: int) -> None:
         if name in self.computations:
             return
         if not self.fragment:
             message = f"computation '{name}' must be defined before it is used"
-            raise self.lexer.error(message, place)
+            raise self.lexer.error(message, position)
         self.is_incomplete = True
 
     def called(self, attribute: str) -> Called:
         """A computation by its name, or written in place and then given one."""
         lexer = self.lexer
         lexer.advance()
-        place = lexer.start
+        position = lexer.start
         if lexer.kind != "{":
             name = take_name(lexer, "the name of a computation")
-            self.check_defined(name, place)
+            self.check_defined(name, position)
             return Called(name)
-        self.enter(place)
+        self.enter(position)
         lexer.advance()
         signature = self.signature() if lexer.kind == "(" else None
         if signature and lexer.accept("{"):
@@ -383,8 +385,8 @@ class _Parser:
             lexer.take("}")
         else:
             body = self.instructions()
-        name = f"{attribute}.{place}"
-        self.add(self.finished(body, name, False, signature, place))
+        name = f"{attribute}.{position}"
+        self.add(self.finished(body, name, False, signature, position))
         self.depth -= 1
         return Called(name)
 

@@ -149,13 +149,13 @@ def _half(dims: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
 
 def _counters(step: Step, counter: GraphTensor, dims: tuple[int, ...]) -> GraphTensor:
     """The counter plus the row-major position, u64."""
-    place = counter
+    position = counter
     for axis in range(len(dims)):
         if dims[axis] > 1:
             stride = step.constant(math.prod(dims[axis + 1 :]), U64)
             steps = step.converted(positions(step, dims[axis], axis, len(dims)), U64)
-            place = step.make("add", place, step.make("mul", steps, stride))
-    return step.broadcast(place, dims)
+            position = step.make("add", position, step.make("mul", steps, stride))
+    return step.broadcast(position, dims)
 
 
 def _three_fry(step: Step, key: Words, x: Words) -> Words:

@@ -30,7 +30,7 @@ _REDUCTIONS = {
     "minimum": ("reduce_min", math.inf),
 }
 _POOLS = {"add": "sum_pool", "multiply": "prod_pool", "maximum": "max_pool", "minimum": "min_pool"}
-_MOST_POOLED = 128  # elements of a window; larger ones share the work of their parts
+_MAX_POOLED = 128  # elements of a window; larger ones share the work of their parts
 _LOGICAL = {"and": ("reduce_all", True), "or": ("reduce_any", False)}
 
 
@@ -103,7 +103,7 @@ def _known_reduction(body: _Body, axes: tuple[int, ...]) -> GraphTensor | None:
 
 
 def _is(step: Step, tensor: GraphTensor, wanted: float) -> bool:
-    """Whether a scalar is known to be `wanted`, infinities meaning the extremes of an integer type."""
+    """Return whether a scalar is known to be `wanted`, infinities meaning the extremes of an integer type."""
     value = step.known(tensor)
     dtype = tensor.details.dtype
     if value is None:
@@ -130,8 +130,8 @@ def _arg_extreme(body: _Body, axes: tuple[int, ...]) -> tuple[GraphTensor, Graph
     if not np.array_equal(known, np.broadcast_to(counted, known.shape)):
         return None
     value = step.make(f"reduce_{word}", x, axes=axes, keep_dims=False)
-    place = step.make(f"arg_{word}", x, axis=axis, keep_dims=False)
-    return value, step.converted(place, index.details.dtype)
+    position = step.make(f"arg_{word}", x, axis=axis, keep_dims=False)
+    return value, step.converted(position, index.details.dtype)
 
 
 def _tree(body: _Body, axes: tuple[int, ...]) -> Any:
@@ -185,7 +185,7 @@ def _pooled(body: _Body, windows: Windows) -> GraphTensor | None:
     if not _is(step, initial, _REDUCTIONS[opcode][1]):
         return None
     running = _running(step, x, RUNNING.get(opcode), windows)
-    is_large = math.prod(w.size for w in windows) > _MOST_POOLED
+    is_large = math.prod(w.size for w in windows) > _MAX_POOLED
     if running is not None or is_large or has_gaps(windows):
         return running
     first = next((i for i, w in enumerate(windows) if w != WindowDimension(1)), len(windows) - 1)

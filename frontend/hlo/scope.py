@@ -110,7 +110,7 @@ class Step(NodeReader):
 
     @property
     def gives_tuple(self) -> bool:
-        """Whether the result is written as a tuple."""
+        """Return whether the result is written as a tuple."""
         return self.instruction.shape is not None and self.instruction.shape.is_tuple
 
     # Operands.
@@ -336,7 +336,7 @@ class Step(NodeReader):
         return self.make("broadcast", x, shape=tuple(dims))
 
     def is_clamped(self, x: GraphTensor, most: int) -> bool:
-        """Whether every element of x is known to lie in [0, most]."""
+        """Return whether every element of x is known to lie in [0, most]."""
         value = self.known(x)
         if value is not None:
             return not value.size or bool(value.min() >= 0 and value.max() <= most)

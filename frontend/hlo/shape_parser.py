@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .lexer import COMMENT, MOST_NESTED, Lexer
+from .lexer import COMMENT, MAX_NESTED, Lexer
 from .shapes import BITLESS, UNBOUNDED, Layout, Shape, tuple_shape
 
 _NOISE = re.compile(rf"{COMMENT.pattern}|[ \t\r\n]+", re.DOTALL)
@@ -22,7 +22,7 @@ class ShapeParser:
 
     @property
     def at_shape(self) -> bool:
-        """Whether the current token starts a shape (or is a parenthesis)."""
+        """Return whether the current token starts a shape (or is a parenthesis)."""
         lexer = self._lexer
         return lexer.kind in ("shape", "(") or (lexer.kind == "word" and lexer.text == "b")
 
@@ -36,7 +36,7 @@ class ShapeParser:
                 shape = self._known[text] = self._array(_NOISE.sub("", text), lexer.start)
             lexer.advance()
             return shape
-        if depth > MOST_NESTED:
+        if depth > MAX_NESTED:
             raise lexer.too_deep(lexer.start)
         if lexer.kind == "word" and lexer.text == "b":
             lexer.advance()

@@ -71,7 +71,7 @@ class Shape:
 
     @property
     def is_tuple(self) -> bool:
-        """Whether this is a tuple."""
+        """Return whether this is a tuple."""
         return self.type == "tuple"
 
     @property
@@ -94,7 +94,7 @@ class Shape:
         return self._text(layouts=False)
 
     def matches(self, other: Shape) -> bool:
-        """Whether both are the same shape, layouts and dynamic sizes aside."""
+        """Return whether both are the same shape, layouts and dynamic sizes aside."""
         if self.type != other.type or len(self.elements) != len(other.elements):
             return False
         if self.dims != other.dims and UNBOUNDED not in self.dims + other.dims:

@@ -11,7 +11,7 @@ from .bodies import sort_order
 from .scope import Handler, Step
 from .syntax import Computation
 
-_MOST_COMPARED = 2048  # elements of an axis that are all compared with one another
+_MAX_COMPARED = 2048  # elements of an axis that are all compared with one another
 
 
 def _sort(step: Step) -> Any:
@@ -35,9 +35,9 @@ def _ranked_sort(step: Step, arrays: list[GraphTensor], axis: int, body: Computa
     """Stable sort with any comparator: the rank of each element is the number of elements before it."""
     dims = arrays[0].details.plain_dims
     size, rank = dims[axis], len(dims)
-    if size > _MOST_COMPARED:
+    if size > _MAX_COMPARED:
         raise step.unsupported(
-            f"a comparator other than < or > for more than {_MOST_COMPARED} elements",
+            f"a comparator other than < or > for more than {_MAX_COMPARED} elements",
             "compare by < or >",
         )
     # Pairs (j, i) are on two axes that replace the sorted one.
@@ -55,9 +55,9 @@ def _ranked_sort(step: Step, arrays: list[GraphTensor], axis: int, body: Computa
     j, i = (positions(step, size, axis + k, rank + 1) for k in range(2))
     tied = step.make("and", step.make("not", after), step.make("lt", j, i))
     count = step.converted(step.make("or", before, tied), S64)
-    place = step.make("reduce_sum", count, axes=(axis,), keep_dims=False)
+    position = step.make("reduce_sum", count, axes=(axis,), keep_dims=False)
     # indices[r] = the element of rank r, found the same way.
-    wide = step.reshaped(place, (*dims[:axis], 1, *dims[axis:]))
+    wide = step.reshaped(position, (*dims[:axis], 1, *dims[axis:]))
     hit = step.make("eq", wide, j)
     found = step.make("reduce_sum", step.make("select", hit, i, step.constant(0)), axes=(axis + 1,))
     results = tuple(step.make("gather_elements", x, found, axis=axis) for x in arrays)

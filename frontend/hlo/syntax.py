@@ -120,7 +120,7 @@ class Literal:
 
     @property
     def is_elided(self) -> bool:
-        """Whether (some of) the data is gone: `constant({...})`."""
+        """Return whether (some of) the data is gone: `constant({...})`."""
         if isinstance(self.value, tuple):
             return any(part.is_elided for part in self.value)
         return self.value is None
@@ -149,7 +149,7 @@ class Instruction:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     number: int = -1
     literal: Literal | None = None
-    place: int = 0
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Computation:
     is_entry: bool = False
     signature: tuple[tuple[tuple[str, Shape], ...], Shape] | None = None
     execution_thread: str = ""
-    place: int = 0
+    position: int = 0
 
     @property
     def parameters(self) -> tuple[Instruction, ...]:

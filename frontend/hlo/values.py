@@ -24,7 +24,7 @@ def shape_of(value: Any) -> Shape:
 
 
 def fits(shape: Shape, value: Any) -> bool:
-    """Whether a value is of this shape, layouts aside; a size written as a bound may be less."""
+    """Return whether a value is of this shape, layouts aside; a size written as a bound may be less."""
     if isinstance(value, Complex):
         return shape.type in PARTS and fits(replace(shape, type=PARTS[shape.type]), value.real)
     if isinstance(value, GraphTensor):

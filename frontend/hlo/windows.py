@@ -40,7 +40,7 @@ def positions_of(dims: Sequence[int], windows: Windows) -> tuple[int, ...]:
 
 
 def has_gaps(windows: Windows) -> bool:
-    """Whether there are zeros between elements or negative padding, which windows of the Graph IR lack."""
+    """Return whether there are zeros between elements or negative padding, which windows of the Graph IR lack."""
     return any(w.base_dilation > 1 or min(w.low, w.high) < 0 for w in windows)
 
 

@@ -113,7 +113,7 @@ def _masks(node: NodeContext, sizes: Sizes) -> _Masks:
 def _window(
     node: NodeContext, own: GraphTensor, place: GraphTensor, left: int, right: int
 ) -> list[GraphTensor]:
-    """Whether each query sees a key: from `left` before its own position to `right` after it, -1 for all."""
+    """Return whether each query sees a key: from `left` before its own position to `right` after it, -1 for all."""
     found = []
     if left >= 0:
         first = node.helper("sub", own, node.constant(left, S64))
@@ -168,7 +168,7 @@ def _softmax(node: NodeContext, scores: GraphTensor) -> GraphTensor:
 
 
 def _any_key(build: OpBuilder, sizes: Sizes, masks: _Masks) -> GraphTensor:
-    """Whether each query sees a key: a row without one would be NaN and becomes 0."""
+    """Return whether each query sees a key: a row without one would be NaN and becomes 0."""
     every = list(masks.allowed)
     if masks.added is not None:
         nothing = build.constant(-math.inf, masks.added.details.dtype)

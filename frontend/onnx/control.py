@@ -15,7 +15,7 @@ from onnx import GraphProto
 from ...base.dims import Size, is_known
 from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import Graph, GraphTensor
-from ...graph_ir.rewriting.trip_count import MOST_UNROLLED
+from ...graph_ir.rewriting.trip_count import MAX_UNROLLED
 from ..correspondence.compositions.control import (
     CountedLoop,
     Round,
@@ -172,7 +172,7 @@ def _unrolled(
 ) -> list[Value] | None:
     """The results of a loop whose length is known and short; None for any other, leaving the graph unchanged."""
     most, going = (None if x is None else np.asarray(x).reshape(()) for x in length)
-    limit = MOST_UNROLLED // max(sum(1 for _ in every_node(body)), 1)
+    limit = MAX_UNROLLED // max(sum(1 for _ in every_node(body)), 1)
     names, current = [x.name for x in body.input], list(state)
     rows: list[list[Value]] = []
 

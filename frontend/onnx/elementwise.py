@@ -58,7 +58,7 @@ def _write_mod(e: Exporter, op: Op, _: str) -> None:
 
 
 def _rounds_up(e: Exporter, op: Op, rest: str, b: str) -> str:
-    """Whether the truncated quotient by b that leaves this remainder is above the floored one."""
+    """Return whether the truncated quotient by b that leaves this remainder is above the floored one."""
     differ = e.part(op, "Xor", [_compared(e, op, "Less", rest), _compared(e, op, "Less", b)])
     inexact = e.part(op, "Not", [_compared(e, op, "Equal", rest)])
     return e.part(op, "And", [differ, inexact])

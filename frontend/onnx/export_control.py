@@ -15,15 +15,15 @@ from ...graph_ir.ops.control import Case, While
 from ..correspondence.writing import InexpressibleError
 from .export import Exporter
 
-MOST_BRANCHES = 64
+MAX_BRANCHES = 64
 """Each branch but the first is nested in the one before it."""
 
 
 def _case(e: Exporter, op: Op) -> None:
     branches = cast(Case, op).branches
     index, *values = e.values(op)
-    if len(branches) > MOST_BRANCHES:
-        raise InexpressibleError(f"case of more than {MOST_BRANCHES} branches")
+    if len(branches) > MAX_BRANCHES:
+        raise InexpressibleError(f"case of more than {MAX_BRANCHES} branches")
     source = op.inputs[0].producer_owner
     if len(branches) == 1:
         for tensor, value in zip(op.outputs, e.inline(branches[0], values), strict=True):

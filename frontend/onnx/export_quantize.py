@@ -10,7 +10,8 @@ from .export import Exporter
 
 
 def has_node(op: Op) -> bool:
-    """Whether ONNX's node says the same: f32, one scale or a constant one per slice of an axis, a zero point of 8 or 16
+    """Return whether ONNX's node says the same: f32, one scale or a constant one per slice of an axis, a zero point
+    of 8 or 16
     bits."""
     x, scale, *zero = (tensor.details for tensor in op.inputs)
     integer = x if op.op_name == "dequantize" else op.outputs[0].details
@@ -26,7 +27,7 @@ def has_node(op: Op) -> bool:
 
 
 def _is_plain(tensor: GraphTensor) -> bool:
-    """Whether a parameter is one for all, or a constant that varies along one axis."""
+    """Return whether a parameter is one for all, or a constant that varies along one axis."""
     varying = sum(size != 1 for size in tensor.details.plain_dims)
     return not tensor.details.rank or (varying <= 1 and constant_value(tensor) is not None)
 

@@ -22,7 +22,7 @@ def _transformed(
     real = 1 if inverse and onesided else 2
     if not is_direct(length, math.prod(outer)):
         return _in_factors(node, x, length, inverse, onesided)
-    whole = matrix(length, given, inverse, onesided)[:parts]  # parts are neighbours here
+    whole = matrix(length, given, inverse, onesided)[:parts]  # parts are neighbors here
     flat = whole.transpose(2, 0, 3, 1).reshape(given * parts, -1)
     node.check_array(flat.shape)
     rows = node.reshaped(x, (math.prod(outer), given * parts))
@@ -122,13 +122,13 @@ def _mel_weights(node: NodeContext) -> Value:
     low, high = (2595 * math.log10(1 + edge / 700) for edge in edges)
     mels = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low
     corners = (length + 1) * (700 * (10 ** (mels / 2595) - 1)) // rate
-    lower, centre, upper = corners[:-2], corners[1:-1], corners[2:]
+    lower, center, upper = corners[:-2], corners[1:-1], corners[2:]
     at = np.arange(int(length) // 2 + 1)[:, None]
-    rising = (at - lower) / np.maximum(centre - lower, 1)
-    rising = np.where(centre == lower, at == centre, rising)
-    falling = (upper - at) / np.maximum(upper - centre, 1)
-    has_fall = (centre <= at) & (at < upper)
-    found = np.where((lower <= at) & (at <= centre), rising, 0)
+    rising = (at - lower) / np.maximum(center - lower, 1)
+    rising = np.where(center == lower, at == center, rising)
+    falling = (upper - at) / np.maximum(upper - center, 1)
+    has_fall = (center <= at) & (at < upper)
+    found = np.where((lower <= at) & (at <= center), rising, 0)
     dtype = to_dtype(f"MelWeightMatrix '{node.name}'", node.attr_int("output_datatype"))
     return np.where(has_fall, falling, found).astype(dtype.numpy)
 

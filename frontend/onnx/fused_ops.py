@@ -1,4 +1,4 @@
-"""com.microsoft: products and convolutions with their activation, as ONNX Runtime's optimiser writes them."""
+"""com.microsoft: products and convolutions with their activation, as ONNX Runtime's optimizer writes them."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _require(node: NodeContext, fits: GraphTensor, rule: str) -> None:
 
 
 def _is_buffer(node: NodeContext) -> bool:
-    """Whether the file declares that the cache keeps its size: a buffer of which the first keys count."""
+    """Return whether the file declares that the cache keeps its size: a buffer of which the first keys count."""
     names = (node.node.input[3], node.node.output[1] if node.wants(1) else "")
     past, present = (node.scope.written_shapes.get(str(name)) for name in names)
     return past is not None and past == present

@@ -43,7 +43,7 @@ def type_of(node: NodeProto) -> str:
 
 
 def is_handled(node: NodeProto) -> bool:
-    """Whether the op table imports the node."""
+    """Return whether the op table imports the node."""
     return type_of(node) in HANDLERS
 
 

@@ -15,7 +15,7 @@ from ...base.file_errors import unreadable
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array
 
-LEAST_OPSET = 13
+MIN_OPSET = 13
 """Before, a scale per channel cannot be written."""
 
 STEPS = 127
@@ -30,7 +30,7 @@ Scale = tuple[float, int]
 
 @dataclass(frozen=True)
 class Site:
-    """A node that is quantised: its activation, its constant weights with the axis of outputs, its constant bias."""
+    """A node that is quantized: its activation, its constant weights with the axis of outputs, its constant bias."""
 
     node: str
     activation: str
@@ -50,9 +50,9 @@ def read_proto(path: str | os.PathLike[str]) -> ModelProto:
 def quantizable(model: ModelProto) -> list[Site]:
     """The products and convolutions with constant f32 weights, in order. UserError if the opset is too old."""
     opset = next((x.version for x in model.opset_import if x.domain in ("", "ai.onnx")), 0)
-    if opset < LEAST_OPSET:
+    if opset < MIN_OPSET:
         raise UserError(
-            f"quantize: the model must be of opset {LEAST_OPSET} or later, got {opset}; "
+            f"quantize: the model must be of opset {MIN_OPSET} or later, got {opset}; "
             "onnx.version_converter raises it"
         )
     constants = _constants(model)
@@ -98,7 +98,7 @@ def _is_finite(constant: TensorProto) -> bool:
 def insert_quantization(
     model: ModelProto, sites: Sequence[Site], scales: Mapping[str, Scale]
 ) -> ModelProto:
-    """A copy whose sites read dequantised integers: activations as u8 by `scales`, weights as s8 with a scale per
+    """A copy whose sites read dequantized integers: activations as u8 by `scales`, weights as s8 with a scale per
     output, biases as s32."""
     made = ModelProto()
     made.CopyFrom(model)
@@ -119,7 +119,7 @@ def insert_quantization(
 
 
 class _Writer:
-    """Appends nodes and initializers to a model; each tensor is quantised once."""
+    """Appends nodes and initializers to a model; each tensor is quantized once."""
 
     def __init__(self, model: ModelProto, scales: Mapping[str, Scale]) -> None:
         self.graph = model.graph

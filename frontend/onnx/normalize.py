@@ -1,4 +1,4 @@
-"""Softmax and normalisations."""
+"""Softmax and normalizations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _read_softmax(node: NodeContext, op_name: str) -> Value:
     dims = x.details.plain_dims
     if node.opset >= 13:
         return node.make(op_name, x, axis=node.axis(node.attr_int("axis"), len(dims)))
-    # Before opset 13 the axes from `axis` on are normalised together, as the columns of a matrix.
+    # Before opset 13 the axes from `axis` on are normalized together, as the columns of a matrix.
     axis = node.axis(node.attr_int("axis"), len(dims), inclusive=True)
     if axis == len(dims) - 1:
         return node.make(op_name, x, axis=axis)
@@ -104,7 +104,7 @@ def _read_batch_norm(node: NodeContext, _: str) -> Value | list[Value]:
 
 
 def _train_batch_norm(node: NodeContext) -> list[Value]:
-    """Normalised by the statistics of the batch itself; the running ones move towards those."""
+    """Normalized by the statistics of the batch itself; the running ones move towards those."""
     x, scale, bias = (node.tensor(i) for i in range(3))
     rank = x.details.rank
     axes = (0, *range(2, rank))
@@ -130,12 +130,12 @@ def _train_batch_norm(node: NodeContext) -> list[Value]:
 
 
 def _is_uniform(node: NodeContext) -> bool:
-    """Whether the input and all statistics have one dtype."""
+    """Return whether the input and all statistics have one dtype."""
     return len({node.details(i).dtype for i in range(5)}) == 1
 
 
 def _affine(node: NodeContext, dtype: DType, epsilon: float) -> tuple[GraphTensor, GraphTensor]:
-    """The per-channel factor and offset equivalent to a normalisation by fixed statistics."""
+    """The per-channel factor and offset equivalent to a normalization by fixed statistics."""
     known = [node.known(i) for i in range(1, 5)]
     if all(v is not None for v in known):
         scale, bias, mean, variance = (_as_f64(v) for v in known)

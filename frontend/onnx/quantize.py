@@ -1,4 +1,4 @@
-"""Quantised tensors: QuantizeLinear, DequantizeLinear and the products of 8-bit integers."""
+"""Quantized tensors: QuantizeLinear, DequantizeLinear and the products of 8-bit integers."""
 
 from __future__ import annotations
 

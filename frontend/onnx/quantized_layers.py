@@ -1,4 +1,4 @@
-"""ONNX Runtime's layers on quantised tensors: each is dequantised, computed in f32 and quantised."""
+"""ONNX Runtime's layers on quantized tensors: each is dequantized, computed in f32 and quantized."""
 
 from __future__ import annotations
 

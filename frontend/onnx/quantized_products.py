@@ -12,7 +12,7 @@ from .scope import Handler, NodeContext
 
 
 def _gemm(node: NodeContext) -> Value:
-    """alpha * (A' * B' + C), A' and B' the dequantised operands; f32 where no scale of the result is given."""
+    """alpha * (A' * B' + C), A' and B' the dequantized operands; f32 where no scale of the result is given."""
     flags = [bool(node.attr_int(name, 0)) for name in ("transA", "transB")]
     a = integers_of(node, 0, shaped(node, 2, ()))
     b_zero = per_column(node, 5)
@@ -54,7 +54,7 @@ def _matmul_to_float(node: NodeContext) -> Value:
 
 
 def _dynamic_matmul(node: NodeContext) -> Value:
-    """A is quantised to u8 by its range, which includes 0."""
+    """A is quantized to u8 by its range, which includes 0."""
     quantized, scale, middle = bytes_by_range(node, node.tensor(0))
     a = node.helper("sub", node.converted(quantized, S32), node.converted(middle, S32))
     b = integers_of(node, 1, per_column(node, 3) if node.has(3) else None)

@@ -19,7 +19,7 @@ ATTRIBUTES = (
 
 
 def _dynamic_lstm(node: NodeContext) -> list[Value]:
-    """The LSTM of the dequantised weights, of X and states that are rounded to u8 before they are multiplied.
+    """The LSTM of the dequantized weights, of X and states that are rounded to u8 before they are multiplied.
 
     X has one scale for all steps, the states of a batch one in each step, of rows that have ended too. So does ONNX
     Runtime with one thread; several round the states of their parts of a batch by the ranges of these. Weights

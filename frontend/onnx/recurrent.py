@@ -188,7 +188,7 @@ def _scales(node: NodeContext, inputs: Sequence[int], number: int, many: int) ->
 
 
 def _resets_product(node: NodeContext) -> bool:
-    """Whether a GRU resets the product of its state, rather than the state."""
+    """Return whether a GRU resets the product of its state, rather than the state."""
     return node.attr_bool("linear_before_reset", False)
 
 

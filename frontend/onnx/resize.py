@@ -50,7 +50,7 @@ def _floats(node: NodeContext, index: int, what: str) -> tuple[float, ...]:
 
 
 def _is_given(node: NodeContext, index: int) -> bool:
-    """Whether an input is given; opset 11 passes an empty tensor for a missing one."""
+    """Return whether an input is given; opset 11 passes an empty tensor for a missing one."""
     return node.has(index) and node.details(index).elements > 0
 
 

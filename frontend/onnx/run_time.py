@@ -22,8 +22,8 @@ from ..op_builder import OpBuilder, Value
 from .scope import NodeContext, Scope
 
 Dims = tuple[int, ...]
-_MOST_TRIED = 256
-_MOST_BRANCHES = 32
+_MAX_TRIED = 256
+_MAX_BRANCHES = 32
 
 Import = Callable[[Graph, Mapping[str, Value]], list[Value]]
 """Imports a node into a graph for these values of its operands."""
@@ -161,7 +161,7 @@ def import_for_values(
     if node.scope.checks is None or len(known) != len(declared):
         return None
     choices = list(_possible(node, unknown, run, known))
-    if not choices or len(choices) > _MOST_BRANCHES:
+    if not choices or len(choices) > _MAX_BRANCHES:
         return None
     fits = _fits(node, unknown, choices)
     names = " and ".join(f"'{node.key_of(one.index)}'" for one in unknown)
@@ -194,7 +194,7 @@ def bind_implied(scope: Scope, name: str, sizes: Sequence[int | None]) -> None:
 
 
 def _does_not_matter(op_type: str) -> bool:
-    """Whether results of one shape are equal."""
+    """Return whether results of one shape are equal."""
     return op_type in ("Squeeze", "Unsqueeze")
 
 
@@ -202,8 +202,8 @@ def _possible(
     node: NodeContext, unknown: Sequence[Operand], run: Import, declared: list[Dims]
 ) -> Iterator[tuple[Sequence[int], ...]]:
     """Values of the operands with which the node gives the declared shapes."""
-    lists = [list(islice(one.values(node, declared), _MOST_TRIED)) for one in unknown]
-    for choice_ in islice(product(*lists), _MOST_TRIED):
+    lists = [list(islice(one.values(node, declared), _MAX_TRIED)) for one in unknown]
+    for choice_ in islice(product(*lists), _MAX_TRIED):
         counts = [node.details(one.index).elements for one in unknown]
         if [len(value) for value in choice_] != counts:
             continue

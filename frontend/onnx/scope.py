@@ -132,7 +132,7 @@ class NodeContext(ScopedReader[str, int]):
     # Inputs and outputs.
 
     def has(self, index: int) -> bool:
-        """Whether optional input `index` is given."""
+        """Return whether optional input `index` is given."""
         return index < len(self.node.input) and self.node.input[index] != ""
 
     @property
@@ -141,7 +141,7 @@ class NodeContext(ScopedReader[str, int]):
         return len(self.node.input)
 
     def wants(self, index: int) -> bool:
-        """Whether optional output `index` is used."""
+        """Return whether optional output `index` is used."""
         return index < len(self.node.output) and self.node.output[index] != ""
 
     def tensors(self) -> list[GraphTensor]:
@@ -170,7 +170,7 @@ class NodeContext(ScopedReader[str, int]):
     # Attributes.
 
     def given(self, name: str) -> bool:
-        """Whether the node has the attribute."""
+        """Return whether the node has the attribute."""
         return name in self._attributes
 
     def attr_floats(self, name: str) -> tuple[float, ...]:
@@ -222,7 +222,7 @@ class NodeContext(ScopedReader[str, int]):
         return [self.tensor(i) for i in range(formal.index, max(self.count, 1))]
 
     def is_given(self, formal: Formal) -> bool:
-        """Whether there is an input at the operand's position, or an attribute as old models have instead."""
+        """Return whether there is an input at the operand's position, or an attribute as old models have instead."""
         return super().is_given(formal) or bool(formal.holds and self.given(formal.name))
 
     def read_known(self, formal: Formal) -> Array:
@@ -277,7 +277,7 @@ def default_attribute(op_type: str, name: str, opset: int) -> AttributeProto | N
 
 @cache
 def is_required(op_type: str, name: str, opset: int) -> bool:
-    """Whether ONNX says that an attribute must be given in an operator set."""
+    """Return whether ONNX says that an attribute must be given in an operator set."""
     known = defs.get_schema(op_type, opset).attributes if defs.has(op_type, opset) else {}
     return name in known and known[name].required
 

@@ -79,7 +79,7 @@ def elements_of(scope: Scope, listed: Mapping[str, list[str] | None]) -> dict[st
 
 
 def is_listed(kind: TypeProto) -> bool:
-    """Whether a type is of sequences or optional values."""
+    """Return whether a type is of sequences or optional values."""
     return kind.WhichOneof("value") in ("sequence_type", "optional_type")
 
 

@@ -1,4 +1,4 @@
-"""Normalisations of sums, as ONNX Runtime's optimiser writes them: of a residual, and of embeddings."""
+"""Normalizations of sums, as ONNX Runtime's optimizer writes them: of a residual, and of embeddings."""
 
 from __future__ import annotations
 

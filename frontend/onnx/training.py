@@ -1,4 +1,4 @@
-"""One step of an optimiser, as graphs of training hold it: ai.onnx.preview.training."""
+"""One step of an optimizer, as graphs of training hold it: ai.onnx.preview.training."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from .tensors import DTYPES
 
-LEAST_BYTES = 4096
+MIN_BYTES = 4096
 """Smaller weights are decoded with everything else."""
 
 _GRAPH, _INITIALIZER = 7, 5  # fields of ModelProto and GraphProto
@@ -63,7 +63,7 @@ def _split_graph(
 
 def _large_data(data: memoryview, begin: int, end: int) -> tuple[str, Field] | None:
     """Name and raw data of an initializer that is large and of an ordinary type; None for any other."""
-    if end - begin < LEAST_BYTES:
+    if end - begin < MIN_BYTES:
         return None
     found: dict[int, Field] = {}
     for field in _fields(data, begin, end):
@@ -73,7 +73,7 @@ def _large_data(data: memoryview, begin: int, end: int) -> tuple[str, Field] | N
     if not found.keys() >= {_DATA_TYPE, _NAME, _RAW_DATA} or found.keys() & {_EXTERNAL, _LOCATION}:
         return None
     raw, kind = found[_RAW_DATA], _read_varint(data, found[_DATA_TYPE][2], end)[0]
-    if raw[3] - raw[2] < LEAST_BYTES or kind not in DTYPES:
+    if raw[3] - raw[2] < MIN_BYTES or kind not in DTYPES:
         return None
     try:
         name = str(data[found[_NAME][2] : found[_NAME][3]], "utf-8")

@@ -19,7 +19,7 @@ from .export_quantize import has_node
 from .op_table import WRITERS
 from .tensors import DTYPES, stored
 
-MOST_BYTES_INSIDE = 1 << 30
+MAX_BYTES_INSIDE = 1 << 30
 """Limit of weights stored in the model file; protobuf cannot read messages of 2 GiB."""
 
 _DTYPES = {dtype.numpy: number for number, dtype in DTYPES.items()}
@@ -51,14 +51,14 @@ def to_onnx(graph: Graph) -> ModelProto:
 
 
 def write_onnx(graph: Graph, path: str | os.PathLike[str]) -> list[Path]:
-    """Write the model to `path`, and more than `MOST_BYTES_INSIDE` of weights to PATH.data; returns the files.
+    """Write the model to `path`, and more than `MAX_BYTES_INSIDE` of weights to PATH.data; returns the files.
 
     Errors as `to_onnx`; UserError where the files cannot be written.
     """
     model, target = to_onnx(graph), Path(path)
     files = [target]
     try:
-        if sum(len(t.raw_data) for t in model.graph.initializer) > MOST_BYTES_INSIDE:
+        if sum(len(t.raw_data) for t in model.graph.initializer) > MAX_BYTES_INSIDE:
             files.append(target.with_name(f"{target.name}.data"))
             _move_weights(model, files[1])
         with whole_file(target) as stream:

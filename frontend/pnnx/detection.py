@@ -12,7 +12,7 @@ STRIDES = "pnnx_5"
 
 
 def _detect(node: Node) -> GraphTensor:
-    """[N, boxes, 5 + classes]: centre and size in pixels, then how sure it is and of which class."""
+    """[N, boxes, 5 + classes]: center and size in pixels, then how sure it is and of which class."""
     maps = node.tensors()
     strides = node.weight(STRIDES)
     if len(maps) != len(GRIDS) or strides.details.plain_dims != (len(GRIDS),):

@@ -18,7 +18,7 @@ from .program import SUFFIX_DTYPES, WORD_DTYPES, Operator, TensorType
 _SUFFIXES = {dtype.name: suffix for suffix, dtype in SUFFIX_DTYPES.items()}
 # `..`: weights are files of an archive.
 _NOT_IN_NAMES = re.compile(r"[\s=@#$]|(?<![^/\\])\.\.(?![^/\\])")
-_MOST_LITERAL = 2**31 - 1  # the tool keeps integers in 32 bits; the largest means "to the end"
+_MAX_LITERAL = 2**31 - 1  # the tool keeps integers in 32 bits; the largest means "to the end"
 
 LITERAL_OPERANDS = {
     **dict.fromkeys(("add", "sub", "mul", "div", "mod", "pow", "atan2", "max", "min"), (0, 1)),
@@ -197,7 +197,7 @@ class Exporter(ExportFrame[str]):
         return bool(self._details[operand].rank) or type_name == "pnnx.Input"
 
     def _is_literal(self, x: GraphTensor) -> bool:
-        """Whether a tensor is written as a number and is not part of another operator's result."""
+        """Return whether a tensor is written as a number and is not part of another operator's result."""
         return id(x.producer_owner) in self.absorbed and id(x) not in self.operands
 
     def expression(self, op: Op, function: str) -> str:
@@ -266,4 +266,4 @@ def literal(x: GraphTensor) -> str | None:
     if x.details.dtype.is_float:
         number = float(value)
         return print_float(number) if np.isfinite(number) and to_f32(number) == number else None
-    return str(value) if abs(int(value)) < _MOST_LITERAL else None
+    return str(value) if abs(int(value)) < _MAX_LITERAL else None

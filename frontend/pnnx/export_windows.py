@@ -1,4 +1,4 @@
-"""Writes convolutions, pools, windows as columns and local response normalisation."""
+"""Writes convolutions, pools, windows as columns and local response normalization."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _declaration(op: Operator, program: Program) -> _Declared:
 
 
 def is_complex_input(op: Operator, program: Program) -> bool:
-    """Whether an input is of complex numbers, which are two inputs of their parts."""
+    """Return whether an input is of complex numbers, which are two inputs of their parts."""
     annotation = _annotation(op, program)
     return annotation is not None and annotation.part is not None
 

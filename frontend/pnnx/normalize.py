@@ -1,4 +1,4 @@
-"""Writes normalisations."""
+"""Writes normalizations."""
 
 from __future__ import annotations
 

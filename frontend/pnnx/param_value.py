@@ -11,7 +11,7 @@ from ...base.errors import UserError
 Scalar = int | float | bool | str | None
 ParamValue = Scalar | list[Scalar]
 
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 _INT = re.compile(r"[-+]?\d+", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _WORDS: dict[str, Scalar] = {"None": None, "True": True, "False": False}
@@ -49,8 +49,8 @@ def parse_scalar(text: str) -> Scalar:
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):
-        if len(text) > _MOST_DIGITS + 1:
-            raise UserError(f"an integer must have at most {_MOST_DIGITS} digits, got {len(text)}")
+        if len(text) > _MAX_DIGITS + 1:
+            raise UserError(f"an integer must have at most {_MAX_DIGITS} digits, got {len(text)}")
         return int(text)
     return to_f32(float(text)) if _FLOAT.fullmatch(text) else text
 

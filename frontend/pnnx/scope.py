@@ -115,7 +115,7 @@ class Node(Call):
         return super().operand(name)
 
     def has(self, name: str) -> bool:
-        """Whether an operand is given. Flags of a module say whether it has weights, or one of them."""
+        """Return whether an operand is given. Flags of a module say whether it has weights, or one of them."""
         if not self.is_module or name in self._inputs:
             return self.given(name)
         affine = self.attr_bool("affine", True) and self.attr_bool("elementwise_affine", True)

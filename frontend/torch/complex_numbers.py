@@ -40,7 +40,7 @@ _FORMULAS = {"_conj_physical": "conj", "conj_physical": "conj"}
 
 
 def is_complex_call(name: str, bound: Mapping[str, Any]) -> bool:
-    """Whether a call takes or makes complex numbers."""
+    """Return whether a call takes or makes complex numbers."""
     makes = name.removesuffix("_copy") in MAKING or "complex" in str(bound.get("dtype"))
     return makes or any(map(holds_complex, bound.values()))
 

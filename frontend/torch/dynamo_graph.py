@@ -152,7 +152,7 @@ _INDICES = (int, slice, type(None), type(...))
 
 
 def _is_index(node: Any) -> bool:
-    """Whether it is a tensor of integers: how many elements one of bools takes depends on its values."""
+    """Return whether it is a tensor of integers: how many elements one of bools takes depends on its values."""
     example: Any = getattr(node, "meta", {}).get("val")
     return hasattr(example, "dtype") and str(example.dtype) in ("torch.int64", "torch.int32")
 

@@ -61,7 +61,8 @@ def reader_of(target: Any) -> Read | None:
 
 
 def is_functional(target: Any) -> bool:
-    """Whether it is a function of Python's in `torch.nn.functional`, which has names of its own for arguments."""
+    """Return whether it is a function of Python's in `torch.nn.functional`, which has names of its own for
+    arguments."""
     return getattr(target, "__module__", "") == "torch.nn.functional"
 
 
@@ -182,7 +183,7 @@ def _outputs(fx: Any) -> list[Any]:
 
 
 def is_size(example: Any) -> bool:
-    """Whether an example is an integer of Python that only a run knows."""
+    """Return whether an example is an integer of Python that only a run knows."""
     return type(example).__name__ == "SymInt"
 
 

@@ -20,7 +20,7 @@ from .sizes import Sizes
 from .subgraph import attributes_of
 from .tensors import details_of, dtype_of
 
-_MOST_REASONS = 20  # in a message
+_MAX_REASONS = 20  # in a message
 _WHO = "exported program"
 
 
@@ -60,7 +60,7 @@ def _listed(refused: Mapping[Any, str]) -> str:
     for node, reason in refused.items():
         lines.setdefault(reason.replace(f" '{node.name}'", ""), []).append(source_line(node))
     told = []
-    for reason, lines_of in [*lines.items()][:_MOST_REASONS]:
+    for reason, lines_of in [*lines.items()][:_MAX_REASONS]:
         first = f", first at {lines_of[0]}" if lines_of[0] else ""
         told.append(f"{reason} ({len(lines_of)}x{first})")
     left = len(lines) - len(told)

@@ -1,4 +1,4 @@
-"""Normalisations as core ATen has them: with the statistics as further outputs."""
+"""Normalizations as core ATen has them: with the statistics as further outputs."""
 
 from __future__ import annotations
 

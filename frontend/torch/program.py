@@ -35,7 +35,7 @@ def open_program(source: Any) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with suppress(ImportError):  # registers what PyTorch's quantisation writes
+            with suppress(ImportError):  # registers what PyTorch's quantization writes
                 import torch.ao.quantization.fx._decomposed
             return torch.export.load(io.BytesIO(source) if isinstance(source, bytes) else source)
     except ModuleNotFoundError as error:  # of a tensor's own type, such as torchao's

@@ -1,4 +1,4 @@
-"""Operators of `quantized_decomposed`, which PyTorch's quantisation of exported programs writes.
+"""Operators of `quantized_decomposed`, which PyTorch's quantization of exported programs writes.
 
 Meanings from `torch.ao.quantization.fx._decomposed`. Bytes here are plain tensors of integers.
 """

@@ -25,7 +25,7 @@ from .builder import Builder
 from .call import WORD_DTYPES, Call, Handler, Value
 from .promotion import Number, Operand, result_dtype
 
-_MOST_BITS = 63
+_MAX_BITS = 63
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def _of_numbers(b: Builder, function: Callable[..., Any], args: tuple[Any, ...])
         return value
     if not isinstance(value, (int, float)):
         raise b.rule("the operands must have a real result", str(list(args)))
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         raise b.rule("an integer must fit 64 bits", f"one of {value.bit_length()} bits")
     return value
 
@@ -66,7 +66,7 @@ def as_float(b: Builder, x: Operand) -> GraphTensor:
 
 
 def logical(b: Builder, x: Operand) -> GraphTensor:
-    """Whether each element is not zero."""
+    """Return whether each element is not zero."""
     return b.tensor(x, BOOL)
 
 
@@ -119,7 +119,7 @@ def _log_add_exp(b: Builder, x: Operand, y: Operand) -> GraphTensor:
 
 def _power(x: Number, y: Number) -> Any:
     if isinstance(x, int) and isinstance(y, int) and y >= 0:
-        if y > _MOST_BITS and abs(x) > 1:
+        if y > _MAX_BITS and abs(x) > 1:
             raise OverflowError("the power does not fit 64 bits")
         return x**y
     return np.float64(x) ** np.float64(y)
@@ -145,8 +145,8 @@ def _of_fractions(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _shift(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
     def shifted(x: int, y: int) -> int:
-        if not 0 <= y <= _MOST_BITS:
-            raise ValueError(f"a shift must be from 0 to {_MOST_BITS}")
+        if not 0 <= y <= _MAX_BITS:
+            raise ValueError(f"a shift must be from 0 to {_MAX_BITS}")
         return function(x, y)
 
     return shifted

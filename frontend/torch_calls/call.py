@@ -58,11 +58,11 @@ class Call(Builder):
         raise NotImplementedError
 
     def given(self, name: str) -> bool:
-        """Whether an argument is given and not None."""
+        """Return whether an argument is given and not None."""
         return self.argument(name) is not None
 
     def has(self, name: str) -> bool:
-        """Whether an operand is given."""
+        """Return whether an operand is given."""
         return self.given(name)
 
     def operand(self, name: str = "input") -> Operand:
@@ -99,7 +99,7 @@ class Call(Builder):
         return self.tensor_of(formal.name)
 
     def is_given(self, formal: Formal) -> bool:
-        """Whether there is an argument of that name."""
+        """Return whether there is an argument of that name."""
         return self.has(formal.name)
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:

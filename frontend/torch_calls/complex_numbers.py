@@ -29,7 +29,7 @@ PRODUCTS = frozenset(("matmul", "mm", "bmm", "mv", "dot"))
 
 
 def holds_complex(value: Any) -> bool:
-    """Whether a value is complex, or a list with such a value."""
+    """Return whether a value is complex, or a list with such a value."""
     items = value if isinstance(value, list) else [value]
     return any(isinstance(item, (Complex, complex)) for item in items)
 

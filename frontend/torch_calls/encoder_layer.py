@@ -71,7 +71,7 @@ _PADDING_MASK = 1  # mask_type: 0 is [L, S], 1 is [N, S]
 
 
 def _read_encoder_layer(node: Call, _: str) -> Value:
-    """Self-attention and a two-layer perceptron, each with a residual and a normalisation before or after it."""
+    """Self-attention and a two-layer perceptron, each with a residual and a normalization before or after it."""
     x = node.tensor_of("src")
     if x.details.rank != 3:
         raise node.rule("src must have 3 axes", str(x.details))

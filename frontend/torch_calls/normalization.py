@@ -1,4 +1,4 @@
-"""Normalisations, as modules with weights and as functions of tensors."""
+"""Normalizations, as modules with weights and as functions of tensors."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _STATISTICS = ("running_mean", "running_var")
 
 
 def _keeps_statistics(node: Call) -> bool:
-    """Whether an instance norm uses statistics of training, which are then those of all images."""
+    """Return whether an instance norm uses statistics of training, which are then those of all images."""
     for name in _STATISTICS:
         node.argument(name)
     if node.is_module:

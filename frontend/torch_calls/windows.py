@@ -1,4 +1,4 @@
-"""Convolutions, pools, windows as columns, and local response normalisation."""
+"""Convolutions, pools, windows as columns, and local response normalization."""
 
 from __future__ import annotations
 

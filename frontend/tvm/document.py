@@ -66,7 +66,7 @@ class TvmGraph:
 
     @property
     def compiled(self) -> bool:
-        """Whether its nodes are calls of kernels, not operators."""
+        """Return whether its nodes are calls of kernels, not operators."""
         return self.types is not None
 
     def type_of(self, entry: Entry) -> TensorType | None:

@@ -74,7 +74,7 @@ def _key_of(hint: str, name: str) -> str:
 
 
 def _is_of(given: LogicalTensor, declared: LogicalTensor) -> bool:
-    """Whether a type is the declared one, any size where that leaves one open."""
+    """Return whether a type is the declared one, any size where that leaves one open."""
     pairs = list(zip(given.plain_dims, declared.plain_dims, strict=False))
     return (given.dtype, given.rank) == (declared.dtype, declared.rank) and all(
         one == other or isinstance(other, Dim) for one, other in pairs

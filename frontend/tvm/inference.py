@@ -14,7 +14,7 @@ from .scope import Call, Operator, OperatorContext, UndeterminedError
 _RESHAPES = ("reshape", "squeeze", "expand_dims", "nn_batch_flatten", "flatten")
 """Operators of which nothing but the shape of the result matters."""
 
-_MOST_PERMUTED, _MOST_REDUCED = 6, 8
+_MAX_PERMUTED, _MAX_REDUCED = 6, 8
 """Axes up to which all orders and all sets of them are tried."""
 
 
@@ -45,7 +45,7 @@ def build(graph: Graph, call: Call, operator: Operator) -> list[GraphTensor]:
 
 
 def _fits(call: Call, operator: Operator) -> bool:
-    """Whether the operator gives the known shapes."""
+    """Return whether the operator gives the known shapes."""
     scratch = Graph("scratch")
     operands = [scratch.make_input(x.details, "x") for x in call.operands]
     try:
@@ -80,14 +80,14 @@ def _choices(call: Call, key: str, kind: str) -> Choices:
 
 
 def _permutations(key: str, dims: Sequence[int], target: Sequence[int]) -> Choices:
-    orders = itertools.permutations(range(len(dims))) if len(dims) <= _MOST_PERMUTED else ()
+    orders = itertools.permutations(range(len(dims))) if len(dims) <= _MAX_PERMUTED else ()
     yield from ((p, {key: str(p)}) for p in orders)
 
 
 def _reduced(key: str, dims: Sequence[int], target: Sequence[int]) -> Choices:
     """It makes no difference whether axes of size 1 are reduced."""
     keeps = {"keepdims": str(len(target) == len(dims))}
-    for axes in _sets(len(dims)) if len(dims) <= _MOST_REDUCED else ():
+    for axes in _sets(len(dims)) if len(dims) <= _MAX_REDUCED else ():
         yield frozenset(a for a in axes if dims[a] != 1), {key: str(axes), **keeps}
 
 

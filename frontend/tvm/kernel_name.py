@@ -8,7 +8,7 @@ from collections.abc import Collection
 _PREFIX = re.compile(r"(?:tvmgen_\w*?_)?fused?_+")
 _COUNTER = re.compile(r"_+\d{1,9}\Z", re.ASCII)
 _HASH = re.compile(r"_[0-9a-f]{12,20}_(?:_?\d+)?\Z", re.ASCII)
-_MOST_CHARACTERS = 4096
+_MAX_CHARACTERS = 4096
 
 
 def split_name(func_name: str, known: Collection[str]) -> list[str] | str:
@@ -19,8 +19,8 @@ def split_name(func_name: str, known: Collection[str]) -> list[str] | str:
     prefix = _PREFIX.match(func_name)
     if not prefix:
         return "its name does not begin with fused_, so it is code that TVM did not generate"
-    if len(func_name) > _MOST_CHARACTERS:
-        return f"its name is longer than {_MOST_CHARACTERS} characters"
+    if len(func_name) > _MAX_CHARACTERS:
+        return f"its name is longer than {_MAX_CHARACTERS} characters"
     if _HASH.search(func_name):
         return "its name was cut off, so the last operators are lost"
     body = func_name[prefix.end() :]

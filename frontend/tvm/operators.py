@@ -56,7 +56,7 @@ def _dense_pack(op: OperatorContext, op_name: str) -> GraphTensor:
 
 
 def _softmax(op: OperatorContext, op_name: str) -> GraphTensor:
-    # Relay's default; images of rank 4 are usually normalised over channels.
+    # Relay's default; images of rank 4 are usually normalized over channels.
     is_usual = not op.knows("axis") and op.x.details.rank <= 3
     return op.make(op_name, op.x, axis=-1 if is_usual else op.attr_int("axis", -1))
 

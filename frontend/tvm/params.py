@@ -38,7 +38,7 @@ _AGAIN = "copy the file again"
 _CODES = {dtype: key for key, dtype in reversed(_DTYPES.items())}
 _CODES[np.dtype(np.bool_)] = (1, 1)
 
-_MOST_AXES = 32
+_MAX_AXES = 32
 
 
 def read_params(source: str | os.PathLike[str] | bytes) -> dict[str, Array]:
@@ -185,8 +185,8 @@ class _Reader:
                 f"array '{name}' must begin with {_ARRAY_MAGIC:#x}, got {magic:#x}", self.at - 16
             )
         _, _, rank, code, bits, lanes = self.unpack("<iiiBBH", f"array '{name}'")
-        if not 0 <= rank <= _MOST_AXES:
-            raise self.error(f"array '{name}' must have at most {_MOST_AXES} axes, got {rank}")
+        if not 0 <= rank <= _MAX_AXES:
+            raise self.error(f"array '{name}' must have at most {_MAX_AXES} axes, got {rank}")
         shape = self.unpack(f"<{rank}q", f"array '{name}'")
         (size,) = self.unpack("<q", f"array '{name}'")
         if (code, bits) not in _DTYPES or lanes != 1:

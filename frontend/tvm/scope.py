@@ -18,7 +18,7 @@ from ..correspondence.values import MUST_BE_GIVEN, understood
 from .document import DTYPES
 
 _LONG = re.compile(r"(?<=\d)L\b")
-_MOST_LETTERS = 10000
+_MAX_LETTERS = 10000
 
 _ASSUMED = frozenset({
     "align_corners", "batch_dims", "ceil_mode", "center", "dilation", "groups", "keepdims", "pad_mode", "pad_value",
@@ -81,11 +81,11 @@ class OperatorContext(NodeReader):
         return self.operands[index]
 
     def has(self, key: str) -> bool:
-        """Whether an attribute is given."""
+        """Return whether an attribute is given."""
         return key in self.call.given
 
     def knows(self, key: str) -> bool:
-        """Whether the value of an attribute is given, or its default."""
+        """Return whether the value of an attribute is given, or its default."""
         return self.call.stored or self.has(key)
 
     def attr(self, key: str, default: Any = MUST_BE_GIVEN, kind: str = "") -> Any:
@@ -108,7 +108,7 @@ class OperatorContext(NodeReader):
         return [self.operand(formal.index), *self.operands[formal.index + 1 :]]
 
     def is_given(self, formal: Formal) -> bool:
-        """Whether there is an operand at the formal's position."""
+        """Return whether there is an operand at the formal's position."""
         return formal.index < len(self.operands)
 
     def read_known(self, formal: Formal) -> Array:
@@ -139,6 +139,6 @@ Operator = Callable[[OperatorContext], "GraphTensor | list[GraphTensor]"]
 def _literal(text: str) -> Any:
     plain = _LONG.sub("", text.strip())
     try:
-        return ast.literal_eval(plain) if len(plain) < _MOST_LETTERS else plain
+        return ast.literal_eval(plain) if len(plain) < _MAX_LETTERS else plain
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return plain

@@ -26,7 +26,7 @@ def _layout(op: OperatorContext, *keys: str, default: str) -> AxisLayout:
 
 
 def _could_be(text: str, default: str) -> bool:
-    """Whether a layout has as many axes as the usual one."""
+    """Return whether a layout has as many axes as the usual one."""
     given, usual = parse_layout(text), parse_layout(default)
     return given is None or usual is None or len(given.axes) == len(usual.axes)
 

@@ -10,12 +10,12 @@ from ...base.printable import printable
 from ..ir.graph import Graph, Op
 
 _SHAPES = {"input": "oval", "output": "oval", "constant": "note"}
-_MOST_LETTERS = 40
+_MAX_LETTERS = 40
 """Of an attribute's value in a box."""
 
 
 def write_dot(graph: Graph) -> str:
-    """The text: an edge per operand labelled with the tensor's type and, at the consumer, with the operand's name."""
+    """The text: an edge per operand labeled with the tensor's type and, at the consumer, with the operand's name."""
     lines = [f"digraph {_quoted(graph.name)} {{", "  node [shape=box, fontname=Helvetica];"]
     lines += [f"  {_node_id(op)} [label={_label(op)}, shape={_shape(op)}];" for op in graph.ops]
     for op in graph.ops:
@@ -48,7 +48,7 @@ def _short(value: Any) -> str:
         text = f"{len(value.ops)} ops"
     else:
         text = f"array {value.shape}" if isinstance(value, np.ndarray) else str(value)
-    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..."
+    return text if len(text) <= _MAX_LETTERS else f"{text[: _MAX_LETTERS - 3]}..."
 
 
 def _quoted(*lines: str) -> str:

@@ -1,4 +1,4 @@
-"""The layout changes left in an optimised graph: how many, how many bytes, and where."""
+"""The layout changes left in an optimized graph: how many, how many bytes, and where."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def remaining_reorders(graph: Graph) -> list[Reorder]:
 
 
 def has_layouts(graph: Graph) -> bool:
-    """Whether any activation has a layout other than the plain one."""
+    """Return whether any activation has a layout other than the plain one."""
     return any(
         not y.details.format.is_plain
         for op, _, _ in _all_ops(graph)

@@ -72,12 +72,12 @@ class Attribute(Generic[T]):
 
     @property
     def is_required(self) -> bool:
-        """Whether it must be given."""
+        """Return whether it must be given."""
         return self.default is REQUIRED
 
     @property
     def is_internal(self) -> bool:
-        """Whether it is of graphc's own making: never printed, hashed or compared."""
+        """Return whether it is of graphc's own making: never printed, hashed or compared."""
         return self.key.startswith(INTERNAL)
 
     def default_of(self, op: AttributeOwner) -> T:
@@ -316,7 +316,7 @@ def _shown(value: Any) -> str:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two checked values are one: -0.0 is not 0.0, NaN is itself."""
+    """Return whether two checked values are one: -0.0 is not 0.0, NaN is itself."""
     if type(one) is not type(other) or isinstance(one, np.ndarray):
         return one is other
     if isinstance(one, float):

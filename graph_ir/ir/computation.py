@@ -3,7 +3,7 @@
 pointwise  out[i] = f(in_0[map_0(i)], in_1[map_1(i)], ...)     elementwise, broadcast and movement ops
 reduction  out[i] = finish(reduce over r of f(in_k[map_k(i, r)]))
 
-One generator (`templates.loops`) turns any group of these, in any layout, into vectorised loops.
+One generator (`templates.loops`) turns any group of these, in any layout, into vectorized loops.
 """
 
 from __future__ import annotations

@@ -85,12 +85,12 @@ class Format:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether this is the row-major order of the plain axes."""
+        """Return whether this is the row-major order of the plain axes."""
         return self.order == tuple(range(self.rank))
 
     @cached_property
     def is_blocked(self) -> bool:
-        """Whether any axis is split into blocks."""
+        """Return whether any axis is split into blocks."""
         return any(self.blocks)
 
     def block_of(self, axis: int) -> int:
@@ -111,7 +111,7 @@ class Format:
         )
 
     def is_padded(self, plain_dims: Sequence[int]) -> bool:
-        """Whether the array in memory has more elements than the tensor."""
+        """Return whether the array in memory has more elements than the tensor."""
         return any(size % self.block_of(axis) for axis, size in enumerate(plain_dims))
 
     def blocked_index(self, plain: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -163,7 +163,7 @@ class Format:
         return np.asarray(plain[tuple(slice(size) for size in plain_dims)], order="C")
 
     def is_view_of(self, other: Format, plain_dims: Sequence[int]) -> bool:
-        """Whether both place every element, and all padding, of a tensor of `plain_dims` at the same address."""
+        """Return whether both place every element, and all padding, of a tensor of `plain_dims` at the same address."""
         return 0 in plain_dims or self._signature(plain_dims) == other._signature(plain_dims)
 
     def _axis_dims(self, axis: int) -> list[int]:

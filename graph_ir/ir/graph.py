@@ -78,7 +78,7 @@ class Graph:
         self, value: Array, name: str = "constant", format: Format | None = None
     ) -> GraphTensor:
         """Append a constant; `value` is the plain array, `format` its layout in memory."""
-        # Normalise the plain layout, so that equal constants compare equal.
+        # Normalize the plain layout, so that equal constants compare equal.
         layout = None if format is None or format.is_plain else format
         return self.make(
             "constant", (), {"value": np.asarray(value), "format": layout}, name
@@ -319,7 +319,7 @@ class Graph:
         return digest(self.content_tokens())
 
     def compare_contents(self, other: Graph) -> bool:
-        """Whether both graphs are equal op by op in their order, names and `temp.` attributes aside."""
+        """Return whether both graphs are equal op by op in their order, names and `temp.` attributes aside."""
         return all(
             mine == theirs
             for mine, theirs in zip_longest(self.content_tokens(), other.content_tokens())

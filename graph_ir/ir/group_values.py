@@ -103,7 +103,7 @@ def computed(value: Expr, dtype: DType) -> Expr:
 
 
 def _is_held(value: Expr, dtype: DType) -> bool:
-    """Whether a value in the type that `dtype` is computed with is known to be one of `dtype`.
+    """Return whether a value in the type that `dtype` is computed with is known to be one of `dtype`.
 
     A variable is: it is bound to an element of a tensor, and only casts make elements of another type of these.
     """

@@ -55,7 +55,7 @@ class LogicalTensor:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no elements, as far as is known."""
+        """Return whether it has no elements, as far as is known."""
         return 0 in self.plain_dims
 
     @property
@@ -65,7 +65,7 @@ class LogicalTensor:
 
     @property
     def is_known(self) -> bool:
-        """Whether all sizes are numbers."""
+        """Return whether all sizes are numbers."""
         return is_known(*self.plain_dims)
 
     @property

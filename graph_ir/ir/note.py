@@ -38,7 +38,7 @@ class Note(Generic[T]):
         graph.attrs[self.key] = value
 
     def is_on(self, graph: Graph) -> bool:
-        """Whether the graph has one."""
+        """Return whether the graph has one."""
         return self.key in graph.attrs
 
 

@@ -28,12 +28,12 @@ class TunableOp(FusibleOp):
 
     @property
     def is_tuned(self) -> bool:
-        """Whether the template can run this op; otherwise it runs as its computation."""
+        """Return whether the template can run this op; otherwise it runs as its computation."""
         return True
 
     @property
     def result_holds_sums(self) -> bool:
-        """Whether partial sums are kept in the result, which must then have the accumulator's type."""
+        """Return whether partial sums are kept in the result, which must then have the accumulator's type."""
         return False
 
 

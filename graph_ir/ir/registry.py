@@ -50,7 +50,7 @@ def seal() -> None:
 
 
 def is_own(op_name: str) -> bool:
-    """Whether an op is graphc's own; those that are registered later are of user code."""
+    """Return whether an op is graphc's own; those that are registered later are of user code."""
     _load()
     return op_name in _own
 

@@ -28,7 +28,8 @@ def reshape_groups(
 
 
 def _is_part(left: Size, right: Size) -> bool:
-    """Whether `left` is the smaller of two different products of sizes; of expressions: whether it divides `right`."""
+    """Return whether `left` is the smaller of two different products of sizes; of expressions: whether it divides
+    `right`."""
     if is_known(left, right):
         return bool(left < right)
     try:

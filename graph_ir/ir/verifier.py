@@ -127,5 +127,5 @@ def _excerpt(op: Op | None, show: Callable[[Op], str]) -> str:
         return ""
     producers = [tensor.producer_owner for tensor in op.inputs]
     users = [user for tensor in op.outputs for _, user in tensor.uses]
-    unique = {id(neighbour): neighbour for neighbour in (*producers, op, *users)}
+    unique = {id(neighbor): neighbor for neighbor in (*producers, op, *users)}
     return "\n".join(f"{'>' if o is op else ' '} {show(o)}" for o in unique.values())

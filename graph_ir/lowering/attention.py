@@ -19,7 +19,7 @@ from ..ir.schedule import Schedule
 from ..nest.epilogue import EpilogueValue
 from ..nest.nest import Sharing
 from ..nest.operand import Operand
-from ..ops.matmul import MOST_FEW, MatmulCore
+from ..ops.matmul import MAX_FEW, MatmulCore
 from ..rewriting.attention import before_narrowing, has_open_sizes, is_softmax, softmax_scores
 from ..rewriting.groups import reduces_rows
 from ..rewriting.kernel_group import KernelGroup
@@ -96,7 +96,7 @@ def _few(
     symbol = lone_symbol(problem.rows)
     if symbol is None:
         return found
-    for rows in range(max(symbol.least, 2), min(symbol.most, MOST_FEW) + 1):
+    for rows in range(max(symbol.least, 2), min(symbol.most, MAX_FEW) + 1):
         sizes = at_size(problem, symbol.name, rows)
         if is_known(sizes.columns):
             first, second = (

@@ -236,7 +236,8 @@ def strides_of(fmt: Format, dims: Sequence[int]) -> list[int]:
 
 
 def _reads_by_pixel(output: GraphTensor, reads: Sequence[GraphTensor], ops: Sequence[Op]) -> bool:
-    """Whether a pixel may be indexed by its number alone: every epilogue operand has all pixels, in order, or one value
+    """Return whether a pixel may be indexed by its number alone: every epilogue operand has all pixels, in order, or
+    one value
     for all."""
     if not all(map(is_elementwise, ops)):
         return False

@@ -22,7 +22,7 @@ from ..nest.matmul import blocked_view, matmul_nest, matrix_view
 from ..nest.nest import Nest, Sharing
 from ..nest.operand import Operand
 from ..nest.problem import Contraction, matmul
-from ..ops.matmul import MOST_FEW, MatmulCore
+from ..ops.matmul import MAX_FEW, MatmulCore
 from ..rewriting.kernel_group import KernelGroup
 from ..rewriting.operand_rows import in_memory
 from ..schedule.context import LowerContext
@@ -136,7 +136,7 @@ def _few_of_dynamic(
     if is_known(sizes["m"]):
         return found
     (symbol,) = symbols_of([sizes["m"]])[:1]
-    for rows in range(1, MOST_FEW + 1):
+    for rows in range(1, MAX_FEW + 1):
         m, n, k = (substitute(sizes[axis], {symbol.name: rows}) for axis in ("m", "n", "k"))
         if m != rows or not isinstance(n, int) or not isinstance(k, int):
             break

@@ -56,7 +56,7 @@ def _common(users: list[Op]) -> tuple[int, ...]:
 
 
 def _is_forward(op: Op) -> bool:
-    """Whether an op is a slice of rows whose elements lie behind its first one in memory."""
+    """Return whether an op is a slice of rows whose elements lie behind its first one in memory."""
     if not isinstance(op, Slice):
         return False
     x = op.inputs[0].details

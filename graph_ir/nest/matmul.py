@@ -71,7 +71,7 @@ class _Steps:
         self.is_dynamic = not is_known(self.m, self.n, self.k)
         self.columns = self.tile.columns(target, self.kernel.accumulator)
         self.max_a_bytes = (
-            target.machine.most_local_bytes // 2
+            target.machine.max_local_bytes // 2
         )  # accumulators and a panel lie beside them
         self.m_block = self._rows_of_block()
         group = self.kernel.k_group

@@ -17,7 +17,7 @@ from ..ir.operands import Operand
 from ..ir.registry import register
 from .compose import Composer
 
-MOST_NARROW = (1 << 31) - 1
+MAX_NARROW = (1 << 31) - 1
 """Positions of axes of so many elements are searched in 32 bits, twice as many in a vector."""
 
 
@@ -61,7 +61,7 @@ class _ArgReduce(CompositeOp):
             hit = make("or", hit, make("isnan", x))
         shape = [1] * x.details.rank
         shape[axis] = size
-        narrow = S32 if bounds(size)[1] <= MOST_NARROW else S64
+        narrow = S32 if bounds(size)[1] <= MAX_NARROW else S64
         if is_known(size):
             steps = np.arange(size, dtype=narrow.numpy).reshape(shape)
             positions = graph.make_constant(steps, f"{self.name}.positions")

@@ -58,7 +58,7 @@ def _sign(x: Expr) -> Expr:
 
 
 def _popcount(x: Expr) -> Expr:
-    """Neighbouring fields of 1, 2, 4, ... bits are added to fields of twice the width."""
+    """Neighboring fields of 1, 2, 4, ... bits are added to fields of twice the width."""
     dtype = x.dtype
     word = by_name(f"u{dtype.bits}")
     total, width = t.bitcast(x, word), 1

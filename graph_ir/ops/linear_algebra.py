@@ -63,7 +63,7 @@ class TriangularSolve(MatrixOp):
 
     @property
     def is_forward(self) -> bool:
-        """Whether the first row is solved first."""
+        """Return whether the first row is solved first."""
         return self.lower != self.transpose_a
 
     def reference(self, inputs: list[Array]) -> list[Array]:

@@ -1,4 +1,4 @@
-"""matmul_core: the batched matrix product, tuned for floats and bytes, a vectorised reduction for every other type."""
+"""matmul_core: the batched matrix product, tuned for floats and bytes, a vectorized reduction for every other type."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ..ir.operands import Operand
 from ..ir.registry import register
 from .product_types import product_dtype, result_dtype_attr
 
-MOST_USES = 4
+MAX_USES = 4
 """Batches that may share a computed matrix which one row is multiplied by: beyond that, one packed copy costs less than
 a reduction per batch."""
 
-MOST_FEW = 4
+MAX_FEW = 4
 """Rows of the largest product whose sums may be split (`k_splits`): with more there are enough accumulators."""
 
-MOST_WEIGHED = 256
+MAX_WEIGHED = 256
 """Columns of a computed matrix whose rows are added up in place: longer rows lie too far apart."""
 
 
@@ -61,26 +61,28 @@ class MatmulCore(TunableOp):
 
     @property
     def is_tuned(self) -> bool:
-        """Whether the register-tiled template runs this product (floats, or dot products of bytes; nothing empty).
+        """Return whether the register-tiled template runs this product (floats, or dot products of bytes; nothing
+        empty).
 
         Open numbers of columns and terms are for products of f32 and f64 without layouts.
         """
         return self.is_tuned_with(self.sizes[0])
 
     def is_tuned_with(self, rows: Size) -> bool:
-        """Whether it does if its rows are so many, as the same rows of several matrices are."""
+        """Return whether it does if its rows are so many, as the same rows of several matrices are."""
         if not is_known(*self.sizes[1:]) and not self._may_be_open(rows):
             return False
         if any(x.details.is_empty for x in self.inputs):
             return False
         if self._is_row_of_dot_products or self.weighs_rows:
             return False
-        # Four neighbouring k of a transposed A do not lie together.
+        # Four neighboring k of a transposed A do not lie together.
         bytes_ = self.dtype == S32 and self.inputs[1].details.dtype in (S8, S16)
         return self.inputs[0].details.dtype.is_float or (bytes_ and not self.transpose_a)
 
     def _may_be_open(self, rows: Size) -> bool:
-        """Whether a product with an open number of columns or terms has a template: one that reads B in place, where
+        """Return whether a product with an open number of columns or terms has a template: one that reads B in
+        place, where
         its rows are open, and copies it into panels, where its columns are.
 
         How a known number of few rows splits its sums depends on the number of columns.
@@ -88,7 +90,7 @@ class MatmulCore(TunableOp):
         _, n, k = self.sizes
         wide = all(x.details.dtype.bits >= 32 and x.details.dtype.is_float for x in self.inputs)
         by_rows = is_known(k) or (is_known(n) and not self.transpose_b)
-        several = not is_known(rows) or bool(rows > MOST_FEW)
+        several = not is_known(rows) or bool(rows > MAX_FEW)
         return wide and several and by_rows and not self.transpose_a
 
     @property
@@ -123,8 +125,8 @@ class MatmulCore(TunableOp):
             return False
         used = math.prod(self.outputs[0].details.plain_dims[:-2])
         own = math.prod(w.details.plain_dims[:-2])
-        is_short = w.details.format.is_plain and bounds(n)[1] <= MOST_WEIGHED
-        return is_short and bounds(MOST_USES * own - used)[0] >= 0
+        is_short = w.details.format.is_plain and bounds(n)[1] <= MAX_WEIGHED
+        return is_short and bounds(MAX_USES * own - used)[0] >= 0
 
     @property
     def contraction(self) -> Contraction:

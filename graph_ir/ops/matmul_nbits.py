@@ -18,7 +18,7 @@ from ..ir.operands import Operand, OptionalOperand
 from ..ir.registry import register
 
 WORD_BYTES = 4
-"""Bytes that hold neighbouring k of one column: what a 32-bit lane unpacks."""
+"""Bytes that hold neighboring k of one column: what a 32-bit lane unpacks."""
 
 
 @register("matmul_nbits")

@@ -1,4 +1,4 @@
-"""Normalisations: layer_norm, rms_norm, group_norm, instance_norm and batch_norm with given statistics."""
+"""Normalizations: layer_norm, rms_norm, group_norm, instance_norm and batch_norm with given statistics."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class LayerNorm(Normalization):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The normalised axes."""
+        """The normalized axes."""
         return tuple(range(self.axis, self.x.details.rank))
 
     def check_shapes(self, inputs: Sequence[LogicalTensor]) -> None:
@@ -129,7 +129,7 @@ class RmsNorm(LayerNorm):
 
 
 class _ChannelNormalization(Normalization):
-    """Base: x [N, C, ...] normalised over runs of channels and all later axes; scale and bias [C]."""
+    """Base: x [N, C, ...] normalized over runs of channels and all later axes; scale and bias [C]."""
 
     x = Operand("[N, C, ...]")
     scale = OptionalOperand("[C]")

@@ -1,4 +1,4 @@
-"""Pooling: reductions over windows, averages and norms based on them, and local response normalisation."""
+"""Pooling: reductions over windows, averages and norms based on them, and local response normalization."""
 
 from __future__ import annotations
 
@@ -257,8 +257,8 @@ class LpPool(FloatPool):
         return [make.to(value, self.outputs[0].details.dtype)]
 
 
-MOST_SLICES = 16
-"""Up to this window size, squares of neighbouring channels are added individually; a pool would need the plain
+MAX_SLICES = 16
+"""Up to this window size, squares of neighboring channels are added individually; a pool would need the plain
 layout."""
 
 
@@ -306,7 +306,7 @@ class LocalResponseNorm(CompositeOp):
         x = make.widened(self.inputs[0])
         if x.details.is_empty:
             return [self.inputs[0]]
-        total = self._windows(make, x) if self.size > MOST_SLICES else self._slices(make, x)
+        total = self._windows(make, x) if self.size > MAX_SLICES else self._slices(make, x)
         alpha, beta, k = self.alpha / self.size, self.beta, self.k
         dtype = x.details.dtype
         scaled = make("mul", make.scalar(alpha, dtype), total)

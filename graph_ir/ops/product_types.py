@@ -42,5 +42,5 @@ def product_dtype(op: Op, a: LogicalTensor, b: LogicalTensor, asked: DType | Non
 
 
 def is_byte(dtype: DType) -> bool:
-    """Whether the type is s8 or u8."""
+    """Return whether the type is s8 or u8."""
     return dtype.bits == 8 and dtype.kind in ("int", "uint")

@@ -43,7 +43,7 @@ class Reshape(Movement):
         return [inputs[0].reshape(self.outputs[0].details.plain_dims)]
 
     def computation(self) -> Computation:
-        """Each group of axes that is split or merged is linearised and split again."""
+        """Each group of axes that is split or merged is linearized and split again."""
         source, result = self.inputs[0].details.plain_dims, self.outputs[0].details.plain_dims
         groups = list(reshape_groups(source, result)) if 0 not in source else []
 

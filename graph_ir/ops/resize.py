@@ -36,7 +36,7 @@ COORDINATES = (
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 SAMPLE = 16
 """The size of an axis whose taps say how all sizes are repeated."""
-_MOST_TAPS = 4
+_MAX_TAPS = 4
 """Up to this many elements are weighted individually; wider filters (antialiasing) are a product with a weight
 matrix."""
 
@@ -174,7 +174,7 @@ class Resize(CompositeOp):
         def constant(value: Array, what: str) -> GraphTensor:
             return make.graph.make_constant(np.ascontiguousarray(value), f"{self.name}.{what}")
 
-        if len(used) > _MOST_TAPS:
+        if len(used) > _MAX_TAPS:
             value = self._product(make, x, axis, taps)
         else:
             parts = []

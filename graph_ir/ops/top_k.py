@@ -19,7 +19,7 @@ from ..ir.registry import register
 from .compose import Composer
 from .reduce import identity
 
-_MOST_ROUNDS = 16
+_MAX_ROUNDS = 16
 """Up to this k, elements are selected one at a time; beyond it, every element counts those that precede it."""
 
 
@@ -80,7 +80,7 @@ class TopK(CompositeOp):
                 make("cast", self._first(make, x, axis), dtype=d.details.dtype.name)
                 for d in self.outputs
             ]
-        if self.largest and is_known(self.k) and self.k <= _MOST_ROUNDS:
+        if self.largest and is_known(self.k) and self.k <= _MAX_ROUNDS:
             indices = self._take_out(make, rows)
         else:
             indices = self._count_before(make, rows)
@@ -141,7 +141,7 @@ class TopK(CompositeOp):
 
 
 def _before(make: Composer, a: GraphTensor, b: GraphTensor, largest: bool) -> GraphTensor:
-    """Whether value a precedes b."""
+    """Return whether value a precedes b."""
     first = make("gt" if largest else "lt", a, b)
     if not a.details.dtype.is_float:
         return first

@@ -44,7 +44,7 @@ class Window:
 
     @property
     def is_padded(self) -> bool:
-        """Whether a window may hold padding."""
+        """Return whether a window may hold padding."""
         return any((*self.before, *self.after)) or self.ceil_mode
 
     def output_sizes(self, sizes: Sequence[Size]) -> tuple[Any, ...]:

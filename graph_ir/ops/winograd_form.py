@@ -165,7 +165,7 @@ BYTE_FORMS = {form.results: form for form in (BYTES_F2, BYTES_F4)}
 
 
 def holds(form: WinogradForm, w: Array, x: DType) -> bool:
-    """Whether weights s8[O, C, 3, 3] give results that fit what a form leaves of s32, of any image of bytes."""
+    """Return whether weights s8[O, C, 3, 3] give results that fit what a form leaves of s32, of any image of bytes."""
     taps = w.reshape(len(w), -1).astype(np.int64)
     above, below = np.maximum(taps, 0).sum(1), np.maximum(-taps, 0).sum(1)
     limits = np.iinfo(x.numpy)

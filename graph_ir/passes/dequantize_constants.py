@@ -1,4 +1,4 @@
-"""Dequantise at compile time what no integer product has taken."""
+"""Dequantize at compile time what no integer product has taken."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..schedule.context import LowerContext
 
 
 def dequantize_constants(graph: Graph, ctx: LowerContext) -> bool:
-    """Replace dequantised constants by their values.
+    """Replace dequantized constants by their values.
 
     %w = dequantize(%constant, %scale); %y = matmul_core(%x, %w)
     ->
     %y = matmul_core(%x, %w.folded)
 
-    However large: dequantising weights in every run would cost more than the product of a few rows.
+    However large: dequantizing weights in every run would cost more than the product of a few rows.
     Requires: integer products have been made. Ensures: no dequantize reads constants only.
     """
     return rewrite(graph, {"dequantize": (_fold,)})

@@ -19,7 +19,7 @@ from ..schedule.context import LowerContext
 Affine = tuple[Op, Any, Any]
 """A convolution, and the per-channel factor and offset (float64) applied to its result."""
 
-MOST_STEPS = 8
+MAX_STEPS = 8
 """As far as a convolution is searched for. Rules fold a step as soon as it follows the one before, so two are usual;
 chains of any length without a convolution take no longer than that per op."""
 
@@ -74,7 +74,7 @@ def _affine(tensor: GraphTensor) -> Affine | None:
     """`tensor` as factor * convolution + offset; None if it has another form, or its parts have other consumers."""
     steps: list[tuple[Any, Any]] = []
     while (op := tensor.producer_owner).op_name != "convolution":
-        found = _step_of(op, tensor) if len(steps) < MOST_STEPS else None
+        found = _step_of(op, tensor) if len(steps) < MAX_STEPS else None
         if found is None:
             return None
         tensor, step = found

@@ -39,10 +39,10 @@ from ..schedule.context import LowerContext
 
 CHEAP_MOVEMENT = ("broadcast",)
 ASKING = ("concat", "pad")
-MOST_OPS = 64
+MAX_OPS = 64
 """Ops of a group: longer kernels save no more memory traffic, and what is made of one must not nest without limit."""
 
-MOST_VISITED = 4096
+MAX_VISITED = 4096
 """Ops that are looked at to find out whether one depends on a group."""
 
 Fits = Callable[[Op, list[Op]], bool]
@@ -143,7 +143,7 @@ def _grow_forward(anchor: Op, taken: set[Op], fits: Fits) -> list[Op]:
     group, best = [anchor], 1
     growth = _Growth(taken, fits)
     growth.join(anchor)
-    while len(group) < MOST_OPS and (found := growth.following(group)) is not None:
+    while len(group) < MAX_OPS and (found := growth.following(group)) is not None:
         group.append(found)
         growth.join(found)
         left = list(growth.leaving)
@@ -225,7 +225,7 @@ class _Growth:
                 continue
             producers = [x.producer_owner for x in current.inputs]
             is_found = current in self.dependent or not self.inside.isdisjoint(producers)
-            if is_found or len(consumer) > MOST_VISITED:
+            if is_found or len(consumer) > MAX_VISITED:
                 return self._note_path(current, consumer)
             for producer in producers:
                 if producer not in consumer:
@@ -291,7 +291,7 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
                 continue
             if _ends_a_product(producer):
                 continue
-            if len(members) == MOST_OPS:
+            if len(members) == MAX_OPS:
                 return
             members.add(producer)
             group.append(producer)

@@ -1,4 +1,4 @@
-"""Keep what is quantised and dequantised inside one kernel in floats."""
+"""Keep what is quantized and dequantized inside one kernel in floats."""
 
 from __future__ import annotations
 

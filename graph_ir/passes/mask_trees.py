@@ -20,11 +20,11 @@ _STEP, _SLOT, _PIECE = 4.7, 0.08, 0.5
 """Cycles per row of a step of one tree, of a condition, and of a piece's leaves, in vectors of 16 lanes."""
 _LONE_STEP, _LONE_SLOT, _LONE_PIECE = 90, 3.4, 20
 """Cycles of a step of 16 trees of one row, and of a condition and a piece's leaves for one vector."""
-_MOST_FEW = 16
+_MAX_FEW = 16
 """Rows behind the last whole vector that may be walked."""
-_MOST_FEATURES = 512
+_MAX_FEATURES = 512
 """Of which a block of rows is transposed into the first cache."""
-_MOST_NODES = 1 << 23
+_MAX_NODES = 1 << 23
 """Of all trees without sharing: what compiling may unfold."""
 
 
@@ -45,7 +45,7 @@ def _masked(graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, TreeEnsemble)
     lists = constant_values(op.inputs[1:])
     rows, columns = op.x.details.plain_dims
-    if lists is None or columns > _MOST_FEATURES or op.values.details.dtype != F32:
+    if lists is None or columns > _MAX_FEATURES or op.values.details.dtype != F32:
         return None
     forest = _unfolded(op, lists)
     if forest is None:
@@ -56,7 +56,7 @@ def _masked(graph: Graph, op: Op) -> GraphTensor | None:
     walked = _STEP * GROUP * sum(op.depths)
     cost = _SLOT * len(pieces.piece) + _PIECE * len(pieces.first)
     vector = _LONE_SLOT * len(pieces.piece) + _LONE_PIECE * len(pieces.first)
-    few = min(math.ceil(vector / (_LONE_STEP * sum(op.depths))), _MOST_FEW)
+    few = min(math.ceil(vector / (_LONE_STEP * sum(op.depths))), _MAX_FEW)
     if cost > walked or (isinstance(rows, int) and rows < few):
         return None
     results = 1 if op.targets[0] < 0 else op.count
@@ -136,7 +136,7 @@ def _unfolded(op: TreeEnsemble, lists: list[Array]) -> _Forest | None:
     while len(levels[-1]):
         total += len(levels[-1])
         inner = levels[-1][~nodes.is_leaf[levels[-1]]]
-        if total > _MOST_NODES or len(levels) > nodes.depth + 1:
+        if total > _MAX_NODES or len(levels) > nodes.depth + 1:
             return None
         levels.append(nodes.branches[:, inner].T.ravel())
     return _in_order(nodes, levels[:-1], nodes.targets[is_said])

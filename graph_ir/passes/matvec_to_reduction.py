@@ -7,7 +7,7 @@ import math
 from ...base.dims import bounds
 from ...base.dtypes import F32
 from ..ir.graph import Graph, GraphTensor, Op
-from ..ops.matmul import MOST_USES, MatmulCore
+from ..ops.matmul import MAX_USES, MatmulCore
 from ..rewriting.groups import storage_root
 from ..rewriting.rewrite import rewrite
 from ..schedule.context import LowerContext
@@ -37,7 +37,7 @@ def _as_reduction(graph: Graph, op: Op) -> GraphTensor | None:
         return None
     matrix, vector = found
     read = math.prod(result.plain_dims) * terms
-    if bounds(MOST_USES * matrix.details.elements - read)[0] < 0:
+    if bounds(MAX_USES * matrix.details.elements - read)[0] < 0:
         return None
     dims = (*vector.details.plain_dims[:-2], 1, terms)
     if vector.details.plain_dims != dims:  # a column

@@ -1,4 +1,4 @@
-"""Multiply the integers that dequantised operands stand for, exactly, and scale the sums."""
+"""Multiply the integers that dequantized operands stand for, exactly, and scale the sums."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..schedule.integer_gain import Account, convolution_account, product_accoun
 
 
 def multiply_quantized(graph: Graph, ctx: LowerContext) -> bool:
-    """Replace products and convolutions of dequantised operands by those of their integers, and their bias with them.
+    """Replace products and convolutions of dequantized operands by those of their integers, and their bias with them.
 
     %y = add(matmul_core(dequantize(%a, %sa, %za), dequantize(%b, %sb, %zb)), dequantize(%bias, %sa * %sb))
     ->

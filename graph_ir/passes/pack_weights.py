@@ -22,7 +22,7 @@ from ..schedule.matmul_nbits import dots_of
 FEWEST_COLUMNS, FEWEST_TERMS = 16, 32
 """Smaller weights are in cache anyway."""
 
-MOST_ROUNDED_ROWS = 8
+MAX_ROUNDED_ROWS = 8
 """Rows that are rounded to bytes where a model allows that: for more, panels of floats are faster, unless the CPU has
 dot products of bytes."""
 
@@ -31,15 +31,15 @@ SMALLEST_SCALE = 1e-30
 
 
 def pack_weights(graph: Graph, ctx: LowerContext) -> bool:
-    """Replace products of floats with dequantised constants by products with packed weights.
+    """Replace products of floats with dequantized constants by products with packed weights.
 
     %w = dequantize(%constant, %scale, %zero); %y = matmul_core(%x, %w)
     ->
     %y = matmul_nbits(%x, %words, %scale, %zero, bits=4, group=32)
 
     Scales are one per column and group of k, or per column. Where the model allows A to be rounded, its rows are
-    quantised to s8 with a scale per group, so that sums of groups are exact and nothing but memory takes time.
-    Requires: integer products have been made. Ensures: the same formula; dequantised weights are not rounded.
+    quantized to s8 with a scale per group, so that sums of groups are exact and nothing but memory takes time.
+    Requires: integer products have been made. Ensures: the same formula; dequantized weights are not rounded.
     """
     return rewrite(graph, {"matmul_core": (partial(_pack, ctx),)})
 
@@ -65,7 +65,7 @@ def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     if padded > k:
         x = make("pad", x, before=(0, 0), after=(0, padded - k))
     fast = dots_of(weights.bits, ctx.target) != ""
-    rounded = op.activation_bits == 8 and (fast or m <= MOST_ROUNDED_ROWS)
+    rounded = op.activation_bits == 8 and (fast or m <= MAX_ROUNDED_ROWS)
     rows = _rounded(make, x, group) if rounded else [x]
     words = packed_words(_widened(weights.numbers, padded), weights.bits)
     parts = (words, weights.scale, weights.zero)

@@ -70,7 +70,7 @@ OnStage = Callable[[int, str, Graph, bool], None]
 
 
 def optimize_subgraphs(graph: Graph, ctx: LowerContext) -> bool:
-    """Replace the subgraphs of control ops by optimised copies: every pass runs on each, innermost last."""
+    """Replace the subgraphs of control ops by optimized copies: every pass runs on each, innermost last."""
     control = [op for op in graph.ops if op.kind == "control"]
     for op in control:
         replace_subgraphs(op, lambda inner: _optimized(graph, inner, ctx))
@@ -116,7 +116,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (multiply_quantized, "quantized"),
     (pack_weights, "packed-weights"),
     (dequantize_constants, "fold"),
-    (call_kernels, ""),  # ops as they were recognised
+    (call_kernels, ""),  # ops as they were recognized
     (sort_long_rows, "sort-rows"),
     (mask_trees, "masked-trees"),
     (decompose, ""),

@@ -30,7 +30,7 @@ from ..schedule.context import LowerContext
 from ..schedule.format_choice import FormatChoice
 from ..schedule.query_format import query_format
 
-MOST_COMBINATIONS = 64
+MAX_COMBINATIONS = 64
 BLOCKED_DISCOUNT = 0.9
 
 
@@ -103,7 +103,7 @@ def _decision(
 def _moved_between(
     op: Op, taken: FormatChoice, other: FormatChoice, known: frozenset[GraphTensor]
 ) -> float:
-    """Bytes that reorders around an op would move if it had other layouts than its neighbours expect."""
+    """Bytes that reorders around an op would move if it had other layouts than its neighbors expect."""
     sides = ((op.inputs, taken.inputs, other.inputs), (op.outputs, taken.outputs, other.outputs))
     return sum(
         2.0 * tensor.details.typical.with_format(fmt).size_bytes
@@ -208,7 +208,7 @@ def _search(
         return _cost(region, {op: options[op][i] for op, i in numbers.items()})
 
     tried = [sorted(set(leaders[op])) for op in region.tunable]
-    if math.prod(map(len, tried)) <= MOST_COMBINATIONS:
+    if math.prod(map(len, tried)) <= MAX_COMBINATIONS:
         combinations: Iterable[tuple[int, ...]] = itertools.product(*tried)
     else:
         combinations = _uniform(region.tunable, options, leaders)

@@ -1,4 +1,4 @@
-"""Multiply f32 models as bytes: rows of activations quantised when they are known, weights per output channel."""
+"""Multiply f32 models as bytes: rows of activations quantized when they are known, weights per output channel."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ MIN_GROUP_CHANNELS = 16
 as f32 (measured on Sapphire Rapids; 9 to 15 were not), which the model of the direct form does not see."""
 
 QUANTIZING = 3
-"""How often activations are read or written to quantise them."""
+"""How often activations are read or written to quantize them."""
 
 
 def quantize_products(graph: Graph, ctx: LowerContext) -> bool:
-    """Quantise activations and constant weights of f32 products and convolutions, if int8 was asked for.
+    """Quantize activations and constant weights of f32 products and convolutions, if int8 was asked for.
 
     %y = matmul_core(%x, %w)
     ->
@@ -79,7 +79,7 @@ def _lowered(graph: Graph, ctx: LowerContext, op: Op) -> tuple[GraphTensor | Non
     x = _dynamic(make, op.inputs[0], row_axes)
     w = _static(make, weights, axis)
     y = make(op.op_name, x, w, **op.attrs)
-    return y, "activations are quantised when they are known, weights per output"
+    return y, "activations are quantized when they are known, weights per output"
 
 
 def _dynamic(make: Composer, x: GraphTensor, axes: tuple[int, ...]) -> GraphTensor:

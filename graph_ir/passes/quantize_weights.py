@@ -14,7 +14,7 @@ from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 
 GROUP = 32
-"""Neighbouring k that share a scale."""
+"""Neighboring k that share a scale."""
 
 FEWEST_COLUMNS, FEWEST_TERMS = 16, GROUP
 """Smaller weights are in cache anyway."""

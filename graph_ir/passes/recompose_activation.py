@@ -1,4 +1,4 @@
-"""Recognise activation functions that exporters decomposed."""
+"""Recognize activation functions that exporters decomposed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognise the patterns that user code adds."""
+"""Recognize the patterns that user code adds."""
 
 from __future__ import annotations
 

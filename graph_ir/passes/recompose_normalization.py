@@ -1,4 +1,4 @@
-"""Recognise layer norm and RMS norm that exporters decomposed."""
+"""Recognize layer norm and RMS norm that exporters decomposed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _take_parameter(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _lies_in(parameter: GraphTensor, norm: LayerNorm) -> bool:
-    """Return whether a tensor varies only along the normalised axes, so that all rows of x share one row of it."""
+    """Return whether a tensor varies only along the normalized axes, so that all rows of x share one row of it."""
     dims = parameter.details.plain_dims
     first = len(dims) - len(norm.axes)
     return all(size == 1 for size in dims[: max(first, 0)])

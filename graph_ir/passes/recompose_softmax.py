@@ -1,4 +1,4 @@
-"""Recognise softmax and log_softmax that exporters decomposed."""
+"""Recognize softmax and log_softmax that exporters decomposed."""
 
 from __future__ import annotations
 

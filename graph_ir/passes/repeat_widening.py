@@ -9,7 +9,7 @@ from ..schedule.context import LowerContext
 
 
 def repeat_widening(graph: Graph, ctx: LowerContext) -> bool:
-    """Give each consumer of a dequantised tensor its own dequantisation, which then fuses with it.
+    """Give each consumer of a dequantized tensor its own dequantization, which then fuses with it.
 
     %d = mul(sub(cast(%q), 3), 0.5); %a = relu(%d); %b = add(%d, %x)
     ->

@@ -26,7 +26,7 @@ scaled to at most 2^10 is off by 2^-13 after five roundings."""
 
 
 def scale_sums_once(graph: Graph, ctx: LowerContext) -> bool:
-    """Divide the scales of two dequantised bytes by that of their sum, instead of the sum.
+    """Divide the scales of two dequantized bytes by that of their sum, instead of the sum.
 
     %y = round_saturate(div_constant(add(mul(%p, 0.02), mul(%q, 0.03)), 0.05))      p, q bytes minus zero points, in f32
     ->
@@ -88,7 +88,7 @@ def _is_alone(tensor: GraphTensor) -> bool:
 
 
 def _term(tensor: GraphTensor) -> _Term | None:
-    """A dequantised byte; None for anything else."""
+    """A dequantized byte; None for anything else."""
     op = tensor.producer_owner
     if op.op_name != "mul" or (scale := uniform_value(op.inputs[1])) is None:
         return None

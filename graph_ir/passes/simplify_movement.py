@@ -1,4 +1,4 @@
-"""Simplify data movement: remove identities, merge neighbours, and let consumers read transposes and broadcasts in
+"""Simplify data movement: remove identities, merge neighbors, and let consumers read transposes and broadcasts in
 place."""
 
 from __future__ import annotations

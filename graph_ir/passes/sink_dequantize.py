@@ -1,4 +1,4 @@
-"""Move data as the integers it is quantised to: dequantize after movement instead of before."""
+"""Move data as the integers it is quantized to: dequantize after movement instead of before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..rewriting.values import constant_value, constant_values
 from ..schedule.context import LowerContext
 
 SMALLEST, LARGEST = 1e-30, 1e30
-"""Scales between them neither overflow nor lose digits, so that quantising what was dequantised gives it back."""
+"""Scales between them neither overflow nor lose digits, so that quantizing what was dequantized gives it back."""
 
 
 def sink_dequantize(graph: Graph, ctx: LowerContext) -> bool:
@@ -29,7 +29,7 @@ def sink_dequantize(graph: Graph, ctx: LowerContext) -> bool:
     ->
     %y = transpose(%q)
 
-    What is quantised after a concat is so before it.
+    What is quantized after a concat is so before it.
     Requires: topological order, dequantize not decomposed, plain layouts. Scales that move are constants.
     Ensures: topological order; results are the same.
     """
@@ -84,7 +84,7 @@ def _after(
 
 
 def _move(graph: Graph, op: Op) -> GraphTensor | None:
-    """reshape, transpose, slice and gather of what was dequantised."""
+    """reshape, transpose, slice and gather of what was dequantized."""
     source = _dequantize_of(op.inputs[0])
     if source is None:
         return None
@@ -147,7 +147,7 @@ def _agree(a: Sequence[Array], b: Sequence[Array] | None) -> bool:
 
 
 def _pad(graph: Graph, op: Op) -> GraphTensor | None:
-    """With a number that is one of the quantised ones, or with the data's own elements."""
+    """With a number that is one of the quantized ones, or with the data's own elements."""
     source = _dequantize_of(op.inputs[0])
     parameters = None if source is None else _uniform(source)
     if source is None or parameters is None:

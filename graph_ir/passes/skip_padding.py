@@ -21,7 +21,7 @@ from ..schedule.context import LowerContext
 WORTH = 0.5
 """Share of the multiply-adds that must be gone: the parts are smaller than the whole, and need copies."""
 
-MOST_PARTS = 9
+MAX_PARTS = 9
 """Three along each of two axes: before, in and behind the middle."""
 
 
@@ -70,7 +70,7 @@ def _in_regions(graph: Graph, op: Op) -> GraphTensor | None:
     done = math.prod(sum(run.count * run.taps for run in some) for some in axes)
     whole = math.prod(out.plain_dims[2:]) * math.prod(window.kernel)
     parts = math.prod(map(len, axes))
-    if parts > MOST_PARTS or done == whole or (parts > 1 and done > WORTH * whole):
+    if parts > MAX_PARTS or done == whole or (parts > 1 and done > WORTH * whole):
         return None
     make = Composer(graph, op)
     regions = [_region(make, op, region) for region in itertools.product(*axes)]

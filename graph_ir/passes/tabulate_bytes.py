@@ -1,4 +1,4 @@
-"""Replace functions of one quantised tensor, whose results are quantised, by tables of their 256 values."""
+"""Replace functions of one quantized tensor, whose results are quantized, by tables of their 256 values."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..rewriting.rewrite import rewrite
 from ..rewriting.values import constant_value, uniform_value
 from ..schedule.context import LowerContext
 
-MOST_OPS = 64
-LEAST_WORK = 10
+MAX_OPS = 64
+MIN_WORK = 10
 """Instructions per vector from which on a table, which is a kernel of its own, is faster than an epilogue."""
 SIMPLE = frozenset((
     "abs", "add", "cast", "clamp", "dequantize", "leaky_relu", "max", "min", "mul", "neg",
     "quantize", "relu", "sub",
 ))  # fmt: skip
-"""Ops of one or two instructions; others are taken for `LEAST_WORK`."""
+"""Ops of one or two instructions; others are taken for `MIN_WORK`."""
 
 
 def tabulate_bytes(graph: Graph, ctx: LowerContext) -> bool:
-    """Look up what is computed of one byte by elementwise ops and constants, and quantised to a byte again.
+    """Look up what is computed of one byte by elementwise ops and constants, and quantized to a byte again.
 
     %y = quantize(gelu(dequantize(%x, 0.1, 3)), 0.05, 7)
     ->
@@ -46,7 +46,7 @@ def _tabulated(graph: Graph, op: Op) -> GraphTensor | None:
     if found is None:
         return None
     source, members = found
-    if sum(1 if member.op_name in SIMPLE else LEAST_WORK for member in members) < LEAST_WORK:
+    if sum(1 if member.op_name in SIMPLE else MIN_WORK for member in members) < MIN_WORK:
         return None
     make = Composer(graph, op)
     return make("byte_table", source, make.constant(_table(source, members)))
@@ -56,7 +56,7 @@ def _function_of_bytes(op: Op) -> tuple[GraphTensor, list[Op]] | None:
     """The tensor of bytes farthest back of which alone, by elementwise ops, `op` is computed; the ops in order."""
     dims, members, best = op.outputs[0].details.plain_dims, [op], None
     frontier = _varying(op)
-    while frontier and len(members) < MOST_OPS:
+    while frontier and len(members) < MAX_OPS:
         latest = max(frontier, key=lambda x: x.producer_owner.logical_op_id)
         if any(x.details.plain_dims != dims for x in frontier):
             break
@@ -104,7 +104,7 @@ def _given(op: Op, tensor: GraphTensor) -> Array:
 
 
 def _number(tensor: GraphTensor) -> Array | None:
-    """The number that all elements of a constant are, which may be dequantised; None where they differ."""
+    """The number that all elements of a constant are, which may be dequantized; None where they differ."""
     op = tensor.producer_owner
     if isinstance(op, Dequantize):
         known = [uniform_value(x) for x in op.inputs]

@@ -16,7 +16,7 @@ from ..rewriting.rewrite import rewrite
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 
-LEAST_ROWS = 32
+MIN_ROWS = 32
 """Rows, or pixels, from which on the instruction that widens a vector of weights, once for the rows of a register tile,
 costs more than to read twice the bytes from memory while they are multiplied."""
 
@@ -42,7 +42,7 @@ def _widened(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     if not is_byte(types[0]) or types[1] != S8 or op.outputs[0].details.dtype != S32:
         return None
     kernel = find_microkernel(*types, ctx.target)
-    if kernel is None or kernel.k_group != 2 or _rows(op) < LEAST_ROWS:
+    if kernel is None or kernel.k_group != 2 or _rows(op) < MIN_ROWS:
         return None
     make = Composer(graph, op)
     wide = _wide(make, b)

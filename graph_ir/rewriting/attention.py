@@ -1,4 +1,4 @@
-"""Recognises attention: a product, row operations with reductions on its result, and a second product of that."""
+"""Recognizes attention: a product, row operations with reductions on its result, and a second product of that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..ops.matmul import MatmulCore
 from .groups import is_elementwise, reduces_rows
 from .operand_rows import sliced_operands
 
-MOST_OPS = 64
+MAX_OPS = 64
 """Ops between the two products, beyond which nobody looks for the first."""
 
 PACKED_BYTES = 2 << 20
@@ -65,7 +65,7 @@ def has_open_sizes(first: Op, second: Op) -> bool:
 
 
 def panel_groups(products: Sequence[Op]) -> set[int]:
-    """How many neighbouring k lie together in the panels that right-hand sides of products are packed in."""
+    """How many neighboring k lie together in the panels that right-hand sides of products are packed in."""
     formats = [op.inputs[1].details.format for op in products]
     return {
         fmt.blocks[-1] if len(fmt.blocks) > fmt.rank + 1 else 1 for fmt in formats if fmt.is_blocked
@@ -129,7 +129,7 @@ def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
     product: Op | None = None
     work = [weights]
     while work:
-        if len(between) > MOST_OPS:
+        if len(between) > MAX_OPS:
             return None, []
         op = work.pop().producer_owner
         if op in between or op is product:

@@ -1,4 +1,4 @@
-"""Explains why ops share a kernel and why neighbours do not: recorded by the pass `fuse` before it changes anything."""
+"""Explains why ops share a kernel and why neighbors do not: recorded by the pass `fuse` before it changes anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constant weights of a product that are dequantised integers: their numbers, and scales per group of k."""
+"""Constant weights of a product that are dequantized integers: their numbers, and scales per group of k."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from ..ir.graph import Array, GraphTensor, Op
 
-_MOST_KNOWN = 1 << 20  # elements of a value that is computed at import
-_MOST_WALKED = 4096  # ops visited to determine whether a value is known
+_MAX_KNOWN = 1 << 20  # elements of a value that is computed at import
+_MAX_WALKED = 4096  # ops visited to determine whether a value is known
 
 
 class Known:
@@ -40,7 +40,7 @@ class Known:
             types = [y.details for y in (*op.inputs, *op.outputs)]
             unknown = op.op_name in ("input", "open_sizes") or op.kind == "control"
             unknown = unknown or not all(x.is_known for x in types)
-            if unknown or len(seen) > _MOST_WALKED or max(x.elements for x in types) > _MOST_KNOWN:
+            if unknown or len(seen) > _MAX_WALKED or max(x.elements for x in types) > _MAX_KNOWN:
                 self._values[tensor] = None
                 return []
             stack.append((op, True))

@@ -1,4 +1,4 @@
-"""Operands of products that are dequantised bytes: the integers, and what they are scaled by."""
+"""Operands of products that are dequantized bytes: the integers, and what they are scaled by."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class QuantizedOperand:
 
 
 def quantized_operand(tensor: GraphTensor) -> QuantizedOperand | None:
-    """What a dequantised f32 tensor is made of; None if it is another, or not of bytes."""
+    """What a dequantized f32 tensor is made of; None if it is another, or not of bytes."""
     op = tensor.producer_owner
     if (
         not isinstance(op, Dequantize)

@@ -17,7 +17,7 @@ terminates."""
 Rules = Mapping[str, Sequence[Rule]]
 """Rules by the name of the op they match, tried in order."""
 
-MOST_PER_OP = 50
+MAX_PER_OP = 50
 """Applications per op after which rewriting is assumed not to terminate."""
 
 
@@ -26,7 +26,7 @@ def rewrite(graph: Graph, rules: Rules) -> bool:
     state = _Rewriting(graph, rules)
     for op in graph.ops:
         state.visit(op)
-    budget = MOST_PER_OP * (len(graph.ops) + 1)
+    budget = MAX_PER_OP * (len(graph.ops) + 1)
     changed = False
     while state.pending:
         op = state.pending.popleft()

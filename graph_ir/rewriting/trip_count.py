@@ -13,19 +13,19 @@ from .values import constant_value
 
 Known = Callable[[GraphTensor], Array | None]
 
-MOST_UNROLLED = 256
+MAX_UNROLLED = 256
 """Limit on the ops of an unrolled loop: unrolling saves a few calls per iteration, but every copy is compiled."""
 
-_MOST_COUNTED = 4096  # elements of a value that determines a loop's length
+_MAX_COUNTED = 4096  # elements of a value that determines a loop's length
 
 
 def short_trip_count(op: While, known: Known = constant_value) -> int | None:
-    """How often the body runs, if that follows from known values and the copies would be at most `MOST_UNROLLED` ops.
+    """How often the body runs, if that follows from known values and the copies would be at most `MAX_UNROLLED` ops.
 
     `known` gives the value of an input of the loop, or None where it depends on the model's inputs.
     """
     copied = sum(inner.kind not in ("source", "sink") for inner in op.body.ops)
-    most = MOST_UNROLLED // max(copied, 1)
+    most = MAX_UNROLLED // max(copied, 1)
     state, parts = _deciding_state(op), [op.condition, op.body]
     values = {i: known(op.inputs[i]) for i in (*state, *_deciding_inputs(op, state))}
     deciding = [needed_ops(parts[0], [0]), needed_ops(parts[1], state)]
@@ -33,7 +33,7 @@ def short_trip_count(op: While, known: Known = constant_value) -> int | None:
         return None
     arrays: dict[int, Array] = {}
     for i, value in values.items():
-        if value is None or value.size > _MOST_COUNTED:
+        if value is None or value.size > _MAX_COUNTED:
             return None
         arrays[i] = value
     return _count(op, state, arrays, most)

@@ -8,7 +8,7 @@ from ..ops.pool import WindowReduce
 from .groups import is_pointwise, is_reduction, is_view
 
 _ARITHMETIC = ("sub", "mul", "add")
-MOST_STEPS = 3
+MAX_STEPS = 3
 """A cast, the zero point and the scale."""
 
 
@@ -33,7 +33,7 @@ def reads_widened(op: Op) -> bool:
 
 def _chain(op: Op) -> list[Op] | None:
     found: list[Op] = []
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         found.insert(0, op)
         x = op.inputs[0] if op.inputs else None
         if x is None:

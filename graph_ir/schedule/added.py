@@ -55,7 +55,7 @@ class AddedPass(Protocol):
 
 
 class AddedPattern(Protocol):
-    """Ops that are recognised as another one."""
+    """Ops that are recognized as another one."""
 
     @property
     def name(self) -> str:

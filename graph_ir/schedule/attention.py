@@ -22,8 +22,8 @@ from ..rewriting.attention import (
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .matmul import USE_MEANING, kernel_of
-from .matmul_tile import MOST_TILE_ROWS, pick_tile
-from .register_tile import MOST_ACCUMULATORS, tile_of
+from .matmul_tile import MAX_TILE_ROWS, pick_tile
+from .register_tile import MAX_ACCUMULATORS, tile_of
 from .space import ScheduleSpace
 
 OPEN = ("heads", "none")
@@ -102,7 +102,7 @@ class AttentionSpace(ScheduleSpace):
         super().__init__(self.second.name, f"{self.algorithm} {sizes} {types.a}")
         known = microkernels(types.a, types.b, ctx.target)
         groups = panel_groups((self.first, self.second))
-        # Neighbouring k of a transposed left operand do not lie together.
+        # Neighboring k of a transposed left operand do not lie together.
         any_group = not self.first.transpose_a
         self.kernel = next(
             x
@@ -178,7 +178,7 @@ class AttentionSpace(ScheduleSpace):
         for name, most in (("rows", self.rows), ("columns", self.columns)):
             if schedule.number(name) > most:
                 return f"{name} must be at most {most}"
-        limit = MOST_ACCUMULATORS * self.ctx.target.table.registers
+        limit = MAX_ACCUMULATORS * self.ctx.target.table.registers
         for i in (1, 2):
             if schedule.number(f"mr{i}") * schedule.number(f"nv{i}") > limit:
                 return f"mr{i} x nv{i} must be at most {limit} on {self.ctx.target.isa}"
@@ -222,7 +222,7 @@ class AttentionSpace(ScheduleSpace):
             if isinstance(width, int):
                 known = (x for x in kernel.tiles if x.vectors == width)
                 tile = next(known, GemmTile(1, width))
-            height = min(tile.rows, MOST_TILE_ROWS) if self.is_open else tile.rows
+            height = min(tile.rows, MAX_TILE_ROWS) if self.is_open else tile.rows
             settings |= {f"mr{number}": height, f"nv{number}": tile.vectors}
         return settings
 

@@ -19,7 +19,7 @@ from .context import LowerContext
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import geometry_of, typical_images
 from .format_choice import FormatChoice
-from .row_windows import MOST_TAPS, lines_fit, pools_by_row, row_cycles
+from .row_windows import MAX_TAPS, lines_fit, pools_by_row, row_cycles
 from .space import ScheduleSpace
 from .window_tile import WindowBlocking, pick_blocking, window_cycles
 
@@ -64,7 +64,7 @@ def _follows_product(op: Op) -> bool:
 
 def convolves_by_row(op: DepthwiseConvolution) -> bool:
     """Return whether the template of row windows can run a depthwise convolution: floats, a window of few elements."""
-    few = math.prod(op.window.kernel) <= MOST_TAPS
+    few = math.prod(op.window.kernel) <= MAX_TAPS
     return few and all(x.details.dtype.is_float for x in (*op.inputs, *op.outputs))
 
 
@@ -86,7 +86,7 @@ def rows_in_groups(size: int) -> Format:
 
 
 def dot_kernel(op: DepthwiseConvolution, target: Target) -> Microkernel | None:
-    """The microkernel whose dot products take neighbouring rows of the window; None where there is none."""
+    """The microkernel whose dot products take neighboring rows of the window; None where there is none."""
     x, w = (tensor.details for tensor in op.inputs)
     kernel = find_microkernel(x.dtype, w.dtype, target)
     several = x.rank == 4 and op.window.kernel[0] > 1 and is_known(*x.plain_dims[2:])

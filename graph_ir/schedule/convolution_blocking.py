@@ -27,7 +27,7 @@ FLAT_BANDS = ("im2col",)
 """Bands whose pixels form a single line; in other bands each row of the result is a line."""
 
 UNEVEN_COST = 0.2  # the penalty for unequal shares; zero on one thread
-MOST_IM2COL_BYTES = 1 << 20
+MAX_IM2COL_BYTES = 1 << 20
 
 PART_OF_GROUP = 0.25
 """Cycles of loading fewer terms than a dot product takes: under a mask, and a broadcast apart from it. Copies of such
@@ -123,7 +123,7 @@ def fits(p: ConvolutionProduct, band: str) -> bool:
         return False  # copies, and sums beside the result, are of known size
     if band == "im2col":
         copied = g.terms * math.prod(g.result) * p.copied.size
-        return copied <= MOST_IM2COL_BYTES and g.channels % group == 0
+        return copied <= MAX_IM2COL_BYTES and g.channels % group == 0
     if band == "image" and (g.is_padded or p.kernel.converts_a):
         return False  # in place nothing is converted
     if band == "planes" and (g.channels * g.groups > p.target.machine.streams or group > 1):
@@ -147,7 +147,7 @@ def fits_stack(p: ConvolutionProduct, band: str, height: int) -> bool:
         copied = 0
     if not (p.result_holds_sums or g.is_product):
         copied += g.result[1] * max(map(p.columns, p.kernel.tiles)) * p.kernel.accumulator.size
-    return copied <= p.target.machine.most_local_bytes
+    return copied <= p.target.machine.max_local_bytes
 
 
 def blocking_cycles(p: ConvolutionProduct, band: str, blocking: MatmulBlocking) -> float:

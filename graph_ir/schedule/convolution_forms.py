@@ -40,7 +40,7 @@ from .direct_convolution import convolution_kernels, offered
 from .matmul_tile import pick_tile, product_cycles
 from .window_tile import depthwise_cycles
 
-LEAST_ROWS = 8
+MIN_ROWS = 8
 """Below this many results per group, a product leaves most of its register tile empty, and a loop is faster."""
 
 MODERATE = 2.0**100
@@ -64,7 +64,7 @@ class ConvolutionForm:
     `cycles` predicts their cycles on one core, None where the form cannot run it; `needs` says what it can run.
     `settings`: parameters of the schedule that the form decides. `switches` (of `options.SWITCHES`) each turn the form
     off. `admits`: of a form that prepares the weights at compile time, and so needs them constant, which it can.
-    `spatial_axes`: the most it runs. `least_outputs`: results per group from which on it is worth it. `is_last`:
+    `spatial_axes`: the most it runs. `min_outputs`: results per group from which on it is worth it. `is_last`:
     whether its result has the channels last. Forms are ranked by cycles times `price`.
     """
 
@@ -77,7 +77,7 @@ class ConvolutionForm:
     switches: tuple[str, ...] = ()
     admits: Admits | None = None
     spatial_axes: int = 2
-    least_outputs: int = 0
+    min_outputs: int = 0
     is_last: Callable[[ConvolutionGeometry], bool] = lambda g: False
     price: float = 1.0
 
@@ -102,7 +102,7 @@ def ranked_forms(
     found = [
         (form, cycles)
         for form, cycles in possible_forms(op, ctx, sizes)
-        if form.name not in unwanted and outputs >= form.least_outputs
+        if form.name not in unwanted and outputs >= form.min_outputs
     ]
     first = f"winograd-{asked}"
     if may_be_blocked(convolution_kernels(op, ctx), geometry_of(op), ctx):
@@ -336,7 +336,7 @@ FORMS = (
         ("direct",),
         "floats that are multiplied as they are, and one or two spatial axes of known sizes",
         switches=("direct-convolution", "blocked-layouts"),
-        least_outputs=LEAST_ROWS,
+        min_outputs=MIN_ROWS,
     ),
     ConvolutionForm(
         "depthwise",
@@ -355,7 +355,7 @@ FORMS = (
         ("gemm",),
         "floats",
         spatial_axes=99,
-        least_outputs=LEAST_ROWS,
+        min_outputs=MIN_ROWS,
     ),
 )
 

@@ -10,7 +10,7 @@ from .convolution_blocking import ConvolutionChoice
 from .convolution_product import ConvolutionProduct
 from .matmul_tile import MatmulBlocking, product_cycles, ranked_tiles
 
-MOST_COLUMNS = 64
+MAX_COLUMNS = 64
 """Columns of a window, each of which has a loop of its own."""
 
 COPY_CYCLES = 2.0
@@ -27,7 +27,7 @@ def fits_patches(p: ConvolutionProduct, rows: int = 1) -> bool:
     if g.channels >= p.target.lanes(kernel.a):
         return False
     same = kernel.a == kernel.b == kernel.accumulator and kernel.k_group == 1
-    if not same or g.is_open or g.is_product or g.kernel[1] > MOST_COLUMNS:
+    if not same or g.is_open or g.is_product or g.kernel[1] > MAX_COLUMNS:
         return False
     return patch_bytes(p, rows) <= p.target.l2_bytes // 2
 

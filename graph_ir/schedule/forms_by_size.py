@@ -19,7 +19,7 @@ from .convolution_forms import ConvolutionForm, ranked_forms
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import geometry_of, with_images_of
 
-MOST_IMAGES = 64
+MAX_IMAGES = 64
 """The number of images from which on the best form is no other any more."""
 
 IMAGE_SIZES = (128, 512)
@@ -61,10 +61,10 @@ def _by_images(op: Convolution, ctx: LowerContext) -> FormsBySize:
 
     if most == 1 or not _may_change(best(1), g, ctx):
         return FormsBySize((best(1),))
-    forms, lasts = _steps(best, 1, MOST_IMAGES)
+    forms, lasts = _steps(best, 1, MAX_IMAGES)
     possible = [
         (form, last)
-        for form, last, first in zip(forms, (*lasts, MOST_IMAGES), (1, *(n + 1 for n in lasts)), strict=True)
+        for form, last, first in zip(forms, (*lasts, MAX_IMAGES), (1, *(n + 1 for n in lasts)), strict=True)
         if first <= most and (last >= least or form is forms[-1])
     ]  # fmt: skip
     return _listed([f for f, _ in possible], [n * math.prod(g.result) for _, n in possible[:-1]])

@@ -1,4 +1,4 @@
-"""What a product of dequantised operands costs in integers and in f32, by the cost models of both."""
+"""What a product of dequantized operands costs in integers and in f32, by the cost models of both."""
 
 from __future__ import annotations
 

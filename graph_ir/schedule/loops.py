@@ -21,10 +21,10 @@ from .repeat import repeats_rows
 from .space import ScheduleSpace
 from .transpose import transpose_tiles_of
 
-MOST_SCALARS = 8
+MAX_SCALARS = 8
 """Up to this many elements of the innermost axis, strided loads are faster as scalars than as a gather."""
 
-MOST_UNROLLED = 16
+MAX_UNROLLED = 16
 """Elements of an axis that may be written out one by one."""
 
 BLOCKS = (16, 32, 64, 128)
@@ -34,7 +34,7 @@ STRIDED = ("transpose", "reorder")
 """Ops that read along another axis than they write."""
 
 
-MOST_ROWS = 8
+MAX_ROWS = 8
 """Rows side by side: enough to hide the latency of a reduction behind the work of the others."""
 
 LONG = 64
@@ -114,7 +114,7 @@ class PointwiseSpace(LoopSpace):
         """Strided loads of a few elements are faster as scalars than as a gather; edges are kept apart."""
         if self.may_shuffle:
             return {"inner": "shuffled"}
-        few = len(self.dims) > 1 and self.dims[-1] <= MOST_SCALARS
+        few = len(self.dims) > 1 and self.dims[-1] <= MAX_SCALARS
         if few and reads_strided(self.group):
             return {"inner": "unrolled"}
         return {"inner": "parts" if self.has_edges else "vector"}
@@ -123,7 +123,7 @@ class PointwiseSpace(LoopSpace):
         """Written out where the axis is short, vectors where they are not thought best."""
         words = ["vector", "parts"] if self.has_edges else []
         words += ["shuffled", "vector"] if self.may_shuffle else []
-        if len(self.dims) > 1 and self.dims[-1] <= MOST_UNROLLED:
+        if len(self.dims) > 1 and self.dims[-1] <= MAX_UNROLLED:
             words += ["vector", "unrolled"]
         return [{"inner": word} for word in dict.fromkeys(words)]
 
@@ -138,7 +138,7 @@ class PointwiseSpace(LoopSpace):
         if len(self.dims) < 2:
             return "inner must be vector, as there is one axis"
         return f"inner must be vector, as {self.dims[-1]} elements are too many" * (
-            self.dims[-1] > MOST_UNROLLED
+            self.dims[-1] > MAX_UNROLLED
         )
 
 
@@ -270,30 +270,28 @@ class RowSpace(LoopSpace):
         self.rows = rows[-1] if rows and is_known(*rows) and is_known(columns) else 1
 
     @cached_property
-    def most_rows(self) -> int:
+    def max_rows(self) -> int:
         """Rows of input, output and values kept that share half of L1."""
         fit = self.l1_bytes // 2 // max(3 * self.row_bytes, 1)
-        return max(1, min(fit, MOST_ROWS, self.rows)) if self.may_block and self.row_bytes else 1
+        return max(1, min(fit, MAX_ROWS, self.rows)) if self.may_block and self.row_bytes else 1
 
     def inner(self) -> dict[str, Parameter]:
         """A store and a load cost less than computing again; rows as long as half of L1 are kept where they will be."""
         is_long = self.may_block and self.row_bytes > self.l1_bytes // 2
-        return {"values": "result" if is_long else "kept", "block": self.most_rows}
+        return {"values": "result" if is_long else "kept", "block": self.max_rows}
 
     def others(self) -> list[dict[str, Parameter]]:
         """All of them."""
         words: list[dict[str, Parameter]] = [{"values": word} for word in self.choices["values"]]
         return words + [
             {"block": size}
-            for size in dict.fromkeys((1, 2, self.most_rows))
-            if size <= self.most_rows
+            for size in dict.fromkeys((1, 2, self.max_rows))
+            if size <= self.max_rows
         ]
 
     def fault(self, schedule: Schedule) -> str:
         """Blocks of rows there are."""
-        return f"block must be at most {self.most_rows}" * (
-            schedule.number("block") > self.most_rows
-        )
+        return f"block must be at most {self.max_rows}" * (schedule.number("block") > self.max_rows)
 
 
 def _assumed(size: Size) -> int:

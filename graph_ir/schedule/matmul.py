@@ -35,7 +35,7 @@ from .problem import problem_of
 from .product import Product
 from .register_tile import (
     BLOCKING_MEANINGS,
-    MOST_VECTORS,
+    MAX_VECTORS,
     tile_fault,
     tile_of,
     tiles_that_fit,
@@ -43,13 +43,13 @@ from .register_tile import (
 )
 from .space import ScheduleSpace
 
-MOST_BLOCKINGS = 6
+MAX_BLOCKINGS = 6
 """Of a register tile that is tried when sweeping."""
 
-MOST_ROWS = 4096
+MAX_ROWS = 4096
 """Rows that the blocks are chosen for where the number of rows is known when the product runs."""
 
-USE_MEANING = "fma, dot2 or dot4: the instruction, which takes 1, 2 or 4 neighbouring k"
+USE_MEANING = "fma, dot2 or dot4: the instruction, which takes 1, 2 or 4 neighboring k"
 
 
 def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
@@ -91,7 +91,7 @@ def plain_formats(op: MatmulCore) -> list[Format]:
 
 def panel_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
     """Plain everywhere, and B in panels of every width whose register tiles fit, for those who measure them."""
-    widths = [Schedule.of("", nv=vectors) for vectors in range(1, MOST_VECTORS + 1)]
+    widths = [Schedule.of("", nv=vectors) for vectors in range(1, MAX_VECTORS + 1)]
     found = [matmul_formats(op, replace(ctx, asked={op.name: asked})) for asked in widths]
     distinct = {(*choice.inputs, *choice.outputs): choice for some in found for choice in some}
     return list(distinct.values())
@@ -138,7 +138,7 @@ def layout_kernels(op: MatmulCore, ctx: LowerContext) -> tuple[Microkernel, ...]
     """The microkernels that can multiply in the layouts the operands have, the cost model's pick first.
 
     Panels have the groups of k of one microkernel. A B that is packed while it is multiplied may be given any; one that
-    is read in place, and an A whose neighbouring k lie apart, take one k at a time.
+    is read in place, and an A whose neighboring k lie apart, take one k at a time.
     """
     fmt, types = op.inputs[1].details.format, op.contraction
     known = microkernels(types.a, types.b, ctx.target)
@@ -217,7 +217,7 @@ class MatmulSpace(ScheduleSpace):
         product = self._product(self.kernels[0])
         blocking = pick_blocking(product, self._tiles(product)[0])
         if not is_known(*self.op.sizes):  # how they are shared is computed when it runs
-            most = min(bounds(self.op.sizes[0])[1], MOST_ROWS)
+            most = min(bounds(self.op.sizes[0])[1], MAX_ROWS)
             many = replace(product, m=most, threads=1)
             blocking = replace(pick_blocking(many, blocking.tile), n_groups=1)
         return matmul_schedule(blocking, self._b, product.kernel)
@@ -239,7 +239,7 @@ class MatmulSpace(ScheduleSpace):
         for product in map(self._product, self.kernels):
             for tile in tiles_that_fit(product):
                 if vectors in (None, tile.vectors):
-                    blockings = candidate_blockings(product, tile)[:MOST_BLOCKINGS]
+                    blockings = candidate_blockings(product, tile)[:MAX_BLOCKINGS]
                     for blocking in blockings:
                         found[matmul_schedule(blocking, self._b, product.kernel)] = None
         return list(found)

@@ -11,7 +11,7 @@ from ...tensor_ir.tiling import split_rows
 from .matmul_tile import MatmulBlocking, product_cycles, rows_for
 from .product import Product
 
-MOST_TASKS = 64
+MAX_TASKS = 64
 """Above this many tasks, assume perfect balance."""
 
 
@@ -37,7 +37,7 @@ def _group_shares(panels: int, groups: int) -> list[float]:
 
 def _finish(tasks: list[float], threads: int) -> float:
     """The end of the last task if threads take the longest first; many tasks are assumed to end together."""
-    if len(tasks) > MOST_TASKS:
+    if len(tasks) > MAX_TASKS:
         return sum(tasks) / threads
     ends = [0.0] * threads
     for task in sorted(tasks, reverse=True):

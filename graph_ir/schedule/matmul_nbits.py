@@ -32,16 +32,16 @@ USE = ("fma", "dot2", "dot4")
 DIGITS = 3
 """Bytes that a number of f32 is multiplied as by dot products."""
 
-MOST_GROUP = 1 << 14
+MAX_GROUP = 1 << 14
 """Terms of a group whose sums of products of bytes fit s32, zero points among them."""
 
-MOST_IN_PAIRS = 4
+MAX_IN_PAIRS = 4
 """Rows of f32 that are multiplied two bytes at a time: for more, panels of floats are faster."""
 
-MOST_OF_MEMORY = 2
+MAX_OF_MEMORY = 2
 """Rows of f32 that memory, not multiplication, makes wait for weights of 8 bits."""
 
-MOST_IN_REGISTERS = 8
+MAX_IN_REGISTERS = 8
 """Rows of bytes for which words are unpacked several times rather than copied."""
 
 DOT_UNPACKING = 0.75
@@ -80,14 +80,14 @@ def _vectors(op: MatmulNBits, ctx: LowerContext) -> int:
     if has_digits(op, ctx):
         wide = m == 1 and dots_of(op.bits, ctx.target) == "dot4"
         return min(4 if wide else 2, math.ceil(n / lanes))
-    if m > most_rows(op, ctx) and op.x_scale is None:
+    if m > max_rows(op, ctx) and op.x_scale is None:
         return pick_tile(m, n, ctx.target, kernel).vectors
-    if op.x_scale is not None and m > MOST_IN_REGISTERS:
+    if op.x_scale is not None and m > MAX_IN_REGISTERS:
         return min(2, math.ceil(n / lanes))
     return min(4 if m <= 2 else 3, math.ceil(n / lanes))
 
 
-def most_rows(op: MatmulNBits, ctx: LowerContext) -> int:
+def max_rows(op: MatmulNBits, ctx: LowerContext) -> int:
     """Rows that share an unpacked word: their sums, those of a group and what is unpacked fit the registers."""
     return 4 if ctx.target.table.registers > 16 else 2
 
@@ -106,16 +106,16 @@ def has_digits(op: MatmulNBits, ctx: LowerContext) -> bool:
     fast = (
         microkernel(U8, S8, ctx.target).rate(ctx.target) > DIGITS
         if use == "dot4"
-        else m <= MOST_IN_PAIRS
+        else m <= MAX_IN_PAIRS
     )
-    fits = op.group <= MOST_GROUP and op.sizes[2] * DIGITS <= _most_digits(ctx)
+    fits = op.group <= MAX_GROUP and op.sizes[2] * DIGITS <= _max_digits(ctx)
     given = op.x_scale is None and use != "" and ctx.options.enabled("fixed-point")
-    return given and fast and fits and (op.bits == 4 or m > MOST_OF_MEMORY)
+    return given and fast and fits and (op.bits == 4 or m > MAX_OF_MEMORY)
 
 
-def _most_digits(ctx: LowerContext) -> int:
+def _max_digits(ctx: LowerContext) -> int:
     """Bytes of digits in local memory, which tiles and sums share."""
-    return ctx.target.machine.most_local_bytes // 2
+    return ctx.target.machine.max_local_bytes // 2
 
 
 class NBitsSpace(ScheduleSpace):
@@ -172,7 +172,7 @@ class NBitsSpace(ScheduleSpace):
         return max(1, min(most, self.op.sizes[0]))
 
     def _heights(self) -> list[int]:
-        most = min(self.op.sizes[0], most_rows(self.op, self.ctx))
+        most = min(self.op.sizes[0], max_rows(self.op, self.ctx))
         return list(dict.fromkeys((most, 1)))
 
     def _tiles(self) -> list[GemmTile]:
@@ -187,7 +187,7 @@ class NBitsSpace(ScheduleSpace):
         tile = tile_of(rows, self.vectors, self.product.kernel)
         panels = math.ceil(n / self.product.columns(tile))
         in_digits = use != "fma" and self.op.x_scale is None
-        block = min(m, max(_most_digits(self.ctx) // (k * DIGITS), 1)) if in_digits else m
+        block = min(m, max(_max_digits(self.ctx) // (k * DIGITS), 1)) if in_digits else m
         blocking = MatmulBlocking(tile, block, k, min(panels, self.product.cores))
         return self._schedule(blocking, unpack, use)
 
@@ -265,6 +265,6 @@ class NBitsSpace(ScheduleSpace):
                 return (
                     f"use must be fma where rows are {given}, but for few rows or fast dot products"
                 )
-            if schedule.number("mc") * self.op.sizes[2] * DIGITS > _most_digits(self.ctx):
+            if schedule.number("mc") * self.op.sizes[2] * DIGITS > _max_digits(self.ctx):
                 return "mc must be less: the digits of a block are in local memory"
         return tile_fault(schedule, self.ctx.target)

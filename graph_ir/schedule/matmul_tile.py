@@ -10,7 +10,7 @@ from ...base.machine import Machine
 from ...base.records import dataclass
 from ...base.target import GemmTile, Target
 from ...tensor_ir.tiling import k_splits, split_rows, tile_height
-from ..ops.matmul import MOST_FEW
+from ..ops.matmul import MAX_FEW
 from .product import Product
 
 
@@ -123,8 +123,8 @@ def pick_blocking(product: Product, tile: GemmTile) -> MatmulBlocking:
     k_block = _round_up(math.ceil(k / math.ceil(k / deepest)), kernel.k_group)
     # What is converted is converted once for all panels, so that a block of A is as deep as k.
     a_bytes = (k if kernel.converts_a else k_block) * kernel.copied_a.size
-    most_rows = max(1, l2_bytes // (a_bytes * tile.rows)) * tile.rows
-    wanted = math.ceil(m / most_rows)
+    max_rows = max(1, l2_bytes // (a_bytes * tile.rows)) * tile.rows
+    wanted = math.ceil(m / max_rows)
     panels = math.ceil(n / columns)
     n_groups = 1
     if product.batch % threads:
@@ -157,7 +157,7 @@ def candidate_blockings(product: Product, tile: GemmTile) -> list[MatmulBlocking
     return list(dict.fromkeys([pick, *others]))
 
 
-MOST_TILE_ROWS = 12
+MAX_TILE_ROWS = 12
 """The highest register tile where the number of rows is known when the product runs: each height is code."""
 
 
@@ -174,7 +174,7 @@ def few_rows(product: Product, tile: GemmTile) -> dict[int, MatmulBlocking]:
     Only of those whose sums differ from those of many rows.
     """
     found = {}
-    for rows in range(1, MOST_FEW + 1):
+    for rows in range(1, MAX_FEW + 1):
         splits, k_block = sums_of_few(product, rows)
         height = height_with(splits, tile.vectors)
         differs = splits > 1 or k_block != pick_blocking(product, tile).k_block
@@ -199,7 +199,7 @@ def tiles_for_any_rows(product: Product) -> list[GemmTile]:
     it loses most, with few rows or a typical number, against the tile for each.
     """
     n, target, kernel = product.n, product.target, product.kernel
-    splits = {rows: sums_of_few(product, rows)[0] for rows in range(1, MOST_FEW + 1)}
+    splits = {rows: sums_of_few(product, rows)[0] for rows in range(1, MAX_FEW + 1)}
     fitting = [
         tile
         for tile in ranked_tiles(product.m, n, target, kernel)
@@ -221,7 +221,7 @@ def tiles_for_any_rows(product: Product) -> list[GemmTile]:
         return len(set(k_blocks)) > 1, loss(tile)
 
     lower = (
-        replace(tile, rows=min(tile.rows, MOST_TILE_ROWS)) for tile in sorted(fitting, key=cost)
+        replace(tile, rows=min(tile.rows, MAX_TILE_ROWS)) for tile in sorted(fitting, key=cost)
     )
     return list(lower)
 

@@ -17,11 +17,11 @@ BLOCKING_MEANINGS = {
     "ng": "groups of panels that are tasks of their own",
 }
 
-MOST_ACCUMULATORS = 4
+MAX_ACCUMULATORS = 4
 """Times the registers that a tile may ask for: it would spill, but can be looked at."""
 
 
-MOST_VECTORS = 6
+MAX_VECTORS = 6
 """Of a register tile that is tried when sweeping."""
 
 
@@ -36,7 +36,7 @@ def tiles_that_fit(product: Product) -> list[GemmTile]:
     registers, lanes = product.target.table.registers, product.columns(GemmTile(1, 1))
     return [
         tile_of(rows, vectors, product.kernel)
-        for vectors in range(1, MOST_VECTORS + 1)
+        for vectors in range(1, MAX_VECTORS + 1)
         for rows in range(1, registers)
         if registers // 2 <= rows * vectors <= registers - vectors - 1
         and (vectors - 1) * lanes < product.n
@@ -46,7 +46,7 @@ def tiles_that_fit(product: Product) -> list[GemmTile]:
 
 def tile_fault(schedule: Schedule, target: Target) -> str:
     """Why code cannot be made for a tile, "" if it can."""
-    most = MOST_ACCUMULATORS * target.table.registers
+    most = MAX_ACCUMULATORS * target.table.registers
     needed = schedule.number("mr") * schedule.number("nv")
     return f"mr x nv must be at most {most} on {target.isa}" if needed > most else ""
 

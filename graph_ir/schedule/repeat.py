@@ -7,7 +7,7 @@ from ...base.dtypes import BOOL
 from ..ops.repeat import Repeat
 from ..rewriting.kernel_group import KernelGroup
 
-MOST_TIMES = 16
+MAX_TIMES = 16
 """Vectors that are written for each that is read."""
 
 
@@ -18,4 +18,4 @@ def repeats_rows(group: KernelGroup) -> bool:
         return False
     x = op.inputs[0].details
     plain = x.format.is_plain and y.details.format.is_plain
-    return plain and is_known(*x.plain_dims) and x.elements > 0 and 1 < op.counts[-1] <= MOST_TIMES
+    return plain and is_known(*x.plain_dims) and x.elements > 0 and 1 < op.counts[-1] <= MAX_TIMES

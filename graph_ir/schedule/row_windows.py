@@ -15,10 +15,10 @@ from .context import LowerContext
 from .convolution_geometry import ConvolutionGeometry
 from .space import ScheduleSpace
 
-MOST_TAPS = 64
+MAX_TAPS = 64
 """Elements of the window of a convolution, each of which has a weight of its own in the code."""
 
-MOST_HEIGHT = 16
+MAX_HEIGHT = 16
 """Rows of a convolution at once, where there are registers: their sums hide the latency of multiply-adds, and each
 element is loaded once per column of the window for all of them (7x7, 96x56x56: 8 rows take 174 us, 14 take 157)."""
 
@@ -68,7 +68,7 @@ def lines_fit(
 ) -> bool:
     """Return whether the lines staged for `rows` rows of results fit on the stack."""
     elements = staged_lines(g, is_convolution, rows) * line_elements(g)
-    return elements * accumulator_of(dtype, dtype).size <= target.machine.most_local_bytes
+    return elements * accumulator_of(dtype, dtype).size <= target.machine.max_local_bytes
 
 
 def pick_row_blocking(
@@ -92,7 +92,7 @@ def pick_row_blocking(
 def rows_at_once(g: ConvolutionGeometry, target: Target, rows: int) -> int:
     """Rows of a convolution at once, as many as there are registers beside the weights of a column of the window, an
     element and an address; groups of `rows` are about equal."""
-    most = min(max(target.table.registers - g.kernel[0] - 2, 1), MOST_HEIGHT)
+    most = min(max(target.table.registers - g.kernel[0] - 2, 1), MAX_HEIGHT)
     return math.ceil(rows / math.ceil(rows / most))
 
 

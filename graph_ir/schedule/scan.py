@@ -20,7 +20,7 @@ BLOCKS = (128, 64, 256)
 PARTS = 4
 """Of the stack: groups of blocks, smaller ones, single ones and the rest of a kernel have memory of their own."""
 
-MOST_CHAINS = 64
+MAX_CHAINS = 64
 """Each is a statement of its own."""
 
 COLUMNS = (512, 128, 256, 1024)
@@ -52,9 +52,9 @@ class _ScanSpace(ScheduleSpace):
         self.size = x.dtype.accumulator.size
 
     @property
-    def _most_waiting(self) -> int:
+    def _max_waiting(self) -> int:
         """Elements of which sums fit the stack, beside those of the smaller blocks or tiles that are left."""
-        return self.machine.most_local_bytes // PARTS // self.size
+        return self.machine.max_local_bytes // PARTS // self.size
 
     def _shared(self, tasks: int, rows: Size, cycles: float) -> float | None:
         """Cycles of so many rows or tiles of them, shared by the threads if there are tasks."""
@@ -102,19 +102,19 @@ class RowScanSpace(_ScanSpace):
         chains, block = schedule.number("chains"), schedule.number("block")
         if not isinstance(self.n, int):
             return "chains and block must be 1, as the row is open" * (chains * block > 1)
-        if chains > MOST_CHAINS:
-            return f"chains must be at most {MOST_CHAINS}"
-        most = self._block(chains, min(self.n, self._most_waiting // chains))
+        if chains > MAX_CHAINS:
+            return f"chains must be at most {MAX_CHAINS}"
+        most = self._block(chains, min(self.n, self._max_waiting // chains))
         return f"block must be at most {most}" * (block > most)
 
 
 class ColumnScanSpace(_ScanSpace):
-    """Along other axes: tiles of neighbouring columns, each from the first step to the last."""
+    """Along other axes: tiles of neighboring columns, each from the first step to the last."""
 
     algorithm = "column-scan"
     meanings: Mapping[str, str] = {
         "tasks": "1 runs the tiles on one thread, more on all",
-        "columns": "neighbouring columns of a tile",
+        "columns": "neighboring columns of a tile",
     }
 
     def ranked(self) -> Sequence[Schedule]:
@@ -134,7 +134,7 @@ class ColumnScanSpace(_ScanSpace):
 
     def fault(self, schedule: Schedule) -> str:
         """A tile is a part of the columns, and its sums wait on the stack."""
-        most = max(min(self.inner, self._most_waiting), 1)
+        most = max(min(self.inner, self._max_waiting), 1)
         return f"columns must be at most {most}" * (schedule.number("columns") > most)
 
 

@@ -9,10 +9,10 @@ from ...base.target import Target
 from ..ops.movement import Reorder, Transpose
 from ..rewriting.kernel_group import KernelGroup
 
-MOST_LANES = 16
+MAX_LANES = 16
 """Rows of a register tile: as many registers are in use at once."""
 
-MOST_WOVEN = 3
+MAX_WOVEN = 3
 """Two shuffles make a vector of three rows, such as the channels of a photograph; of five, four do."""
 
 PART_BYTES = 16
@@ -51,8 +51,8 @@ class TransposeTiles:
         floats take 0.21 ms in blocks of 16 rows, 0.33 in 32 and 0.49 in all; 8 x 768 x 196 take 0.12, 0.11 and 0.21.
         """
         whole = self.strides[-1] * self.size % self.line == 0
-        whole = whole and MOST_LANES * self.size >= self.line
-        return min(MOST_LANES if whole else 2 * MOST_LANES, self.rows)
+        whole = whole and MAX_LANES * self.size >= self.line
+        return min(MAX_LANES if whole else 2 * MAX_LANES, self.rows)
 
 
 def transpose_tiles_of(group: KernelGroup, target: Target) -> TransposeTiles | None:
@@ -74,21 +74,21 @@ def transpose_tiles_of(group: KernelGroup, target: Target) -> TransposeTiles | N
     lanes = _lanes(size, target)
     strip = max(lanes, line // size)
     # SSE2 has no instruction that moves bytes anywhere.
-    woven = MOST_WOVEN if target.table.vector_bits > 128 else 0
+    woven = MAX_WOVEN if target.table.vector_bits > 128 else 0
     return TransposeTiles(dims, strides, strides.index(1), lanes, strip, size, line, woven)
 
 
 def _lanes(size: int, target: Target) -> int:
     """As wide as a vector, but half of the registers at most, so that two steps of a transpose fit."""
     table = target.table
-    most = max(min(MOST_LANES, table.registers // 2), PART_BYTES // size)
+    most = max(min(MAX_LANES, table.registers // 2), PART_BYTES // size)
     return min(table.vector_bits // 8 // size, most)
 
 
 def permuted(
     dims: tuple[int, ...], source: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(sizes of the result, strides of the source along them), axes of size 1 dropped and neighbours merged.
+    """(sizes of the result, strides of the source along them), axes of size 1 dropped and neighbors merged.
 
     `source[i]`: which axis of the source axis i of the result is.
     """

@@ -64,7 +64,7 @@ def window_cycles(g: ConvolutionGeometry, target: Target, dtype: DType = F32) ->
 def depthwise_cycles(g: ConvolutionGeometry, kernel: Microkernel, target: Target) -> float:
     """Cycles on one core of a depthwise convolution of the types of a microkernel.
 
-    By dot products (`templates.dot_windows`): words of columns, which neighbouring results share, and products, whose
+    By dot products (`templates.dot_windows`): words of columns, which neighboring results share, and products, whose
     sums are apart where they are made in pairs. Half of the instructions run beside the others: vectors of integers
     have twice the ports of multiply-adds.
     """

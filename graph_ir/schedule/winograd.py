@@ -170,7 +170,7 @@ class WinogradSpace(ScheduleSpace):
     def fault(self, schedule: Schedule) -> str:
         """Blocks that fit on the stack."""
         blocking = winograd_blocking(schedule, self.op.form, self.ctx.target)
-        most = self.ctx.target.machine.most_local_bytes
+        most = self.ctx.target.machine.max_local_bytes
         if schedule.number("tiles") * schedule.number("nc") > 1 and (
             blocking.local_bytes(self.geometry, self.ctx.target) > most
         ):

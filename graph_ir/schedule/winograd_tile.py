@@ -15,7 +15,7 @@ from ..ops.winograd_form import WinogradForm
 from .convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .matmul_tile import product_cycles
 
-MOST_CUTS = 512
+MAX_CUTS = 512
 """Blockings tried for one convolution."""
 
 
@@ -78,7 +78,7 @@ def candidate_blockings(
             own = math.ceil(panels / groups)
             for chunk in dict.fromkeys(math.ceil(own / 2**i) for i in range(own.bit_length() + 1)):
                 blocking = WinogradBlocking(form, tile, block, chunk, groups)
-                fits = blocking.local_bytes(g, target) <= target.machine.most_local_bytes
+                fits = blocking.local_bytes(g, target) <= target.machine.max_local_bytes
                 if fits or block * chunk == 1:
                     found.append(blocking)
     return found
@@ -89,10 +89,10 @@ def _blocks(
 ) -> list[int]:
     """Tiles of a block, the most that fit with one panel first; an image of many blocks is cut in coarser steps."""
     one = WinogradBlocking(form, tile, 1, 1, 1)
-    most = target.machine.most_local_bytes // one.local_bytes(g, target)
+    most = target.machine.max_local_bytes // one.local_bytes(g, target)
     fewest = math.ceil(total / max(most, 1))
     step = max(fewest // 16, 1)
-    cuts = range(fewest, min(total, fewest + step * (MOST_CUTS - 1)) + 1, step)
+    cuts = range(fewest, min(total, fewest + step * (MAX_CUTS - 1)) + 1, step)
     return list(dict.fromkeys(math.ceil(total / n) for n in cuts))
 
 

@@ -56,7 +56,7 @@ class Step:
 class ImageBand:
     """The image itself; with copies of rows, what `RowBand` adds.
 
-    Copies are of `dtype`. Terms are multiplied in groups of `group` neighbouring channels of a tap.
+    Copies are of `dtype`. Terms are multiplied in groups of `group` neighboring channels of a tap.
     """
 
     def __init__(

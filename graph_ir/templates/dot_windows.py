@@ -1,4 +1,4 @@
-"""Depthwise convolutions of bytes by dot products: rows of the window are the neighbouring terms.
+"""Depthwise convolutions of bytes by dot products: rows of the window are the neighboring terms.
 
     for each image, piece of rows, slice of channels, row, block of pixels:
       for each vector of channels:

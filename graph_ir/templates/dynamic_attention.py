@@ -45,7 +45,7 @@ from ..schedule.matmul_tile import rows_for
 from ..schedule.product import worth_threads
 from .attention import AttentionProblem, AttentionTemplate, RowWork, over_panels
 
-MOST_ROWS = 512
+MAX_ROWS = 512
 """Rows of a block, for which values are kept, that all have room in the panel if their columns are few."""
 
 
@@ -65,7 +65,7 @@ class DynamicAttention(AttentionTemplate):
     def _panel_sizes(self) -> tuple[int, int | Expr, int]:
         rows, width = self.blocking.rows, self.tiles[0].columns(self.target, self.sums)
         elements = rows * -(-self.blocking.columns // width) * width
-        most = min(bounds(self.problem.rows)[1], max(rows, MOST_ROWS))
+        most = min(bounds(self.problem.rows)[1], max(rows, MAX_ROWS))
         return most, Var("row_stride"), elements
 
     def nest(

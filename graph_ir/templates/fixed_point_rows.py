@@ -22,7 +22,7 @@ from .packed_weights import WORD
 SMALL = 2.0**-4
 """Of the power of two at or below the largest magnitude: numbers below that are small."""
 
-MOST_LOST = 2.0**-17
+MAX_LOST = 2.0**-17
 """Of the sum of magnitudes of the small ones."""
 
 MAGNITUDE, EXPONENT = 0x7FFFFFFF, 0x7F800000
@@ -144,7 +144,7 @@ class FixedPointRows(GivenRows):
                 b.store(total, (0,), total[0] + t.cast(low, S32))
                 left = b.let("x_left", left + 128 >> 8)
         few = count[0] <= float(self.weights.group // 2)
-        little = lost[0] <= size[0] * MOST_LOST
+        little = lost[0] <= size[0] * MAX_LOST
         return few | little
 
     def _store_sums(
@@ -170,7 +170,7 @@ class FixedPointRows(GivenRows):
         return t.equal(self._fits[row], 0.0)
 
     def quad(self, row: Expr, digit: int, k: Expr) -> Expr:
-        """A digit of four neighbouring numbers of a row from `k` on, as one s32."""
+        """A digit of four neighboring numbers of a row from `k` on, as one s32."""
         return t.bitcast(Load(self._digits, (self._of_digit(row, digit, k),), WORD), S32)
 
     def start(self, row: Expr, group: Expr, digit: int) -> Expr:

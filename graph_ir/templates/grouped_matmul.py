@@ -5,7 +5,7 @@
       whole register tiles of rows in a loop, then a lower one, or two of nearly equal height
       after the last group: rows of none are 0
 
-Neighbouring tasks are the groups of one panel: threads share the columns of every group, however unequal groups are.
+Neighboring tasks are the groups of one panel: threads share the columns of every group, however unequal groups are.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from .tree_ensemble import Forest, inside, walk_rows
 _TILE = 4  # vectors of rows whose masks stay in registers
 _PARTS = 8  # partial sums of a row, added at the end: long sums keep their digits
 # Of a block's features and sums, next to the slots of a piece in the first cache.
-_MOST_BYTES = 40 << 10
+_MAX_BYTES = 40 << 10
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _rows_of_block(forest: MaskedForest, rows: int | Expr, count: int, threads: 
     """Rows that pass all pieces together: as many as the cache holds, or fewer, so that threads share."""
     tile = _TILE * forest.lanes
     row_bytes = 4 * (forest.walked.planes + _PARTS * count)
-    most = max(1, _MOST_BYTES // (row_bytes * tile)) * tile
+    most = max(1, _MAX_BYTES // (row_bytes * tile)) * tile
     if threads == 1:
         return most
     share = -(-rows // (2 * threads)) if isinstance(rows, int) else tile

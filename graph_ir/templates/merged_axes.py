@@ -1,4 +1,4 @@
-"""Neighbouring axes of a loop nest through which all operands run as through one.
+"""Neighboring axes of a loop nest through which all operands run as through one.
 
 before   for i in 0..7: for j in 0..7: acc += x[n * 49 + i * 7 + j]
 after    for j in 0..49: acc += x[n * 49 + j]

@@ -70,7 +70,7 @@ class GivenRows:
         return self.x.buffer[self._place(row, k)]
 
     def quad(self, row: Expr, digit: int, k: Expr) -> Expr:
-        """Four neighbouring s8 of a row from `k` on, as one s32."""
+        """Four neighboring s8 of a row from `k` on, as one s32."""
         return t.bitcast(Load(self.x.buffer, (self._place(row, k),), WORD), S32)
 
     def start(self, row: Expr, group: Expr, digit: int) -> Expr:

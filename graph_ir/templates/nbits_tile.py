@@ -28,10 +28,10 @@ from .fixed_point_rows import FixedPointRows
 from .nbits_rows import GivenRows
 from .packed_weights import WORD, WeightPanel
 
-MOST_UNROLLED = 4
+MAX_UNROLLED = 4
 """Words of a column that one iteration multiplies: enough to hide its counter."""
 
-MOST_S32 = 2**31
+MAX_S32 = 2**31
 """What sums of s32 stay below."""
 
 
@@ -113,7 +113,7 @@ class RegisterTile:
     def _products_of(self, group: Expr) -> Stmt:
         """part += X * Q over the words of a group."""
         words = self.weights.weights.group // self.weights.weights.numbers
-        step = max(d for d in range(1, MOST_UNROLLED + 1) if not words % d)
+        step = max(d for d in range(1, MAX_UNROLLED + 1) if not words % d)
         word, body = Var("ww"), self._begun()
         for i in range(step):
             body += self._word(group, word + i, i)
@@ -215,7 +215,7 @@ class FloatTile(RegisterTile):
 class DotTile(RegisterTile):
     """Rows of s8, times four numbers of a word at once.
 
-    In pairs, a sum of `MOST_UNROLLED` words is 16 products of up to 15 and 128 at most, and fits 16 bits.
+    In pairs, a sum of `MAX_UNROLLED` words is 16 products of up to 15 and 128 at most, and fits 16 bits.
     """
 
     dtype = S32
@@ -337,7 +337,7 @@ class FixedPointTile(DotTile):
         """d2 * 2^16 + d1 * 2^8 + d0, the lower two joined as integers where s32 holds them."""
         low, middle, high = (self._sum(r, v, digit) for digit in range(3))
         largest = self.weights.weights.group * ((1 << self.weights.weights.bits) - 1) << 7
-        if largest * 257 < MOST_S32:
+        if largest * 257 < MAX_S32:
             rest = t.cast((middle << 8) + low, F32)
         else:
             by = t.const(2.0**8, F32, self.lanes)

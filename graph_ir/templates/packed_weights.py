@@ -23,7 +23,7 @@ from ...tensor_ir.nodes import (
 from ..nest.packing import loop
 
 WORD = 4
-"""Bytes of a word, and neighbouring k of one dot product."""
+"""Bytes of a word, and neighboring k of one dot product."""
 
 LINE = 64
 """Bytes of a cache line."""
@@ -107,7 +107,7 @@ class WeightPanel:
         return t.call("pick", table, t.bitcast(word, S32))
 
     def quad(self, word: Expr, field: int) -> Expr:
-        """Four neighbouring numbers of each word, as bytes."""
+        """Four neighboring numbers of each word, as bytes."""
         bits = self.weights.bits
         if field:
             word = word >> field * bits

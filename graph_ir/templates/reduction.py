@@ -5,7 +5,7 @@ terms, result   for every output index: acc = identity; for r: acc = combine(acc
 columns         for every block of columns of the result: a row of accumulators in L1;
                 for a few rows of terms at once: acc[j] = combine(acc[j], their terms of column j), in vectors
 
-Neighbouring axes through which all operands run as through one are merged.
+Neighboring axes through which all operands run as through one are merged.
 """
 
 from __future__ import annotations

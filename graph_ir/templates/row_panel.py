@@ -42,7 +42,7 @@ EXPENSIVE = frozenset(
 """Ops whose recomputation costs more than a store and a load."""
 
 
-MOST_FIRST = 2.0**100
+MAX_FIRST = 2.0**100
 """A mean is not summed relative to a first term from here up."""
 
 Carried = Callable[[int, DType], tuple[Buffer, Index]]
@@ -344,15 +344,15 @@ class RowEmitter:
         term of the sum, and so large a term rounds it as much. One so large that differences overflow counts as 0.
         """
         op = stage.producer_owner
-        centres = any(u.op_name == "sub" and u.inputs[0] is op.inputs[0] for _, u in stage.uses)
-        if not (op.op_name == "reduce_mean" and centres and self.group.dims[-1]):
+        centers = any(u.op_name == "sub" and u.inputs[0] is op.inputs[0] for _, u in stage.uses)
+        if not (op.op_name == "reduce_mean" and centers and self.group.dims[-1]):
             return None
         values = GroupValues(self.in_memory, self.given, f"f{number}")
         inputs = [values.read(x) for x in op.inputs]
         index = self._index(stage, t.as_expr(0))
         term = values.bind(reduction_of(stage).element(inputs, index, (t.as_expr(0),)), "first")
         self.body += values.lets
-        usable = abs(term) < t.const(MOST_FIRST, term.dtype)
+        usable = abs(term) < t.const(MAX_FIRST, term.dtype)
         first = Var(f"from{number}", term.dtype)
         self.body.append(Let(first, t.select(usable, term, t.const(0, term.dtype))))
         return first

@@ -21,7 +21,7 @@ from ..nest.epilogue import EpilogueValue, storing
 from ..schedule.row_windows import RowBlocking, line_elements, staged_lines
 from .channel_windows import WindowProblem
 
-MOST_UNROLLED = 64
+MAX_UNROLLED = 64
 """Rows, columns or columns of padding of a window that have code of their own; more are loops."""
 
 
@@ -94,7 +94,7 @@ class RowWindowTemplate:
             return
         b = self.b
         with b.loop("side", 0, lines) as line:
-            if len(sides) > MOST_UNROLLED:
+            if len(sides) > MAX_UNROLLED:
                 for low, high in ((0, before), (end, self.line)):
                     with b.loop("c", low, high, "vector") as c:
                         b.store(stage, (line * self.line + c,), self._start)
@@ -159,7 +159,7 @@ class RowWindowTemplate:
         b, taps = self.b, self.g.kernel[0]
         begin, end = self._inside(top, taps, self.g.dilations[0])
         place = line * self.line + self.g.before[1]
-        if taps > MOST_UNROLLED:
+        if taps > MAX_UNROLLED:
             self._combine_some(stage, start, top, place, (begin, end))
             return
         if end == t.as_expr(taps):
@@ -231,7 +231,7 @@ class RowWindowTemplate:
         result = b.let("result", plane * g.result[0] + index[2])
         with b.loop("column", 0, g.result[1], "vector") as column:
             at = b.let("at", line + column * g.strides[1])
-            if not self.is_convolution and g.kernel[1] > MOST_UNROLLED:
+            if not self.is_convolution and g.kernel[1] > MAX_UNROLLED:
                 acc = self._combined_columns(stage, at)
                 self._store((*index, column), result * g.result[1] + column, acc)
                 return

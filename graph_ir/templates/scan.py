@@ -1,6 +1,6 @@
 """Loop nests of running sums and products along one axis of [outer, n, inner].
 
-last axis    chains of neighbouring blocks run side by side, so that no addition waits for the one before it:
+last axis    chains of neighboring blocks run side by side, so that no addition waits for the one before it:
              for i in a block: for every chain: sum[chain] += x[chain, i]; partial[chain, i] = sum[chain]
              then y = partial + what came before the block
 other axes   for i: for columns, in vectors: sum[column] += x[i, column]; y[i, column] = sum[column]
@@ -147,7 +147,7 @@ def _columns(
 
 
 def _tile(b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, first: Expr, width: int) -> None:
-    """`width` neighbouring columns from the element `first` on."""
+    """`width` neighboring columns from the element `first` on."""
     dtype: DType = x.dtype.accumulator
     sums = b.allocate("sums", dtype, (width,))
     with b.loop("j", 0, width, "vector") as j:

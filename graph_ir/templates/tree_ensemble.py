@@ -21,9 +21,9 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function
 
 _TOGETHER = 4  # rows that walk a group side by side
-_MOST_COPIED = 1 << 12  # features of a row that is copied: 16 KB, half of the first cache
+_MAX_COPIED = 1 << 12  # features of a row that is copied: 16 KB, half of the first cache
 _SHARED = 64  # rows of a block that threads take, of an open number
-_MOST_SUMS = 1 << 13  # partial sums of a block of rows: 32 KB of f32, next to the nodes of a group
+_MAX_SUMS = 1 << 13  # partial sums of a block of rows: 32 KB of f32, next to the nodes of a group
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def forest_function(
     """The function with these parameters."""
     rows, count = forest.out.shape
     b = t.LoopBuilder(buffer.name for buffer in params)
-    block = _rows_of_block(rows, max(_TOGETHER, _MOST_SUMS // (count * forest.lanes)), threads)
+    block = _rows_of_block(rows, max(_TOGETHER, _MAX_SUMS // (count * forest.lanes)), threads)
     number_of_rows = t.as_expr(rows)
     whole, rest = number_of_rows // block, number_of_rows % block
     is_parallel = threads > 1 and not (isinstance(rows, int) and rows < 2 * block)
@@ -126,7 +126,7 @@ class _Block:
                 b.store(forest.out, (self.first + r, c), total[0])
 
     def _runs(self) -> list[_Run]:
-        """All groups; neighbours of the same kind are one loop."""
+        """All groups; neighbors of the same kind are one loop."""
         found: list[_Run] = []
         for number, kind in enumerate(zip(self.forest.depths, self.forest.targets, strict=True)):
             is_same = found and (found[-1].depth, found[-1].target) == kind
@@ -152,7 +152,7 @@ class _Block:
         """The features of the rows left, which are few: negated ones behind, and as many as a node can name."""
         b, forest = self.b, self.forest
         columns, width = int(forest.x.shape[1]), 1 << forest.feature_bits
-        if width > _MOST_COPIED:
+        if width > _MAX_COPIED:
             return None
         found = b.allocate("features", forest.x.dtype, (_TOGETHER - 1, width))
         with b.loop("r", 0, self.size - first) as r:

@@ -33,7 +33,7 @@ from ...tensor_ir.nodes import (
 from ..nest.epilogue import EpilogueValue
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
-from ..schedule.matmul_tile import MOST_TILE_ROWS, rows_for, rows_that_fit
+from ..schedule.matmul_tile import MAX_TILE_ROWS, rows_for, rows_that_fit
 from ..schedule.winograd_tile import WinogradBlocking, tiles_along, winograd_kernel
 from .local_sizes import LocalSizes
 from .winograd_bytes import ByteResults
@@ -262,7 +262,7 @@ class WinogradTemplate:
         if self.dynamic is None:
             return 0
         lanes = self.target.lanes(self.form.sums)
-        return min(MOST_TILE_ROWS, rows_that_fit(-(-columns // lanes), self.target))
+        return min(MAX_TILE_ROWS, rows_that_fit(-(-columns // lanes), self.target))
 
     def _tile_rows(self, columns: int) -> int:
         """The height of register tiles; the same for any number of rows, as it says how sums are split."""

@@ -154,7 +154,7 @@ def _symbols() -> dict[str, Symbol]:
     return found
 
 
-_MOST_DIGITS = 20  # and the sign: the integers of every type
+_MAX_DIGITS = 20  # and the sign: the integers of every type
 
 
 @cache
@@ -257,7 +257,7 @@ class _Records(Transformer[Token, Any]):
 
 
 def _integer(token: Token) -> int:
-    if len(token) > _MOST_DIGITS:
+    if len(token) > _MAX_DIGITS:
         raise UserError(
             f"graph text line {token.line}: a number must fit 64 bits, got one of {len(token)} digits"
         )

@@ -260,7 +260,7 @@ class _Tile:
         return t.call("fma", a, b, acc) if fused else acc + a * b
 
     def _finish(self, r: int, vectors: range) -> list[Stmt]:
-        """Sum the accumulator sets of neighbouring vectors, add the old C, run the epilogue, store to C.
+        """Sum the accumulator sets of neighboring vectors, add the old C, run the epilogue, store to C.
 
         What was summed before is added last: the sum of this block of k starts small, and rounds as small numbers do.
         """
@@ -281,7 +281,7 @@ class _Tile:
         return total + self._old_c(r, v) if self.g.accumulate else total
 
     def _epilogue(self, r: int, vectors: range) -> Stmt:
-        """The epilogue of neighbouring vectors as a vector loop, which `vectorize` turns into vector statements."""
+        """The epilogue of neighboring vectors as a vector loop, which `vectorize` turns into vector statements."""
         epilogue = self.g.epilogue
         assert epilogue is not None
         begin, end = vectors[0] * self.lanes, min((vectors[-1] + 1) * self.lanes, self.g.n)

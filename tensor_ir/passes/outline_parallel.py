@@ -57,7 +57,7 @@ def outline_parallel(module: Module, target: Target) -> Module:
 
 
 def has_parallel_loops(function: Function) -> bool:
-    """Whether threads would share the work of a function that is not outlined yet."""
+    """Return whether threads would share the work of a function that is not outlined yet."""
     return any(isinstance(s, For) and s.kind == "parallel" for s in walk_statements(function.body))
 
 

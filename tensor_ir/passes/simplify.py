@@ -284,7 +284,7 @@ def _literal(value: Any, dtype: DType, lanes: int) -> Expr:
 
 
 def _is_identity(op: str, right: Any) -> bool:
-    """Whether x op right is x for every x, NaN and -0.0 included."""
+    """Return whether x op right is x for every x, NaN and -0.0 included."""
     one = op in ("mul", "div") and right == 1
     is_float = right.dtype.kind not in "iub"
     zero_minus = op == "sub" and right == 0 and (not is_float or not np.signbit(right))

@@ -63,7 +63,7 @@ from ..visitor import (
 )
 
 COPIES = 4  # independent accumulators: an add has a latency of four cycles
-MOST_SLOTS = 64  # a local of more elements is not accumulated into lane by lane
+MAX_SLOTS = 64  # a local of more elements is not accumulated into lane by lane
 
 
 def vectorize(module: Module, target: Target) -> Module:
@@ -308,7 +308,7 @@ class _ByLane(Rewriter):
 
 
 def has_open_bounds(loop: For) -> bool:
-    """Whether the number of iterations is a size that is known when the model runs."""
+    """Return whether the number of iterations is a size that is known when the model runs."""
     names = [*vars_in(loop.begin), *vars_in(loop.end)]
     return bool(names) and all(name.startswith(t.SIZE_PREFIX) for name in names)
 
@@ -326,7 +326,7 @@ def _power_of_two(at_least: int) -> int:
 
 
 def _is_jammed(loop: For, extent: int, lanes: int) -> bool:
-    """Whether loops inside run for several vectors at once: chains of their own, and longer runs of memory."""
+    """Return whether loops inside run for several vectors at once: chains of their own, and longer runs of memory."""
     return (
         extent % (COPIES * lanes) == 0
         and _has_loop(loop.body)
@@ -335,7 +335,7 @@ def _is_jammed(loop: For, extent: int, lanes: int) -> bool:
 
 
 def _has_loop(body: Stmt, kind: str = "") -> bool:
-    """Whether there is a loop inside, of one kind or of any."""
+    """Return whether there is a loop inside, of one kind or of any."""
     return any(type(s) is For and kind in ("", s.kind) for s in walk_statements(body))
 
 
@@ -408,7 +408,7 @@ def _accumulator(loop: For, stores: list[Store], lanes: int, names: Names) -> Ac
     slots: tuple[Expr, ...] | None = None
     if all(inner.isdisjoint(vars_in(s.indices[0])) for s in stores):
         slots = tuple({key_of(s.indices[0]): s.indices[0] for s in stores}.values())
-    elif buffer.elements > MOST_SLOTS:
+    elif buffer.elements > MAX_SLOTS:
         raise NotVectorizable(f"'{buffer.name}' has too many elements to accumulate into")
     found = accumulation(stores[0])
     assert found is not None

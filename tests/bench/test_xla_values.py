@@ -77,4 +77,4 @@ def test_operands_in_the_wrong_order_are_named(monkeypatch: pytest.MonkeyPatch) 
     plant(monkeypatch, "subtract", swapped)
     finding = outcome().finding
     assert finding is not None
-    assert finding.culprit == "the importer of subtract 'centred'"
+    assert finding.culprit == "the importer of subtract 'centered'"

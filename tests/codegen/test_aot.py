@@ -89,7 +89,7 @@ def test_compiling_again_and_again_keeps_no_memory() -> None:
     assert in_use(200) - before < 200 * 500
 
 
-def test_llvm_optimises_only_modules_with_locals() -> None:
+def test_llvm_optimizes_only_modules_with_locals() -> None:
     target, runs = target_for("generic"), []
 
     class Recorder:

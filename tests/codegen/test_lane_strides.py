@@ -10,7 +10,7 @@ import pytest
 from graphc.base.dtypes import BOOL, F16, F32, F64, S8, DType
 from graphc.codegen.aot import assembly
 from graphc.codegen.host import target_for
-from graphc.codegen.lane_strides import MOST_STRIDE, lane_stride
+from graphc.codegen.lane_strides import MAX_STRIDE, lane_stride
 from graphc.codegen.module import emit_module
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import (
@@ -69,7 +69,7 @@ def module(shape: str) -> NativeModule:
         for dtype in TYPES
         for lanes in [min(16, runnable_target(shape).lanes(dtype))]
         for active in counts(lanes)
-        for stride in range(2, MOST_STRIDE + 2)
+        for stride in range(2, MAX_STRIDE + 2)
     ]
     return NativeModule(Module(tuple(functions)), runnable_target(shape))
 
@@ -82,7 +82,7 @@ def test_elements_apart(shape: str, dtype: DType, at: str) -> None:
     native = module(shape)
     lanes = min(16, runnable_target(shape).lanes(dtype))
     for active in counts(lanes):
-        for stride in range(2, MOST_STRIDE + 2):
+        for stride in range(2, MAX_STRIDE + 2):
             count = (active - 1) * stride + 1
             source = np.arange(1, count + 1)
             source = (source % 2 == 1) if dtype == BOOL else (source % 100).astype(dtype.numpy)

@@ -44,7 +44,7 @@ def test_a_kernel_runs_the_ops_it_accepts(jobs: int) -> None:
         assert ("op [kernel root_mean_rows]" in notes(model)) == called
 
 
-def test_neighbours_are_fused_among_themselves() -> None:
+def test_neighbors_are_fused_among_themselves() -> None:
     define_root_mean(compose=None)
     kernel("root_mean")(root_mean_rows)
     graph = graph_with()

@@ -48,7 +48,7 @@ class Sample:
             self.constants = read_params(files[1]) if len(files) > 1 else None
 
     def survives(self, data: bytes) -> bool:
-        """Whether these bytes are read; if not, the error is one of ours, in one line of a sensible length."""
+        """Return whether these bytes are read; if not, the error is one of ours, in one line of a sensible length."""
         write_anew(self.path, data)
         started = time.process_time()
         try:

@@ -196,7 +196,7 @@ def test_sizes_that_may_agree_are_no_error_of_the_model():
 
 
 @pytest.mark.parametrize(("reduction", "count"), [("ReduceMin", min), ("ReduceMax", max)])
-def test_k_is_the_least_or_largest_of_sizes(reduction, count):
+def test_k_is_the_min_or_largest_of_sizes(reduction, count):
     nodes = [
         make("Shape", ["x"], ["s"]),
         make("Slice", ["s", "one", "two"], ["n"]),

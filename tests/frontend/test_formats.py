@@ -53,7 +53,7 @@ def test_the_last_four_formats_are_only_written() -> None:
     assert written_only == list(FORMATS)[-4:], "as docs/reference/formats.md says"
 
 
-def test_a_format_of_user_code_is_recognised_read_and_listed(
+def test_a_format_of_user_code_is_recognized_read_and_listed(
     registered: Format, tmp_path: Path
 ) -> None:
     path = tmp_path / "model.txt"

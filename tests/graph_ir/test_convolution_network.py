@@ -1,4 +1,4 @@
-"""A small network of convolutions: the same bits with every optimisation on and off, on one thread and two."""
+"""A small network of convolutions: the same bits with every optimization on and off, on one thread and two."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ lax = jax.lax
 
 
 def layer_norm(x: Any, scale: Any) -> Any:
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale
+    centered = x - x.mean(-1, keepdims=True)
+    return centered / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale
 
 
 def mlp(layers: Any, x: Any) -> Any:

@@ -36,7 +36,7 @@ integer inside of the model may be the next one."""
 STEPS = 0.02
 """What a few elements may be off by: integers of few bits that fell to the other side of a boundary."""
 
-MOST_STEPPED = 0.1
+MAX_STEPPED = 0.1
 """The share of such elements."""
 
 PACKAGES = {
@@ -170,7 +170,7 @@ def _difference(found: np.ndarray[Any, Any], want: np.ndarray[Any, Any], allowed
     share = float(np.mean(np.nan_to_num(error) > allowed)) if error.size else 0.0
     return (
         f"has {share:.1%} of its elements off by up to {np.nanmax(error):.2g}"
-        if share > MOST_STEPPED
+        if share > MAX_STEPPED
         else ""
     )
 

@@ -12,9 +12,9 @@ from graphc.tools.fuzz.plan import Plan
 EXACT = Plan(
     ops=frozenset(("neg", "abs", "relu", "square", "sign", "add", "sub", "mul", "min", "max", "div", "cast", "reshape",
                    "transpose", "slice", "pad", "broadcast", "concat", "reduce_sum", "reduce_max")),
-    most_ops=9,
-    most_elements=100,
-    most_rank=3,
+    max_ops=9,
+    max_elements=100,
+    max_rank=3,
     dtypes=((F32, 2), (S32, 1), (U8, 1), (BF16, 1)),
     sizes=((1, 2), (2, 1), (3, 1)),
 )  # fmt: skip

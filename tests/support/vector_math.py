@@ -40,8 +40,8 @@ def f32_inputs(stride: int = STRIDE) -> Array:
 def near(*points: float, count: int = 2000) -> Array:
     """The `count` f32 on either side of each point, and of its negative."""
     offsets = np.arange(-count, count + 1)
-    centres = np.array(points, np.float32).view(np.int32)
-    positive = (centres[:, None] + offsets).ravel().astype(np.int32).view(np.float32)
+    centers = np.array(points, np.float32).view(np.int32)
+    positive = (centers[:, None] + offsets).ravel().astype(np.int32).view(np.float32)
     return np.concatenate([positive, -positive])
 
 

@@ -11,7 +11,7 @@ from graphc.base.target import Target
 from graphc.tensor_ir.nodes import Block, Compare, For, Module
 from graphc.tensor_ir.parser import parse_module
 from graphc.tensor_ir.passes.simplify import simplify
-from graphc.tensor_ir.split_loop import MOST_PARTS, split_loop
+from graphc.tensor_ir.split_loop import MAX_PARTS, split_loop
 from graphc.tensor_ir.visitor import walk
 from support.loops import assert_same_meaning
 
@@ -57,7 +57,7 @@ def test_meaning_is_kept(name: str, rng: np.random.Generator) -> None:
     condition, index, count = BODIES[name]
     before = module(condition, index)
     whole, parts = split(before)
-    assert len(parts) == count <= MOST_PARTS
+    assert len(parts) == count <= MAX_PARTS
     after = simplify(whole, TARGET)
     assert_same_meaning(before, after, rng)
     if "r " not in condition and count > 1:

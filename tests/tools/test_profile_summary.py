@@ -22,5 +22,5 @@ TYPES = {
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_the_type_is_that_of_the_most_expensive_op(kind: str) -> None:
+def test_the_type_is_that_of_the_max_expensive_op(kind: str) -> None:
     assert type_of(TYPES[kind]) == kind

@@ -179,7 +179,7 @@ def _of_op(
 
 
 def _is_next_to_a_pole(op: Op, results: list[Array]) -> bool:
-    """Whether the sign of a tangent is chance where its operand is rough."""
+    """Return whether the sign of a tangent is chance where its operand is rough."""
     return op.op_name == "tan" and bool(np.any(np.abs(results[0].astype(np.float64)) > STEEP))
 
 
@@ -215,12 +215,14 @@ def _whole_limit(dtype: DType) -> float:
 
 
 def _overflows(arrays: list[Array], results: list[Array], worst: Certainty) -> bool:
-    """Whether a bound may be crossed where another rounding does not cross it: infinities and NaN of rough numbers."""
+    """Return whether a bound may be crossed where another rounding does not cross it: infinities and NaN of rough
+    numbers."""
     return worst == Certainty.ROUGH and not all(_is_finite(y) for y in (*arrays, *results))
 
 
 def _is_huge(op: Op, arrays: list[Array]) -> bool:
-    """Whether squares and sums of the operands may overflow before they cancel, which float64 would not notice."""
+    """Return whether squares and sums of the operands may overflow before they cancel, which float64 would not
+    notice."""
     if isinstance(op, Elementwise):
         return False
     largest = 1e70 if op.inputs[0].details.dtype == F64 else 1e9
@@ -236,7 +238,7 @@ def _weighed(op: Op, arrays: list[Array]) -> list[Array]:
 
 
 def _rounds_surely(x: Array, scale: Array) -> bool:
-    """Whether no quotient is so near the middle of two integers that the last place of a division decides."""
+    """Return whether no quotient is so near the middle of two integers that the last place of a division decides."""
     quotient = x.astype(np.float64) / scale.astype(np.float64)
     apart = np.abs(quotient - np.floor(quotient) - 0.5)
     decided = (

@@ -17,7 +17,7 @@ def random_graph(seed: str, plan: Plan = EVERYTHING) -> tuple[Graph, list[Array]
     scope = Scope(plan, seed)
     names, weights = _recipes(plan.ops)
     wanted = scope.random.choices(
-        range(1, plan.most_ops + 1), [1 / n for n in range(1, plan.most_ops + 1)]
+        range(1, plan.max_ops + 1), [1 / n for n in range(1, plan.max_ops + 1)]
     )[0]
     for _ in range(wanted):
         with suppress(UserError):  # what does not fit is left out

@@ -32,7 +32,7 @@ class Outcome:
 
     @property
     def is_fault(self) -> bool:
-        """Whether somebody has to look at it."""
+        """Return whether somebody has to look at it."""
         return self.kind in FAULTS
 
     @property
@@ -42,7 +42,7 @@ class Outcome:
         return f"{self.kind} {self.stage} {about}".strip()
 
     def is_alike(self, other: Outcome) -> bool:
-        """Whether a smaller case still shows the same fault."""
+        """Return whether a smaller case still shows the same fault."""
         return self.signature == other.signature
 
     @staticmethod

@@ -23,16 +23,16 @@ FILLS = (("integers", 45), ("uniform", 30), ("normal", 15), ("special", 10))
 class Plan:
     """Limits of the graphs that are made.
 
-    `ops`: names of recipes that may be used, none for all; `most_ops`: ops of one graph beside what a recipe adds at
-    once; `most_elements`: elements of one tensor; `dtypes`, `sizes`, `fills`: (what, how often). `strays`: whether an
+    `ops`: names of recipes that may be used, none for all; `max_ops`: ops of one graph beside what a recipe adds at
+    once; `max_elements`: elements of one tensor; `dtypes`, `sizes`, `fills`: (what, how often). `strays`: whether an
     index now and then lies outside of its axis, and a float outside of the integers that it is converted to; other
     engines have errors and other numbers for these.
     """
 
     ops: frozenset[str] | None = None
-    most_ops: int = 6
-    most_elements: int = 6000
-    most_rank: int = 5
+    max_ops: int = 6
+    max_elements: int = 6000
+    max_rank: int = 5
     dtypes: tuple[tuple[DType, int], ...] = DTYPES
     sizes: tuple[tuple[int, int], ...] = SIZES
     fills: tuple[tuple[str, int], ...] = FILLS

@@ -76,19 +76,19 @@ class Scope:
         return self.weighted([(d, n) for d, n in self.plan.dtypes if d.kind in kinds])
 
     def has_kind(self, kinds: Sequence[str]) -> bool:
-        """Whether the plan has an element type of one of the kinds."""
+        """Return whether the plan has an element type of one of the kinds."""
         return any(d.kind in kinds for d, _ in self.plan.dtypes)
 
     def dims(self, least: int = 0, most: int | None = None) -> Dims:
         """A shape of `least` to `most` axes within the plan's number of elements."""
-        top = self.plan.most_rank if most is None else min(most, self.plan.most_rank)
+        top = self.plan.max_rank if most is None else min(most, self.plan.max_rank)
         rank = self.random.choices(range(least, top + 1), [1, 5, 8, 6, 4, 1][least : top + 1])[0]
         return self.fitting([self.size() for _ in range(rank)])
 
     def fitting(self, dims: Sequence[int]) -> Dims:
         """The shape with its largest axes cut down until it fits the plan."""
         cut = list(dims)
-        while math.prod(cut) > self.plan.most_elements:
+        while math.prod(cut) > self.plan.max_elements:
             at = cut.index(max(cut))
             cut[at] = max(cut[at] // 2, 1)
         return tuple(cut)
@@ -181,7 +181,7 @@ class Scope:
         """Append an op and evaluate it. UserError where it does not take this, or makes too much."""
         op = self.graph.make(op_name, inputs, attrs)
         try:
-            if any(y.details.elements > 2 * self.plan.most_elements for y in op.outputs):
+            if any(y.details.elements > 2 * self.plan.max_elements for y in op.outputs):
                 raise UserError(f"{op_name} makes more than the plan allows")
             with np.errstate(all="ignore"):
                 results = op.reference([self.values[x] for x in inputs])

@@ -75,7 +75,7 @@ def mul_number(node: OpBuilder, x: Tensor, value: float) -> Tensor:
 
 
 def is_finite(node: OpBuilder, x: Tensor) -> Tensor:
-    """Whether x is neither NaN nor an infinity."""
+    """Return whether x is neither NaN nor an infinity."""
     return node.make("lt", node.helper("abs", x), like(node, math.inf, x))
 
 

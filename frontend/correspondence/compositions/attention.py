@@ -47,7 +47,7 @@ def scores_of(node: OpBuilder, q: Tensor, k: Tensor, scale: float | None = None)
 
 
 def causal_mask(node: OpBuilder, rows: Size, columns: Size) -> Tensor:
-    """Whether each key is not after the query."""
+    """Return whether each key is not after the query."""
     return node.helper("ge", positions(node, rows, 0, 2), positions(node, columns, 0, 1))
 
 

@@ -97,7 +97,7 @@ Body = Callable[[Graph, list[Tensor], list[Tensor], list[Tensor]], list[Tensor]]
 
 It may extend the state outside and inside alike."""
 
-_MOST_TRIES = 8
+_MAX_TRIES = 8
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def while_loop(
     UnsupportedError if an iteration changes the type of the state in another way, or nothing limits how much it grows.
     """
     growing = GrowingState(node, state, rounds.most)
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         packed, outside = growing.packed(), list(state)
         graph = Graph(f"{node.name}/body")
         build = OpBuilder(graph, node.type, node.name)

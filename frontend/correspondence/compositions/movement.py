@@ -241,7 +241,7 @@ def flip(node: OpBuilder, x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 @dataclass(frozen=True)
 class Stretch:
-    """`size` neighbouring elements of an axis; these numbers may be open sizes."""
+    """`size` neighboring elements of an axis; these numbers may be open sizes."""
 
     start: Size
     size: Size

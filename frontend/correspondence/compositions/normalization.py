@@ -1,4 +1,4 @@
-"""Normalisations that are made of others."""
+"""Normalizations that are made of others."""
 
 from __future__ import annotations
 

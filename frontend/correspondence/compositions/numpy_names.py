@@ -66,7 +66,7 @@ def reverse_axis(node: OpBuilder, x: Tensor, axis: int = 0) -> Tensor:
 
 
 def is_in(node: OpBuilder, x: Tensor, values: Tensor, invert: bool = False) -> Tensor:
-    """Whether each element is one of the values, or none of them if `invert`."""
+    """Return whether each element is one of the values, or none of them if `invert`."""
     each = node.reshaped(x, (*x.details.plain_dims, 1))
     equal = node.helper("eq", each, flatten_range(node, values))
     found = node.helper("reduce_any", equal, axes=(x.details.rank,), keep_dims=False)

@@ -127,7 +127,7 @@ def quantile(
     keep_dims: bool = False,
     interpolation: str = "linear",
 ) -> Tensor:
-    """The quantile `q` of all elements or of an axis, between neighbours as `interpolation` says; NaN if there is one.
+    """The quantile `q` of all elements or of an axis, between neighbors as `interpolation` says; NaN if there is one.
 
     Several quantiles are a new first axis.
     """
@@ -162,7 +162,7 @@ _BETWEEN: dict[str, Callable[[float], float]] = {
     "midpoint": lambda at: 0.5,
     "nearest": lambda at: float(round(at) - math.floor(at)),
 }
-"""The weight of the upper neighbour of a position, by interpolation."""
+"""The weight of the upper neighbor of a position, by interpolation."""
 
 
 def insertion_index(

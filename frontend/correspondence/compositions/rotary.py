@@ -12,7 +12,7 @@ def rotary(
 ) -> Tensor:
     """Turn the first elements of each head of x [B, L, heads, size]; cos and sin are [B or 1, L, turned / 2].
 
-    A pair is two halves apart, or two neighbours where they are interleaved; elements beyond `turned` stay.
+    A pair is two halves apart, or two neighbors where they are interleaved; elements beyond `turned` stay.
     """
     batch, length, heads, size = x.details.plain_dims
     turned = 2 * cos.details.plain_dims[-1]

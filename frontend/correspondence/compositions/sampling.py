@@ -62,7 +62,7 @@ def affine_grid(
 
 
 def _regular(size: int, aligned: bool) -> Any:
-    """`size` positions from -1 to 1: the borders of the image, or the centres of its pixels."""
+    """`size` positions from -1 to 1: the borders of the image, or the centers of its pixels."""
     if aligned:
         return np.linspace(-1, 1, size) if size > 1 else np.zeros(size)
     return (2 * np.arange(size) + 1) / max(size, 1) - 1

@@ -10,7 +10,7 @@ _BITS = {2: S16, 4: S32, 8: S64}
 
 
 def sign_bit(node: OpBuilder, x: Tensor) -> Tensor:
-    """Whether each element is negative, -0.0 and negative NaN too."""
+    """Return whether each element is negative, -0.0 and negative NaN too."""
     dtype = x.details.dtype
     if dtype.is_float:
         x = node.helper("bitcast", x, dtype=_BITS[dtype.numpy.itemsize].name)

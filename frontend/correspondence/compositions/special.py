@@ -56,7 +56,7 @@ def _of_positive(node: OpBuilder, x: Tensor) -> Tensor:
     return node.helper("sub", node.helper("sub", node.helper("log", x), tail), less)
 
 
-_CENTRE = (
+_CENTER = (
     0.0000000281022636, 0.000000343273939, -0.0000035233877, -0.00000439150654, 0.00021858087, -0.00125372503,
     -0.00417768164, 0.246640727, 1.50140941,
 )  # fmt: skip
@@ -74,7 +74,7 @@ def inverse_erf(node: OpBuilder, x: Tensor) -> Tensor:
     inside = node.helper("lt", node.helper("abs", wide), one)
     place = node.helper("select", inside, wide, zero)
     w = node.helper("neg", node.helper("log1p", node.helper("neg", node.helper("square", place))))
-    near = polynomial(node, node.helper("sub", w, like(node, 2.5, wide)), _CENTRE[::-1])
+    near = polynomial(node, node.helper("sub", w, like(node, 2.5, wide)), _CENTER[::-1])
     root = node.helper("sub", node.helper("sqrt", w), like(node, 3, wide))
     is_near = node.helper("lt", w, like(node, 5, wide))
     y = node.helper("select", is_near, near, polynomial(node, root, _TAIL[::-1]))

@@ -13,7 +13,7 @@ from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .reduction import lp_norm
 
-MOST_PARTS = 64
+MAX_PARTS = 64
 """The greatest denominator of a scale of an open size."""
 
 Padding = tuple[tuple[int, ...], tuple[int, ...]]
@@ -65,7 +65,7 @@ def _scaled(n: Size, scale: float) -> Size:
     if not isinstance(n, Dim):
         return int(np.floor(np.float32(n) * np.float32(scale)))
     exact = Fraction(scale)
-    if exact.denominator > MOST_PARTS:
+    if exact.denominator > MAX_PARTS:
         raise UndecidedSize(f"how {n} * {scale} is rounded is not known when compiling")
     return floor_quotient(n * exact.numerator, exact.denominator)
 

@@ -165,7 +165,7 @@ def test_scaling_in_one_instruction_gives_the_same_bits(name: str) -> None:
     np.testing.assert_array_equal(ours.view(np.int32), theirs.view(np.int32))
 
 
-def test_large_angles_do_not_change_their_neighbours() -> None:
+def test_large_angles_do_not_change_their_neighbors() -> None:
     x = near(0.7853982, 2.3561945, 33554432.0, count=200)
     mixed = np.repeat(x, 8)
     mixed[7::8] = 1e30  # in each vector, as wide as they are

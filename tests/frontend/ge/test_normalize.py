@@ -1,4 +1,4 @@
-"""Normalisations of readable dumps and the statistics they give, against NumPy."""
+"""Normalizations of readable dumps and the statistics they give, against NumPy."""
 
 from __future__ import annotations
 

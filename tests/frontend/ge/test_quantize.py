@@ -1,4 +1,4 @@
-"""Quantised products of GE's dumps against NumPy: exact sums, scales of either form, every way to round."""
+"""Quantized products of GE's dumps against NumPy: exact sums, scales of either form, every way to round."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rounded(x, round_mode="Round", scale=0.5, offset=1.0):
 
 
 @pytest.mark.parametrize("mode", ["Round", "Floor", "Ceil", "Trunc"])
-def test_quantisation(mode: str) -> None:
+def test_quantization(mode: str) -> None:
     """Halves after the offset is added, numbers beyond the range, and the root of the scale."""
     x = np.array([0.0, 1.0, -1.0, 3.0, 5.0, 999.0, -999.0], np.float32)
     attrs = f'scale: 0.5, offset: 1.0, round_mode: "{mode}"'

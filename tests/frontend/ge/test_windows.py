@@ -238,7 +238,7 @@ def test_windows_that_are_none(type_name, inputs, attrs, message):
 
 
 def test_a_network_with_channels_last_runs_natively():
-    """Convolution, normalisation, pool and classifier as TensorFlow models have them."""
+    """Convolution, normalization, pool and classifier as TensorFlow models have them."""
     same = 'strides: {1, 1, 1, 1}, pads: {-1, -1, -1, -1}, data_format: "NHWC"'
     lines = node("Conv2D", "x=%x, filter=%w, bias=%b", same, "conv")
     operands = "x=%conv, scale=%b, offset=%b, mean=%b, variance=%v"

@@ -122,7 +122,7 @@ def test_calls_that_blow_up() -> None:
 
 
 def test_doubling_calls_stop_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphc.frontend.hlo.importer.MOST_INLINED", 1000)
+    monkeypatch.setattr("graphc.frontend.hlo.importer.MAX_INLINED", 1000)
     chain = ["g0 { x = f32[] parameter(0) ROOT r = f32[] negate(x) }"]
     chain += [
         f"g{i} {{ x = f32[] parameter(0) a = f32[] call(x), to_apply=g{i - 1} "

@@ -228,7 +228,7 @@ def test_reductions_with_other_bodies() -> None:
     assert [op.op_name for op in tree.ops] == ["input", "reduce_max", "output"]
 
 
-def test_arg_max_of_jax_is_recognised() -> None:
+def test_arg_max_of_jax_is_recognized() -> None:
     body = """r { a = f32[] parameter(0) x = f32[] parameter(2) g = pred[] compare(a, x), direction=GT
       n = pred[] compare(a, a), direction=NE o = pred[] or(g, n) v = f32[] select(o, a, x)
       e = pred[] compare(a, x), direction=EQ i = s32[] parameter(1) j = s32[] parameter(3)

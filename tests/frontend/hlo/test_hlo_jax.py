@@ -1,4 +1,4 @@
-"""JAX functions: their HLO, before and after XLA's optimisation, gives JAX's numbers. Skipped without jax."""
+"""JAX functions: their HLO, before and after XLA's optimization, gives JAX's numbers. Skipped without jax."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def gru(x: Any, w: Any, u: Any) -> Any:
 
 
 def block(x: Any, w: Any, scale: Any) -> Any:
-    centred = x - x.mean(-1, keepdims=True)
-    normal = centred / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale
+    centered = x - x.mean(-1, keepdims=True)
+    normal = centered / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale
     q, k, v = jnp.split(normal @ w, 3, axis=-1)
     weights = jax.nn.softmax(jnp.einsum("bqd,bkd->bqk", q, k) / 2.0)
     return x + jax.nn.gelu(weights @ v)
@@ -228,7 +228,7 @@ def test_written_text_computes_the_same_in_xla(name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"sort"}))
-def test_optimised_dump(name: str) -> None:
+def test_optimized_dump(name: str) -> None:
     """What XLA makes of a function on a CPU: fusions, layouts, bitcasts, stack-frame tables."""
     function, arguments = CASES[name]
     text = jax.jit(function).lower(*arguments).compile().as_text()

@@ -112,7 +112,7 @@ def test_header_tables_and_signature() -> None:
     assert signature == ((("p", Shape("f32", (2,))),), Shape("f32", (2,)))
     call = tree.computations["main"].instructions[2]
     assert call.attributes["metadata"] == Raw('{op_type="Mul" op_name="a/}b" source_line=3}')
-    assert tree.origin.position(call.place) == (11, 3)
+    assert tree.origin.position(call.position) == (11, 3)
     new = parse_hlo(NEW)
     assert new.tables == {
         "FileNames": {1: "a.py", 2: 'b"c.py'},

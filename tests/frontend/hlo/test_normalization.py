@@ -57,8 +57,8 @@ def test_gradient() -> None:
     dx, d_scale, d_offset = run(source, X, SCALE, X.mean(OTHERS), X.var(OTHERS), dy)
 
     def loss(x: np.ndarray, scale: np.ndarray, offset: np.ndarray) -> float:
-        centred = x - wide(x.mean(OTHERS))
-        y = centred / np.sqrt(wide(x.var(OTHERS)) + EPSILON) * wide(scale) + wide(offset)
+        centered = x - wide(x.mean(OTHERS))
+        y = centered / np.sqrt(wide(x.var(OTHERS)) + EPSILON) * wide(scale) + wide(offset)
         return float((y * dy).sum())
 
     for got, number in ((dx, 0), (d_scale, 1), (d_offset, 2)):

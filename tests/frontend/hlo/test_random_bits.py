@@ -30,7 +30,7 @@ def test_known_answers(key: int, counter: int, wanted: int) -> None:
     assert int(result[0]) == wanted
 
 
-def test_each_call_of_the_cipher_gives_two_neighbours_of_an_even_axis() -> None:
+def test_each_call_of_the_cipher_gives_two_neighbors_of_an_even_axis() -> None:
     start = np.array([5, 100], np.uint64)
     words = bits(start, "u64[6]")[1].view(np.uint32).reshape(6, 2)
     state, even = bits(start, "u32[3,4]")

@@ -1,4 +1,4 @@
-"""Types of 8 bits and less: stored in files, cast, quantised and dequantised."""
+"""Types of 8 bits and less: stored in files, cast, quantized and dequantized."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from graphc.base.dtypes import BOOL, F32, S64
 from graphc.base.errors import UnsupportedError
 from graphc.frontend import load
 from graphc.frontend.onnx import to_onnx
-from graphc.frontend.onnx.export_control import MOST_BRANCHES
+from graphc.frontend.onnx.export_control import MAX_BRANCHES
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 
@@ -125,7 +125,7 @@ def test_a_computation_written_twice_has_nodes_of_other_names() -> None:
 
 def test_what_subgraphs_hold_is_listed_too() -> None:
     with pytest.raises(UnsupportedError) as error:
-        to_onnx(choice(MOST_BRANCHES + 1))
+        to_onnx(choice(MAX_BRANCHES + 1))
     assert str(error.value) == (
         "graph 'choice': ONNX cannot express: case of more than 64 branches (1x); "
         "write another format, such as graphc's own (--to graph)"

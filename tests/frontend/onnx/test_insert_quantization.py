@@ -60,7 +60,7 @@ def test_sites() -> None:
         quantizable(model(11))
 
 
-def test_each_tensor_is_quantised_once_and_floats_are_gone() -> None:
+def test_each_tensor_is_quantized_once_and_floats_are_gone() -> None:
     source = model()
     made = insert_quantization(source, quantizable(source), SCALES)
     onnx.checker.check_model(made, full_check=True)
@@ -101,7 +101,7 @@ def test_a_bias_beyond_the_steps_of_its_weights_is_kept() -> None:
     assert np.abs(found - exact).max() < 0.01 * np.abs(exact).max()
 
 
-def test_weights_in_constant_nodes_and_behind_identity_are_quantised() -> None:
+def test_weights_in_constant_nodes_and_behind_identity_are_quantized() -> None:
     source = model()
     graph = source.graph
     moved = [x for x in graph.initializer if x.name in ("k", "m")]

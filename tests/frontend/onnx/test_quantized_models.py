@@ -1,4 +1,4 @@
-"""Networks quantised by ONNX Runtime's tool: the same results as ONNX Runtime computes without optimisations."""
+"""Networks quantized by ONNX Runtime's tool: the same results as ONNX Runtime computes without optimizations."""
 
 from __future__ import annotations
 

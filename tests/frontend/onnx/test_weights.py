@@ -9,9 +9,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from graphc.base.errors import UserError
 from graphc.frontend import load
-from graphc.frontend.onnx.weights import LEAST_BYTES, split_weights
+from graphc.frontend.onnx.weights import MIN_BYTES, split_weights
 
-COUNT = LEAST_BYTES // 4
+COUNT = MIN_BYTES // 4
 
 
 def model_of(*weights: TensorProto) -> onnx.ModelProto:

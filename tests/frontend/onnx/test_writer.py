@@ -108,7 +108,7 @@ def test_every_op(name: str, types: Types, attrs: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("dtype", [S8, U8])
-def test_the_least_of_integers_whose_negatives_are_none(dtype: DType) -> None:
+def test_the_min_of_integers_whose_negatives_are_none(dtype: DType) -> None:
     graph = graph_of("min_pool", [(dtype.name, (1, 1, 9))], {"kernel": (2,), "before": (1,)})
     limits = np.iinfo(dtype.numpy)
     x = np.array([limits.min, 3, limits.max, limits.max, 0, 1, limits.min, limits.min, 5])
@@ -216,7 +216,7 @@ def test_weights_of_any_type_inside_and_beside_the_file(
         graph.make_output(graph.make("max", [x, weight]).outputs[0], "y")
     graph.sort()
     write_onnx(graph, tmp_path / "m.onnx")
-    monkeypatch.setattr("graphc.frontend.onnx.writer.MOST_BYTES_INSIDE", 4)
+    monkeypatch.setattr("graphc.frontend.onnx.writer.MAX_BYTES_INSIDE", 4)
     write_onnx(graph, tmp_path / "large.onnx")
     assert (tmp_path / "large.onnx.data").stat().st_size == 9 * dtype.size
     inside, beside = load(tmp_path / "m.onnx"), load(tmp_path / "large.onnx")

@@ -256,7 +256,7 @@ WEIGHTS = {"l.weight": WEIGHT, "l.bias": WEIGHT[:, 0].copy()}
 
 
 def survives(path: Path) -> bool:
-    """Whether the model loads; if not, it is an error of ours."""
+    """Return whether the model loads; if not, it is an error of ours."""
     try:
         load(path)
     except (UserError, UnsupportedError):

@@ -114,24 +114,24 @@ def test_transforms(
     check(tmp_path, f"torch.fft.{line}", [x], function(x, **options))
 
 
-def frames(x: Array, hop: int, centred: bool) -> Array:
-    padded = np.pad(x, ((0, 0), (8, 8)), "reflect") if centred else x
+def frames(x: Array, hop: int, centered: bool) -> Array:
+    padded = np.pad(x, ((0, 0), (8, 8)), "reflect") if centered else x
     starts = range(0, padded.shape[1] - 15, hop)
     whole = np.stack([padded[:, i : i + 16] * HANN for i in starts], 1)
     found: Array = np.fft.rfft(whole).transpose(0, 2, 1)
     return found
 
 
-@pytest.mark.parametrize(("hop", "centred"), [(4, True), (5, False)])
-def test_frames_there_and_back(hop: int, centred: bool, tmp_path: Path) -> None:
-    words = f"center={centred} hop_length={hop} n_fft=16 normalized=False onesided=None"
-    spectrum = frames(SIGNAL, hop, centred)
+@pytest.mark.parametrize(("hop", "centered"), [(4, True), (5, False)])
+def test_frames_there_and_back(hop: int, centered: bool, tmp_path: Path) -> None:
+    words = f"center={centered} hop_length={hop} n_fft=16 normalized=False onesided=None"
+    spectrum = frames(SIGNAL, hop, centered)
     line = f"torch.stft {words} pad_mode=reflect return_complex=True"
     check(tmp_path, line, [SIGNAL, HANN], spectrum)
     check(
         tmp_path, line.replace("normalized=False", "normalized=True"), [SIGNAL, HANN], spectrum / 4
     )
-    if centred:
+    if centered:
         back = f"torch.istft {words} length=90 return_complex=False win_length=None"
         check(tmp_path, back, [spectrum, HANN], SIGNAL[:, :90])
 

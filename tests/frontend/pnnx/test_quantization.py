@@ -16,7 +16,7 @@ SCALES = (0.0625, 0.1, 0.037, 0.3)
 
 
 def halves(scale: float) -> np.ndarray:
-    """Numbers half way between multiples of the scale, their neighbours, and others."""
+    """Numbers half way between multiples of the scale, their neighbors, and others."""
     steps = np.random.default_rng(0).integers(-300, 300, 400).astype(np.float32)
     x = (steps + np.float32(0.5)) * np.float32(scale)
     return np.concatenate([x, np.nextafter(x, np.float32(1e9)), steps * np.float32(0.4321 * scale)])

@@ -1,4 +1,4 @@
-"""Operators that PyTorch's quantisation of exported programs writes, against PyTorch itself."""
+"""Operators that PyTorch's quantization of exported programs writes, against PyTorch itself."""
 
 from __future__ import annotations
 

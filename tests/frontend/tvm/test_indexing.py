@@ -1,4 +1,4 @@
-"""Parts, copies and orders of elements, and normalisations, against NumPy."""
+"""Parts, copies and orders of elements, and normalizations, against NumPy."""
 
 from __future__ import annotations
 

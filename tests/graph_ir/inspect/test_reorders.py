@@ -26,14 +26,14 @@ def layers(count: int, channels: int = 32) -> Graph:
     return graph
 
 
-def optimised(graph: Graph, *disabled: str) -> Graph:
+def optimized(graph: Graph, *disabled: str) -> Graph:
     pipeline.run(graph, context("avx512", disabled=disabled))
     return graph
 
 
 @pytest.mark.parametrize("disabled", [(), ("fuse",)])
 def test_layers_change_layout_at_the_edges_only(disabled: tuple[str, ...]) -> None:
-    graph = optimised(layers(3), *disabled)
+    graph = optimized(layers(3), *disabled)
     found = remaining_reorders(graph)
     assert len(found) == 2 and all(one.at_edge for one in found)
     assert [one.bytes for one in found] == [2 * 4 * 32 * 81] * 2
@@ -41,12 +41,12 @@ def test_layers_change_layout_at_the_edges_only(disabled: tuple[str, ...]) -> No
 
 
 def test_a_first_layer_reads_the_plain_image() -> None:
-    found = remaining_reorders(optimised(layers(2, 3)))
+    found = remaining_reorders(optimized(layers(2, 3)))
     assert len(found) == 1 and found[0].at_edge
 
 
 def test_none_without_layouts() -> None:
-    graph = optimised(layers(2), "blocked-layouts")
+    graph = optimized(layers(2), "blocked-layouts")
     assert remaining_reorders(graph) == [] and not has_layouts(graph)
 
 
@@ -59,5 +59,5 @@ def test_a_reorder_between_kernels_is_inside() -> None:
     w = graph.make_constant(integers((32, 96, 3, 2), 7))
     output.set_input(0, graph.make("convolution", (y, w)).outputs[0])
     graph.sort()
-    found = remaining_reorders(optimised(graph))
+    found = remaining_reorders(optimized(graph))
     assert [one.at_edge for one in found].count(False) == 2

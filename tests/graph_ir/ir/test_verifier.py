@@ -100,7 +100,7 @@ def test_every_rule(spoil: Callable[[Graph], None], message: str) -> None:
         verify(graph)
 
 
-def test_excerpt_shows_the_op_and_its_neighbours() -> None:
+def test_excerpt_shows_the_op_and_its_neighbors() -> None:
     graph = legal()
     wrong_shape(graph)
     with pytest.raises(InternalError) as caught:

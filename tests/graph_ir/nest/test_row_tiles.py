@@ -29,7 +29,7 @@ from graphc.tensor_ir.visitor import walk
 
 
 @pytest.mark.parametrize("highest", [5, 7])
-def test_each_row_is_in_one_tile_of_at_most_the_height(highest: int) -> None:
+def test_each_row_is_in_one_tile_of_at_max_the_height(highest: int) -> None:
     """One tile alone may be higher than those before it: seven rows are one of seven, or of four and three."""
     rows, found = Var("size_rows"), Buffer("found", S64, (40,))
 

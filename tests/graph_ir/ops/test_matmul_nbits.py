@@ -25,7 +25,7 @@ def operands(bits: int, group: int, of_bytes: bool = False, one_zero: bool = Fal
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_words_hold_neighbours_in_bytes(bits: int) -> None:
+def test_words_hold_neighbors_in_bytes(bits: int) -> None:
     numbers = RANDOM.integers(0, 1 << bits, (5, 48))
     words = packed_words(numbers, bits)
     assert words.shape == (5, 48 * bits // 8) and words.dtype == np.uint8

@@ -27,7 +27,7 @@ def test_layer_norm(axis, axes, dtype):
     check_op("layer_norm", [x, scale, bias], attrs, affine, factor=8)
 
 
-def test_16_bit_floats_are_normalised_in_f32():
+def test_16_bit_floats_are_normalized_in_f32():
     # A mean of 100 with deviations of 0.5 would lose them in bf16.
     x = np.tile(np.array([99.5, 100.5]), 8).astype(random_array("bf16", ()).dtype)
     check_op("layer_norm", [x], {"epsilon": 0.0}, np.tile(np.array([-1, 1]), 8))

@@ -123,7 +123,7 @@ def test_dtypes(dtype):
         check_op("lp_pool", [x], {**attrs, "p": 3}, factor=4)
 
 
-def test_integers_pad_with_the_least_value():
+def test_integers_pad_with_the_min_value():
     x = np.full((1, 1, 2), -128, np.int8)
     assert check_native("max_pool", [x], {"kernel": (3,), "before": (1,)}).tolist() == [[[-128]]]
 

@@ -42,7 +42,7 @@ def network() -> Graph:
     return build(shapes, body)
 
 
-def optimised(graph: Graph, ctx: LowerContext) -> Graph:
+def optimized(graph: Graph, ctx: LowerContext) -> Graph:
     work = graph.copy()
     pipeline.run(work, ctx)
     return work
@@ -64,7 +64,7 @@ def run(graph: Graph, ctx: LowerContext) -> np.ndarray:
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
 def test_every_kernel_has_a_schedule_it_can_run_with(isa: str, threads: int) -> None:
     ctx = context(isa, threads)
-    graph = optimised(network(), ctx)
+    graph = optimized(network(), ctx)
     found = {schedule.algorithm for schedule in schedules(graph).values()}
     assert {"direct", "windows", "gemm", "attention", "rows", "transpose", "reduction"} <= found
     for op in graph.ops:
@@ -80,7 +80,7 @@ def test_every_kernel_has_a_schedule_it_can_run_with(isa: str, threads: int) -> 
 def test_the_text_of_a_graph_with_schedules_is_the_whole_input_of_lowering() -> None:
     """Print, edit, parse, lower, run."""
     ctx = context()
-    graph = optimised(network(), ctx)
+    graph = optimized(network(), ctx)
     text = print_graph(graph, full=True)
     again = parse_graph(text)
     assert print_graph(again, full=True) == text and schedules(again) == schedules(graph)
@@ -109,12 +109,12 @@ def test_what_is_asked_for_goes_before_what_was_measured_and_the_model() -> None
     graph = build(
         {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
     )
-    (pick,) = schedules(optimised(graph, ctx)).values()
+    (pick,) = schedules(optimized(graph, ctx)).values()
     measured = {"matmul m12n50k40 f32": pick.replaced(kc=20)}
-    (found,) = schedules(optimised(graph, replace(ctx, tuned=measured))).values()
+    (found,) = schedules(optimized(graph, replace(ctx, tuned=measured))).values()
     assert found == pick.replaced(kc=20)
     both = replace(ctx, tuned=measured, asked={"matmul_core": parse_schedule("mc=6 kc=10")})
-    work = optimised(graph, both)
+    work = optimized(graph, both)
     (found,) = schedules(work).values()
     assert (found.number("mc"), found.number("kc")) == (6, 10)
     assert found.number("nv") == pick.number("nv"), "what was left out is as the model has it"
@@ -126,7 +126,7 @@ def test_a_schedule_asked_for_decides_layouts_too(asked: str) -> None:
     graph = build(
         {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
     )
-    work = optimised(graph, ctx)
+    work = optimized(graph, ctx)
     (op,) = [op for op in work.ops if op.op_name == "matmul_core"]
     assert op.schedule is not None
     assert parse_schedule(asked).settings.items() <= op.schedule.settings.items()
@@ -139,7 +139,7 @@ def test_a_measurement_that_does_not_fit_is_left_aside() -> None:
         {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
     )
     for text in ("direct band=rows", "gemm zz=3", "gemm mr=999 nv=3"):
-        work = optimised(graph, replace(ctx, tuned={"matmul m12n50k40 f32": parse_schedule(text)}))
+        work = optimized(graph, replace(ctx, tuned={"matmul m12n50k40 f32": parse_schedule(text)}))
         assert all(s.algorithm in ("gemm", "pointwise") for s in schedules(work).values())
 
 
@@ -161,12 +161,12 @@ def test_what_cannot_be_done_is_refused(name: str, text: str, message: str) -> N
     )
     ctx = replace(context(), asked={name: parse_schedule(text)})
     with pytest.raises(UserError, match=re.escape(message)):
-        optimised(graph, ctx)
+        optimized(graph, ctx)
 
 
 def test_an_edited_text_that_cannot_run_is_refused_when_it_is_lowered() -> None:
     ctx = context()
-    graph = optimised(network(), ctx)
+    graph = optimized(network(), ctx)
     text = print_graph(graph, full=True)
     broken = parse_graph(re.sub(r"direct band=\w+", "direct band=sideways", text))
     plan_memory(broken, ctx)
@@ -212,7 +212,7 @@ def test_the_form_of_a_convolution_follows_what_was_asked(
     graph: Graph, asked: str, schedule: str
 ) -> None:
     ctx = replace(context(), asked={"conv": parse_schedule(asked)})
-    work = optimised(graph, ctx)
+    work = optimized(graph, ctx)
     found = [str(s) for s in schedules(work).values()]
     assert any(re.match(schedule, s) for s in found), found
     np.testing.assert_allclose(
@@ -237,13 +237,13 @@ def test_the_form_of_a_convolution_follows_what_was_asked(
 def test_a_form_that_cannot_run_is_refused(graph: Graph, asked: str, message: str) -> None:
     ctx = replace(context(), asked={"conv": parse_schedule(asked)})
     with pytest.raises(UserError, match=re.escape(message)):
-        optimised(graph, ctx)
+        optimized(graph, ctx)
 
 
 def test_a_form_that_is_switched_off_is_refused() -> None:
     ctx = replace(context(disabled=("winograd",)), asked={"conv": parse_schedule("winograd")})
     with pytest.raises(UserError, match="winograd is switched off by 'winograd', got"):
-        optimised(layer(), ctx)
+        optimized(layer(), ctx)
 
 
 def test_the_form_of_a_product_is_not_asked_for() -> None:
@@ -253,4 +253,4 @@ def test_the_form_of_a_product_is_not_asked_for() -> None:
     )
     ctx = replace(context(), asked={"matmul_core": parse_schedule("im2col")})
     with pytest.raises(UserError, match="the algorithm must be gemm, got 'im2col'"):
-        optimised(graph, ctx)
+        optimized(graph, ctx)

@@ -16,7 +16,7 @@ BEFORE = """
     """
 
 
-def test_constants_are_dequantised() -> None:
+def test_constants_are_dequantized() -> None:
     check_pass(
         dequantize_constants,
         BEFORE,

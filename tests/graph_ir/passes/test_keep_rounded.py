@@ -1,4 +1,4 @@
-"""keep_rounded: inside a kernel, what is quantised and dequantised again stays f32, with the same values."""
+"""keep_rounded: inside a kernel, what is quantized and dequantized again stays f32, with the same values."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.fold_batch_norm import fold_batch_norm
-from graphc.graph_ir.passes.fuse import MOST_OPS, fuse
+from graphc.graph_ir.passes.fuse import MAX_OPS, fuse
 from graphc.graph_ir.schedule.context import LowerContext
 from support.work import lines_run
 
@@ -71,7 +71,7 @@ def test_groups_have_an_end() -> None:
     assert fuse(graph, LowerContext(Target("generic")))
     groups = [op.attrs["graph"] for op in graph.ops if op.op_name == "fused"]
     sizes = [sum(op.kind not in ("source", "sink") for op in g.ops) for g in groups]
-    assert max(sizes) == MOST_OPS and sum(sizes) > 490
+    assert max(sizes) == MAX_OPS and sum(sizes) > 490
 
 
 def test_fusing_takes_work_in_proportion() -> None:
@@ -105,4 +105,4 @@ def test_consumers_are_asked_about_once_or_when_something_changed() -> None:
     graph.make_output(made[-1])
     graph.sort()
     lines = lines_run(lambda: fuse(graph, LowerContext(Target("generic"))))
-    assert max(lines.values()) < 300 * MOST_OPS * 40
+    assert max(lines.values()) < 300 * MAX_OPS * 40

@@ -34,7 +34,7 @@ def on_vnni(graph: Graph, _: LowerContext) -> bool:
 
 
 class Case:
-    """A graph of dequantised bytes; scales are powers of two, so that f32 sums are exact too."""
+    """A graph of dequantized bytes; scales are powers of two, so that f32 sums are exact too."""
 
     def __init__(self) -> None:
         self.graph = Graph("quantized")

@@ -30,7 +30,7 @@ def weights_of(
     rows: tuple[int, ...] = (2,),
     **attrs: Any,
 ) -> Graph:
-    """X times dequantised [n, k] (in blocks if `numbers` has rank 3), transposed."""
+    """X times dequantized [n, k] (in blocks if `numbers` has rank 3), transposed."""
     graph = Graph("packed")
     given = [numbers, scale.astype(np.float32), *([] if zero is None else [zero])]
     w = graph.make("dequantize", [graph.make_constant(x) for x in given], name="w").outputs[0]

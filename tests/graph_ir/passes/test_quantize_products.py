@@ -1,4 +1,4 @@
-"""quantize_products: f32 models as integer products of rows quantised when they are known."""
+"""quantize_products: f32 models as integer products of rows quantized when they are known."""
 
 from __future__ import annotations
 

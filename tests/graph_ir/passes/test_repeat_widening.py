@@ -1,4 +1,4 @@
-"""repeat_widening: consumers of a dequantised tensor each read the bytes; products share one copy of the floats."""
+"""repeat_widening: consumers of a dequantized tensor each read the bytes; products share one copy of the floats."""
 
 from __future__ import annotations
 

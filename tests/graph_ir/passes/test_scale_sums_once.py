@@ -19,9 +19,9 @@ from graphc.runtime.executor import CompiledModel
 
 SCALES = (0.0235, 0.0191, 0.0311)
 HARD = (0.0366135, 0.0296391, 0.0781955)
-"""The quotients, rounded to f32, give other results for some pairs; a neighbour of one of them does not."""
+"""The quotients, rounded to f32, give other results for some pairs; a neighbor of one of them does not."""
 NONE = (0.0698765, 0.0237631, 0.0695293)
-"""All neighbours do."""
+"""All neighbors do."""
 TIES = (0.125, 0.0625, 0.25)
 
 
@@ -32,7 +32,7 @@ def added(
     shape: tuple[int, ...] = (256, 256),
     zero: int = 9,
 ) -> Graph:
-    """Two dequantised bytes, added, and their sum quantised."""
+    """Two dequantized bytes, added, and their sum quantized."""
     graph = Graph("added")
 
     def make(op: str, *inputs: Any, **attrs: Any) -> Any:
@@ -78,7 +78,7 @@ def test_where(graph: Graph, target: str, once: bool) -> None:
 
 
 def test_factors_that_give_other_results_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The quotients of some scales do not do, nor for some their neighbours."""
+    """The quotients of some scales do not do, nor for some their neighbors."""
     ctx = LowerContext(Target("avx2"))
     assert not scale_sums_once(added(NONE), ctx)
     monkeypatch.setattr("graphc.graph_ir.passes.scale_sums_once.FARTHEST", 0)

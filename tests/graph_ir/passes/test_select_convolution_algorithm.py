@@ -11,7 +11,7 @@ from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.select_convolution_algorithm import select_convolution_algorithm
 from graphc.graph_ir.rewriting.decisions import log_of
-from graphc.graph_ir.schedule.convolution_forms import LEAST_ROWS
+from graphc.graph_ir.schedule.convolution_forms import MIN_ROWS
 from support.graphs import run_pass
 from support.lowered import context
 
@@ -41,7 +41,7 @@ PRODUCT = ["matmul_core", "reshape", "reshape", "reshape"]
         ((16, 2, 2, 3), {"groups": 2}, ["im2col", *PRODUCT]),
         ((8, 1, 2, 3), {"groups": 4}, ["convolution"]),
         ((8, 1, 2, 3), {"groups": 4, "after": (0, 2)}, ["convolution", "pad"]),
-        ((LEAST_ROWS - 1, 4, 2, 3), {}, ["convolution"]),
+        ((MIN_ROWS - 1, 4, 2, 3), {}, ["convolution"]),
     ],
 )
 def test_im2col(w, attrs, names):

@@ -11,7 +11,7 @@ from graphc.graph_ir.ops.control import Case, While
 from graphc.graph_ir.passes.fold_constants import fold_constants
 from graphc.graph_ir.passes.remove_dead import remove_dead
 from graphc.graph_ir.passes.simplify_control import simplify_control
-from graphc.graph_ir.rewriting.trip_count import MOST_UNROLLED
+from graphc.graph_ir.rewriting.trip_count import MAX_UNROLLED
 from support.control import (
     RandomControl,
     constant,
@@ -86,7 +86,7 @@ def test_a_loop_that_never_runs_goes() -> None:
 
 
 def test_a_long_loop_stays_and_counts_inside() -> None:
-    graph = counted([X], lambda g, x: [made(g, "mul", x, x)], count=MOST_UNROLLED)
+    graph = counted([X], lambda g, x: [made(g, "mul", x, x)], count=MAX_UNROLLED)
     assert simplified(graph)
     loop = only(graph, While)
     assert len(loop.inputs) == 2, "the length has moved into the condition"

@@ -15,7 +15,7 @@ PARAMETERS = """
 
 
 def graph(*lines: str, source: str = "u8[2,3]") -> str:
-    """An input x, its dequantisation d, further lines."""
+    """An input x, its dequantization d, further lines."""
     floats = source.replace("u8", "f32")
     head = [
         f"%x = Node[type=input] () -> {source}",
@@ -78,7 +78,7 @@ def test_padding_must_be_one_of_the_numbers(value: str) -> None:
     assert run_pass(sink_dequantize, result) == (value in ("0.0", "2.5"))
 
 
-def test_concats_of_one_scale_join_bytes_and_others_are_quantised_before() -> None:
+def test_concats_of_one_scale_join_bytes_and_others_are_quantized_before() -> None:
     lines = [
         "%e = Node[type=dequantize] (inputs = (x=%x, scale=%{})) -> f32[2,3]",
         "%c = Node[type=concat] (inputs = (x_0=%d, x_1=%e), attrs = {{axis: 0}}) -> f32[4,3]",

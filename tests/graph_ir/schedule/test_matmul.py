@@ -28,7 +28,7 @@ def product(m: int = 12, n: int = 50, k: int = 40, **attrs: bool) -> Graph:
     )
 
 
-def optimised(graph: Graph, ctx: LowerContext) -> tuple[Graph, Op]:
+def optimized(graph: Graph, ctx: LowerContext) -> tuple[Graph, Op]:
     work = graph.copy()
     pipeline.run(work, ctx)
     return work, next(op for op in work.ops if op.op_name == "matmul_core")
@@ -42,7 +42,7 @@ def test_the_instruction_is_part_of_the_schedule(m: int, asked: str) -> None:
     """Groups of k in the panels, and the kernel, follow what was asked for."""
     ctx = replace(PAIRS, asked={"matmul_core": parse_schedule(asked)})
     graph = product(m)
-    work, op = optimised(graph, ctx)
+    work, op = optimized(graph, ctx)
     use = parse_schedule(asked).word("use")
     assert op.schedule is not None and op.schedule.word("use") == use
     fmt = op.inputs[1].details.format
@@ -55,7 +55,7 @@ def test_the_instruction_is_part_of_the_schedule(m: int, asked: str) -> None:
 
 
 def test_instructions_on_offer_follow_the_layouts() -> None:
-    """Few rows read a plain B in place, one k at a time; rows of a transposed A have no neighbouring k."""
+    """Few rows read a plain B in place, one k at a time; rows of a transposed A have no neighboring k."""
     plain, panels = (
         replace(PAIRS, asked={"matmul_core": parse_schedule(f"b={b}")}) for b in ("plain", "panels")
     )
@@ -66,7 +66,7 @@ def test_instructions_on_offer_follow_the_layouts() -> None:
         (product(200, k=41), panels, ["fma"]),
         (product(200, transpose_a=True), plain, ["fma"]),
     ):
-        space = space_of(optimised(graph, ctx)[1], ctx)
+        space = space_of(optimized(graph, ctx)[1], ctx)
         assert space is not None
         assert list(dict.fromkeys(s.word("use") for s in space.candidates)) == offered
 
@@ -76,4 +76,4 @@ def test_an_instruction_that_cannot_run_is_refused() -> None:
     for use in ("dot2", "dot4"):
         ctx = replace(PAIRS, asked={"matmul_core": parse_schedule(f"use={use}")})
         with pytest.raises(UserError, match="schedule of 'matmul_core': use must be fma in"):
-            optimised(graph, ctx)
+            optimized(graph, ctx)

@@ -23,7 +23,7 @@ from support.lowered import build, context
         ((), (), ((), ())),
     ],
 )
-def test_neighbours_are_merged(
+def test_neighbors_are_merged(
     dims: tuple[int, ...], source: tuple[int, ...], expected: tuple[tuple[int, ...], ...]
 ) -> None:
     assert permuted(dims, source) == expected

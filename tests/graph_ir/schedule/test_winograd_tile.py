@@ -41,7 +41,7 @@ def test_every_candidate_fits_the_stack_and_covers_all_tiles(channels: int, thre
         assert found
         for blocking in found:
             small = blocking.block * blocking.chunk == 1
-            assert small or blocking.local_bytes(g, AVX512) <= ZEN5.most_local_bytes
+            assert small or blocking.local_bytes(g, AVX512) <= ZEN5.max_local_bytes
             assert 1 <= blocking.block <= tile_count(g, F4)
         assert pick_blocking(g, F4, tile, AVX512, threads) in found
 

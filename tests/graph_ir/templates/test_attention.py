@@ -98,9 +98,9 @@ def test_reductions_of_a_row_that_depend_on_another() -> None:
     def body(make, x):  # type: ignore[no-untyped-def]
         scores = make("matmul_core", x["q"], x["k"])
         mean = make("reduce_mean", scores, axes=(-1,), keep_dims=True)
-        centred = make("sub", scores, mean)
-        spread = make("reduce_max", make("abs", centred), axes=(-1,), keep_dims=True)
-        return make("matmul_core", make("div", centred, spread), x["v"])
+        centered = make("sub", scores, mean)
+        spread = make("reduce_max", make("abs", centered), axes=(-1,), keep_dims=True)
+        return make("matmul_core", make("div", centered, spread), x["v"])
 
     check_interpreted(build(shapes, body), context("avx512"), exact=False)
 

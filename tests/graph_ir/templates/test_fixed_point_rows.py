@@ -19,7 +19,7 @@ from graphc.graph_ir.ops.matmul_nbits import packed_words, unpacked_words
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.matmul_nbits import dots_of
-from graphc.graph_ir.templates.fixed_point_rows import MOST_LOST, SMALL
+from graphc.graph_ir.templates.fixed_point_rows import MAX_LOST, SMALL
 from support import packed_product
 from support.lowered import check_interpreted
 
@@ -74,7 +74,7 @@ def bound(x: Array, w: Array) -> Array:
     rounding = 2.0**-24 * (K + 32) * (magnitudes @ np.abs(w).T)
     apart = magnitudes.reshape(-1, *groups)
     small = apart < SMALL * apart.max(2, keepdims=True)
-    beside = MOST_LOST * np.where(small, apart, 0).sum(2)
+    beside = MAX_LOST * np.where(small, apart, 0).sum(2)
     lost = np.where(small.sum(2) <= GROUP // 2, 2.0**-19 * apart.sum(2), beside)
     return np.asarray(rounding + lost @ np.abs(w).reshape(-1, *groups).max(2).T)
 

@@ -18,7 +18,7 @@ from support.lowered import build, check_interpreted, context, integers
 
 
 def asks_which_part(lowered: LoweredModel) -> bool:
-    """Whether some element is selected from the parts."""
+    """Return whether some element is selected from the parts."""
     bodies = [f.body for f in lowered.module.functions]
     return any(isinstance(e, Select) for body in bodies for e in walk(body))
 

@@ -7,7 +7,7 @@ from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lowering.registry import get_func
-from graphc.graph_ir.schedule.loops import MOST_SCALARS
+from graphc.graph_ir.schedule.loops import MAX_SCALARS
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import For, Load
 from graphc.tensor_ir.visitor import walk, walk_statements
@@ -83,7 +83,7 @@ def test_few_elements_from_apart_are_loaded_one_by_one(
         for s in walk_statements(f.body)
         if isinstance(s, For)
     }
-    assert ("unrolled" in kinds) == (1 < shape[0] <= MOST_SCALARS)
+    assert ("unrolled" in kinds) == (1 < shape[0] <= MAX_SCALARS)
 
 
 def test_what_a_row_is_gathered_from_is_looked_up_once_per_row() -> None:

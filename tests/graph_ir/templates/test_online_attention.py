@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphc.graph_ir.ir.graph import Graph
-from graphc.graph_ir.rewriting import attention as recogniser
+from graphc.graph_ir.rewriting import attention as recognizer
 from graphc.graph_ir.schedule import attention as attention_schedules
 from support.compiled import run_native
 from support.lowered import build, check_interpreted, context
@@ -15,7 +15,7 @@ from support.lowered import build, check_interpreted, context
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every attention counts as long, and blocks are short."""
-    monkeypatch.setattr(recogniser, "PACKED_BYTES", 0)
+    monkeypatch.setattr(recognizer, "PACKED_BYTES", 0)
     monkeypatch.setattr(attention_schedules, "PACKED_BYTES", 0)
     monkeypatch.setattr(attention_schedules, "COLUMNS", 8)
 

@@ -75,8 +75,8 @@ def test_products_add_blocks_of_k(k, most):
 def test_layer_norm_far_from_zero_loses_no_more_than_its_mean():
     x = (1e5 + np.random.default_rng(0).standard_normal((16, 768))).astype(np.float32)
     wide = x.astype(np.float64)
-    centred = wide - wide.mean(1, keepdims=True)
-    exact = centred / np.sqrt(np.square(centred).mean(1, keepdims=True) + 1e-5)
+    centered = wide - wide.mean(1, keepdims=True)
+    exact = centered / np.sqrt(np.square(centered).mean(1, keepdims=True) + 1e-5)
     got = compiled("layer_norm", [x])(x)
     assert np.abs(got - exact).max() <= 5e-3  # half a unit of 1e5 is 3.9e-3
 
@@ -99,7 +99,7 @@ def reduced(dims: tuple[Size, ...], axes: tuple[int, ...]) -> Graph:
     ],
 )
 def test_sums_of_open_sizes_have_the_bits_of_the_sum_of_that_size(dims, axes):
-    """Whether there are blocks is known when it runs; a whole number of blocks has no rest."""
+    """Return whether there are blocks is known when it runs; a whole number of blocks has no rest."""
     n = size(Symbol("N"))
     model = graphc.compile(reduced(tuple(n if d == "N" else d for d in dims), axes), threads=1)
     for number in (1, 3, 256, 300, 3280):

@@ -67,7 +67,7 @@ def test_nan_and_infinity_reach_their_column_alone() -> None:
     np.testing.assert_array_equal(y, -x.sum(0))
 
 
-def test_neighbouring_axes_are_one_loop() -> None:
+def test_neighboring_axes_are_one_loop() -> None:
     """7 x 7 terms follow each other in memory, and so do the 4 x 3 results."""
     graph = build(
         {"x": (4, 3, 7, 7)}, lambda make, x: make("reduce_sum", x["x"], axes=(2, 3), keep_dims=True)

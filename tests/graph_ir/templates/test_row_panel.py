@@ -7,7 +7,7 @@ import graphc
 from graphc.base.dtypes import by_name
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.schedule.loops import MOST_ROWS
+from graphc.graph_ir.schedule.loops import MAX_ROWS
 from support.lowered import build, check_interpreted, context
 from support.tolerance import assert_close
 
@@ -62,8 +62,8 @@ def softmax_of(dims: tuple[int, ...], dtype: str = "f32", op_name: str = "softma
 @pytest.mark.parametrize(
     ("dims", "dtype"),
     [
-        ((2 * MOST_ROWS + 3, 40), "f32"),
-        ((3, MOST_ROWS, 33), "f32"),
+        ((2 * MAX_ROWS + 3, 40), "f32"),
+        ((3, MAX_ROWS, 33), "f32"),
         ((5, 1, 17), "f32"),
         ((3, 20_001), "f32"),
         ((9, 50), "f16"),

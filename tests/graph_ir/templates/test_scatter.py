@@ -10,7 +10,7 @@ from graphc.graph_ir.ir.schedule import Schedule
 from graphc.graph_ir.templates.scatter import ScatterProblem, scatter_function
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Buffer, Expr, For, Function, Let, Module
-from graphc.tensor_ir.pipeline import run as optimise
+from graphc.tensor_ir.pipeline import run as optimize
 from graphc.tensor_ir.verifier import verify
 from support.native_functions import SHAPES, NativeModule, runnable_target
 
@@ -43,7 +43,7 @@ def test_nothing_outside_the_arrays_is_touched(run: int, shape: str) -> None:
     indices = np.array([0, size - run, size - run + 1, -1, -(2**31), 2**31 - 1, 0], np.int32)
     problem = ScatterProblem(size, len(indices), run)
     target = runnable_target(shape)
-    module = optimise(verify(Module((function(problem),))), target)
+    module = optimize(verify(Module((function(problem),))), target)
     data = np.arange(size, dtype=np.float32)
     updates = np.arange(run * len(indices), dtype=np.float32)
     out = np.zeros(size, np.float32)

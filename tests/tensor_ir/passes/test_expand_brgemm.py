@@ -222,7 +222,7 @@ def test_what_has_no_brgemm_is_the_same_object() -> None:
 
 @pytest.mark.parametrize("m", range(1, 40))
 @pytest.mark.parametrize("rows", [1, 4, 6, 12])
-def test_rows_are_cut_into_tiles_of_at_most_the_height(m: int, rows: int) -> None:
+def test_rows_are_cut_into_tiles_of_at_max_the_height(m: int, rows: int) -> None:
     covered: list[int] = []
     for first, count, height in split_rows(m, rows):
         assert 1 <= height <= rows and count >= 1

@@ -49,7 +49,7 @@ def test_graphs_whose_sizes_are_all_needed_stay_closed() -> None:
     assert opened(graph) is None
 
 
-def test_sizes_are_the_one_it_had_its_neighbours_and_others() -> None:
+def test_sizes_are_the_one_it_had_its_neighbors_and_others() -> None:
     assert sizes_to_try(7, least=0)[:2] == [7, 0]
     for number in (2, 7, 64):
         sizes = sizes_to_try(number)

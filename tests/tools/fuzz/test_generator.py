@@ -62,7 +62,7 @@ def test_graphs_are_legal_and_all_of_them_matters() -> None:
 
 
 def test_limits_are_kept() -> None:
-    plan = Plan(most_elements=50, most_rank=2, sizes=((7, 1),))
+    plan = Plan(max_elements=50, max_rank=2, sizes=((7, 1),))
     for seed in range(60):
         graph, _ = random_graph(f"small/{seed}", plan)
         details = [op.outputs[0].details for op in graph.inputs]
@@ -75,7 +75,7 @@ def test_a_graph_of_nothing_but_a_recipe_that_failed_is_made(
     """Such a recipe leaves inputs that may be larger than any op may return; the graph then copies one that is not."""
 
     def refused(scope: Scope) -> None:
-        scope.input(F32, (scope.plan.most_elements, 3))
+        scope.input(F32, (scope.plan.max_elements, 3))
         raise UserError("refused")
 
     monkeypatch.setitem(RECIPES, "copy", refused)

@@ -43,7 +43,7 @@ class _Form:
 
     @property
     def is_binary(self) -> bool:
-        """Whether one score stands for two classes."""
+        """Return whether one score stands for two classes."""
         return self.is_classifier and self.results == 2 and self.named == "one"
 
 

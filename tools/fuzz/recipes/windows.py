@@ -129,7 +129,7 @@ def resize(scope: Scope) -> None:
     attrs: dict[str, Any] = {"coordinates": scope.random.choice(_COORDINATES)}
     if mode != "nearest" and scope.chance(0.3):
         attrs[scope.random.choice(("antialias", "exclude_outside"))] = True
-    if math.prod(shape) <= scope.plan.most_elements:
+    if math.prod(shape) <= scope.plan.max_elements:
         scope.make("resize", [x], shape=shape, mode=mode, **attrs)
 
 
