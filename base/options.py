@@ -27,15 +27,15 @@ SWITCHES = {
     ),
     "cse": Switch(
         "merge equal ops",
-        "driver/test_switches.py::test_on_and_off_agree",
+        "driver/test_on_and_off.py::test_on_and_off_agree",
     ),
     "simplify": Switch(
         "rewrite algebraic identities",
-        "driver/test_switches.py::test_on_and_off_agree",
+        "driver/test_on_and_off.py::test_on_and_off_agree",
     ),
     "recompose": Switch(
         "recognize softmax, layer norm, GELU and others that exporters decomposed",
-        "driver/test_switches.py::test_on_and_off_agree",
+        "driver/test_on_and_off.py::test_on_and_off_agree",
     ),
     "quantized": Switch(
         "compute on quantized tensors in integers",
@@ -95,7 +95,7 @@ SWITCHES = {
     ),
     "winograd": Switch(
         "run 3 x 3 convolutions as Winograd convolutions: fewer multiplications, larger rounding errors",
-        "driver/test_switches.py::test_on_and_off_agree",
+        "driver/test_on_and_off.py::test_on_and_off_agree",
     ),
     "byte-winograd": Switch(
         "run 8-bit 3 x 3 convolutions as Winograd convolutions in integers, without error",
@@ -103,7 +103,7 @@ SWITCHES = {
     ),
     "keep-f32": Switch(
         "leave in f32 the matmuls and convolutions that a lower precision would slow down",
-        "driver/test_switches.py::test_on_and_off_agree",
+        "driver/test_on_and_off.py::test_on_and_off_agree",
     ),
     "wide-weights": Switch(
         "store bytes as 16-bit numbers if the CPU multiplies in 16 bits and many rows meet them",

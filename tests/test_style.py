@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ TESTED_ONE_BY_ONE = (
     "graph_ir/templates",
     "codegen/math",
 )
+
+TESTS_ALONE = ("measurements", "support")
+"""Folders of tests/ that no folder of the sources mirrors."""
 
 # Or it is a key of a table in this test.
 TESTED_BY_TABLE = {"codegen/math": "tests/codegen/math/test_unary_functions.py"}
@@ -111,6 +115,28 @@ def untested(root: Path) -> list[str]:
     return found
 
 
+def misplaced(root: Path) -> list[str]:
+    """Test files whose folder mirrors no folder of the sources, or that are named after a module of another one."""
+    modules = defaultdict(set)
+    for path in _sources(root):
+        inside = path.relative_to(root)
+        if inside.parts[0] != "tests":
+            module = inside.parent if path.name == "__init__.py" else inside.with_suffix("")
+            modules[module.name].add(module.parent)
+    found = []
+    for path in sorted((root / "tests").glob("*/**/test_*.py")):
+        test = path.relative_to(root / "tests")
+        named = modules[test.stem.removeprefix("test_")]
+        if not (root / test.parent).is_dir() and test.parts[0] not in TESTS_ALONE:
+            found.append(f"tests/{test.as_posix()}: there is no folder {test.parent.as_posix()}")
+        elif len(named) == 1 and test.parent not in named:
+            (other,) = named
+            found.append(
+                f"tests/{test.as_posix()}: the module of this name is in {other.as_posix()}"
+            )
+    return found
+
+
 def _keys(path: Path) -> set[Any]:
     """The keys of the tables that a test defines; none of a file that does not exist."""
     body = ast.parse(path.read_text(encoding="utf-8")).body if path.exists() else []
@@ -182,6 +208,24 @@ def test_names_say_what_is_inside() -> None:
 def test_every_pass_op_and_kernel_has_its_test_file() -> None:
     assert all((ROOT / folder).is_dir() for folder in TESTED_ONE_BY_ONE)
     assert untested(ROOT) == []
+
+
+def test_the_tests_mirror_the_sources() -> None:
+    assert misplaced(ROOT) == []
+
+
+def test_misplaced_tests_are_found(tmp_path: Path) -> None:
+    names = ("low/a.py", "low/b.py", "high/b.py", "high/part/__init__.py")
+    tests = ("test_x", "low/test_a", "low/test_b", "low/test_of_the_room", "high/test_part")
+    wrong = ("gone/test_a", "high/test_a", "low/test_part")
+    for name in (*names, *(f"tests/{test}.py" for test in tests + wrong)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert misplaced(tmp_path) == [
+        "tests/gone/test_a.py: there is no folder gone",
+        "tests/high/test_a.py: the module of this name is in low",
+        "tests/low/test_part.py: the module of this name is in high",
+    ]
 
 
 def test_defaults_of_attributes_are_in_schemas(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ QUICK = ("shufflenet", "squeezenet", "zfnet512")
 
 def model_parameters() -> list[object]:
     names = sorted(path.stem for path in FOLDER.glob("*.onnx"))
-    marks = [[] if name.removeprefix("light_") in QUICK else [pytest.mark.slow] for name in names]
+    marks = [
+        [] if name.removeprefix("light_") in QUICK else [pytest.mark.exhaustive] for name in names
+    ]
     return [pytest.param(name, marks=mark) for name, mark in zip(names, marks, strict=True)]
 
 
