@@ -12,18 +12,26 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+from llvmlite import binding as llvm
 
 from graphc.base.target import Target
-from graphc.codegen import kernel_parts, kernel_pool
-from graphc.codegen.aot import compile_to_part
+from graphc.codegen import aot, kernel_parts, kernel_pool
+from graphc.codegen.aot import OPT_LEVEL, compile_to_part
 from graphc.codegen.kernel_parts import CompiledPart, Part, compile_part
 from graphc.tensor_ir import pipeline
-from support.kept_objects import KeptObjects, kept_objects
+from support.kept_objects import LOOPS, TEXTS, KeptObjects, kept_objects
 
-Compile = Callable[[str, Target, int], bytes]
 CompilePart = Callable[[Part, Target, bool], CompiledPart]
 Value = TypeVar("Value")
+
+
+class Compile(Protocol):
+    """`compile_to_part`."""
+
+    def __call__(self, text: str, target: Target, level: int = ..., /) -> bytes: ...
+
 
 _KEPT = 64 << 20
 """Bytes of objects kept, those used last."""
@@ -47,13 +55,25 @@ class _Recent(Generic[Value]):
         return self._values[key]
 
 
-def shared(compile_text: Compile, kept: int = _KEPT) -> Compile:
-    """`compile_text`, which takes an object from memory if it made it before."""
-    objects = _Recent[bytes](kept, len)
+def shared(
+    compile_text: Compile, kept: int = _KEPT, between_runs: KeptObjects | None = None
+) -> Compile:
+    """`compile_text`, which takes an object from memory, or from an earlier run, if it was made before.
 
-    def compile_once(text: str, target: Target, level: int) -> bytes:
+    Never where a test has replaced LLVM's parser.
+    """
+    objects = _Recent[bytes](kept, len)
+    parse = llvm.parse_assembly
+
+    def compile_once(text: str, target: Target, level: int = OPT_LEVEL) -> bytes:
+        if llvm.parse_assembly is not parse:
+            return compile_text(text, target, level)
         key = _hash(f"{target.cpu} {target.features} {level}\n{text}".encode())
-        return objects.get(key, lambda: compile_text(text, target, level))
+
+        def make() -> bytes:
+            return _kept(between_runs, key, bytes, lambda: compile_text(text, target, level))
+
+        return objects.get(key, make)
 
     return compile_once
 
@@ -80,17 +100,24 @@ def shared_parts(
         key = _hash(text)
 
         def make() -> CompiledPart:
-            known = between_runs.get(key) if between_runs else None
-            if isinstance(known, CompiledPart):
-                return known
-            made = compile_one(part, target, check)
-            if between_runs:
-                between_runs.put(key, made)
-            return made
+            return _kept(between_runs, key, CompiledPart, lambda: compile_one(part, target, check))
 
         return parts.get(key, make)
 
     return compile_once
+
+
+def _kept(
+    between_runs: KeptObjects | None, key: bytes, kind: type[Value], make: Callable[[], Value]
+) -> Value:
+    """The value of an earlier run; made and kept where there is none."""
+    known = between_runs.get(key) if between_runs else None
+    if isinstance(known, kind):
+        return known
+    made = make()
+    if between_runs:
+        between_runs.put(key, made)
+    return made
 
 
 def _hash(data: bytes) -> bytes:
@@ -105,6 +132,8 @@ def _steps() -> tuple[object, ...]:
 def share_objects() -> None:
     """From now on, equal kernels are compiled once in this process, and equal texts too."""
     assert getattr(kernel_parts, "compile_to_part") is compile_to_part  # noqa: B009 - not a name it exports
-    setattr(kernel_parts, "compile_to_part", shared(compile_to_part))  # noqa: B010
-    whole = shared_parts(compile_part, between_runs=kept_objects())
+    texts = shared(compile_to_part, between_runs=kept_objects(TEXTS))
+    setattr(kernel_parts, "compile_to_part", texts)  # noqa: B010
+    setattr(aot, "compile_to_part", texts)  # noqa: B010 - of which `compile_to_object` is made
+    whole = shared_parts(compile_part, between_runs=kept_objects(LOOPS))
     setattr(kernel_pool, "compile_part", whole)  # noqa: B010
