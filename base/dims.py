@@ -292,12 +292,12 @@ def _bounds(value: Dim) -> tuple[int, int]:
     if any(len(monomial) > 1 for monomial in value.terms) and min(value.terms.values()) < 0:
         least, most = _interval(_from_least(value))
         low, high = max(low, least), min(high, most)
-    for atom in {x for atoms in value.terms for x in atoms if isinstance(x, Minimum)}:
-        factor = value.terms.get((atom,), 0)
-        for operand in atom.operands if factor else ():  # at least as large as the smaller
-            other = bounds(value + (operand - Dim({(atom,): 1})) * factor)
-            low = max(low, other[0]) if factor < 0 else low
-            high = min(high, other[1]) if factor > 0 else high
+    for cut, factor in value.terms.items():
+        if len(cut) == 1 and isinstance(cut[0], Minimum):  # an operand, and at most the other
+            either = [bounds(value + (x - Dim({cut: 1})) * factor) for x in cut[0].operands]
+            lows, highs = zip(*either, strict=True)
+            low = max(low, (max if factor < 0 else min)(lows))
+            high = min(high, (min if factor > 0 else max)(highs))
     quotients = _quotients(value)
     if quotients:  # num // d is (num - r) / d for a remainder r, which shows where symbols cancel
         scale = math.lcm(*(q.divisor for q, _ in quotients))

@@ -10,6 +10,7 @@ from .dims import (
     Atom,
     Derived,
     Dim,
+    Minimum,
     Quotient,
     Size,
     bounds,
@@ -190,17 +191,17 @@ def _assumptions(
 
 
 def at_least(value: Size, number: int) -> bool:
-    """value >= number; NeedsLimit where that is so from some value of its only symbol on."""
+    """value >= number; NeedsLimit where that is so from or up to some value of its only symbol."""
     try:
         return value >= number
     except UndecidedSize as undecided:
         factors = _only_product(value)
         if number == 1 and len(factors) > 1:
             return all(at_least(factor, 1) for factor in factors)
-        least = _min_for(value, number)
-        if least is None:
+        limit = _limit_for(value, number)
+        if limit is None:
             raise
-        raise NeedsLimit(str(undecided), *least) from None
+        raise NeedsLimit(str(undecided), *limit) from None
 
 
 def _only_product(value: Size) -> list[Size]:
@@ -211,22 +212,27 @@ def _only_product(value: Size) -> list[Size]:
     return [Dim({(atom,): 1}) for atom in dict.fromkeys(atoms)] if factor > 0 else []
 
 
-def _min_for(value: Size, number: int) -> tuple[str, Limit] | None:
-    """From which value of the symbol on an expression that grows with it is at least `number`."""
+def _limit_for(value: Size, number: int) -> tuple[str, Limit] | None:
+    """From or up to which value of its only symbol an expression that grows or falls with it is at least `number`."""
     symbols = symbols_of([value])
     if len(symbols) != 1 or not isinstance(value, Dim):
         return None
-    if any(factor < 0 for monomial, factor in value.terms.items() if monomial):
+    signs = {factor > 0 for monomial, factor in value.terms.items() if monomial}
+    if len(signs) > 1:
         return None
-    (symbol,) = symbols
-    low, high = symbol.least, symbol.most
-    if evaluate(value, {symbol.name: high}) < number:
+    (symbol,), (grows,) = symbols, signs
+    inside, outside = (symbol.most, symbol.least) if grows else (symbol.least, symbol.most)
+
+    def is_enough(at: int) -> bool:
+        return evaluate(value, {symbol.name: at}) >= number
+
+    if not is_enough(inside):
         return None
-    while low < high:
-        middle = (low + high) // 2
-        enough = evaluate(value, {symbol.name: middle}) >= number
-        low, high = (low, middle) if enough else (middle + 1, high)
-    return symbol.name, Limit(least=low)
+    inside = outside if is_enough(outside) else inside
+    while abs(inside - outside) > 1:
+        middle = (inside + outside) // 2
+        inside, outside = (middle, outside) if is_enough(middle) else (inside, middle)
+    return symbol.name, Limit(least=inside) if grows else Limit(most=inside)
 
 
 def _multiples(a: Size, b: Size) -> NeedsLimit | None:
@@ -242,6 +248,27 @@ def _multiples(a: Size, b: Size) -> NeedsLimit | None:
     symbol = next(iter(needed))
     message = f"{a} and {b} are equal for some values of {symbol.name} only"
     return NeedsLimit(message, symbol.name, Limit(divisor=needed[symbol]))
+
+
+def _uncut(difference: Size) -> NeedsLimit | None:
+    """Return what makes a difference with a minimum 0, as of rows of a table: T at most 32 for min(32;T) - T."""
+    terms = difference.terms.items() if isinstance(difference, Dim) else ()
+    for monomial, factor in terms:
+        cut = monomial[0] if len(monomial) == 1 and abs(factor) == 1 else None
+        if not isinstance(cut, Minimum):
+            continue
+        wanted = Dim({monomial: 1}) - difference * factor
+        for smaller, other in (cut.operands, cut.operands[::-1]):
+            apart = smaller - wanted
+            if isinstance(apart, Dim) or apart:
+                continue
+            try:
+                at_least(other - smaller, 0)
+            except NeedsLimit as needed:
+                return needed
+            except UndecidedSize:
+                continue
+    return None
 
 
 def _inequality(one: Any, other: Any) -> NeedsLimit | None:
@@ -291,7 +318,7 @@ def equality(one: Any, other: Any) -> NeedsLimit | None:
     """
     if not all(isinstance(size, (int, Dim)) for size in (one, other)):
         return None
-    if found := _multiples(one, other):
+    if found := _multiples(one, other) or _uncut(one - other):
         return found
     difference = _primitive(one - other)
     alone = [symbol for symbol in map(lone_symbol, (other, one)) if symbol]

@@ -65,7 +65,7 @@ class Pad(Movement):
             most: Size | None = None if self.mode == "constant" or size else 0
             most = maximum(size - 1, 0) if self.mode == "reflect" else most
             is_long_enough = most is None or (at_least(most, a) and at_least(most, b))
-            if size + b + a < 0 or not is_long_enough:
+            if not (is_long_enough and at_least(size + b + a, 0)):
                 raise self.rule(
                     f"axis {axis} of {size} elements must be long enough for mode {self.mode}",
                     f"{b} before and {a} after",

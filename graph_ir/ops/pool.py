@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.dims import UndecidedSize
+from ...base.dims import is_known
 from ...base.dtypes import DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
@@ -198,7 +198,7 @@ class AvgPool(FloatPool):
         make = Composer(graph, self)
         total = make("sum_pool", make.widened(self.inputs[0]), **self.window_attrs())
         dtype, x = total.details.dtype, self.inputs[0].details
-        if not x.is_known:
+        if not is_known(*x.plain_dims[-self.window.rank :]):
             divisor = self._counts_in_runs(make, dtype)
             return [make.to(make("div", total, divisor), x.dtype)]
         counts = self.counts()
@@ -215,12 +215,18 @@ class AvgPool(FloatPool):
         is_padded = any((*window.before, *window.after))
         if not window.ceil_mode and (self.count_include_pad or not is_padded):
             return make.scalar(float(math.prod(window.kernel)), dtype)
-        if self.count_include_pad and is_padded:
-            raise UndecidedSize("the sizes of windows that reach beyond padding are not known")
-        dims = self.inputs[0].details.plain_dims
-        shape = (*(1,) * (len(dims) - window.rank), *dims[-window.rank :])
-        ones = make("broadcast", make.scalar(1.0, dtype), shape=shape)
-        return make("sum_pool", ones, **self.window_attrs())
+        none, one = ((n,) * (self.inputs[0].details.rank - window.rank) for n in (0, 1))
+        shape = (*one, *self.inputs[0].details.plain_dims[-window.rank :])
+        ones, attrs = make("broadcast", make.scalar(1.0, dtype), shape=shape), self.window_attrs()
+        if not self.count_include_pad:
+            return make("sum_pool", ones, **attrs)
+        before, after = (*none, *window.before), (*none, *window.after)
+        zeros = (0,) * window.rank
+        ones = make("pad", ones, before=before, after=after, value=1.0)
+        counts = make("sum_pool", ones, **{**attrs, "before": zeros, "after": zeros})
+        positions = self.outputs[0].details.plain_dims[-window.rank :]
+        starts, steps = (0,) * len(before), (1,) * len(before)
+        return make("slice", counts, starts=starts, steps=steps, sizes=(*one, *positions))
 
 
 @register("lp_pool")

@@ -204,6 +204,12 @@ def test_what_sizes_must_be() -> None:
     with pytest.raises(NeedsLimit) as least:
         at_least(floor_quotient(b, 8), 3)
     assert (least.value.name, least.value.limit) == ("B", Limit(least=24))
+    with pytest.raises(NeedsLimit) as most:
+        at_least(32 - 3 * b, 1)
+    assert (most.value.name, most.value.limit) == ("B", Limit(most=10))
+    with pytest.raises(UndecidedSize, match="is not known") as undecided:
+        at_least(32 - b - n, 0)
+    assert not isinstance(undecided.value, NeedsLimit)
     with pytest.raises(NeedsLimit) as divisor:
         check_equal(b, 4 * floor_quotient(b, 4))
     limits = known_limits({"B": Limit(least=6)}, divisor.value)
@@ -237,6 +243,15 @@ def test_the_smaller_of_two_sizes() -> None:
     assert [evaluate(smaller, {"B": number}) for number in (1, 5, 9)] == [1, 5, 5]
     assert substitute(smaller, {"B": 3}) == 3 and substitute(smaller, {"B": s}) == minimum(s, 5)
     assert parse_size(str(2 * smaller + b), {"B": B}) == 2 * smaller + b
+    assert bounds(b + minimum(5 - b, 0)) == (1, 5) and bounds(maximum(5 - b, 0) + b)[0] == 5
+
+
+@pytest.mark.parametrize("rows", [minimum(b, 32), 32 - maximum(32 - b, 0), minimum(b + 1, 33) - 1])
+def test_rows_of_a_table_are_as_many_as_are_wanted(rows: Size) -> None:
+    for shapes in (((rows,), (b,)), ((b,), (rows,))):
+        with pytest.raises(NeedsLimit) as needed:
+            broadcast_sizes(*shapes)
+        assert (needed.value.name, needed.value.limit) == ("B", Limit(most=32))
 
 
 def test_symbols_are_found_from_sizes() -> None:

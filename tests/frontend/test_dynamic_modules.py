@@ -12,6 +12,10 @@ from support.dynamic_modules import DOORS, MODULES, outcome
 PAIRS = [
     *[("pnnx", name) for name in ("tail", "second half", "position table", "views", "sort", "eye")],
     *[("pnnx", name) for name in ("adaptive pooling", "bidirectional LSTM", "top-k", "roll")],
+    *[
+        ("pnnx", f"position table {how}")
+        for how in ("by narrow", "from the back", "from the second row")
+    ],
     *[("torch.export", name) for name in ("space to depth by views", "top-k of at most 5", "std")],
     *[("torch.export", name) for name in ("unfold", "resize by 1.5", "strided convolutions")],
     *[("onnx of a trace", name) for name in ("tail", "flip", "argsort", "pad to a multiple")],

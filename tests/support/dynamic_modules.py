@@ -11,6 +11,7 @@ import io
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,13 @@ def _of_images(function: Callable[[Any], Any]) -> DynamicModule:
 class Positions(nn.Module):
     """A table of positions cut to the length."""
 
-    def __init__(self) -> None:
+    def __init__(self, cut: Callable[[Any, Any], Any] = lambda table, t: table[:, :t]) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.randn(1, 16, 8))
+        self.table, self.cut = nn.Parameter(torch.randn(1, 20, 8)), cut
 
     def forward(self, x: Any) -> Any:
         """The sum of both."""
-        return x + self.table[:, : x.shape[1]]
+        return x + self.cut(self.table, x.shape[1])
 
 
 class Embedded(nn.Module):
@@ -162,6 +163,16 @@ MODULES: dict[str, DynamicModule] = {
     "tril": _of_tokens(lambda x: torch.tril(x @ x.transpose(1, 2))),
     "arange": _of_tokens(lambda x: x + torch.arange(x.shape[1]).to(x.dtype)[None, :, None]),
     "position table": DynamicModule(Positions, TOKENS, {"B": 2, "T": 6}, _LENGTHS),
+    **{
+        f"position table {how}": DynamicModule(
+            partial(Positions, cut), TOKENS, {"B": 2, "T": 6}, _LENGTHS
+        )
+        for how, cut in {
+            "by narrow": lambda table, t: table.narrow(1, 2, t),
+            "from the back": lambda table, t: table[:, -t:],
+            "from the second row": lambda table, t: table[:, 1 : t + 1],
+        }.items()
+    },
     "position embeddings": DynamicModule(Embedded, TOKENS, {"B": 2, "T": 6}, _LENGTHS),
     "causal attention": _of_tokens(
         lambda x: f.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None], is_causal=True)

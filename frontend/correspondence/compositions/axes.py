@@ -8,6 +8,7 @@ import numpy as np
 
 from ....base.dims import maximum, minimum
 from ....base.dtypes import BOOL
+from ....base.size_limits import covers
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.rewriting.size_values import remainder
 from ...op_builder import OpBuilder
@@ -91,7 +92,7 @@ def narrow(node: OpBuilder, x: Tensor, axis: int, start: int, size: int) -> Tens
     """`size` elements of an axis from `start` on, which may be counted from the back."""
     total = x.details.plain_dims[axis]
     first = start + total if start < 0 else start
-    if first < 0 or size < 0 or first + size > total:
+    if first < 0 or size < 0 or not covers(total, first + size):
         raise node.rule(f"the part must lie in the {total} elements", f"{size} from {start} on")
     return node.sliced(x, axis, first, size)
 

@@ -274,19 +274,16 @@ def axis_slice(node: OpBuilder, begin: Size, end: Size, step: int, dim: Size) ->
     if is_known(begin, end, dim):
         return range(*slice(begin, end, step).indices(dim))
     if step > 0:
-        first, last = (_cut(_from_front(at, dim), dim) for at in (begin, end))
+        first, last = (_from_front(at, dim, dim) for at in (begin, end))
         return Stretch(first, ceil_quotient(maximum(last - first, 0), step), step)
-    first, last = (_cut(_from_front(at, dim, -1), dim - 1) for at in (begin, end))
+    first, last = (_from_front(at, dim, dim - 1, -1) for at in (begin, end))
     return Stretch(first, ceil_quotient(maximum(first - last, 0), -step), step)
 
 
-def _from_front(at: Size, dim: Size, least: int = 0) -> Size:
-    """A position counted from the front; one that is before the axis is `least`."""
-    if isinstance(at, int) and at >= 0:
-        return at
-    if bounds(at)[1] < 0:
-        return maximum(at + dim, least)
-    return at if at_least(at, 0) else maximum(at + dim, least)
+def _from_front(at: Size, dim: Size, last: Size, least: int = 0) -> Size:
+    """A position counted from the front, from `least` to `last`."""
+    is_from_back = bounds(at)[1] < 0 or not at_least(at, 0)
+    return maximum(at + dim, least) if is_from_back else _cut(at, last)
 
 
 def _cut(at: Size, dim: Size) -> Size:

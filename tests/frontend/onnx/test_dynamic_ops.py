@@ -69,3 +69,31 @@ def test_a_shape_that_data_decide_broadcasts_with_known_sizes(shape: tuple[int, 
     compiled = graphc.compile(onnx.parser.parse_model(HEAD + text), threads=1)
     result = compiled(x, np.array(shape, np.int64))
     np.testing.assert_array_equal(result, x * np.ones(shape, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("dims", "pads"),
+    [("N,1,9,11", (1, 1, 1, 1)), ("N,1,9,11", (0, 1, 2, 0)), ("N,1,H,W", (1, 1, 1, 1))],
+)
+def test_counts_of_windows_beyond_included_padding(dims: str, pads: tuple[int, ...]) -> None:
+    """A last window of ceil_mode divides by the elements that it has in x and its padding."""
+    text = f"""g (float[{dims}] x) => (y) {{
+        y = AveragePool<kernel_shape=[3,3], strides=[2,2], ceil_mode=1, count_include_pad=1, pads={[*pads]}>(x)
+    }}"""
+    model = onnx.parser.parse_model(HEAD.replace("17", "19") + text)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = graphc.compile(model, threads=1)
+    for size in [(2, 1, 9, 11), *([(1, 1, 3, 8), (1, 1, 6, 4)] if "H" in dims else [])]:
+        x = np.arange(np.prod(size), dtype=np.float32).reshape(size)
+        np.testing.assert_allclose(compiled(x), session.run(None, {"x": x})[0], rtol=1e-6)
+
+
+def test_a_dynamic_size_is_cropped_from_some_size_on() -> None:
+    text = "g (int32[N] x) => (y) { p = Constant<value_ints=[1,-3]>() y = Pad(x, p) }"
+    model = onnx.parser.parse_model(HEAD + text)
+    compiled = graphc.compile(model, threads=1)
+    for rows in (2, 3, 9):
+        x = np.arange(1, rows + 1, dtype=np.int32)
+        np.testing.assert_array_equal(compiled(x), np.concatenate([[0], x])[:-3])
+    with pytest.raises(UserError, match=r"N in 2\.\."):
+        compiled(np.zeros(1, np.int32))
