@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from ..base.dims import Size, evaluate
+from ..base.dims import Dim, Size, evaluate
 from ..base.errors import UnsupportedError
 from ..base.records import dataclass
+from ..base.size_queries import solved
 from ..frontend.torch.sizes import Sizes
 
 
@@ -63,9 +64,19 @@ def layouts_of(
 
 
 def place(results: list[Any], memories: Iterable[Memory], values: Mapping[str, int]) -> None:
-    """Move results to where they belong, if they are not there; `values` are those of dynamic dimensions."""
+    """Move results to where they belong, if they are not there; `values` are those of dynamic dimensions.
+
+    Dimensions that the run has counted are those of the results.
+    """
     for memory in memories:
-        views = [view.at(values) for view in memory.views]
+        counted = {
+            found[0].name: found[1]
+            for view in memory.views
+            if results[view.result] is not None
+            for dim, number in zip(view.shape, results[view.result].shape, strict=True)
+            if isinstance(dim, Dim) and (found := solved(dim, number))
+        }
+        views = [view.at({**counted, **values}) for view in memory.views]
         if len(views) == 1 and results[views[0].result].stride() == views[0].strides:
             continue
         first = min(evaluate(view.offset, {}) for view in views)

@@ -141,3 +141,17 @@ def test_what_is_written_to_must_be_apart() -> None:
         graphc.UserError, match="'b_rows', which the module writes to, shares memory with 'z'"
     ):
         fast(both[:2, :4], fast.states["rows"].as_strided((5, 4), (0, 1)))
+
+
+def test_a_counted_result_is_strided_by_its_count() -> None:
+    """PyTorch writes the columns of nonzero one after another, as many as a run counts."""
+
+    def found(x: Any) -> Any:
+        return (x > 0).nonzero(), x[x[:, 0] > 0].t()
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(found, backend=backend, dynamic=True)
+        for rows in (3, 17, 1, 5):
+            x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(rows))
+            for a, b in zip(found(x), compiled(x), strict=True):
+                assert torch.equal(a, b) and a.stride() == b.stride()
