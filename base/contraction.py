@@ -32,7 +32,7 @@ class Contraction:
 def multiplied_as(a: DType, b: DType, k_group: int) -> tuple[DType, DType]:
     """The types that A and B are converted to where `k_group` neighboring k are multiplied at once.
 
-    That of the sums one by one. Of integers in pairs s16: the sums of two products fit s32. Else their own.
+    That of the sums one at a time. Of integers in pairs s16: the sums of two products fit s32. Else their own.
     """
     if k_group == 1:
         return (accumulator_of(a, b),) * 2

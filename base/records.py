@@ -1,7 +1,7 @@
 """`dataclass` as in the standard library, with frozen classes made in a tenth of the time.
 
 The standard one compiles the source of six methods per class, 0.3 ms: a third of the time the first compilation of a
-process took. Here only `__init__` is compiled, when it is first asked for (most classes that are imported are not used
+process took. Here only `__init__` is compiled, when it is first requested (most classes that are imported are not used
 by a given model), the other methods are shared code over the fields, and fields are read from annotations without
 asking what else these may be. With slots an object is made in half the time, as its fields
 are set through their slots and not through `object.__setattr__`: nodes of programs, which are many, have them. What is

@@ -1,4 +1,5 @@
-"""What open sizes must be for a decision to be known: `NeedsLimit` that says so, after which a model is read again."""
+"""What dynamic sizes must be for a decision to be known: `NeedsLimit` that says so, after which a model is read
+again."""
 
 from __future__ import annotations
 
@@ -362,7 +363,7 @@ def _value_at_zero(value: Size, symbol: Symbol) -> Size | None:
 def broadcast_sizes(*shapes: Sequence[Size]) -> tuple[Any, ...]:
     """As `np.broadcast_shapes`: of two sizes on one axis, aligned right, both are equal or one is 1.
 
-    ValueError; NeedsLimit where two open sizes can be one.
+    ValueError; NeedsLimit where two dynamic sizes can be one.
     """
     rank = max(map(len, shapes), default=0)
     result: list[Size] = [1] * rank

@@ -119,10 +119,10 @@ def peak_rate(problem: Problem, target: Target) -> float:
 
 
 def full_schedule(
-    problem: Problem, target: Target, threads: int, asked: Schedule = NOTHING
+    problem: Problem, target: Target, threads: int, requested: Schedule = NOTHING
 ) -> Schedule:
-    """What a problem runs with: what is asked for, the rest as the cost model has it. UserError if that cannot be."""
-    op, _ = _optimized(problem, target, threads, asked)
+    """What a problem runs with: what is requested, the rest as the cost model has it. UserError if that cannot be."""
+    op, _ = _optimized(problem, target, threads, requested)
     assert op.schedule is not None
     return op.schedule
 
@@ -138,11 +138,11 @@ def sweep(problem: Problem, target: Target, threads: int) -> Iterator[Schedule]:
 
 
 def _optimized(
-    problem: Problem, target: Target, threads: int, asked: Schedule
+    problem: Problem, target: Target, threads: int, requested: Schedule
 ) -> tuple[Op, LowerContext]:
     """The product of a problem after all passes."""
-    asked_by_op = {} if asked == NOTHING else {OP: asked}
-    ctx = LowerContext(target, CompileOptions(threads), asked=asked_by_op)
+    requested_by_op = {} if requested == NOTHING else {OP: requested}
+    ctx = LowerContext(target, CompileOptions(threads), requested=requested_by_op)
     graph = problem.graph()
     pipeline.run(graph, ctx)
     return next(op for op in graph.ops if op.op_name == OP), ctx
@@ -153,9 +153,9 @@ def trial(
 ) -> Trial:
     """Compile a problem under a schedule, check it against NumPy, and time it. UserError if it is wrong."""
     graph = problem.graph()
-    asked = {OP: schedule}
+    requested = {OP: schedule}
     compilation = compile_stages(
-        CompileRequest(graph, target, CompileOptions(threads), asked=asked)
+        CompileRequest(graph, target, CompileOptions(threads), requested=requested)
     )
     model = CompiledModel(compilation.artifact, threads)
     rng = np.random.default_rng(1)

@@ -12,7 +12,7 @@ The line is a call in Python's syntax; operands come first, attributes by name. 
     u8(0)                      a constant scalar of that type
     None                       left out
 
-`results` is the number of results asked for (1).
+`results` is the number of results requested (1).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class Capabilities:
     `dot_bytes` are the bytes of a vector for which u8 x s8 has one, `dot_bf16` those for bf16, `pair_products` for the
     sums of two s16 products, `picks` lanes of the f32 vectors that an index each can pick, `nearest` lanes of those
     that one instruction rounds to s32. `vector_bits`: locals are stored in vectors of so many. `table_bytes`: how many
-    bytes are looked up in a table of 256 at once, 0 for one by one.
+    bytes are looked up in a table of 256 at once, 0 for one at a time.
     """
 
     fma: bool

@@ -2,7 +2,7 @@
 
     vpdpbusd, vpdpbf16ps    where VNNI and BF16 are
     vpmaddwd                on operands widened to 16 bits: sums of two products fit s32, so that nothing saturates
-    vpmaddubsw              on bytes, where two products are asked for in 16 bits, at which their sum saturates
+    vpmaddubsw              on bytes, where two products are requested in 16 bits, at which their sum saturates
     plain multiplications   on any other target
 
 Even and odd lanes are separated by shifts within a 32-bit lane, not by shuffles, so products are already in the lane of

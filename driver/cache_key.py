@@ -96,7 +96,7 @@ def _circumstances(ctx: LowerContext) -> list[str]:
         repr(ctx.target),
         *(
             repr(sorted((name, str(schedule)) for name, schedule in wanted.items()))
-            for wanted in (ctx.tuned, ctx.asked)
+            for wanted in (ctx.tuned, ctx.requested)
         ),
     ]
 

@@ -11,8 +11,11 @@ _ALWAYS_THERE = 16 << 20
 """Bytes that any process has which got as far as compiling: for less, the system is not asked."""
 
 
-def check_memory(source: Graph, arena_bytes: Size = 0, asked: MemoryLimit | None = None) -> None:
-    """UserError where inputs, results, constants and intermediate values exceed `asked`, else what the process may use.
+def check_memory(
+    source: Graph, arena_bytes: Size = 0, requested: MemoryLimit | None = None
+) -> None:
+    """UserError where inputs, results, constants and intermediate values exceed `requested`, else what the process
+    may use.
 
     `source` is the graph as read; its intermediate values are known once they are planned. Dynamic dimensions count
     with the smallest size that they may have.
@@ -24,9 +27,9 @@ def check_memory(source: Graph, arena_bytes: Size = 0, asked: MemoryLimit | None
         "intermediate values": _least(arena_bytes),
     }
     needed = sum(parts.values())
-    if asked is None and needed <= _ALWAYS_THERE:
+    if requested is None and needed <= _ALWAYS_THERE:
         return
-    limit = asked or memory_limit()
+    limit = requested or memory_limit()
     if limit is None or needed <= limit.size_bytes:
         return
     listed = ", ".join(f"{what} {shown_bytes(size)}" for what, size in parts.items() if size)

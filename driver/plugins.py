@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GROUP = "graphc.plugins"
 VARIABLE = "GRAPHC_PLUGINS"
 _loaded: set[str] = set()  # the entry points that were loaded
-_is_asked = False  # whether those of installed packages will be loaded
+_is_requested = False  # whether those of installed packages will be loaded
 
 
 def load_plugin(name: str) -> None:
@@ -57,9 +57,9 @@ def _run_file(path: Path) -> None:
 
 def load_with_ops(environ: Mapping[str, str] = os.environ) -> None:
     """Have the plugins of installed packages loaded together with graphc's ops."""
-    global _is_asked
-    if not _is_asked and environ.get(VARIABLE) != "":
-        _is_asked = True
+    global _is_requested
+    if not _is_requested and environ.get(VARIABLE) != "":
+        _is_requested = True
         registry.load_with(load_installed)
 
 

@@ -30,8 +30,8 @@ Model = Any
 class CompileRequest:
     """A model, values for what its file does not specify, and how to compile it.
 
-    `inputs`, `constants` and `attrs` are those of `frontend.load`. `tuned` and `asked` are those of `LowerContext`:
-    what was measured by problem, and what the user asked for by op. `jobs`: processes that compile kernels. `cache`:
+    `inputs`, `constants` and `attrs` are those of `frontend.load`. `tuned` and `requested` are those of `LowerContext`:
+    what was measured by problem, and what the user requested by op. `jobs`: processes that compile kernels. `cache`:
     the cache to use; None disables caching. `optimized`: the graph is as the passes leave it, and no pass runs.
     `alias`: the input in whose memory an output is to be, by the output's name; "auto": those where that can be.
     """
@@ -43,7 +43,7 @@ class CompileRequest:
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     attrs: Mapping[str, str] = field(default_factory=dict)
     tuned: Mapping[str, Schedule] = field(default_factory=dict)
-    asked: Mapping[str, Schedule] = field(default_factory=dict)
+    requested: Mapping[str, Schedule] = field(default_factory=dict)
     jobs: int = 1
     cache: CompileCache | None = None
     optimized: bool = False
@@ -72,7 +72,7 @@ class CompileRequest:
     @property
     def context(self) -> LowerContext:
         """The context for passes and lowering."""
-        return LowerContext(self.target, self.options, self.tuned, self.asked)
+        return LowerContext(self.target, self.options, self.tuned, self.requested)
 
 
 def resolve_jobs(jobs: int | None, environ: Mapping[str, str] = os.environ) -> int:

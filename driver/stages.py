@@ -41,7 +41,7 @@ class Compilation:
     """Everything one compilation made, stage by stage.
 
     `source` is the graph as read, `graph` as optimized. `module` and `llvm_ir` show the program of all kernels; they
-    are made when first asked for, as kernels are compiled one by one.
+    are made when first requested, as kernels are compiled one at a time.
     """
 
     request: CompileRequest

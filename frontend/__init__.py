@@ -43,7 +43,7 @@ def load(
     {"node.axis": "1"}. UserError, UnsupportedError.
     """
     how = Reading(parse_inputs(inputs), constants, attrs)
-    # An op may need a limit of an open size, such as as many positions as a table has.
+    # An op may need a limit of a dynamic size, such as as many positions as a table has.
     graph = within_limits(lambda limits: _read(model, replace(how, limits=limits)), how.limits)
     graph.make_counts()
     _tell_outputs_apart(graph)
@@ -51,7 +51,7 @@ def load(
 
 
 def _tell_outputs_apart(graph: Graph) -> None:
-    """Number the later ones of several outputs of one name, which ONNX allows: results are asked for by name."""
+    """Number the later ones of several outputs of one name, which ONNX allows: results are requested by name."""
     taken = {str(op.attr("temp.result")) for op in graph.outputs}
     seen: set[str] = set()
     for op in graph.outputs:

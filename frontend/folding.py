@@ -13,14 +13,14 @@ LARGEST_ARRAY = 1 << 16
 
 
 def is_foldable(operands: Iterable[Value]) -> bool:
-    """Return whether all are known and small. Arrays of objects hold open sizes."""
+    """Return whether all are known and small. Arrays of objects hold dynamic sizes."""
     return all(not isinstance(x, GraphTensor) and x.size <= LARGEST_ARRAY for x in operands)
 
 
 def fold(run: Callable[[Graph], Sequence[Value]]) -> list[Value] | None:
     """The arrays of what `run` builds of constants into a graph, by the NumPy references; None where one is large.
 
-    None as well where a value follows from open sizes otherwise than as an expression: the graph computes it then.
+    None as well where a value follows from dynamic sizes otherwise than as an expression: the graph computes it then.
     """
     scratch = Graph("scratch")
     results = run(scratch)
@@ -30,7 +30,7 @@ def fold(run: Callable[[Graph], Sequence[Value]]) -> list[Value] | None:
     for value in results:
         if isinstance(value, GraphTensor):
             scratch.make_output(value)
-    is_open = any(op.op_name == "open_sizes" for op in scratch.ops)
+    is_open = any(op.op_name == "dynamic_sizes" for op in scratch.ops)
     found = size_values(scratch) if is_open else scratch.evaluate([])
     if found is None:
         return None

@@ -41,7 +41,7 @@ _PNNX_MAGIC = b"7767517"  # the first line of a .param file
 class Reading:
     """What a reader is told besides the file: shapes it leaves open, arrays it omits, attributes it does not give.
 
-    `limits`: what some op of the model needs of open sizes, by name.
+    `limits`: what some op of the model needs of dynamic sizes, by name.
     """
 
     inputs: Mapping[str, InputSpec] = field(default_factory=dict)

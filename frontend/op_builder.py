@@ -29,7 +29,7 @@ class OpBuilder:
         self.graph = graph
         self.type = type_name
         self.name = name
-        # The names of open sizes that are taken besides those in `graph`.
+        # The names of dynamic sizes that are taken besides those in `graph`.
         self.size_names: set[str] = set()
         # What ops need of sizes, by name.
         self.limits: Mapping[str, Limit] = {}
@@ -116,7 +116,7 @@ class OpBuilder:
         return size(Symbol(self.size_name(f"max_{name or self.name}")))
 
     def size_name(self, like: str = "") -> str:
-        """A name for an open size that resembles `like`, which is then taken."""
+        """A name for a dynamic size that resembles `like`, which is then taken."""
         taken = {str(one) for op in self.graph.ops for one in sizes_in(op)} | self.size_names
         name = fresh_symbol_name(symbol_name(like or f"{self.name}_count"), taken)
         self.size_names.add(name)

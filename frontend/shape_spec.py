@@ -45,7 +45,7 @@ class InputSpec:
 def parse_spec(text: str, own: str = "") -> InputSpec:
     """Parse `[name=]dtype[dim,dim,...]`; `f32[]` is a scalar. Types may have the names NumPy and ONNX use.
 
-    `own`: the name of the input, after which open sizes without a name are called. UserError for any other text.
+    `own`: the name of the input, after which dynamic sizes without a name are called. UserError for any other text.
     """
     if not isinstance(text, str):
         raise UserError(f"input spec must be a text {_EXAMPLE}, got {text!r}")
@@ -75,7 +75,7 @@ def _parse_dims(text: str, dims: str, own: str) -> tuple[Size, ...]:
         if digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS:
             values.append(int(digits))
         elif digits == "?" or not digits.isdigit() and _OPEN.fullmatch(digits):
-            values.append(_open_size(text, digits, own, axis))
+            values.append(_dynamic_size(text, digits, own, axis))
         else:
             raise UserError(
                 f"input spec '{text}': every dimension must be a number from 0 to 10^{_MAX_DIGITS}, "
@@ -84,7 +84,7 @@ def _parse_dims(text: str, dims: str, own: str) -> tuple[Size, ...]:
     return tuple(values)
 
 
-def _open_size(text: str, part: str, own: str, axis: int) -> Size:
+def _dynamic_size(text: str, part: str, own: str, axis: int) -> Size:
     """The size that `N`, `N=1..64`, `1..64` or `?` leaves open."""
     name, equals, range_ = part.partition("=")
     if ".." in name or name == "?":
@@ -96,7 +96,7 @@ def _open_size(text: str, part: str, own: str, axis: int) -> Size:
 
 
 def open_name(name: str, axis: int) -> str:
-    """What an open size without a name is called: after its input and axis."""
+    """What a dynamic size without a name is called: after its input and axis."""
     return f"{symbol_name(name or 'input')}_{axis}"
 
 
@@ -151,7 +151,7 @@ def check_names(
 def check_size(who: str, dtype: DType, dims: Sequence[Size]) -> None:
     """UserError if a dimension is negative or the tensor exceeds `MAX_TENSOR_BYTES`; nothing is allocated.
 
-    Of open sizes the least counts.
+    Of dynamic sizes the least counts.
     """
     shape = ",".join(map(str, dims))
     if any(dim < 0 for dim in dims):

@@ -62,7 +62,7 @@ def read_open(module: Any, frozen: Mapping[int, Any]) -> FxGraph:
         raise UnsupportedError(next(iter(found.refused.values())))
     known = symbols_of(n for op in found.graph.inputs for n in op.outputs[0].details.plain_dims)
     if others := [s for s in symbols_of(value for _, value in found.opened) if s not in known]:
-        what = f"an open number '{others[0].name}' that is no size of an input is not supported"
+        what = f"a dynamic number '{others[0].name}' that is no size of an input is not supported"
         raise UnsupportedError(what, "pass it as a tensor")
     return found
 

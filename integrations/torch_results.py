@@ -24,7 +24,7 @@ class Results:
     def __init__(self, program: Any) -> None:
         sizes, taken = Sizes(ranges=program.range_constraints), taken_by(program)
         self.names = tuple(taken)
-        self._open = _open_axes(taken, sizes)
+        self._open = _dynamic_axes(taken, sizes)
         specs = program.graph_signature.output_specs
         users = [i for i, spec in enumerate(specs) if spec.kind.name == "USER_OUTPUT"]
         (output,) = program.graph.find_nodes(op="output")
@@ -83,7 +83,7 @@ class Results:
         return {symbol.name: value for symbol, value in filter(None, found)}
 
 
-def _open_axes(taken: Mapping[str, Any], sizes: Sizes) -> list[tuple[int, int, Dim]]:
+def _dynamic_axes(taken: Mapping[str, Any], sizes: Sizes) -> list[tuple[int, int, Dim]]:
     """Positions of tensors, and axes of theirs whose sizes are open, with what they are."""
     return [
         (i, axis, size)

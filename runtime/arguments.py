@@ -119,7 +119,7 @@ def _as_array(role: str, spec: TensorSpec, value: Any) -> np.ndarray:
         raise UserError(
             _expected(role, spec, array) + f"; convert with {name}.astype({_dtype_code(spec)})"
         )
-    if array.shape != spec.shape and is_known(*spec.shape):  # open sizes: `sizes.values_of`
+    if array.shape != spec.shape and is_known(*spec.shape):  # dynamic sizes: `sizes.values_of`
         raise UserError(_expected(role, spec, array) + f"; {_shape_remedy(spec, array)}")
     return array
 

@@ -46,7 +46,7 @@ class TensorSpec:
         return int(math.prod(self.shape) * self.dtype.size)
 
     def at(self, sizes: Mapping[str, int]) -> TensorSpec:
-        """The same with numbers for open sizes."""
+        """The same with numbers for dynamic sizes."""
         return replace(self, shape=tuple(evaluate(one, sizes) for one in self.shape))
 
     def __repr__(self) -> str:
@@ -64,8 +64,8 @@ class Metadata:
     `stats` is what the compiler counted, plain JSON values. `checks`: the last outputs are conditions that must hold,
     else a run raises these messages; callers do not see them. `aliases`: outputs in the memory of inputs; `inputs` and
     `outputs` have the shapes of those buffers. `counts`: sizes that a run counts, each with the largest that it can be
-    (of open sizes); their numbers are outputs, the last but for `checks`, which callers do not see either. `rooms`: the
-    names of those of `sizes` that are no size of an input: callers choose how much room counts without a limit have.
+    (of dynamic sizes); their numbers are outputs, the last but for `checks`, which callers do not see either. `rooms`:
+    the names of those of `sizes` that are no size of an input: callers choose how much room such counts have.
     """
 
     model: str
@@ -234,7 +234,7 @@ def _rooms(reader: _Reader, symbols: Mapping[str, Symbol]) -> tuple[str, ...]:
 
 
 def _symbols(reader: _Reader) -> dict[str, Symbol]:
-    """The open sizes by name."""
+    """The dynamic sizes by name."""
     found: dict[str, Symbol] = {}
     for i, item in enumerate(reader.get("sizes", list)):
         symbol = _new_symbol(_Reader(item, reader.where, f"header sizes[{i}]"), found)

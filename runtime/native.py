@@ -120,7 +120,7 @@ def make_caller(native: NativeModel, artifact: Artifact) -> Caller:
 
 
 def _sized_caller(native: NativeModel, artifact: Artifact) -> Caller:
-    """As `make_caller`, of a model with open sizes: they are looked up by the shapes of the inputs."""
+    """As `make_caller`, of a model with dynamic sizes: they are looked up by the shapes of the inputs."""
     model = artifact.metadata.model
     inputs = [(i, spec, spec.dtype.numpy) for i, spec in enumerate(artifact.metadata.inputs)]
     entry, constants, sizes_of = native.entry, native.constants_pointer, native.sizes.of

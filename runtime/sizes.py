@@ -107,7 +107,8 @@ def check_bytes(meta: Metadata, values: Mapping[str, int]) -> None:
 
 
 def call_sizes(metadata: Metadata, arrays: Mapping[str, Any]) -> dict[str, int]:
-    """The open sizes, by name, of a call with these inputs, by name. UserError where one is missing or does not fit."""
+    """The dynamic sizes, by name, of a call with these inputs, by name. UserError where one is missing or does not
+    fit."""
     missing = [spec.name for spec in metadata.inputs if spec.name not in arrays]
     if missing:
         raise UserError(f"model '{metadata.model}' needs input '{missing[0]}'")
@@ -117,7 +118,7 @@ def call_sizes(metadata: Metadata, arrays: Mapping[str, Any]) -> dict[str, int]:
 def values_of(
     specs: Sequence[TensorSpec], shapes: Sequence[Shape], chosen: Mapping[str, int] = NONE
 ) -> dict[str, int]:
-    """The open sizes, by name, of inputs of these shapes, with those that were `chosen`. UserError naming the input
+    """The dynamic sizes, by name, of inputs of these shapes, with those that were `chosen`. UserError naming the input
     that does not fit."""
     values: dict[str, int] = {**chosen}
     sources: dict[str, str] = {}

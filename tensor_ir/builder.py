@@ -288,7 +288,7 @@ class LoopBuilder:
     def body(self) -> Block:
         """Everything made so far. InternalError while a loop or branch is open."""
         if len(self._open) != 1:
-            raise InternalError("LoopBuilder: body() was asked for while a loop or branch is open")
+            raise InternalError("LoopBuilder: body() was requested while a loop or branch is open")
         return Block(tuple(self._open[0]))
 
     def function(self, name: str, params: Sequence[Buffer | Var], note: str = "") -> Function:

@@ -199,7 +199,7 @@ class Brgemm:
     k_group: int = 1
 
     @property
-    def open_numbers(self) -> dict[str, Expr]:
+    def dynamic_numbers(self) -> dict[str, Expr]:
         """The numbers that are expressions, by name."""
         names = ("k", "a_batch", "a_row", "a_col", "b_batch", "b_row", "c_row")
         values = [(name, getattr(self, name)) for name in names]

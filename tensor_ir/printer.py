@@ -170,7 +170,7 @@ def _if_lines(stmt: If, depth: int) -> Iterator[str]:
 def _brgemm_lines(stmt: Brgemm, depth: int) -> Iterator[str]:
     pad = INDENT * depth
     args = [_slice(stmt.c), _slice(stmt.a), _slice(stmt.b)]
-    shown = {name: print_expr(value) for name, value in stmt.open_numbers.items()}
+    shown = {name: print_expr(value) for name, value in stmt.dynamic_numbers.items()}
     args += [f"{name}={shown.get(name, getattr(stmt, name))}" for name in BRGEMM_NUMBERS]
     if stmt.k_group != 1:
         args.append(f"k_group={stmt.k_group}")

@@ -1,4 +1,4 @@
-"""Sizes of buffers: between expressions of open sizes (`base.dims`) and those of Tensor IR."""
+"""Sizes of buffers: between expressions of dynamic sizes (`base.dims`) and those of Tensor IR."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ class _Checker:
                 f"brgemm takes 1-D buffers, '{part.buffer.name}' is not",
                 s,
             )
-        for number in s.open_numbers.values():
+        for number in s.dynamic_numbers.values():
             self.expr(number)
         k = s.k if isinstance(s.k, int) else 0
         _require(isinstance(s.k, int) or s.k_group == 1, "groups of k need a k that is a number", s)

@@ -66,7 +66,7 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
     Epilogue: lambda n: (*n.lets, n.value),
     PrefetchHint: lambda n: (n.address,),
     Brgemm: lambda n: (
-        *(n.c, n.a, n.b, *n.open_numbers.values(), *n.prefetch),
+        *(n.c, n.a, n.b, *n.dynamic_numbers.values(), *n.prefetch),
         *(() if n.epilogue is None else (n.epilogue,)),
     ),
     Prefetch: lambda n: (n.address,),
@@ -350,7 +350,7 @@ class Rewriter:
         prefetch = tuple([self.prefetch_hint(one) for one in s.prefetch])
         same = all(x is y for x, y in zip(prefetch, s.prefetch, strict=True))
         numbers: dict[str, Any] = {
-            name: new for name, e in s.open_numbers.items() if (new := self.expr(e)) is not e
+            name: new for name, e in s.dynamic_numbers.items() if (new := self.expr(e)) is not e
         }
         if same and not numbers and c is s.c and a is s.a and b is s.b and epilogue is s.epilogue:
             return s

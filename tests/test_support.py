@@ -180,10 +180,10 @@ def test_processes_give_their_code_and_text() -> None:
 
 
 def test_equal_texts_are_compiled_once() -> None:
-    asked: list[tuple[str, str, int]] = []
+    requested: list[tuple[str, str, int]] = []
 
     def compiled(text: str, target: Target, level: int) -> bytes:
-        asked.append((text, target.cpu, level))
+        requested.append((text, target.cpu, level))
         return text.encode()
 
     compile_once = shared(compiled, kept=6)
@@ -191,19 +191,21 @@ def test_equal_texts_are_compiled_once() -> None:
     different = [("ab", one, 2), ("ab", other, 2), ("ab", one, 0)]
     for case in different * 2:
         assert compile_once(*case) == b"ab"
-    assert asked == [(text, target.cpu, level) for text, target, level in different]
+    assert requested == [(text, target.cpu, level) for text, target, level in different]
     assert [compile_once(text, one, 2) for text in ("c", "ab", "c")] == [b"c", b"ab", b"c"]
-    assert asked[3:] == [("c", "x", 2), ("ab", "x", 2)], "the one not asked for longest has gone"
+    assert requested[3:] == [("c", "x", 2), ("ab", "x", 2)], (
+        "the one not requested longest has gone"
+    )
 
 
 def test_equal_kernels_are_compiled_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Zeros of either sign and other targets are not equal; what replaces a pass is asked each time."""
-    asked: list[Part] = []
+    requested: list[Part] = []
 
     def compiled(part: Part, target: Target, check: bool) -> CompiledPart:
-        asked.append(part)
+        requested.append(part)
         return CompiledPart(b"code")
 
     def part(number: float, name: str) -> Part:
@@ -216,11 +218,11 @@ def test_equal_kernels_are_compiled_once(
         for name, number in (("a", 0.0), ("b", 0.0), ("a", -0.0)):
             compile_once(part(number, name), target, True)
         compile_once(part(0.0, "a"), Target("avx512"), True)
-    assert len(asked) == 3
+    assert len(requested) == 3
     monkeypatch.setattr(pipeline, "PASSES", pipeline.PASSES[1:])
     compile_once(part(0.0, "a"), target, True)
     monkeypatch.undo()
     with caplog.at_level("DEBUG", "graphc.loops"):
         compile_once(part(0.0, "a"), target, True)
     compile_once(part(0.0, "a"), target, True)
-    assert len(asked) == 5
+    assert len(requested) == 5

@@ -339,7 +339,9 @@ def _check_whole(
     outputs: Sequence[Expected],
 ) -> Finding | None:
     """Check the program as it really runs, in which ops may write over their inputs."""
-    request = CompileRequest(source, ctx.target, ctx.options, tuned=ctx.tuned, asked=ctx.asked)
+    request = CompileRequest(
+        source, ctx.target, ctx.options, tuned=ctx.tuned, requested=ctx.requested
+    )
     compilation = compile_stages(request)
     with CompiledModel(compilation.artifact, ctx.options.threads) as model:
         results = model.run(None, arrays)

@@ -194,7 +194,7 @@ class Explanation:
 
     def _chooser(self, op: Op, space: ScheduleSpace) -> str:
         """Where the schedule of a kernel comes from."""
-        if any(parts_of(self.graph, [op], name) for name in self.ctx.asked):
+        if any(parts_of(self.graph, [op], name) for name in self.ctx.requested):
             return "the user"
         return (
             "a tuning file"

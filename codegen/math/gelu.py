@@ -31,7 +31,7 @@ def gelu(ops: VectorOps, x: Value) -> Value:
 
     Method: -a Q for x < 0 and x - a Q beyond, a = |x|, where Q = e**(-a**2 / 2) P is the probability beyond a, and P a
     polynomial; the square is held in two parts. Without FMA its lower part is lost, and the error grows to 70 ULP
-    next to 0. Coefficients: iteratively reweighted least squares on Chebyshev nodes, rounded to f32 one by one.
+    next to 0. Coefficients: iteratively reweighted least squares on Chebyshev nodes, rounded to f32 one at a time.
     """
     low = ops.max(ops.const(_LOWEST), ops.neg(ops.abs(x)))
     square = ops.mul(low, low)

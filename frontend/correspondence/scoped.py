@@ -43,7 +43,7 @@ class ValueScope(Generic[K]):
         if isinstance(value, GraphTensor):
             return value
         return (
-            open_sizes(self.graph, value)
+            dynamic_sizes(self.graph, value)
             if value.dtype == object
             else self.graph.make_constant(value)
         )
@@ -54,7 +54,7 @@ class ValueScope(Generic[K]):
         if isinstance(value, GraphTensor):
             return value
         if key not in self.constants:
-            make = open_sizes if value.dtype == object else Graph.make_constant
+            make = dynamic_sizes if value.dtype == object else Graph.make_constant
             self.constants[key] = make(self.graph, value, self.constant_name(key))
         return self.constants[key]
 
@@ -67,9 +67,9 @@ def details_of(value: Value) -> LogicalTensor:
     return LogicalTensor(dtype, value.shape)
 
 
-def open_sizes(graph: Graph, value: Array, name: str = "sizes") -> GraphTensor:
+def dynamic_sizes(graph: Graph, value: Array, name: str = "sizes") -> GraphTensor:
     """An array of expressions as a tensor, which holds numbers when the model runs."""
-    flat = graph.make("open_sizes", [], {"values": tuple(value.reshape(-1))}, name).outputs[0]
+    flat = graph.make("dynamic_sizes", [], {"values": tuple(value.reshape(-1))}, name).outputs[0]
     if value.ndim == 1:
         return flat
     return graph.make("reshape", [flat], {"shape": value.shape}, f"{name}.reshape").outputs[0]

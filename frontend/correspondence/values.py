@@ -65,7 +65,7 @@ def same(a: Any, b: Any) -> bool:
 def as_kind(array: Array, kind: str) -> Any:
     """A constant operand as a value of this kind. ValueError if it has another rank or type.
 
-    Integers may be open sizes, in an array of objects.
+    Integers may be dynamic sizes, in an array of objects.
     """
     plural = kind in ("ints", "floats", "axes")
     wanted = "iuf" if kind in ("float", "floats") else "iub" if kind == "bool" else "iuO"

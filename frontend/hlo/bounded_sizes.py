@@ -86,7 +86,7 @@ def common_sizes(
 ) -> tuple[Size, ...] | None:
     """The sizes of values of one shape, where some have the bound of an axis for its size; None for other shapes.
 
-    `bounded`: axes that the text writes as a bound. NeedsLimit for two open sizes that can be one.
+    `bounded`: axes that the text writes as a bound. NeedsLimit for two dynamic sizes that can be one.
     """
     if len({len(dims) for dims in shapes}) > 1:
         return None

@@ -25,9 +25,9 @@ def _set_dimension_size(step: Step) -> GraphTensor:
     if shape_of(size).logical() != "s32[]":
         raise step.rule("operand 1 must be s32[]", step.shown(size))
     known, most = step.known(size), x.details.plain_dims[axis]
-    asked = _asked_size(size)
-    if asked is not None:
-        return step.cut(x, [asked if i == axis else d for i, d in enumerate(step.dims(0))])
+    requested = _requested_size(size)
+    if requested is not None:
+        return step.cut(x, [requested if i == axis else d for i, d in enumerate(step.dims(0))])
     if known is None:
         raise step.unsupported(
             "a size that depends on the model's inputs", "make it a constant of the module"
@@ -37,12 +37,12 @@ def _set_dimension_size(step: Step) -> GraphTensor:
     return step.sliced(x, axis, 0, int(known))
 
 
-def _asked_size(number: GraphTensor) -> Size | None:
-    """The open size that `get-dimension-size` gave, through conversions and reshapes."""
+def _requested_size(number: GraphTensor) -> Size | None:
+    """The dynamic size that `get-dimension-size` gave, through conversions and reshapes."""
     producer = number.producer_owner
     while producer.op_name in ("cast", "reshape"):
         producer = producer.inputs[0].producer_owner
-    if producer.op_name != "open_sizes":
+    if producer.op_name != "dynamic_sizes":
         return None
     (size,) = producer.attr("values")
     found: Size = size

@@ -53,7 +53,7 @@ def _triangular_solve(step: Step) -> GraphTensor:
 
 
 def _factor(step: Step, lower: bool) -> GraphTensor:
-    """l with l @ l.T = a, or its transpose, of the half that is asked for."""
+    """l with l @ l.T = a, or its transpose, of the half that is requested."""
     (a,) = step.tensors(1)
     wide = _wide(step, a)
     factor = step.make("cholesky", wide if lower else _swapped(step, wide))

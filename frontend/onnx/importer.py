@@ -43,7 +43,7 @@ def load_onnx(
     limits: Mapping[str, Limit] = MappingProxyType({}),
 ) -> Graph:
     """Read an ONNX model. `specs` fixes shapes that the file leaves open, `constants` values of inputs, by input name;
-    open sizes are within their `limits`.
+    dynamic sizes are within their `limits`.
 
     An input of a fixed value is no longer one of the graph.
 

@@ -25,7 +25,7 @@ def _read_gather(node: NodeContext, _: str) -> Value:
     dims = x.details.plain_dims
     axis = node.axis(node.attr_int("axis"), len(dims))
     known = node.known(1)
-    if known is None or known.dtype == object:  # open sizes among them
+    if known is None or known.dtype == object:  # dynamic sizes among them
         return node.make("gather", x, node.tensor(1), axis=axis)
     if known.dtype.kind not in "iu":
         raise node.rule("indices must be integers", known.dtype.name)

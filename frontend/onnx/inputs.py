@@ -47,7 +47,7 @@ def resolve_inputs(
     label: str,
     limits: Mapping[str, Limit] = MappingProxyType({}),
 ) -> dict[str, LogicalTensor]:
-    """dtype and shape of every input, in the file's order; open sizes are within their `limits`.
+    """dtype and shape of every input, in the file's order; dynamic sizes are within their `limits`.
 
     A symbol fixed for one input holds for all; one that is fixed for none stays open. UserError for specs that
     contradict the file or each other, and, naming all of them at once, for inputs whose number of axes is open.

@@ -67,7 +67,7 @@ class Scope(ValueScope[str]):
         # How many channels are in a block of weights that ONNX Runtime reordered; 0 where the file leaves it open.
         self.channel_block = 0
         self.checks: list[tuple[GraphTensor, str]] | None = None if declared is None else []
-        # The names of open sizes, in this graph and in all around it and inside it.
+        # The names of dynamic sizes, in this graph and in all around it and inside it.
         self.size_names: set[str] = set()
         # What ops need of sizes, by name.
         self.limits: Mapping[str, Limit] = {}

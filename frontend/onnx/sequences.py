@@ -50,7 +50,7 @@ def read_inputs(
         each = TypeProto()
         each.CopyFrom(kind.sequence_type.elem_type)
         for dim in each.tensor_type.shape.dim:
-            dim.ClearField("dim_param")  # elements may differ in open sizes
+            dim.ClearField("dim_param")  # elements may differ in dynamic sizes
         plain += [ValueInfoProto(name=one, type=each) for one in names]
     return plain, listed
 

@@ -17,12 +17,12 @@ from ..open_names import OpenNames
 from ..shape_spec import InputSpec, check_names
 from .program import Operator, Program, TensorType
 
-_EXAMPLE_SIZE = 8  # the value of open sizes in the message's example
+_EXAMPLE_SIZE = 8  # the value of dynamic sizes in the message's example
 
 
 @dataclass(frozen=True)
 class _Declared:
-    """An input as the file has it: None where dtype or rank are not annotated, `?` for an open size."""
+    """An input as the file has it: None where dtype or rank are not annotated, `?` for a dynamic size."""
 
     name: str
     dtype: DType | None
@@ -39,7 +39,7 @@ class _Declared:
         return f"{self.name}={self.dtype or 'f32'}[{sizes}]"
 
     def details(self, opened: OpenNames) -> LogicalTensor | None:
-        """Its type, with symbols for open sizes; None where dtype or rank are not known."""
+        """Its type, with symbols for dynamic sizes; None where dtype or rank are not known."""
         if self.dtype is None or self.dims is None:
             return None
         sizes = (

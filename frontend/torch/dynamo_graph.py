@@ -162,7 +162,7 @@ def _is_listed(node: Any) -> bool:
 
 
 def _memory(example: Any, name: str) -> int:
-    """Which memory a tensor is in. UnsupportedError for other values, classes of tensors, and open sizes."""
+    """Which memory a tensor is in. UnsupportedError for other values, classes of tensors, and dynamic sizes."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
 
@@ -170,5 +170,5 @@ def _memory(example: Any, name: str) -> int:
     if not is_plain or example.device.type != "cpu":
         raise unsupported(f"'{name}', which is no plain tensor,")
     if not all(type(size) is int for size in (*example.shape, *example.stride())):
-        raise unsupported(f"the open size of '{name}'")
+        raise unsupported(f"the dynamic size of '{name}'")
     return int(example.untyped_storage()._cdata)

@@ -39,7 +39,7 @@ _ON_NUMBERS = {
 """Functions of Python that compute sizes."""
 
 _ROUNDED = {operator.floordiv: quotient, operator.mod: remainder}
-"""What they are of open sizes, where a remainder is dropped on purpose."""
+"""What they are of dynamic sizes, where a remainder is dropped on purpose."""
 
 _ON_SIZES = ("sym_max", "sym_min")
 """Functions of PyTorch that do."""
@@ -67,7 +67,7 @@ def is_functional(target: Any) -> bool:
 
 
 def _on_numbers(function: Function, of_sizes: Callable[..., Any]) -> Read:
-    """Reads a function of Python's: open sizes are expressions, which have operators of their own."""
+    """Reads a function of Python's: dynamic sizes are expressions, which have operators of their own."""
 
     def read(node: Node) -> Any:
         values = [*node.bound.values()]

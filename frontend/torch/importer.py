@@ -99,7 +99,7 @@ def _inputs(program: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -> Value
 
 
 def _name_sizes(nodes: Iterable[Any], specs: Mapping[str, InputSpec], sizes: Sizes) -> None:
-    """Open sizes are what the specs of their inputs say, or are called after the first input that has them."""
+    """Dynamic sizes are what the specs of their inputs say, or are called after the first input that has them."""
     for node in nodes:
         given = specs[node.name].dims if node.name in specs else ()
         for axis, dim in enumerate(node.meta["val"].shape):

@@ -26,7 +26,8 @@ _RULES: dict[str, Callable[..., Size]] = {
 class Sizes:
     """What the symbols of one program stand for; those that nobody has named keep PyTorch's names.
 
-    `limits`: what ops need of open sizes, by name; `most` is the greatest value of the others. `ranges`: what PyTorch
+    `limits`: what ops need of dynamic sizes, by name; `most` is the greatest value of the others. `ranges`: what
+    PyTorch
     promises of symbols, beyond what it found for its examples, by symbol.
     """
 

@@ -46,15 +46,17 @@ def _read_unique(node: Call) -> Results:
     x = node.tensor_of()
     flat = node.reshaped(x, (x.details.elements,))
     node.argument("sorted")  # all are
-    return _asked_for(node, x, distinct(node, flat, in_order=True))
+    return _requested(node, x, distinct(node, flat, in_order=True))
 
 
-def _asked_for(node: Call, x: GraphTensor, found: Distinct) -> Results:
-    """The values; what is not asked for has no elements."""
+def _requested(node: Call, x: GraphTensor, found: Distinct) -> Results:
+    """The values; what is not requested has no elements."""
     wanted = [node.attr_bool(f"return_{name}", False) for name in ("inverse", "counts")]
     others = node.reshaped(found.inverse, x.details.plain_dims), found.counts
     none = node.constant(np.zeros(0), S64)
-    return found.values, *(y if asked else none for y, asked in zip(others, wanted, strict=True))
+    return found.values, *(
+        y if requested else none for y, requested in zip(others, wanted, strict=True)
+    )
 
 
 def _read_runs(node: Call) -> Results:
@@ -63,7 +65,7 @@ def _read_runs(node: Call) -> Results:
     if node.given("dim") and x.details.rank != 1:
         raise node.unsupported("dim")
     flat = node.reshaped(x, (x.details.elements,))
-    return _asked_for(node, x, runs(node, flat))
+    return _requested(node, x, runs(node, flat))
 
 
 def _read_bin_counts(node: Call) -> Value:

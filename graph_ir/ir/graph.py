@@ -179,7 +179,8 @@ class Graph:
         return twin
 
     def at_sizes(self, sizes: Mapping[str, Size]) -> Graph:
-        """A copy with numbers, or other sizes, for the open sizes that have one, by name: formats and schedules are the
+        """A copy with numbers, or other sizes, for the dynamic sizes that have one, by name: formats and schedules
+        are the
         same."""
         twin = Graph(self.name, dict(self.attrs))
         mapping: dict[GraphTensor, GraphTensor] = {}
@@ -338,7 +339,7 @@ class Graph:
 
 
 def sizes_in(op: Op) -> Iterator[Dim]:
-    """The open sizes in the types of an op's results and in its attributes, those of its subgraphs too."""
+    """The dynamic sizes in the types of an op's results and in its attributes, those of its subgraphs too."""
     held = [one for y in op.outputs for one in y.details.plain_dims]
     held += [one for value in op.attrs.values() if isinstance(value, tuple) for one in value]
     for symbol in symbols_of(held):
@@ -349,7 +350,7 @@ def sizes_in(op: Op) -> Iterator[Dim]:
 
 
 def op_at_sizes(op: Op, arrays: Sequence[Array], sizes: Mapping[str, int]) -> Op:
-    """The op with numbers for open sizes, alone in a graph; itself where there are none."""
+    """The op with numbers for dynamic sizes, alone in a graph; itself where there are none."""
     if not sizes:
         return op
     graph = Graph("op")

@@ -29,7 +29,7 @@ def register(op_name: str, *, again: bool = False) -> Callable[[OpClass], OpClas
 
 
 def load_with(loader: Callable[[], object]) -> None:
-    """Have `loader` register more ops when one is first asked for."""
+    """Have `loader` register more ops when one is first requested."""
     _loaders.append(loader)
 
 

@@ -20,7 +20,7 @@ from ..nest.epilogue import EpilogueValue
 from ..nest.nest import Sharing
 from ..nest.operand import Operand
 from ..ops.matmul import MAX_FEW, MatmulCore
-from ..rewriting.attention import before_narrowing, has_open_sizes, is_softmax, softmax_scores
+from ..rewriting.attention import before_narrowing, has_dynamic_sizes, is_softmax, softmax_scores
 from ..rewriting.groups import reduces_rows
 from ..rewriting.kernel_group import KernelGroup
 from ..rewriting.operand_rows import in_memory
@@ -49,7 +49,7 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     blocking = attention_blocking(schedule, first, ctx.target)
     sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
     is_online = schedule.word("softmax") == "online"
-    is_open = has_open_sizes(first, second)
+    is_open = has_dynamic_sizes(first, second)
     kind = "online_attention" if is_online else "attention"
     tiles = _tiles_text(blocking, ctx)
     name = identifier(f"{blocking.kernel.a}_{kind}_{sizes}_{tiles}", 120)

@@ -122,12 +122,12 @@ def while_function(
 
 
 def _call(b: t.LoopBuilder, function: Function, *args: Slice | Buffer) -> None:
-    """Call a function, which also takes the open sizes that it needs."""
+    """Call a function, which also takes the dynamic sizes that it needs."""
     b.invoke(function.name, *args, *sizes_of(function))
 
 
 def sizes_of(function: Function) -> tuple[Var, ...]:
-    """The parameters that are open sizes."""
+    """The parameters that are dynamic sizes."""
     return tuple(param for param in function.params if isinstance(param, Var))
 
 
@@ -138,7 +138,7 @@ def _parameters_of(
     around: Surroundings,
     called: Sequence[Function],
 ) -> tuple[Buffer | Var, ...]:
-    """Those of an op's function: its tensors, what surrounds it, and open sizes, its own and of what it calls."""
+    """Those of an op's function: its tensors, what surrounds it, and dynamic sizes, its own and of what it calls."""
     own = symbols_of(size for x in (*op.inputs, *op.outputs) for size in x.details.plain_dims)
     sizes = [Var(t.SIZE_PREFIX + symbol.name) for symbol in own]
     sizes += [size for function in called for size in sizes_of(function)]

@@ -79,13 +79,13 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
         pool = reductions[0]
         assert isinstance(pool, WindowReduce)
         return pool_function(pool, name, group, schedule, ctx)
-    least, asked = ctx.target.machine.parallel_elements, schedule.number("tasks")
-    tasks = tasks_for(asked, _work(reductions, outputs[0]), least)
+    least, requested = ctx.target.machine.parallel_elements, schedule.number("tasks")
+    tasks = tasks_for(requested, _work(reductions, outputs[0]), least)
     if schedule.algorithm == "joined":
         concat = joined_concat(ops, outputs[0])
         assert concat is not None
         join = Join(concat.outputs[0], concat.inputs, concat.axis)
-        return joined_loops(name, buffers, join, outputs[0], asked, least, note)
+        return joined_loops(name, buffers, join, outputs[0], requested, least, note)
     if schedule.algorithm == "transpose" and schedule.word("inner") == "tiles":
         return _tiles(name, group, schedule, ctx)
     if schedule.algorithm == "pointwise" and schedule.word("inner") == "shuffled":
@@ -108,7 +108,9 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
         )
         return row_panel_loops(name, buffers, rows, tasks, note)
     reduced, most = reductions[0].outputs[0], ctx.target.l1_bytes
-    loops = ReductionLoops(tasks, schedule.word("vector"), column_block(outputs[0], asked, most))
+    loops = ReductionLoops(
+        tasks, schedule.word("vector"), column_block(outputs[0], requested, most)
+    )
     return reduction_loops(name, buffers, reduced, outputs, loops, note)
 
 

@@ -83,7 +83,7 @@ def get_func(op: Op, ctx: LowerContext) -> Module:
 
 
 def with_sizes(function: Function) -> Function:
-    """The function with the open sizes that it uses as its last parameters."""
+    """The function with the dynamic sizes that it uses as its last parameters."""
     buffers = [param for param in function.params if isinstance(param, Buffer)]
     shapes = [size for buffer in buffers for size in buffer.shape if not isinstance(size, int)]
     used = {name: var for part in (*shapes, function.body) for name, var in vars_in(part).items()}

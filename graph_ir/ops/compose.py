@@ -27,7 +27,7 @@ class Composer:
         """A size as one number: a scalar, or a list of one where it is dynamic."""
         if not isinstance(value, Dim):
             return self.scalar(value, dtype)
-        return self.to(self("open_sizes", values=(value,)), dtype)
+        return self.to(self("dynamic_sizes", values=(value,)), dtype)
 
     def scalar(self, value: float, dtype: DType) -> GraphTensor:
         """A constant of rank 0."""

@@ -19,7 +19,7 @@ class DepthwiseConvolution(Convolution, TunableOp):
     """
 
     def result_dtype(self, x: LogicalTensor, w: LogicalTensor) -> DType:
-        """f32 for bytes by f32, if that is asked for; else as of every convolution."""
+        """f32 for bytes by f32, if that is requested; else as of every convolution."""
         if self.dtype == w.dtype == F32 and is_byte(x.dtype):
             return F32
         return super().result_dtype(x, w)

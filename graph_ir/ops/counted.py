@@ -139,7 +139,7 @@ class Count(Op):
         """The size's name and range."""
         found = lone_symbol(self.size[0])
         if found is None:
-            raise self.rule("size must be one open size", str(self.size[0]))
+            raise self.rule("size must be one dynamic size", str(self.size[0]))
         return found
 
     @property

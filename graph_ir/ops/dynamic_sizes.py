@@ -1,4 +1,4 @@
-"""Numbers that follow from open sizes: the sizes themselves, and ranges as long as one of them."""
+"""Numbers that follow from dynamic sizes: the sizes themselves, and ranges as long as one of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..ir.op_kinds import FusibleOp
 from ..ir.registry import register
 
 
-@register("open_sizes")
+@register("dynamic_sizes")
 class OpenSizes(FusibleOp):
     """The values of dynamic dimensions in this run, as a list of s64."""
 

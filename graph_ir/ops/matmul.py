@@ -64,7 +64,7 @@ class MatmulCore(TunableOp):
         """Return whether the register-tiled template runs this product (floats, or dot products of bytes; nothing
         empty).
 
-        Open numbers of columns and terms are for products of f32 and f64 without layouts.
+        Dynamic numbers of columns and terms are for products of f32 and f64 without layouts.
         """
         return self.is_tuned_with(self.sizes[0])
 
@@ -81,7 +81,7 @@ class MatmulCore(TunableOp):
         return self.inputs[0].details.dtype.is_float or (bytes_ and not self.transpose_a)
 
     def _may_be_open(self, rows: Size) -> bool:
-        """Return whether a product with an open number of columns or terms has a template: one that reads B in
+        """Return whether a product with a dynamic number of columns or terms has a template: one that reads B in
         place, where
         its rows are open, and copies it into panels, where its columns are.
 

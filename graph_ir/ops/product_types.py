@@ -18,9 +18,9 @@ def result_dtype_attr() -> Attribute[DType | None]:
     )
 
 
-def product_dtype(op: Op, a: LogicalTensor, b: LogicalTensor, asked: DType | None) -> DType:
+def product_dtype(op: Op, a: LogicalTensor, b: LogicalTensor, requested: DType | None) -> DType:
     """The element type of the result. UserError where the operands cannot be multiplied in that type."""
-    if asked is None:
+    if requested is None:
         if a.dtype != b.dtype:
             raise op.rule(
                 "both inputs must have one dtype", f"{a.dtype} and {b.dtype}", "insert a cast"
@@ -28,17 +28,17 @@ def product_dtype(op: Op, a: LogicalTensor, b: LogicalTensor, asked: DType | Non
         if a.dtype.is_float and a.dtype.bits < 16:
             raise op.rule("floats must have 16 bits or more", str(a.dtype), "insert a cast")
         return a.dtype
-    if asked == F32:
+    if requested == F32:
         if a.dtype not in (F16, BF16) or a.dtype != b.dtype:
             rule = "with dtype=f32 both inputs must be f16 or both bf16"
             raise op.rule(rule, f"{a.dtype} and {b.dtype}", "insert a cast")
-        return asked
-    if asked != S32:
-        raise op.rule("dtype must be s32, f32 or left out", str(asked), "insert a cast")
+        return requested
+    if requested != S32:
+        raise op.rule("dtype must be s32, f32 or left out", str(requested), "insert a cast")
     if not is_byte(a.dtype) or not (is_byte(b.dtype) or b.dtype == S16):
         rule = "with dtype=s32 both inputs must be s8 or u8, the second may be s16"
         raise op.rule(rule, f"{a.dtype} and {b.dtype}")
-    return asked
+    return requested
 
 
 def is_byte(dtype: DType) -> bool:

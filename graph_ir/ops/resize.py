@@ -205,10 +205,12 @@ class Resize(CompositeOp):
         return make("reshape", result, shape=(*dims[:axis], len(dense), *dims[axis + 1 :]))
 
     def axis_sampling(self, axis: int) -> AxisSampling:
-        """How an axis of open sizes is sampled. UnsupportedError for what needs them when compiling."""
+        """How an axis of dynamic sizes is sampled. UnsupportedError for what needs them when compiling."""
         linear = self.mode in ("nearest", "linear") and not self.antialias
         if not linear or self.coordinates == "tf_crop_and_resize" or self.exclude_outside:
-            wanted = "an axis of open size must be resized by nearest or linear, without antialias"
+            wanted = (
+                "an axis of dynamic size must be resized by nearest or linear, without antialias"
+            )
             who = f"resize '{self.name}': {wanted}, exclude_outside or a roi, got mode={self.mode}"
             raise UnsupportedError(who, "give that size as a number")
         scale = None if self.scales is None else self.scales[axis]
@@ -269,7 +271,7 @@ class Resize(CompositeOp):
         return shift + (i + 0.5) / scale - 0.5
 
     def _order(self) -> list[int]:
-        """The axes that are resampled, those that shrink first: of open sizes, typical ones."""
+        """The axes that are resampled, those that shrink first: of dynamic sizes, typical ones."""
         dims, shape = (x.details.typical.plain_dims for x in (self.inputs[0], self.outputs[0]))
         moved = [axis for axis in range(len(dims)) if not self._is_identity(axis)]
         return sorted(moved, key=lambda axis: shape[axis] / dims[axis])

@@ -72,7 +72,7 @@ class Window:
         )
 
     def stored_ends(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Elements to store behind the input so that no window leaves it: for all values of open sizes."""
+        """Elements to store behind the input so that no window leaves it: for all values of dynamic sizes."""
         return tuple(max(bounds(end)[1], 0) for end in self.ends(sizes))
 
     def view(self, x: Array, fill: Any) -> Array:

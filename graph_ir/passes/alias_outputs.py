@@ -3,7 +3,7 @@
 before   %present = concat(%past[1,h,P,d], %new[1,h,1,d], axis=2), an output
 after    %past[1,h,P+1+P_free,d]; %present = update_in_place(%past, %new, P), an output; who read the former %present
          reads the first P+1 of its rows, who read %past the first P
-An input of an open length on one axis becomes a buffer with room for more: only new rows are written. An input whose
+An input of a dynamic length on one axis becomes a buffer with room for more: only new rows are written. An input whose
 result has its own type is updated in place as it is.
 Requires: the graph as read. Ensures: the note `ALIASES` names each such pair, `graph.attrs["lengths"]` the sizes that
 no input has any more.
@@ -29,7 +29,7 @@ AUTO = "auto"
 
 
 def find_aliases(graph: Graph) -> dict[str, str]:
-    """The input in whose memory each output can lie: which it extends along an open axis, or replaces a part of.
+    """The input in whose memory each output can lie: which it extends along a dynamic axis, or replaces a part of.
 
     UserError where there is none.
     """
@@ -43,14 +43,14 @@ def find_aliases(graph: Graph) -> dict[str, str]:
             found[str(output.attr("temp.result"))] = given.name
     if not found:
         raise UserError(
-            f"graph '{graph.name}': no output is an input with new rows behind its own along an open axis, "
+            f"graph '{graph.name}': no output is an input with new rows behind its own along a dynamic axis, "
             "or with a part replaced; leave the alias out to have all outputs in memory of their own"
         )
     return found
 
 
 def _grows(op: Op) -> bool:
-    """Return whether an op appends to its first operand along an axis of one open size."""
+    """Return whether an op appends to its first operand along an axis of one dynamic size."""
     if op.op_name != "concat" or len(op.inputs) != 2:
         return False
     return lone_symbol(op.inputs[0].details.plain_dims[int(op.attr("axis"))]) is not None
@@ -120,7 +120,7 @@ def _grow(graph: Graph, given: Op, output: Op) -> tuple[int, Size, Size]:
     before, after = past.details.plain_dims[axis], joined.outputs[0].details.plain_dims[axis]
     length = lone_symbol(before)
     if length is None:
-        raise _refused(given, output, f"grow along an axis of one open size, not {before}")
+        raise _refused(given, output, f"grow along an axis of one dynamic size, not {before}")
     room = after + size(Symbol(free_name(length), 0))
     dims = past.details.plain_dims
     readers = [(i, user) for i, user in past.uses if user is not joined]
@@ -130,7 +130,9 @@ def _grow(graph: Graph, given: Op, output: Op) -> tuple[int, Size, Size]:
         old = _first(graph, past, axis, before)
         for number, user in readers:
             user.set_input(number, old)
-    start = graph.make("open_sizes", [], {"values": (before,)}, f"{joined.name}.length").outputs[0]
+    start = graph.make("dynamic_sizes", [], {"values": (before,)}, f"{joined.name}.length").outputs[
+        0
+    ]
     scalar = graph.make("reshape", [start], {"shape": ()}, f"{joined.name}.start").outputs[0]
     attrs = {"axes": (axis,)}
     made = graph.make("update_in_place", [past, new, scalar], attrs, f"{joined.name}.grown")

@@ -11,8 +11,8 @@ from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..rewriting.rewrite import rewrite
 from ..rewriting.values import constant_value
-from ..schedule.asked import wanted_by_name
 from ..schedule.context import LowerContext
+from ..schedule.requested import wanted_by_name
 
 
 def convolve_planes(graph: Graph, ctx: LowerContext) -> bool:
@@ -28,7 +28,7 @@ def convolve_planes(graph: Graph, ctx: LowerContext) -> bool:
     transposes move nothing.
     Requires: composites decomposed, plain layouts, topological order.
     Ensures: topological order; no convolution of floats has three spatial axes and one group, unless a schedule was
-    asked for it.
+    requested it.
     """
     return rewrite(graph, {"convolution": (partial(_over_two_axes, ctx),)})
 

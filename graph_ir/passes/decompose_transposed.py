@@ -13,7 +13,7 @@ PRECISIONS = ("bf16", "f16", "int8")
 
 
 def decompose_transposed(graph: Graph, ctx: LowerContext) -> bool:
-    """Replace transposed convolutions by a convolution for each phase, if a precision was asked for that takes these.
+    """Replace transposed convolutions by a convolution for each phase, if a precision was requested that takes these.
 
     %y = convolution_transpose(%x, %w[8,4,2,2], strides=(2, 2))
     ->
@@ -26,7 +26,7 @@ def decompose_transposed(graph: Graph, ctx: LowerContext) -> bool:
 
 
 def transposed_as_convolutions(graph: Graph) -> bool:
-    """The same, whatever precision was asked for."""
+    """The same, whatever precision was requested."""
     replaced: list[Op] = []
     for op in list(graph.ops):
         if op.op_name != "convolution_transpose":

@@ -20,7 +20,8 @@ def merge_batches(graph: Graph, ctx: LowerContext) -> bool:
     ->
     %r = reshape(%x, shape={197,768}); %p = matmul_core(%r, %w); %y = reshape(%p, shape={197,1,2304})
 
-    The template runs the matrices of a batch one by one, each with register tiles of its own rows: 197 rows one by one
+    The template runs the matrices of a batch one at a time, each with register tiles of its own rows: 197 rows one
+    at a time
     use one row of a tile that has eight. Products that are parts of attention keep their batches, which its template
     needs.
     Requires: topological order, plain layouts.

@@ -115,7 +115,7 @@ def _operands(
 def _prefers_unsigned(target: Target, op: Op) -> bool:
     """Return whether the CPU multiplies unsigned by signed bytes faster, and the correction is known at compile time.
 
-    What is given as a product of signed bytes stays one, and has the schedule that was asked for.
+    What is given as a product of signed bytes stays one, and has the schedule that was requested.
     """
     is_faster = microkernel(U8, S8, target).rate(target) > microkernel(S8, S8, target).rate(target)
     is_given = op.attr("dtype") is not None

@@ -15,7 +15,7 @@ from ..schedule.context import LowerContext
 from ..text.printer import print_op
 from .bound_quotients import bound_quotients
 from .call_kernels import call_kernels
-from .choose_schedules import check_asked, choose_schedules
+from .choose_schedules import check_requested, choose_schedules
 from .convolve_planes import convolve_planes
 from .decompose import decompose
 from .decompose_transposed import decompose_transposed
@@ -108,7 +108,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (fold_batch_norm, "simplify"),
     (split_concats, "simplify"),
     (decompose_transposed, ""),
-    (round_operands, ""),  # at most one of these three: that of the precision asked for
+    (round_operands, ""),  # at most one of these three: that of the precision requested
     (quantize_products, ""),
     (quantize_weights, ""),
     (sink_dequantize, "quantized"),
@@ -177,12 +177,12 @@ def run(
 
     `first`: run only that many passes, to see where a graph goes wrong. The graph is verified after the first pass and
     after the last; if the options say so, after every one that changed it. UserError where a schedule that was
-    asked for cannot be had.
+    requested cannot be had.
     """
     graph.sort()  # a graph built by hand may have an output before other ops
     _run(graph, ctx, on_stage, first)
     if first is None:
-        check_asked(graph, ctx)
+        check_requested(graph, ctx)
 
 
 def _undecided(graph: Graph, error: UndecidedSize) -> UndecidedSize:

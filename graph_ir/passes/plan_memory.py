@@ -139,7 +139,7 @@ def control_workspace(op: ControlOp) -> Workspace:
             at += 0 if i in same else _aligned(tensor.details.size_bytes)
     plans: list[MemoryPlan] = [MEMORY_PLAN.of(graph) for graph in subgraphs_of(op)]
     arenas = [plan.arena_bytes for plan in plans]
-    # One at a time needs its arena, but of open sizes none may be the largest for all.
+    # One at a time needs its arena, but of dynamic sizes none may be the largest for all.
     return Workspace(tuple(spares), at, at + (max(arenas) if is_known(*arenas) else sum(arenas)))
 
 

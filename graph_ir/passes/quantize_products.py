@@ -35,7 +35,7 @@ QUANTIZING = 3
 
 
 def quantize_products(graph: Graph, ctx: LowerContext) -> bool:
-    """Quantize activations and constant weights of f32 products and convolutions, if int8 was asked for.
+    """Quantize activations and constant weights of f32 products and convolutions, if int8 was requested.
 
     %y = matmul_core(%x, %w)
     ->

@@ -13,7 +13,7 @@ from ..rewriting.decisions import record
 from ..rewriting.rewrite import rewrite
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
-from ..schedule.convolution_forms import asked_forms, ranked_forms
+from ..schedule.convolution_forms import ranked_forms, requested_forms
 from ..schedule.forms_by_size import FormsBySize, forms_by_size
 from ..schedule.integer_gain import best_form_cycles
 
@@ -27,35 +27,35 @@ def select_convolution_algorithm(graph: Graph, ctx: LowerContext) -> bool:
 
     Requires: composites decomposed, plain layouts, topological order.
     Ensures: topological order; only convolutions that have a template are still padded; each convolution of floats, and
-    of bytes with s32 sums, has the form that was asked for, else the one with the fewest predicted cycles
-    (`convolution_forms`), 16-bit floats in f32 where that is faster. UserError where the one asked for cannot run it.
+    of bytes with s32 sums, has the form that was requested, else the one with the fewest predicted cycles
+    (`convolution_forms`), 16-bit floats in f32 where that is faster. UserError where the one requested cannot run it.
     """
     return rewrite(graph, {"convolution": [partial(_best_form, ctx), _without_padding]})
 
 
 def _best_form(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, Convolution)
-    asked = asked_forms(op, ctx)
-    if asked is None and (widened := _widened(ctx, graph, op)) is not None:
+    requested = requested_forms(op, ctx)
+    if requested is None and (widened := _widened(ctx, graph, op)) is not None:
         return widened
-    ranked = ranked_forms(op, ctx) if asked is None else asked
+    ranked = ranked_forms(op, ctx) if requested is None else requested
     if not ranked:
         return None
-    if asked is None:
+    if requested is None:
         forms = forms_by_size(op, ctx)
         if forms.few:
-            return _of_open_sizes(graph, op, forms)
+            return _of_dynamic_sizes(graph, op, forms)
         ranked.sort(key=lambda pair: pair[0] is not forms.forms[0])
     (form, cycles), *others = ranked
     result = form.build(Composer(graph, op), op)
-    text = f"{form.name}{'' if asked is None else ', asked for'}, {cycles:.3g} predicted cycles"
+    text = f"{form.name}{'' if requested is None else ', requested'}, {cycles:.3g} predicted cycles"
     for other, more in others:
         text += f"; {other.name} {more:.3g} ({more / cycles:.2f} times)"
     record(graph, "form", [op.name], [result.producer_owner.name], text)
     return result
 
 
-def _of_open_sizes(graph: Graph, op: Convolution, forms: FormsBySize) -> GraphTensor:
+def _of_dynamic_sizes(graph: Graph, op: Convolution, forms: FormsBySize) -> GraphTensor:
     """A Winograd convolution, with the weights of other forms for fewer results where these are better for them."""
     make = Composer(graph, op)
     many, *others = (form.build(make, op).producer_owner for form in forms.forms)

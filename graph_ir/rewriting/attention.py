@@ -35,7 +35,7 @@ def attention_group(second: Op) -> list[Op] | None:
         return None  # one microkernel runs both
     if groups - {1} and first.attr("transpose_a"):
         return None
-    if not has_open_sizes(first, second):
+    if not has_dynamic_sizes(first, second):
         if packed_bytes(first, second) > PACKED_BYTES and not is_online([*between, second]):
             return None
     elif bounds(packed_bytes(first, second))[1] > PACKED_BYTES:
@@ -58,7 +58,7 @@ def _is_product(op: Op) -> bool:
     return op.inputs[0].details.format.is_plain and (any_size or is_known(*op.sizes))
 
 
-def has_open_sizes(first: Op, second: Op) -> bool:
+def has_dynamic_sizes(first: Op, second: Op) -> bool:
     """Return whether rows or columns are known when the kernel runs."""
     assert isinstance(first, MatmulCore) and isinstance(second, MatmulCore)
     return not is_known(*first.sizes, *second.sizes)

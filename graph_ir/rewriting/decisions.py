@@ -23,7 +23,7 @@ KINDS = (
     "removed",  # nothing depended on it
     "rewritten",  # replaced by ops that compute the same
     "decomposed",  # a composite replaced by its parts
-    "precision",  # whether an op runs in the precision asked for, and why
+    "precision",  # whether an op runs in the precision requested, and why
     "form",  # which of several templates runs an op, and the predicted cycles of the others
     "reordered",  # a change of layout was inserted
     "copied",  # a copy was inserted

@@ -38,7 +38,7 @@ class Known:
                 continue
             seen.add(id(op))
             types = [y.details for y in (*op.inputs, *op.outputs)]
-            unknown = op.op_name in ("input", "open_sizes") or op.kind == "control"
+            unknown = op.op_name in ("input", "dynamic_sizes") or op.kind == "control"
             unknown = unknown or not all(x.is_known for x in types)
             if unknown or len(seen) > _MAX_WALKED or max(x.elements for x in types) > _MAX_KNOWN:
                 self._values[tensor] = None

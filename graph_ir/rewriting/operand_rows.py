@@ -10,7 +10,7 @@ from ..ops.matmul import MatmulCore
 
 
 def sliced_operands(products: Sequence[Op]) -> list[Op]:
-    """The slices of first rows that are right operands of products and nothing else, if products have open sizes.
+    """The slices of first rows that are right operands of products and nothing else, if products have dynamic sizes.
 
     Of known sizes, templates fetch ahead what lies behind an operand.
     """

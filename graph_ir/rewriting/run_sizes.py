@@ -62,7 +62,7 @@ def whole_number(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array
 def _followed(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array | None:
     """What an op computes of sizes, as expressions; None where it is none of shape arithmetic."""
     op = x.producer_owner
-    if op.op_name in ("constant", "open_sizes"):
+    if op.op_name in ("constant", "dynamic_sizes"):
         return op.reference([])[0]
     if not op.inputs or len(op.outputs) > 1 or not is_arithmetic(op):
         return None

@@ -1,4 +1,4 @@
-"""Shape arithmetic on open sizes: what a graph of small constants and sizes computes, as arrays of expressions.
+"""Shape arithmetic on dynamic sizes: what a graph of small constants and sizes computes, as arrays of expressions.
 
 An array of objects holds expressions (`base.dims`) and integers. Ops that move elements run by their references; sums,
 products, quotients and comparisons have a row here.

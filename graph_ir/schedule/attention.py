@@ -14,7 +14,7 @@ from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul import MatmulCore
 from ..rewriting.attention import (
     PACKED_BYTES,
-    has_open_sizes,
+    has_dynamic_sizes,
     is_online,
     packed_bytes,
     panel_groups,
@@ -69,14 +69,14 @@ class AttentionSpace(ScheduleSpace):
     algorithm = "attention"
     meanings = {
         "softmax": "whole rows of scores, or online: block by block",
-        "rows": "rows of scores at a time; of an open number of columns more, where there are fewer than `columns`",
+        "rows": "rows of scores at a time; of a dynamic number of columns more, where there are fewer than `columns`",
         "columns": "columns of scores at a time",
         "mr1": "rows of a register tile of the scores",
         "nv1": "vectors of a register tile of the scores",
         "mr2": "rows of a register tile of the result",
         "nv2": "vectors of a register tile of the result",
         "split": "heads or rows, what is a task: blocks of rows pack keys and values each",
-        "prefetch": "head or none, what is fetched ahead; none with open sizes",
+        "prefetch": "head or none, what is fetched ahead; none with dynamic sizes",
         "use": USE_MEANING,
     }
     words = ("softmax", "split", "prefetch", "use")
@@ -90,7 +90,7 @@ class AttentionSpace(ScheduleSpace):
     def __init__(self, group: KernelGroup, ctx: LowerContext) -> None:
         self.first, self.second = (op for op in group.ops if isinstance(op, MatmulCore))
         self.ctx = ctx
-        self.is_open = has_open_sizes(self.first, self.second)
+        self.is_open = has_dynamic_sizes(self.first, self.second)
         rows, columns, depth = self.first.sizes
         self.rows, self.columns = bounds(rows)[1], bounds(columns)[1]
         self.typical, self.width = typical_all((rows, columns)), self.second.sizes[1]

@@ -14,11 +14,11 @@ from ..ir.op import Op
 from ..ir.schedule import Schedule
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.pool import WindowReduce
-from .asked import wanted_by_name
 from .context import LowerContext
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import geometry_of, typical_images
 from .format_choice import FormatChoice
+from .requested import wanted_by_name
 from .row_windows import MAX_TAPS, lines_fit, pools_by_row, row_cycles
 from .space import ScheduleSpace
 from .window_tile import WindowBlocking, pick_blocking, window_cycles
@@ -32,8 +32,8 @@ def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[Forma
     rank, g, dtype = op.inputs[0].details.rank, geometry_of(op), op.inputs[0].details.dtype
     last, first = channels_last(rank), plain(rank)
     cycles = {last: window_cycles(g, ctx.target, dtype)}
-    asked = wanted_by_name(op, ctx)
-    algorithm = "" if asked is None else asked.algorithm
+    requested = wanted_by_name(op, ctx)
+    algorithm = "" if requested is None else requested.algorithm
     is_alone = not _follows_product(op) or algorithm == "row-windows"
     in_rows = not g.is_open and convolves_by_row(op) and lines_fit(g, True, dtype, ctx.target)
     if is_alone and in_rows and ctx.options.enabled("row-windows"):

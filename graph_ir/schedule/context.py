@@ -1,4 +1,4 @@
-"""What lowering may look at: the target, the options and the schedules asked for, passed down as one argument."""
+"""What lowering may look at: the target, the options and the schedules requested, passed down as one argument."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from ..ir.schedule import Schedule
 class LowerContext:
     """Target and options of one compilation.
 
-    `tuned`: measured schedules by problem, which overrule the cost model where they fit. `asked`: what the user wants
+    `tuned`: measured schedules by problem, which overrule the cost model where they fit. `requested`: what the user
+    wants
     by op name, whole schedules or a few settings of one; it overrules both, and what cannot be done is an error.
     """
 
     target: Target
     options: CompileOptions = CompileOptions()
     tuned: Mapping[str, Schedule] = field(default_factory=dict)
-    asked: Mapping[str, Schedule] = field(default_factory=dict)
+    requested: Mapping[str, Schedule] = field(default_factory=dict)
 
     def threads_for(self, elements: Size) -> int:
         """All threads for loops over so many elements at most; 1 where waking the others would cost more."""

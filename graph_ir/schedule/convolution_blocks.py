@@ -1,7 +1,7 @@
 """Convolutions whose channels lie in blocks: `NCHW16c, OIHW16i16o -> NCHW16c`, or 8 of them.
 
 They lose against channels last, as the rows of every block are copied and a panel is one block wide, so that they are
-taken only where they are asked for (`-X layout=blocked`, `band=blocks`).
+taken only where they are requested (`-X layout=blocked`, `band=blocks`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,15 @@ BLOCKS = (16, 8)
 
 
 def blocked_choices(
-    op: Convolution, problems: Sequence[ConvolutionProduct], best: float, rate: float, asked: bool
+    op: Convolution,
+    problems: Sequence[ConvolutionProduct],
+    best: float,
+    rate: float,
+    requested: bool,
 ) -> list[FormatChoice]:
     """The blocked layouts that a convolution can run in; `best`: cycles of the best other choice, each `rate` bytes.
 
-    `asked`: somebody asked for them by the name of the op.
+    `requested`: somebody requested them by the name of the op.
     """
     rank = op.inputs[0].details.rank
     return [
@@ -38,7 +42,7 @@ def blocked_choices(
             (channel_blocks(rank, size),),
             max(0.0, ranked_choices(p, ("blocks",), (block_tile(p, size),))[0].cycles - best)
             * rate,
-            not asked,
+            not requested,
         )
         for p in problems
         for size in block_sizes(p.geometry, p.kernel, p.target)

@@ -29,7 +29,6 @@ from ..ops.winograd_form import FORMS as FLOAT_FORMS
 from ..rewriting.groups import is_elementwise
 from ..rewriting.values import constant_value
 from . import winograd_tile
-from .asked import wanted_by_name
 from .context import LowerContext
 from .convolution_blocks import may_be_blocked
 from .convolution_geometry import ConvolutionGeometry
@@ -38,6 +37,7 @@ from .convolution_product import ConvolutionProduct
 from .convolution_sizes import geometry_of
 from .direct_convolution import convolution_kernels, offered
 from .matmul_tile import pick_tile, product_cycles
+from .requested import wanted_by_name
 from .window_tile import depthwise_cycles
 
 MIN_ROWS = 8
@@ -81,11 +81,11 @@ class ConvolutionForm:
     is_last: Callable[[ConvolutionGeometry], bool] = lambda g: False
     price: float = 1.0
 
-    def suits(self, asked: Schedule) -> bool:
+    def suits(self, requested: Schedule) -> bool:
         """Return whether the form is one that a schedule asks for."""
-        settings = self.settings.items() & asked.settings.items()
-        is_named = asked.algorithm in ("", self.name, *self.algorithms)
-        return is_named and len(settings) == len(asked.settings.keys() & _DECIDED)
+        settings = self.settings.items() & requested.settings.items()
+        is_named = requested.algorithm in ("", self.name, *self.algorithms)
+        return is_named and len(settings) == len(requested.settings.keys() & _DECIDED)
 
 
 def ranked_forms(
@@ -96,15 +96,15 @@ def ranked_forms(
     A form requested by the options precedes all others: that of blocked layouts, or a Winograd form. `sizes`: those to
     rank for, if not the typical ones.
     """
-    asked = ctx.options.winograd
-    unwanted = {f"winograd-{x}" for x in WINOGRAD if asked not in ("auto", x)}
+    requested = ctx.options.winograd
+    unwanted = {f"winograd-{x}" for x in WINOGRAD if requested not in ("auto", x)}
     outputs = op.outputs[0].details.plain_dims[1] // op.groups
     found = [
         (form, cycles)
         for form, cycles in possible_forms(op, ctx, sizes)
         if form.name not in unwanted and outputs >= form.min_outputs
     ]
-    first = f"winograd-{asked}"
+    first = f"winograd-{requested}"
     if may_be_blocked(convolution_kernels(op, ctx), geometry_of(op), ctx):
         first = "direct"
     return sorted(found, key=lambda pair: (pair[0].name != first, pair[0].price * pair[1]))
@@ -160,28 +160,30 @@ def _are_moderate(weights: Array, image: DType) -> bool:
         return bool(np.abs(weights).max(initial=0) <= MODERATE)
 
 
-def asked_forms(op: Convolution, ctx: LowerContext) -> list[tuple[ConvolutionForm, float]] | None:
-    """The forms that the user asked for, best first: none for loops (`reduction`). None where any will do.
+def requested_forms(
+    op: Convolution, ctx: LowerContext
+) -> list[tuple[ConvolutionForm, float]] | None:
+    """The forms that the user requested, best first: none for loops (`reduction`). None where any will do.
 
     UserError where no such form can run the convolution.
     """
-    asked = wanted_by_name(op, ctx) or Schedule("")
-    if not asked.algorithm and not asked.settings.keys() & _DECIDED:
+    requested = wanted_by_name(op, ctx) or Schedule("")
+    if not requested.algorithm and not requested.settings.keys() & _DECIDED:
         return None
-    if asked.algorithm == LOOPS:
+    if requested.algorithm == LOOPS:
         return []
     possible = possible_forms(op, ctx)
-    found = [(form, cycles) for form, cycles in possible if form.suits(asked)]
+    found = [(form, cycles) for form, cycles in possible if form.suits(requested)]
     if found:
         return sorted(found, key=lambda pair: pair[0].price * pair[1])
-    rule, form = "there is no such form", next((x for x in FORMS if x.suits(asked)), None)
+    rule, form = "there is no such form", next((x for x in FORMS if x.suits(requested)), None)
     if form is not None:
         off = next((x for x in form.switches if not ctx.options.enabled(x)), None)
         reason = f"needs {form.needs}" if off is None else f"is switched off by '{off}'"
-        rule = f"{asked.algorithm or 'the form'} {reason}"
+        rule = f"{requested.algorithm or 'the form'} {reason}"
     names = dict.fromkeys([*(form.name for form, _ in possible), LOOPS])
     raise UserError(
-        f"schedule of '{op.name}': {rule}, got '{asked}'; this convolution runs as {', '.join(names)}"
+        f"schedule of '{op.name}': {rule}, got '{requested}'; this convolution runs as {', '.join(names)}"
     )
 
 
@@ -317,7 +319,7 @@ def _depthwise_cycles(
 WINOGRAD = tuple(form.name for form in FLOAT_FORMS.values())
 
 LOOPS = "reduction"
-"""What is asked for to have loops instead of a template."""
+"""What is requested to have loops instead of a template."""
 
 FORMS = (
     ConvolutionForm(

@@ -49,7 +49,7 @@ class ConvolutionGeometry:
         return (windows - 1) * self.strides[axis] + reach
 
     def stays_inside(self, axis: int) -> bool:
-        """Return whether no window reaches behind the image along an axis, for all values of open sizes."""
+        """Return whether no window reaches behind the image along an axis, for all values of dynamic sizes."""
         end = self.span(axis, self.result[axis]) - self.before[axis]
         return bounds(end - self.image[axis])[1] <= 0
 

@@ -20,7 +20,7 @@ TYPICAL_IMAGE = 224
 def geometry_of(op: Convolution) -> ConvolutionGeometry:
     """The numbers of a convolution; of more than two spatial axes all but the last count as rows.
 
-    Of open sizes, what cost models assume: `with_sizes_of` has the sizes themselves.
+    Of dynamic sizes, what cost models assume: `with_sizes_of` has the sizes themselves.
     """
     w, window, groups = op.weight_dims(op.inputs[1].details), op.window, op.groups
     x, y, is_open = typical_images(op)
@@ -63,7 +63,7 @@ def with_images_of(
 
 
 def winograd_geometry(op: WinogradConvolution) -> ConvolutionGeometry:
-    """The numbers of the convolution that a Winograd convolution computes; of open sizes as `geometry_of`."""
+    """The numbers of the convolution that a Winograd convolution computes; of dynamic sizes as `geometry_of`."""
     u = op.inputs[1].details.plain_dims
     x, y, is_open = typical_images(op)
     before, _ = op.padding

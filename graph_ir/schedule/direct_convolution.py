@@ -12,7 +12,6 @@ from ..ir.schedule import Parameter, Schedule
 from ..ops.convolution import Convolution
 from ..ops.convolution_direct import DirectConvolution
 from ..rewriting.kernel_group import KernelGroup
-from .asked import asked_settings, wanted_by_name
 from .context import LowerContext
 from .convolution_blocking import (
     FLAT_BANDS,
@@ -33,7 +32,8 @@ from .format_choice import FormatChoice
 from .matmul import USE_MEANING, blocking_of, kernel_of
 from .matmul_cost import blocking_cycles as product_cycles
 from .problem import problem_of
-from .register_tile import BLOCKING_MEANINGS, tile_fault, widths_asked
+from .register_tile import BLOCKING_MEANINGS, tile_fault, widths_requested
+from .requested import requested_settings, wanted_by_name
 from .space import ScheduleSpace
 
 LAST_BANDS = ("image", "rows", "im2col")
@@ -51,9 +51,9 @@ def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[Format
     last = channels_last(rank)
     first = plain(rank, last.axes)
     cycles: dict[tuple[Format, Format, Format], float] = {}
-    asked = asked_settings(op, problem_of(op), ctx)
-    band = asked.settings.get("band") if wanted_by_name(op, ctx) else None
-    choices = offered(geometry_of(op), convolution_kernels(op, ctx), ctx, asked)
+    requested = requested_settings(op, problem_of(op), ctx)
+    band = requested.settings.get("band") if wanted_by_name(op, ctx) else None
+    choices = offered(geometry_of(op), convolution_kernels(op, ctx), ctx, requested)
     for choice in [c for c in choices if c.band == band] or choices:
         image, panels = (
             first if choice.band in PLAIN_BANDS else last,
@@ -118,23 +118,26 @@ def offered(
     g: ConvolutionGeometry,
     kernels: Sequence[Microkernel],
     ctx: LowerContext,
-    asked: Schedule = NOTHING,
+    requested: Schedule = NOTHING,
 ) -> list[ConvolutionChoice]:
     """Every choice the template offers, predicted fastest first for each layout of the image.
 
-    Only with the instruction and with panels of the width that are asked for, if any are and can run.
+    Only with the instruction and with panels of the width that are requested, if any are and can run.
     """
-    target, wanted = ctx.target, asked.settings.get("use")
+    target, wanted = ctx.target, requested.settings.get("use")
     problems = [
         ConvolutionProduct(g, x, target, ctx.options.threads)
         for x in [x for x in kernels if x.instruction == wanted] or kernels
     ]
     widths = [
-        tuple(widths_asked(asked, p.kernel.tiles, target, p.kernel).values()) for p in problems
+        tuple(widths_requested(requested, p.kernel.tiles, target, p.kernel).values())
+        for p in problems
     ]
     found: list[ConvolutionChoice] = []
-    for is_asked in [True, False] if "nv" in asked.settings else [False]:
-        tiles = [(p, some if is_asked else ()) for p, some in zip(problems, widths, strict=True)]
+    for is_requested in [True, False] if "nv" in requested.settings else [False]:
+        tiles = [
+            (p, some if is_requested else ()) for p, some in zip(problems, widths, strict=True)
+        ]
         for choices in (
             [c for p, some in tiles for c in ranked_choices(p, LAST_BANDS, some)],
             [c for p, some in tiles for c in ranked_choices(p, ("planes",), some)],

@@ -78,7 +78,7 @@ def _may_change(form: ConvolutionForm, g: ConvolutionGeometry, ctx: LowerContext
 
 
 def _by_height(op: Convolution, ctx: LowerContext) -> FormsBySize:
-    """Those for images of open height and width; other sizes are the smallest there may be."""
+    """Those for images of dynamic height and width; other sizes are the smallest there may be."""
     x, y = (tensor.details.plain_dims for tensor in (op.inputs[0], op.outputs[0]))
     symbols = symbols_of(x[2:])
     least, most = IMAGE_SIZES

@@ -25,7 +25,7 @@ MAX_SCALARS = 8
 """Up to this many elements of the innermost axis, strided loads are faster as scalars than as a gather."""
 
 MAX_UNROLLED = 16
-"""Elements of an axis that may be written out one by one."""
+"""Elements of an axis that may be written out one at a time."""
 
 BLOCKS = (16, 32, 64, 128)
 """Elements of a block of a transpose that are tried."""

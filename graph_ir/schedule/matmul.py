@@ -17,7 +17,6 @@ from ..ir.schedule import Parameter, Schedule
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
 from ..rewriting.kernel_group import KernelGroup
-from .asked import asked_settings, wanted_by_name
 from .context import LowerContext
 from .format_choice import FormatChoice
 from .matmul_blocks import blocked_matmul_choice, runs_blocks
@@ -39,8 +38,9 @@ from .register_tile import (
     tile_fault,
     tile_of,
     tiles_that_fit,
-    widths_asked,
+    widths_requested,
 )
+from .requested import requested_settings, wanted_by_name
 from .space import ScheduleSpace
 
 MAX_BLOCKINGS = 6
@@ -59,13 +59,13 @@ def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
         return [FormatChoice((a, b), (c,))]
     # Without panels the template copies B on every run, or reads it across pages: as many bytes again.
     copied = float(op.inputs[1].details.typical.size_bytes)
-    asked = asked_settings(op, problem_of(op), ctx)
-    kernel = panel_kernel(op, ctx, asked) if is_known(*op.sizes[1:]) else None
+    requested = requested_settings(op, problem_of(op), ctx)
+    kernel = panel_kernel(op, ctx, requested) if is_known(*op.sizes[1:]) else None
     if kernel is None:
         return [FormatChoice((a, b), (c,), copied)]
     product = product_of(op, kernel, ctx)
     tiles = _ranked(op, product)
-    widths = widths_asked(asked, tiles, ctx.target, kernel)
+    widths = widths_requested(requested, tiles, ctx.target, kernel)
     packed = [
         FormatChoice(
             (a, panel_format(op, columns, kernel.k_group)),
@@ -76,7 +76,7 @@ def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
     ]
     by = {"plain": [FormatChoice((a, b), (c,), copied)], "panels": packed}
     # A tuning file may be mistaken.
-    wish = str(asked.settings.get("b")) if wanted_by_name(op, ctx) else ""
+    wish = str(requested.settings.get("b")) if wanted_by_name(op, ctx) else ""
     blocked = blocked_matmul_choice(op, (a, b, c), product, wish == "blocked")
     by["blocked"] = [blocked] if blocked else []
     return by.get(wish) or [*by["plain"], *packed, *by["blocked"]]
@@ -92,7 +92,9 @@ def plain_formats(op: MatmulCore) -> list[Format]:
 def panel_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
     """Plain everywhere, and B in panels of every width whose register tiles fit, for those who measure them."""
     widths = [Schedule.of("", nv=vectors) for vectors in range(1, MAX_VECTORS + 1)]
-    found = [matmul_formats(op, replace(ctx, asked={op.name: asked})) for asked in widths]
+    found = [
+        matmul_formats(op, replace(ctx, requested={op.name: requested})) for requested in widths
+    ]
     distinct = {(*choice.inputs, *choice.outputs): choice for some in found for choice in some}
     return list(distinct.values())
 
@@ -111,13 +113,13 @@ def _ranked(op: MatmulCore, product: Product) -> list[GemmTile]:
     return ranked_tiles(product.m, product.n, product.target, product.kernel)
 
 
-def panel_kernel(op: MatmulCore, ctx: LowerContext, asked: Schedule) -> Microkernel | None:
+def panel_kernel(op: MatmulCore, ctx: LowerContext, requested: Schedule) -> Microkernel | None:
     """The microkernel for a B in panels; None where its elements are better converted while they are packed.
 
     Groups of floats must come out even, as padding may hold anything and NaN times zero is no zero; that of constants,
     which are packed at compile time, is zero.
     """
-    types, wanted = op.contraction, asked.settings.get("use")
+    types, wanted = op.contraction, requested.settings.get("use")
     known = microkernels(types.a, types.b, ctx.target)
     known = tuple(x for x in known if x.instruction == wanted) or known
     is_constant = op.inputs[1].producer_owner.op_name == "constant" and ctx.options.enabled("fold")
@@ -251,7 +253,7 @@ class MatmulSpace(ScheduleSpace):
         tiles = _ranked(self.op, product)
         if not self._packed:
             return tiles
-        # A width that is not in the table was asked for.
+        # A width that is not in the table was requested.
         vectors = self._panel_vectors()
         return [tile for tile in tiles if tile.vectors == vectors] or [GemmTile(1, vectors)]
 

@@ -1,7 +1,7 @@
 """Products whose operands and result all lie in blocks of 16 by 16: `MK16m16k, KN16n16k -> MN16m16n`.
 
 They lose against a plain A and C with B in panels, as the blocks of B are turned into panels in every run, so that they
-are taken only where they are asked for (`-X layout=blocked`, `b=blocked`).
+are taken only where they are requested (`-X layout=blocked`, `b=blocked`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ BLOCK = 16
 
 
 def blocked_matmul_choice(
-    op: MatmulCore, plain: tuple[Format, ...], product: Product, asked: bool
+    op: MatmulCore, plain: tuple[Format, ...], product: Product, requested: bool
 ) -> FormatChoice | None:
     """The blocked layouts of A, B and C, whose `plain` ones are given; None for what has no code for them.
 
-    `asked`: somebody asked for them by the name of the op.
+    `requested`: somebody requested them by the name of the op.
     """
     tile = block_tile(product.kernel, product.target)
     if tile is None or not runs_blocks(op, product.kernel, product.target):
@@ -39,7 +39,7 @@ def blocked_matmul_choice(
     formats = (_blocked(a, m_axis, k_axis), _blocked(b, kb_axis, n_axis, (n_axis, kb_axis)))
     result = _blocked(c, c.rank - 2, c.rank - 1)
     turned = 2.0 * op.inputs[1].details.typical.size_bytes
-    return FormatChoice(formats, (result,), extra_bytes(product, tile) + turned, not asked)
+    return FormatChoice(formats, (result,), extra_bytes(product, tile) + turned, not requested)
 
 
 def _last(rank: int, transposed: bool) -> tuple[int, int]:

@@ -12,7 +12,6 @@ from ..ir.format import Format, plain
 from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul_nbits import WORD_BYTES, MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
-from .asked import asked_settings
 from .context import LowerContext
 from .format_choice import FormatChoice
 from .matmul import blocking_of
@@ -20,6 +19,7 @@ from .matmul_cost import blocking_cycles
 from .matmul_tile import MatmulBlocking, candidate_blockings, pick_tile, ranked_tiles
 from .product import Product
 from .register_tile import BLOCKING_MEANINGS, tile_fault, tile_of
+from .requested import requested_settings
 from .space import ScheduleSpace
 
 UNPACK = ("registers", "panel", "bytes")
@@ -62,8 +62,8 @@ def nbits_problem(op: MatmulNBits) -> str:
 
 def nbits_formats(op: MatmulNBits, ctx: LowerContext) -> list[FormatChoice]:
     """Words, scales and zero points in panels as wide as the register tile, the rest plain."""
-    asked = asked_settings(op, nbits_problem(op), ctx).settings.get("nv")
-    vectors = asked if isinstance(asked, int) and 0 < asked <= 6 else _vectors(op, ctx)
+    requested = requested_settings(op, nbits_problem(op), ctx).settings.get("nv")
+    vectors = requested if isinstance(requested, int) and 0 < requested <= 6 else _vectors(op, ctx)
     columns = vectors * ctx.target.lanes(f32_kernel(ctx.target).accumulator)
     axes = "NK"
     words = Format(axes, (0, 1, 0, 1), (0, 0, columns, WORD_BYTES))

@@ -39,6 +39,6 @@ class Product:
 def worth_threads(multiply_adds: Size, target: Target) -> bool:
     """Return whether a product is large enough for several threads: below, waking them costs more than it saves.
 
-    Of open sizes those that are typical count: the choice changes no result.
+    Of dynamic sizes those that are typical count: the choice changes no result.
     """
     return typical(multiply_adds) >= target.machine.parallel_multiply_adds

@@ -51,11 +51,11 @@ def tile_fault(schedule: Schedule, target: Target) -> str:
     return f"mr x nv must be at most {most} on {target.isa}" if needed > most else ""
 
 
-def widths_asked(
-    asked: Schedule, tiles: Sequence[GemmTile], target: Target, kernel: Microkernel
+def widths_requested(
+    requested: Schedule, tiles: Sequence[GemmTile], target: Target, kernel: Microkernel
 ) -> dict[int, GemmTile]:
-    """Widths of panels, in columns, that suit what was asked for, each with a tile of that width: the best first."""
-    rows, vectors = asked.settings.get("mr"), asked.settings.get("nv")
+    """Widths of panels, in columns, that suit what was requested, each with a tile of that width: the best first."""
+    rows, vectors = requested.settings.get("mr"), requested.settings.get("nv")
     if isinstance(vectors, int) and 0 < vectors <= target.table.registers:
         height = rows if isinstance(rows, int) and rows > 0 else 1
         wide = tile_of(height, vectors, kernel)

@@ -72,7 +72,7 @@ class RowScanSpace(_ScanSpace):
     }
 
     def ranked(self) -> Sequence[Schedule]:
-        """Eight blocks of 128 elements as the row allows, then fewer and more of both; open rows run one by one."""
+        """Eight blocks of 128 elements as the row allows, then fewer and more of both; open rows run one at a time."""
         if not isinstance(self.n, int):
             return [Schedule.of(self.algorithm, tasks=self.threads, chains=1, block=1)]
         found = [

@@ -80,21 +80,21 @@ class ScheduleSpace:
             raise self._wrong(schedule, fault)
         return schedule
 
-    def complete(self, asked: Schedule) -> Schedule:
-        """What was asked for; what was left out is as in the best candidate with the `leading` parameters asked for.
+    def complete(self, requested: Schedule) -> Schedule:
+        """What was requested; what was left out is as in the best candidate with the `leading` parameters requested.
 
         UserError if the kernel cannot run with it.
         """
-        if asked.algorithm not in ("", self.algorithm):
-            raise self._wrong(asked, f"the algorithm must be {self.algorithm}")
-        self._check_names(asked)
-        wanted = {name: value for name, value in asked.parameters if name in self.leading}
+        if requested.algorithm not in ("", self.algorithm):
+            raise self._wrong(requested, f"the algorithm must be {self.algorithm}")
+        self._check_names(requested)
+        wanted = {name: value for name, value in requested.parameters if name in self.leading}
         near: Sequence[Schedule] = [self.pick]
         if any(self.pick.settings[name] != value for name, value in wanted.items()):
             near = self.candidates
             for name, value in wanted.items():
                 near = [other for other in near if other.settings[name] == value] or near
-        return self.check(near[0].replaced(**asked.settings))
+        return self.check(near[0].replaced(**requested.settings))
 
     def tuned(self, found: Schedule | None) -> Schedule:
         """What a tuning file has for the problem, where it fits these layouts; else the cost model's pick."""

@@ -12,12 +12,12 @@ from ..ir.schedule import Parameter, Schedule
 from ..ops.winograd import WinogradConvolution
 from ..ops.winograd_form import WinogradForm
 from ..rewriting.kernel_group import KernelGroup
-from .asked import wanted_by_name
 from .context import LowerContext
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import few_geometry, winograd_geometry
 from .format_choice import FormatChoice
 from .register_tile import tile_fault, tile_of
+from .requested import wanted_by_name
 from .space import ScheduleSpace
 from .winograd_direct import direct_format
 from .winograd_tile import (
@@ -41,8 +41,8 @@ def winograd_formats(op: WinogradConvolution, ctx: LowerContext) -> list[FormatC
     last, others = channels_last(4), tuple(_other_formats(op, ctx))
     ranked = ranked_tiles(winograd_geometry(op), op.form, ctx.target)
     best = ranked[0][1]
-    asked = wanted_by_name(op, ctx)
-    vectors = asked.settings.get("nv") if asked else None
+    requested = wanted_by_name(op, ctx)
+    vectors = requested.settings.get("nv") if requested else None
     ranked = [pair for pair in ranked if pair[0].vectors == vectors] or ranked
     return [
         FormatChoice(

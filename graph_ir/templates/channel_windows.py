@@ -97,7 +97,7 @@ class WindowTemplate:
         return b.function(name, params, note)
 
     def _row(self, image: Expr, row: Expr, channel: Expr, channels: int) -> None:
-        """One row of results: blocks with windows over the border one by one, the others in a loop."""
+        """One row of results: blocks with windows over the border one at a time, the others in a loop."""
         b, size = self.b, self.blocking.pixels
         begin, end = self._kernel_rows(row)
         blocks = [(at, min(size, self.g.result[1] - at)) for at in range(0, self.g.result[1], size)]

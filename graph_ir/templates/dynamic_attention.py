@@ -127,7 +127,8 @@ class DynamicAttention(AttentionTemplate):
     def softmax(self, scores: EpilogueValue | None) -> RowWork:
         """Row work that leaves exponentials in the panel and their sum as divisor; `scores`: what comes before it.
 
-        Loops over an open number of columns take the last ones one by one. The one of the exponentials has none: it
+        Loops over a dynamic number of columns take the last ones one at a time. The one of the exponentials has
+        none: it
         goes on in the padding.
         """
         lanes, columns = self.target.lanes(self.sums), t.as_expr(self.problem.columns)
@@ -244,7 +245,7 @@ class DynamicAttention(AttentionTemplate):
 
 
 def at_size(problem: AttentionProblem, name: str, number: int) -> AttentionProblem:
-    """The problem for one number of an open size; its buffers keep the shapes they have."""
+    """The problem for one number of a dynamic size; its buffers keep the shapes they have."""
     known = {name: number}
 
     def of(value: Size) -> Size:

@@ -1,7 +1,7 @@
 """Windows over channels-last images whose height and width are known when they run: `channel_windows` by expressions.
 
 Results whose windows lie inside the image are computed in blocks, as there, and what these leave in blocks of four, two
-and one. The others, at the left and right border, are computed one by one, with loops over the columns of the window
+and one. The others, at the left and right border, are computed one at a time, with loops over the columns of the window
 that are inside.
 """
 
@@ -74,7 +74,7 @@ class DynamicWindowTemplate(WindowTemplate):
     def _columns(
         self, image: Expr, row: Expr, channel: Expr, channels: int, ends: tuple[Expr, Expr, Expr]
     ) -> None:
-        """One row of results: the border one by one, blocks, lower blocks, and the border."""
+        """One row of results: the border one at a time, blocks, lower blocks, and the border."""
         b, g, size = self.b, self.g, self.blocking.pixels
         begin, end, until = ends
         rows = self._kernel_rows(row)

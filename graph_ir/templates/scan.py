@@ -5,7 +5,8 @@ last axis    chains of neighboring blocks run side by side, so that no addition 
              then y = partial + what came before the block
 other axes   for i: for columns, in vectors: sum[column] += x[i, column]; y[i, column] = sum[column]
 
-The order of the additions follows from the sizes alone; an open number of steps on the last axis is one after another.
+The order of the additions follows from the sizes alone; a dynamic number of steps on the last axis is one after
+another.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def scan_function(
 
 
 class _Row:
-    """One row, in groups of a block for each chain, then in smaller blocks, then what is left one by one."""
+    """One row, in groups of a block for each chain, then in smaller blocks, then what is left one at a time."""
 
     def __init__(self, b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, row: Var) -> None:
         self.b, self.x, self.y, self.scan = b, x, y, scan
@@ -80,7 +81,7 @@ class _Row:
                 self._group(total, t.as_expr(n - last), 1, last)
 
     def _one_by_one(self, n: Size) -> None:
-        """An open number of steps, one after the other."""
+        """A dynamic number of steps, one after the other."""
         b = self.b
         total = b.allocate("total", self.dtype, (1,))
         b.store(total, (0,), self.scan.identity)

@@ -22,7 +22,7 @@ from ...tensor_ir.nodes import Buffer, Expr, Function
 
 _TOGETHER = 4  # rows that walk a group side by side
 _MAX_COPIED = 1 << 12  # features of a row that is copied: 16 KB, half of the first cache
-_SHARED = 64  # rows of a block that threads take, of an open number
+_SHARED = 64  # rows of a block that threads take, of a dynamic number
 _MAX_SUMS = 1 << 13  # partial sums of a block of rows: 32 KB of f32, next to the nodes of a group
 
 

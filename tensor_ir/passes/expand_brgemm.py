@@ -188,7 +188,8 @@ class _Tile:
         return body
 
     def _reduce_open(self, batch: Expr, depth: Expr, unroll: int) -> list[Stmt]:
-        """As `_reduce` for a k that is known when it runs: what is left of the unrolled steps is decided one by one."""
+        """As `_reduce` for a k that is known when it runs: what is left of the unrolled steps is decided one at a
+        time."""
         k, whole = Var(self.names.fresh("k")), Var(self.names.fresh("k_whole"))
         steps = [s for i in range(unroll) for s in self._step(batch, k + i, i)]
         rest = [

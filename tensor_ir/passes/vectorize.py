@@ -143,7 +143,7 @@ class _VectorLoop:
         return [*before, *main, *self._tail(extent, lanes, least), *after]
 
     def _constant_extent(self, extent: int, lanes: int, copies: int) -> list[Stmt]:
-        """The whole vectors: groups of `copies`, then those left one by one."""
+        """The whole vectors: groups of `copies`, then those left one at a time."""
         vectors = extent // lanes
         groups, single = divmod(vectors, copies)
         result = self._main_loop(groups, lanes, copies)
@@ -219,7 +219,7 @@ class _VectorLoop:
 
     def _open_sums(self, found: list[Accumulator], lanes: int) -> list[Stmt]:
         """The loop with sums over an extent that is known when it runs: in the order that the same extent, as a number,
-        would have. The rest goes into the lanes of the first copy one by one."""
+        would have. The rest goes into the lanes of the first copy one at a time."""
         s = self.loop
         copies = 1 if _has_loop(s.body) else COPIES
         found = [_with_copies(a, copies) for a in found]

@@ -1,4 +1,4 @@
-"""The suite `dynamic`: small models with open sizes beside their own models of each size; no times are judged."""
+"""The suite `dynamic`: small models with dynamic sizes beside their own models of each size; no times are judged."""
 
 from __future__ import annotations
 

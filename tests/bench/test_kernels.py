@@ -71,11 +71,13 @@ def test_a_trial_is_checked_timed_and_has_an_inner_loop_without_spills() -> None
 @pytest.mark.parametrize(
     ("a", "b"), [(F64, F64), (F16, F16), (BF16, BF16), (U8, S8), (S8, S8), (F32, F32)]
 )
-@pytest.mark.parametrize("asked", ["", "b=plain", "nv=1 kc=16"])
-def test_products_of_every_type_run_under_a_given_schedule(a: DType, b: DType, asked: str) -> None:
-    """Each compared with NumPy; the schedule that ran is the one asked for."""
+@pytest.mark.parametrize("requested", ["", "b=plain", "nv=1 kc=16"])
+def test_products_of_every_type_run_under_a_given_schedule(
+    a: DType, b: DType, requested: str
+) -> None:
+    """Each compared with NumPy; the schedule that ran is the one requested."""
     problem, target = Problem(1, 9, 40, 24, a, b), host_target("avx2")
-    wanted = parse_schedule(asked) if asked else Schedule("")
+    wanted = parse_schedule(requested) if requested else Schedule("")
     schedule = full_schedule(problem, target, 1, wanted)
     assert wanted.settings.items() <= schedule.settings.items()
     assert trial(problem, schedule, target, 1, seconds=0.001).schedule == schedule

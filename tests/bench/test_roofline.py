@@ -59,11 +59,11 @@ def test_sizes_near_that_of_the_last_cache_are_measured(nbytes: int, is_so: bool
 
 
 def test_measured_once_per_target_and_thread_count(tmp_path: Path) -> None:
-    file, asked = tmp_path / "new" / "roofs.json", []
+    file, requested = tmp_path / "new" / "roofs.json", []
 
     def measure(target: Target, threads: int) -> Roofline:
-        asked.append((target.isa, threads))
-        return Roofline("a CPU", target.isa, threads, float(len(asked)), LEVELS)
+        requested.append((target.isa, threads))
+        return Roofline("a CPU", target.isa, threads, float(len(requested)), LEVELS)
 
     def gflops(isa: str, threads: int, fresh: bool = False) -> float:
         return roofline(Target(isa), threads, fresh, file, measure).gflops
@@ -72,7 +72,7 @@ def test_measured_once_per_target_and_thread_count(tmp_path: Path) -> None:
         1.0, 1.0, 2.0, 3.0,
     ]  # fmt: skip
     assert gflops("avx2", 1, fresh=True) == 4.0 and gflops("avx2", 1) == 4.0
-    assert asked == [("avx2", 1), ("avx2", 2), ("generic", 1), ("avx2", 1)]
+    assert requested == [("avx2", 1), ("avx2", 2), ("generic", 1), ("avx2", 1)]
     kept = roofline(Target("avx2"), 2, path=file, measure=measure)
     assert kept == Roofline("a CPU", "avx2", 2, 2.0, LEVELS)
 
@@ -121,14 +121,14 @@ def test_what_was_not_steady_is_measured_again_and_the_higher_counts(tmp_path: P
     mixed = replace(lower, gflops=250.0, spread=0.2, measured=now)
     left = [first, mixed]
 
-    def asked(fresh: bool = False) -> Roofline:
+    def requested(fresh: bool = False) -> Roofline:
         return roofline(Target("avx2"), 2, fresh, tmp_path / "r.json", lambda t, n: left.pop(0))
 
-    assert asked() == first
-    assert asked() == replace(mixed, levels=LEVELS)
-    assert asked() == replace(mixed, levels=LEVELS) and not left, "not so soon again"
+    assert requested() == first
+    assert requested() == replace(mixed, levels=LEVELS)
+    assert requested() == replace(mixed, levels=LEVELS) and not left, "not so soon again"
     left.append(lower)
-    assert asked(fresh=True) == lower, "asked for anew, nothing old counts"
+    assert requested(fresh=True) == lower, "requested anew, nothing old counts"
 
 
 def test_a_file_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:

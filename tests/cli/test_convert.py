@@ -42,7 +42,7 @@ def test_what_is_printed_of_a_dump_reads_it(folder: Path, capsys: Capture) -> No
     assert os.path.getsize("again") > 100
 
 
-def test_json_and_open_shapes(folder: Path, capsys: Capture) -> None:
+def test_json_and_dynamic_shapes(folder: Path, capsys: Capture) -> None:
     model = free(folder)
     assert main(["convert", model, "--to", "pnnx", "--json", "-i", "x=f32[5,3]"]) == 0
     assert json.loads(capsys.readouterr().out) == {

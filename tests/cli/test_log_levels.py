@@ -34,7 +34,7 @@ def test_a_wrong_level_is_told(text: str) -> None:
         parse_levels(text)
 
 
-def test_only_what_is_asked_for_is_printed() -> None:
+def test_only_what_is_requested_is_printed() -> None:
     done = run_cli("compile", MLP, "-q", env={"GRAPHC_LOG": "fuse=debug,codegen"})
     assert done.returncode == 0, done.stderr
     assert {line.split(":")[0] for line in done.stderr.splitlines()} == {

@@ -56,7 +56,7 @@ def test_native_is_the_widest_level_that_runs_here(isa: str) -> None:
         np.testing.assert_array_equal(out, x * x + x)
 
 
-def test_features_asked_for_are_features_of_this_cpu() -> None:
+def test_features_requested_are_features_of_this_cpu() -> None:
     wanted = {f[1:] for f in host.target_for("native").features.split(",") if f.startswith("+")}
     present = {name for name, on in binding.get_host_cpu_features().items() if on}
     assert wanted <= present

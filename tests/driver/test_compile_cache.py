@@ -99,14 +99,19 @@ def test_everything_that_decides_the_code_is_in_the_key(monkeypatch: pytest.Monk
         key(options=CompileOptions(disabled=frozenset({"fuse"}))),
         key(options=CompileOptions(disabled=frozenset({"fuse", "cse"}))),
         key(tuned=schedule),
-        key(asked=schedule),
+        key(requested=schedule),
     ]
     assert len(set(keys)) == len(keys)
     assert key(options=CompileOptions(dump_dir=Path("d"))) == key()
     monkeypatch.setattr("graphc.driver.cache_key.versions", lambda: {"graphc": "another"})
     assert key() != keys[0]
     # A field added to the context decides something too: `cache_key` must know it.
-    assert {field.name for field in fields(LowerContext)} == {"target", "options", "tuned", "asked"}
+    assert {field.name for field in fields(LowerContext)} == {
+        "target",
+        "options",
+        "tuned",
+        "requested",
+    }
 
 
 def test_the_key_is_the_same_in_another_process() -> None:

@@ -1,4 +1,4 @@
-"""A decoder's step over a cache of open length: the bits of the step compiled for that length."""
+"""A decoder's step over a cache of dynamic length: the bits of the step compiled for that length."""
 
 from __future__ import annotations
 

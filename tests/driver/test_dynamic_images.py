@@ -1,4 +1,4 @@
-"""Limits that networks of images put on open heights and widths, which reading finds out."""
+"""Limits that networks of images put on dynamic heights and widths, which reading finds out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphc.base.errors import UserError
 from support.images import image
 
 
-def test_sizes_that_a_network_needs_are_asked_for(tmp_path) -> None:
+def test_sizes_that_a_network_needs_are_requested(tmp_path) -> None:
     """Skips of a U-Net join what was halved and doubled: the height must be even, which `load` finds out."""
     onnx = pytest.importorskip("onnx")
     h = onnx.helper

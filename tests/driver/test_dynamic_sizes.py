@@ -1,4 +1,4 @@
-"""Models with open sizes: the bits of models compiled for the sizes of a call, and one sentence for other shapes."""
+"""Models with dynamic sizes: the bits of models compiled for the sizes of a call, and one sentence for other shapes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def same_bits(
     threads: tuple[int, ...] = (1,),
     disabled: tuple[str, ...] = (),
 ) -> None:
-    """The model of open size, on each number of threads, has the bits of the one of each size on one thread.
+    """The model of dynamic size, on each number of threads, has the bits of the one of each size on one thread.
 
     Which are those of that size on any number of threads: `test_compiler.py`, and each case of `graphc dev fuzz`.
     """
@@ -169,7 +169,7 @@ def test_sums_over_an_open_axis_and_those_behind_it(isa: str) -> None:
 
 
 def keys(number: Size) -> Graph:
-    """Attention of 17 queries to an open number of keys, and matrices of four rows whose columns are as many."""
+    """Attention of 17 queries to a dynamic number of keys, and matrices of four rows whose columns are as many."""
     graph = Graph("keys")
     shapes = {"k": (3, number, 5), "v": (3, number, 16), "x": (9, 4, number), "w": (number, 8)}
     k, v, x, w = (graph.make_input(LogicalTensor(F32, s), n) for n, s in shapes.items())
@@ -271,7 +271,7 @@ def test_the_graph_and_its_loops_are_text() -> None:
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-6)
 
 
-def test_control_flow_over_open_sizes() -> None:
+def test_control_flow_over_dynamic_sizes() -> None:
     """The state of a loop and the results of branches may be open: their functions take the sizes as `main` does."""
     onnx = pytest.importorskip("onnx")
     proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>

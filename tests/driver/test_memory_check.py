@@ -81,18 +81,18 @@ def test_intermediate_values_count_once_they_are_planned() -> None:
         compile_stages(graph, options=options)
 
 
-def test_the_system_is_asked_for_more_than_any_process_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+def test_the_system_is_requested_more_than_any_process_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    requested: list[int] = []
 
     def limit() -> MemoryLimit | None:
-        asked.append(len(asked))
+        requested.append(len(requested))
         return None
 
     monkeypatch.setattr(memory_check, "memory_limit", limit)
     memory_check.check_memory(small())
-    assert not asked
+    assert not requested
     memory_check.check_memory(small(), arena_bytes=1 << 30)
-    assert asked
+    assert requested
 
 
 def test_the_api_takes_a_size() -> None:

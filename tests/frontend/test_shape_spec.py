@@ -114,7 +114,7 @@ def test_names_that_are_not_known() -> None:
         check_names("m", "constant", ["z"], [], "parameters")
 
 
-def test_open_sizes() -> None:
+def test_dynamic_sizes() -> None:
     (n,) = parse_spec("x=f32[N=1..64]").dims
     assert n == size(Symbol("N", 1, 64))
     assert parse_spec("f32[3, ..7, ?]", "my x").dims == (
@@ -142,7 +142,7 @@ def test_open_sizes() -> None:
         ({"x": "f32[N+1]"}, "input spec 'f32[N+1]': every dimension must be a number"),
     ],
 )
-def test_wrong_open_sizes(specs: dict[str, str], message: str) -> None:
+def test_wrong_dynamic_sizes(specs: dict[str, str], message: str) -> None:
     with pytest.raises(UserError) as error:
         parse_inputs(specs)
     assert str(error.value).startswith(message)

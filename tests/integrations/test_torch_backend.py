@@ -175,7 +175,7 @@ def test_tensors_of_other_devices_are_sentences() -> None:
         fast(torch.ones(3, device="meta"))
 
 
-def test_halves_of_open_sizes(compiles: list[Any]) -> None:
+def test_halves_of_dynamic_sizes(compiles: list[Any]) -> None:
     """Windows in steps of 2, halves, every second element and their strides."""
     narrow = torch.nn.Conv2d(3, 4, 3, stride=2, padding=1)
 
@@ -297,7 +297,7 @@ def test_parameters_that_change_are_seen(compiles: list[Any]) -> None:
 
 
 def test_modules_that_share_a_graph_have_code_of_their_own(compiles: list[Any]) -> None:
-    """Dynamo has one graph for layers that are compiled one by one. Code is forgotten with its layer."""
+    """Dynamo has one graph for layers that are compiled one at a time. Code is forgotten with its layer."""
     layers: list[Any] = [Odd() for _ in range(3)]
     x = torch.randn(3, 4)
     for layer in layers:

@@ -58,7 +58,7 @@ def test_a_write_to_one_is_seen_in_the_other(door: str) -> None:
         assert torch.equal(a, b) and a.stride() == b.stride()
 
 
-def test_views_of_open_sizes() -> None:
+def test_views_of_dynamic_sizes() -> None:
     compiled = torch.compile(
         lambda x: PAIRS["a part and the whole"](x * 2), backend=backend, dynamic=True
     )

@@ -86,8 +86,8 @@ def measure_calls(inputs: int) -> dict[str, float]:
     }
 
 
-def measure_open_sizes() -> dict[str, float]:
-    """Nanoseconds of a call of a model with an open size: always the same one, two in turn, and bound."""
+def measure_dynamic_sizes() -> dict[str, float]:
+    """Nanoseconds of a call of a model with a dynamic size: always the same one, two in turn, and bound."""
     graph = Graph("open")
     x = graph.make_input(LogicalTensor(F32, (size(Symbol("N")), 1)), "x")
     graph.make_output(graph.make("relu", [x]).outputs[0])
@@ -96,9 +96,9 @@ def measure_open_sizes() -> dict[str, float]:
     bound = model.bind({"x": one}, [np.empty((1, 1), np.float32)])
     turn = nanoseconds(lambda: (model(one), model(two))) / 2
     return {
-        "open size, checked": nanoseconds(lambda: model(one)),
-        "open sizes in turn, checked": turn,
-        "open size, bound": nanoseconds(bound),
+        "dynamic size, checked": nanoseconds(lambda: model(one)),
+        "dynamic sizes in turn, checked": turn,
+        "dynamic size, bound": nanoseconds(bound),
     }
 
 
@@ -130,7 +130,7 @@ def main() -> None:
     for inputs in (1, 2, 8):
         for name, nanos in measure_calls(inputs).items():
             print(f"{inputs} in, {inputs} out  {name:32}{nanos:9.0f} ns")
-    for name, nanos in measure_open_sizes().items():
+    for name, nanos in measure_dynamic_sizes().items():
         print(f"1 in, 1 out  {name:32}{nanos:9.0f} ns")
     for name, nanos in measure_loops(threads).items():
         print(f"{threads} threads     {name:32}{nanos:9.0f} ns")

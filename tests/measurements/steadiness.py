@@ -41,14 +41,14 @@ def compiled(width: int) -> graphc.CompiledModel:
 
 
 def any_size(model: graphc.CompiledModel) -> Callable[[int], object]:
-    """A call of a model of open sizes with 1 to 4,096 terms, drawn with a fixed seed."""
+    """A call of a model of dynamic sizes with 1 to 4,096 terms, drawn with a fixed seed."""
     rng, most = np.random.default_rng(0), 4096
     x = np.ones((most, 64), np.float32)
     return lambda number: model(x[: rng.integers(1, most, endpoint=True)])
 
 
 def of_any_size() -> graphc.CompiledModel:
-    """Two products and a softmax of an open number of rows."""
+    """Two products and a softmax of a dynamic number of rows."""
     graph = Graph("any")
     x = graph.make_input(LogicalTensor(F32, (size(Symbol("N", 1, 4096)), 64)), "x")
     for width in (512, 64):

@@ -65,7 +65,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "room_for": (X, {"shape": tuple(one + 2 for one in SHAPE)}),
     "true_indices": ([(BOOL, (4,))], {}),
     "count_up": ([], {"size": (5,), "start": 3, "step": -2}),
-    "open_sizes": ([], {"values": (5, 7)}),
+    "dynamic_sizes": ([], {"values": (5, 7)}),
     "dequantize": ([(U8, SHAPE), (F32, (4, 1)), (U8, (4, 1))], {}),
     "quantize": ([*X, (F32, ()), (S8, ())], {"dtype": "s8"}),
     "depthwise_convolution": ([*X, (F32, (4, 1, 3))], {"groups": 4, "before": (1,)}),

@@ -1,4 +1,4 @@
-"""Tensor IR functions as native code: compiled together, called one by one, compared with the interpreter."""
+"""Tensor IR functions as native code: compiled together, called one at a time, compared with the interpreter."""
 
 from __future__ import annotations
 

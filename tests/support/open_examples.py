@@ -24,7 +24,7 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class OpenExample:
-    """A model with open sizes, the types of all its inputs, and five values of its sizes.
+    """A model with dynamic sizes, the types of all its inputs, and five values of its sizes.
 
     One, two, odd, a register tile of 12 rows more or less one, and large.
     """

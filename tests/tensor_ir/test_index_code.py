@@ -90,7 +90,7 @@ def test_places_are_inside_or_an_error(shape: tuple[int, ...], touched: int) -> 
                 place(env)
 
 
-def test_sums_that_leave_64_bits_and_open_sizes() -> None:
+def test_sums_that_leave_64_bits_and_dynamic_sizes() -> None:
     """An index beyond 64 bits wraps, as natively, before it is compared."""
     around = ROW + COL - SIZE
     place = compile_place(Buffer("b", S64, (SIZE,)), [around], 1)

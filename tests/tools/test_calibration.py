@@ -81,7 +81,7 @@ def test_refused(arrays: dict[str, Any], message: str) -> None:
         calibrate(doubled(), ["twice"], batches_of(doubled(), bad))
 
 
-def test_open_sizes() -> None:
+def test_dynamic_sizes() -> None:
     """A run has as few rows as the model allows; sizes of other axes are those of the samples."""
     graph = Graph("open")
     rows, columns = size(Symbol("N", 2, 512)), size(Symbol("S", 1, 512))

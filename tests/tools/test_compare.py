@@ -251,14 +251,14 @@ def test_every_prefix_of_both_pipelines_is_run() -> None:
 
 def test_bisection_finds_the_first_wrong_one() -> None:
     for first in range(1, 20):
-        asked: list[int] = []
+        requested: list[int] = []
 
-        def wrong(n: int, first: int = first, asked: list[int] = asked) -> bool:
-            asked.append(n)
+        def wrong(n: int, first: int = first, requested: list[int] = requested) -> bool:
+            requested.append(n)
             return n >= first
 
         assert first_wrong(0, 19, wrong) == first
-        assert len(asked) <= 5
+        assert len(requested) <= 5
 
 
 def test_fewer_rows_are_a_smaller_model() -> None:

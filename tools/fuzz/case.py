@@ -55,7 +55,7 @@ class Setting:
         )
 
     def resolved_target(self) -> Target:
-        """The vector shapes asked for, emitted for this CPU."""
+        """The vector shapes requested, emitted for this CPU."""
         native = target_for("native")
         if self.target == "native":
             return native

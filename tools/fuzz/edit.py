@@ -49,7 +49,7 @@ def _fewer_outputs(case: Case) -> Iterator[Case]:
 
 
 def _cut_off(case: Case) -> Iterator[Case]:
-    """An op's results given as inputs, or asked for as the only ones."""
+    """An op's results given as inputs, or requested as the only ones."""
     values = _values(case)
     body = [op for op in case.graph.ops if op.kind not in ("source", "sink")]
     for op in reversed(body):

@@ -36,7 +36,7 @@ class Worker:
         self._memory = memory
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
-        self._asked = 0
+        self._requested = 0
 
     def check(self, job: Job) -> Outcome:
         """The outcome of one case."""
@@ -55,8 +55,8 @@ class Worker:
             return Outcome(SLOW, "", f"no answer within {self._timeout:g} s", (), self._timeout)
         if not line.endswith(b"\n"):
             return self._death(process)
-        self._asked += 1
-        if self._asked >= CASES_PER_PROCESS:
+        self._requested += 1
+        if self._requested >= CASES_PER_PROCESS:
             self.close()
         return Outcome.from_json(json.loads(line))
 
@@ -69,7 +69,7 @@ class Worker:
                 if stream is not None:
                     with suppress(BrokenPipeError):  # what it did not read goes with it
                         stream.close()
-        self._process, self._errors, self._asked = None, None, 0
+        self._process, self._errors, self._requested = None, None, 0
 
     def _start(self) -> None:
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}

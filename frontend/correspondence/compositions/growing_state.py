@@ -157,7 +157,7 @@ class GrowingState:
         raise changing_state(self.node, *types)
 
     def _size(self, number: int, least: int, room: Size) -> Dim:
-        """An open size for parts that grow alike."""
+        """A dynamic size for parts that grow alike."""
         while len(self.names) <= number:
             self.names.append(self.node.size_name(f"{self.node.name}_rows"))
         most = max(min(bounds(room)[1], MOST), 1)

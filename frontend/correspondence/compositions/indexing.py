@@ -65,7 +65,7 @@ def dynamic_size(node: OpBuilder, size: Size) -> Tensor:
     """A size as s64[]."""
     if isinstance(size, int):
         return node.constant(size, S64)
-    return node.reshaped(node.helper("open_sizes", values=(size,)), ())
+    return node.reshaped(node.helper("dynamic_sizes", values=(size,)), ())
 
 
 def size_range(node: OpBuilder, start: Size, limit: Size, step: int) -> Tensor:
@@ -90,7 +90,7 @@ def size_list(node: OpBuilder, sizes: Sequence[Size]) -> Tensor:
     """Sizes as s64[count]."""
     if is_known(*sizes):
         return node.constant(list(sizes), S64)
-    return node.helper("open_sizes", values=tuple(sizes))
+    return node.helper("dynamic_sizes", values=tuple(sizes))
 
 
 def one_hot(

@@ -62,7 +62,7 @@ def reshape(node: OpBuilder, x: Tensor, shape: tuple[int, ...], allowzero: bool 
             raise
         rest: Any = floor_quotient(total, math.prod(others))
         sizes = tuple(rest if size == -1 else size for size in shape)
-        both = node.helper("open_sizes", values=(total, math.prod(sizes)))
+        both = node.helper("dynamic_sizes", values=(total, math.prod(sizes)))
         fits = node.helper("eq", *(node.sliced(both, 0, i, 1) for i in (0, 1)))
         node.require(
             fits, f"the other sizes must divide the number of elements: {sizes_text(shape)}"
@@ -241,7 +241,7 @@ def flip(node: OpBuilder, x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 @dataclass(frozen=True)
 class Stretch:
-    """`size` neighboring elements of an axis; these numbers may be open sizes."""
+    """`size` neighboring elements of an axis; these numbers may be dynamic sizes."""
 
     start: Size
     size: Size

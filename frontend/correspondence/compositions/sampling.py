@@ -30,7 +30,7 @@ def sample_grid(
 ) -> Tensor:
     """[N, C, out...] of an image [N, C, sizes...] and points [N, out..., axes] in [-1, 1], the last axis first.
 
-    `by_tap`: cubic as PyTorch has it, which brings pixels into the image one by one, and not the points.
+    `by_tap`: cubic as PyTorch has it, which brings pixels into the image one at a time, and not the points.
     """
     mode = _MODES.get(mode, mode)
     if mode not in ("nearest", "linear", "cubic") or padding not in _PADDINGS:

@@ -14,7 +14,7 @@ from ...op_builder import OpBuilder, like
 from .reduction import lp_norm
 
 MAX_PARTS = 64
-"""The greatest denominator of a scale of an open size."""
+"""The greatest denominator of a scale of a dynamic size."""
 
 Padding = tuple[tuple[int, ...], tuple[int, ...]]
 """Elements before and after each spatial axis."""
@@ -56,7 +56,7 @@ def transposed_padding(
 def scaled_sizes(sizes: Sequence[Size], scales: Sequence[float]) -> tuple[Any, ...]:
     """Sizes times scales, rounded down, computed in f32 as other programs do.
 
-    Of open sizes only by scales that are short fractions, as then every product that matters is exact.
+    Of dynamic sizes only by scales that are short fractions, as then every product that matters is exact.
     """
     return tuple(_scaled(n, s) for n, s in zip(sizes, scales, strict=True))
 

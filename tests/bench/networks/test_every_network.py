@@ -101,7 +101,7 @@ def test_a_layer_alone_keeps_its_geometry() -> None:
     assert str(layer) == "8x5x7 to 16 k3 s2 dw"
 
 
-def test_only_what_is_asked_for_is_built() -> None:
+def test_only_what_is_requested_is_built() -> None:
     assert [case.name for case in suite("networks", "squeeze")] == ["squeezenet"]
 
 

@@ -189,7 +189,7 @@ MISSING = (
 )
 
 
-def test_what_is_missing_is_asked_for_by_name_and_can_be_given():
+def test_what_is_missing_is_requested_by_name_and_can_be_given():
     with pytest.raises(UserError) as error:
         run(MISSING + RETURN, {})
     assert str(error.value) == "ge dump line 5: '%x' must be defined above"

@@ -65,7 +65,7 @@ def test_the_branch_and_the_loop_native_and_not(pred):
     np.testing.assert_allclose(native_hidden, hidden, rtol=1e-6)
 
 
-def test_what_the_text_leaves_out_is_asked_for_at_once():
+def test_what_the_text_leaves_out_is_requested_at_once():
     with pytest.raises(UserError) as error:
         load(ROUTER, {"input_1": "f32[256,7168]"})
     assert str(error.value) == (

@@ -95,7 +95,7 @@ def test_values_out_of_range(name: str, attrs: dict[str, int], expected: list[fl
     ("mode", "expected"),
     [("up", [4, 2, 1, 2.0**127]), ("down", [2, 1, 1, 2.0**127]), ("nearest", [2, 2, 1, 2.0**127])],
 )
-def test_an_exponent_alone_is_rounded_as_asked(mode: str, expected: list[float]) -> None:
+def test_an_exponent_alone_is_rounded_as_requested(mode: str, expected: list[float]) -> None:
     model = cast_model(by_name("f8e8m0fnu"), round_mode=mode)
     x = np.array([2.5, 1.5, 1, np.inf, np.nan, 0], np.float32)
     y = load(model).evaluate([x])[0].astype(np.float32)

@@ -87,7 +87,7 @@ def positions(rows: int) -> ModelProto:
     return model([*sizes, *cut], {"x": ["N", 4]}, weights)
 
 
-def test_a_table_of_positions_limits_an_open_size() -> None:
+def test_a_table_of_positions_limits_an_dynamic_size() -> None:
     (x,) = load(positions(512)).inputs
     assert x.outputs[0].details.plain_dims[0] == size(Symbol("N", 1, 512))
     (x,) = load(positions(512), {"x": "f32[N=3..,4]"}).inputs

@@ -1,4 +1,4 @@
-"""ONNX Runtime's own operators on quantized tensors, one by one, against ONNX Runtime."""
+"""ONNX Runtime's own operators on quantized tensors, one at a time, against ONNX Runtime."""
 
 from __future__ import annotations
 

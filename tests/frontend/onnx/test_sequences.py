@@ -81,7 +81,7 @@ def test_a_loop_over_a_sequence() -> None:
         load(model, specs)
 
 
-def test_an_unknown_length_is_asked_for() -> None:
+def test_an_unknown_length_is_requested() -> None:
     message = (
         r"input 'x' is a sequence: its elements must be given, as in --input 'x.0=f32\[8,13\]'"
     )

@@ -63,7 +63,7 @@ def test_an_annotation_on_a_later_line_counts(tmp_path: Path) -> None:
     assert shape_of(write_model(tmp_path, lines)) == "f64[4]"
 
 
-def test_all_open_inputs_are_asked_for_at_once(tmp_path: Path) -> None:
+def test_all_open_inputs_are_requested_at_once(tmp_path: Path) -> None:
     lines = [
         "pnnx.Input a 0 1 x",
         "pnnx.Input b 0 1 z",

@@ -1,4 +1,4 @@
-"""Attention of an open number of queries reads the keys and values of a cache where they lie, for one query too."""
+"""Attention of a dynamic number of queries reads the keys and values of a cache where they lie, for one query too."""
 
 from __future__ import annotations
 

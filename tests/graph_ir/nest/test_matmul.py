@@ -74,9 +74,9 @@ def test_every_blocking_on_offer_gives_the_same_result() -> None:
     offered = MatmulSpace(op, group_of(op), ctx).candidates
     assert len({(s.number("mr"), s.number("nv")) for s in offered}) == 3
     for schedule in [*offered, offered[0].replaced(kc=4, mc=4, ng=2)]:
-        asked = Schedule("gemm", schedule.parameters[:-1])  # wherever B lies
-        lowered = check_interpreted(graph, replace(ctx, tuned={problem_of(op): asked}))
-        assert str(asked) in lowered.calls[0].note
+        requested = Schedule("gemm", schedule.parameters[:-1])  # wherever B lies
+        lowered = check_interpreted(graph, replace(ctx, tuned={problem_of(op): requested}))
+        assert str(requested) in lowered.calls[0].note
 
 
 def test_random_data_is_within_the_error_of_the_sum() -> None:
@@ -138,8 +138,8 @@ def test_panels_from_far_away_are_fetched_ahead(k: int, rows: int, fetches: bool
 def test_groups_of_panels_and_blocks_of_rows_are_one_parallel_loop(threads: int) -> None:
     """Of two nested loops only the outer one would be shared, and its trips may not divide by the threads."""
     graph = product(50, 200, 8)
-    asked = {"matmul_core": parse_schedule(f"mc=22 ng={threads}")}
-    ctx = replace(context("avx512", threads), asked=asked)
+    requested = {"matmul_core": parse_schedule(f"mc=22 ng={threads}")}
+    ctx = replace(context("avx512", threads), requested=requested)
     lowered = check_interpreted(graph, ctx)
     loops = [n for n in walk(lowered.module) if isinstance(n, For) and n.kind == "parallel"]
     assert [loop.var.name for loop in loops] == (

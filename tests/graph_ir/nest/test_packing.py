@@ -88,8 +88,8 @@ def test_sums_wait_between_blocks_of_k(dtype: DType) -> None:
     """In C if it has their type, else in a local block; every group of panels and block of rows."""
     for graph in (product(dtype, 41, 50, 11), layer(dtype, 41, 50, 10)):
         op = next(op for op in graph.ops if isinstance(op, MatmulCore))
-        asked = {op.name: parse_schedule("kc=3 mc=16 ng=2")}
-        lowered = check_interpreted(graph, replace(DOTS, asked=asked))
+        requested = {op.name: parse_schedule("kc=3 mc=16 ng=2")}
+        lowered = check_interpreted(graph, replace(DOTS, requested=requested))
         assert any("mc=16 kc=3 ng=2" in call.note for call in lowered.calls)
 
 

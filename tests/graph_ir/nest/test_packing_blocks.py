@@ -116,11 +116,11 @@ def test_convolutions(isa: str, x: Dims, w: Dims, attrs: Any) -> None:
 
 def test_sums_wait_for_the_next_block_of_k_in_the_result() -> None:
     graph = product(20, 20, 70, relu=True)
-    check_interpreted(graph, replace(asking(), asked={"fc": parse_schedule("kc=32 mc=16")}))
+    check_interpreted(graph, replace(asking(), requested={"fc": parse_schedule("kc=32 mc=16")}))
 
 
 def test_blocks_end_between_those_in_memory() -> None:
-    ctx = replace(asking(), asked={"fc": parse_schedule("kc=20")})
+    ctx = replace(asking(), requested={"fc": parse_schedule("kc=20")})
     with pytest.raises(UserError, match="kc must be a multiple of 16 with b=blocked"):
         check_interpreted(product(20, 20, 70), ctx)
 
@@ -136,9 +136,9 @@ def test_nobody_takes_them_who_did_not_ask() -> None:
 
 
 def test_one_op_may_ask_by_its_name() -> None:
-    ctx = replace(context(), asked={"fc": parse_schedule("b=blocked")})
+    ctx = replace(context(), requested={"fc": parse_schedule("b=blocked")})
     assert layouts(product(32, 48, 64), ctx, "fc") == "MK16m16k KN16n16k MN16m16n"
-    ctx = replace(context("avx512"), asked={"conv": parse_schedule("band=blocks")})
+    ctx = replace(context("avx512"), requested={"conv": parse_schedule("band=blocks")})
     graph = convolution((1, 32, 5, 5), (32, 32, 3, 3))
     assert layouts(graph, ctx, "conv") == "NCHW16c OIHW16i16o NCHW16c"
     check_interpreted(graph, ctx)

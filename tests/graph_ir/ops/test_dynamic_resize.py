@@ -1,4 +1,4 @@
-"""Resizing to and from open sizes: indices and weights that are computed when the model runs."""
+"""Resizing to and from dynamic sizes: indices and weights that are computed when the model runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that follow from open sizes, and the shape arithmetic of exporters."""
+"""Numbers that follow from dynamic sizes, and the shape arithmetic of exporters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_sizes_and_ranges_are_computed_when_the_model_runs() -> None:
     graph = Graph("sizes")
     graph.make_input(LogicalTensor(F32, (B, S)), "x")
     graph.make_output(
-        graph.make("open_sizes", [], {"values": (B, 7, S - 1, B * S)}).outputs[0], "sizes"
+        graph.make("dynamic_sizes", [], {"values": (B, 7, S - 1, B * S)}).outputs[0], "sizes"
     )
     counted = graph.make("count_up", [], {"size": (S,), "start": 3, "step": -2}).outputs[0]
     graph.make_output(counted, "counted")

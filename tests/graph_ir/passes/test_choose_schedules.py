@@ -104,7 +104,7 @@ def test_the_text_of_a_graph_with_schedules_is_the_whole_input_of_lowering() -> 
     assert all(any(str(s) in note for note in notes) for s in schedules(other).values())
 
 
-def test_what_is_asked_for_goes_before_what_was_measured_and_the_model() -> None:
+def test_what_is_requested_goes_before_what_was_measured_and_the_model() -> None:
     ctx = context()
     graph = build(
         {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
@@ -113,23 +113,23 @@ def test_what_is_asked_for_goes_before_what_was_measured_and_the_model() -> None
     measured = {"matmul m12n50k40 f32": pick.replaced(kc=20)}
     (found,) = schedules(optimized(graph, replace(ctx, tuned=measured))).values()
     assert found == pick.replaced(kc=20)
-    both = replace(ctx, tuned=measured, asked={"matmul_core": parse_schedule("mc=6 kc=10")})
+    both = replace(ctx, tuned=measured, requested={"matmul_core": parse_schedule("mc=6 kc=10")})
     work = optimized(graph, both)
     (found,) = schedules(work).values()
     assert (found.number("mc"), found.number("kc")) == (6, 10)
     assert found.number("nv") == pick.number("nv"), "what was left out is as the model has it"
 
 
-@pytest.mark.parametrize("asked", ["b=panels nv=1", "b=plain", "nv=2 mr=5"])
-def test_a_schedule_asked_for_decides_layouts_too(asked: str) -> None:
-    ctx = replace(context(), asked={"matmul_core": parse_schedule(asked)})
+@pytest.mark.parametrize("requested", ["b=panels nv=1", "b=plain", "nv=2 mr=5"])
+def test_a_schedule_requested_decides_layouts_too(requested: str) -> None:
+    ctx = replace(context(), requested={"matmul_core": parse_schedule(requested)})
     graph = build(
         {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
     )
     work = optimized(graph, ctx)
     (op,) = [op for op in work.ops if op.op_name == "matmul_core"]
     assert op.schedule is not None
-    assert parse_schedule(asked).settings.items() <= op.schedule.settings.items()
+    assert parse_schedule(requested).settings.items() <= op.schedule.settings.items()
     assert op.inputs[1].details.format.is_blocked == (op.schedule.word("b") == "panels")
 
 
@@ -159,7 +159,7 @@ def test_what_cannot_be_done_is_refused(name: str, text: str, message: str) -> N
     graph = build(
         {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
     )
-    ctx = replace(context(), asked={name: parse_schedule(text)})
+    ctx = replace(context(), requested={name: parse_schedule(text)})
     with pytest.raises(UserError, match=re.escape(message)):
         optimized(graph, ctx)
 
@@ -189,7 +189,7 @@ def layer(outputs: int = 16, kernel: int = 3, groups: int = 1, **attrs: object) 
 
 
 @pytest.mark.parametrize(
-    ("graph", "asked", "schedule"),
+    ("graph", "requested", "schedule"),
     [
         (layer(), "algorithm=direct", "direct band="),
         (layer(), "direct band=rows mc=2", "direct band=rows .*mc=2 "),
@@ -208,10 +208,10 @@ def layer(outputs: int = 16, kernel: int = 3, groups: int = 1, **attrs: object) 
         (layer(groups=16), "reduction", "reduction "),
     ],
 )  # fmt: skip
-def test_the_form_of_a_convolution_follows_what_was_asked(
-    graph: Graph, asked: str, schedule: str
+def test_the_form_of_a_convolution_follows_what_was_requested(
+    graph: Graph, requested: str, schedule: str
 ) -> None:
-    ctx = replace(context(), asked={"conv": parse_schedule(asked)})
+    ctx = replace(context(), requested={"conv": parse_schedule(requested)})
     work = optimized(graph, ctx)
     found = [str(s) for s in schedules(work).values()]
     assert any(re.match(schedule, s) for s in found), found
@@ -221,7 +221,7 @@ def test_the_form_of_a_convolution_follows_what_was_asked(
 
 
 @pytest.mark.parametrize(
-    ("graph", "asked", "message"),
+    ("graph", "requested", "message"),
     [
         (layer(kernel=5), "winograd", "schedule of 'conv': winograd needs f32, a 3 x 3 kernel with strides "
          "of 1, one group and finite constant weights, got 'winograd'; this convolution runs as direct, "
@@ -234,23 +234,23 @@ def test_the_form_of_a_convolution_follows_what_was_asked(
         (layer(), "winograd band=rows", "there is no parameter 'band'"),
     ],
 )  # fmt: skip
-def test_a_form_that_cannot_run_is_refused(graph: Graph, asked: str, message: str) -> None:
-    ctx = replace(context(), asked={"conv": parse_schedule(asked)})
+def test_a_form_that_cannot_run_is_refused(graph: Graph, requested: str, message: str) -> None:
+    ctx = replace(context(), requested={"conv": parse_schedule(requested)})
     with pytest.raises(UserError, match=re.escape(message)):
         optimized(graph, ctx)
 
 
 def test_a_form_that_is_switched_off_is_refused() -> None:
-    ctx = replace(context(disabled=("winograd",)), asked={"conv": parse_schedule("winograd")})
+    ctx = replace(context(disabled=("winograd",)), requested={"conv": parse_schedule("winograd")})
     with pytest.raises(UserError, match="winograd is switched off by 'winograd', got"):
         optimized(layer(), ctx)
 
 
-def test_the_form_of_a_product_is_not_asked_for() -> None:
+def test_the_form_of_a_product_is_not_requested() -> None:
     """im2col is a form of convolutions alone, though its kernel is a product."""
     graph = build(
         {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
     )
-    ctx = replace(context(), asked={"matmul_core": parse_schedule("im2col")})
+    ctx = replace(context(), requested={"matmul_core": parse_schedule("im2col")})
     with pytest.raises(UserError, match="the algorithm must be gemm, got 'im2col'"):
         optimized(graph, ctx)

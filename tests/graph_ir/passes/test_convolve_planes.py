@@ -70,8 +70,8 @@ def test_what_is_left(text: str, dtype: str) -> None:
 
 def test_a_convolution_with_a_schedule_keeps_its_form() -> None:
     graph = graph_from("convolution(x, w)", x=(1, 2, 4, 4, 4), w=(4, 2, 3, 3, 3))
-    asked = replace(context(), asked={"convolution": parse_schedule("im2col")})
-    assert not convolve_planes(graph, asked)
+    requested = replace(context(), requested={"convolution": parse_schedule("im2col")})
+    assert not convolve_planes(graph, requested)
     assert convolve_planes(graph, context())
 
 

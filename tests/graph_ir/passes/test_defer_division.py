@@ -1,4 +1,4 @@
-"""The division of a softmax over an open size happens after the product; all others stay where they are."""
+"""The division of a softmax over a dynamic size happens after the product; all others stay where they are."""
 
 from __future__ import annotations
 

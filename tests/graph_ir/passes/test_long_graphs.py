@@ -95,7 +95,7 @@ def calls_of_fusing(graph: Graph) -> int:
     return calls
 
 
-def test_consumers_are_asked_about_once_or_when_something_changed() -> None:
+def test_consumers_are_requested_about_once_or_when_something_changed() -> None:
     graph = Graph("far")
     made = [graph.make_input(LogicalTensor(F32, (4, 8)), "x")]
     for number in range(

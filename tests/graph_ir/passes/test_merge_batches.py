@@ -74,7 +74,7 @@ def test_one_kernel_with_its_epilogue(rows: int) -> None:
 def test_the_product_keeps_its_name_and_takes_its_schedule() -> None:
     graph = graph_from("matmul_core(x, w)", x=(13, 1, 33), w=(33, 50))
     y = graph.outputs[0].inputs[0].producer_owner
-    ctx = replace(context(), asked={y.name: parse_schedule("gemm mc=7")})
+    ctx = replace(context(), requested={y.name: parse_schedule("gemm mc=7")})
     run(graph, ctx)
     (product,) = (op for op in graph.ops if op.op_name == "matmul_core")
     assert product.name == "matmul_core" and "mc=7" in str(product.schedule)

@@ -66,18 +66,18 @@ def test_every_schedule_computes_the_same() -> None:
         np.testing.assert_allclose(run(work, CTX), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("asked", "tasks"), [("split=heads", 1), ("split=rows rows=4", 2)])
+@pytest.mark.parametrize(("requested", "tasks"), [("split=heads", 1), ("split=rows rows=4", 2)])
 @pytest.mark.parametrize("softmax", ["whole", "online"])
-def test_tasks_are_heads_or_blocks_of_rows(softmax: str, asked: str, tasks: int) -> None:
+def test_tasks_are_heads_or_blocks_of_rows(softmax: str, requested: str, tasks: int) -> None:
     eager = replace(CTX.target, machine=replace(CTX.target.machine, parallel_multiply_adds=1))
-    wanted = parse_schedule(f"softmax={softmax} {asked}")
+    wanted = parse_schedule(f"softmax={softmax} {requested}")
     work, op, space = kernel(attention(), replace(CTX, target=eager))
     op.schedule = space.complete(wanted)
     (function, _) = lower_graph(work, replace(CTX, target=eager)).module.functions
     assert sum(isinstance(x, For) and x.kind == "parallel" for x in walk(function.body)) == tasks
 
 
-def test_nothing_is_fetched_ahead_when_asked() -> None:
+def test_nothing_is_fetched_ahead_when_requested() -> None:
     work, op, space = kernel(attention())
     for prefetch, has_hints in (("head", True), ("none", False)):
         op.schedule = space.complete(Schedule.of("", prefetch=prefetch))
@@ -86,7 +86,7 @@ def test_nothing_is_fetched_ahead_when_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "asked", "message"),
+    ("extra", "requested", "message"),
     [
         (True, "softmax=online prefetch=none", "softmax=online needs a softmax alone"),
         (False, "softmax=half", "softmax must be whole or online"),
@@ -98,7 +98,7 @@ def test_nothing_is_fetched_ahead_when_asked() -> None:
         (False, "mr1=99", "mr1 x nv1 must be at most 64"),
     ],
 )
-def test_what_cannot_run_is_refused(extra: bool, asked: str, message: str) -> None:
+def test_what_cannot_run_is_refused(extra: bool, requested: str, message: str) -> None:
     _, _, space = kernel(attention(extra))
     with pytest.raises(UserError, match=message):
-        space.complete(parse_schedule(asked))
+        space.complete(parse_schedule(requested))

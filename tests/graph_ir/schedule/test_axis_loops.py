@@ -93,7 +93,7 @@ def test_rows_of_open_length_run_one_by_one_at_unknown_cost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "asked", "message"),
+    ("op", "requested", "message"),
     [
         (scan(3, 100, axis=1), "block=13", "block must be at most 12, got 'row-scan"),
         (scan(3, 60, axis=1), "chains=64 block=2", "block must be at most 1, got"),
@@ -106,20 +106,20 @@ def test_rows_of_open_length_run_one_by_one_at_unknown_cost() -> None:
         (sort(3, 90, k=4), "groups=96", "from 4 to 90, got"),
     ],
 )
-def test_what_cannot_run_is_said(op: Op, asked: str, message: str) -> None:
+def test_what_cannot_run_is_said(op: Op, requested: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        space(op).complete(parse_schedule(asked))
+        space(op).complete(parse_schedule(requested))
 
 
 @pytest.mark.parametrize(
-    ("axis", "asked"),
+    ("axis", "requested"),
     [(1, "chains=4 block=49152"), (0, "columns=196608"), (1, "chains=64 block=1")],
 )
-def test_the_largest_that_may_be_asked_for_fits_the_stack(axis: int, asked: str) -> None:
+def test_the_largest_that_may_be_requested_fits_the_stack(axis: int, requested: str) -> None:
     graph, x = Graph("scan"), np.ones((2, 400_013), np.int32)
     found = graph.make(
         "cum_sum", [graph.make_input(LogicalTensor(S32, x.shape), "x")], {"axis": axis}, "y"
     )
     graph.make_output(found.outputs[0])
-    model = compile_model(graph, threads=2, schedules={"y": asked})
+    model = compile_model(graph, threads=2, schedules={"y": requested})
     np.testing.assert_array_equal(model(x), np.cumsum(x, axis))

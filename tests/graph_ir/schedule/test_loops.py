@@ -170,7 +170,7 @@ def test_the_vector_axis_of_a_reduction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "message"),
+    ("name", "requested", "message"),
     [
         ("transpose", "block=41", "block must be at most 40"),
         ("transpose", "inner=serial", "inner must be vector or unrolled"),
@@ -186,7 +186,7 @@ def test_the_vector_axis_of_a_reduction() -> None:
         ("softmax", "block=8", "block must be at most 7"),
     ],
 )
-def test_what_cannot_run_is_refused(name: str, asked: str, message: str) -> None:
+def test_what_cannot_run_is_refused(name: str, requested: str, message: str) -> None:
     _, space = kernel(CASES[name][0].copy())
     with pytest.raises(UserError, match=message):
-        space.complete(parse_schedule(asked))
+        space.complete(parse_schedule(requested))

@@ -35,15 +35,15 @@ def optimized(graph: Graph, ctx: LowerContext) -> tuple[Graph, Op]:
 
 
 @pytest.mark.parametrize(
-    "asked", ["use=dot2 b=panels", "use=fma b=panels", "use=dot2 b=plain", "use=fma"]
+    "requested", ["use=dot2 b=panels", "use=fma b=panels", "use=dot2 b=plain", "use=fma"]
 )
 @pytest.mark.parametrize("m", [12, 200])
-def test_the_instruction_is_part_of_the_schedule(m: int, asked: str) -> None:
-    """Groups of k in the panels, and the kernel, follow what was asked for."""
-    ctx = replace(PAIRS, asked={"matmul_core": parse_schedule(asked)})
+def test_the_instruction_is_part_of_the_schedule(m: int, requested: str) -> None:
+    """Groups of k in the panels, and the kernel, follow what was requested."""
+    ctx = replace(PAIRS, requested={"matmul_core": parse_schedule(requested)})
     graph = product(m)
     work, op = optimized(graph, ctx)
-    use = parse_schedule(asked).word("use")
+    use = parse_schedule(requested).word("use")
     assert op.schedule is not None and op.schedule.word("use") == use
     fmt = op.inputs[1].details.format
     assert not fmt.is_blocked or ("2k" in str(fmt)) == (use == "dot2")
@@ -57,7 +57,8 @@ def test_the_instruction_is_part_of_the_schedule(m: int, asked: str) -> None:
 def test_instructions_on_offer_follow_the_layouts() -> None:
     """Few rows read a plain B in place, one k at a time; rows of a transposed A have no neighboring k."""
     plain, panels = (
-        replace(PAIRS, asked={"matmul_core": parse_schedule(f"b={b}")}) for b in ("plain", "panels")
+        replace(PAIRS, requested={"matmul_core": parse_schedule(f"b={b}")})
+        for b in ("plain", "panels")
     )
     for graph, ctx, offered in (
         (product(), plain, ["fma", "dot2"]),
@@ -74,6 +75,6 @@ def test_instructions_on_offer_follow_the_layouts() -> None:
 def test_an_instruction_that_cannot_run_is_refused() -> None:
     graph = product(transpose_a=True)
     for use in ("dot2", "dot4"):
-        ctx = replace(PAIRS, asked={"matmul_core": parse_schedule(f"use={use}")})
+        ctx = replace(PAIRS, requested={"matmul_core": parse_schedule(f"use={use}")})
         with pytest.raises(UserError, match="schedule of 'matmul_core': use must be fma in"):
             optimized(graph, ctx)

@@ -112,20 +112,20 @@ def test_cost_is_what_the_model_predicts_beyond_the_best() -> None:
     assert choices[0].cost == 0 and all(c.cost > 0 for c in choices[1:])
 
 
-def test_a_blocking_asked_for_decides_the_panels() -> None:
+def test_a_blocking_requested_decides_the_panels() -> None:
     op, ctx = convolution((1, 32, 9, 9), (64, 32, 3, 3)), context("avx512")
 
     for choice in offered(geometry_of(op), convolution_kernels(op, ctx), ctx):
-        asked = replace(ctx, tuned={problem_of(op): convolution_schedule(choice)})
-        only, blocked = query_format(op, asked)
+        requested = replace(ctx, tuned={problem_of(op): convolution_schedule(choice)})
+        only, blocked = query_format(op, requested)
         assert blocked.on_request
         assert only.inputs[1].blocks[-1] == choice.blocking.tile.columns(ctx.target)
 
 
-def test_a_tile_asked_for_need_not_be_in_the_table() -> None:
+def test_a_tile_requested_need_not_be_in_the_table() -> None:
     op, ctx = convolution((1, 32, 9, 9), (2, 20, 16, 3, 3), groups=2), context("avx512")
-    asked = parse_schedule("direct band=rows mr=13 nv=2 mc=9 kc=64 ng=1")
-    (choice,) = query_format(op, replace(ctx, tuned={problem_of(op): asked}))
+    requested = parse_schedule("direct band=rows mr=13 nv=2 mc=9 kc=64 ng=1")
+    (choice,) = query_format(op, replace(ctx, tuned={problem_of(op): requested}))
     assert choice.inputs[1] == parse_format("GOHWI32o")
 
 

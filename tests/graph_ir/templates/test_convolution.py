@@ -99,9 +99,11 @@ def test_every_band_and_block_on_offer_gives_the_same_result() -> None:
     pick = space.pick
     for rows, k_block, groups in ((1, 1, 1), (2, 6, 2), (5, 15, 1), (2, 30, 1), (5, 45, 2)):
         for band in ("rows", *(["im2col"] if rows == 5 else [])):
-            asked = pick.replaced(band=band, mc=rows, kc=k_block, ng=groups)
-            lowered = check_interpreted(graph, replace(ctx, asked={"direct_convolution": asked}))
-            assert any(str(asked) in call.note for call in lowered.calls)
+            requested = pick.replaced(band=band, mc=rows, kc=k_block, ng=groups)
+            lowered = check_interpreted(
+                graph, replace(ctx, requested={"direct_convolution": requested})
+            )
+            assert any(str(requested) in call.note for call in lowered.calls)
 
 
 @pytest.mark.exhaustive

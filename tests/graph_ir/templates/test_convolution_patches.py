@@ -82,8 +82,8 @@ def test_bands_of_any_number_of_rows_and_threads_have_the_same_bits(rows: int) -
         for op in graph.inputs
     ]
     whole = np.asarray(graphc.compile(graph, threads=1, schedules=PATCHES)(*arrays))
-    asked = {"conv": f"band=patches mc={rows}"}
-    found = graphc.compile(graph, threads=2, schedules=asked)(*arrays)
+    requested = {"conv": f"band=patches mc={rows}"}
+    found = graphc.compile(graph, threads=2, schedules=requested)(*arrays)
     np.testing.assert_array_equal(np.asarray(found), whole)
 
 

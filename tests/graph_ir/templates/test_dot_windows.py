@@ -108,7 +108,7 @@ def test_rows_of_the_window_are_the_terms(isa: str) -> None:
 
 
 def test_predicted_cycles() -> None:
-    """Dot products take less than multiplications one by one, and more in pairs than in quads."""
+    """Dot products take less than multiplications one at a time, and more in pairs than in quads."""
     g = ConvolutionGeometry(1, 64, 1, 1, (28, 28), (28, 28), (3, 3), before=(1, 1))
     target = ISAS["vnni"]
     rows = {x.instruction: x for x in MICROKERNELS["avx512"] if (x.a, x.b) == (U8, S8)}

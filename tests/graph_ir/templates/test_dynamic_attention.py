@@ -1,4 +1,4 @@
-"""Attention over open numbers of queries and keys: one kernel, every tail, nothing read or written outside."""
+"""Attention over dynamic numbers of queries and keys: one kernel, every tail, nothing read or written outside."""
 
 from __future__ import annotations
 
@@ -205,8 +205,8 @@ def test_schedules_that_need_known_sizes_are_refused() -> None:
     space = space_of(op, ctx)
     for schedule in space.candidates:
         assert space.check(schedule) == schedule
-    for asked in ("split=rows", "prefetch=head"):
+    for requested in ("split=rows", "prefetch=head"):
         with pytest.raises(UserError, match="split must be heads and prefetch none"):
-            space.complete(parse_schedule(asked))
+            space.complete(parse_schedule(requested))
     with pytest.raises(UserError, match="softmax=online needs"):
         space.complete(parse_schedule("softmax=online"))

@@ -1,4 +1,4 @@
-"""Windows over channels of images of open height and width: the bits of the model of each size."""
+"""Windows over channels of images of dynamic height and width: the bits of the model of each size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions of images of open height and width: one model for all sizes, with the values of the reference."""
+"""Convolutions of images of dynamic height and width: one model for all sizes, with the values of the reference."""
 
 from __future__ import annotations
 

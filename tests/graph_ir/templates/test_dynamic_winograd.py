@@ -1,4 +1,4 @@
-"""Winograd convolutions of open sizes: the bits of those of one size, whatever the blocks of tiles."""
+"""Winograd convolutions of dynamic sizes: the bits of those of one size, whatever the blocks of tiles."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def outlier(number: float, at: int) -> Array:
 
 
 def in_digits(graph: Graph, isa: str, **options: Any) -> Any:
-    asked = {"y": f"use={USES[isa]}"}
-    return compile_model(graph, target=isa, cache=False, schedules=asked, **options)
+    requested = {"y": f"use={USES[isa]}"}
+    return compile_model(graph, target=isa, cache=False, schedules=requested, **options)
 
 
 def bound(x: Array, w: Array) -> Array:
@@ -152,8 +152,8 @@ def test_interpreted(use: str, rows: int, bits: int, one_zero: bool, group: int)
         graph.make("matmul_nbits", operands, {"bits": bits, "group": group}, "y").outputs[0]
     )
     target = VNNI if use == "dot4" else Target("avx2")
-    asked = {"y": parse_schedule(f"use={use}")}
-    lowered = check_interpreted(graph, LowerContext(target, asked=asked))
+    requested = {"y": parse_schedule(f"use={use}")}
+    lowered = check_interpreted(graph, LowerContext(target, requested=requested))
     assert f"use={use}" in lowered.calls[0].note
 
 

@@ -1,4 +1,4 @@
-"""Variables of a kernel for open sizes: names that no size of the model has."""
+"""Variables of a kernel for dynamic sizes: names that no size of the model has."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_exact_between_guard_pages(sizes: tuple[Any, ...], isa: str) -> None:
     "unpack=registers mr=1", "unpack=registers mr=3", "unpack=panel mr=4 kc=32", "unpack=panel kc=64 mc=5 ng=2",
     "unpack=panel nv=1 mr=12 kc=128", "nv=2 unpack=registers",
 ])  # fmt: skip
-def test_schedules_that_were_asked_for(text: str) -> None:
+def test_schedules_that_were_requested(text: str) -> None:
     graph, arrays = product(6, 70, 128, 4, 32, False, False)
     (wanted,) = graph.evaluate(arrays)
     model = compile_model(graph, threads=2, cache=False, schedules={"y": text})

@@ -21,7 +21,7 @@ def test_words_that_l2_cannot_hold_are_fetched_ahead(rows: int, l2_bytes: int, l
     """As many lines per word as its vectors have, also where several tiles read a panel."""
     graph, _ = product(rows, 128, 64, 4, 32, False)
     target = replace(Target("avx512"), l2_bytes=l2_bytes)
-    asked = {"y": parse_schedule("unpack=registers use=fma mr=1 nv=4")}
-    lowered = check_interpreted(graph, LowerContext(target, asked=asked))
+    requested = {"y": parse_schedule("unpack=registers use=fma mr=1 nv=4")}
+    lowered = check_interpreted(graph, LowerContext(target, requested=requested))
     hints = print_module(lowered.module).count("prefetch(")
     assert hints == 4 * lines, "4 words of a column in each round"

@@ -90,8 +90,8 @@ def test_exact_on_integers(target: str, number: int) -> None:
     graph = layer(case, kind)
     arrays = [integers(op.outputs[0].details.plain_dims, i) for i, op in enumerate(graph.inputs)]
     (expected,) = graph.evaluate(arrays)
-    asked = BY_ROW if kind == "depthwise_convolution" else {}
-    model = graphc.compile(graph, target, threads=2, schedules=asked)
+    requested = BY_ROW if kind == "depthwise_convolution" else {}
+    model = graphc.compile(graph, target, threads=2, schedules=requested)
     np.testing.assert_array_equal(np.asarray(model(*arrays)), expected)
     off = graphc.compile(layer(case, kind), target, threads=1, disabled=("row-windows",))
     np.testing.assert_array_equal(np.asarray(off(*arrays)), expected)
@@ -107,9 +107,9 @@ def test_types(kind: str, dtype: DType) -> None:
         for i, op in enumerate(graph.inputs)
     ]
     (expected,) = graph.evaluate(arrays)
-    asked = BY_ROW if kind == "depthwise_convolution" else {}
+    requested = BY_ROW if kind == "depthwise_convolution" else {}
     np.testing.assert_array_equal(
-        np.asarray(graphc.compile(graph, schedules=asked)(*arrays)), expected
+        np.asarray(graphc.compile(graph, schedules=requested)(*arrays)), expected
     )
 
 

@@ -63,8 +63,8 @@ def test_one_kernel(kind: str, dtype: DType, keys: bool, sizes: Sizes) -> None:
 def test_blocks_of_columns(kind: str, dtype: DType, columns: int) -> None:
     graph = attention(dtype, (2, 19, 49, 17), mask=columns == 8)
     name = [op.name for op in graph.ops if op.op_name == "matmul_core"][-1]
-    asked = {name: parse_schedule(f"softmax=online columns={columns} rows=7 prefetch=none")}
-    lowered = check_interpreted(graph, replace(CONTEXTS[kind], asked=asked), exact=False)
+    requested = {name: parse_schedule(f"softmax=online columns={columns} rows=7 prefetch=none")}
+    lowered = check_interpreted(graph, replace(CONTEXTS[kind], requested=requested), exact=False)
     assert lowered.calls[0].kernel.startswith(f"{dtype}_online_attention")
 
 

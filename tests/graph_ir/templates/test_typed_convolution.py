@@ -117,8 +117,8 @@ def test_a_bias_of_f32_or_of_the_same_type_is_the_epilogue(
 def test_every_band_on_offer(dtype: DType, band: str) -> None:
     border = (0, 0) if band == "image" else (1, 1)
     graph = convolution(dtype, (1, 16, 5, 3), (26, 16, 3, 3), before=border, after=border)
-    asked = {"convolution": parse_schedule(f"direct band={band}")}
-    lowered = check_interpreted(graph, replace(DOTS, asked=asked))
+    requested = {"convolution": parse_schedule(f"direct band={band}")}
+    lowered = check_interpreted(graph, replace(DOTS, requested=requested))
     assert any(f"band={band}" in call.note for call in lowered.calls)
 
 

@@ -87,7 +87,7 @@ def test_threads_and_bytes(target: str, results: int, outputs: int) -> None:
 
 
 @pytest.mark.parametrize(("target", "results", "step"), [("native", 4, 1), ("avx2", 2, 2)])
-def test_open_sizes(target: str, results: int, step: int) -> None:
+def test_dynamic_sizes(target: str, results: int, step: int) -> None:
     def sizes(*shape: Size) -> tuple[Any, ...]:
         batch, *image = shape
         return (batch, 9, 33, *image, *((step, step),) * 3)

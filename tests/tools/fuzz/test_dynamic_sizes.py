@@ -1,4 +1,4 @@
-"""Random graphs with an open size: what is opened, and that wrong results of such models are found."""
+"""Random graphs with a dynamic size: what is opened, and that wrong results of such models are found."""
 
 from __future__ import annotations
 

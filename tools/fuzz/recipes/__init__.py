@@ -49,7 +49,7 @@ WEIGHTS = {name: often / len(family) for family, often in _FAMILIES for name in 
 
 NOT_MADE = {
     "count_up": "a size that is open says how long it is",
-    "open_sizes": "sizes of random graphs are numbers",
+    "dynamic_sizes": "sizes of random graphs are numbers",
     "align_regions": "a sample next to the border of an image counts or does not",
     **dict.fromkeys(("svd", "eigh"), "vectors of nearly equal values are any of a space"),
     "suppress_boxes": "a box near the limit of overlap decides all that follow it",

@@ -10,7 +10,7 @@ from ....base.dtypes import F32, F64
 from ....graph_ir.ir.graph import GraphTensor
 from ..scope import Dims, Scope
 
-_MOST = 40  # rows: references go through them one by one
+_MOST = 40  # rows: references go through them one at a time
 
 
 def _small(scope: Scope, dims: Dims) -> GraphTensor:

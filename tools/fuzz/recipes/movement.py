@@ -1,4 +1,4 @@
-"""Ops that move elements, or convert them one by one: shapes, slices, pads, concats, casts."""
+"""Ops that move elements, or convert them one at a time: shapes, slices, pads, concats, casts."""
 
 from __future__ import annotations
 

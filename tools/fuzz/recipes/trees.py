@@ -51,7 +51,7 @@ def tree_ensemble(scope: Scope) -> None:
 
 
 def _trees(scope: Scope, groups: int, bits: int, features: int) -> _Nodes:
-    """A root for each lane of each group, and what grows from it: leaves are split one by one."""
+    """A root for each lane of each group, and what grows from it: leaves are split one at a time."""
     ways: list[int] = []
     threshold: list[float] = []
     roots: list[int] = []

@@ -1,4 +1,4 @@
-"""Which schedule was asked for an op: by its name from a user, by its problem from a tuning file."""
+"""Which schedule was requested an op: by its name from a user, by its problem from a tuning file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .context import LowerContext
 
 
 def wanted_by_name(op: Op, ctx: LowerContext) -> Schedule | None:
-    """What the user asked for an op, by its name or that of the op of the model it was made of."""
-    return next((s for name, s in ctx.asked.items() if is_called(op, name)), None)
+    """What the user requested an op, by its name or that of the op of the model it was made of."""
+    return next((s for name, s in ctx.requested.items() if is_called(op, name)), None)
 
 
 def is_called(op: Op, name: str) -> bool:
@@ -18,6 +18,6 @@ def is_called(op: Op, name: str) -> bool:
     return op.name in (name, f"{name}.{op.op_name}")
 
 
-def asked_settings(op: Op, problem: str, ctx: LowerContext) -> Schedule:
-    """What is asked for a tuned op before layouts are chosen; an empty schedule if nothing is."""
+def requested_settings(op: Op, problem: str, ctx: LowerContext) -> Schedule:
+    """What is requested a tuned op before layouts are chosen; an empty schedule if nothing is."""
     return wanted_by_name(op, ctx) or ctx.tuned.get(problem) or Schedule("")
