@@ -70,9 +70,8 @@ class _Steps:
         self.m, self.n, self.k = (problem.sizes[axis] for axis in ("m", "n", "k"))
         self.is_dynamic = not is_known(self.m, self.n, self.k)
         self.columns = self.tile.columns(target, self.kernel.accumulator)
-        self.max_a_bytes = (
-            target.machine.max_local_bytes // 2
-        )  # accumulators and a panel lie beside them
+        # Accumulators and a panel lie beside the rows of A.
+        self.max_a_bytes = target.machine.max_local_bytes // 2
         self.m_block = self._rows_of_block()
         group = self.kernel.k_group
         self.k_block = -(-blocking.k_block // group) * group

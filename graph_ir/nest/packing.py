@@ -249,19 +249,20 @@ class _Groups:
 
 
 def convert_rows(
-    source: Operand, start: Expr, rows: tuple[int | Expr, int], k: int, dtype: DType, lanes: int
-) -> tuple[Operand, Stmt]:
-    """(the rows x k matrix at `start` in `dtype` in a local buffer, which the caller allocates; the copy).
+    source: Operand, start: Expr, rows: tuple[int | Expr, int], k: int, dtype: DType, lanes: int,
+    name: str = "a_block",
+) -> tuple[Operand, Stmt]:  # fmt: skip
+    """Return (rows x k matrix at `start` in `dtype` in a local buffer `name`, which the caller allocates; the copy).
 
-    The axis that lies together in memory does so in the copy; vectors are aligned, and the rows are no power of two
-    apart, which would map them to one set of the cache. `rows`: how many, and how many at most.
+    The contiguous axis stays contiguous; vectors are aligned, and the rows are no power of two apart, which would map
+    them to one set of the cache. `rows`: their number, and the maximum.
     """
     by_rows = source.col == 1
     count, max_rows = rows
     outer, inner = (count, k) if by_rows else (k, count)
     max_outer, max_inner = (max_rows, k) if by_rows else (k, max_rows)
     stride = (-(-max_inner // lanes) + 1) * lanes
-    local = Buffer("a_block", dtype, (max_outer * stride,), "local")
+    local = Buffer(name, dtype, (max_outer * stride,), "local")
     i, j = Var("ak"), Var("aj")
     at = start + (i * (source.row if by_rows else source.col) + j)
     value = t.cast(source.buffer[at], dtype)

@@ -47,7 +47,8 @@ def _rows_of_a(nest: Nest, stage: Stage, position: Position, target: Target) -> 
     rows = position.extents["m"], max_rows(nest)
     source = Operand(view.buffer, (), view.step("m"), view.step("k"))
     k = position.extents["k"]
-    local, copy = convert_rows(source, position.offset("A"), rows, k, dtype, target.lanes(dtype))
+    start, lanes = position.offset("A"), target.lanes(dtype)
+    local, copy = convert_rows(source, start, rows, k, dtype, lanes, stage.name)
     strides = {"m": local.row, "k": local.col}
     return Staged(local.buffer, position.staged("A", View(local.buffer, strides)), [copy], [])
 
