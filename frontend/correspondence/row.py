@@ -49,8 +49,7 @@ class Row:
 
     @property
     def common(self) -> str:
-        """Return whether the other operands have one element type ("any"), one float type ("float") or each its own
-        ("")."""
+        """Return whether the other operands share one element type ("any"), one float type ("float") or none ("")."""
         return ""
 
     def kind(self, attribute: str) -> str:

@@ -134,9 +134,8 @@ class Lexer:
                     )
                 if not open_:
                     return self.source[position : found.end()]
-        raise self.error(
-            f"'{self.source[position]}' must be closed before the end of the text", position
-        )
+        opened = self.source[position]
+        raise self.error(f"'{opened}' must be closed before the end of the text", position)
 
     def skip_blanks(self) -> int:
         """The start of the next token, without consuming it."""

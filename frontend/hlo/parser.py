@@ -315,9 +315,8 @@ class _Parser:
             if not bare or (shape is None and not self.fragment):
                 raise lexer.error(f"'{name}' must be defined before it is used", position)
             self.is_incomplete |= shape is None
-            parameter = Instruction(
-                name, "parameter", shape, number=body.implicit, position=position
-            )
+            number = body.implicit
+            parameter = Instruction(name, "parameter", shape, number=number, position=position)
             body.implicit += 1
             body.instructions[name] = parameter
         return Operand(name, path, shape)

@@ -10,9 +10,7 @@ from .export import Exporter
 
 
 def has_node(op: Op) -> bool:
-    """Return whether ONNX's node says the same: f32, one scale or a constant one per slice of an axis, a zero point
-    of 8 or 16
-    bits."""
+    """Return whether ONNX's node is equal: f32, a scale or a constant one per slice, a zero point of 8 or 16 bits."""
     x, scale, *zero = (tensor.details for tensor in op.inputs)
     integer = x if op.op_name == "dequantize" else op.outputs[0].details
     if not all(map(_is_plain, op.inputs[1:])) or len({_axis(y, op) for y in op.inputs[1:]}) > 1:

@@ -61,8 +61,7 @@ def reader_of(target: Any) -> Read | None:
 
 
 def is_functional(target: Any) -> bool:
-    """Return whether it is a function of Python's in `torch.nn.functional`, which has names of its own for
-    arguments."""
+    """Return whether it is a Python function of `torch.nn.functional`, with argument names unlike ATen's."""
     return getattr(target, "__module__", "") == "torch.nn.functional"
 
 

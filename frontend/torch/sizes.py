@@ -26,9 +26,8 @@ _RULES: dict[str, Callable[..., Size]] = {
 class Sizes:
     """What the symbols of one program stand for; those that nobody has named keep PyTorch's names.
 
-    `limits`: what ops need of dynamic sizes, by name; `most` is the greatest value of the others. `ranges`: what
-    PyTorch
-    promises of symbols, beyond what it found for its examples, by symbol.
+    `limits`: the limits that ops need, by name of a size; `most`: the maximum of other sizes. `ranges`: ranges that
+    PyTorch promises, beyond those it found for its examples, by symbol.
     """
 
     def __init__(

@@ -38,8 +38,7 @@ def _read_attention(node: Call, _: str) -> Value:
 
 
 def _sees(node: Call, mask: GraphTensor) -> GraphTensor:
-    """Return whether a mask leaves a query any key: the result of one that sees none is 0, not the NaN of its
-    softmax."""
+    """Return whether a mask leaves a query any key; the result of one without keys is 0, not its softmax's NaN."""
     if mask.details.dtype == BOOL:
         return node.helper("reduce_any", mask, axes=(-1,), keep_dims=True)
     largest = node.helper("reduce_max", mask, axes=(-1,), keep_dims=True)

@@ -54,9 +54,7 @@ def _requested(node: Call, x: GraphTensor, found: Distinct) -> Results:
     wanted = [node.attr_bool(f"return_{name}", False) for name in ("inverse", "counts")]
     others = node.reshaped(found.inverse, x.details.plain_dims), found.counts
     none = node.constant(np.zeros(0), S64)
-    return found.values, *(
-        y if requested else none for y, requested in zip(others, wanted, strict=True)
-    )
+    return found.values, *(y if one else none for y, one in zip(others, wanted, strict=True))
 
 
 def _read_runs(node: Call) -> Results:
