@@ -299,25 +299,19 @@ def _read_clamp(node: Call, _: str) -> Value:
     """Bounds that are numbers become attributes; tensors are compared element by element."""
     x = node.operand()
     bounds = {name: node.argument(name) for name in ("min", "max")}
-    numbers = {
-        name: _bound(node, name)
-        for name in bounds
-        if not isinstance(bounds[name], (GraphTensor, Dim))
-    }
+    known = [name for name in bounds if not isinstance(bounds[name], (GraphTensor, Dim))]
+    numbers = {name: node.number(name, 0) if node.given(name) else None for name in known}
     if all(value is None for value in bounds.values()):
         raise node.rule("min or max must be given", "neither")
     dtype = result_dtype([x, *(value for value in numbers.values() if value is not None)])
-    result = node.tensor(x, dtype)
-    if len(numbers) == len(bounds):
-        return node.make("clamp", result, **numbers)
+    result, wrap = node.tensor(x, dtype), (1 << dtype.bits) * (dtype.kind == "uint")
+    if len(numbers) == len(bounds):  # PyTorch wraps a negative bound of unsigned values
+        given = {name: b + wrap if b and b < 0 else b for name, b in numbers.items()}
+        return node.make("clamp", result, **given)
     for name, op_name in (("min", "max"), ("max", "min")):
         if bounds[name] is not None:
             result = node.helper(op_name, *promoted(node, result, node.operand(name)))
     return result
-
-
-def _bound(node: Call, name: str) -> float | None:
-    return node.number(name, 0) if node.given(name) else None
 
 
 _PLAIN = [

@@ -55,3 +55,11 @@ def test_powers_of_two_have_no_sign() -> None:
     ends = [2.0**-127, 1.5 * 2.0**-127, 2.0**-128, 1.5, 1.4, -3.0, -0.3, 1e-45, -1e38]
     x = torch.tensor([*SPECIAL, *ends])
     check(lambda x: x.to(torch.float8_e8m0fnu).float(), x)
+
+
+@pytest.mark.parametrize("bounds", [(-5, 50), (-200, None), (None, -1), (1.5, 3), (0, 90)])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16], ids=str)
+def test_clamp_wraps_a_negative_bound_of_unsigned_values(
+    dtype: torch.dtype, bounds: tuple[float | None, float | None]
+) -> None:
+    check(lambda x: x.clamp(*bounds), torch.tensor([0, 1, 7, 100, 255], dtype=dtype))
