@@ -14,7 +14,7 @@ from ..correspondence.compositions.complex_numbers import Complex
 from ..refusals import DEFINED
 from ..shape_spec import InputSpec, check_names, open_name
 from .complex_numbers import constant_of
-from .fx_reader import Values, read_nodes, source_line
+from .fx_reader import MISSING, Values, read_nodes, source_line
 from .program import decomposed, mutated_states, open_program
 from .sizes import Sizes
 from .subgraph import attributes_of
@@ -45,8 +45,12 @@ def load_exported(
             values[node] = constant_of(graph, *value)
     values |= attributes_of(graph, program.graph_module, sizes, pairs=True)
     refused = read_nodes(graph, _calls(program), values, sizes, pairs=True)
-    if refused:
-        raise UnsupportedError(f"{_WHO}: {_listed(refused)}", DEFINED)
+    if (
+        refused
+    ):  # what reads such a call without a tensor to stand in for it follows from that refusal
+        missing = {node for node in refused if values[node] is MISSING}
+        told = {n: r for n, r in refused.items() if missing.isdisjoint(n.all_input_nodes)}
+        raise UnsupportedError(f"{_WHO}: {_listed(told or refused)}", DEFINED)
     for name, value in _results(program, values):
         graph.make_output(value, name)
     if not graph.outputs:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import graphc
-from graphc.base.errors import UserError
+from graphc.base.errors import UnsupportedError, UserError
 
 
 class Function(nn.Module):
@@ -105,3 +105,17 @@ def test_a_negative_number_is_no_size() -> None:
         UserError, match=r"the size 'u0', which the data decide, must be in 0\.\., got -1"
     ):
         model(np.array([-1]))
+
+
+def test_what_follows_from_a_refused_call_is_not_listed() -> None:
+    def parts(x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
+        size = number.item()
+        torch._check(size >= 2)
+        torch._check(size <= x.shape[0])
+        first, _ = torch.split(x, [size, x.shape[0] - size])
+        return first.sum(0) + torch.linalg.matrix_exp(x[:4, :4]).sum()
+
+    program = torch.export.export(Function(parts), (torch.rand(8, 4), torch.tensor(3)))
+    with pytest.raises(UnsupportedError, match="split_with_sizes.*; linalg_matrix_exp") as caught:
+        graphc.compile(program)
+    assert "getitem" not in str(caught.value)
