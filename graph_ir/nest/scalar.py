@@ -42,7 +42,7 @@ class _Scalar:
         before: list[Stmt] = []
         after: list[Stmt] = []
         if depth == 0 and not self.nest.staged("C"):
-            before.append(self._over(position, ("m", "n"), self._zero(position), batch=True))
+            before.append(self._over(position, ("m", "n"), self._zero, batch=True))
             after.append(self._over(position, ("m", "n"), self._finish, batch=True))
         for stage in self.nest.stages:
             if stage.at == at:
@@ -95,10 +95,10 @@ class _Scalar:
         inner = position.staged(stage.operand, View(local, {rows: width, columns: 1}))
         allocate = Allocate(local)
         if stage.operand == "C":
-            zero = self._over(inner, (rows, columns), self._zero(inner))
+            zero = self._over(inner, (rows, columns), self._zero)
 
-            def finish(at: Position, local: Buffer = local) -> Stmt:
-                return self._finished(at, self._of_local(at, inner, "C"))
+            def finish(at: Position) -> Stmt:
+                return self._finished(at, self._element(self._entered(inner, at, position), "C"))
 
             return inner, [allocate, zero], [self._over(position, (rows, columns), finish)]
 
@@ -143,17 +143,8 @@ class _Scalar:
                 to = to.enter(axis, iteration, step, 1)
         return to
 
-    def _of_local(self, at: Position, inner: Position, operand: str) -> Expr:
-        base = Position(inner.terms, inner.extents, inner.views, inner.chunks)
-        outer_terms = {axis: terms[: len(inner.terms[axis])] for axis, terms in at.terms.items()}
-        assert outer_terms == dict(inner.terms)
-        return self._element(self._entered(base, at, inner), operand)
-
-    def _zero(self, position: Position) -> Any:
-        def statement(at: Position) -> Stmt:
-            return Store(at.view("C").buffer, (at.offset("C"),), t.const(0, self.accumulator))
-
-        return statement
+    def _zero(self, at: Position) -> Stmt:
+        return Store(at.view("C").buffer, (at.offset("C"),), t.const(0, self.accumulator))
 
     def _finish(self, at: Position) -> Stmt:
         return self._finished(at, self._element(at, "C"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from inspect import signature
 from typing import Any
 
 from ...base.errors import UserError
@@ -27,8 +28,8 @@ _CONNECTING = frozenset(("at", "as", "over", "above"))
 _TILE = re.compile(r"(\d+)x(\d+)")
 
 
-def parse_steps(text: str) -> list[tuple[str, str]]:
-    """Return (name of the transformation, text of the step) for each step. UserError for a name that does not exist."""
+def parse_steps(text: str) -> list[str]:
+    """Return the text of each step. UserError for a transformation that does not exist."""
     steps = [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
     for step in steps:
         if step.split()[0] not in STEPS:
@@ -36,7 +37,7 @@ def parse_steps(text: str) -> list[tuple[str, str]]:
                 f"schedule: '{step}': there is no transformation '{step.split()[0]}', it must be one of "
                 f"{', '.join(STEPS)}"
             )
-    return [(step.split()[0], step) for step in steps]
+    return steps
 
 
 def apply_step(nest: Nest, step: str) -> Nest:
@@ -45,11 +46,12 @@ def apply_step(nest: Nest, step: str) -> Nest:
     exact = {"exact": True} if words[-1:] == ["exact"] else {}
     arguments = [_argument(word) for word in words if word not in (*_CONNECTING, "exact")]
     try:
-        return STEPS[name](nest, *arguments, **exact)
+        signature(STEPS[name]).bind(nest, *arguments, **exact)
     except TypeError as error:
         raise UserError(
             f"schedule: '{step}': the step must look like the first line of `steps/{name}.py`"
         ) from error
+    return STEPS[name](nest, *arguments, **exact)
 
 
 def _argument(word: str) -> Any:
@@ -61,13 +63,13 @@ def _argument(word: str) -> Any:
 
 def steps_of(nest: Nest, schedule: str) -> Iterator[tuple[str, Nest]]:
     """Yield (step, nest after it) for each step of a schedule."""
-    for _, step in parse_steps(schedule):
+    for step in parse_steps(schedule):
         nest = apply_step(nest, step)
         yield step, nest
 
 
 def apply(nest: Nest, schedule: str) -> Nest:
     """Return the nest after all steps of a schedule."""
-    for _, step in parse_steps(schedule):
+    for step in parse_steps(schedule):
         nest = apply_step(nest, step)
     return nest
