@@ -20,8 +20,8 @@ from .peers import Contender, RefusedModel, graphc_contender, make_peer
 from .roofline import COMPUTE, read_seconds, roofline
 
 if TYPE_CHECKING:
-    from ..base.target import Target
     from ..runtime.executor import CompiledModel
+    from ..targets.isa import Target
 
 OnStep = Callable[[str, int, int], None]
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..base.contraction import accumulator_of, microkernel
+from ..base.contraction import accumulator_of
 from ..base.dtypes import F32, S32, DType, by_name
 from ..base.errors import UserError
 from ..base.options import CompileOptions
 from ..base.records import dataclass
-from ..base.target import Target
 from ..codegen.aot import assembly
 from ..driver.compiler import compile_stages
 from ..driver.request import CompileRequest
@@ -26,6 +25,8 @@ from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.register_tile import MAX_VECTORS
 from ..graph_ir.schedule.spaces import space_of
 from ..runtime.executor import CompiledModel
+from ..targets.isa import Target
+from ..targets.microkernels import microkernel
 from .measure import Timing, interleave
 
 Array = np.ndarray[Any, Any]

@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 
-from ..base.contraction import Microkernel, f32_kernel
 from ..base.dtypes import S16
-from ..base.target import Target
 from ..codegen.aot import compile_to_object
 from ..codegen.capabilities import capabilities
 from ..codegen.dot_products import DotProducts
 from ..codegen.instruction_stream import InstructionStream
 from ..codegen.llvm_types import mangled, type_of
 from ..runtime.loader import LoadedCode
+from ..targets.isa import Microkernel, Target
+from ..targets.microkernels import f32_kernel
 
 ACCUMULATORS = (
     12  # enough to hide the latency of two multiply-adds per cycle (8), within 16 registers

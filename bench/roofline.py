@@ -23,16 +23,16 @@ from pathlib import Path
 import numpy as np
 
 from ..base.aligned_memory import aligned_empty, large_alignment
-from ..base.contraction import Microkernel, microkernel
 from ..base.dtypes import BF16, F32, F64, S8, U8
 from ..base.errors import UserError
 from ..base.records import dataclass
-from ..base.target import Target
 from ..base.whole_file import whole_file
 from ..codegen.aot import compile_to_object
 from ..codegen.host import cpu_name, host_supports
 from ..graph_ir.schedule.matmul_nbits import DIGITS
 from ..runtime.loader import LoadedCode
+from ..targets.isa import Microkernel, Target
+from ..targets.microkernels import microkernel
 from .peak import best_seconds, measure_peak
 
 VERSION = 4

@@ -16,7 +16,7 @@ from llvmlite import binding as llvm
 
 from ..base.errors import InternalError
 from ..base.records import dataclass
-from ..base.target import Target
+from ..targets.isa import Target
 from .object_merge import merge_objects
 
 OPT_LEVEL = 2

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from ..base.records import dataclass
-from ..base.target import Target
-
-_IMPLIED = {
-    # Every CPU with AVX2 and FMA also has these.
-    "avx512": frozenset(("fma", "f16c", "sse4.1", "avx2")),
-    "avx2": frozenset(("fma", "f16c", "sse4.1", "avx2")),
-    "generic": frozenset(),
-}
+from ..targets.isa import Target
 
 
 @dataclass(frozen=True)
@@ -42,7 +35,7 @@ class Capabilities:
 def capabilities(target: Target) -> Capabilities:
     """Read the target's ISA and LLVM features."""
     named = {feature[1:] for feature in target.features.split(",") if feature.startswith("+")}
-    has = named | _IMPLIED[target.isa]
+    has = named | target.table.implied
     return Capabilities(
         fma="fma" in has,
         half_conversion="f16c" in has,

@@ -11,21 +11,9 @@ from typing import NamedTuple
 from llvmlite import binding as llvm
 
 from ..base.errors import UserError
-from ..base.machine import SAPPHIRE_RAPIDS, UNKNOWN, ZEN5, Machine
-from ..base.target import ISA_FEATURES, ISA_TABLES, Target
+from ..targets.isa import ISAS, Target
+from ..targets.machines import SAPPHIRE_RAPIDS, UNKNOWN, ZEN5, Machine
 
-# Instruction sets that generated code can benefit from. Others are left out, so that a compiled model requires no more
-# than it uses.
-_USED = {
-    "avx2": ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "popcnt", "movbe"),
-    "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"),
-}
-_OPTIONAL = ("avx512vnni", "avx512bf16", "avx512vbmi", "avxvnni")
-# Features that a CPU's name implies for LLVM and that generated code could use by accident.
-_UNWANTED = ("sse4a", "xop", "fma4", "tbm", "gfni")
-
-# The CPU that LLVM schedules for if the machine itself is of another level.
-_GENERIC_CPU = {"avx512": "x86-64-v4", "avx2": "x86-64-v3", "generic": "x86-64"}
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPUINFO = Path("/proc/cpuinfo")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -35,21 +23,21 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def target_for(name: str) -> Target:
     """Return the target called `native`, `avx512`, `avx2` or `generic`, with this machine's cache sizes.
 
-    `native` is the widest level this CPU supports, scheduled for it. A named level below that gives code that runs on
-    every CPU of the level; one above it gives code that does not run here. All have this machine's rates. UserError
-    when there is no such target.
+    `native` is the widest level this CPU supports, scheduled for it, as is the level that it extends. Any other level
+    below gives code that runs on every CPU of the level; one above gives code that does not run here. All have this
+    machine's rates. UserError when there is no such target.
     """
-    if name not in ("native", *ISA_TABLES):
-        raise UserError(f"target '{name}' is not known; known are native, {', '.join(ISA_TABLES)}")
+    if name not in ("native", *ISAS):
+        raise UserError(f"target '{name}' is not known; known are native, {', '.join(ISAS)}")
     native = _native_isa()
     isa = native if name == "native" else name
-    return _with_caches(_native_target(isa) if isa == native else _level_target(isa))
+    is_own = isa in (native, ISAS[native].extends)
+    return _with_caches(_native_target(isa) if is_own else _level_target(isa))
 
 
 def host_supports(isa: str) -> bool:
     """Return whether this CPU runs code of an ISA level. UserError when there is no such level."""
-    needed = ISA_FEATURES[Target(isa).isa]
-    return all(_host_features().get(feature, False) for feature in needed)
+    return all(_host_features().get(feature, False) for feature in Target(isa).table.needs)
 
 
 def cpu_name() -> str:
@@ -81,7 +69,7 @@ def _host_machine() -> Machine:
 
 
 def _native_isa() -> str:
-    return next(isa for isa in ISA_FEATURES if host_supports(isa))
+    return next(isa for isa in ISAS if host_supports(isa))
 
 
 @cache
@@ -91,25 +79,20 @@ def _host_features() -> dict[str, bool]:
 
 def _native_target(isa: str) -> Target:
     """Scheduled for this CPU by name; of its instruction sets, those of the level and no other."""
-    if isa == "generic":
+    row, host = ISAS[isa], _host_features()
+    if not row.needs:
         return _level_target(isa)
-    host = _host_features()
-    wanted = [f for f in _level_features(isa) + _OPTIONAL if host.get(f, False)]
-    absent = [f for f in (*_level_features("avx512"), *_OPTIONAL) if f not in wanted]
-    flags = [f"+{f}" for f in wanted] + [f"-{f}" for f in (*absent, *_UNWANTED)]
+    wanted = [f for f in row.features + row.optional if host.get(f, False)]
+    known = dict.fromkeys(f for other in ISAS.values() for f in other.features + other.optional)
+    flags = [f"+{f}" for f in wanted]
+    flags += [f"-{f}" for f in (*known, *row.unwanted) if f not in wanted]
     return Target(isa, str(llvm.get_host_cpu_name()), ",".join(flags))
 
 
 def _level_target(isa: str) -> Target:
     if not _is_x86():
         return Target(isa, "generic", "")
-    return Target(isa, _GENERIC_CPU[isa], ",".join(f"+{f}" for f in _level_features(isa)))
-
-
-def _level_features(isa: str) -> tuple[str, ...]:
-    if isa == "generic":
-        return ()
-    return _USED["avx2"] + (_USED["avx512"] if isa == "avx512" else ())
+    return Target(isa, ISAS[isa].cpu, ",".join(f"+{f}" for f in ISAS[isa].features))
 
 
 def _is_x86() -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from ..base.records import dataclass
-from ..base.target import Target
+from ..targets.isa import Target
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Block, Function, Invoke, Module
 from ..tensor_ir.verifier import verify

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..base.errors import InternalError
-from ..base.target import Target
+from ..targets.isa import Target
 from .kernel_parts import CompiledPart, Failure, Part, compile_part
 from .kernel_worker import receive, send
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..base.errors import InternalError
-from ..base.target import Target
+from ..targets.isa import Target
 from ..tensor_ir.nodes import (
     Allocate,
     Block,

@@ -11,8 +11,8 @@ from ..base.dims import Size
 from ..base.dtypes import DType
 from ..base.errors import InternalError
 from ..base.records import dataclass
-from ..base.target import Target
 from ..runtime.abi import ARENA_NAME, ENTRY_NAME, RT_STOPPED, SIGNATURE_NAME, signature
+from ..targets.isa import Target
 from ..tensor_ir.builder import SIZE_PREFIX
 from ..tensor_ir.nodes import Buffer, Function, Module, Var
 from ..tensor_ir.sizes import elements_of, size_of

@@ -11,13 +11,13 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from ..base.errors import UserError
-from ..base.target import Target
 from ..extension.trusted import ROOMS
 from ..frontend import format_of
 from ..frontend.formats import HEAD_BYTES, detect
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.abi import ABI_VERSION
 from ..runtime.container import FORMAT_VERSION
+from ..targets.isa import Target
 from ..tensor_ir.fingerprint import fingerprint
 from ..tensor_ir.nodes import Function
 from .request import CompileRequest

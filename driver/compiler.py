@@ -13,12 +13,12 @@ from ..base.collector import paused_collector
 from ..base.memory_limit import parse_memory
 from ..base.options import CompileOptions, verify_requested
 from ..base.records import dataclass
-from ..base.target import Target
 from ..codegen.host import target_for
 from ..graph_ir.ir.schedule import parse_schedule
 from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
 from ..runtime.threadpool import resolve_threads
+from ..targets.isa import Target
 from .cache_key import cache_key, file_key
 from .compile_cache import CompileCache, default_cache
 from .extensions import loops_are_extended, user_code

@@ -13,13 +13,13 @@ import numpy as np
 from ..base.errors import UserError
 from ..base.options import CompileOptions
 from ..base.records import dataclass
-from ..base.target import Target
 from ..frontend import load as load_graph
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.passes.alias_outputs import AUTO, alias_outputs, find_aliases
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.threadpool import available_cpus
+from ..targets.isa import Target
 from .compile_cache import CompileCache
 
 Model = Any

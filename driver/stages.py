@@ -8,7 +8,6 @@ from functools import cached_property
 from ..base.heap import trim_heap
 from ..base.options import CompileOptions
 from ..base.records import dataclass
-from ..base.target import Target
 from ..codegen.kernel_parts import CompiledPart, Part, link, split_program, total_seconds
 from ..codegen.kernel_pool import KernelPool
 from ..codegen.module import emit_module
@@ -18,6 +17,7 @@ from ..graph_ir.lowering.lower_graph import LoweredModel, lower_graph
 from ..graph_ir.passes import pipeline as graph_pipeline
 from ..graph_ir.text.printer import print_graph, print_op
 from ..runtime.artifact import Artifact
+from ..targets.isa import Target
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Module
 from ..tensor_ir.passes.outline_parallel import has_parallel_loops

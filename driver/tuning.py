@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..base.errors import UserError
-from ..base.target import Target
 from ..graph_ir.ir.schedule import Schedule, parse_schedule
+from ..targets.isa import Target
 from .versions import versions
 
 if TYPE_CHECKING:

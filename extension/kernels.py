@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from ..base.errors import InternalError, UserError
 from ..base.records import dataclass
 from ..base.suggestion import suggestion
-from ..base.target import Target
 from ..graph_ir.ir.op import Op
 from ..graph_ir.ir.registry import lookup, names, schema_of
 from ..graph_ir.schedule.added import KERNELS
 from ..graph_ir.schedule.context import LowerContext
+from ..targets.isa import Target
 from ..tensor_ir.builder import LoopBuilder
 from ..tensor_ir.names import identifier
 from ..tensor_ir.nodes import Buffer, Function, Module

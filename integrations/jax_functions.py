@@ -17,9 +17,9 @@ import numpy as np
 
 from ..base.errors import UserError
 from ..base.records import dataclass
-from ..base.target import Target
 from ..driver.compiler import compile
 from ..runtime.executor import CompiledModel
+from ..targets.isa import Target
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from ..base.errors import InternalError, UserError
-from ..base.target import ISA_FEATURES
+from ..targets.isa import ISAS
 from .metadata import Metadata
 
 
@@ -65,9 +65,9 @@ def check_cpu(metadata: Metadata, label: str) -> None:
 
 
 def best_isa(features: Iterable[str]) -> str:
-    """Return the widest ISA of `target.ISA_TABLES` whose instructions a CPU with these LLVM features has."""
+    """Return the widest ISA whose instructions a CPU with these LLVM features has."""
     present = set(features)
-    return next(isa for isa, needed in ISA_FEATURES.items() if present.issuperset(needed))
+    return next(name for name, isa in ISAS.items() if present.issuperset(isa.needs))
 
 
 @cache

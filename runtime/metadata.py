@@ -57,7 +57,7 @@ class TensorSpec:
 class Metadata:
     """Everything about a compiled model except its bytes.
 
-    `isa` names the row of `target.ISA_TABLES` the code was blocked for, `cpu_features` the LLVM features its
+    `isa` names the row of `targets.isa.ISAS` the code was blocked for, `cpu_features` the LLVM features its
     instructions need (`avx2`, `fma`, ...), `triple` the LLVM target triple ("" = any). `arena_bytes` is the scratch
     memory of one call. `sizes` are those that the model leaves open, with their ranges, in the order native code takes
     them. `threads` is the thread count it was compiled for (a hint). `versions` names graphc, llvmlite and LLVM;

@@ -5,7 +5,7 @@ takes apart, one operation after the other for all of them.
 from __future__ import annotations
 
 from ..base.dtypes import F32, DType
-from ..base.target import Target
+from ..targets.isa import Target
 from .intrinsics import CHAINS
 from .nodes import Call
 from .visitor import Node, walk

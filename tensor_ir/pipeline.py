@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ..base.target import Target
+from ..targets.isa import Target
 from .nodes import Module
 from .passes.expand_brgemm import expand_brgemm
 from .passes.flatten_index import flatten_index

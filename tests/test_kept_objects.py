@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from graphc.base.target import Target
 from graphc.codegen import aot, memory_access
 from graphc.codegen.kernel_parts import CompiledPart, Part
+from graphc.targets.isa import Target
 from graphc.tensor_ir.nodes import Module
 from support.kept_objects import LOOPS, TEXTS, KeptObjects, kept_objects
 from support.process import run_python

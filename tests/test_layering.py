@@ -15,17 +15,18 @@ from support.process import ROOT
 
 # Lowest first: each may import the rooms, and those before it. `graphc/__init__.py` opens all of them on demand.
 DRIVER = ("driver", "integrations", "bench", "tools", "cli", "__main__")
-ROOMS = ("base", "tensor_ir", "runtime", "graph_ir", "codegen", "frontend", "extension")
+ROOMS = ("base", "targets", "tensor_ir", "runtime", "graph_ir", "codegen", "frontend", "extension")
 
 # Room -> what it may import of graphc; a dotted name opens that one module and no other of its room.
 MAY_IMPORT = {
     "base": ("base",),
-    "tensor_ir": ("base", "tensor_ir"),
-    "runtime": ("base", "runtime"),
-    "graph_ir": ("base", "graph_ir", "tensor_ir"),
-    "codegen": ("base", "codegen", "tensor_ir", "runtime.abi", "runtime.artifact"),
-    "frontend": ("base", "frontend", "graph_ir"),
-    "extension": ("base", "extension", "frontend", "graph_ir", "tensor_ir"),
+    "targets": ("base", "targets"),
+    "tensor_ir": ("base", "targets", "tensor_ir"),
+    "runtime": ("base", "targets", "runtime"),
+    "graph_ir": ("base", "targets", "graph_ir", "tensor_ir"),
+    "codegen": ("base", "targets", "codegen", "tensor_ir", "runtime.abi", "runtime.artifact"),
+    "frontend": ("base", "targets", "frontend", "graph_ir"),
+    "extension": ("base", "targets", "extension", "frontend", "graph_ir", "tensor_ir"),
     **{room: (*ROOMS, *DRIVER[: floor + 1]) for floor, room in enumerate(DRIVER)},
     "__init__": (*ROOMS, *DRIVER),
 }
@@ -81,6 +82,7 @@ CONTENDERS = ("onnxruntime", "openvino", "torch", "jax", "jaxlib")
 # Room -> libraries beside the standard library.
 OUTSIDE = {
     "base": ("numpy", "ml_dtypes"),
+    "targets": (),
     "tensor_ir": ("numpy",),
     "runtime": ("numpy",),
     "graph_ir": ("numpy", "lark"),  # lark: the text of a graph

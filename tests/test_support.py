@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import ALL, BF16, F32
-from graphc.base.target import Target
 from graphc.codegen.kernel_parts import CompiledPart, Part
+from graphc.targets.isa import Target
 from graphc.tensor_ir import pipeline
 from graphc.tensor_ir.builder import LoopBuilder, const
 from graphc.tensor_ir.nodes import Buffer, Module

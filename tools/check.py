@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from ..base.dtypes import F16, F64
 from ..base.records import dataclass
-from ..base.target import Target
 from ..driver.memory_check import check_memory
 from ..graph_ir.ir.graph import Graph, Op, subgraphs_of
+from ..targets.isa import Target
 
 _MANY_COMPARISONS = 1 << 20
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from ..base.errors import UserError
 from ..base.options import CompileOptions
-from ..base.target import Target
 from ..codegen.host import target_for
 from ..frontend import load
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
@@ -24,6 +23,7 @@ from ..runtime.artifact import Artifact
 from ..runtime.debugger import NodeRow, means, measure, no_time, node_table
 from ..runtime.metadata import TensorSpec
 from ..runtime.threadpool import resolve_threads
+from ..targets.isa import Target
 from .artifact_graph import artifact_graph
 from .node_program import NodeProgram
 from .parameters import Parameters

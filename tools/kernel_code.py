@@ -10,11 +10,11 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from ..base.records import dataclass
-from ..base.target import Target
 from ..codegen.aot import assembly
 from ..codegen.module import emit_module
 from ..codegen.symbols import symbol
 from ..graph_ir.lowering.lower_graph import LoweredModel
+from ..targets.isa import Target
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Function, Invoke, Module, ParallelInvoke
 from ..tensor_ir.printer import print_function

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..base.dtypes import BOOL, S64
-from ..base.target import Target
 from ..frontend.correspondence.compositions.control import finished, inputs_like
 from ..frontend.correspondence.compositions.indexing import selected_update
 from ..frontend.op_builder import OpBuilder
@@ -33,6 +32,7 @@ from ..graph_ir.rewriting.pattern import Capture, match, node
 from ..graph_ir.rewriting.subgraph import inline
 from ..graph_ir.rewriting.values import constant_value
 from ..graph_ir.schedule.context import LowerContext
+from ..targets.isa import Target
 
 _ROUNDS = 8
 

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..base.contraction import f32_tiles
 from ..base.dims import symbols_of
 from ..base.dtypes import F32, S32
 from ..base.records import dataclass
-from ..base.target import GemmTile
 from ..graph_ir.inspect.compare import Difference, difference
 from ..graph_ir.ir.format import Format
 from ..graph_ir.ir.graph import Graph, GraphTensor, Op, all_ops, subgraphs_of
@@ -46,6 +44,8 @@ from ..graph_ir.schedule.loops import LoopSpace
 from ..graph_ir.schedule.query_format import query_format
 from ..graph_ir.schedule.space import ScheduleSpace
 from ..graph_ir.schedule.spaces import pick_schedule, space_of
+from ..targets.isa import GemmTile
+from ..targets.microkernels import f32_tiles
 from ..tensor_ir.nodes import Block, Function
 
 Array = np.ndarray[Any, Any]

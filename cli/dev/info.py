@@ -35,10 +35,10 @@ def run(args: argparse.Namespace) -> int:
 
 def facts() -> dict[str, Any]:
     """Versions, LLVM's name of this machine's CPU, the system, the native target and its machine description."""
-    from ...base.contraction import product_rates
     from ...codegen.host import target_for
     from ...codegen.llvm_info import host_cpu_name
     from ...driver.versions import reader_versions, versions
+    from ...targets.microkernels import product_rates
 
     target = target_for("native")
     described = asdict(target)

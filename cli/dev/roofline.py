@@ -12,8 +12,8 @@ from ..model_arguments import add_json_argument, add_target_argument, add_thread
 from ..terminal import say
 
 if TYPE_CHECKING:
-    from ...base.target import Target
     from ...bench.roofline import Roofline
+    from ...targets.isa import Target
 
 HELP = "Measure this machine's compute peaks and memory bandwidths"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...base.target import Target
 from ...graph_ir.ir.graph import Graph
 from ...graph_ir.passes.decompose import decompose
 from ...graph_ir.schedule.context import LowerContext
+from ...targets.isa import Target
 from .frame import Writer
 from .op_table import WRITERS
 

@@ -8,11 +8,11 @@ from typing import Any
 from ...base.errors import UnsupportedError
 from ...base.options import CompileOptions
 from ...base.printable import encodable
-from ...base.target import Target
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.passes.plan_memory import MEMORY_PLAN, plan_memory
 from ...graph_ir.rewriting.groups import storage_root
 from ...graph_ir.schedule.context import LowerContext
+from ...targets.isa import Target
 from ..refusals import OTHER_TYPE
 from .document import NAMES
 from .op_table import operator_name

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...base.contraction import Microkernel
 from ...base.dims import is_known
 from ...base.dtypes import DType
 from ...base.size_queries import lone_symbol
+from ...targets.isa import Microkernel
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Block, Buffer, Expr, Function, If, Let, Load, Stmt, Store

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...base.contraction import Microkernel
-from ...base.target import Target
+from ...targets.isa import Microkernel, Target
 from ...tensor_ir.joint_vectors import packs_vectors
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Expr, Function, Let

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...base.contraction import Microkernel
 from ...base.dims import Size
+from ...targets.isa import Microkernel
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Expr, Function, Let, Stmt

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...base.contraction import microkernel
+from ...targets.microkernels import microkernel
 from ...tensor_ir.nodes import Module
 from ..ir.group_values import parameters
 from ..ops.grouped_matmul import GroupedMatmul

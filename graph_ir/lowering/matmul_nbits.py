@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...base.contraction import f32_kernel
+from ...targets.microkernels import f32_kernel
 from ...tensor_ir.nodes import Function
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule

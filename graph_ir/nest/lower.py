@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.errors import InternalError
-from ...base.target import Target
+from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, For, If, Stmt, Var
 from .nest import Loop, Nest, Stage

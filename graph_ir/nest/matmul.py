@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...base.dims import bounds, is_known
-from ...base.target import Target
+from ...targets.isa import Target
 from ..schedule.matmul_blocks import BLOCK
 from ..schedule.matmul_tile import MatmulBlocking
 from ..schedule.product import worth_threads

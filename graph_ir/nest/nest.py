@@ -12,7 +12,7 @@ from typing import Any, Literal
 from ...base.dims import Size
 from ...base.errors import UserError
 from ...base.records import dataclass
-from ...base.target import GemmTile
+from ...targets.isa import GemmTile
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from .problem import Contraction

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ...base.contraction import Microkernel
 from ...base.dtypes import U8, U16, U32, DType
 from ...base.records import dataclass
-from ...base.target import Target
+from ...targets.isa import Microkernel, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.builder import Value
 from ...tensor_ir.nodes import (

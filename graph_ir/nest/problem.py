@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from ...base.contraction import Microkernel
 from ...base.dims import Size
 from ...base.records import dataclass
+from ...targets.isa import Microkernel
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Slice
 from .epilogue import EpilogueValue, storing

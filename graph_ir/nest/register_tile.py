@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...base.contraction import Microkernel
 from ...base.dims import Size
 from ...base.records import dataclass
+from ...targets.isa import Microkernel
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Brgemm, Epilogue, Expr, PrefetchHint, Slice, Stmt, Var
 from ...tensor_ir.sizes import number_or_expr

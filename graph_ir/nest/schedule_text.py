@@ -11,7 +11,7 @@ from inspect import signature
 from typing import Any
 
 from ...base.errors import UserError
-from ...base.target import GemmTile
+from ...targets.isa import GemmTile
 from .nest import Nest
 from .steps.chunk import chunk
 from .steps.parallelize import parallelize

@@ -8,7 +8,7 @@ from typing import Any
 from ...base.dims import is_known
 from ...base.errors import InternalError
 from ...base.records import dataclass
-from ...base.target import Target
+from ...targets.isa import Target
 from ...tensor_ir.nodes import Block, Buffer, Expr, Let, Stmt, Store, Var
 from .nest import Nest, Stage
 from .operand import Operand

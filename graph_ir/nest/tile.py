@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.target import Target
+from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, PrefetchHint, Slice, Stmt
 from ..ir.computation import Index

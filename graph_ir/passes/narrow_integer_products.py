@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...base.contraction import microkernel
 from ...base.dtypes import S8, S32, U8
-from ...base.target import Target
+from ...targets.isa import Target
+from ...targets.microkernels import microkernel
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution

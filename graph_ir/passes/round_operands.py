@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...base.contraction import find_microkernel
 from ...base.dtypes import F16, F32, DType, by_name
 from ...base.size_queries import typical
+from ...targets.microkernels import find_microkernel
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution

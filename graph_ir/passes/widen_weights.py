@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from ...base.contraction import find_microkernel
 from ...base.dtypes import S8, S16, S32
+from ...targets.microkernels import find_microkernel
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution_direct import DirectConvolution

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-from ...base.contraction import Microkernel, microkernels
 from ...base.dims import bounds
 from ...base.records import dataclass
 from ...base.size_queries import typical_all
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Microkernel, Target
+from ...targets.microkernels import microkernels
 from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul import MatmulCore
 from ..rewriting.attention import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ...base.target import GemmTile
+from ...targets.isa import GemmTile
 from ..ir.schedule import Parameter, Schedule
 from .matmul import MatmulSpace, blocking_of, kernel_of, matmul_schedule
 from .matmul_blocks import BLOCK, block_tile, blocked_candidates, blocked_cycles

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from itertools import product
 
-from ...base.contraction import Microkernel, find_microkernel
 from ...base.dims import is_known
 from ...base.dtypes import S8, DType
-from ...base.target import Target
+from ...targets.isa import Microkernel, Target
+from ...targets.microkernels import find_microkernel
 from ..ir.format import Format, channels_last, plain
 from ..ir.op import Op
 from ..ir.schedule import Schedule

@@ -8,7 +8,7 @@ from dataclasses import field
 from ...base.dims import Size, bounds
 from ...base.options import CompileOptions
 from ...base.records import dataclass
-from ...base.target import Target
+from ...targets.isa import Target
 from ..ir.schedule import Schedule
 
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 
-from ...base.contraction import Microkernel
 from ...base.records import dataclass
-from ...base.target import GemmTile
+from ...targets.isa import GemmTile, Microkernel
 from ...tensor_ir.tiling import split_rows
 from .convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .convolution_product import ConvolutionProduct

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...base.contraction import Microkernel
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Microkernel, Target
 from ..ir.format import Format, channels_last, plain
 from ..ops.convolution import Convolution
 from .context import LowerContext

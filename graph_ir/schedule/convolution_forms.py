@@ -14,11 +14,10 @@ from functools import partial
 
 import numpy as np
 
-from ...base.contraction import Microkernel
 from ...base.dtypes import F32, S8, U8, DType
 from ...base.errors import UserError
 from ...base.records import dataclass
-from ...base.target import Target
+from ...targets.isa import Microkernel, Target
 from ..ir.graph import Array, GraphTensor, Op
 from ..ir.schedule import Parameter, Schedule
 from ..ops.compose import Composer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...base.target import GemmTile
+from ...targets.isa import GemmTile
 from .convolution_blocking import ConvolutionChoice
 from .convolution_product import ConvolutionProduct
 from .matmul_tile import MatmulBlocking, product_cycles, ranked_tiles

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ...base.contraction import Microkernel
 from ...base.dtypes import DType
 from ...base.records import dataclass
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Microkernel, Target
 from .convolution_geometry import ConvolutionGeometry
 from .product import Product, worth_threads
 

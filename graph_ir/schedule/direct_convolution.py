@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from ...base.contraction import Microkernel, microkernels
-from ...base.target import Target
+from ...targets.isa import Microkernel, Target
+from ...targets.microkernels import microkernels
 from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Parameter, Schedule
 from ..ops.convolution import Convolution

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from ...base.contraction import Microkernel, find_microkernel
 from ...base.dtypes import F32, S8, S32, DType
 from ...base.records import dataclass
 from ...base.size_queries import typical_all
-from ...base.target import Target
+from ...targets.isa import Microkernel, Target
+from ...targets.microkernels import find_microkernel
 from ..ir.graph import Graph, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ops.convolution import Convolution

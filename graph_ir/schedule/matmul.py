@@ -6,12 +6,12 @@ import math
 from dataclasses import replace
 from functools import cached_property
 
-from ...base.contraction import Microkernel, microkernels
 from ...base.dims import bounds, is_known
 from ...base.dtypes import F16
 from ...base.errors import UserError
 from ...base.size_queries import typical, typical_all
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Microkernel, Target
+from ...targets.microkernels import microkernels
 from ..ir.format import Format, matrix_axes, plain
 from ..ir.schedule import Parameter, Schedule
 from ..ops.convolution import Convolution

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 
-from ...base.contraction import Microkernel
 from ...base.dims import is_known
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Microkernel, Target
 from ..ir.format import Format
 from ..ops.matmul import MatmulCore
 from .format_choice import FormatChoice

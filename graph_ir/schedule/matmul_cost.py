@@ -6,7 +6,7 @@ from __future__ import annotations
 import heapq
 import math
 
-from ...base.machine import Machine
+from ...targets.machines import Machine
 from ...tensor_ir.tiling import split_rows
 from .matmul_tile import MatmulBlocking, product_cycles, rows_for
 from .product import Product

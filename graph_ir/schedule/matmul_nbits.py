@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-from ...base.contraction import f32_kernel, microkernel
 from ...base.dtypes import S8, U8
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Target
+from ...targets.microkernels import f32_kernel, microkernel
 from ..ir.format import Format, plain
 from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul_nbits import WORD_BYTES, MatmulNBits

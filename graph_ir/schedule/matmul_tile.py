@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ...base.contraction import Microkernel
-from ...base.machine import Machine
 from ...base.records import dataclass
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Microkernel, Target
+from ...targets.machines import Machine
 from ...tensor_ir.tiling import k_splits, split_rows, tile_height
 from ..ops.matmul import MAX_FEW
 from .product import Product

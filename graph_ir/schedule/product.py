@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ...base.contraction import Microkernel
 from ...base.dims import Size
 from ...base.records import dataclass
 from ...base.size_queries import typical
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Microkernel, Target
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...base.contraction import Microkernel
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Microkernel, Target
 from ..ir.schedule import Schedule
 from .product import Product
 

@@ -8,7 +8,7 @@ from ...base.contraction import accumulator_of
 from ...base.dims import is_known
 from ...base.dtypes import F32, DType
 from ...base.records import dataclass
-from ...base.target import Target
+from ...targets.isa import Target
 from ..ir.schedule import Schedule
 from ..ops.pool import WindowReduce
 from .context import LowerContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...base.dims import is_known
 from ...base.dtypes import BOOL
 from ...base.records import dataclass
-from ...base.target import Target
+from ...targets.isa import Target
 from ..ops.movement import Reorder, Transpose
 from ..rewriting.kernel_group import KernelGroup
 

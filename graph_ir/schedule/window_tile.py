@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from ...base.contraction import Microkernel, accumulator_of
+from ...base.contraction import accumulator_of
 from ...base.dtypes import F32, S16, DType
-from ...base.machine import Machine
 from ...base.records import dataclass
-from ...base.target import Target
+from ...targets.isa import Microkernel, Target
+from ...targets.machines import Machine
 from .convolution_geometry import ConvolutionGeometry
 
 PIECES_PER_THREAD = 4

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Target
 from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Parameter, Schedule
 from ..ops.winograd import WinogradConvolution

@@ -6,11 +6,11 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from ...base.contraction import Microkernel, microkernel
 from ...base.dims import ceil_quotient
 from ...base.dtypes import DType
 from ...base.records import dataclass
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Microkernel, Target
+from ...targets.microkernels import microkernel
 from ..ops.winograd_form import WinogradForm
 from .convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .matmul_tile import product_cycles

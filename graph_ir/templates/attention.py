@@ -20,7 +20,7 @@ from typing import Any
 from ...base.dims import Size, bounds
 from ...base.dtypes import DType
 from ...base.records import dataclass
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from ...base.contraction import accumulator_of
 from ...base.dtypes import F32, DType
 from ...base.records import dataclass
-from ...base.target import Target
+from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
 from ..nest.epilogue import EpilogueValue, storing

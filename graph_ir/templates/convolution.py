@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...base.contraction import Microkernel
 from ...base.dims import bounds, ceil_quotient, is_known
 from ...base.records import dataclass
-from ...base.target import Target
+from ...targets.isa import Microkernel, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,

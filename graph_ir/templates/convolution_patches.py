@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...base.target import Target
+from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, Stmt
 from ..nest.epilogue import EpilogueValue, shifted, storing

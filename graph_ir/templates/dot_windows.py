@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...base.contraction import Microkernel
 from ...base.dtypes import S8, S16, S32, U8, U16, U32
-from ...base.target import Target
+from ...targets.isa import Microkernel, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Broadcast, Buffer, Expr, Load
 from ..nest.epilogue import EpilogueValue

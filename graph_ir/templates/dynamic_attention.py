@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...base.dims import Size, bounds, is_known, substitute
-from ...base.target import Target
+from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,

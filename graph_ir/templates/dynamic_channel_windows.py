@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...base.dims import ceil_quotient, floor_quotient
-from ...base.target import Target
+from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function
 from ..nest.epilogue import EpilogueValue

@@ -10,11 +10,10 @@ Neighboring tasks are the groups of one panel: threads share the columns of ever
 
 from __future__ import annotations
 
-from ...base.contraction import Microkernel
 from ...base.dims import Size
 from ...base.dtypes import S64
 from ...base.records import dataclass
-from ...base.target import GemmTile
+from ...targets.isa import GemmTile, Microkernel
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Stmt
 from ..nest.problem import View

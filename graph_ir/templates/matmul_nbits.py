@@ -12,7 +12,7 @@ where one zero point serves all weights, they begin at -zero * sum of X, so that
 from __future__ import annotations
 
 from ...base.dtypes import F32, U8
-from ...base.target import Target
+from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Const, Expr, For, Let, Load, Stmt, Store, Var
 from ...tensor_ir.tiling import split_rows

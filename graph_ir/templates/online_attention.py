@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 
-from ...base.target import GemmTile, Target
+from ...targets.isa import GemmTile, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ...base.dims import Size, bounds
 from ...base.records import dataclass
-from ...base.target import Target
+from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Buffer,

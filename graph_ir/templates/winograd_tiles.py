@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...base.target import Target
+from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr, Var
 from ..nest.epilogue import EpilogueValue

@@ -14,7 +14,7 @@ from dataclasses import replace
 from ...base.contraction import multiplied_as
 from ...base.dtypes import S32, S64
 from ...base.records import dataclass
-from ...base.target import Target
+from ...targets.isa import Target
 from .. import builder as t
 from ..first_addend import Addend, first_addend
 from ..joint_vectors import packed_together

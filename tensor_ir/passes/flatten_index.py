@@ -7,7 +7,7 @@ Ensures: 1-D buffers only. Arrays passed at run time stay as they are.
 
 from __future__ import annotations
 
-from ...base.target import Target
+from ...targets.isa import Target
 from .. import builder as t
 from ..nodes import Allocate, Buffer, Expr, Function, Load, Module, Slice, Stmt, Store
 from ..sizes import elements_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...base.target import Target
+from ...targets.isa import Target
 from .. import builder as t
 from ..analysis import IndexAlgebra
 from ..names import Names

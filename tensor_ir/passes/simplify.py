@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...base.dtypes import S64, DType
-from ...base.target import Target
+from ...targets.isa import Target
 from .. import arithmetic
 from ..analysis import INDEX_OPS, IndexAlgebra
 from ..builder import const

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...base.errors import InternalError
-from ...base.target import Target
+from ...targets.isa import Target
 from ..builder import binary, const
 from ..names import Names
 from ..nodes import Binary, Block, Const, Expr, For, Function, Module, Stmt

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ...base.dtypes import BOOL, S64, DType
 from ...base.records import dataclass
-from ...base.target import Target
+from ...targets.isa import Target
 from .. import builder as t
 from ..analysis import IndexAlgebra, key_of
 from ..joint_vectors import chained_together, lanes_together

@@ -2,7 +2,6 @@
 
 import pytest
 
-from graphc.base.contraction import microkernel
 from graphc.base.dtypes import BF16, F16, F32, F64, S8, U8, DType
 from graphc.base.errors import UserError
 from graphc.bench.kernels import (
@@ -13,6 +12,7 @@ from graphc.bench.kernels import (
     trial,
 )
 from graphc.graph_ir.ir.schedule import Schedule, parse_schedule
+from graphc.targets.microkernels import microkernel
 from support.isa import host_target
 
 

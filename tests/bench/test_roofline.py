@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from graphc.base.contraction import microkernel
 from graphc.base.dtypes import S8, U8
 from graphc.base.errors import UserError
-from graphc.base.target import Target
 from graphc.bench.peak import measure_peak
 from graphc.bench.roofline import (
     PACKED,
@@ -31,6 +29,8 @@ from graphc.bench.roofline import (
 )
 from graphc.cli import main
 from graphc.codegen.host import target_for
+from graphc.targets.isa import Target
+from graphc.targets.microkernels import microkernel
 from support.roofs import plant_roofs
 
 LEVELS = (Level("L1", 1000, 100.0), Level("L2", 8000, 50.0), Level("DRAM", 0, 10.0))

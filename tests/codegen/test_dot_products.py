@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import BF16, F32, S8, S16, S32, U8, DType
-from graphc.base.target import Target
 from graphc.codegen.aot import assembly
 from graphc.codegen.host import target_for
 from graphc.codegen.module import emit_module
+from graphc.targets.isa import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Buffer, Function, Module

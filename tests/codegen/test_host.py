@@ -11,16 +11,16 @@ from llvmlite import binding
 
 from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
-from graphc.base.machine import MACHINES, SAPPHIRE_RAPIDS, UNKNOWN, ZEN5, Machine
-from graphc.base.target import ISA_TABLES
 from graphc.codegen import host
 from graphc.codegen.aot import assembly
 from graphc.codegen.module import emit_module
+from graphc.targets.isa import ISAS
+from graphc.targets.machines import MACHINES, SAPPHIRE_RAPIDS, UNKNOWN, ZEN5, Machine
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Buffer, Module
 from support.native_functions import NativeModule
 
-LEVELS = tuple(ISA_TABLES)
+LEVELS = tuple(ISAS)
 REGISTERS = {"avx512": "%zmm", "avx2": "%ymm", "generic": "%xmm"}
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from graphc.base.errors import InternalError, UserError
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.bench.networks import NETWORKS
 from graphc.codegen import kernel_parts, kernel_pool
 from graphc.codegen.aot import CALLS_LEVEL, OPT_LEVEL, compile_to_part
@@ -30,6 +29,7 @@ from graphc.driver.compiler import compile as compile_model
 from graphc.driver.compiler import compile_stages
 from graphc.driver.request import CompileRequest, resolve_jobs
 from graphc.runtime.executor import CompiledModel
+from graphc.targets.isa import Target
 from graphc.tensor_ir.nodes import Module
 from support.lowered import build, context, lower
 

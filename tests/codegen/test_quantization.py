@@ -9,10 +9,10 @@ import pytest
 
 from graphc.base.dtypes import F32, S8, S16, S32, U8, U16, DType
 from graphc.base.errors import InternalError
-from graphc.base.target import Target
 from graphc.codegen.aot import assembly
 from graphc.codegen.host import target_for
 from graphc.codegen.module import emit_module
+from graphc.targets.isa import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.intrinsics import WIDEST_ZERO

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.base.contraction import MICROKERNELS, Microkernel, find_microkernel
 from graphc.base.dtypes import F16, S8, S32, U8
 from graphc.base.errors import InternalError
-from graphc.base.target import Target
 from graphc.codegen.aot import assembly
 from graphc.codegen.host import target_for
 from graphc.codegen.module import emit_module
+from graphc.targets.isa import ISAS, Microkernel, Target
+from graphc.targets.microkernels import find_microkernel
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Brgemm, Buffer, Epilogue, Module, Var
 from graphc.tensor_ir.parser import parse_module
@@ -24,7 +24,7 @@ from graphc.tensor_ir.printer import print_module
 from graphc.tensor_ir.verifier import verify
 from support.native_functions import NativeModule, runnable_target
 
-ROWS = [(isa, row) for isa, rows in MICROKERNELS.items() for row in rows]
+ROWS = [(isa, row) for isa, table in ISAS.items() for row in table.microkernels]
 IDS = [f"{isa}-{r.a}x{r.b}-{r.instruction}-{'-'.join(r.needs)}" for isa, r in ROWS]
 
 
@@ -137,7 +137,7 @@ def inner_loop(text: str) -> list[str]:
 
 def test_types_that_do_not_fit_are_refused() -> None:
     """Bytes are summed in s32; only an epilogue stores them as anything else, and u8 x u8 has no groups."""
-    tiles = MICROKERNELS["generic"][0].tiles
+    tiles = ISAS["generic"].microkernels[0].tiles
     fma, dot = (Microkernel(U8, U8, name, tiles) for name in ("fma", "dot4"))
     function = verify(product(fma, 2, 2, 2, 2)).functions[0]
     (brgemm,) = function.body.body

@@ -13,7 +13,6 @@ import graphc
 from graphc.base.dtypes import BF16, F32, by_name
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.base.options import SWITCHES, CompileOptions
-from graphc.base.target import Target
 from graphc.codegen import kernel_pool
 from graphc.codegen.kernel_parts import KERNEL, compile_part, split_program
 from graphc.driver.compiler import compile_stages
@@ -23,6 +22,7 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.plan_memory import MEMORY_PLAN
 from graphc.graph_ir.text.parser import parse_graph
 from graphc.graph_ir.text.printer import print_graph
+from graphc.targets.isa import Target
 from graphc.tensor_ir import pipeline as loop_pipeline
 from graphc.tensor_ir.fingerprint import fingerprint
 from graphc.tensor_ir.nodes import Function

@@ -14,12 +14,12 @@ from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import BF16, F16, F32, DType
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.text.parser import parse_graph
 from graphc.graph_ir.text.printer import print_graph
+from graphc.targets.isa import Target
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.parser import parse_module
 from graphc.tensor_ir.printer import print_module

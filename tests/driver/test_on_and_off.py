@@ -10,13 +10,13 @@ import pytest
 import graphc
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lowering.lower_graph import lower_graph
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.text.printer import print_graph
+from graphc.targets.isa import Target
 from support.networks import arrays_of
 
 Body = Callable[[Graph, GraphTensor], GraphTensor]

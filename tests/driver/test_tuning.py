@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from graphc.base.errors import UserError
-from graphc.base.target import Target
 from graphc.driver.tuning import TuningFile, default_file
 from graphc.graph_ir.ir.schedule import parse_schedule
+from graphc.targets.isa import Target
 
 TARGET = Target("avx2", "somecpu")
 SCHEDULE = parse_schedule("gemm mr=4 nv=3 mc=64 kc=256 ng=1 b=panels")

@@ -63,7 +63,7 @@ def test_a_format_of_user_code_is_recognized_read_and_listed(
         graph = load(model, {"x": "f32[3]"})
         assert graph.evaluate([np.array([1, 2, 3], np.float32)])[0].tolist() == [1, 4, 9]
         request = CompileRequest(
-            model, graphc.base.target.Target("generic"), inputs={"x": "f32[3]"}
+            model, graphc.targets.isa.Target("generic"), inputs={"x": "f32[3]"}
         )
         assert file_key(request) is None, "its bytes do not tell what its reader makes of them"
     with pytest.raises(

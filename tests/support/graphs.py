@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.reference import widen
@@ -15,6 +14,7 @@ from graphc.graph_ir.ir.verifier import verify
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.text.parser import parse_graph
 from graphc.graph_ir.text.printer import print_graph
+from graphc.targets.isa import Target
 
 CONTEXT = LowerContext(Target("avx2"))
 Pass = Callable[[Graph, LowerContext], bool]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import binding
 
-from graphc.base.target import Target
+from graphc.targets.isa import Target
 
 LEVELS = ("generic", "avx2", "avx512")
 

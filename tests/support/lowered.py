@@ -8,13 +8,13 @@ import numpy as np
 
 from graphc.base.dtypes import F32, DType
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.graph_ir.inspect.compare import difference
 from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lowering.lower_graph import LoweredModel, lower_graph
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
 

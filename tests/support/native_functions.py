@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.target import Target
 from graphc.codegen.aot import compile_to_object
 from graphc.codegen.host import target_for
 from graphc.codegen.module import emit_module
 from graphc.runtime.loader import LoadedCode
+from graphc.targets.isa import Target
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tools.fuzz.guarded import Edge, guarded_copy

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from graphc.base.target import Target
 from graphc.bench import roofline
 from graphc.bench.roofline import Level, Peak, Roofline
+from graphc.targets.isa import Target
 
 LEVELS = (
     Level("L1", 1 << 15, 200.0),

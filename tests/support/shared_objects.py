@@ -16,10 +16,10 @@ from typing import Generic, Protocol, TypeVar
 
 from llvmlite import binding as llvm
 
-from graphc.base.target import Target
 from graphc.codegen import aot, kernel_parts, kernel_pool
 from graphc.codegen.aot import OPT_LEVEL, compile_to_part
 from graphc.codegen.kernel_parts import CompiledPart, Part, compile_part
+from graphc.targets.isa import Target
 from graphc.tensor_ir import pipeline
 from support.kept_objects import LOOPS, TEXTS, KeptObjects, kept_objects
 

@@ -8,8 +8,8 @@ import pytest
 import graphc
 from graphc import Graph
 from graphc.base.dtypes import F32
-from graphc.base.target import Target
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.targets.isa import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import joint_vectors
 from graphc.tensor_ir.joint_vectors import chained_together

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from graphc.base.dtypes import F32, S64
 from graphc.base.errors import UserError
-from graphc.base.target import Target
+from graphc.targets.isa import Target
 from graphc.tensor_ir import pipeline
 from graphc.tensor_ir.nodes import Binary, Block, Buffer, Const, Function, Let, Module, Unary, Var
 from graphc.tensor_ir.parser import parse_function, parse_module

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.base.target import Target
+from graphc.targets.isa import Target
 from graphc.tensor_ir.nodes import Block, Compare, For, Module
 from graphc.tensor_ir.parser import parse_module
 from graphc.tensor_ir.passes.simplify import simplify

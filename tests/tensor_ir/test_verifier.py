@@ -4,7 +4,7 @@ import pytest
 
 from graphc.base.dtypes import BF16, BOOL, F32, F64, S32, S64, U8, DType
 from graphc.base.errors import InternalError
-from graphc.base.target import Target
+from graphc.targets.isa import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import pipeline
 from graphc.tensor_ir.nodes import (

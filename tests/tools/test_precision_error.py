@@ -11,7 +11,6 @@ import pytest
 from graphc.base.dtypes import F32, S32
 from graphc.base.errors import UserError
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.cli import main
 from graphc.driver.compile_cache import CompileCache
 from graphc.driver.compiler import compile as compile_model
@@ -23,6 +22,7 @@ from graphc.graph_ir.inspect.lowered_model import lowered_model
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 from graphc.tools.precision_error import precision_error
 from support.control import constant, made, make_while
 

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.base.contraction import f32_tiles
 from graphc.base.dtypes import F32, U8
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.codegen.host import host_supports, target_for
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
+from graphc.targets.microkernels import f32_tiles
 from graphc.tools import variants
 from graphc.tools.variant_program import try_variants
 from graphc.tools.variants import MAX_SCHEDULES, Variant, model_variants

@@ -13,11 +13,11 @@ import numpy as np
 from ...base.errors import UserError
 from ...base.options import LAYOUTS, SWITCHES, WINOGRAD, CompileOptions
 from ...base.records import dataclass
-from ...base.target import Target
 from ...codegen.host import target_for
 from ...graph_ir.ir.graph import Array, Graph
 from ...graph_ir.text.parser import parse_graph
 from ...graph_ir.text.printer import print_graph
+from ...targets.isa import Target
 from .files import random_file
 from .generator import random_graph
 from .plan import EVERYTHING, FILLS, Plan

@@ -10,7 +10,7 @@ the tile in panels that are narrower, and so how sums are split.
 from __future__ import annotations
 
 from ....base.errors import UserError
-from ....base.target import GemmTile
+from ....targets.isa import GemmTile
 from ..nest import Nest, Tile
 
 

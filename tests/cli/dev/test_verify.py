@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from graphc import cli
-from graphc.base.contraction import f32_tiles
-from graphc.base.target import Target
+from graphc.targets.isa import Target
+from graphc.targets.microkernels import f32_tiles
 from graphc.tools import variants
 from support.cli_models import free, layer, plant_wrong_relu, tiny
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.frontend import load
 from graphc.graph_ir.inspect.lowered_model import lowered_model
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.text.printer import print_graph
+from graphc.targets.isa import Target
 from support.process import ROOT
 
 ERRORS = {"bf16": 0.01, "f16": 0.001, "int8": 0.03, "int4": 0.2}

@@ -9,11 +9,11 @@ from graphc import Graph
 from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.graph_ir.ir.format import Format, plain
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lowering.registry import get_func
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 from graphc.tensor_ir import interpreter, pipeline
 from graphc.tensor_ir.nodes import Brgemm
 from graphc.tensor_ir.verifier import verify

@@ -9,7 +9,6 @@ import pytest
 
 from graphc.base.dtypes import BF16, F16, F32, F64, S8, DType
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import parse_schedule
@@ -17,6 +16,7 @@ from graphc.graph_ir.nest.operand import Operand
 from graphc.graph_ir.nest.packing import convert_rows, pack_groups, pack_panels
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Block, Brgemm, Buffer, Function, Module

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.base.contraction import microkernels
 from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
-from graphc.base.target import GemmTile, Target
 from graphc.graph_ir.nest.lower import lower
 from graphc.graph_ir.nest.matmul import matmul_schedule, matrix_view
 from graphc.graph_ir.nest.nest import Nest, contraction
@@ -18,6 +16,8 @@ from graphc.graph_ir.nest.problem import Contraction, matmul
 from graphc.graph_ir.nest.scalar import lower_scalar
 from graphc.graph_ir.nest.schedule_text import STEPS, apply, steps_of
 from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
+from graphc.targets.isa import GemmTile, Target
+from graphc.targets.microkernels import microkernels
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Block, Buffer, Expr, Function, Let, Module, Var

@@ -7,13 +7,13 @@ import pytest
 
 from graphc.base.dtypes import F32, S32, U8
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.bound_quotients import bound_quotients
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.runtime.executor import CompiledModel
+from graphc.targets.isa import Target
 
 SUMS = np.array([-(2**31), -(2**30), -255, -3, 0, 1, 130, 254, 258, 2**24 + 1, 2**31 - 1], np.int32)
 

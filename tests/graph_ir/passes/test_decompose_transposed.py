@@ -7,7 +7,6 @@ import pytest
 
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.codegen.host import target_for
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.inspect.compare import relative_rms
@@ -17,6 +16,7 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.decompose_transposed import decompose_transposed
 from graphc.graph_ir.rewriting.decisions import log_of
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 from graphc.tools.precision_error import precision_error
 
 RANDOM = np.random.default_rng(0)

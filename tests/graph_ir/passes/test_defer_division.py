@@ -8,11 +8,11 @@ from graphc import Graph
 from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.decompose import decompose
 from graphc.graph_ir.passes.defer_division import defer_division
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 
 S = size(Symbol("S"))
 CONTEXT = LowerContext(Target("avx2"), CompileOptions())

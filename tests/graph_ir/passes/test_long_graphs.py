@@ -9,12 +9,12 @@ import pytest
 
 import graphc
 from graphc.base.dtypes import F32
-from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.fold_batch_norm import fold_batch_norm
 from graphc.graph_ir.passes.fuse import MAX_OPS, fuse
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 from support.work import lines_run
 
 

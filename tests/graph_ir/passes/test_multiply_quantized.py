@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32, S8, S32, U8, DType
-from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.convolution import Convolution
@@ -18,6 +17,7 @@ from graphc.graph_ir.rewriting.decisions import log_of, start_log
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.convolution_forms import ranked_forms
 from graphc.graph_ir.schedule.integer_gain import convolution_account, product_account
+from graphc.targets.isa import Target
 from support.compiled import run_native
 from support.graphs import run_pass
 

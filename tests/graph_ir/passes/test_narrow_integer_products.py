@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.base.contraction import microkernels
 from graphc.base.dtypes import S8, S32, U8, from_numpy
-from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.passes.narrow_integer_products import narrow_integer_products
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
+from graphc.targets.microkernels import microkernels
 from graphc.tensor_ir.nodes import Brgemm
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
 from graphc.tensor_ir.visitor import walk

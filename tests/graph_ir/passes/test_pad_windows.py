@@ -9,7 +9,6 @@ import pytest
 
 from graphc.base.dtypes import F32, S8, S32, U8, DType
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.format import channels_last
 from graphc.graph_ir.ir.graph import Graph
@@ -17,6 +16,7 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.pad_windows import pad_windows
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.runtime.executor import CompiledModel
+from graphc.targets.isa import Target
 from support.graphs import run_pass
 from support.lowered import integers
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from graphc.base.dtypes import F32
 from graphc.base.options import SWITCHES, CompileOptions
-from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 from support.lowered import Make, build, check_interpreted, context, integers, lower
 
 N = 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.base.contraction import f32_kernel, f32_tiles
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.format import Format, parse_format
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
@@ -23,6 +22,7 @@ from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.format_choice import FormatChoice
 from graphc.graph_ir.schedule.matmul_tile import pick_tile
 from graphc.graph_ir.schedule.query_format import RULES
+from graphc.targets.microkernels import f32_kernel, f32_tiles
 from support.graphs import graph_of, run_pass, text_of
 from support.lowered import Make, build, check_interpreted, context, integers
 

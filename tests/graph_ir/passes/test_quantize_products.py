@@ -9,7 +9,6 @@ import pytest
 
 from graphc.base.dtypes import F32, S32
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -17,6 +16,7 @@ from graphc.graph_ir.passes.multiply_quantized import multiply_quantized
 from graphc.graph_ir.passes.quantize_products import quantize_products
 from graphc.graph_ir.rewriting.decisions import log_of, start_log
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 
 RANDOM = np.random.default_rng(0)
 VNNI = LowerContext(Target("avx512", features="+avx512vnni"), CompileOptions(precision="int8"))

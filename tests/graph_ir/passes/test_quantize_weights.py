@@ -7,13 +7,13 @@ import pytest
 
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile as compile_model
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.quantize_weights import grouped, quantize_weights
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 
 RANDOM = np.random.default_rng(0)
 INT4 = CompileOptions(precision="int4")

@@ -9,9 +9,7 @@ import pytest
 
 from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import F32, by_name
-from graphc.base.machine import SAPPHIRE_RAPIDS, ZEN5, Machine
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile as compile_model
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Array, Graph
@@ -19,6 +17,8 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.round_operands import round_operands
 from graphc.graph_ir.rewriting.decisions import log_of, start_log
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
+from graphc.targets.machines import SAPPHIRE_RAPIDS, ZEN5, Machine
 from support.networks import arrays_of, attention
 
 RANDOM = np.random.default_rng(0)

@@ -9,13 +9,13 @@ import pytest
 
 from graphc.base.dtypes import F32, S8, U8, DType
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.scale_sums_once import scale_sums_once
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.runtime.executor import CompiledModel
+from graphc.targets.isa import Target
 
 SCALES = (0.0235, 0.0191, 0.0311)
 HARD = (0.0366135, 0.0296391, 0.0781955)

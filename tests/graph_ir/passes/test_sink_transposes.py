@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32
-from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.pipeline import run
 from graphc.graph_ir.passes.sink_transposes import sink_transposes
 from graphc.graph_ir.rewriting.groups import is_view
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 from support.expressions import graph_from
 from support.graphs import run_pass
 

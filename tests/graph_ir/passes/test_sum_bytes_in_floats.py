@@ -7,12 +7,12 @@ import pytest
 
 from graphc.base.dtypes import S8, S32, U8
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.passes.sum_bytes_in_floats import sum_bytes_in_floats
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.runtime.executor import CompiledModel
+from graphc.targets.isa import Target
 from support.depthwise_layer import DEPTHWISE, depthwise_layer
 from support.native_functions import runnable_target
 

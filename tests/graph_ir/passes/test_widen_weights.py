@@ -7,13 +7,13 @@ import pytest
 
 from graphc.base.dtypes import S8, S16, S32, U8, DType
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.widen_weights import widen_weights
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.runtime.executor import CompiledModel
+from graphc.targets.isa import Target
 
 PAIRS = Target("avx2")
 VNNI = Target("avx512", features="+avx512f,+avx512bw,+avx512vl,+avx512vnni")

@@ -5,13 +5,13 @@ import pytest
 
 from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32
-from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.known_sizes import known
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.rewriting.known_sizes import with_sizes
 from graphc.graph_ir.text.printer import print_graph
+from graphc.targets.isa import Target
 
 
 def layer(rows: object) -> Graph:

@@ -7,10 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphc.base.contraction import microkernel
 from graphc.base.dtypes import BF16, F16, F32, F64, S8, U8, DType
-from graphc.base.machine import ZEN5
-from graphc.base.target import Target
 from graphc.graph_ir.schedule.convolution_blocking import (
     ConvolutionChoice,
     _shares,
@@ -20,6 +17,9 @@ from graphc.graph_ir.schedule.convolution_blocking import (
 )
 from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.convolution_product import ConvolutionProduct
+from graphc.targets.isa import Target
+from graphc.targets.machines import ZEN5
+from graphc.targets.microkernels import microkernel
 
 TARGET = Target("avx512", l1_bytes=48 << 10, l2_bytes=1 << 20)
 LAST = ("image", "rows", "im2col")

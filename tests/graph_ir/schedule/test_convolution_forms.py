@@ -9,7 +9,6 @@ import pytest
 
 from graphc.base.dtypes import F32
 from graphc.base.options import SWITCHES, CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -19,6 +18,7 @@ from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.convolution_forms import FORMS, ranked_forms
 from graphc.graph_ir.schedule.convolution_sizes import geometry_of
 from graphc.runtime.executor import CompiledModel
+from graphc.targets.isa import Target
 from support.lowered import integers
 
 CTX = LowerContext(Target("avx512", l2_bytes=1 << 20))

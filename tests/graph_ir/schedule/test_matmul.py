@@ -9,13 +9,13 @@ import pytest
 
 from graphc.base.dtypes import BF16
 from graphc.base.errors import UserError
-from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph, Op
 from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.lowering.lower_graph import lower_graph
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.spaces import space_of
+from graphc.targets.isa import Target
 from support.lowered import build, integers, interpret
 
 PAIRS = LowerContext(Target("avx512", features="+avx512bf16"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.base.contraction import f32_kernel
-from graphc.base.machine import ZEN5
-from graphc.base.target import GemmTile, Target
 from graphc.graph_ir.schedule.matmul_cost import blocking_cycles
 from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking, product_cycles
 from graphc.graph_ir.schedule.product import Product
+from graphc.targets.isa import GemmTile, Target
+from graphc.targets.machines import ZEN5
+from graphc.targets.microkernels import f32_kernel
 
 AVX512 = Target("avx512", l1_bytes=48 << 10, l2_bytes=1 << 20)
 TALL, WIDE = GemmTile(14, 2), GemmTile(8, 3)

@@ -4,9 +4,7 @@ import math
 
 import pytest
 
-from graphc.base.contraction import f32_kernel, microkernel
 from graphc.base.dtypes import BF16, F16
-from graphc.base.target import GemmTile, Target
 from graphc.graph_ir.schedule.matmul_tile import (
     candidate_blockings,
     extra_bytes,
@@ -16,6 +14,8 @@ from graphc.graph_ir.schedule.matmul_tile import (
     tiles_for_any_rows,
 )
 from graphc.graph_ir.schedule.product import Product
+from graphc.targets.isa import GemmTile, Target
+from graphc.targets.microkernels import f32_kernel, microkernel
 from graphc.tensor_ir.tiling import k_splits, split_rows
 
 AVX2, AVX512 = Target("avx2"), Target("avx512")

@@ -8,9 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from graphc.base.contraction import f32_tiles
 from graphc.base.dtypes import F32, by_name
-from graphc.base.target import Target
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -28,6 +26,8 @@ from graphc.graph_ir.schedule.direct_convolution import (
 from graphc.graph_ir.schedule.matmul import panel_format
 from graphc.graph_ir.schedule.problem import problem_of
 from graphc.graph_ir.schedule.query_format import RULES, query_format
+from graphc.targets.isa import Target
+from graphc.targets.microkernels import f32_tiles
 from support.check_op import make_op, random_array
 from support.lowered import context
 

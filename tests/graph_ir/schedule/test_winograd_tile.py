@@ -5,9 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from graphc.base.contraction import f32_tiles
-from graphc.base.machine import ZEN5
-from graphc.base.target import Target
 from graphc.graph_ir.ops.winograd_form import F2, F4
 from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.winograd_tile import (
@@ -17,6 +14,9 @@ from graphc.graph_ir.schedule.winograd_tile import (
     tile_count,
     winograd_cycles,
 )
+from graphc.targets.isa import Target
+from graphc.targets.machines import ZEN5
+from graphc.targets.microkernels import f32_tiles
 
 AVX512 = Target("avx512", l2_bytes=1 << 20)
 

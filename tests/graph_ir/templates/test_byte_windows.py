@@ -7,10 +7,10 @@ import pytest
 
 from graphc.base.dtypes import S8, U8, DType
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.runtime.executor import CompiledModel
+from graphc.targets.isa import Target
 from support.depthwise_layer import DEPTHWISE, depthwise_layer
 from support.lowered import check_interpreted
 from support.native_functions import runnable_target

@@ -9,8 +9,6 @@ import pytest
 
 import graphc
 from graphc.base.dtypes import F32
-from graphc.base.machine import ZEN5
-from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
@@ -22,6 +20,8 @@ from graphc.graph_ir.schedule.window_tile import (
     worth_threads,
 )
 from graphc.graph_ir.templates.channel_windows import WindowProblem, WindowTemplate
+from graphc.targets.isa import Target
+from graphc.targets.machines import ZEN5
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes
 from graphc.tools.fuzz.guarded import Edge

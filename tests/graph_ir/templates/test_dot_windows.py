@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.base.contraction import MICROKERNELS, microkernel
 from graphc.base.dtypes import F32, S8, S32, U8, DType
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -20,6 +18,8 @@ from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.window_tile import depthwise_cycles, window_cycles
 from graphc.runtime.executor import CompiledModel
+from graphc.targets.isa import Target
+from graphc.targets.microkernels import microkernel
 from support.lowered import check_interpreted
 from support.native_functions import runnable_target
 
@@ -111,7 +111,7 @@ def test_predicted_cycles() -> None:
     """Dot products take less than multiplications one at a time, and more in pairs than in quads."""
     g = ConvolutionGeometry(1, 64, 1, 1, (28, 28), (28, 28), (3, 3), before=(1, 1))
     target = ISAS["vnni"]
-    rows = {x.instruction: x for x in MICROKERNELS["avx512"] if (x.a, x.b) == (U8, S8)}
+    rows = {x.instruction: x for x in Target("avx512").table.microkernels if (x.a, x.b) == (U8, S8)}
     plain = window_cycles(g, target, U8)
     quads, pairs = (depthwise_cycles(g, rows[name], target) for name in ("dot4", "dot2"))
     assert quads < pairs < 1.5 * plain

@@ -9,7 +9,6 @@ import pytest
 
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.codegen.host import host_supports, target_for
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
@@ -20,6 +19,7 @@ from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.matmul_nbits import dots_of
 from graphc.graph_ir.templates.fixed_point_rows import MAX_LOST, SMALL
+from graphc.targets.isa import Target
 from support import packed_product
 from support.lowered import check_interpreted
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.base.target import Target
 from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 from graphc.tools.fuzz.guarded import guarded, guarded_copy
 from support.packed_product import product
 

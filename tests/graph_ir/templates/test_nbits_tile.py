@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from graphc.base.target import Target
 from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 from graphc.tensor_ir.printer import print_module
 from support.lowered import check_interpreted
 from support.packed_product import product

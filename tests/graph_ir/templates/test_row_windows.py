@@ -10,7 +10,6 @@ import pytest
 import graphc
 from graphc.base.dtypes import BF16, F16, F32, F64, DType
 from graphc.base.options import CompileOptions
-from graphc.base.target import Target
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -25,6 +24,7 @@ from graphc.graph_ir.schedule.row_windows import (
 )
 from graphc.graph_ir.templates.channel_windows import WindowProblem
 from graphc.graph_ir.templates.row_windows import RowWindowTemplate
+from graphc.targets.isa import Target
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes
 from graphc.tools.fuzz.guarded import Edge

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
-from graphc.base.target import Target
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.targets.isa import Target
 from graphc.tensor_ir.nodes import Brgemm
 from graphc.tensor_ir.visitor import walk
 from support.compiled import run_native

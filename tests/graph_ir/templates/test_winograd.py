@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.base.contraction import f32_tiles
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -17,6 +16,7 @@ from graphc.graph_ir.ops.winograd_form import F2, F4, WinogradForm
 from graphc.graph_ir.schedule.winograd_tile import WinogradBlocking
 from graphc.graph_ir.templates.winograd import WinogradTemplate
 from graphc.graph_ir.templates.winograd_image import Image, WinogradProblem
+from graphc.targets.microkernels import f32_tiles
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes
 from graphc.tools.fuzz.guarded import Edge

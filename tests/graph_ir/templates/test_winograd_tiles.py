@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from graphc.base.dtypes import F32, S16, DType
-from graphc.base.target import GemmTile, Target
 from graphc.graph_ir.ops.winograd_form import F4
 from graphc.graph_ir.schedule.winograd_tile import WinogradBlocking
 from graphc.graph_ir.templates.winograd_image import Image, WinogradProblem
 from graphc.graph_ir.templates.winograd_tiles import WinogradTiles
+from graphc.targets.isa import GemmTile, Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Buffer, Var
 from graphc.tensor_ir.printer import print_expr

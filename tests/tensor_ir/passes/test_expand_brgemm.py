@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32, S32, S64, U8, DType
-from graphc.base.target import Target
+from graphc.targets.isa import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import (

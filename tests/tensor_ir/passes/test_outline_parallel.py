@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.base.target import Target
+from graphc.targets.isa import Target
 from graphc.tensor_ir.nodes import For, Function, ParallelInvoke
 from graphc.tensor_ir.parser import parse_module
 from graphc.tensor_ir.passes.outline_parallel import outline_parallel

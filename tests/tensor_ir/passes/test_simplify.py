@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphc.base.dtypes import S64, USUAL
-from graphc.base.target import Target
+from graphc.targets.isa import Target
 from graphc.tensor_ir.evaluate import compile_expr
 from graphc.tensor_ir.nodes import Block, Buffer, Expr, Function, Let, Module, Store, Var
 from graphc.tensor_ir.parser import parse_module

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import InternalError
-from graphc.base.target import Target
+from graphc.targets.isa import Target
 from graphc.tensor_ir.nodes import For
 from graphc.tensor_ir.parser import parse_module
 from graphc.tensor_ir.passes.unroll import unroll

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphc.base.dtypes import ALL, BOOL, F32, F64, S8, S32, S64, U8, DType
-from graphc.base.target import Target
+from graphc.targets.isa import Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import pipeline
 from graphc.tensor_ir.builder import LoopBuilder

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from .records import dataclass
+from ..base.records import dataclass
 
 
 @dataclass(frozen=True)

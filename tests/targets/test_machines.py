@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from graphc.base.contraction import f32_kernel
 from graphc.base.dtypes import F32
-from graphc.base.machine import ZEN5
 from graphc.base.options import CompileOptions
-from graphc.base.target import GemmTile, Target
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.context import LowerContext
@@ -20,6 +17,9 @@ from graphc.graph_ir.schedule.matmul_tile import pick_blocking, product_cycles
 from graphc.graph_ir.schedule.product import Product, worth_threads
 from graphc.graph_ir.schedule.spaces import space_of
 from graphc.graph_ir.schedule.window_tile import pixels_per_block
+from graphc.targets.isa import GemmTile, Target
+from graphc.targets.machines import ZEN5
+from graphc.targets.microkernels import f32_kernel
 
 TILE = GemmTile(8, 3)
 

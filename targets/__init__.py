@@ -1,0 +1,7 @@
+"""Instruction sets, one file each, which adds its rows to `isa.ISAS`; microkernels; core families.
+
+Everything that is true of one instruction set only is said here; other rooms read it from a `Target`.
+"""
+
+from . import x86 as x86  # isort: skip (widest first)
+from . import generic as generic

@@ -1,0 +1,194 @@
+"""The schema of instruction sets (vectors, registers, microkernels, instructions) and the target of a compilation.
+
+Pure data. `codegen.host` fills in what the running CPU reports; everything else takes a `Target` as an argument. The
+rows are in the files of this folder (`x86`, `generic`), which `ISAS` collects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import Literal
+
+from ..base.contraction import accumulator_of, multiplied_as
+from ..base.dtypes import F32, DType
+from ..base.errors import UserError
+from ..base.records import dataclass
+from .machines import ZEN5, Machine
+
+Use = Literal["fma", "dot2", "dot4", "tile2", "tile4"]
+"""How a microkernel multiplies, and how many neighboring k it takes at once."""
+
+K_GROUPS: dict[Use, int] = {"fma": 1, "dot2": 2, "dot4": 4, "tile2": 2, "tile4": 4}
+
+
+@dataclass(frozen=True)
+class GemmTile:
+    """Register tile of a microkernel: `rows` x (`vectors` * lanes) accumulators.
+
+    `efficiency` is the share of the multiply-add rate the tile reaches when nothing is wasted, measured.
+    """
+
+    rows: int
+    vectors: int
+    efficiency: float = 1.0
+
+    def columns(self, target: Target, accumulator: DType = F32) -> int:
+        """Columns of the tile on a target for sums of a type."""
+        return self.vectors * target.lanes(accumulator)
+
+
+@dataclass(frozen=True)
+class Microkernel:
+    """How one pair of operand types is multiplied on one ISA, if the CPU has what it `needs`.
+
+    `fma`: a row of B times an element of A. `dot2` and `dot4` take `k_group` neighboring k at once from panels with
+    that many k innermost (`NK16n4k`). `tile2` and `tile4` multiply two-dimensional registers, read from the same panels
+    (`multiply` is the instruction). B is converted to the type it is multiplied in when it is loaded, A by templates,
+    once per block. `tiles` are the register tiles worth using; `rate_name` is the field of the machine's `Rates` that
+    holds its rate, "" for that of f32.
+    """
+
+    a: DType
+    b: DType
+    instruction: Use
+    tiles: tuple[GemmTile, ...]
+    needs: tuple[str, ...] = ()
+    rate_name: str = ""
+    multiply: str = ""
+
+    def rate(self, target: Target) -> float:
+        """Return the multiply-adds it does while `fma` on f32 does one, on the target's machine."""
+        rates = target.machine.rates[target.isa]
+        return float(getattr(rates, self.rate_name)) if self.rate_name else 1.0
+
+    @property
+    def accumulator(self) -> DType:
+        """The type of the sums."""
+        return accumulator_of(self.a, self.b)
+
+    @property
+    def copied_a(self) -> DType:
+        """The type that A is multiplied in, and that of copies of it."""
+        return multiplied_as(self.a, self.b, self.k_group)[0]
+
+    @property
+    def copied_b(self) -> DType:
+        """The type that B is multiplied in, and that of panels it is packed into when the product runs."""
+        return multiplied_as(self.a, self.b, self.k_group)[1]
+
+    @property
+    def converts_a(self) -> bool:
+        """Return whether templates convert A before they multiply."""
+        return self.a != self.copied_a
+
+    @property
+    def k_group(self) -> int:
+        """Neighboring k that one instruction takes."""
+        return K_GROUPS[self.instruction]
+
+    @property
+    def uses_tiles(self) -> bool:
+        """Return whether it multiplies two-dimensional registers."""
+        return bool(self.multiply)
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction on memory and two-dimensional registers.
+
+    `meaning` is a function in Tensor IR: registers are buffers of their rows, memory is a buffer of the rows that are
+    touched. `emission` is the LLVM intrinsic with its operands, each an LLVM type and a parameter of the meaning or an
+    expression of it, and before `=` the register that receives the result.
+    """
+
+    name: str
+    meaning: str
+    emission: str
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TileShape:
+    """Two-dimensional registers: their number, rows, and bytes of a row."""
+
+    number: int
+    rows: int
+    row_bytes: int
+
+
+@dataclass(frozen=True)
+class Isa:
+    """One instruction set level.
+
+    Args:
+        k_unroll: k steps per iteration of the innermost loop of a microkernel.
+        microkernels: preferred first.
+        needs: LLVM's names of the features a CPU must have to run code of the level.
+        cpu: the CPU that LLVM schedules for if the machine itself is of another level.
+        features: LLVM features of code that runs on every CPU of the level.
+        optional: features that code for this CPU also uses where the CPU has them.
+        unwanted: features that a CPU's name implies for LLVM and that code could use by accident.
+        extends: the level that this one adds instructions to.
+    """
+
+    name: str
+    vector_bits: int
+    registers: int
+    has_masks: bool
+    has_fma: bool
+    has_half_conversion: bool
+    k_unroll: int
+    microkernels: tuple[Microkernel, ...]
+    needs: tuple[str, ...] = ()
+    cpu: str = "generic"
+    features: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    unwanted: tuple[str, ...] = ()
+    implied: frozenset[str] = frozenset()
+    extends: str = ""
+    tiles: TileShape | None = None
+
+
+ISAS: dict[str, Isa] = {}
+"""The instruction sets by name, widest first; the files of this folder add theirs when the folder is imported."""
+
+INSTRUCTIONS: dict[str, Instruction] = {}
+"""All instructions on two-dimensional registers, by name."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One CPU to generate code for.
+
+    `isa` names the row of `ISAS`; `cpu` and `features` go to LLVM. Cache sizes are bytes per core (L3: of the socket);
+    `machine` holds rates, latencies and limits.
+    """
+
+    isa: str
+    cpu: str = "generic"
+    features: str = ""
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 512 << 10
+    l3_bytes: int = 16 << 20
+    machine: Machine = field(default=ZEN5, hash=False)  # hashed often, and rarely different
+
+    def __post_init__(self) -> None:
+        if self.isa not in ISAS:
+            raise UserError(f"target '{self.isa}' is not known; known are {', '.join(ISAS)}")
+
+    @property
+    def table(self) -> Isa:
+        """The row of this ISA."""
+        return ISAS[self.isa]
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of `dtype` in one vector register."""
+        return self.table.vector_bits // max(dtype.bits, 8)
+
+    def has(self, *features: str) -> bool:
+        """Return whether LLVM may use all of these instruction sets."""
+        return {f"+{feature}" for feature in features} <= set(self.features.split(","))
+
+    def with_features(self, cpu: str, features: str) -> Target:
+        """The same vector shapes emitted for another CPU: tests use it to run 512-bit code on a 256-bit machine."""
+        return replace(self, cpu=cpu, features=features)

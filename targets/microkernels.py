@@ -1,0 +1,59 @@
+"""The microkernels of a target: which instruction multiplies a pair of types, in which register tiles.
+
+Templates get the register tiles and the number of neighboring k per instruction from `microkernel`.
+"""
+
+from __future__ import annotations
+
+from ..base.dtypes import F32, DType
+from ..base.errors import InternalError
+from .isa import GemmTile, Microkernel, Target
+
+
+def microkernels(a: DType, b: DType, target: Target) -> tuple[Microkernel, ...]:
+    """Return the rows for two operand types that the target can use, one per instruction, preferred first.
+
+    It can use those whose features it has, but none that groups k where `fma` on the same types is faster.
+    """
+    found: dict[str, Microkernel] = {}
+    for row in target.table.microkernels:
+        if (row.a, row.b) == (a, b) and target.has(*row.needs):
+            found.setdefault(row.instruction, row)
+    floor = found["fma"].rate(target) if "fma" in found else 0.0
+    return tuple(row for row in found.values() if row.rate(target) >= floor)
+
+
+def find_microkernel(
+    a: DType, b: DType, target: Target, grouped: bool = True
+) -> Microkernel | None:
+    """The preferred row for two operand types; None when there is none.
+
+    Not `grouped`: of those that take one k at a time, which read B in any layout.
+    """
+    rows = microkernels(a, b, target)
+    return next((x for x in rows if grouped or x.k_group == 1), None)
+
+
+def microkernel(a: DType, b: DType, target: Target, grouped: bool = True) -> Microkernel:
+    """`find_microkernel` for types that are known to have a row. InternalError when there is none."""
+    found = find_microkernel(a, b, target, grouped)
+    if found is None:
+        raise InternalError(f"no microkernel multiplies {a} by {b} on {target.isa}")
+    return found
+
+
+def f32_kernel(target: Target) -> Microkernel:
+    """The row of f32 products, which most templates use."""
+    return microkernel(F32, F32, target)
+
+
+def f32_tiles(target: Target) -> tuple[GemmTile, ...]:
+    """The register tiles of f32 products."""
+    return f32_kernel(target).tiles
+
+
+def product_rates(target: Target) -> dict[str, str]:
+    """What multiplies each pair of types on a target: `{"u8xs8": "dot4, 3.6 x f32"}`."""
+    pairs = dict.fromkeys((row.a, row.b) for row in target.table.microkernels)
+    rows = [microkernel(a, b, target) for a, b in pairs]
+    return {f"{x.a}x{x.b}": f"{x.instruction}, {x.rate(target):g} x f32" for x in rows}
