@@ -16,7 +16,7 @@ from ..base.records import dataclass
 from .machines import ZEN5, Machine
 
 Use = Literal["fma", "dot2", "dot4", "tile2", "tile4"]
-"""How a microkernel multiplies, and how many neighboring k it takes at once."""
+"""The operation that a microkernel multiplies with: its digit is the neighboring k it takes at once."""
 
 K_GROUPS: dict[Use, int] = {"fma": 1, "dot2": 2, "dot4": 4, "tile2": 2, "tile4": 4}
 
@@ -39,7 +39,7 @@ class GemmTile:
 
 @dataclass(frozen=True)
 class Microkernel:
-    """How one pair of operand types is multiplied on one ISA, if the CPU has what it `needs`.
+    """The multiplication of one pair of operand types on one ISA, if the CPU has the features it `needs`.
 
     `fma`: a row of B times an element of A. `dot2` and `dot4` take `k_group` neighboring k at once from panels with
     that many k innermost (`NK16n4k`). `tile2` and `tile4` multiply two-dimensional registers, read from the same panels

@@ -1,4 +1,4 @@
-"""What a machine can do per cycle and where its memory ends: the numbers that cost models and templates compute with.
+"""Core families: rates per cycle and sizes of memory, the numbers that cost models and templates compute with.
 
 Each says where it comes from. Rates of instructions differ by core family (`MACHINES`); the rest are those of Zen 5,
 and close enough for other cores: choices depend on their ratios. `graphc dev roofline` measures peaks and bandwidths of

@@ -53,7 +53,7 @@ def f32_tiles(target: Target) -> tuple[GemmTile, ...]:
 
 
 def product_rates(target: Target) -> dict[str, str]:
-    """What multiplies each pair of types on a target: `{"u8xs8": "dot4, 3.6 x f32"}`."""
+    """Return the instruction of each pair of types on a target: `{"u8xs8": "dot4, 3.6 x f32"}`."""
     pairs = dict.fromkeys((row.a, row.b) for row in target.table.microkernels)
     rows = [microkernel(a, b, target) for a, b in pairs]
     return {f"{x.a}x{x.b}": f"{x.instruction}, {x.rate(target):g} x f32" for x in rows}
