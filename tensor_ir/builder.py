@@ -57,11 +57,13 @@ from .nodes import (
     Invoke,
     Let,
     LoopKind,
+    Matrices,
     ParallelInvoke,
     PrefetchHint,
     Slice,
     Stmt,
     Store,
+    Stride,
     While,
 )
 
@@ -167,6 +169,18 @@ def block_of(statements: Iterable[Stmt]) -> Stmt:
     return body[0] if len(body) == 1 else Block(body)
 
 
+def brgemm(
+    c: Slice, a: Slice, b: Slice, m: int, n: int, k: Stride, batch: int, a_batch: Stride, a_row: Stride,
+    a_col: Stride, b_batch: Stride, b_row: Stride, c_row: Stride, accumulate: bool, n_padded: int,
+    epilogue: Epilogue | None = None, tile_rows: int = 4, prefetch: tuple[PrefetchHint, ...] = (), k_group: int = 1,
+) -> Brgemm:  # fmt: skip
+    """Return a `Brgemm` from the numbers that its text names."""
+    left, right = Matrices(a, a_row, a_col, a_batch), Matrices(b, b_row, 1, b_batch)
+    return Brgemm(
+        Matrices(c, c_row), left, right, m, n, k, batch, accumulate, n_padded, tile_rows, k_group, epilogue, prefetch
+    )  # fmt: skip
+
+
 class LoopBuilder:
     """Collects statements; `with` opens a loop or branch. Names it makes are unique in the builder.
 
@@ -254,36 +268,6 @@ class LoopBuilder:
     ) -> None:
         """Call `function(*args, i)` for 0 <= i < count."""
         self.emit(ParallelInvoke(function, tuple(_argument(a) for a in args), count))
-
-    def brgemm(
-        self,
-        c: Slice,
-        a: Slice,
-        b: Slice,
-        sizes: tuple[int, int, int],
-        *,
-        a_row: int,
-        b_row: int,
-        c_row: int,
-        a_col: int = 1,
-        batch: int = 1,
-        a_batch: int = 0,
-        b_batch: int = 0,
-        accumulate: bool = False,
-        n_padded: int = 1,
-        epilogue: Epilogue | None = None,
-        tile_rows: int = 4,
-        prefetch: tuple[PrefetchHint, ...] = (),
-        k_group: int = 1,
-    ) -> None:
-        """C (+)= sum of A_b x B_b for `sizes` = (m, n, k); strides in elements (see `nodes.Brgemm`)."""
-        m, n, k = sizes
-        self.emit(
-            Brgemm(
-                c, a, b, m, n, k, batch, a_batch, a_row, a_col, b_batch, b_row, c_row, accumulate, n_padded, epilogue,
-                tile_rows, prefetch, k_group,
-            )
-        )  # fmt: skip
 
     def body(self) -> Block:
         """Everything made so far. InternalError while a loop or branch is open."""

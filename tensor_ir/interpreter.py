@@ -304,11 +304,9 @@ def _binder(
 
 def _compile_brgemm(s: Brgemm) -> Run:
     accesses = [
-        (part.buffer.name, compile_place(part.buffer, part.indices, 0)) for part in (s.c, s.a, s.b)
+        (x.buffer.name, compile_place(x.buffer, x.address.indices, 0)) for x in (s.c, s.a, s.b)
     ]
-    numbers = [
-        compile_size(x) for x in (s.k, s.a_batch, s.a_row, s.a_col, s.b_batch, s.b_row, s.c_row)
-    ]
+    numbers = [compile_size(x) for x in (s.k, *s.a.strides, s.b.batch, s.b.row, s.c.row)]
     sum_dtype = s.accumulator
     wide = np.dtype(np.float64) if sum_dtype.is_float else np.dtype(np.int64)
 

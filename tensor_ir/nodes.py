@@ -163,51 +163,59 @@ class PrefetchHint:
     elements: int
 
 
+Stride = Union[int, Expr]
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """An operand of a `Brgemm`: element (b, i, j) lies b * batch + i * row + j * col elements after `address`."""
+
+    address: Slice
+    row: Stride
+    col: Stride = 1
+    batch: Stride = 0
+
+    @property
+    def buffer(self) -> Buffer:
+        """Return the buffer, which is 1-D."""
+        return self.address.buffer
+
+    @property
+    def strides(self) -> tuple[Stride, Stride, Stride]:
+        """Return (batch, row, col)."""
+        return self.batch, self.row, self.col
+
+
 @dataclass(frozen=True)
 class Brgemm:
-    """Batch-reduce matrix product: C[i, j] = epilogue(C0 + sum over b < batch, l < k of A_b[i, l] * B_b[l, j]).
+    """Batch-reduce GEMM: C[i, j] = epilogue(C0 + sum over b < batch, l < k of A[b, i, l] * B[b, l, j]), i < m, j < n.
 
-    For 0 <= i < m, 0 <= j < n. `accumulate`: C0 is the old C[i, j], else 0. Strides are in elements:
-    A_b[i, l] is at a + b * a_batch + i * a_row + l * a_col, B_b[l, j] at b + b * b_batch + l * b_row + j, C[i, j] at
-    c + i * c_row + j. The slices are of 1-D buffers. Each row of B is readable for `n_padded` >= n columns, C is
-    written for n. Operands are converted to the type of the sums, `accumulator`, which is that of C unless an epilogue
-    converts. `k_group` > 1 takes so many neighboring k in one `dot2` or `dot4`: then a_col is 1 and B_b[l, j] lies at
-    b + b * b_batch + l // k_group * b_row + j * k_group + l % k_group, zero for l from k to the end of the last group.
+    `accumulate`: C0 is the old C[i, j], else 0. k, where `k_group` is 1, and strides may be expressions. B and C are
+    contiguous along j. Each row of B is readable for `n_padded` >= n columns, C is written for n. Operands are
+    converted to the dtype of `accumulator`, which is that of C unless an epilogue converts. `k_group` > 1 multiplies
+    that many neighboring k in one `dot2` or `dot4`: A is contiguous along k, and B[b, l, j] lies
+    l // k_group * row + j * k_group + l % k_group after B[b, 0, 0], zero for l from k to the end of the last group.
     `tile_rows` is the height of the register tile, which decides how many partial sums each element has.
-    Cache lines named by `prefetch` are prefetched meanwhile, spread evenly over the product. k, where k_group is 1, and
-    strides may be expressions.
+    Cache lines named by `prefetch` are prefetched meanwhile, spread evenly over the product.
     """
 
-    c: Slice
-    a: Slice
-    b: Slice
+    c: Matrices
+    a: Matrices
+    b: Matrices
     m: int
     n: int
     k: int | Expr
     batch: int
-    a_batch: int | Expr
-    a_row: int | Expr
-    a_col: int | Expr
-    b_batch: int | Expr
-    b_row: int | Expr
-    c_row: int | Expr
     accumulate: bool
     n_padded: int
-    epilogue: Epilogue | None = None
-    tile_rows: int = 4
-    prefetch: tuple[PrefetchHint, ...] = ()
+    tile_rows: int
     k_group: int = 1
-
-    @property
-    def dynamic_numbers(self) -> dict[str, Expr]:
-        """The numbers that are expressions, by name."""
-        names = ("k", "a_batch", "a_row", "a_col", "b_batch", "b_row", "c_row")
-        values = [(name, getattr(self, name)) for name in names]
-        return {name: value for name, value in values if not isinstance(value, int)}
+    epilogue: Epilogue | None = None
+    prefetch: tuple[PrefetchHint, ...] = ()
 
     @property
     def accumulator(self) -> DType:
-        """What the products are summed in."""
+        """Return the dtype of the sums."""
         return accumulator_of(self.a.buffer.dtype, self.b.buffer.dtype)
 
 

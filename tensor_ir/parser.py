@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import UserError
-from .builder import ZERO
+from .builder import ZERO, brgemm
 from .expression_parser import ExpressionParser, elements, fault, literal
 from .nodes import (
     Allocate,
@@ -207,7 +207,7 @@ class _Parser(ExpressionParser):
         prefetch = self._prefetch_hints(given.get("prefetch"))
         group = self.integer(given["k_group"]) if "k_group" in given else 1
         epilogue = self._epilogue(call, given.get("acc"), names, body) if names else None
-        return Brgemm(c, a, b, **numbers, epilogue=epilogue, prefetch=prefetch, k_group=group)
+        return brgemm(c, a, b, **numbers, epilogue=epilogue, prefetch=prefetch, k_group=group)
 
     def _prefetch_hints(self, node: ast.expr | None) -> tuple[PrefetchHint, ...]:
         match node:

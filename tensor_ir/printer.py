@@ -68,10 +68,9 @@ INFIX = {
 
 COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _COMPARISON, _SIGN, _ATOM = 1, 8, 9
-BRGEMM_NUMBERS = (
-    "m", "n", "k", "batch", "a_batch", "a_row", "a_col", "b_batch", "b_row", "c_row", "accumulate", "n_padded",
-    "tile_rows",
-)  # fmt: skip
+_SIZES = ("m", "n", "k", "batch")
+_STRIDES = ("a_batch", "a_row", "a_col", "b_batch", "b_row", "c_row")
+BRGEMM_NUMBERS = (*_SIZES, *_STRIDES, "accumulate", "n_padded", "tile_rows")
 INDENT = "    "
 
 
@@ -169,9 +168,20 @@ def _if_lines(stmt: If, depth: int) -> Iterator[str]:
 
 def _brgemm_lines(stmt: Brgemm, depth: int) -> Iterator[str]:
     pad = INDENT * depth
-    args = [_slice(stmt.c), _slice(stmt.a), _slice(stmt.b)]
-    shown = {name: print_expr(value) for name, value in stmt.dynamic_numbers.items()}
-    args += [f"{name}={shown.get(name, getattr(stmt, name))}" for name in BRGEMM_NUMBERS]
+    args = [_slice(one.address) for one in (stmt.c, stmt.a, stmt.b)]
+    strides = (*stmt.a.strides, stmt.b.batch, stmt.b.row, stmt.c.row)
+    numbers = (
+        stmt.m,
+        stmt.n,
+        stmt.k,
+        stmt.batch,
+        *strides,
+        stmt.accumulate,
+        stmt.n_padded,
+        stmt.tile_rows,
+    )
+    for name, value in zip(BRGEMM_NUMBERS, numbers, strict=True):
+        args.append(f"{name}={value if isinstance(value, int) else print_expr(value)}")
     if stmt.k_group != 1:
         args.append(f"k_group={stmt.k_group}")
     if stmt.prefetch:

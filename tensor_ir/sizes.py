@@ -36,7 +36,7 @@ _OPERATIONS: dict[str, Callable[[Size, Size], Size]] = {
 }
 
 
-def number_or_expr(value: Size) -> int | Expr:
+def number_or_expr(value: Size | Expr) -> int | Expr:
     """A size as a number of a statement."""
     return size_expr(value) if isinstance(value, Dim) else value
 

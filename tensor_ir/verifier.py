@@ -35,6 +35,7 @@ from .nodes import (
     Slice,
     Stmt,
     Store,
+    Stride,
     Var,
     While,
 )
@@ -210,14 +211,15 @@ class _Checker:
             self._slice(one.address)
             _require(one.elements >= 1, "a hint must name at least one element", s)
         for part in (s.c, s.a, s.b):
-            self._slice(part)
+            self._slice(part.address)
+            for number in part.strides:
+                self._number(number)
             _require(
                 len(part.buffer.shape) == 1,
                 f"brgemm takes 1-D buffers, '{part.buffer.name}' is not",
                 s,
             )
-        for number in s.dynamic_numbers.values():
-            self.expr(number)
+        self._number(s.k)
         k = s.k if isinstance(s.k, int) else 0
         _require(isinstance(s.k, int) or s.k_group == 1, "groups of k need a k that is a number", s)
         sizes_fit = min(s.m, s.n, k, s.batch) >= 0 and s.n_padded >= s.n and s.tile_rows >= 1
@@ -225,6 +227,10 @@ class _Checker:
         self._contraction(s)
         if s.epilogue is not None:
             self._epilogue(s.epilogue, s)
+
+    def _number(self, number: Stride) -> None:
+        if not isinstance(number, int):
+            self.expr(number)
 
     def _contraction(self, s: Brgemm) -> None:
         """The types of a product."""
@@ -243,7 +249,7 @@ class _Checker:
             known = INTRINSICS.get(f"dot{s.k_group}")
             operands = (*multiplied_as(a, b, s.k_group), acc)
             _require(
-                known is not None and operands in known.operands and s.a_col == 1,
+                known is not None and operands in known.operands and s.a.col == 1,
                 f"brgemm of {a} and {b} has no groups of {s.k_group}, or a_col is not 1",
                 s,
             )

@@ -26,6 +26,7 @@ from .nodes import (
     Invoke,
     Let,
     Load,
+    Matrices,
     Module,
     ParallelInvoke,
     Prefetch,
@@ -36,12 +37,13 @@ from .nodes import (
     Slice,
     Stmt,
     Store,
+    Stride,
     Unary,
     Var,
     While,
 )
 
-Node = Union[Expr, Stmt, Slice, Epilogue, PrefetchHint, Function, Module]
+Node = Union[Expr, Stmt, Slice, Matrices, Epilogue, PrefetchHint, Function, Module]
 
 _CHILDREN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
     Load: lambda n: n.indices,
@@ -65,8 +67,9 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
     Slice: lambda n: n.indices,
     Epilogue: lambda n: (*n.lets, n.value),
     PrefetchHint: lambda n: (n.address,),
+    Matrices: lambda n: (n.address, *(x for x in n.strides if not isinstance(x, int))),
     Brgemm: lambda n: (
-        *(n.c, n.a, n.b, *n.dynamic_numbers.values(), *n.prefetch),
+        *(n.c, n.a, n.b, *(() if isinstance(n.k, int) else (n.k,)), *n.prefetch),
         *(() if n.epilogue is None else (n.epilogue,)),
     ),
     Prefetch: lambda n: (n.address,),
@@ -345,16 +348,22 @@ class Rewriter:
 
     def brgemm(self, s: Brgemm) -> Stmt | tuple[Stmt, ...]:
         """Rewrite a batch-reduce matrix product."""
-        c, a, b = self.slice_(s.c), self.slice_(s.a), self.slice_(s.b)
-        epilogue = None if s.epilogue is None else self.epilogue(s.epilogue)
-        prefetch = tuple([self.prefetch_hint(one) for one in s.prefetch])
-        same = all(x is y for x, y in zip(prefetch, s.prefetch, strict=True))
-        numbers: dict[str, Any] = {
-            name: new for name, e in s.dynamic_numbers.items() if (new := self.expr(e)) is not e
-        }
-        if same and not numbers and c is s.c and a is s.a and b is s.b and epilogue is s.epilogue:
-            return s
-        return replace(s, c=c, a=a, b=b, epilogue=epilogue, prefetch=prefetch, **numbers)
+        new: dict[str, Any] = {name: self.matrices(getattr(s, name)) for name in "cab"}
+        new |= {"k": self.stride(s.k), "epilogue": s.epilogue and self.epilogue(s.epilogue)}
+        hints = tuple([self.prefetch_hint(one) for one in s.prefetch])
+        if any(x is not y for x, y in zip(hints, s.prefetch, strict=True)):
+            new["prefetch"] = hints
+        return s if all(x is getattr(s, name) for name, x in new.items()) else replace(s, **new)
+
+    def matrices(self, s: Matrices) -> Matrices:
+        """Rewrite an operand of a `Brgemm`."""
+        address, (batch, row, col) = self.slice_(s.address), map(self.stride, s.strides)
+        same = address is s.address and batch is s.batch and row is s.row and col is s.col
+        return s if same else Matrices(address, row, col, batch)
+
+    def stride(self, value: Stride) -> Stride:
+        """Rewrite a number that may be an expression."""
+        return value if isinstance(value, int) else self.expr(value)
 
     def prefetch_hint(self, s: PrefetchHint) -> PrefetchHint:
         """Rewrite a hint of a `Brgemm`."""

@@ -13,7 +13,7 @@ from .nest import Nest
 from .position import Position
 from .problem import View
 from .register_tile import RegisterTile
-from .row_tiles import row_tiles
+from .row_tiles import TileHeight, by_height, row_tiles
 from .stages import epilogue_value, finish, tile_columns
 
 EDGE = "edge"
@@ -31,9 +31,16 @@ def register_tiles(
     rows = position.extents["m"]
     if isinstance(rows, int):
         return [make.edge(position)]
+
+    def tile(first: Expr, count: int) -> Stmt:
+        return make.edge(position.enter("m", first, 1, count))
+
     return [
-        row_tiles(rows, make.shape.rows, lambda at, n: make.edge(position.enter("m", at, 1, n)))
-    ]
+        row_tiles(
+            rows, TileHeight(make.shape.rows), tile,
+            lambda rest: [by_height(rest.rows, make.shape.rows, lambda n: tile(rest.first, n))],
+        )
+    ]  # fmt: skip
 
 
 class _Tiles:
@@ -105,13 +112,13 @@ class _Tiles:
             prefetch=self._prefetch(position, b, k), prefetch_from=self.nest.prefetch,
         )  # fmt: skip
 
-    def _height(self, columns: int) -> int:
+    def _height(self, columns: int) -> TileHeight:
         """The rows of a register tile for a panel of which `columns` are used; it says how sums are split."""
         if self.tile.exact:
-            return self.shape.rows
+            return TileHeight(self.shape.rows)
         rows = rows_for(columns, self.shape, self.target, self.kernel)
         size: Any = self.nest.problem.sizes["m"]
-        return min(size, rows) if isinstance(size, int) else rows
+        return TileHeight(min(size, rows) if isinstance(size, int) else rows)
 
     def _epilogue(self, position: Position) -> Any:
         def value(index: Index, acc: Expr) -> Any:

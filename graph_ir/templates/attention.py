@@ -42,6 +42,7 @@ from ..nest.operand import Operand, offset_of
 from ..nest.packing import left_rows, pack, panel_elements
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
+from ..nest.row_tiles import TileHeight
 from ..nest.tasks import nested
 from ..schedule.attention import AttentionBlocking
 from ..schedule.matmul_tile import rows_for
@@ -199,7 +200,7 @@ class AttentionTemplate:
         self, a: View, b: View, c: View, m: int | Expr, n: int, k: Size, tile: GemmTile
     ) -> RegisterTile:
         height = min(self.block, rows_for(n, tile, self.target, self.kernel))
-        return RegisterTile(a, b, c, m, n, k, self.kernel, height)
+        return RegisterTile(a, b, c, m, n, k, self.kernel, TileHeight(height))
 
     def _prefetch_hints(
         self, row: Expr, panel: Expr, columns: int, width: int, *matrices: tuple[Operand, int]

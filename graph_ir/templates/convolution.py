@@ -41,6 +41,7 @@ from ...tensor_ir.nodes import (
 from ..nest.epilogue import EpilogueValue, shifted, storing
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
+from ..nest.row_tiles import TileHeight
 from ..schedule.convolution_blocking import FLAT_BANDS
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_product import ConvolutionProduct
@@ -230,7 +231,7 @@ class ConvolutionTemplate:
         height = rows_for(columns, self.blocking.tile, self.target, self.kernel)
         height = min(pixels, height) if isinstance(pixels, int) else height
         return RegisterTile(
-            a, b, c, pixels, columns, step.k, self.kernel, height, step.batch,
+            a, b, c, pixels, columns, step.k, self.kernel, TileHeight(height), step.batch,
             accumulate, epilogue, self._prefetch_hints(panel, line, step),
         )  # fmt: skip
 

@@ -20,6 +20,7 @@ from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, Stmt
 from ..nest.epilogue import EpilogueValue, shifted, storing
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
+from ..nest.row_tiles import TileHeight
 from ..schedule.convolution_patches import patch_stride
 from ..schedule.matmul_tile import MatmulBlocking, rows_for
 from ..schedule.product import worth_threads
@@ -152,7 +153,7 @@ class PatchTemplate:
         b = View(patches, {"k": self.stride}, base=at)
         place = image * y.image + output * y.channel + pixel
         c = View(y.buffer, {"m": y.channel}, base=place)
-        height = min(g.outputs, rows_for(columns, self.tile, self.target, kernel))
+        height = TileHeight(min(g.outputs, rows_for(columns, self.tile, self.target, kernel)))
         return RegisterTile(
             a, b, c, g.outputs, columns, g.terms, kernel, height, epilogue=epilogue
         ).statement()

@@ -39,6 +39,7 @@ from ..nest.operand import Operand, offset_of
 from ..nest.packing import loop, pack_dynamic_panels, panel_elements
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
+from ..nest.row_tiles import TileHeight
 from ..nest.tasks import batch_indices, ceil_div, shared_tasks
 from ..schedule.attention import AttentionBlocking
 from ..schedule.matmul_tile import rows_for
@@ -198,7 +199,7 @@ class DynamicAttention(AttentionTemplate):
         start = offset_of(p.a, self.batch_vars, row * p.a.row)
         a = View(p.a.buffer, {"m": p.a.row, "k": p.a.col}, base=start)
         c = View(self.panel, {"m": self.row_stride}, base=panel * b.panel)
-        right, height = self._panel_of(b, panel), self.tiles[0].rows
+        right, height = self._panel_of(b, panel), TileHeight(self.tiles[0].rows)
         tile = RegisterTile(a, right, c, count, b.panel, p.depth, self.kernel, height)
         return [loop(panel, panels, tile.statement(), "serial")]
 
@@ -234,11 +235,10 @@ class DynamicAttention(AttentionTemplate):
             b = View(d.buffer, {"k": d.panel or d.row}, blocks, begin)
             place = offset_of(p.c, self.batch_vars, row * p.c.row + column)
             c = View(p.c.buffer, {"m": p.c.row}, base=place)
-            tile = RegisterTile(
-                a, b, c, count, n, p.columns, self.kernel, self.tiles[1].rows,
-                epilogue=self._shifted(result, row, column),
-                sums=rows_for(n, self.tiles[1], self.target, self.kernel),
-            )  # fmt: skip
+            order = rows_for(n, self.tiles[1], self.target, self.kernel)
+            height = TileHeight(self.tiles[1].rows, order=order)
+            end = self._shifted(result, row, column)
+            tile = RegisterTile(a, b, c, count, n, p.columns, self.kernel, height, epilogue=end)
             return tile.statement()
 
         return over_panels(p.width, columns, product)

@@ -18,6 +18,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Stmt
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
+from ..nest.row_tiles import TileHeight
 
 
 @dataclass(frozen=True)
@@ -86,4 +87,4 @@ def _columns(
     b = View(p.b, {"k": p.width}, base=of_panel * (p.k * p.width) + start)
     c = View(p.c, {"m": row}, base=first * row + (panel * p.width + start))
     n = min(columns, p.width - start)
-    return RegisterTile(a, b, c, count, n, p.k, p.kernel, tile.rows).statement()
+    return RegisterTile(a, b, c, count, n, p.k, p.kernel, TileHeight(tile.rows)).statement()

@@ -42,6 +42,7 @@ from ..nest.operand import Operand, offset_of
 from ..nest.packing import left_rows, pack, panel_elements
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
+from ..nest.row_tiles import TileHeight
 from ..nest.tasks import nested
 from ..schedule.attention import AttentionBlocking
 from ..schedule.matmul_tile import rows_for
@@ -160,8 +161,9 @@ class OnlineAttention:
             *scoped(before, over_panels(p.width, value_width, add)),
         ]
 
-    def _height(self, product: int, n: int) -> int:
-        return min(self.block, rows_for(n, self.tiles[product], self.target, self.kernel))
+    def _height(self, product: int, n: int) -> TileHeight:
+        rows = rows_for(n, self.tiles[product], self.target, self.kernel)
+        return TileHeight(min(self.block, rows))
 
     def _rescale(self, rows: int, columns: int) -> For:
         """Update each row's maximum, and rescale partial sums to the new maximum.

@@ -33,6 +33,7 @@ from ...tensor_ir.nodes import (
 from ..nest.epilogue import EpilogueValue
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
+from ..nest.row_tiles import TileHeight
 from ..schedule.matmul_tile import MAX_TILE_ROWS, rows_for, rows_that_fit
 from ..schedule.winograd_tile import WinogradBlocking, tiles_along, winograd_kernel
 from .local_sizes import LocalSizes
@@ -239,19 +240,8 @@ class WinogradTemplate:
         b = View(u, {"k": self.panel}, {"n": (self.panel, size)}, number * size)
         c = View(m.buffer, {"m": m.row}, base=m.place(point, t.ZERO, (panel - begin) * self.panel))
         prefetch = (PrefetchHint(Slice(u, (b.base + size,)), size),) if self.is_far else ()
-        height = self._tile_rows(n)
-        tile = RegisterTile(
-            a,
-            b,
-            c,
-            count,
-            n,
-            k,
-            self.kernel,
-            height,
-            prefetch=prefetch,
-            max_height=self._highest(n),
-        )
+        height = TileHeight(self._tile_rows(n), self._highest(n))
+        tile = RegisterTile(a, b, c, count, n, k, self.kernel, height, prefetch=prefetch)
         self.b.emit(tile.statement())
 
     def _highest(self, columns: int) -> int:

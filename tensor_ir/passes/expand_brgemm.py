@@ -216,18 +216,18 @@ class _Tile:
     def _b(self, batch: Expr, k: Expr, v: int) -> Expr:
         """Vector `v` of row (or group of rows) `k` of B, in the type it is multiplied in."""
         g = self.g
-        at = k * g.b_row + v * self.lanes * g.k_group
+        at = k * g.b.row + v * self.lanes * g.k_group
         active = self._active(v, g.n_padded)
-        place = self._at(g.b, batch * g.b_batch + at)
+        place = self._at(g.b.address, batch * g.b.batch + at)
         value = Load(g.b.buffer, place, self.lanes * g.k_group, active and active * g.k_group)
         return t.cast(value, self.b_dtype)
 
     def _a(self, batch: Expr, k: Expr, r: int) -> Expr:
         """Element (or group of elements) `k` of row `r` of A in all lanes, in the type it is multiplied in."""
         g = self.g
-        row = (self.row0 + r) * g.a_row
-        offset = batch * g.a_batch + (row + k * (g.a_col * g.k_group))
-        place = self._at(g.a, offset)
+        row = (self.row0 + r) * g.a.row
+        offset = batch * g.a.batch + (row + k * (g.a.col * g.k_group))
+        place = self._at(g.a.address, offset)
         if g.k_group == 1:
             return Broadcast(t.cast(Load(g.a.buffer, place), self.a_dtype), self.lanes)
         depth = g.k if isinstance(g.k, int) else 0
@@ -311,7 +311,7 @@ class _Tile:
         return (Const(r * self.width + v * self.lanes, S64),)
 
     def _c_index(self, r: int, column: Expr) -> tuple[Expr, ...]:
-        return self._at(self.g.c, (self.row0 + r) * self.g.c_row + column)
+        return self._at(self.g.c.address, (self.row0 + r) * self.g.c.row + column)
 
     @staticmethod
     def _at(place: Slice, offset: Expr) -> tuple[Expr, ...]:

@@ -16,7 +16,6 @@ from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import (
     Allocate,
     Block,
-    Brgemm,
     Buffer,
     Expr,
     Function,
@@ -218,7 +217,7 @@ def test_names_of_functions_may_hold_any_character(name: str) -> None:
 def test_what_a_pass_should_have_removed_is_named() -> None:
     a = Buffer("a", F32, (4,))
     place = t.slice_of(a)
-    product = Brgemm(place, place, place, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1, False, 1)
+    product = t.brgemm(place, place, place, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1, False, 1)
     with pytest.raises(InternalError, match="function 'f' still holds a Brgemm"):
         emit_module(Module((Function("f", (a,), Block((product,))),)), TARGET)
 

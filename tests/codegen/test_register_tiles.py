@@ -12,7 +12,7 @@ from graphc.codegen.aot import assembly
 from graphc.codegen.host import target_for
 from graphc.codegen.module import emit_module
 from graphc.tensor_ir import builder as t
-from graphc.tensor_ir.nodes import Block, Brgemm, Buffer, Function, Module
+from graphc.tensor_ir.nodes import Block, Buffer, Function, Module
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
 from support.native_functions import SHAPES, NativeModule, runnable_target
 
@@ -25,7 +25,7 @@ def product(rows: int, columns: int, k: int = K) -> Module:
     a, b, c = (
         Buffer(n, F32, (s,)) for n, s in zip("abc", (m * k, k * columns, m * columns), strict=True)
     )
-    brgemm = Brgemm(
+    brgemm = t.brgemm(
         t.slice_of(c), t.slice_of(a), t.slice_of(b), m=m, n=columns, k=k, batch=1, a_batch=0, a_row=k, a_col=1,
         b_batch=0, b_row=columns, c_row=columns, accumulate=False, n_padded=columns, tile_rows=rows,
     )  # fmt: skip

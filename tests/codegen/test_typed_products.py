@@ -16,7 +16,7 @@ from graphc.codegen.module import emit_module
 from graphc.targets.isa import ISAS, Microkernel, Target
 from graphc.targets.microkernels import find_microkernel
 from graphc.tensor_ir import builder as t
-from graphc.tensor_ir.nodes import Brgemm, Buffer, Epilogue, Module, Var
+from graphc.tensor_ir.nodes import Brgemm, Buffer, Epilogue, Matrices, Module, Var
 from graphc.tensor_ir.parser import parse_module
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
 from graphc.tensor_ir.pipeline import run
@@ -36,7 +36,7 @@ def product(kernel: Microkernel, m: int, n: int, k: int, rows: int, to_a: bool =
     c = Buffer("c", kernel.a if to_a else acc, (max(m * n, 1),))
     row, col, total = Var("row"), Var("col"), Var("total", acc)
     epilogue = Epilogue(row, col, total, t.cast(total + total, kernel.a)) if to_a else None
-    brgemm = Brgemm(
+    brgemm = t.brgemm(
         t.slice_of(c), t.slice_of(a), t.slice_of(b), m=m, n=n, k=k, batch=1, a_batch=0, a_row=k, a_col=1, b_batch=0,
         b_row=n * group, c_row=n, accumulate=False, n_padded=n, tile_rows=rows, k_group=group, epilogue=epilogue,
     )  # fmt: skip
@@ -142,7 +142,7 @@ def test_types_that_do_not_fit_are_refused() -> None:
     function = verify(product(fma, 2, 2, 2, 2)).functions[0]
     (brgemm,) = function.body.body
     assert isinstance(brgemm, Brgemm) and brgemm.accumulator == S32
-    narrow = replace(brgemm, c=t.slice_of(Buffer("b", U8, (4,))))
+    narrow = replace(brgemm, c=Matrices(t.slice_of(Buffer("b", U8, (4,))), 2))
     for wrong, words in ((narrow, "sums in s32"), (replace(brgemm, k_group=4), "no groups of 4")):
         broken = replace(function, body=replace(function.body, body=(wrong,)))
         with pytest.raises(InternalError, match=words):

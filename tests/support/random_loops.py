@@ -13,7 +13,6 @@ from graphc.tensor_ir.nodes import (
     Allocate,
     Binary,
     Block,
-    Brgemm,
     Broadcast,
     Buffer,
     Call,
@@ -194,7 +193,7 @@ class _Generator:
             self.vars = before
         names = ("m", "n", "k", "batch", "a_batch", "a_row", "a_col", "b_batch", "b_row", "c_row")
         sizes = {name: self.rnd.randint(0, 9) for name in names}
-        return Brgemm(
+        return t.brgemm(
             c=c,
             a=a,
             b=b,

@@ -12,7 +12,6 @@ from graphc.tensor_ir.builder import LoopBuilder
 from graphc.tensor_ir.names import Names
 from graphc.tensor_ir.nodes import Block, Broadcast, Buffer, Cast, Compare, Const, If, Module, Var
 from graphc.tensor_ir.printer import print_expr, print_module
-from graphc.tensor_ir.verifier import verify
 
 i, x, v = Var("i"), Var("x", F32), Var("v", F32, 8)
 three, seven = Const(3, S64), Const(7, S64)
@@ -128,22 +127,6 @@ def test_a_loop_nest_reads_as_it_was_written() -> None:
         "    for i_1 in range(0, 4, 2):\n"
         "        pass\n"
     )
-
-
-def test_brgemm_has_defaults() -> None:
-    a = Buffer("a", F32, (64,))
-    b = LoopBuilder()
-    b.brgemm(
-        t.slice_of(a),
-        t.slice_of(a),
-        t.slice_of(a, (8,)),
-        (2, 4, 2),
-        a_row=2,
-        b_row=4,
-        c_row=4,
-        n_padded=4,
-    )
-    verify(Module((b.function("f", (a,)),)))
 
 
 def test_misuse_is_an_internal_error() -> None:

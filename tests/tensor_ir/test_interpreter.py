@@ -247,10 +247,11 @@ def test_brgemm(
         Buffer("c", c_type, (30,)),
     )
     made = LoopBuilder()
-    made.brgemm(
-        Slice(out, (t.as_expr(4),)), Slice(a, (t.as_expr(1),)), Slice(b, (t.as_expr(2),)), (m, n, k),
-        a_row=5, b_row=6, c_row=7, batch=batch, a_batch=20, b_batch=24, accumulate=accumulate, n_padded=6,
+    to, *sources = (Slice(x, (t.as_expr(at),)) for x, at in ((out, 4), (a, 1), (b, 2)))
+    product = t.brgemm(
+        to, sources[0], sources[1], m, n, k, batch, 20, 5, 1, 24, 6, 7, accumulate=accumulate, n_padded=6
     )  # fmt: skip
+    made.emit(product)
     arrays = [rng.integers(0, 4, p.shape).astype(p.dtype.numpy) for p in (a, b, out)]
     expected = arrays[2].astype(np.int64)
     place = expected[4:25].reshape(3, 7)[:, :n]
@@ -266,17 +267,8 @@ def test_brgemm_epilogue() -> None:
     row, col, acc, x = Var("row"), Var("col"), Var("acc", F32), Var("x", F32)
     end = Epilogue(row, col, acc, x + t.cast(row, F32), (t.Let(x, acc + bias[col]),))
     made = LoopBuilder()
-    made.brgemm(
-        t.slice_of(out),
-        t.slice_of(a),
-        t.slice_of(b),
-        (2, 2, 2),
-        a_row=2,
-        b_row=2,
-        c_row=2,
-        n_padded=2,
-        epilogue=end,
-    )
+    to, left, right = map(t.slice_of, (out, a, b))
+    made.emit(t.brgemm(to, left, right, 2, 2, 2, 1, 0, 2, 1, 0, 2, 2, False, 2, end))
     arrays = [np.arange(4, dtype=np.float32) for _ in range(4)]
     run(Module((made.function("f", (a, b, out, bias)),)), "f", arrays)
     square = np.arange(4).reshape(2, 2)

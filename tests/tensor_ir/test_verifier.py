@@ -11,7 +11,6 @@ from graphc.tensor_ir.nodes import (
     Allocate,
     Binary,
     Block,
-    Brgemm,
     Broadcast,
     Buffer,
     Call,
@@ -70,7 +69,7 @@ def brgemm(**changed: object) -> Stmt:
         "n_padded": 4,
         **changed,
     }
-    return Brgemm(**fields)  # type: ignore[arg-type]
+    return t.brgemm(**fields)  # type: ignore[arg-type]
 
 
 def epilogue(value: Expr) -> Stmt:

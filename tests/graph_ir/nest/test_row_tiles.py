@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32, S64
-from graphc.graph_ir.nest.row_tiles import row_tiles
+from graphc.graph_ir.nest.problem import View
+from graphc.graph_ir.nest.register_tile import RegisterTile
+from graphc.graph_ir.nest.row_tiles import Remainder, TileHeight, by_height, row_tiles
+from graphc.targets.isa import Target
+from graphc.targets.microkernels import microkernels
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.evaluate import compile_expr
 from graphc.tensor_ir.nodes import (
-    Block,
     Brgemm,
     Buffer,
-    Epilogue,
     Expr,
     For,
     Function,
@@ -39,7 +41,10 @@ def test_each_row_is_in_one_tile_of_at_max_the_height(highest: int) -> None:
         store = Store(found, at, found[at] + count)
         return For(i, t.ZERO, t.as_expr(count), store)
 
-    body = Block((row_tiles(rows, 5, tile, highest),))
+    def remainder(rest: Remainder) -> list[Stmt]:
+        return [by_height(rest.rows, highest, lambda count: tile(rest.first, count))]
+
+    body = row_tiles(rows, TileHeight(5, highest), tile, remainder)
     module = Module((Function("main", (found, rows), body),))
     for number in (1, 4, 5, 6, 7, 10, 13, 40):
         heights = np.zeros(40, np.int64)
@@ -55,16 +60,13 @@ def test_each_row_is_in_one_tile_of_at_max_the_height(highest: int) -> None:
 def products(height: int, accumulate: bool) -> list[Brgemm]:
     """The tiles of a matrix of four columns, with an epilogue and a hint of 70 elements."""
     a, b, c = (Buffer(name, F32, (400,)) for name in "abc")
-
-    def tile(first: Expr, count: int) -> Stmt:
-        row, col, acc = Var("er"), Var("ec"), Var("acc", F32)
-        return Brgemm(
-            Slice(c, (first * 4,)), Slice(a, (first,)), Slice(b, (t.ZERO,)), count, 4, 1, 1,
-            0, 1, 1, 0, 4, 4, accumulate, 4, Epilogue(row, col, acc, acc + 1.0), height,
-            (PrefetchHint(Slice(b, (t.as_expr(100),)), 70),),
-        )  # fmt: skip
-
-    return [x for x in walk(row_tiles(Var("size_rows"), height, tile)) if isinstance(x, Brgemm)]
+    (kernel,) = (x for x in microkernels(F32, F32, Target("avx2")) if x.k_group == 1)
+    tile = RegisterTile(
+        View(a, {"m": 1, "k": 1}), View(b, {"k": 4, "n": 1}), View(c, {"m": 4, "n": 1}), Var("size_rows"), 4, 1, kernel,
+        TileHeight(height), 1, accumulate, lambda index, acc: ([], acc + 1.0),
+        (PrefetchHint(Slice(b, (t.as_expr(100),)), 70),),
+    )  # fmt: skip
+    return [x for x in walk(tile.statement()) if isinstance(x, Brgemm)]
 
 
 @pytest.mark.parametrize("accumulate", [False, True])

@@ -63,7 +63,7 @@ def module_of(
     c = Buffer("c", dtype, (GAP + m * c_row,))
     vector = Buffer("bias", dtype, (max(n, 1),))
     start = (t.as_expr(GAP),)
-    brgemm = Brgemm(
+    brgemm = t.brgemm(
         *(Slice(c, start), Slice(a, start), Slice(b, start), m, n, k, batch),
         *(a_size + GAP, a_row, a_col, k * b_row + GAP, b_row, c_row, accumulate, n_padded),
         _relu_of_bias(vector) if bias else None,
@@ -174,9 +174,8 @@ def test_bytes_of_a_row_are_made_together(isa: str, columns: int, n: int) -> Non
     c = Buffer("c", U8, function.params[-1].shape)
     row, col, acc, whole = Var("er"), Var("ec"), Var("acc", F32), Var("whole", U8)
     made = Let(whole, Call("quantize", (acc, t.const(3, S32)), U8))
-    brgemm = replace(
-        brgemm, c=Slice(c, brgemm.c.indices), epilogue=Epilogue(row, col, acc, whole, (made,))
-    )
+    to = replace(brgemm.c, address=Slice(c, brgemm.c.address.indices))
+    brgemm = replace(brgemm, c=to, epilogue=Epilogue(row, col, acc, whole, (made,)))
     module = Module((replace(function, params=(*function.params[:-1], c), body=Block((brgemm,))),))
     expanded = check(module, Target(isa))
     loops = [s for s in walk(expanded) if isinstance(s, For) and s.kind == "vector"]
@@ -273,7 +272,7 @@ def test_every_line_of_the_next_matrix_is_fetched(m: int, rows: int, n: int) -> 
     a, b, c = Buffer("a", F32, (m * k,)), Buffer("b", F32, (2 * k * n,)), Buffer("c", F32, (m * n,))
     marks = Buffer("marks", F32, (4 * k * n,))
     start = (t.as_expr(0),)
-    product = Brgemm(
+    product = t.brgemm(
         *(Slice(c, start), Slice(a, start), Slice(b, start), m, n, k, 1),
         *(0, k, 1, 0, n, n, False, n, None, rows),
         (PrefetchHint(Slice(b, (t.as_expr(k * n),)), k * n),),
