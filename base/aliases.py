@@ -7,7 +7,7 @@ from .records import dataclass
 
 
 def free_name(length: Symbol) -> str:
-    """What the number of rows is called that a buffer has left after a run, by the length of what it held before."""
+    """Return the name of the number of rows that remain in a buffer after a run, given the length before the run."""
     return f"{length.name}_free"
 
 

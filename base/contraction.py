@@ -1,4 +1,4 @@
-"""Matrix products by type: operand, accumulator and result types.
+"""Matmuls by type: operand, accumulator and result types.
 
 A contraction sums products of elements of A and B in an accumulator and converts the sum to the result.
 """
@@ -11,7 +11,7 @@ from .records import dataclass
 
 @dataclass(frozen=True)
 class Contraction:
-    """The types of A, B, the accumulator and the result of a product."""
+    """The types of A, B, the accumulator and the result of a matmul."""
 
     a: DType
     b: DType
@@ -23,9 +23,10 @@ class Contraction:
 
 
 def multiplied_as(a: DType, b: DType, k_group: int) -> tuple[DType, DType]:
-    """The types that A and B are converted to where `k_group` neighboring k are multiplied at once.
+    """Return the types that A and B are converted to where `k_group` neighboring k are multiplied at once.
 
-    That of the sums one at a time. Of integers in pairs s16: the sums of two products fit s32. Else their own.
+    The accumulator dtype for `k_group` 1; s16 for pairs of integers, because the sum of two such terms fits s32;
+    otherwise the storage dtypes.
     """
     if k_group == 1:
         return (accumulator_of(a, b),) * 2
@@ -33,7 +34,8 @@ def multiplied_as(a: DType, b: DType, k_group: int) -> tuple[DType, DType]:
 
 
 def accumulator_of(a: DType, b: DType) -> DType:
-    """The accumulator for products of two types: at least f32 for floats, s32 for integers of 8 and 16 bits."""
+    """Return the accumulator dtype for two operand types: at least f32 for floats, s32 for integers of 8 and
+    16 bits."""
     widest = max((a.accumulator, b.accumulator), key=lambda dtype: dtype.bits)
     is_small = not widest.is_float and widest.bits in (8, 16)
     return S32 if is_small else widest

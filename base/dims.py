@@ -126,7 +126,7 @@ class Minimum(Derived):
 Atom = Union[Symbol, Derived]
 
 Monomial = tuple[Atom, ...]
-"""A product of atoms in order, each as often as its power; () is 1."""
+"""Atoms in order, each repeated as often as its power; () is 1."""
 
 
 class Dim:
@@ -135,7 +135,7 @@ class Dim:
     __slots__ = ("_hash", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        self.terms: dict[Monomial, int] = dict(sorted(terms.items(), key=polynomials.place))
+        self.terms: dict[Monomial, int] = dict(sorted(terms.items(), key=polynomials.term_order))
         self._hash = hash(tuple(self.terms.items()))
 
     # equality and order
@@ -194,7 +194,7 @@ class Dim:
     def __mul__(self, other: Any) -> Size:
         if not isinstance(other, (int, Dim)):
             return self._no_number(other)
-        return _size(polynomials.product_of(self.terms, _terms(other)))
+        return _size(polynomials.multiply(self.terms, _terms(other)))
 
     __rmul__ = __mul__
 
@@ -225,7 +225,7 @@ class Dim:
         return _quotient(other, self), 0
 
     def _no_number(self, other: object) -> Any:
-        """What arithmetic with anything else gives: nothing with floats, as sizes are whole."""
+        """Raise TypeError: arithmetic with floats is undefined, because sizes are integers."""
         return self._number() if isinstance(other, float) else NotImplemented
 
     def _number(self, other: object = None) -> int:
@@ -238,8 +238,8 @@ class Dim:
     def __str__(self) -> str:
         texts = []
         for monomial, factor in self.terms.items():
-            is_product = len(monomial) > 1 or abs(factor) != 1
-            parts = [_factor_text(atom, is_product) for atom in monomial]
+            is_monomial = len(monomial) > 1 or abs(factor) != 1
+            parts = [_factor_text(atom, is_monomial) for atom in monomial]
             if abs(factor) != 1 or not parts:
                 parts.insert(0, str(abs(factor)))
             sign = "-" if factor < 0 else "+"
@@ -315,7 +315,8 @@ def _bounds(value: Dim) -> tuple[int, int]:
 
 
 def _from_least(value: Dim) -> Size:
-    """The same in terms of what atoms are above their least values: (H-2)*(W-2) from 3 on is a sum of products."""
+    """Rewrite the value over atoms minus their minima: (H-2)*(W-2) from 3 on becomes a polynomial with
+    positive terms."""
     atoms = dict.fromkeys(atom for monomial in value.terms for atom in monomial)
     shifted = {
         atom: size(Symbol(f"above_{number}", 0, atom.most - atom.least)) + atom.least
@@ -422,8 +423,8 @@ def _rounded_down(value: Dim, divisor: int) -> Size:
     return Dim({(Quotient(cast(Dim, rest + constant), divisor),): 1})
 
 
-def _factor_text(atom: Atom, is_product: bool) -> str:
-    return f"({atom.name})" if is_product and isinstance(atom, Quotient) else atom.name
+def _factor_text(atom: Atom, is_monomial: bool) -> str:
+    return f"({atom.name})" if is_monomial and isinstance(atom, Quotient) else atom.name
 
 
 def _terms(value: Size) -> Mapping[Monomial, int]:

@@ -15,10 +15,10 @@ from .records import dataclass
 
 @dataclass(frozen=True)
 class FloatLayout:
-    """How the bits of a small float are used: sign, exponent, fraction, from the highest bit on.
+    """The bit layout of a small float: sign, exponent, fraction, from the highest bit on.
 
     `specials`: `ieee` has infinities and NaNs; `fn` has one NaN, all bits set but the sign; `fnuz` has one NaN, the
-    pattern of -0; `finite` has neither, and what is too large becomes the largest number.
+    pattern of -0; `finite` has neither, and values out of range become the largest number.
     """
 
     exponent: int

@@ -1,4 +1,4 @@
-"""What is said of files that the system refuses: which file, the system's reason, and what to do about that reason."""
+"""Errors about files that the system refuses: the file, the system's reason and the remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNREADABLE = {
 
 
 def unwritable(path: str | os.PathLike[str], error: OSError, who: str = "") -> UserError:
-    """What is said of a file or a folder that cannot be written. `who`: the argument or step that names it."""
+    """Return the error for a file or folder that cannot be written. `who`: the argument or step that names it."""
     remedy = _UNWRITABLE.get(error.errno or 0, _OTHER)
     return UserError(f"{_begin(who)}cannot write '{path}' ({_reason(error)}); {remedy}")
 
@@ -40,7 +40,7 @@ def unwritable(path: str | os.PathLike[str], error: OSError, who: str = "") -> U
 def unreadable(
     path: str | os.PathLike[str], error: Exception, who: str = "", missing: str = ""
 ) -> UserError:
-    """What is said of a file that cannot be read. `missing`: what to do about one that is not there."""
+    """Return the error for a file that cannot be read. `missing`: the remedy if the file does not exist."""
     if isinstance(error, FileNotFoundError):
         return UserError(f"{_begin(who)}there is no file '{path}'; {missing or _neighbor(path)}")
     known = _UNREADABLE.get(getattr(error, "errno", None) or 0, _OTHER)
@@ -56,11 +56,11 @@ def _reason(error: Exception) -> str:
 
 
 def _neighbor(path: str | os.PathLike[str]) -> str:
-    """What a name may have been meant to be, by the names beside it."""
-    place = Path(path)
+    """Return a suggestion for a misspelled path, from the names in its folder."""
+    target = Path(path)
     try:
-        with os.scandir(place.parent) as entries:
+        with os.scandir(target.parent) as entries:
             names = [entry.name for entry, _ in zip(entries, range(_MAX_NEIGHBORS), strict=False)]
     except OSError:
-        return f"check the path: its folder '{place.parent}' cannot be opened either"
-    return suggestion(place.name, sorted(names), _LIKE) or "check its name and its folder"
+        return f"check the path: its folder '{target.parent}' cannot be opened either"
+    return suggestion(target.name, sorted(names), _LIKE) or "check its name and its folder"

@@ -1,4 +1,4 @@
-"""How much memory this process may use: the least of what the machine, its control group and its address limit give."""
+"""The memory limit of this process: the minimum of physical memory, control group and address-space limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic of polynomials: mappings of products of atoms to whole factors. Atoms are anything with an order."""
+"""Arithmetic of polynomials: mappings of monomials over ordered atoms to integer coefficients."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-Product = tuple[Any, ...]
+Monomial = tuple[Any, ...]
 """Atoms in order, each as often as its power; () is 1."""
 
-Terms = Mapping[Product, int]
+Terms = Mapping[Monomial, int]
 
 
-def place(term: tuple[Product, int]) -> tuple[int, Product]:
+def term_order(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
     """The order of terms: higher degrees first, the constant last."""
     return -len(term[0]), term[0]
 
 
-def sum_of(a: Terms, b: Terms, sign: int) -> dict[Product, int]:
+def sum_of(a: Terms, b: Terms, sign: int) -> dict[Monomial, int]:
     """a + sign * b, with terms that may be 0."""
     result = dict(a)
-    for product, factor in b.items():
-        result[product] = result.get(product, 0) + sign * factor
+    for monomial, factor in b.items():
+        result[monomial] = result.get(monomial, 0) + sign * factor
     return result
 
 
-def product_of(a: Terms, b: Terms) -> dict[Product, int]:
+def multiply(a: Terms, b: Terms) -> dict[Monomial, int]:
     """a * b, with terms that may be 0."""
-    result: dict[Product, int] = {}
+    result: dict[Monomial, int] = {}
     for x, p in a.items():
         for y, q in b.items():
-            product = tuple(sorted((*x, *y)))
-            result[product] = result.get(product, 0) + p * q
+            monomial = tuple(sorted((*x, *y)))
+            result[monomial] = result.get(monomial, 0) + p * q
     return result
 
 
-def quotient_of(a: Terms, b: Terms) -> dict[Product, int] | None:
+def quotient_of(a: Terms, b: Terms) -> dict[Monomial, int] | None:
     """a / b where that is a polynomial; None where it is none."""
     dividend = dict(a)
-    result: dict[Product, int] = {}
-    leading, factor = min(b.items(), key=place)
+    result: dict[Monomial, int] = {}
+    leading, factor = min(b.items(), key=term_order)
     while dividend:
-        product, count = min(dividend.items(), key=place)
-        rest = _without(product, leading)
+        monomial, count = min(dividend.items(), key=term_order)
+        rest = _without(monomial, leading)
         if rest is None or count % factor:
             return None
         result[rest] = count // factor
@@ -55,9 +55,9 @@ def quotient_of(a: Terms, b: Terms) -> dict[Product, int] | None:
     return result
 
 
-def _without(product: Product, part: Product) -> Product | None:
-    """What is left of a product without some of its factors; None if they are not all in it."""
-    left = list(product)
+def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
+    """Return the monomial divided by `part`, or None if `part` does not divide it."""
+    left = list(monomial)
     for atom in part:
         if atom not in left:
             return None
@@ -72,8 +72,8 @@ def divisor_needed(a: Terms, b: Terms) -> tuple[str, int] | None:
     ((part, divisor),) = b.items()
     common: set[Any] | None = None
     least = 1
-    for product, factor in a.items():
-        rest = _without(product, part)
+    for monomial, factor in a.items():
+        rest = _without(monomial, part)
         if rest is None:
             return _whole_quotient(a, part)
         needed = divisor // math.gcd(divisor, factor)
@@ -86,13 +86,13 @@ def divisor_needed(a: Terms, b: Terms) -> tuple[str, int] | None:
     return min(common).name, least
 
 
-def _whole_quotient(a: Terms, part: Product) -> tuple[str, int] | None:
+def _whole_quotient(a: Terms, part: Monomial) -> tuple[str, int] | None:
     """The symbol and divisor of a quotient of a symbol, H//2, that divides a sum of its multiples if it is whole."""
     for atom in part:
         symbols = atom.symbols
         is_lone = getattr(atom, "numerator", None) is not None and atom.numerator.terms == {
             symbols: 1
         }
-        if is_lone and all(symbols[0] in product for product in a):
+        if is_lone and all(symbols[0] in monomial for monomial in a):
             return symbols[0].name, atom.divisor
     return None

@@ -56,7 +56,7 @@ def _frozen(eq: bool, repr: bool, slots: bool) -> Callable[[type], type]:
 
 @dataclasses.dataclass(init=False, repr=False, eq=False)
 class _Standard:
-    """What the standard library keeps about a class: ours say the same of themselves."""
+    """Attributes that the standard library keeps on a dataclass; ours mirror them."""
 
     field: int
     parameters: ClassVar[Any]
@@ -93,7 +93,8 @@ def _fields_of(cls: Any) -> tuple[Field[Any], ...]:
 
 
 def _with_slots(cls: type, fields: tuple[Field[Any], ...]) -> type:
-    """The class with a slot for each field of its own; what is set by no one stays an attribute of the class."""
+    """Return the class with a slot for each field it declares; an attribute that no instance sets stays on
+    the class."""
     names = tuple(f.name for f in fields if f.name in cls.__annotations__ and _is_set(f))
     left_out = {*names, "__dict__", "__weakref__"}
     members = {name: value for name, value in vars(cls).items() if name not in left_out}
@@ -104,7 +105,7 @@ def _with_slots(cls: type, fields: tuple[Field[Any], ...]) -> type:
 
 
 def _state(self: Any) -> list[Any]:
-    """What is pickled and copied of an object with slots."""
+    """Return the state of an object with slots for pickling and copying."""
     return [getattr(self, f.name) for f in dataclasses.fields(self) if _is_set(f)]
 
 
@@ -173,7 +174,8 @@ def _initializer(
 
 
 def _guards(owner: type, fields: tuple[Field[Any], ...]) -> list[Callable[..., Any]]:
-    """`__setattr__` and `__delattr__`, which leave attributes alone that a subclass without fields of its own adds."""
+    """Return `__setattr__` and `__delattr__` that protect the fields, and ignore attributes added by a subclass
+    without fields."""
     names = frozenset(f.name for f in fields)
 
     def __setattr__(self: Any, name: str, value: object) -> None:

@@ -1,5 +1,5 @@
-"""What dynamic sizes must be for a decision to be known: `NeedsLimit` that says so, after which a model is read
-again."""
+"""Constraints on dynamic sizes: `NeedsLimit` names the constraint a decision needs, and the model is read again
+with it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class _Search(Generic[T]):
         self.failures = 0
 
     def run(self, limits: Mapping[str, Limit]) -> T:
-        """What the attempt makes within `limits` and those that it needs besides."""
+        """Return the result of the attempt within `limits` and any further limits that it needs."""
         while True:
             with recording_unequal() as pairs:
                 try:
@@ -149,7 +149,7 @@ def _undecided(pairs: Sequence[tuple[Any, Any]], error: UserError) -> UndecidedS
 
 
 def _may_agree(one: Any, other: Any) -> bool:
-    """Return whether products of symbols are equal for some of their values, and none of them says which.
+    """Return whether monomials of symbols are equal for some of their values, and none of them says which.
 
     A symbol by itself would have become the other size, but for ranges that say otherwise.
     """
@@ -196,7 +196,7 @@ def at_least(value: Size, number: int) -> bool:
     try:
         return value >= number
     except UndecidedSize as undecided:
-        factors = _only_product(value)
+        factors = _only_factors(value)
         if number == 1 and len(factors) > 1:
             return all(at_least(factor, 1) for factor in factors)
         limit = _limit_for(value, number)
@@ -205,8 +205,8 @@ def at_least(value: Size, number: int) -> bool:
         raise NeedsLimit(str(undecided), *limit) from None
 
 
-def _only_product(value: Size) -> list[Size]:
-    """The symbols and quotients that a product of sizes is of; empty for a sum."""
+def _only_factors(value: Size) -> list[Size]:
+    """Return the symbols and quotients that a monomial multiplies; an empty list for a sum."""
     if not isinstance(value, Dim) or len(value.terms) > 1:
         return []
     ((atoms, factor),) = value.terms.items()
@@ -311,11 +311,11 @@ def covers(whole: Size, part: Size) -> bool:
 
 
 def equality(one: Any, other: Any) -> NeedsLimit | None:
-    """Return what makes two sizes equal: the value of one of their symbols, or a number that it is a multiple of.
+    """Return a constraint that makes two sizes equal: a value of one of their symbols, or a divisor of a symbol.
 
-    None where they cannot be equal. A symbol becomes a number, or, without a range of its own or with that of the other
-    size, an expression; of two symbols the second. What both are multiplied by does not matter: 8*A and 8*B are equal
-    where A and B are.
+    None if they cannot be equal. A symbol becomes a number, or, if it has no declared range or that of the other size,
+    an expression; of two symbols the second is replaced. Common factors are removed first: 8*A and 8*B are equal if A
+    and B are.
     """
     if not all(isinstance(size, (int, Dim)) for size in (one, other)):
         return None
@@ -352,7 +352,7 @@ def _primitive(value: Size) -> Size:
 
 
 def _value_at_zero(value: Size, symbol: Symbol) -> Size | None:
-    """What a symbol must be for an expression to be 0, where it is a term of it and in no other."""
+    """Return the value of a symbol at which an expression is 0, if the symbol occurs in exactly one term, by itself."""
     factor = value.terms.get((symbol,), 0) if isinstance(value, Dim) else 0
     rest = value - size(symbol) * factor
     if not factor or symbol in symbols_of([rest]):
@@ -378,6 +378,6 @@ def broadcast_sizes(*shapes: Sequence[Size]) -> tuple[Any, ...]:
 
 
 def _divisors(value: Size, symbol: Symbol) -> list[int]:
-    """What a symbol is divided by in an expression, rounded down."""
+    """Return the divisors of floor divisions of a symbol in an expression."""
     atoms = {atom for monomial in getattr(value, "terms", ()) for atom in monomial}
     return [one.divisor for one in atoms if isinstance(one, Quotient) and symbol in one.symbols]

@@ -31,7 +31,7 @@ def solved(value: Size, number: int) -> tuple[Symbol, int] | None:
 
 
 def factored(value: Size) -> tuple[int, Size]:
-    """(number, rest) whose product is the value: the greatest number that divides every term."""
+    """Return (number, rest) with number * rest == value; `number` is the greatest common divisor of all terms."""
     if not isinstance(value, Dim):
         return value, 1
     common = math.gcd(*value.terms.values())

@@ -36,7 +36,7 @@ def parse_size(text: str, symbols: Mapping[str, Symbol]) -> Size:
 
 
 class _Reader:
-    """Reads sums of products of numbers, symbols and sums in parentheses; `//` binds as `*` does."""
+    """Parses sums of terms over numbers, symbols and sums in parentheses; `//` has the precedence of `*`."""
 
     def __init__(self, tokens: list[str], symbols: Mapping[str, Symbol]) -> None:
         self.tokens = tokens[::-1]

@@ -27,7 +27,7 @@ class UndecidedSize(UnsupportedError):
 
 @dataclass(frozen=True)
 class Limit:
-    """What some op needs of a size: a range, to be a multiple of `divisor`, and to be `equal` to a size of others."""
+    """A constraint of an op on a size: a range, a `divisor`, or equality with sizes of other inputs (`equal`)."""
 
     least: int = 0
     most: int = MOST

@@ -20,24 +20,24 @@ def whole_file(path: str | os.PathLike[str], durable: bool = False) -> Iterator[
     `durable`: flush them to disk first. A path that is not a regular file, such as a pipe or /dev/stdout, is written
     directly. OSError if the system refuses the file.
     """
-    place = Path(os.path.realpath(path))
-    if place.exists() and not place.is_file():
-        with open(place, "wb") as stream:
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        with open(target, "wb") as stream:
             yield stream
         return
-    temporary = place.parent / TEMPORARY_FILES.replace("*", secrets.token_hex(8))
+    temporary = target.parent / TEMPORARY_FILES.replace("*", secrets.token_hex(8))
     try:
         with open(temporary, "xb") as stream:
             yield stream
             stream.flush()
             if durable:
                 os.fsync(stream.fileno())
-        os.replace(temporary, place)
+        os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     if durable:
-        _sync_folder(place.parent)
+        _sync_folder(target.parent)
 
 
 def _sync_folder(folder: Path) -> None:

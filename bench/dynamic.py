@@ -14,9 +14,9 @@ from ..codegen.host import target_for
 from ..driver.compiler import compile as compile_model
 from ..runtime.executor import CompiledModel
 from .cases import specs_of
+from .dynamic_case import Call, OpenCase
 from .engines import FIXED, OnStep, Row, Setting, deviation
 from .measure import interleave
-from .open_case import Call, OpenCase
 from .peak import measured_peak
 from .peers import Contender, RefusedModel, Session, graphc_contender, load_peer
 

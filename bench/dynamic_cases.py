@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from .dynamic_case import OpenCase, OpenInput, draws, suite_case
 from .networks import NETWORKS
 from .networks.decoder import gpt2_step, llama_step
 from .networks.net import Net
 from .networks.transformer import text_encoder
-from .open_case import OpenCase, OpenInput, draws, suite_case
 from .quantized import dense
 
 Sizes = Sequence[Mapping[str, int]]

@@ -39,7 +39,7 @@ MODULE = "module"
 
 @dataclass(frozen=True)
 class Roof:
-    """What bounds a case: `compute` or a level of memory, and the least seconds it allows."""
+    """The bound of a case, `compute` or a level of memory, and the minimum seconds it allows."""
 
     name: str
     seconds: float
@@ -105,7 +105,7 @@ class Row:
 
     @property
     def gain(self) -> float | None:
-        """How many times faster than its f32 model a quantized one is."""
+        """The speedup of a quantized model over its f32 model."""
         if not self.is_quantized:
             return None
         return self.timings[F32].median / self.timings["graphc"].median
@@ -120,7 +120,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Setting:
-    """How every case of a table is timed."""
+    """Timing parameters shared by every case of a table."""
 
     peers: Sequence[str]
     target: str

@@ -1,4 +1,4 @@
-"""What a quantized model means, by ONNX Runtime: every node by itself, integers multiplied without saturation."""
+"""Reference results of quantized models by ONNX Runtime: one node at a time, integers multiplied without saturation."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ WEIGHTS = {
     "QLinearConv": (3, 5),
     "QGemm": (3, 5),
 }
-"""Of ops of integers: the places of the weights and of their zero point."""
+"""For integer ops, the operand numbers of the weights and of their zero point."""
 
 MIDDLE = 128
 
 
 def exact_results(model: bytes, inputs: Arrays) -> list[np.ndarray[Any, Any]]:
-    """What a quantized model means: every node by itself, and integers multiplied without saturation on any CPU."""
+    """Return exact results of a quantized model: one node at a time, integers multiplied without saturation on
+    any CPU."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -37,10 +38,10 @@ def exact_results(model: bytes, inputs: Arrays) -> list[np.ndarray[Any, Any]]:
 
 
 def with_unsigned_weights(model: bytes) -> bytes:
-    """The same model with 128 added to the constant s8 weights of integer products, and to their zero points.
+    """Return the model with 128 added to the constant s8 weights of integer matmuls and to their zero points.
 
-    Without VNNI, ONNX Runtime multiplies u8 by s8 with saturating sums of two, and u8 by u8 with exact ones. What it
-    offers against that, `session.x64quantprecision`, is one of the optimizations that are off here.
+    Without VNNI, ONNX Runtime multiplies u8 by s8 with saturating sums of two, and u8 by u8 with exact ones. The option
+    that avoids it, `session.x64quantprecision`, is one of the optimizations that are off here.
     """
     import onnx
 
@@ -64,8 +65,8 @@ def _shift(graph: GraphProto, node: NodeProto) -> None:
         return
     name = node.input[zero]
     zeros = numpy_helper.to_array(constants[name]) if name else np.zeros((), np.int8)
-    for place, array in ((weights, values), (zero, zeros)):
-        name = f"{node.output[0]}:{place}"
+    for slot, array in ((weights, values), (zero, zeros)):
+        name = f"{node.output[0]}:{slot}"
         shifted = (array.astype(np.int16) + MIDDLE).astype(np.uint8)
         graph.initializer.append(numpy_helper.from_array(shifted, name))
-        node.input[place] = name
+        node.input[slot] = name

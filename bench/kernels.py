@@ -1,4 +1,4 @@
-"""Single kernels for tuning by hand: compiles, times and inspects the product of a problem string."""
+"""Single kernels for tuning by hand: compiles, times and inspects the matmul of a problem string."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OP = "matmul_core"
 
 @dataclass(frozen=True)
 class Problem:
-    """Sizes and operand types of one product; with `batch` 1 B is a constant, else both sides are inputs.
+    """Sizes and operand types of one matmul; with `batch` 1 B is a constant, otherwise both operands are inputs.
 
     8-bit integers have s32 results, floats their own type.
     """
@@ -62,7 +62,7 @@ class Problem:
         return f"matmul {f'b{self.batch}' if self.batch > 1 else ''}m{self.m}n{self.n}k{self.k} {types}"
 
     def graph(self) -> Graph:
-        """A graph of the product alone."""
+        """Return a graph that contains only the matmul."""
         graph = Graph(str(self))
         batch = (self.batch,) if self.batch > 1 else ()
         a = graph.make_input(LogicalTensor(self.a, (*batch, self.m, self.k)), "a")
@@ -122,7 +122,8 @@ def peak_rate(problem: Problem, target: Target) -> float:
 def full_schedule(
     problem: Problem, target: Target, threads: int, requested: Schedule = NOTHING
 ) -> Schedule:
-    """What a problem runs with: what is requested, the rest as the cost model has it. UserError if that cannot be."""
+    """Return the schedule of a problem: requested parameters, the others from the cost model. UserError if it
+    is invalid."""
     op, _ = _optimized(problem, target, threads, requested)
     assert op.schedule is not None
     return op.schedule
@@ -141,7 +142,7 @@ def sweep(problem: Problem, target: Target, threads: int) -> Iterator[Schedule]:
 def _optimized(
     problem: Problem, target: Target, threads: int, requested: Schedule
 ) -> tuple[Op, LowerContext]:
-    """The product of a problem after all passes."""
+    """Return the matmul of a problem after all passes."""
     requested_by_op = {} if requested == NOTHING else {OP: requested}
     ctx = LowerContext(target, CompileOptions(threads), requested=requested_by_op)
     graph = problem.graph()

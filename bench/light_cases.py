@@ -21,14 +21,15 @@ BLOCK = 32
 """Weights that share a scale."""
 
 ROUNDED_NOISE = 0.01
-"""What activations rounded to 8 bits in blocks may leave: those of normal numbers leave 0.6 %."""
+"""Error tolerance for activations rounded to 8 bits in blocks: those of normal numbers have 0.6 %."""
 
 MAX_OF_REFERENCE = 2.0
-"""How many times farther from f32 than the reference a result in bf16 may be."""
+"""Maximum ratio of a bf16 result's distance from f32 to that of the reference."""
 
 
 def in_bf16(label: str, made: Callable[[], Net]) -> Case:
-    """An f32 network with operands of products in bf16; right is what is as near to f32 as sums in f32 allow."""
+    """Build an f32 network whose matmul operands are bf16; a result may be as far from f32 as f32
+    accumulation allows."""
     case = replace(made().case(), name=label)
     source = load(case.model)
     arrays = case.arrays()
@@ -59,10 +60,10 @@ def in_four_bits(label: str, m: int, n: int, k: int, rounds: bool) -> Case:
         "accuracy_level": 4 if rounds else 1,
     }
     packed = helper.make_node(
-        "MatMulNBits", ["x", *weights], ["y"], "product", domain="com.microsoft", **attrs
+        "MatMulNBits", ["x", *weights], ["y"], "matmul", domain="com.microsoft", **attrs
     )
     real = ((numbers.astype(np.float32) - 8) * scales).reshape(n, k).T
-    product = helper.make_node("MatMul", ["x", "w"], ["y"], "product")
+    matmul = helper.make_node("MatMul", ["x", "w"], ["y"], "matmul")
 
     def case(node: object, values: dict[str, Array]) -> Case:
         constants = [
@@ -70,6 +71,6 @@ def in_four_bits(label: str, m: int, n: int, k: int, rounds: bool) -> Case:
         ]
         return case_of(label, [node], constants, {"x": (m, k)}, "y", (m, n))
 
-    origin = case(product, {"w": real}).onnx()
+    origin = case(matmul, {"w": real}).onnx()
     noise = ROUNDED_NOISE if rounds else MIN_NOISE
     return replace(case(packed, weights), origin=origin, noise=noise)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..base.records import dataclass
 
 REST_SECONDS = 0.002
-"""How long the process must be idle between two contenders: threads of the last one may still spin."""
+"""Seconds the process must be idle between two contenders, because threads of the last one may still spin."""
 
 MAX_RESTS = 50
 """Times that is waited for, 0.1 s in all: ONNX Runtime's threads spin for 35 ms where `pause` takes long."""

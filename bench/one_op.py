@@ -3,7 +3,7 @@
 The line is a call in Python's syntax; operands come first, attributes by name. An operand is
 
     f32[8, 128]                an input: normal values for floats, small ones for integers
-    weight(f32[64, 64, 3, 3])  a constant, normal values divided so that sums of products stay near 1
+    weight(f32[64, 64, 3, 3])  a constant, normal values divided so that accumulators stay near 1
     constant(f32[64])          a constant, normal values
     below(50, s64[512])        an input of indices: random integers in 0..49
     positive(f32[8, 128])      an input of values above 0; positive_constant likewise
@@ -33,7 +33,7 @@ from .cases import Array, Case
 OPSET, IR_VERSION = 20, 10
 CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
 RECURRENT = ("LSTM", "GRU", "RNN")
-PRODUCTS = ("MatMul", "MatMulInteger", "Gemm")
+MATMULS = ("MatMul", "MatMulInteger", "Gemm")
 SELECTING = ("Slice", "Gather", "GatherElements", "GatherND")
 
 
@@ -147,7 +147,7 @@ def _model(name: str, op: str, operands: OneOp, attrs: dict[str, Any]) -> bytes:
 
 
 def _gflop(op: str, model: bytes) -> float:
-    """1e9 multiplications and additions of a product, convolution or recurrent layer; 0 for other operators."""
+    """Return 1e9 multiplications and additions of a matmul, convolution or recurrent layer; 0 for other operators."""
     from onnx import load_from_string
 
     graph = load_from_string(model).graph
@@ -162,4 +162,4 @@ def _gflop(op: str, model: bytes) -> float:
     if op in RECURRENT:
         steps = math.prod(operands[0][:2])
         return 2e-9 * steps * (math.prod(operands[1]) + math.prod(operands[2]))
-    return 2e-9 * math.prod(result) * operands[0][-1] if op in PRODUCTS else 0.0
+    return 2e-9 * math.prod(result) * operands[0][-1] if op in MATMULS else 0.0

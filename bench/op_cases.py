@@ -267,7 +267,7 @@ gru 50x8x256: GRU(f32[50, 8, 256], weight(f32[1, 768, 256]), weight(f32[1, 768, 
     constant(f32[1, 1536]), hidden_size=256, linear_before_reset=1)
 lstm both ways 32x4x128: LSTM(f32[32, 4, 128], weight(f32[2, 512, 128]), weight(f32[2, 512, 128]),
     constant(f32[2, 1024]), hidden_size=128, direction="bidirectional")
-# Products of unusual shapes.
+# Matmuls of unusual shapes.
 matmul shared 197x1x768: MatMul(f32[197, 1, 768], weight(f32[768, 2304]))
 matmul heads 12x128x64: MatMul(f32[12, 128, 64], f32[12, 64, 128])
 matmul one row 768x3072: MatMul(f32[1, 768], weight(f32[768, 3072]))

@@ -124,7 +124,7 @@ def _multiply_add(
     kind = kernel.accumulator
     if kernel.k_group > 1:
         dots, x = DotProducts(stream, capabilities(target)), "%x"
-        if kernel.copied_a == S16:  # a product apart from its sum, which would move out of the loop
+        if kernel.copied_a == S16:  # an unaccumulated term would be hoisted out of the loop
             x = stream.value(f"bitcast {type_of(kind, lanes)} {total} to {type_of(S16, 2 * lanes)}")
         return dots.dot(kernel.instruction, total, x, "%y", kernel.copied_a, lanes)
     vector = type_of(kind, lanes)

@@ -55,7 +55,7 @@ def ort_session(
 ) -> Session:
     """ONNX Runtime with I/O binding, all graph optimizations, spinning threads; it reads `shapes` from the model.
 
-    `is_exact`: without products of bytes that saturate, which it has on CPUs without VNNI.
+    `is_exact`: without saturating byte matmuls, which it uses on CPUs without VNNI.
     """
     import onnxruntime as ort
 
@@ -161,7 +161,7 @@ PEERS: dict[str, Callable[[bytes, int, Shapes | None], Session]] = {
 IN_BF16: dict[str, Callable[[bytes, int, Shapes | None], Session]] = {
     "openvino": partial(openvino_session, precision="bf16")
 }
-"""Those that run f32 models in bf16; ONNX Runtime does on other CPUs only."""
+"""Peers that run f32 models in bf16; ONNX Runtime does on other CPUs only."""
 
 
 def make_peer(
@@ -194,7 +194,7 @@ def load_peer(
 
 
 def _attempt(name: str, step: Callable[[], _T]) -> _T:
-    """What a step of the peer `name` gives, its errors as this project's."""
+    """Return the result of a step of the peer `name`, its errors raised as this project's."""
     try:
         return step()
     except ImportError as error:

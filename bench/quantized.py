@@ -17,8 +17,8 @@ from .roofline import PACKED
 
 MLP_2 = (479, 1024, 1024, 512, 256, 1)
 WIDE = (1024, 4096, 4096, 1024)
-HALF_PRODUCTS = ((1, 4096, 4096), (128, 768, 768), (1024, 1024, 1024))
-PACKED_PRODUCTS = ((1, 4096, 4096), (1, 11008, 4096), (128, 4096, 4096))
+HALF_MATMULS = ((1, 4096, 4096), (128, 768, 768), (1024, 1024, 1024))
+PACKED_MATMULS = ((1, 4096, 4096), (1, 11008, 4096), (128, 4096, 4096))
 
 Maker = Callable[[], Case]
 
@@ -28,9 +28,9 @@ def quantized_cases() -> dict[str, Maker]:
     nets: dict[str, tuple[Callable[[], Net], tuple[str, ...]]] = {
         "MLP_2 b128": (partial(dense, 128, MLP_2), ("qdq", "7-bit", "dynamic", "operator")),
         "MLP wide b1": (partial(dense, 1, WIDE), ("dynamic", "qdq")),
-        "1x4096x4096": (partial(product, 1, 4096, 4096), ("qdq", "dynamic")),
-        "128x768x768": (partial(product, 128, 768, 768), ("qdq", "7-bit", "dynamic")),
-        "1024x1024x1024": (partial(product, 1024, 1024, 1024), ("qdq", "7-bit")),
+        "1x4096x4096": (partial(linear, 1, 4096, 4096), ("qdq", "dynamic")),
+        "128x768x768": (partial(linear, 128, 768, 768), ("qdq", "7-bit", "dynamic")),
+        "1024x1024x1024": (partial(linear, 1024, 1024, 1024), ("qdq", "7-bit")),
         "BERT block s128": (partial(bert, 1), ("qdq", "dynamic")),
         "BERT-base s128": (bert, ("qdq", "dynamic")),
         "ResNet-50": (NETWORKS["resnet50"], ("qdq", "7-bit", "operator")),
@@ -47,14 +47,14 @@ def quantized_cases() -> dict[str, Maker]:
 def _light_cases() -> dict[str, Maker]:
     """`4-bit`: activations stay f32; `4-bit-s8`: they may be rounded to 8 bits."""
     nets: dict[str, Callable[[], Net]] = {
-        **{"x".join(map(str, x)): partial(product, *x) for x in HALF_PRODUCTS},
+        **{"x".join(map(str, x)): partial(linear, *x) for x in HALF_MATMULS},
         "BERT block s128": partial(bert, 1),
         "BERT-base s128": bert,
     }
     found: dict[str, Maker] = {}
     for name, net in nets.items():
         found[f"{name} bf16"] = partial(_made, f"{name} bf16", net, "bf16")
-    for sizes in PACKED_PRODUCTS:
+    for sizes in PACKED_MATMULS:
         for form in ("4-bit", "4-bit-s8"):
             label = f"{'x'.join(map(str, sizes))} {form}"
             found[label] = partial(_packed, label, sizes, form == "4-bit-s8")
@@ -71,15 +71,16 @@ def dense(batch: int, sizes: Sequence[int]) -> Net:
     return net
 
 
-def product(m: int, n: int, k: int) -> Net:
-    """One product with constant weights and a bias."""
-    net = Net.of_rows("product", m, k)
+def linear(m: int, n: int, k: int) -> Net:
+    """One linear layer with constant weights and a bias."""
+    net = Net.of_rows("matmul", m, k)
     net.result = net.linear("x", n)
     return net
 
 
 def _made(label: str, net: Callable[[], Net], form: str) -> Case:
-    """Convolutions have one scale per output channel, as is usual; products one scale."""
+    """Build a quantized case: one scale per output channel for convolutions, as is usual, one per tensor
+    for matmuls."""
     if form == "bf16":
         return with_roof(in_bf16(label, net), "bf16")
     made = net()
@@ -92,7 +93,7 @@ def _packed(label: str, sizes: tuple[int, int, int], rounds: bool) -> Case:
 
 
 def with_roof(case: Case, multiplied: str) -> Case:
-    """A single product, which its name gives the sizes of, is compared with the peak of the type it multiplies."""
+    """Return a single-matmul case, whose name gives its sizes, with the roof of its compute dtype."""
     name = case.name.split()[0]
     sizes = name.split("x")
     if len(sizes) != 3 or not all(size.isdigit() for size in sizes):

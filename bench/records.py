@@ -245,7 +245,7 @@ SUMMARIES: Mapping[str, Callable[..., Summary]] = {
     "ops": _ops,
     "torch": _torch,
 }
-"""What makes a table of a suite's results; `_plain` makes the others."""
+"""Functions that build the summary table of a suite's results; `_plain` builds the others."""
 
 
 def summarize(suite: str, results: Sequence[Result]) -> Record:

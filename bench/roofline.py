@@ -69,7 +69,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Peak:
-    """What a pair of types is multiplied with, and 1e9 operations a second, a multiply-add being two."""
+    """The instruction that multiplies a pair of types, and 1e9 operations a second, a multiply-add being two."""
 
     types: str
     instruction: str
@@ -105,7 +105,7 @@ class Roofline:
         return (self.gflops, *(level.gbytes_per_second for level in self.levels), *others)
 
     def of_type(self, a: str) -> Roofline:
-        """The roofs of products whose left operand has the type `a`: as they are, if it has no peak of its own.
+        """Return the roofs of matmuls whose left operand has the type `a`; `self` if the type has no measured peak.
 
         Of `PACKED` rows the peak is that of multiply-adds, or of dot products of bytes that take digits.
         """
@@ -130,14 +130,13 @@ class Roofline:
         return replace(self, gflops=max(self.gflops, other.gflops), levels=levels, peaks=peaks)
 
     def level_of(self, nbytes: float) -> Level:
-        """The nearest level that holds so many bytes."""
+        """Return the nearest level of memory that holds `nbytes`."""
         return next((x for x in self.levels if 0 < nbytes <= x.capacity), self.levels[-1])
 
     def is_between(self, nbytes: float) -> bool:
-        """Return whether so many bytes are too many to stay in the last cache, and too few to say that they are not
-        there.
+        """Return whether `nbytes` is too large to stay in the last cache and too small to be certainly outside it.
 
-        What part of them is there depends on what else uses the cache: `read_seconds` measures it.
+        How much of it is cached depends on other users of the cache: `read_seconds` measures it.
         """
         last = max((level.capacity for level in self.levels), default=0)
         return last / 2 < nbytes < 4 * last
@@ -214,7 +213,7 @@ def measure_roofline(target: Target, threads: int) -> Roofline:
 
 
 def read_seconds(target: Target, threads: int, nbytes: int) -> float:
-    """Seconds in which `threads` threads together read so many bytes that they have just read (0.1 s)."""
+    """Return the seconds in which `threads` threads together re-read `nbytes` that they have just read (0.1 s)."""
     code = LoadedCode(compile_to_object(_read_loop(target.lanes(F32)), target))
     share = max(nbytes // threads, 1)
     return nbytes / 1e9 / _bandwidth(code, target, threads, share)

@@ -21,11 +21,11 @@ def stamp_seconds() -> float:
     """Seconds that one stamp takes, best of a few rounds (about 20 ms in all)."""
     code = LoadedCode(compile_to_object(_LOOP, target_for("generic")))
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(code.address("read_counter"))
-    place = np.zeros(1, np.int64)
+    counter = np.zeros(1, np.int64)
     samples = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
-        run(READS, place.ctypes.data)
+        run(READS, counter.ctypes.data)
         samples.append(time.perf_counter() - start)
     return min(samples) / READS
 

@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 
 from .cases import Case, case_of
+from .dynamic_case import OpenCase
 from .dynamic_cases import dynamic_cases
 from .networks import NETWORKS, TRANSFORMERS
 from .networks.net import ConvLayer, one_layer
 from .one_op import one_op_case
 from .op_cases import op_lines
-from .open_case import OpenCase
 from .quantized import quantized_cases
 from .torch_networks import TorchCase, torch_cases
 
@@ -44,7 +44,7 @@ def mlp(name: str, batch: int, sizes: Sequence[int], relu: bool = True) -> Case:
 
 
 def matmul(m: int, n: int, k: int) -> Case:
-    """One product with a constant right-hand side."""
+    """One matmul with a constant right-hand side."""
     return mlp(f"{m}x{n}x{k}", m, (k, n), relu=False)
 
 
@@ -100,7 +100,7 @@ def suite(name: str, only: str = "") -> Iterator[Case | OpenCase | TorchCase]:
 
 
 def makers(name: str, only: str = "") -> dict[str, Maker | OpenMaker | TorchMaker]:
-    """What builds each case of a suite whose name contains `only`. KeyError as above."""
+    """Return the builders of the cases of a suite whose name contains `only`. KeyError as above."""
     return {label: make for label, make in SUITES[name]().items() if only in label}
 
 

@@ -56,12 +56,13 @@ def table(rows: Sequence[Row], threads: int) -> Table:
     if any(row.has_reference and row.wrong for row in rows):
         result.caption = columns.caption
     if any(row.to_fixed is not None for row in rows):
-        result.caption = _open_caption(rows)
+        result.caption = _dynamic_caption(rows)
     return result
 
 
-def _open_caption(rows: Sequence[Row]) -> str:
-    """How dynamic dimensions compare with graphc's own models of one size, and where they are worst."""
+def _dynamic_caption(rows: Sequence[Row]) -> str:
+    """Return the caption of a table of dynamic dimensions: the ratio to graphc's own static models, and the
+    worst cases."""
     found = sorted((row.to_fixed, row.name) for row in rows if row.to_fixed is not None)
     (percentile, _), (most, worst) = found[math.ceil(0.9 * len(found)) - 1], found[-1]
     text = (
@@ -75,7 +76,7 @@ def _open_caption(rows: Sequence[Row]) -> str:
 
 @dataclass(frozen=True)
 class _Columns:
-    """What a table shows after the times, and in which unit these are.
+    """The columns that follow the times of a table, and the unit of the times.
 
     Single operators are many, with long names: their table cuts names to fit a terminal of 80 columns. Others may wrap.
     """
@@ -123,7 +124,7 @@ def _quantized_cells(row: Row) -> tuple[str, ...]:
     return _share_of_roof(row), _ratio(row.gain), _ratio(row.ratio if row.agree else math.nan)
 
 
-def _open_cells(row: Row) -> tuple[str, ...]:
+def _dynamic_cells(row: Row) -> tuple[str, ...]:
     bits = {True: "same", False: "differ", None: ""}[row.same_bits]
     return _ratio(row.to_fixed), bits, _ratio(row.ratio if row.agree else math.nan)
 
@@ -158,7 +159,7 @@ _PACKAGES = {
 """The package that an engine is."""
 
 _PLAIN = _Columns(("min", "GFLOP/s", "% peak", "ratio"), _plain_cells)
-_OPEN = _Columns(("own", "bits", "ratio"), _open_cells, "us", (0, 1, 0, 0), min_column_width=4)
+_OPEN = _Columns(("own", "bits", "ratio"), _dynamic_cells, "us", (0, 1, 0, 0), min_column_width=4)
 _MODULES = _Columns(
     ("module\nratio", "frozen\nratio", "ratio"),
     _module_cells,

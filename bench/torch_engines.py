@@ -135,7 +135,7 @@ def _deviation(contenders: list[Contender]) -> tuple[float, frozenset[str]]:
 
 
 def _eager(module: Any, setting: Setting) -> Compiled:
-    """As it is."""
+    """Run the module in eager mode."""
     called: Compiled = module
     return called
 
@@ -160,7 +160,7 @@ def _inductor(module: Any, setting: Setting, **options: Any) -> Compiled:
 
 
 def _openvino(module: Any, setting: Setting) -> Compiled:
-    """OpenVINO's backend in f32; as it is installed, it may compute in bf16."""
+    """OpenVINO's backend in f32; with its default settings it may compute in bf16."""
     import openvino.torch  # noqa: F401 - declares the backend
     import torch
 
@@ -184,4 +184,4 @@ COMPILERS: dict[str, Callable[[Any, Setting], Compiled]] = {
     "autotune": partial(_inductor, max_autotune=True),
     "openvino": _openvino,
 }
-"""What compiles modules, by name."""
+"""Compilers of modules, by name."""

@@ -67,20 +67,20 @@ def _run(op: Operator, operands: list[Any], weights: Weights) -> Any:
     if op.type == "pnnx.Attribute":
         return next(iter(attributes.values()))
     params = {key: parse_param_value(text) for key, text in op.params.items()}
-    place, _, name = op.type.partition(".")
-    if place == "nn" and hasattr(torch.nn, name):
+    prefix, _, name = op.type.partition(".")
+    if prefix == "nn" and hasattr(torch.nn, name):
         module = getattr(torch.nn, name)(**params).eval()
         module.load_state_dict(attributes, strict=False)
         return module(*operands)
     keyed = dict(op.keys)
     named = {key: operands[op.inputs.index(x)] for key, x in keyed.items()}
     plain = [value for value, x in zip(operands, op.inputs, strict=True) if x not in keyed.values()]
-    if place == "Tensor":
+    if prefix == "Tensor":
         own = named.pop("self", None) if "self" in named else named.pop("input", None)
         own = plain.pop(0) if own is None else own
         function = getattr(own, name, None)
     else:
-        room = {"F": torch.nn.functional, "torch": torch}.get(place)
+        room = {"F": torch.nn.functional, "torch": torch}.get(prefix)
         function = getattr(room, name, None)
     if function is None:
         raise UserError(

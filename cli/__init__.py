@@ -100,7 +100,7 @@ def _report(error: Exception, debug: bool) -> int:
             message += "; run again with --debug for the traceback"
     if code == InternalError.exit_code:
         reproducer = import_module("..driver.reproducer", __name__)
-        if reproducer.is_fault(error):
+        if reproducer.is_bug(error):
             reproducer.add_reproducer(error)
     print(f"graphc: error: {message}", file=sys.stderr)
     if not debug:

@@ -34,8 +34,8 @@ from .terminal import say
 
 if TYPE_CHECKING:
     from ..bench.cases import Case
+    from ..bench.dynamic_case import OpenCase
     from ..bench.engines import OnStep, Row, Setting
-    from ..bench.open_case import OpenCase
     from ..bench.torch_networks import TorchCase
 
 HELP = "Time a model or a suite against other engines"
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _compare(case: Case | OpenCase | TorchCase, setting: Setting, report: OnStep) -> list[Row]:
     from ..bench.cases import Case
-    from ..bench.open_case import OpenCase
+    from ..bench.dynamic_case import OpenCase
 
     if isinstance(case, Case):
         from ..bench.engines import compare
@@ -176,7 +176,7 @@ def _model_case(args: argparse.Namespace) -> Case | OpenCase:
     """Return the model; if it has dynamic dimensions, with a call for each --size."""
     from ..base.dims import symbols_of
     from ..bench.cases import Case
-    from ..bench.open_case import Call, OpenCase, sizes_text
+    from ..bench.dynamic_case import Call, OpenCase, sizes_text
     from ..driver.artifact import input_specs
     from ..frontend import load
 

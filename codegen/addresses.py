@@ -82,7 +82,7 @@ class Addresses:
         scopes: dict[int, list[str]] = {}
         for operand, factor in total.terms.items():
             if factor:
-                term = self._product(operand, _wrapped(factor))
+                term = self._multiplied(operand, _wrapped(factor))
                 scopes.setdefault(self._stream.depth(operand), []).append(term)
         offsets = []
         for depth in sorted(scopes):
@@ -92,7 +92,7 @@ class Addresses:
             offsets.append(offset)
         return offsets
 
-    def _product(self, operand: str, factor: int) -> str:
+    def _multiplied(self, operand: str, factor: int) -> str:
         if factor == 1:
             return operand
         return self._stream.value(f"mul i64 {operand}, {factor}", operand)

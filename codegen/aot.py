@@ -61,7 +61,7 @@ def optimized_ir(llvm_text: str, target: Target) -> str:
 
 @dataclass(frozen=True)
 class _Tools:
-    """What compiles modules for one CPU; `layout` is that of its data."""
+    """The compilers of modules for one CPU; `layout` is the data layout of the target."""
 
     machine: llvm.TargetMachine
     layout: str
@@ -87,9 +87,9 @@ def _tools(cpu: str, features: str, level: int = OPT_LEVEL) -> _Tools:
 def _optimized(text: str, tools: _Tools) -> Iterator[llvm.ModuleRef]:
     """The module of a text, while the block lasts. InternalError when LLVM refuses it.
 
-    It has a context of its own: the global one keeps every type and constant it has ever seen. Both are closed here, in
-    this order: Python's collector, where an exception leaves them to it, may free the context first, and its modules
-    twice.
+    It has a separate context, because the global one keeps every type and constant it has ever seen. Both are closed
+    here, in this order: Python's collector, where an exception leaves them to it, may free the context first, and its
+    modules twice.
     """
     with llvm.create_context() as context, _verified(text, context) as module:
         module.triple = tools.machine.triple

@@ -6,7 +6,7 @@ returns, and so do those that called it. In checked code, parallel loops run ser
 
 from __future__ import annotations
 
-from ..runtime.abi import RT_FAULT, RT_FAULT_INDEX, RT_STOPPED, VIOLATED
+from ..runtime.abi import RT_ERROR, RT_ERROR_INDEX, RT_STOPPED, VIOLATED
 from ..tensor_ir.nodes import Buffer, Function
 from .instruction_stream import InstructionStream
 from .llvm_types import lane_mask
@@ -23,10 +23,10 @@ trap:
   call void @llvm.trap()
   unreachable
 report:
-  %fault_at = getelementptr i8, ptr %rt, i64 {RT_FAULT}
-  %index_at = getelementptr i8, ptr %rt, i64 {RT_FAULT_INDEX}
+  %error_at = getelementptr i8, ptr %rt, i64 {RT_ERROR}
+  %index_at = getelementptr i8, ptr %rt, i64 {RT_ERROR_INDEX}
   %stopped_at = getelementptr i8, ptr %rt, i64 {RT_STOPPED}
-  store ptr %site, ptr %fault_at
+  store ptr %site, ptr %error_at
   store i64 %index, ptr %index_at
   store i32 {VIOLATED}, ptr %stopped_at
   ret void

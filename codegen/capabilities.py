@@ -11,10 +11,10 @@ class Capabilities:
     """`fma`: fused multiply-add; `half_conversion`: f16 <-> f32; `rounding`: floor, ceil, trunc, round in one
     instruction; `masked_load`: of 32- and 64-bit elements; `masks`: loads and stores of any element;
     `scalef`: multiplication by a power of two in one instruction, for vectors. Dot products in one instruction:
-    `dot_bytes` are the bytes of a vector for which u8 x s8 has one, `dot_bf16` those for bf16, `pair_products` for the
-    sums of two s16 products, `picks` lanes of the f32 vectors that an index each can pick, `nearest` lanes of those
-    that one instruction rounds to s32. `vector_bits`: locals are stored in vectors of so many. `table_bytes`: how many
-    bytes are looked up in a table of 256 at once, 0 for one at a time.
+    `dot_bytes` are the bytes of a vector for which u8 x s8 has one, `dot_bf16` those for bf16, `pair_dots` for the
+    sums of two s16 multiplications, `picks` lanes of the f32 vectors that an index each can pick, `nearest` lanes of
+    those that one instruction rounds to s32. `vector_bits`: locals are stored in vectors of so many. `table_bytes`: how
+    many bytes are looked up in a table of 256 at once, 0 for one at a time.
     """
 
     fma: bool
@@ -25,7 +25,7 @@ class Capabilities:
     scalef: bool
     dot_bytes: frozenset[int] = frozenset()
     dot_bf16: frozenset[int] = frozenset()
-    pair_products: frozenset[int] = frozenset()
+    pair_dots: frozenset[int] = frozenset()
     picks: frozenset[int] = frozenset()
     nearest: frozenset[int] = frozenset((4,))
     table_bytes: int = 0
@@ -47,7 +47,7 @@ def capabilities(target: Target) -> Capabilities:
         dot_bf16=_widths(named, ("avx512bf16", _EVERY)),
         picks=_widths(named, ("avx512f", (8, 16)), ("avx2", (8,))),
         nearest=frozenset((4,)) | _widths(has, ("avx512f", (16,)), ("avx2", (8,))),
-        pair_products=_widths(named, ("avx512bw", _EVERY), ("avx2", _NARROW)),
+        pair_dots=_widths(named, ("avx512bw", _EVERY), ("avx2", _NARROW)),
         vector_bits=target.table.vector_bits,
         table_bytes=64 if "avx512vbmi" in named else 32 if "avx2" in has else 0,
     )

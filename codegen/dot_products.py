@@ -106,7 +106,7 @@ class DotProducts:
     def _pairs(self, a: str, b: str, lanes: int) -> str:
         """The sums of two neighboring products of 2 * lanes s16."""
         kind, operand = type_of(S32, lanes), type_of(S16, 2 * lanes)
-        if 4 * lanes in self._can.pair_products:
+        if 4 * lanes in self._can.pair_dots:
             name = _PAIR_PRODUCTS[4 * lanes]
             return self._stream.intrinsic(name, kind, (operand, a), (operand, b))
         products = []
@@ -122,7 +122,7 @@ class DotProducts:
     def _saturated_pairs(self, a: str, b: str, lanes: int) -> str:
         """The sums of two neighboring products of 2 * lanes u8 and s8, each of which fits s16, saturated."""
         kind, operand = type_of(S16, lanes), type_of(S8, 2 * lanes)
-        if 2 * lanes in self._can.pair_products:
+        if 2 * lanes in self._can.pair_dots:
             name = _BYTE_PRODUCTS[2 * lanes]
             return self._stream.intrinsic(name, kind, (operand, a), (operand, b))
         products = []

@@ -88,10 +88,12 @@ class Expressions:
         self._seen = {}
         return self._operand(e)
 
-    def address(self, place: Slice) -> str:
+    def address(self, location: Slice) -> str:
         """The pointer that a slice stands for."""
         self._seen = {}
-        return self._addresses.address(self.names[place.buffer.name], place.buffer, place.indices)
+        return self._addresses.address(
+            self.names[location.buffer.name], location.buffer, location.indices
+        )
 
     def store(self, s: Store) -> None:
         """Write to memory."""

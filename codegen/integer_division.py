@@ -103,8 +103,8 @@ class IntegerDivision:
         """From the truncated quotient: subtract 1 where the remainder's sign differs from the divisor's."""
         zero = constant(0, dtype, lanes)
         quotient = self._truncated(left, right, dtype, lanes)
-        product = self._op("mul", quotient, right, dtype, lanes)
-        rest = self._op("sub", left, product, dtype, lanes)
+        multiple = self._op("mul", quotient, right, dtype, lanes)
+        rest = self._op("sub", left, multiple, dtype, lanes)
         inexact = self._compare("ne", rest, zero, dtype, lanes)
         signs = self._op("xor", rest, right, dtype, lanes)
         differ = self._compare("slt", signs, zero, dtype, lanes)

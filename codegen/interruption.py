@@ -1,9 +1,9 @@
-"""How running code can be stopped: where it asks its runtime whether to go on, and the function that asks.
+"""Interruption of running code: the polls that read the runtime's hook, and the function they call.
 
 `rt` has a hook that tells whether the call is to end, and `stopped`, its last answer (runtime/abi.py). The hook may be
-slow, so `graphc_poll` asks it a few times a second, by the cycle counter. Polls stand where a lot of work lies between
-them: between kernels, in loops over kernels, and in parallel loops that run serially; those of the thread pool are its
-own. A function that sees `stopped` returns at once.
+slow, so `graphc_poll` calls it a few times a second, by the cycle counter. Polls stand where a lot of work lies between
+them: between kernels, in loops over kernels, and in parallel loops that run serially; the thread pool polls by itself.
+A function that sees `stopped` returns at once.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ go_on:
 """`i32 @graphc_poll(ptr rt)`, which any thread may call that runs the call; `rt` may be null."""
 
 END_TEXT = f"""
-; The end of a call that was stopped: makes %rt ready for the next one and tells whoever asked to know.
+; The end of a call that was stopped: makes %rt ready for the next one and notifies the requester.
 define internal void @graphc_end(ptr %rt) nounwind noinline {{
 entry:
   %stopped_at = getelementptr i8, ptr %rt, i64 {RT_STOPPED}
@@ -128,8 +128,8 @@ class Polls:
 
     def leave_if_stopped(self) -> None:
         """Leave the function if the call was stopped; not for functions without an `rt`, before `begin`."""
-        place = self._stream.value(f"getelementptr i8, ptr {self._rt}, i64 {RT_STOPPED}")
-        self._leave_if(self._stream.result(f"load atomic i32, ptr {place} monotonic, align 4"))
+        pointer = self._stream.value(f"getelementptr i8, ptr {self._rt}, i64 {RT_STOPPED}")
+        self._leave_if(self._stream.result(f"load atomic i32, ptr {pointer} monotonic, align 4"))
 
     def counter(self) -> str:
         """Before a loop over kernels: what counts its iterations."""
@@ -182,7 +182,8 @@ class Polls:
 
 
 def tasks_per_poll(task: Function, count: int | str) -> int:
-    """How many iterations of a parallel loop, a power of two, are enough work for a poll; 0 where all are too few."""
+    """Return the number of iterations of a parallel loop between polls, a power of two; 0 if no number of iterations is
+    enough work."""
     each = max(_statements(task.body), 1)
     tasks = count if isinstance(count, int) else UNKNOWN_TRIPS
     if each * tasks < 2 * STATEMENTS_PER_POLL:
@@ -201,7 +202,7 @@ def has_tasks(function: Function) -> bool:
 
 
 def _statements(s: Stmt) -> int:
-    """How many statements run, estimated."""
+    """Return an estimate of the number of executed statements."""
     if isinstance(s, Block):
         return sum(map(_statements, s.body))
     if isinstance(s, For):

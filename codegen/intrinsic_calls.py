@@ -68,7 +68,7 @@ class IntrinsicCalls:
     def _fma(self, args: Sequence[str], dtype: DType, lanes: int) -> str:
         """a * b + c in one instruction; f32 in f64 where there is none.
 
-        The product of two f32 is exact in f64; the sum is rounded to 53 bits and then to 24, which differs from
+        The multiplication of two f32 is exact in f64; the sum is rounded to 53 bits and then to 24, which differs from
         rounding once in the last place in about one case in 2**28.
         """
         if dtype == F64 or self._can.fma:
@@ -78,8 +78,8 @@ class IntrinsicCalls:
                 f"llvm.fma.{mangled(dtype, lanes)}", kind, *operands, movable=lanes == 1
             )
         a, b, c = (self._casts.cast(arg, F32, F64, lanes) for arg in args)
-        product = self._operators.binary("mul", a, b, F64, lanes)
-        total = self._operators.binary("add", product, c, F64, lanes)
+        scaled = self._operators.binary("mul", a, b, F64, lanes)
+        total = self._operators.binary("add", scaled, c, F64, lanes)
         return self._casts.cast(total, F64, F32, lanes)
 
     def _vector_math(self, function: Callable[..., object], args: Sequence[str], lanes: int) -> str:

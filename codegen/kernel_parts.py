@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong with a part in another process: the message of the error, and all that is known about it.
+    """An error in another process: the message, and its details.
 
     Not defined in the worker's module: that is its process's `__main__`, whose classes other processes cannot unpickle.
     """

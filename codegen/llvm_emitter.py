@@ -283,8 +283,8 @@ class _Body:
             return
         self._stream.declares.add("declare i64 @llvm.readcyclecounter()")
         now = self._stream.result("call i64 @llvm.readcyclecounter()")
-        place = f"getelementptr i64, ptr {self._names[self._stamps]}, i64 {self._stamped}"
-        self._stream.emit(f"store i64 {now}, ptr {self._stream.result(place)}")
+        pointer = f"getelementptr i64, ptr {self._names[self._stamps]}, i64 {self._stamped}"
+        self._stream.emit(f"store i64 {now}, ptr {self._stream.result(pointer)}")
         self._stamped += 1
 
     def _parallel_invoke(self, s: ParallelInvoke) -> None:
@@ -320,7 +320,7 @@ def parameter_type(param: Buffer | Var) -> str:
 
 
 def _trip_count(s: For) -> int | None:
-    """How often a loop of literal bounds runs."""
+    """Return the trip count of a loop with literal bounds."""
     if isinstance(s.begin, Const) and isinstance(s.end, Const):
         return len(range(int(s.begin.value), int(s.end.value), s.step))
     return None

@@ -1,4 +1,4 @@
-"""What the LLVM inside llvmlite says about itself and about this machine."""
+"""Version and host queries of the LLVM inside llvmlite."""
 
 from __future__ import annotations
 

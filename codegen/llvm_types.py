@@ -1,4 +1,4 @@
-"""How types and literals of Tensor IR are spelled in LLVM IR text.
+"""Spelling of Tensor IR types and literals in LLVM IR text.
 
 Floats of 16 bits or less are held as `i16` and `i8` bit patterns, in registers and in memory: they are only moved,
 selected and converted, and LLVM's own `half` and `bfloat` would emit calls to a library that may be missing. A type of

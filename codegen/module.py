@@ -136,7 +136,7 @@ def _arena_bytes(main: Function, emitter: FunctionEmitter) -> str:
 
 
 def _signature(main: Function) -> str:
-    """What the entry function was compiled for, as a constant of the object."""
+    """Return a constant of the object with the signature of the entry function."""
     arrays: dict[str, list[_Dense]] = {"%inputs": [], "%outputs": []}
     bytes_: dict[str, Any] = dict.fromkeys(_SECTIONS, 0)
     names = [p.name.removeprefix(SIZE_PREFIX) for p in main.params if isinstance(p, Var)]
@@ -154,7 +154,7 @@ def _signature(main: Function) -> str:
 
 
 def _array(main: Function, name: str, is_variable: bool) -> str:
-    """Where a parameter of the entry function comes from."""
+    """Return the source of a parameter of the entry function."""
     if not is_variable:
         if name in _SECTIONS:
             return _SECTIONS[name]

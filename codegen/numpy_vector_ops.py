@@ -24,8 +24,8 @@ _COMPARE = {
 class NumpyVectorOps:
     """`VectorOps` on NumPy arrays of float32 (`bits` = 32) or float64, int32 or int64, and bool.
 
-    `fma` in f32 is exact: the product of two f32 is exact in f64, and the sum is rounded to odd there before it is
-    rounded to f32. In f64 it is exact while the product and its error term neither overflow nor become denormal;
+    `fma` in f32 is exact: multiplying two f32 is exact in f64, and the sum is rounded to odd there before it is
+    rounded to f32. In f64 it is exact while a * b and its error term neither overflow nor become denormal;
     elsewhere it rounds twice. Call inside `np.errstate(all="ignore")`: lanes whose result is not used may overflow.
     """
 
@@ -193,16 +193,16 @@ class NumpyVectorOps:
 
 
 def _fma32(a: Value, b: Value, c: Value) -> Array:
-    product = np.multiply(a, b, dtype=np.float64)
-    total, error = _two_sum(product, np.asarray(c).astype(np.float64))
+    scaled = np.multiply(a, b, dtype=np.float64)
+    total, error = _two_sum(scaled, np.asarray(c).astype(np.float64))
     fused: Array = _round_to_odd(total, error).astype(np.float32)
     return fused
 
 
 def _fma64(a: Value, b: Value, c: Value) -> Array:
-    """Add both parts of the exact product to c, the lower rounded to odd so that the final sum rounds correctly."""
+    """Add both parts of the exact a * b to c, the lower rounded to odd so that the final sum rounds correctly."""
     high = np.multiply(a, b)
-    low = _product_error(a, b, high)
+    low = _rounding_error(a, b, high)
     inner, inner_error = _two_sum(np.asarray(c), low)
     outer, outer_error = _two_sum(high, inner)
     fused = outer + _round_to_odd(*_two_sum(inner_error, outer_error))
@@ -219,11 +219,11 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     return total, (a - (total - of_b)) + (b - of_b)
 
 
-def _product_error(a: Value, b: Value, product: Array) -> Array:
-    """a * b - product, exact: each factor split into halves of 26 and 27 bits."""
+def _rounding_error(a: Value, b: Value, scaled: Array) -> Array:
+    """Return a * b - scaled, exact: each factor split into halves of 26 and 27 bits."""
     a_high, a_low = _split(a)
     b_high, b_low = _split(b)
-    error: Array = a_high * b_high - product
+    error: Array = a_high * b_high - scaled
     return error + a_high * b_low + a_low * b_high + a_low * b_low
 
 

@@ -289,7 +289,7 @@ class _Strings:
         self._known: dict[bytes, int] = {b"": 0}
 
     def add(self, name: bytes) -> int:
-        """Where the name starts."""
+        """Return the offset of the name."""
         if name not in self._known:
             self._known[name] = len(self.data)
             self.data.extend(name + b"\0")

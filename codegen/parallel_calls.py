@@ -32,8 +32,9 @@ class ParallelCalls:
     ) -> None:
         """callee(*args, i) for 0 <= i < count, by the runtime if it has threads and it pays off.
 
-        `count`: a number or an operand. `tasks_per_poll`: after so many tasks, a power of two, a serial loop polls; 0
-        for never. A count that is known when the code runs may be 0 then, or 1: not worth waking a thread either.
+        `count`: a number or an operand. `tasks_per_poll`: number of tasks, a power of two, between polls of a
+        serial loop; 0 for never. A count that is known when the code runs may be 0 then, or 1: not worth waking a
+        thread either.
         """
         if count == 1:
             self._call_one(callee, args, "0")
@@ -82,8 +83,8 @@ class ParallelCalls:
         context = self._stream.fresh("ctx")
         self._stream.allocate(context, layout, 8)
         for number, (kind, operand) in enumerate(args):
-            place = self._stream.value(_field(layout, context, number))
-            self._stream.emit(f"store {kind} {operand}, ptr {place}")
+            pointer = self._stream.value(_field(layout, context, number))
+            self._stream.emit(f"store {kind} {operand}, ptr {pointer}")
         task = f'{callee[:-1]}.task"'
         self._trampolines.setdefault(callee, _trampoline(task, callee, args))
         self._stream.emit(f"call void {loop}(ptr %rt, ptr {task}, ptr {context}, i64 {count})")

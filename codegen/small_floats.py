@@ -29,8 +29,8 @@ class SmallFloats(LaneBits):
         single = self._bits("float", shifted, lanes)
         scaled = self._pure(f"fmul {type_of(F32, lanes)} {single}, {scale}", lanes, single)
         sign = self._int("and", wide, layout.sign, lanes)
-        place = self._int("shl", sign, 31 - layout.exponent - layout.fraction, lanes)
-        bits = self._both("or", self._bits("i32", scaled, lanes), place, lanes)
+        sign_bit = self._int("shl", sign, 31 - layout.exponent - layout.fraction, lanes)
+        bits = self._both("or", self._bits("i32", scaled, lanes), sign_bit, lanes)
         return self._bits("float", self._with_specials(bits, wide, code, layout, lanes), lanes)
 
     def _with_specials(
@@ -92,8 +92,8 @@ class SmallFloats(LaneBits):
         below = (1 << dropped - 1) - 1
         rebased = self._int("add", magnitude, below - rebase, lanes)
         normal = self._int("lshr", self._both("add", rebased, odd, lanes), dropped, lanes)
-        last_place = 2.0 ** (1 - layout.bias - layout.fraction + _DIGITS)
-        single, shift = self._bits("float", magnitude, lanes), constant(last_place, F32, lanes)
+        ulp = 2.0 ** (1 - layout.bias - layout.fraction + _DIGITS)
+        single, shift = self._bits("float", magnitude, lanes), constant(ulp, F32, lanes)
         shifted = self._pure(f"fadd {type_of(F32, lanes)} {single}, {shift}", lanes, single)
         exponent = _BIAS + 1 - layout.bias - layout.fraction + _DIGITS
         denormal = self._int("sub", self._bits("i32", shifted, lanes), exponent << _DIGITS, lanes)

@@ -14,7 +14,7 @@ RT_FIELDS = RT_BYTES // 8
 """Fields of 8 bytes of every `rt` (runtime/abi.py). The pool of this one is the real `rt`."""
 
 FIELDS = ("records", "capacity", "next")
-"""What follows them: the array of records, how many fit, and how many were made."""
+"""The fields after the task trace's header: the array of records, its capacity, and the number of records made."""
 
 RECORD_FIELDS = ("thread", "begin", "end", "iteration")
 """Fields of a record, s64 each; `begin` and `end` are cycle counts."""

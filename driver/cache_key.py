@@ -102,7 +102,7 @@ def _circumstances(ctx: LowerContext) -> list[str]:
 
 
 def _compiler() -> list[str]:
-    """What tells one compiler from another."""
+    """Return a fingerprint of the compiler."""
     return [
         f"format {FORMAT_VERSION} abi {ABI_VERSION}",
         repr(sorted(versions().items())),

@@ -1,9 +1,9 @@
-"""What was compiled, kept between processes: whole models and single kernels, each a file named by the hash of all
+"""Compiled code kept between processes: whole models and single kernels, each a file named by the hash of all
 that decides what comes out.
 
 The folder belongs to its user alone, as code is loaded from it: one that others may enter is not used, nor one below a
 folder in which others could exchange it (`base/own_files.py`), and an entry that is a link is none. An entry is checked
-byte by byte when read and renamed into place when written, so that concurrent readers and writers, even killed
+completely when read and renamed into place when written, so that concurrent readers and writers, even killed
 ones, never see a partial entry. A damaged entry is deleted and compiled again. Nothing here is an error: if the cache
 cannot be used, a warning is logged and the model is compiled.
 
@@ -157,7 +157,7 @@ class CompileCache:
         self._make_room()
 
     def contents(self) -> Contents:
-        """What is kept. UserError for a folder that must not be used."""
+        """Return the entries of the cache. UserError for a folder that must not be used."""
         self._check_folder()
         found, sizes = [], []
         for path, info in self._files():

@@ -1,9 +1,9 @@
-"""What user code adds to the compiler in this process, and a key of what all of it means.
+"""User code registered with the compiler in this process, and its fingerprint.
 
 Ops, kernels, passes, patterns, lowerings and layouts that come from outside graphc are covered neither by the hash of
 a graph nor by that of the compiler's sources. All of them are part of the key of a model, since a pass or an op may
 create any other op; only a model of graphc's own ops, where user code defines ops and nothing else, has a key without
-them. Where one has no digest (`extension.meaning`), the model is compiled anew; kernels are cached all the same,
+them. Where one has no digest (`extension.fingerprint`), the model is compiled anew; kernels are cached all the same,
 because their Tensor IR is all that they mean.
 """
 
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from ..base.records import dataclass
-from ..extension.meaning import UnknownMeaningError, meaning
+from ..extension.fingerprint import UnknownFingerprintError, fingerprint
 from ..extension.trusted import is_trusted
 from ..graph_ir.ir.class_table import ClassTable
 from ..graph_ir.ir.graph import Graph, Op, all_ops
@@ -22,9 +22,9 @@ from ..graph_ir.ir.registry import is_own, lookup, names
 from ..graph_ir.lowering.lower_group import TEMPLATES
 from ..graph_ir.lowering.registry import LOWERINGS
 from ..graph_ir.passes.pipeline import PIPELINE
-from ..graph_ir.schedule.added import KERNELS, PASSES, PATTERNS
 from ..graph_ir.schedule.query_format import RULES
 from ..graph_ir.schedule.spaces import SPACES
+from ..graph_ir.schedule.user_code import KERNELS, PASSES, PATTERNS
 from ..tensor_ir import pipeline as loop_pipeline
 
 Found = tuple[str, object]
@@ -40,17 +40,17 @@ class UserCode:
 
 
 def user_code(graph: Graph | None = None) -> UserCode:
-    """What user code adds at present; for a graph that depends on none of it, nothing."""
+    """Return the user code registered at present; nothing for a graph that depends on none of it."""
     found = list(_rules())
     if graph is None or found or any(map(_is_added, all_ops(graph))):
         found += _ops()
     digests = []
     for what, value in found:
         try:
-            digests += [what, meaning(value)]
-        except UnknownMeaningError as error:
+            digests += [what, fingerprint(value)]
+        except UnknownFingerprintError as error:
             return UserCode(unknown=f"{what}: {error}")
-    return UserCode(meaning(digests)) if found else UserCode()
+    return UserCode(fingerprint(digests)) if found else UserCode()
 
 
 def loops_are_extended() -> bool:

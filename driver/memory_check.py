@@ -1,4 +1,4 @@
-"""What a model needs to run, added up and compared with what there is before anything of that size is allocated."""
+"""Estimates the memory a model needs and compares it with the limit before anything large is allocated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..base.memory_limit import MemoryLimit, memory_limit, shown_bytes
 from ..graph_ir.ir.graph import Graph, Op
 
 _ALWAYS_THERE = 16 << 20
-"""Bytes that any process has which got as far as compiling: for less, the system is not asked."""
+"""Bytes that any process has which got as far as compiling: below, the system is not queried."""
 
 
 def check_memory(

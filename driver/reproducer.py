@@ -1,4 +1,4 @@
-"""What went wrong inside graphc, all of it, in a file: the error a user sees fits one screen and names that file."""
+"""A reproducer file for an internal error: the error a user sees fits one screen and names that file."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _MAX_BYTES = 1 << 20
 
 @contextmanager
 def reproducible(request: CompileRequest) -> Iterator[None]:
-    """Have faults of graphc inside the block leave a reproducer, in the dump folder or that of temporary files."""
+    """Have internal errors inside the block leave a reproducer, in the dump folder or that of temporary files."""
     try:
         yield
     except Exception as error:
-        if is_fault(error):
+        if is_bug(error):
             add_reproducer(error, request)
         raise
 
 
-def is_fault(error: Exception) -> bool:
+def is_bug(error: Exception) -> bool:
     """Return whether an error is a bug of graphc, and not an error of the user or the system."""
     mine = isinstance(error, InternalError) or not isinstance(error, GraphcError)
     return mine and not isinstance(error, (MemoryError, OSError))
@@ -44,7 +44,7 @@ def add_reproducer(error: Exception, request: CompileRequest | None = None) -> N
     text = _text(error, request)
     try:
         with tempfile.NamedTemporaryFile(
-            "w", prefix="graphc-fault-", suffix=".txt", dir=folder, delete=False,
+            "w", prefix="graphc-bug-", suffix=".txt", dir=folder, delete=False,
             encoding="utf-8", errors="backslashreplace",
         ) as file:  # fmt: skip
             file.write(text)
@@ -65,7 +65,7 @@ def _text(error: Exception, request: CompileRequest | None) -> str:
     if request is not None:
         sections["target"] = repr(request.target)
         sections["options"] = repr(request.options)
-        with suppress(Exception):  # the fault may be in the reader, or in the printer
+        with suppress(Exception):  # the bug may be in the reader, or in the printer
             sections["graph"] = _graph_text(request.source)
     return "\n".join(f"== {name}\n{text.rstrip()}\n" for name, text in sections.items())
 

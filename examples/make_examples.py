@@ -61,15 +61,15 @@ def make_linear() -> Graph:
     graph = Graph("linear")
     x = graph.make_input(LogicalTensor(F32, (4, fan_in)), "pnnx_input_0")
     inputs = (x, graph.make_constant(weight, "linear.weight"))
-    product = graph.make("matmul_core", inputs, {"transpose_b": True}, "linear").outputs[0]
-    y = graph.make("add", (product, graph.make_constant(bias, "linear.bias"))).outputs[0]
+    linear = graph.make("matmul_core", inputs, {"transpose_b": True}, "linear").outputs[0]
+    y = graph.make("add", (linear, graph.make_constant(bias, "linear.bias"))).outputs[0]
     result = graph.make("sigmoid", (y,), name="F.sigmoid_0").outputs[0]
     graph.make_output(result, "pnnx_output_0")
     return graph
 
 
 def make_mha() -> ModelProto:
-    """Attention of 4 heads over 24 tokens of size 64, as exporters decompose it: every product its own node."""
+    """Attention of 4 heads over 24 tokens of size 64, as exporters decompose it: one node per matmul."""
     rng = np.random.default_rng(0)
     batch, tokens, heads, size = 2, 24, 4, 16
     width = heads * size

@@ -16,7 +16,7 @@ graphc.ops.define(
 )
 
 
-# A kernel with loops of its own, for softmax over rows: one pass without looking for the maximum.
+# A kernel that writes its loops itself, for softmax over rows: one pass without looking for the maximum.
 @graphc.kernel("softmax", when=lambda op, target: op.x.details.rank == 2 and op.axis == 1)
 def softmax_of_small_values(b, op, x, y):
     """The exponentials and their sum, then one division per row; valid for |x| < 80."""

@@ -1,4 +1,4 @@
-"""What user code adds to graphc from outside the package, and a digest of what that code means.
+"""Registration of user-defined ops, kernels, passes and patterns, and a fingerprint of their code.
 
 May import: frontend, graph_ir, tensor_ir, base.
 """

@@ -14,14 +14,15 @@ Result = TypeVar("Result")
 def called(
     who: str, what: str, function: Callable[..., Result], /, *args: Any, **attrs: Any
 ) -> Result:
-    """What a function of user code returns. An exception in it becomes a UserError: "WHO: WHAT raised ..."."""
+    """Call a function of user code and return its result. An exception in it becomes a UserError: "WHO: WHAT
+    raised ..."."""
     try:
         return function(*args, **attrs)
     except GraphcError:
         raise
     except Exception as error:
         raise UserError(
-            f"{who}: {what} raised {type(error).__name__}: {error}; mend that function"
+            f"{who}: {what} raised {type(error).__name__}: {error}; fix that function"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What a definition of an op says, checked: its name, operands and attributes as the members of a class."""
+"""Checks the definition of an op: its name, operands and attributes become the members of a class."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_name(name: str) -> None:
             f"op name must be letters, digits and _, not beginning with a digit, got {name!r}"
         )
     if is_own(name):
-        raise UserError(f"op '{name}' must have a name of its own: graphc has an op of this name")
+        raise UserError(f"op '{name}' must have a unique name: graphc has an op of this name")
 
 
 def operand_members(who: str, operands: Operands) -> dict[str, OperandDeclaration]:

@@ -50,12 +50,12 @@ class DefinedElementwise(Elementwise):
 
 
 class _Defined(Op):
-    """What ops with a `Definition` have in common."""
+    """Base of ops with a `Definition`."""
 
     definition: ClassVar[Definition]
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """What user code says, else what the parts of the op give."""
+        """Return what the user's function infers, or else what the decomposition infers."""
         infer = self.definition.infer
         if infer is None:
             return [tensor.details for tensor in self._parts(inputs)[1]]
@@ -69,7 +69,8 @@ class _Defined(Op):
         return list(results)
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """What user code computes, floats given as float64 and rounded once; else what the parts compute."""
+        """Return what the user's function computes, floats given as float64 and rounded once, or else
+        the decomposition."""
         reference = self.definition.reference
         if reference is None:
             return self._parts([x.details for x in self.inputs])[0].evaluate(inputs)

@@ -10,8 +10,8 @@ from ..base.records import dataclass
 from ..base.suggestion import suggestion
 from ..graph_ir.ir.op import Op
 from ..graph_ir.ir.registry import lookup, names, schema_of
-from ..graph_ir.schedule.added import KERNELS
 from ..graph_ir.schedule.context import LowerContext
+from ..graph_ir.schedule.user_code import KERNELS
 from ..targets.isa import Target
 from ..tensor_ir.builder import LoopBuilder
 from ..tensor_ir.names import identifier
@@ -58,7 +58,7 @@ def kernel(
         check_takes(who, "it", build, ["b", "op", *operands, "result"])
         if when is not None:
             check_takes(who, "when", when, ["op", "target"])
-        KERNELS.pop((op_name, own), None)  # the one added last is asked first
+        KERNELS.pop((op_name, own), None)  # the one added last is tried first
         KERNELS[op_name, own] = UserKernel(own, op_name, build, when)
         return build
 
@@ -78,7 +78,7 @@ def _check_op(op_name: str) -> None:
 
 @dataclass(frozen=True)
 class UserKernel:
-    """A kernel as the compiler asks for it (`graph_ir.schedule.added.AddedKernel`)."""
+    """A kernel as the compiler asks for it (`graph_ir.schedule.user_code.AddedKernel`)."""
 
     name: str
     op_name: str
@@ -96,7 +96,7 @@ class UserKernel:
     def function(
         self, op: Op, inputs: Sequence[Buffer], output: Buffer, ctx: LowerContext
     ) -> Function:
-        """What user code builds, checked. UserError."""
+        """Call the user's builder and check the Function it returns. UserError if it is invalid."""
         who = self._who(op)
         params = (*dict.fromkeys(inputs), output)
         b = KernelBuilder([p.name for p in params], ctx.target, ctx.options.threads)
@@ -112,7 +112,7 @@ class UserKernel:
             verify(Module((function,)))
         except InternalError as error:
             raise UserError(
-                f"{who}: its Tensor IR is not legal: {error}; mend what it builds"
+                f"{who}: its Tensor IR is not legal: {error}; fix the builder"
             ) from error
         return function
 

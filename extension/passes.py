@@ -11,8 +11,8 @@ from ..base.suggestion import suggestion
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.ir.verifier import verify
 from ..graph_ir.passes.pipeline import LAST_POINT, PIPELINE
-from ..graph_ir.schedule.added import PASSES
 from ..graph_ir.schedule.context import LowerContext
+from ..graph_ir.schedule.user_code import PASSES
 from ..graph_ir.text.printer import print_op
 from .blame import called, check_takes
 
@@ -72,7 +72,7 @@ def _check_point(anchor: str, is_before: bool) -> None:
 
 @dataclass(frozen=True)
 class UserPass:
-    """A pass as the pipeline runs it (`graph_ir.schedule.added.AddedPass`)."""
+    """A pass as the pipeline runs it (`graph_ir.schedule.user_code.AddedPass`)."""
 
     name: str
     anchor: str
@@ -96,7 +96,7 @@ class UserPass:
             verify(graph, print_op)
         except InternalError as error:
             raise UserError(
-                f"{who}: what it leaves of graph '{graph.name}' is not legal: {error}; mend what it changes"
+                f"{who}: graph '{graph.name}' is invalid after it: {error}; fix the pass"
             ) from error
         found = _interface(graph)
         if found != before:

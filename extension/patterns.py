@@ -13,7 +13,7 @@ from ..graph_ir.ir.graph import Graph, GraphTensor, Op
 from ..graph_ir.ir.registry import names, schema_of
 from ..graph_ir.rewriting.pattern import Capture, Either, Match, Node, Pattern, Scalar, match
 from ..graph_ir.rewriting.rewrite import Rule
-from ..graph_ir.schedule.added import PATTERNS
+from ..graph_ir.schedule.user_code import PATTERNS
 from .blame import called, check_takes
 
 Build = TypeVar("Build", bound=Callable[..., Any])
@@ -59,7 +59,7 @@ def recompose(
 
 @dataclass(frozen=True)
 class UserPattern:
-    """A pattern as the pass `recompose_added` asks for it (`graph_ir.schedule.added.AddedPattern`)."""
+    """A pattern as the pass `recompose_user_patterns` asks for it (`graph_ir.schedule.user_code.AddedPattern`)."""
 
     name: str
     pattern: Pattern

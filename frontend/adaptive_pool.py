@@ -83,9 +83,9 @@ def _elements_seen(
     ends = share(build.helper("add", first, one), build.helper("sub", parts, one))
     most = ceil_quotient(size, out) + 1 if isinstance(out, int) else size // out + 1
     steps = build.helper("count_up", size=(minimum(most, size),))
-    place = build.helper("add", starts, steps)
-    last = build.helper("min", place, build.helper("sub", ends, one))
-    return last, build.helper("lt", place, ends), build.helper("sub", ends, starts)
+    position = build.helper("add", starts, steps)
+    last = build.helper("min", position, build.helper("sub", ends, one))
+    return last, build.helper("lt", position, ends), build.helper("sub", ends, starts)
 
 
 def adaptive_pool_indices(
@@ -107,8 +107,8 @@ def adaptive_pool_indices(
     which = build.helper("arg_max", parts, axis=3, keep_dims=False)
     count, elements = table.details.plain_dims
     first = build.helper("mul", positions(build, count, 0, 1), dynamic_size(build, elements))
-    place = build.helper("add", build.converted(which, S64), first)
-    index = build.helper("gather", build.reshaped(table, (count * elements,)), place, axis=0)
+    position = build.helper("add", build.converted(which, S64), first)
+    index = build.helper("gather", build.reshaped(table, (count * elements,)), position, axis=0)
     dims = (n, c, *wanted)
     return build.reshaped(greatest, dims), build.reshaped(index, dims)
 

@@ -79,8 +79,8 @@ def _multiplied(
 ) -> GraphTensor:
     """One operand, or the product of two, with the axes `result`; letters outside `kept` are summed."""
     reduced = [
-        _reduced(build, x, term, kept.union(*(t for i, (_, t) in enumerate(parts) if i != place)))
-        for place, (x, term) in enumerate(parts)
+        _reduced(build, x, term, kept.union(*(t for i, (_, t) in enumerate(parts) if i != number)))
+        for number, (x, term) in enumerate(parts)
     ]
     if len(reduced) == 1:
         ((x, term),) = reduced
@@ -147,9 +147,9 @@ def contract(
     rows, columns = ([c for c in t if c not in u] for t, u in ((left, right), (right, left)))
     a, swapped_a = _matrices(build, x, left, (batch, rows, inner), sizes)
     b, swapped_b = _matrices(build, y, right, (batch, inner, columns), sizes)
-    product = build.make("matmul_core", a, b, transpose_a=swapped_a, transpose_b=swapped_b)
+    matmul = build.make("matmul_core", a, b, transpose_a=swapped_a, transpose_b=swapped_b)
     order = [*batch, *rows, *columns]
-    apart = build.reshaped(product, [sizes[c] for c in order])
+    apart = build.reshaped(matmul, [sizes[c] for c in order])
     return build.transposed(apart, [order.index(c) for c in result])
 
 

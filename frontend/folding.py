@@ -30,8 +30,8 @@ def fold(run: Callable[[Graph], Sequence[Value]]) -> list[Value] | None:
     for value in results:
         if isinstance(value, GraphTensor):
             scratch.make_output(value)
-    is_open = any(op.op_name == "dynamic_sizes" for op in scratch.ops)
-    found = size_values(scratch) if is_open else scratch.evaluate([])
+    is_dynamic = any(op.op_name == "dynamic_sizes" for op in scratch.ops)
+    found = size_values(scratch) if is_dynamic else scratch.evaluate([])
     if found is None:
         return None
     arrays = iter(found)

@@ -68,7 +68,7 @@ def _no_options(graph: Graph, files: list[Path]) -> tuple[str, ...]:
     return ()
 
 
-_PLACE = re.compile(r"'?(?:(?: line |:)(\d+))?(?:(?: column |:)(\d+))?: ", re.ASCII)
+_LOCATION = re.compile(r"'?(?:(?: line |:)(\d+))?(?:(?: column |:)(\d+))?: ", re.ASCII)
 
 
 def _file_last(sentence: str, source: Any) -> str:
@@ -76,12 +76,12 @@ def _file_last(sentence: str, source: Any) -> str:
     start = sentence.removeprefix("'")
     if not isinstance(source, Path) or not start.startswith(str(source)):
         return sentence
-    found = _PLACE.match(start, len(str(source)))
+    found = _LOCATION.match(start, len(str(source)))
     if found is None:
         return sentence
     line, column = found.groups()
-    place = f", line {line}" * bool(line) + f", column {column}" * bool(column)
-    return f"{start[found.end() :]} (in '{source}'{place})"
+    location = f", line {line}" * bool(line) + f", column {column}" * bool(column)
+    return f"{start[found.end() :]} (in '{source}'{location})"
 
 
 @dataclass(frozen=True)

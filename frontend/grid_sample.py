@@ -66,7 +66,7 @@ def sample_at(
     dtype = coordinates[0].details.dtype
     how = Sampling("linear", "zeros", align_corners=True)
     pairs = zip(coordinates, sizes, strict=True)
-    taps = [_Axis(build, size, how, dtype).neighbors(place) for place, size in pairs]
+    taps = [_Axis(build, size, how, dtype).neighbors(coordinate) for coordinate, size in pairs]
     return _summed(build, rows, start, sizes, taps, dtype)
 
 
@@ -96,11 +96,11 @@ def _pixels(
     wide: DType,
 ) -> GraphTensor:
     """One pixel for each point, times its weight: [..., C]; 0 outside, whatever the image holds."""
-    place = start
+    coordinate = start
     for axis, (index, _, _) in enumerate(chosen):
         step = dynamic_size(build, math.prod(sizes[axis + 1 :]))
-        place = build.helper("add", place, build.helper("mul", index, step))
-    pixels = build.helper("gather", rows, place, axis=0)
+        coordinate = build.helper("add", coordinate, build.helper("mul", index, step))
+    pixels = build.helper("gather", rows, coordinate, axis=0)
     inside = _combined(build, "and", [flag for _, _, flag in chosen if flag is not None])
     if inside is not None:
         nothing = build.constant(0, pixels.details.dtype)
@@ -155,60 +155,62 @@ class _Axis:
     def taps(self, at: GraphTensor) -> list[Tap]:
         """The pixels that contribute to points at normalized coordinates."""
         half = self.make("mul", self.make("add", at, self.number(1)), self.extent(self.span, 0.5))
-        place = self.make("add", half, self.number(self.low))
+        coordinate = self.make("add", half, self.number(self.low))
         if self.how.mode == "nearest":
-            place = self.make("round", place)
-        place = self._brought_in(place)
+            coordinate = self.make("round", coordinate)
+        coordinate = self._brought_in(coordinate)
         if self.how.mode == "nearest":
-            return [self._tap(place, None)]
-        return self.neighbors(place)
+            return [self._tap(coordinate, None)]
+        return self.neighbors(coordinate)
 
-    def neighbors(self, place: GraphTensor) -> list[Tap]:
+    def neighbors(self, coordinate: GraphTensor) -> list[Tap]:
         """The pixels around points at coordinates in pixels, with their weights."""
-        base = self.make("floor", place)
-        fraction = self.make("sub", place, base)
+        base = self.make("floor", coordinate)
+        fraction = self.make("sub", coordinate, base)
         offsets = (0, 1) if self.how.mode == "linear" else (-1, 0, 1, 2)
         return [
             self._tap(self.make("add", base, self.number(offset)), self._weight(fraction, offset))
             for offset in offsets
         ]
 
-    def _brought_in(self, place: GraphTensor) -> GraphTensor:
+    def _brought_in(self, coordinate: GraphTensor) -> GraphTensor:
         if self.how.padding == "zeros" or (self.how.by_tap and self.how.mode == "cubic"):
-            return place
+            return coordinate
         if self.how.padding == "reflection":
-            return self._reflected(place)
-        inside = self._inside(place, self.low, self.extent(self.span, 1.0, self.low))
-        return self.make("select", inside, place, self._clamped(place))
+            return self._reflected(coordinate)
+        inside = self._inside(coordinate, self.low, self.extent(self.span, 1.0, self.low))
+        return self.make("select", inside, coordinate, self._clamped(coordinate))
 
-    def _clamped(self, place: GraphTensor) -> GraphTensor:
+    def _clamped(self, coordinate: GraphTensor) -> GraphTensor:
         if not isinstance(self.size, Dim):
-            return self.make("clamp", place, min=0.0, max=float(max(self.size - 1, 0)))
-        return self.make("max", self.make("min", place, self.extent(self.size - 1)), self.number(0))
+            return self.make("clamp", coordinate, min=0.0, max=float(max(self.size - 1, 0)))
+        return self.make(
+            "max", self.make("min", coordinate, self.extent(self.size - 1)), self.number(0)
+        )
 
-    def _reflected(self, place: GraphTensor) -> GraphTensor:
+    def _reflected(self, coordinate: GraphTensor) -> GraphTensor:
         """Reflected at both ends, as often as needed."""
         if isinstance(self.span, int) and not self.span:
-            return self.make("mul", place, self.number(0))
+            return self.make("mul", coordinate, self.number(0))
         period = self.extent(self.span, 2.0)
         if isinstance(self.span, Dim):  # of a single pixel, which all points are brought to
             period = self.make("max", period, self.number(1))
-        away = self.make("abs", self.make("sub", place, self.number(self.low)))
+        away = self.make("abs", self.make("sub", coordinate, self.number(self.low)))
         turn = self.make("mod", away, period)
         back = self.make("sub", period, turn)
         return self.make("add", self.make("min", turn, back), self.number(self.low))
 
-    def _tap(self, place: GraphTensor, weight: GraphTensor | None) -> Tap:
+    def _tap(self, coordinate: GraphTensor, weight: GraphTensor | None) -> Tap:
         """The pixel at an integer coordinate; outside the image, the one given by the padding mode, or none."""
         last = self.extent(self.size - 1)
-        inside = self._inside(place, 0, last) if self.how.padding == "zeros" else None
+        inside = self._inside(coordinate, 0, last) if self.how.padding == "zeros" else None
         if self.how.padding == "reflection":
-            place = self._reflected(place)
-        return self.build.converted(self._clamped(place), S64), weight, inside
+            coordinate = self._reflected(coordinate)
+        return self.build.converted(self._clamped(coordinate), S64), weight, inside
 
-    def _inside(self, place: GraphTensor, low: float, high: GraphTensor) -> GraphTensor:
-        above = self.make("ge", place, self.number(low))
-        return self.make("and", above, self.make("le", place, high))
+    def _inside(self, coordinate: GraphTensor, low: float, high: GraphTensor) -> GraphTensor:
+        above = self.make("ge", coordinate, self.number(low))
+        return self.make("and", above, self.make("le", coordinate, high))
 
     def _weight(self, fraction: GraphTensor, offset: int) -> GraphTensor:
         if self.how.mode == "linear":

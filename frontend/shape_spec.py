@@ -88,14 +88,14 @@ def _dynamic_size(text: str, part: str, own: str, axis: int) -> Size:
     """The size that `N`, `N=1..64`, `1..64` or `?` leaves open."""
     name, equals, range_ = part.partition("=")
     if ".." in name or name == "?":
-        name, range_ = open_name(own, axis), "" if part == "?" else part
+        name, range_ = dynamic_name(own, axis), "" if part == "?" else part
     try:
         return size(parse_range(range_, name) if range_ or equals else Symbol(name))
     except UserError as error:
         raise UserError(f"input spec '{text}': {error}") from error
 
 
-def open_name(name: str, axis: int) -> str:
+def dynamic_name(name: str, axis: int) -> str:
     """What a dynamic size without a name is called: after its input and axis."""
     return f"{symbol_name(name or 'input')}_{axis}"
 

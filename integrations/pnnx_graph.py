@@ -40,7 +40,7 @@ class Parameter:
 
     @property
     def text(self) -> str:
-        """What a file says: what it said before, unless the value is another now."""
+        """Return the text of a file parameter: the original text, unless the value has changed."""
         same = parse_param_value(self.stored) == self.value
         return self.stored if same else print_param_value(self.value)
 

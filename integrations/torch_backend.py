@@ -17,9 +17,9 @@ from ..frontend.torch.dynamo_graph import as_aten
 from .torch_call import NO_GRADIENTS
 from .torch_fallback import compiled_or, log
 from .torch_frozen import freeze, with_gaps
-from .torch_layouts import layouts_of, place
+from .torch_layouts import layouts_of, move_to_memory
 from .torch_parameters import Codes, Parameters
-from .torch_pieces import Pieces, compile_open, compile_pieces, left_to_pytorch, read_open
+from .torch_pieces import Pieces, compile_dynamic, compile_pieces, left_to_pytorch, read_dynamic
 from .torch_saved import graph_bytes, graph_of, savable
 
 _OPTIONS = (
@@ -152,7 +152,7 @@ class _Graph:
     ) -> None:
         self._module, self._options, self._frozen = module, options, frozen
         self._varying = [i for i, x in enumerate(examples) if _is_varying(x)]
-        self._is_open = any(not hasattr(x, "shape") for x in examples)
+        self._is_dynamic = any(not hasattr(x, "shape") for x in examples)
         self._parameters = Parameters(self._frozen)
 
     def __call__(self, args: list[Any]) -> list[Any]:
@@ -170,19 +170,19 @@ class _Graph:
         self._module, self._parameters = graph_of(state["_module"]), Parameters(self._frozen)
 
     def code_for(self, args: Sequence[Any]) -> _Code:
-        """What is compiled for arguments like these. UnsupportedError."""
+        """Return the code compiled for arguments like these. UnsupportedError."""
         return self._code(args, self._parameters.codes(args))
 
     def _code(self, args: Sequence[Any], codes: Codes) -> _Code:
-        """What was compiled for these sizes, or is now; under `None` that for all sizes."""
+        """Return the code for these sizes, compiled on first use; the key `None` holds the code for all sizes."""
         found: _Code | None = codes.get(None)
-        if self._is_open and found is None:
+        if self._is_dynamic and found is None:
             found = compiled_or(
                 partial(log.info, "each combination of sizes is compiled by itself: %s"),
-                partial(self._compiled, args, is_open=True),
+                partial(self._compiled, args, is_dynamic=True),
                 is_last=False,
             )
-            self._is_open = found is not None
+            self._is_dynamic = found is not None
             if found is not None:
                 codes[None] = found
         if found is not None and found.fits(args):
@@ -195,9 +195,9 @@ class _Graph:
         return found
 
     @paused_collector()
-    def _compiled(self, args: Sequence[Any], is_open: bool = False) -> _Code:
+    def _compiled(self, args: Sequence[Any], is_dynamic: bool = False) -> _Code:
         varying = bool(self._varying)
-        return _Code(self._module, args, self._frozen, self._options, is_open, varying)
+        return _Code(self._module, args, self._frozen, self._options, is_dynamic, varying)
 
 
 def _is_varying(example: Any) -> bool:
@@ -231,7 +231,7 @@ class _Code:
         args: Sequence[Any],
         frozen: Sequence[int],
         options: Mapping[str, Any],
-        is_open: bool = False,
+        is_dynamic: bool = False,
         varying: bool = False,
     ) -> None:
         settings = {name: value for name, value in options.items() if name not in _OF_TORCH}
@@ -246,10 +246,10 @@ class _Code:
             known = constants | {i: x for i, x in enumerate(args) if not hasattr(x, "shape")}
             return compile_pieces(fixed, known, compiler, strict), layouts_of(fixed)
 
-        if is_open:
-            found = read_open(module, constants)
+        if is_dynamic:
+            found = read_dynamic(module, constants)
             layouts = layouts_of(module, found.sizes)  # before the work of compiling
-            pieces = compile_open(module, found, compiler)
+            pieces = compile_dynamic(module, found, compiler)
         else:
             left = partial(left_to_pytorch, module)
             pieces, layouts = compiled_or(
@@ -267,7 +267,7 @@ class _Code:
         """The results, where PyTorch's own operators would have them."""
         results = self._pieces(args)
         if self._layouts:
-            place(results, self._layouts, self._sizes(args) or {})
+            move_to_memory(results, self._layouts, self._sizes(args) or {})
         return results
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.errors import UserError
-from ..driver.reproducer import add_reproducer, is_fault
+from ..driver.reproducer import add_reproducer, is_bug
 
 log = logging.getLogger("graphc.torch")
 
@@ -32,7 +32,7 @@ def compiled_or(
     except Exception as error:
         if isinstance(error, (RestartAnalysis, SkipFrame)):
             raise
-        if is_last and is_fault(error):
+        if is_last and is_bug(error):
             add_reproducer(error)
         if is_last and (strict or isinstance(error, UserError)):
             raise

@@ -46,7 +46,7 @@ def with_gaps(
 
 
 def _outermost_module(source: Any) -> Any:
-    """Where Dynamo finds the module whose parameter, or whose module's parameter, `source` is; None: it has none."""
+    """Return the source by which Dynamo finds the module that owns the parameter `source`, or None."""
     from torch._dynamo.source import NNModuleSource
 
     found = None

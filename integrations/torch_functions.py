@@ -92,7 +92,8 @@ def _as_module(torch: Any, function: Any) -> Any:
 
 @dataclass(frozen=True)
 class Explanation:
-    """How a model runs: the graphs that Dynamo captures of it, and the calls in them that PyTorch runs itself."""
+    """The partition of a model: the graphs that Dynamo captures of it, and the calls in them that PyTorch
+    runs itself."""
 
     graphs: tuple[Pieces, ...]
 

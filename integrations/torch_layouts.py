@@ -15,7 +15,7 @@ from ..frontend.torch.sizes import Sizes
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the elements of a result lie: strides and offset are in elements."""
+    """The strides and the offset of a result, in elements."""
 
     result: int
     shape: tuple[Size, ...]
@@ -63,7 +63,9 @@ def layouts_of(
     )
 
 
-def place(results: list[Any], memories: Iterable[Memory], values: Mapping[str, int]) -> None:
+def move_to_memory(
+    results: list[Any], memories: Iterable[Memory], values: Mapping[str, int]
+) -> None:
     """Move results to where they belong, if they are not there; `values` are those of dynamic dimensions.
 
     Dimensions that the run has counted are those of the results.
@@ -113,7 +115,7 @@ def _examples(module: Any) -> Iterator[tuple[int, Any]]:
 
 
 def memory_of(example: Any) -> int | None:
-    """Which memory a tensor is in; None for one that has none of its own, such as a sparse one."""
+    """Return an identifier of the memory of a tensor; None for one without storage, such as a sparse tensor."""
     import torch
 
     return int(example.untyped_storage()._cdata) if example.layout is torch.strided else None

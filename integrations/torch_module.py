@@ -27,7 +27,7 @@ from .torch_results import Results
 class CompiledModule(torch.nn.Module):  # type: ignore[misc]
     """A module compiled for inputs of these types, which takes and gives tensors without copies.
 
-    It takes the place of the module also inside others. It has no parameters, and is inference in either mode.
+    It replaces the module also inside others. It has no parameters, and is inference in either mode.
 
     Results lie in memory as PyTorch's do for inputs like those it was compiled with: their strides, and views of one
     another, of inputs and of `states`, which are the buffers that the module changes. Inputs that it changes are
@@ -91,7 +91,7 @@ class CompiledModule(torch.nn.Module):  # type: ignore[misc]
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.model = _loaded(state["model"], self._threads)
-        with warnings.catch_warnings():  # torch warns of its own class when it makes one
+        with warnings.catch_warnings():  # torch warns about its own class
             warnings.simplefilter("ignore")
             self._specs = pickle.loads(state["_specs"])
 

@@ -1,4 +1,4 @@
-"""Whether tensors have an element in common: one is then seen to change with the other."""
+"""Overlap of tensors in memory: a write to one tensor changes every tensor that shares an element with it."""
 
 from __future__ import annotations
 

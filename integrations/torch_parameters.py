@@ -1,7 +1,7 @@
-"""What was compiled for each set of parameters that a graph is called with.
+"""Compiled code for each set of parameters that a graph is called with.
 
-Dynamo has one graph for all modules that share their code, such as the layers of a network that are compiled one by
-one; parameters are constants of what graphc compiles.
+Dynamo has one graph for all modules that share their code, such as the layers of a network that are compiled one at a
+time; parameters are constants of what graphc compiles.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 Codes = dict[Any, Any]
-"""What was compiled, by sizes."""
+"""Compiled code, by sizes."""
 
 
 class Parameters:
@@ -26,7 +26,7 @@ class Parameters:
         self._sets: dict[tuple[int, ...], _Set] = {}
 
     def codes(self, args: Sequence[Any]) -> Codes:
-        """What was compiled with the parameters in `args`: nothing where they were written to since."""
+        """Return the code compiled with the parameters in `args`; empty if they were written to since."""
         tensors = self._pick(args)
         state, key = self._state_of(tensors), tuple(map(id, tensors))
         found = self._sets.get(key)

@@ -18,7 +18,7 @@ from ..runtime.executor import CompiledModel
 from .torch_call import make_runner
 from .torch_fallback import say
 
-MAX_OPEN = 1 << 14
+MAX_DYNAMIC = 1 << 14
 """Sizes beyond have code of their own: sums of more terms are added in another order."""
 
 Compile = Callable[[Graph], CompiledModel]
@@ -55,9 +55,9 @@ def left_to_pytorch(module: Any, reason: str) -> Pieces:
     return Pieces(lambda args: list(module(*args)), 0, (Refusal("the graph", reason, ""),))
 
 
-def read_open(module: Any, frozen: Mapping[int, Any]) -> FxGraph:
+def read_dynamic(module: Any, frozen: Mapping[int, Any]) -> FxGraph:
     """Read a GraphModule whose symbolic sizes stay open, as a whole. UnsupportedError where that cannot be."""
-    found = within_limits(lambda limits: read_fx(module, "torch", frozen, limits, MAX_OPEN), {})
+    found = within_limits(lambda limits: read_fx(module, "torch", frozen, limits, MAX_DYNAMIC), {})
     if found.refused:
         raise UnsupportedError(next(iter(found.refused.values())))
     known = symbols_of(n for op in found.graph.inputs for n in op.outputs[0].details.plain_dims)
@@ -67,8 +67,8 @@ def read_open(module: Any, frozen: Mapping[int, Any]) -> FxGraph:
     return found
 
 
-def compile_open(module: Any, found: FxGraph, compile_graph: Compile) -> Pieces:
-    """Compile what `read_open` gave of a module. UnsupportedError where that cannot be."""
+def compile_dynamic(module: Any, found: FxGraph, compile_graph: Compile) -> Pieces:
+    """Compile what `read_dynamic` gave of a module. UnsupportedError where that cannot be."""
     count = sum(node.op == "call_function" for node in module.graph.nodes)
     sizes = _reader_of_sizes(found)
     return Pieces(_runner(found, compile_graph, sizes), count, (), sizes)
@@ -124,18 +124,18 @@ def _runner(
     if not found.graph.outputs:
         return lambda args: [value[0] for value in found.results if isinstance(value, tuple)]
     run, inputs, results = make_runner(compile_graph(found.graph)), found.inputs, found.results
-    is_open = any(isinstance(r, tuple) and isinstance(r[0], Dim) for r in results)
+    is_dynamic = any(isinstance(r, tuple) and isinstance(r[0], Dim) for r in results)
 
     def call(args: Sequence[Any]) -> list[Any]:
         tensors = run([args[i] for i in inputs])
         return [tensors[r] if isinstance(r, int) else r[0] for r in results]
 
-    def call_open(args: Sequence[Any]) -> list[Any]:
+    def call_dynamic(args: Sequence[Any]) -> list[Any]:
         values = sizes(args)
         return [evaluate(y, values) if isinstance(y, Dim) else y for y in call(args)]
 
-    if is_open:
-        return call_open
+    if is_dynamic:
+        return call_dynamic
 
     return call
 

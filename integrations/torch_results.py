@@ -1,4 +1,4 @@
-"""What a whole module gives back: results where PyTorch has them, numbers, and new values of what it writes to."""
+"""Results of a whole module: tensors in PyTorch's memory, numbers, and new values of the tensors it writes to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..base.errors import UnsupportedError, UserError
 from ..base.size_queries import solved
 from ..frontend.torch.sizes import Sizes
 from ..graph_ir.ir.graph import Graph, Op
-from .torch_layouts import layouts_of, place
+from .torch_layouts import layouts_of, move_to_memory
 from .torch_overlap import overlap
 from .torch_views import taken_by, views_of_inputs, written_by
 
@@ -51,12 +51,13 @@ class Results:
         return [op for i, op in pairs if i not in self._computed]
 
     def of(self, found: Sequence[Any], taken: Sequence[Any]) -> list[Any]:
-        """Those of the user, from those of native code; writes to what is written to."""
+        """Return the user's results, given those of native code, after writing to the tensors that the
+        module changes."""
         results: list[Any] = [None] * self._count
         for i, tensor in zip(self._computed, found, strict=True):
             results[i] = tensor
         values = self._sizes_of(taken)
-        place(results, self._memories, values)
+        move_to_memory(results, self._memories, values)
         for i, target in self._written:
             taken[target].copy_(results[i])
         for i, view in zip(self._views.results, self._views.of(*taken), strict=True):

@@ -24,7 +24,7 @@ class SavableGraph:
 
     @classmethod
     def serialize_compile_artifacts(cls, fn: SavableGraph) -> bytes:
-        """What PyTorch puts in its file."""
+        """Return the bytes that PyTorch stores in its file."""
         return pickle.dumps(fn._graph)
 
     @classmethod

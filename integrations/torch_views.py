@@ -21,7 +21,7 @@ class InputViews:
 
 
 def views_of_inputs(program: Any) -> InputViews:
-    """What an ExportedProgram gives back of the memory of its inputs and of the buffers that it changes.
+    """Return the results of an ExportedProgram that alias its inputs or the buffers that it changes.
 
     UnsupportedError for a view that depends on what is computed.
     """
@@ -74,7 +74,7 @@ def _memory(node: Any) -> int | None:
 
 
 def _viewed(node: Any) -> Any:
-    """What a node is a view of; None for memory of its own."""
+    """Return the node that a node is a view of; None if it has separate memory."""
     memory = _memory(node)
     same = (x for x in node.all_input_nodes if memory is not None and _memory(x) == memory)
     return next(same, None)

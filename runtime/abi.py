@@ -31,8 +31,8 @@ is what the code was compiled for, see `signature`: loading refuses a header tha
         int32_t (*ended)(struct graphc_rt *rt);
         int64_t checked;
         int32_t stopped;
-        const char *fault;
-        int64_t fault_index;
+        const char *error;
+        int64_t error_index;
     };
 
 `parallel_for`, or null, calls `task(context, i)` once for every 0 <= i < count, on any threads, and returns when all
@@ -40,8 +40,8 @@ calls have; `pool` is its own. `hook`, or null, is called a few times a second b
 where it returns another number than 0, the call ends soon and returns that; what its outputs then hold is not defined.
 The last thing such a call does is to set `ended`, unless null, to null and to call it.
 `checked` and `stopped` are written by the code and start as 0; each call leaves `stopped` as 0. Code with checked
-accesses (`-X check-bounds`) ends the call with `VIOLATED` at the first one outside of its buffer: `fault` says which,
-`fault_index` where.
+accesses (`-X check-bounds`) ends the call with `VIOLATED` at the first one outside of its buffer: `error` says which,
+`error_index` where.
 """
 
 from __future__ import annotations
@@ -93,13 +93,13 @@ ParallelForFunction = ctypes.CFUNCTYPE(
 HookFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 """`hook` and `ended` of `rt`."""
 
-RT_POOL, RT_HOOK, RT_ENDED, RT_CHECKED, RT_STOPPED, RT_FAULT, RT_FAULT_INDEX, RT_BYTES = range(
+RT_POOL, RT_HOOK, RT_ENDED, RT_CHECKED, RT_STOPPED, RT_ERROR, RT_ERROR_INDEX, RT_BYTES = range(
     8, 72, 8
 )
 """Byte offsets in `rt`, and its size."""
 
 VIOLATED = 2
-"""What code with checked accesses returns if one of them would be outside of its buffer."""
+"""Status of code with checked accesses whose access would be outside of its buffer."""
 
 
 class Runtime(ctypes.Structure):
@@ -112,8 +112,8 @@ class Runtime(ctypes.Structure):
         ("ended", ctypes.c_void_p),
         ("checked", ctypes.c_int64),
         ("stopped", ctypes.c_int32),
-        ("fault", ctypes.c_char_p),
-        ("fault_index", ctypes.c_int64),
+        ("error", ctypes.c_char_p),
+        ("error_index", ctypes.c_int64),
     )
 
 
@@ -136,10 +136,10 @@ def signature(
     arena_bytes: Size,
     sizes: Iterable[str] = (),
 ) -> str:
-    """What `graphc_entry` reads and writes: `f32[104] f32[13] -> f32[104], constants 64, arena 416`.
+    """Return the calling convention of `graphc_entry`: `f32[104] f32[13] -> f32[104], constants 64, arena 416`.
 
-    Of arrays the type and the number of elements: code knows no axes. Constants and arena are in bytes. Open `sizes`
-    follow in their order: `f32[13*N] -> f32[N], constants 64, arena 64*N, sizes N`.
+    Arrays have a type and a number of elements, without axes. Constants and arena are in bytes. Dynamic `sizes` follow
+    in their order: `f32[13*N] -> f32[N], constants 64, arena 64*N, sizes N`.
     """
     sources, targets = (
         [f"{array.dtype}[{math.prod(array.shape)}]" for array in arrays]

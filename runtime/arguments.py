@@ -41,9 +41,9 @@ def arrange_inputs(
     missing = [f"'{name}'" for name in names if name not in values]
     unknown = [f"'{name}'" for name in values if name not in names]
     if missing or unknown:
-        faults = [f"missing {', '.join(missing)}"] if missing else []
-        faults += [f"unknown {', '.join(unknown)}"] if unknown else []
-        raise UserError(f"model '{model}' takes {_listed(specs)}; {'; '.join(faults)}")
+        problems = [f"missing {', '.join(missing)}"] if missing else []
+        problems += [f"unknown {', '.join(unknown)}"] if unknown else []
+        raise UserError(f"model '{model}' takes {_listed(specs)}; {'; '.join(problems)}")
     return [values[name] for name in names]
 
 
@@ -79,18 +79,18 @@ def check_buffer(role: str, spec: TensorSpec, value: Any) -> np.ndarray:
     if not isinstance(value, np.ndarray):
         raise _not_an_array(role, spec, value)
     array = _as_array(role, spec, value)
-    faults = []
+    problems = []
     if not array.dtype.isnative:
-        faults.append("byte-swapped")
+        problems.append("byte-swapped")
     if not array.flags.c_contiguous:
-        faults.append("not C-contiguous")
+        problems.append("not C-contiguous")
     if not array.flags.aligned:
-        faults.append("misaligned")
+        problems.append("misaligned")
     if role == "output" and not array.flags.writeable:
-        faults.append("read-only")
-    if faults:
+        problems.append("read-only")
+    if problems:
         raise UserError(
-            f"{role} '{spec.name}' is {' and '.join(faults)}, a bound buffer must be used in place; "
+            f"{role} '{spec.name}' is {' and '.join(problems)}, a bound buffer must be used in place; "
             f"bind a fresh np.empty({spec.shape}, {_dtype_code(spec)})"
         )
     return array

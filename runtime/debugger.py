@@ -1,4 +1,4 @@
-"""What a node-by-node run measures, and the table it prints, in the columns of TVM's debug executor."""
+"""Measurements of a node-by-node run, and the table it prints, in the columns of TVM's debug executor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class NodeTime:
-    """How long one node took.
+    """The time of one node.
 
     `seconds` is the median of `samples`; `begin` and `end` are the wall clock (seconds since 1970) of the first
     measured call's start and the last one's end.
@@ -67,7 +67,7 @@ def means(call: Callable[[], object], number: int, repeat: int) -> tuple[float, 
 
 
 def no_time() -> NodeTime:
-    """The time of a node without code of its own."""
+    """Return the time of a node without code."""
     now = time.time()
     return NodeTime(0.0, now, now, (0.0,))
 

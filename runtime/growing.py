@@ -112,9 +112,9 @@ def _writable(spec: TensorSpec, value: Any) -> np.ndarray:
             f"[{','.join(map(str, value.shape))}]"
         )
     if not value.flags.writeable or not value.flags.aligned:
-        fault = "read-only" if not value.flags.writeable else "misaligned"
+        problem = "read-only" if not value.flags.writeable else "misaligned"
         raise UserError(
-            f"input '{spec.name}' is {fault}: an output is written to its memory; pass a writable array"
+            f"input '{spec.name}' is {problem}: an output is written to its memory; pass a writable array"
         )
     return value
 

@@ -40,9 +40,9 @@ class WatchedRuntime:
         """Why the call of a model ended with a code."""
         if self._raised:
             return self._raised.pop()
-        if code == VIOLATED and self._struct.fault:
-            site = self._struct.fault.decode(errors="replace")
-            at = self._struct.fault_index
+        if code == VIOLATED and self._struct.error:
+            site = self._struct.error.decode(errors="replace")
+            at = self._struct.error_index
             return InternalError(f"model '{model}': {site} from {at} on is out of bounds")
         return InternalError(f"model '{model}': native code returned {code}")
 

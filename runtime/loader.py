@@ -80,15 +80,15 @@ def _check_object(code: bytes) -> None:
     """InternalError when `code` is not a whole ELF object: LLVM would end the process instead of saying so."""
     if not sys.platform.startswith("linux"):
         return
-    fault = "has no ELF header"
+    problem = "has no ELF header"
     if len(code) >= 64 and code.startswith(b"\x7fELF"):
         (kind,) = struct.unpack_from("<H", code, 16)
         (table,) = struct.unpack_from("<Q", code, 40)
         entry, entries = struct.unpack_from("<HH", code, 58)
         if kind == 1 and table + entry * entries <= len(code):
             return
-        fault = "is truncated or not relocatable"
-    raise InternalError(f"object code of {len(code)} bytes cannot be loaded: it {fault}")
+        problem = "is truncated or not relocatable"
+    raise InternalError(f"object code of {len(code)} bytes cannot be loaded: it {problem}")
 
 
 @cache

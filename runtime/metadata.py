@@ -276,16 +276,18 @@ def _tensors(reader: _Reader, key: str, symbols: Mapping[str, Symbol]) -> tuple[
 class _Reader:
     """Typed lookups in a JSON object; every failure names the file, the enclosing object and the key."""
 
-    def __init__(self, value: object, where: str, place: str) -> None:
+    def __init__(self, value: object, where: str, location: str) -> None:
         if not isinstance(value, dict):
-            raise UserError(f"{where}: {place} must be a JSON object, got {type(value).__name__}")
+            raise UserError(
+                f"{where}: {location} must be a JSON object, got {type(value).__name__}"
+            )
         self._value = value
         self.where = where
-        self._place = place
+        self._location = location
 
     def get(self, key: str, kind: type[_T]) -> _T:
         if key not in self._value:
-            raise UserError(f"{self.where}: {self._place} must have the key '{key}'")
+            raise UserError(f"{self.where}: {self._location} must have the key '{key}'")
         value = self._value[key]
         # bool is an int in Python; no key here holds one.
         if not isinstance(value, kind) or isinstance(value, bool):
@@ -330,9 +332,9 @@ class _Reader:
         return tuple(values)
 
     def error(self, text: str) -> UserError:
-        return UserError(f"{self.where}: {self._place}: {text}")
+        return UserError(f"{self.where}: {self._location}: {text}")
 
     def _wrong(self, key: str, expected: str, value: object) -> UserError:
         shown = repr(value)
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        return UserError(f"{self.where}: {self._place} '{key}' must be {expected}, got {shown}")
+        return UserError(f"{self.where}: {self._location} '{key}' must be {expected}, got {shown}")

@@ -1,9 +1,9 @@
 """Core families: rates per cycle and sizes of memory, the numbers that cost models and templates compute with.
 
-Each says where it comes from. Rates of instructions differ by core family (`MACHINES`); the rest are those of Zen 5,
-and close enough for other cores: choices depend on their ratios. `graphc dev roofline` measures peaks and bandwidths of
-the machine at hand beside them, and `graphc dev info` prints them. Cache sizes, which differ most, are read from the
-system (`codegen.host`).
+Each number has its source beside it. Rates of instructions differ by core family (`MACHINES`); the others are those of
+Zen 5, and close enough for other cores: choices depend on their ratios. `graphc dev roofline` measures peaks and
+bandwidths of the machine at hand beside them, and `graphc dev info` prints them. Cache sizes, which differ most, are
+read from the system (`codegen.host`).
 """
 
 from __future__ import annotations
@@ -94,17 +94,18 @@ class Machine:
     """Read and written of images that lie in the shared cache (measured on Zen 5)."""
 
     streams: int = 16
-    """Lines of an image that prefetchers follow side by side (fitted to convolutions on Zen 5)."""
+    """Lines of an image that prefetchers follow concurrently (fitted to convolutions on Zen 5)."""
 
     prefetched: int = 4
-    """Of so many bytes that stream from behind L2, prefetchers hide all but one (fitted to convolutions on Zen 5)."""
+    """Number of bytes streamed from behind L2 per byte that prefetchers do not hide (fitted to convolutions on
+    Zen 5)."""
 
     unhidden: float = 1 / 16
-    """The part of the shorter of work and traffic that does not run beside the longer one (fitted to products)."""
+    """Fraction of the shorter of compute and traffic that does not overlap the longer one (fitted to matmuls)."""
 
     tile_cycles: int = 30
     """Start and end of a register tile: its accumulators are loaded and stored, the last multiply-adds waited for
-    (fitted to products on Zen 5)."""
+    (fitted to matmuls on Zen 5)."""
 
     band_cycles: int = 500
     """To begin a band of a convolution: loops, and the first panel comes from behind L1 (fitted on Zen 5)."""
@@ -120,7 +121,7 @@ class Machine:
     """About 1 us: a loop that takes less of one core is not shared."""
 
     parallel_multiply_adds: int = 50_000
-    """The same for products of f32: about 1 us of one core."""
+    """Multiply-adds of an f32 matmul from which threads pay off: about 1 us of one core."""
 
     parallel_elements: int = 16384
     """The same for loops over elements: below, waking the other threads would cost more."""

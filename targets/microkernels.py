@@ -52,7 +52,7 @@ def f32_tiles(target: Target) -> tuple[GemmTile, ...]:
     return f32_kernel(target).tiles
 
 
-def product_rates(target: Target) -> dict[str, str]:
+def matmul_rates(target: Target) -> dict[str, str]:
     """Return the instruction of each pair of types on a target: `{"u8xs8": "dot4, 3.6 x f32"}`."""
     pairs = dict.fromkeys((row.a, row.b) for row in target.table.microkernels)
     rows = [microkernel(a, b, target) for a, b in pairs]

@@ -17,7 +17,7 @@ from ..base.dtypes import S64
 from ..base.errors import InternalError
 from . import arithmetic
 from .builder import wrap_s64
-from .index_code import index_function, place_function
+from .index_code import flat_index_function, index_function
 from .intrinsics import INTRINSICS
 from .nodes import (
     Binary,
@@ -39,7 +39,7 @@ from .sizes import elements_of
 
 Env = dict[str, Any]
 Evaluate = Callable[[Env], Any]
-Place = Callable[[Env], Any]
+FlatIndex = Callable[[Env], Any]
 """An environment -> flat index, or array of flat indices."""
 
 
@@ -80,7 +80,7 @@ def compile_size(size: int | Expr) -> Evaluate:
     return (lambda env: size) if isinstance(size, int) else compile_expr(size)
 
 
-def compile_place(buffer: Buffer, indices: Sequence[Expr], touched: int) -> Place:
+def compile_index(buffer: Buffer, indices: Sequence[Expr], touched: int) -> FlatIndex:
     """A closure that gives the flat index of the element at `indices`, from which `touched` elements are in the buffer.
 
     With an index of lanes: the flat indices of the first `touched`.
@@ -90,24 +90,24 @@ def compile_place(buffer: Buffer, indices: Sequence[Expr], touched: int) -> Plac
             f"buffer '{buffer.name}' of shape {list(buffer.shape)} is indexed by {len(indices)} numbers"
         )
     if indices and indices[-1].lanes > 1:
-        return _compile_lane_places(buffer, indices, touched)
-    slow: list[Place] = []
+        return _compile_lane_indices(buffer, indices, touched)
+    slow: list[FlatIndex] = []
 
     def checked(env: Env) -> Any:
         if not slow:  # compiled only if it is needed
-            slow.append(_compile_checked_place(buffer, indices, touched))
+            slow.append(_compile_checked_index(buffer, indices, touched))
         return slow[0](env)
 
-    return place_function(buffer.shape, indices, touched, checked) or checked
+    return flat_index_function(buffer.shape, indices, touched, checked) or checked
 
 
-def _compile_checked_place(buffer: Buffer, indices: Sequence[Expr], touched: int) -> Place:
-    """As `compile_place`, of any expressions; InternalError for an index outside."""
+def _compile_checked_index(buffer: Buffer, indices: Sequence[Expr], touched: int) -> FlatIndex:
+    """As `compile_index`, of any expressions; InternalError for an index outside."""
     extents = [compile_size(size) for size in buffer.shape]
     axes = list(zip([compile_expr(i) for i in indices], extents, strict=True))
     whole = compile_size(elements_of(buffer.shape))
 
-    def place(env: Env) -> int:
+    def flat_index(env: Env) -> int:
         at, size = 0, whole(env)
         for index, length in axes:
             i, extent = index(env), length(env)
@@ -118,12 +118,12 @@ def _compile_checked_place(buffer: Buffer, indices: Sequence[Expr], touched: int
             raise _out_of_bounds(buffer, [index(env) for index, _ in axes], touched)
         return at
 
-    return place
+    return flat_index
 
 
-def _compile_lane_places(buffer: Buffer, indices: Sequence[Expr], touched: int) -> Place:
+def _compile_lane_indices(buffer: Buffer, indices: Sequence[Expr], touched: int) -> FlatIndex:
     rows = Buffer(buffer.name, buffer.dtype, (*buffer.shape[:-1], 1))
-    outer = compile_place(rows, (*indices[:-1], Const(0, S64)), 1)
+    outer = compile_index(rows, (*indices[:-1], Const(0, S64)), 1)
     last, length = compile_expr(indices[-1]), compile_size(buffer.shape[-1])
 
     def offsets(env: Env) -> Any:
@@ -157,22 +157,22 @@ def _var(e: Var) -> Evaluate:
 
 def _load(e: Load) -> Evaluate:
     active, dtype, name = e.active or e.lanes, e.dtype.numpy, e.buffer.name
-    place = compile_place(e.buffer, e.indices, active)
+    flat_index = compile_index(e.buffer, e.indices, active)
     if e.lanes == 1:
         if e.dtype == S64:
-            return lambda env: int(env[name][place(env)])
-        return lambda env: env[name][place(env)]
+            return lambda env: int(env[name][flat_index(env)])
+        return lambda env: env[name][flat_index(env)]
     is_gather = bool(e.indices) and e.indices[-1].lanes > 1
     if active == e.lanes and not is_gather:
 
         def load_all(env: Env) -> Any:
-            at = place(env)
+            at = flat_index(env)
             return env[name][at : at + active].copy()
 
         return load_all
 
     def load(env: Env) -> Any:
-        at = place(env)
+        at = flat_index(env)
         result = np.zeros(e.lanes, dtype)
         result[:active] = env[name][at] if is_gather else env[name][at : at + active]
         return result

@@ -44,7 +44,7 @@ _INFIX_OPS = {sign: op for op, (sign, _) in INFIX.items()} | {"/": "div"}
 _COMPARE_OPS = {sign: op for op, sign in COMPARE.items()}
 
 
-def fault(node: ast.AST, message: str) -> UserError:
+def error_at(node: ast.AST, message: str) -> UserError:
     """The error about the text at a node, to be raised."""
     return UserError(f"Tensor IR text, line {getattr(node, 'lineno', '?')}: {message}")
 
@@ -65,10 +65,10 @@ class ExpressionParser:
             case ast.Name(id=name):
                 var = self.scope.get(name)
                 if not isinstance(var, Var):
-                    raise fault(node, f"'{name}' must be a variable here")
+                    raise error_at(node, f"'{name}' must be a variable here")
                 return var
             case ast.Subscript():
-                buffer, indices = self.place(node)
+                buffer, indices = self.element(node)
                 return Load(buffer, indices, indices[-1].lanes if indices else 1)
             case ast.BinOp():
                 return self._binary(node)
@@ -82,15 +82,17 @@ class ExpressionParser:
                 )
             case ast.Call(func=ast.Name(id=name)):
                 return self._call(name, node)
-        raise fault(node, f"an expression of Tensor IR is expected, got {type(node).__name__}")
+        raise error_at(node, f"an expression of Tensor IR is expected, got {type(node).__name__}")
 
     def _binary(self, node: ast.BinOp) -> Expr:
         sign = _OPERATORS.get(type(node.op))
         if sign is None:
-            raise fault(node, f"operators must be those of Tensor IR, got {type(node.op).__name__}")
+            raise error_at(
+                node, f"operators must be those of Tensor IR, got {type(node.op).__name__}"
+            )
         left, right = self.expr(node.left), self.expr(node.right)
         if sign in ("/", "//") and left.dtype.is_float != (sign == "/"):
-            raise fault(node, "floats must be divided by /, integers by //")
+            raise error_at(node, "floats must be divided by /, integers by //")
         return Binary(_INFIX_OPS[sign], left, right)
 
     def _call(self, name: str, node: ast.Call) -> Expr:
@@ -115,7 +117,7 @@ class ExpressionParser:
                 case ast.keyword(arg="lanes", value=value):
                     lanes = self.integer(value)
                 case _:
-                    raise fault(
+                    raise error_at(
                         node, f"'{name}' takes dtype= and lanes= by name, got '{keyword.arg}'"
                     )
         return Call(name, args, dtype, lanes)
@@ -123,7 +125,7 @@ class ExpressionParser:
     def _typed(self, dtype: DType, node: ast.Call) -> Expr:
         """`s32(7)` is a literal, `s32(x)` a conversion."""
         if len(node.args) != 1 or node.keywords:
-            raise fault(node, f"{dtype} takes one value")
+            raise error_at(node, f"{dtype} takes one value")
         value = literal(node.args[0])
         return Cast(self.expr(node.args[0]), dtype) if value is None else _const(node, value, dtype)
 
@@ -131,35 +133,35 @@ class ExpressionParser:
         match node:
             case ast.Call(args=[ast.Name(id=kind), operand], keywords=[]):
                 return Cast(self.expr(operand), self.dtype(kind, node))
-        raise fault(node, "cast takes a type and a value")
+        raise error_at(node, "cast takes a type and a value")
 
     def _load(self, node: ast.Call) -> Expr:
         match node:
-            case ast.Call(args=[ast.Subscript() as place, lanes], keywords=[]):
-                return Load(*self.place(place), self.integer(lanes))
+            case ast.Call(args=[ast.Subscript() as element, lanes], keywords=[]):
+                return Load(*self.element(element), self.integer(lanes))
             case ast.Call(
-                args=[ast.Subscript() as place, lanes],
+                args=[ast.Subscript() as element, lanes],
                 keywords=[ast.keyword(arg="active", value=active)],
             ):
-                return Load(*self.place(place), self.integer(lanes), self.integer(active))
-        raise fault(node, "load takes an address, lanes and optionally active=")
+                return Load(*self.element(element), self.integer(lanes), self.integer(active))
+        raise error_at(node, "load takes an address, lanes and optionally active=")
 
     def _select(self, node: ast.Call) -> Expr:
         if len(node.args) != 3 or node.keywords:
-            raise fault(node, "select takes a condition and two values")
+            raise error_at(node, "select takes a condition and two values")
         condition, then, otherwise = (self.expr(arg) for arg in node.args)
         return Select(condition, then, otherwise)
 
     def _lanes(self, node: ast.Call) -> Expr:
         if len(node.args) != 2 or node.keywords:
-            raise fault(node, "broadcast and ramp take a scalar and a number of lanes")
+            raise error_at(node, "broadcast and ramp take a scalar and a number of lanes")
         assert isinstance(node.func, ast.Name)
         made = Broadcast if node.func.id == "broadcast" else Ramp
         return made(self.expr(node.args[0]), self.integer(node.args[1]))
 
     def _shuffle(self, node: ast.Call) -> Expr:
         if len(node.args) < 3 or node.keywords:
-            raise fault(node, "shuffle takes two vectors and numbers of lanes")
+            raise error_at(node, "shuffle takes two vectors and numbers of lanes")
         left, right, *pattern = node.args
         return Shuffle(self.expr(left), self.expr(right), tuple(map(self.integer, pattern)))
 
@@ -168,26 +170,26 @@ class ExpressionParser:
         try:
             return by_name(name)
         except UserError as error:
-            raise fault(at, str(error)) from None
+            raise error_at(at, str(error)) from None
 
     def integer(self, node: ast.expr) -> int:
         """A literal whole number."""
         value = literal(node)
         if not isinstance(value, int):
-            raise fault(node, "a whole number is expected")
+            raise error_at(node, "a whole number is expected")
         return value
 
     def buffer(self, name: str, at: ast.AST) -> Buffer:
         """The buffer called `name`."""
         buffer = self.scope.get(name)
         if not isinstance(buffer, Buffer):
-            raise fault(at, f"'{name}' must be a buffer here")
+            raise error_at(at, f"'{name}' must be a buffer here")
         return buffer
 
-    def place(self, node: ast.Subscript) -> tuple[Buffer, tuple[Expr, ...]]:
+    def element(self, node: ast.Subscript) -> tuple[Buffer, tuple[Expr, ...]]:
         """(buffer, indices) of `x[i, j]`."""
         if not isinstance(node.value, ast.Name):
-            raise fault(node, "what is indexed must be a buffer")
+            raise error_at(node, "what is indexed must be a buffer")
         indices = tuple([self.expr(index) for index in elements(node.slice)])
         return self.buffer(node.value.id, node), indices
 
@@ -228,4 +230,4 @@ def _const(node: ast.AST, value: int | float | bool | str, dtype: DType) -> Cons
             raise ValueError(f"{value!r} is not a valid {dtype}")
         return Const(bool(value) if dtype == BOOL else int(value), dtype)
     except (ValueError, OverflowError) as error:
-        raise fault(node, str(error)) from None
+        raise error_at(node, str(error)) from None

@@ -35,7 +35,7 @@ def index_function(e: Expr) -> Index | None:
     return _function(f"lambda env: x if {S64_MIN} <= (x := {text}) <= {S64_MAX} else wrap(x)")
 
 
-def place_function(
+def flat_index_function(
     extents: Sequence[int | Expr], indices: Sequence[Expr], touched: int, slow: Index
 ) -> Index | None:
     """The flat index of an element, or what `slow` says where not all `touched` elements from it on are inside."""

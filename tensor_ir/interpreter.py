@@ -19,7 +19,7 @@ import numpy as np
 
 from ..base.dtypes import BOOL, S64, DType
 from ..base.errors import InternalError
-from .evaluate import Env, Evaluate, compile_expr, compile_place, compile_size
+from .evaluate import Env, Evaluate, compile_expr, compile_index, compile_size
 from .nodes import (
     Allocate,
     Block,
@@ -152,26 +152,26 @@ class _Runner:
 
     def _store(self, s: Store) -> Run:
         lanes, active = s.value.lanes, s.active or s.value.lanes
-        place, value, name = (
-            compile_place(s.buffer, s.indices, active if lanes > 1 else 1),
+        flat_index, value, name = (
+            compile_index(s.buffer, s.indices, active if lanes > 1 else 1),
             compile_expr(s.value),
             s.buffer.name,
         )
         if lanes == 1:
 
             def store(env: Env) -> None:
-                env[name][place(env)] = value(env)
+                env[name][flat_index(env)] = value(env)
 
         elif s.indices and s.indices[-1].lanes > 1:
 
             def store(env: Env) -> None:
-                for at, lane in zip(place(env), value(env)[:active], strict=False):
+                for at, lane in zip(flat_index(env), value(env)[:active], strict=False):
                     env[name][at] = lane  # in order, so that the last of equal indices wins
 
         else:
 
             def store(env: Env) -> None:
-                at = place(env)
+                at = flat_index(env)
                 env[name][at : at + active] = value(env)[:active]
 
         return store
@@ -282,13 +282,13 @@ def _binder(
     """(environment of the caller, scalars of the callee) -> the memory of a buffer parameter."""
     if not isinstance(arg, Slice):
         raise InternalError(f"'{function}': parameter '{param.name}' is a buffer, got a scalar")
-    source, place = arg.buffer.name, compile_place(arg.buffer, arg.indices, 0)
+    source, flat_index = arg.buffer.name, compile_index(arg.buffer, arg.indices, 0)
     dtype, size = param.dtype, compile_size(elements_of(param.shape))
     is_piece = len(param.shape) > 1 and any(index != Const(0, S64) for index in arg.indices)
 
     def bind(env: Env, sizes: Env) -> Any:
         count = size(sizes)
-        memory = env[source][place(env) :].view(np.uint8)
+        memory = env[source][flat_index(env) :].view(np.uint8)
         # The rows of a piece may reach beyond its tensor; its elements do not.
         if is_piece and not is_written:
             count = min(count, memory.size // dtype.size)
@@ -304,14 +304,14 @@ def _binder(
 
 def _compile_brgemm(s: Brgemm) -> Run:
     accesses = [
-        (x.buffer.name, compile_place(x.buffer, x.address.indices, 0)) for x in (s.c, s.a, s.b)
+        (x.buffer.name, compile_index(x.buffer, x.address.indices, 0)) for x in (s.c, s.a, s.b)
     ]
     numbers = [compile_size(x) for x in (s.k, *s.a.strides, s.b.batch, s.b.row, s.c.row)]
     sum_dtype = s.accumulator
     wide = np.dtype(np.float64) if sum_dtype.is_float else np.dtype(np.int64)
 
     def brgemm(env: Env) -> None:
-        (c_at, a_at, b_at) = (place(env) for _, place in accesses)
+        (c_at, a_at, b_at) = (flat_index(env) for _, flat_index in accesses)
         c_flat, a_flat, b_flat = (env[name] for name, _ in accesses)
         k, a_batch, a_row, a_col, b_batch, b_row, c_row = (number(env) for number in numbers)
         groups = -(-k // s.k_group)
@@ -352,12 +352,12 @@ def _compile_epilogue(s: Brgemm) -> Callable[[Env, Any], Any]:
     def finish(env: Env, total: Any) -> Any:
         result = np.empty(total.shape, dtype.numpy)
         inner = dict(env)
-        for place, element in np.ndenumerate(total):
-            inner[row], inner[col] = place
+        for flat_index, element in np.ndenumerate(total):
+            inner[row], inner[col] = flat_index
             inner[acc] = total.dtype.type(element)
             for name, let in lets:
                 inner[name] = let(inner)
-            result[place] = value(inner)
+            result[flat_index] = value(inner)
         return result
 
     return finish

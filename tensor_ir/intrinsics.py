@@ -117,12 +117,12 @@ def _dot(group: int) -> Meaning:
     def meaning(acc: Any, a: Any, b: Any) -> Any:
         acc = np.asarray(acc)
         wide = np.float64 if acc.dtype.kind == "f" else np.int64
-        products = (np.asarray(a, wide) * np.asarray(b, wide)).reshape(*acc.shape, group)
+        terms = (np.asarray(a, wide) * np.asarray(b, wide)).reshape(*acc.shape, group)
         if acc.dtype == np.int16:
-            total = np.clip(products.sum(-1), -(1 << 15), (1 << 15) - 1)
+            total = np.clip(terms.sum(-1), -(1 << 15), (1 << 15) - 1)
             return (acc.astype(wide) + total).astype(acc.dtype)
         for j in reversed(range(group)):
-            acc = (acc.astype(wide) + products[..., j]).astype(acc.dtype)
+            acc = (acc.astype(wide) + terms[..., j]).astype(acc.dtype)
         return acc
 
     return meaning

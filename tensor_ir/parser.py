@@ -12,7 +12,7 @@ from typing import Any
 
 from ..base.errors import UserError
 from .builder import ZERO, brgemm
-from .expression_parser import ExpressionParser, elements, fault, literal
+from .expression_parser import ExpressionParser, elements, error_at, literal
 from .nodes import (
     Allocate,
     Block,
@@ -77,7 +77,7 @@ def _module(tree: ast.Module) -> Module:
             case ast.Assign(targets=[ast.Name(id="entry")], value=ast.Constant(value=str(name))):
                 entry = name
             case _:
-                raise fault(node, "a function definition is expected")
+                raise error_at(node, "a function definition is expected")
     return Module(tuple(functions), entry)
 
 
@@ -109,7 +109,7 @@ class _Parser(ExpressionParser):
                 sizes = tuple(self._size(size) for size in elements(shape))
                 named = Buffer(name, self.dtype(dtype, at), sizes, storage)
             case _:
-                raise fault(at, f"'{name}' needs a type such as f32[4, 8] or s64")
+                raise error_at(at, f"'{name}' needs a type such as f32[4, 8] or s64")
         self.scope[name] = named
         return named
 
@@ -139,12 +139,12 @@ class _Parser(ExpressionParser):
                 var = Var(name, value.dtype, value.lanes)
                 self.scope[name] = var
                 return Let(var, value)
-            case ast.Assign(targets=[ast.Subscript() as place]):
-                return Store(*self.place(place), self.expr(node.value))
+            case ast.Assign(targets=[ast.Subscript() as element]):
+                return Store(*self.element(element), self.expr(node.value))
             case ast.AnnAssign(target=ast.Name(id=name), value=None):
                 buffer = self._declaration(name, node.annotation, "local", node)
                 if not isinstance(buffer, Buffer):
-                    raise fault(node, f"'{name}' needs a shape")
+                    raise error_at(node, f"'{name}' needs a shape")
                 return Allocate(buffer)
             case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call):
                 return self._call_statement(name, call)
@@ -157,7 +157,7 @@ class _Parser(ExpressionParser):
                 return While(self.expr(node.test), self._suite(node.body))
             case ast.With(items=[item]):
                 return self._with(node, item)
-        raise fault(node, f"a statement of Tensor IR is expected, got {type(node).__name__}")
+        raise error_at(node, f"a statement of Tensor IR is expected, got {type(node).__name__}")
 
     def _for(self, node: ast.For) -> Stmt:
         call, target = node.iter, node.target
@@ -168,7 +168,7 @@ class _Parser(ExpressionParser):
         )
         kind = _LOOP_KINDS.get(call.func.id)
         if kind is None or len(call.args) not in (2, 3) or call.keywords:
-            raise fault(
+            raise error_at(
                 node,
                 f"a loop must go over one of {', '.join(_LOOP_KINDS)} with (begin, end) or (begin, end, step)",
             )
@@ -192,7 +192,7 @@ class _Parser(ExpressionParser):
                 optional_vars=ast.Tuple(elts=names),
             ):
                 return self._brgemm(call, names, node.body)
-        raise fault(node, "with takes block, or brgemm(...) as (row, col, acc)")
+        raise error_at(node, "with takes block, or brgemm(...) as (row, col, acc)")
 
     def _brgemm(
         self, call: ast.Call, names: Sequence[ast.expr], body: Sequence[ast.stmt]
@@ -200,7 +200,7 @@ class _Parser(ExpressionParser):
         given = {keyword.arg or "": keyword.value for keyword in call.keywords}
         missing = [name for name in BRGEMM_NUMBERS if name not in given]
         if len(call.args) != 3 or missing:
-            raise fault(call, f"brgemm takes C, A, B and {', '.join(BRGEMM_NUMBERS)}")
+            raise error_at(call, f"brgemm takes C, A, B and {', '.join(BRGEMM_NUMBERS)}")
         c, a, b = (self._slice(arg) for arg in call.args)
         numbers: dict[str, Any] = {name: literal(given[name]) for name in BRGEMM_NUMBERS}
         numbers |= {n: self.expr(given[n]) for n, value in numbers.items() if value is None}
@@ -217,7 +217,7 @@ class _Parser(ExpressionParser):
                 addresses = [self._slice(key) for key in keys if key is not None]
                 sizes = [self.integer(value) for value in values]
                 return tuple([PrefetchHint(*pair) for pair in zip(addresses, sizes, strict=True)])
-        raise fault(node, "prefetch must map addresses to numbers of elements: {x.at(64): 32}")
+        raise error_at(node, "prefetch must map addresses to numbers of elements: {x.at(64): 32}")
 
     def _epilogue(
         self,
@@ -234,7 +234,7 @@ class _Parser(ExpressionParser):
             or not isinstance(last, ast.Return)
             or not last.value
         ):
-            raise fault(
+            raise error_at(
                 call,
                 "an epilogue must be `with brgemm(..., acc=f32) as (row, col, acc):` and ends in return",
             )
@@ -245,7 +245,7 @@ class _Parser(ExpressionParser):
         value = self.expr(last.value)
         self.scope = outer
         if len(lets) != len(body) - 1:
-            raise fault(call, "an epilogue must hold nothing but bindings and a return")
+            raise error_at(call, "an epilogue must hold nothing but bindings and a return")
         return Epilogue(row, col, acc, value, tuple(lets))
 
     def _call_statement(self, name: str, call: ast.Call) -> Stmt:
@@ -254,25 +254,25 @@ class _Parser(ExpressionParser):
         if name == "store":
             match call:
                 case ast.Call(
-                    args=[ast.Subscript() as place, value],
+                    args=[ast.Subscript() as element, value],
                     keywords=[ast.keyword(arg="active", value=n)],
                 ):
-                    return Store(*self.place(place), self.expr(value), self.integer(n))
-            raise fault(call, "store takes an address, a value and active=")
+                    return Store(*self.element(element), self.expr(value), self.integer(n))
+            raise error_at(call, "store takes an address, a value and active=")
         if call.keywords:
-            raise fault(call, f"the arguments of '{name}' must be given without names")
+            raise error_at(call, f"the arguments of '{name}' must be given without names")
         if name == "prefetch":
             match call.args:
                 case [address]:
                     return Prefetch(self._slice(address))
                 case [address, ast.Constant(value=1)]:
                     return Prefetch(self._slice(address), 1)
-            raise fault(call, "prefetch takes one address, and 1 for a line wanted in L1")
+            raise error_at(call, "prefetch takes one address, and 1 for a line wanted in L1")
         if name == "parallel_invoke":
             match call.args:
                 case [count, ast.Name(id=function), *args]:
                     return ParallelInvoke(function, self._arguments(args), self._size(count))
-            raise fault(call, "parallel_invoke takes a count, a function and its arguments")
+            raise error_at(call, "parallel_invoke takes a count, a function and its arguments")
         return Invoke(name, self._arguments(call.args))
 
     def _arguments(self, nodes: Sequence[ast.expr]) -> tuple[Slice | Expr, ...]:
@@ -299,4 +299,4 @@ class _Parser(ExpressionParser):
                 return Slice(
                     self.buffer(name, node), tuple([self.expr(index) for index in indices])
                 )
-        raise fault(node, "a buffer or an address in it, such as x.at(4, 0), is expected")
+        raise error_at(node, "a buffer or an address in it, such as x.at(4, 0), is expected")

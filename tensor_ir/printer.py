@@ -199,10 +199,10 @@ def _brgemm_lines(stmt: Brgemm, depth: int) -> Iterator[str]:
 
 
 def _store(stmt: Store) -> str:
-    place = f"{stmt.buffer.name}[{_index(stmt.indices)}]"
+    element = f"{stmt.buffer.name}[{_index(stmt.indices)}]"
     if stmt.active is not None:
-        return f"store({place}, {print_expr(stmt.value)}, active={stmt.active})"
-    return f"{place} = {print_expr(stmt.value)}"
+        return f"store({element}, {print_expr(stmt.value)}, active={stmt.active})"
+    return f"{element} = {print_expr(stmt.value)}"
 
 
 def _arguments(args: tuple[Slice | Expr, ...]) -> list[str]:
@@ -227,10 +227,10 @@ _SIMPLE: dict[type, Callable[[Any], str]] = {
 # --- expressions ---------------------------------------------------------------------------------------------------
 
 
-def _slice(place: Slice) -> str:
-    if all(isinstance(i, Const) and i.value == 0 for i in place.indices):
-        return place.buffer.name
-    return f"{place.buffer.name}.at({_index(place.indices)})"
+def _slice(element: Slice) -> str:
+    if all(isinstance(i, Const) and i.value == 0 for i in element.indices):
+        return element.buffer.name
+    return f"{element.buffer.name}.at({_index(element.indices)})"
 
 
 def _index(indices: tuple[Expr, ...]) -> str:
@@ -277,11 +277,11 @@ def _const(e: Const) -> str:
 
 
 def _load(e: Load) -> str:
-    place = f"{e.buffer.name}[{_index(e.indices)}]"
+    element = f"{e.buffer.name}[{_index(e.indices)}]"
     if e.active is not None:
-        return f"load({place}, {e.lanes}, active={e.active})"
+        return f"load({element}, {e.lanes}, active={e.active})"
     is_implied = e.lanes == (e.indices[-1].lanes if e.indices else 1)
-    return place if is_implied else f"load({place}, {e.lanes})"
+    return element if is_implied else f"load({element}, {e.lanes})"
 
 
 def _cast(e: Cast) -> str:

@@ -250,8 +250,8 @@ class BodyVectorizer:
         stride, at = self._stride(index)
         if stride == 0:
             raise NotVectorizable("iterations store to the same element")
-        place = at if stride == 1 else self._lane_index(index, stride, at)
-        return Store(s.buffer, (place,), self.vector(s.value), self.chunk.active)
+        lane_index = at if stride == 1 else self._lane_index(index, stride, at)
+        return Store(s.buffer, (lane_index,), self.vector(s.value), self.chunk.active)
 
     def _accumulate(self, s: Store, into: Accumulator) -> Stmt:
         (slot,) = s.indices

@@ -39,7 +39,7 @@ def _looping(op: Op, target: Target) -> str:
     return "its rounds follow each other: only what is inside a round is parallel"
 
 
-def _products(op: Op, target: Target) -> str:
+def _large_matmuls(op: Op, target: Target) -> str:
     dtype = op.inputs[0].details.dtype
     if dtype == F64:
         return "computed in f64, at half the speed of f32 or less"
@@ -52,7 +52,7 @@ _RULES: dict[str, Callable[[Op, Target], str]] = {
     "top_k": _sorting,
     **dict.fromkeys(("scatter", "scatter_elements"), _scattering),
     "while": _looping,
-    **dict.fromkeys(("matmul_core", "convolution", "convolution_transpose"), _products),
+    **dict.fromkeys(("matmul_core", "convolution", "convolution_transpose"), _large_matmuls),
 }
 """What is slow about an op, "" if nothing is, by the op's name."""
 

@@ -89,8 +89,8 @@ def _noise(op: Op, inputs: list[Array], y: Array) -> Array:
         sums = np.sqrt((np.square(wander) / 2 + np.square(y) / 3) + np.square(size) / 3)
     else:  # powers, which are positive: partial sums rise to the result
         return np.asarray(deviation * math.sqrt(terms) * np.abs(y))
-    products = deviation * wander  # rounded too where there is no fused multiply-add
-    return np.asarray(_winograd_factor(op) * (worst * sums + products))
+    deviations = deviation * wander  # rounded too where there is no fused multiply-add
+    return np.asarray(_winograd_factor(op) * (worst * sums + deviations))
 
 
 def _of_loops(op: Op, inputs: list[Array], y: Array, unit: float) -> Array:

@@ -20,23 +20,22 @@ from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.lowering.registry import LOWERINGS, get_func
 from ..graph_ir.ops.compose import Composer
+from ..graph_ir.ops.contraction_types import is_byte
 from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.counted import Count, TrueIndices
 from ..graph_ir.ops.kernel_call import call_kernel
 from ..graph_ir.ops.matmul import MatmulCore
-from ..graph_ir.ops.product_types import is_byte
 from ..graph_ir.ops.sort_rows import SortRows
 from ..graph_ir.passes import pipeline
 from ..graph_ir.passes.decompose import decompose
 from ..graph_ir.passes.fold_constants import fold_constants
 from ..graph_ir.passes.multiply_quantized import multiply_quantized
-from ..graph_ir.passes.narrow_integer_products import narrow_integer_products
+from ..graph_ir.passes.narrow_integer_matmuls import narrow_integer_matmuls
 from ..graph_ir.passes.pack_weights import pack_weights
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS, propagate_layouts
 from ..graph_ir.passes.remove_dead import remove_dead
 from ..graph_ir.rewriting.groups import is_view
 from ..graph_ir.rewriting.kernel_group import group_of
-from ..graph_ir.schedule.added import kernels_for
 from ..graph_ir.schedule.context import LowerContext
 from ..graph_ir.schedule.convolution_forms import ranked_forms
 from ..graph_ir.schedule.format_choice import FormatChoice
@@ -44,6 +43,7 @@ from ..graph_ir.schedule.loops import LoopSpace
 from ..graph_ir.schedule.query_format import query_format
 from ..graph_ir.schedule.space import ScheduleSpace
 from ..graph_ir.schedule.spaces import pick_schedule, space_of
+from ..graph_ir.schedule.user_code import kernels_for
 from ..targets.isa import GemmTile
 from ..targets.microkernels import f32_tiles
 from ..tensor_ir.nodes import Block, Function
@@ -105,7 +105,7 @@ def model_variants(
     """
     seen: set[object] = set()
     variants: list[Variant] = []
-    has_products = False
+    has_contractions = False
     sizes = _with_counts(graph, sizes)
     for call in _kernel_calls(graph, ctx):
         variants += op_variants(call, ctx, sizes=sizes)
@@ -120,9 +120,9 @@ def model_variants(
             if key not in seen:
                 seen.add(key)
                 variants += list(op_variants(op, ctx, chosen.get(op.name), sizes=sizes))
-                has_products |= isinstance(op, MatmulCore) and op.is_tuned
+                has_contractions |= isinstance(op, MatmulCore) and op.is_tuned
     fused = [v for op in fused_kernels(graph, ctx) for v in kernel_variants(op, ctx, sizes=sizes)]
-    return [*variants, *fused, *(_boundary_products(ctx) if has_products else ())]
+    return [*variants, *fused, *(_boundary_matmuls(ctx) if has_contractions else ())]
 
 
 def fused_kernels(graph: Graph, ctx: LowerContext) -> list[Op]:
@@ -193,7 +193,7 @@ def _scopes(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
             multiply_quantized(work, ctx)
         decompose(work, ctx)
         if ctx.options.enabled("simplify"):
-            narrow_integer_products(work, ctx)
+            narrow_integer_matmuls(work, ctx)
         work.sort()
         yield work
         yield from _forms(work, ctx)
@@ -398,20 +398,20 @@ def _layout_text(choice: FormatChoice) -> str:
     return f"{inputs}->{','.join(str(f) or 'scalar' for f in choice.outputs)}"
 
 
-def _boundary_products(ctx: LowerContext) -> Iterator[Variant]:
+def _boundary_matmuls(ctx: LowerContext) -> Iterator[Variant]:
     """Products with sizes around the tile: the tails of every register tile of the ISA, also with A and B
     transposed."""
     for tile in f32_tiles(ctx.target):
         columns = tile.columns(ctx.target)
         for m in (1, tile.rows - 1, tile.rows + 1):
             for n, k in ((1, 5), (columns - 1, 1), (columns + 1, 7)):
-                op = _product(m, n, k)
+                op = _matmul(m, n, k)
                 for variant in op_variants(op, ctx):
                     if _runs_in(variant, tile):
                         yield replace(variant, timed=False)
                         break
     for transposed in "ab":
-        yield replace(next(op_variants(_product(7, 17, 5, transposed), ctx)), timed=False)
+        yield replace(next(op_variants(_matmul(7, 17, 5, transposed), ctx)), timed=False)
 
 
 def _runs_in(variant: Variant, tile: GemmTile) -> bool:
@@ -419,8 +419,8 @@ def _runs_in(variant: Variant, tile: GemmTile) -> bool:
     return (settings.get("mr"), settings.get("nv")) == (tile.rows, tile.vectors)
 
 
-def _product(m: int, n: int, k: int, transposed: str = "") -> Op:
-    graph = Graph("product")
+def _matmul(m: int, n: int, k: int, transposed: str = "") -> Op:
+    graph = Graph("matmul")
     a = (k, m) if transposed == "a" else (m, k)
     b = (n, k) if transposed == "b" else (k, n)
     operands = [

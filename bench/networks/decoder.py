@@ -27,7 +27,7 @@ def gpt2_step(name: str, blocks: int, hidden: int, heads: int, vocabulary: int =
 def llama_step(
     name: str, blocks: int, hidden: int, heads: int, shared: int, vocabulary: int = 1000
 ) -> Net:
-    """Turned heads, `shared` heads of keys and values for all of queries, gated feed-forward; [1,1,vocabulary]."""
+    """Rotary heads, `shared` heads of keys and values for all of queries, gated feed-forward; [1,1,vocabulary]."""
     size = hidden // heads
     net = _step(name, blocks, shared, size)
     angles = np.arange(POSITIONS)[:, None] / 10000 ** (np.arange(size) % (size // 2) * 2 / size)
@@ -69,17 +69,17 @@ def _mixed(
     q = net.transpose(net.reshape(q, (1, 1, heads, size)), (0, 2, 1, 3))
     k, v = (net.transpose(net.reshape(x, (1, 1, shared, size)), (0, 2, 1, 3)) for x in (k, v))
     if turn:
-        q, k = (_turned(net, x, turn) for x in (q, k))
+        q, k = (_rotated(net, x, turn) for x in (q, k))
     keys, values = (
         net.concat([f"past_{block}_{part}", x], axis=2) for part, x in (("k", k), ("v", v))
     )
     net.others += [keys, values]
     if heads > shared:
         keys, values = (_repeated(net, x, heads // shared) for x in (keys, values))
-    scores = net.product(q, net.transpose(keys, (0, 1, 3, 2)), net.shape(keys)[2])
+    scores = net.matmul(q, net.transpose(keys, (0, 1, 3, 2)), net.shape(keys)[2])
     scale = net.constant(np.array(size**-0.5, np.float32))
     weights = net.node("Softmax", [net.pair("Mul", scores, scale)], net.shape(scores), axis=-1)
-    mixed = net.transpose(net.product(weights, values, size), (0, 2, 1, 3))
+    mixed = net.transpose(net.matmul(weights, values, size), (0, 2, 1, 3))
     return net.reshape(mixed, (1, 1, heads * size))
 
 
@@ -98,7 +98,7 @@ def _repeated(net: Net, x: str, times: int) -> str:
     return net.node("Reshape", [many, joined], (1, heads * times, length, size))
 
 
-def _turned(net: Net, x: str, turn: list[str]) -> str:
+def _rotated(net: Net, x: str, turn: list[str]) -> str:
     """x * cos + (x with its halves changed, the first negated) * sin."""
     size = net.shape(x)[3]
     zero, half, end, axis = (net.constant(np.array([n], np.int64)) for n in (0, size // 2, size, 3))

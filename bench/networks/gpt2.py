@@ -11,7 +11,7 @@ from .transformer import EXPANSION
 def gpt2(
     tokens: int = 128, hidden: int = 768, heads: int = 12, blocks: int = 12, vocabulary: int = 50257
 ) -> Net:
-    """Blocks that normalize first, Q, K and V of one product; `ids`: s64[1,tokens]."""
+    """Blocks that normalize first, with Q, K and V from one matmul; `ids`: s64[1,tokens]."""
     net = Net.of_integers("gpt2", ids=(1, tokens))
     net.given["ids"] = np.random.default_rng(1).integers(0, vocabulary, (1, tokens))
     words = net.random(vocabulary, hidden, scale=0.5)
@@ -23,18 +23,18 @@ def gpt2(
         inner = _tanh_gelu(net, _rows(net, net.layer_norm(x), EXPANSION * hidden))
         x = net.pair("Add", x, _rows(net, inner, hidden))
     head = net.transpose(words, (1, 0))
-    net.result = net.product(net.layer_norm(x), head, vocabulary)
+    net.result = net.matmul(net.layer_norm(x), head, vocabulary)
     return net
 
 
 def _rows(net: Net, x: str, outputs: int) -> str:
-    """A product with the rows of all sequences under one another, as PyTorch's Conv1D is exported."""
+    """Add a Gemm over the rows of all sequences stacked, as PyTorch's Conv1D is exported."""
     batch, tokens, terms = net.shape(x)
     flat = net.reshape(x, (batch * tokens, terms))
     weight = net.random(terms, outputs, scale=terms**-0.5)
     inputs = [flat, weight, net.random(outputs)]
-    product = net.node("Gemm", inputs, (batch * tokens, outputs))
-    return net.reshape(product, (batch, tokens, outputs))
+    matmul = net.node("Gemm", inputs, (batch * tokens, outputs))
+    return net.reshape(matmul, (batch, tokens, outputs))
 
 
 def _causal_attention(net: Net, x: str, heads: int, visible: str) -> str:
@@ -51,9 +51,9 @@ def _causal_attention(net: Net, x: str, heads: int, visible: str) -> str:
     scale, least = (
         net.constant(np.array(value, np.float32)) for value in (size**0.5, np.finfo(np.float32).min)
     )
-    scores = net.pair("Div", net.product(q, k, tokens), scale)
+    scores = net.pair("Div", net.matmul(q, k, tokens), scale)
     seen = net.node("Where", [visible, scores, least], net.shape(scores))
-    mixed = net.product(net.act(seen, "Softmax", axis=-1), v, size)
+    mixed = net.matmul(net.act(seen, "Softmax", axis=-1), v, size)
     joined = net.reshape(net.transpose(mixed, (0, 2, 1, 3)), (batch, tokens, hidden))
     return _rows(net, joined, hidden)
 

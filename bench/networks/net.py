@@ -224,12 +224,12 @@ class Net:
         return self.node("Gemm", inputs, (1, outputs), transB=1)
 
     def linear(self, x: str, outputs: int) -> str:
-        """A product with a matrix along the last axis, and a bias."""
+        """Add a matmul along the last axis and a bias."""
         *rows, terms = self.shape(x)
         weight = self.random(terms, outputs, scale=terms**-0.5)
-        return self.pair("Add", self.product(x, weight, outputs), self.random(outputs))
+        return self.pair("Add", self.matmul(x, weight, outputs), self.random(outputs))
 
-    def product(self, a: str, b: str, columns: int) -> str:
+    def matmul(self, a: str, b: str, columns: int) -> str:
         """MatMul with `columns` columns of results."""
         return self.node("MatMul", [a, b], (*self.shape(a)[:-1], columns))
 

@@ -1,4 +1,4 @@
-"""SqueezeNet 1.1 (Iandola et al. 2016): squeeze to few channels, expand by 1x1 and 3x3 side by side."""
+"""SqueezeNet 1.1 (Iandola et al. 2016): squeeze to few channels, then expand by parallel 1x1 and 3x3 convolutions."""
 
 from __future__ import annotations
 

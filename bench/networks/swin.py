@@ -41,11 +41,11 @@ def _merged(net: Net, x: str) -> str:
     ]
     together = net.layer_norm(net.concat(corners, axis=3))
     weight = net.random(4 * channels, 2 * channels, scale=(4 * channels) ** -0.5)
-    return net.product(together, weight, 2 * channels)
+    return net.matmul(together, weight, 2 * channels)
 
 
 def _window_attention(net: Net, x: str, shift: int) -> str:
-    """Q, K and V of one product, a bias for each pair of positions, and a mask where a shift joined two edges."""
+    """Q, K and V from one matmul, a bias for each pair of positions, and a mask where a shift joined two edges."""
     _, height, width, channels = net.shape(x)
     heads, tokens = channels // HEAD, WINDOW * WINDOW
     rolled = _rolled(net, x, shift) if shift else x
@@ -62,11 +62,11 @@ def _window_attention(net: Net, x: str, shift: int) -> str:
         for part in range(3)
     )
     q = net.pair("Mul", q, net.constant(np.array(HEAD**-0.5, np.float32)))
-    scores = net.product(q, net.transpose(k, (0, 1, 3, 2)), tokens)
+    scores = net.matmul(q, net.transpose(k, (0, 1, 3, 2)), tokens)
     scores = net.pair("Add", scores, net.random(1, heads, tokens, tokens))
     if shift:
         scores = net.pair("Add", scores, net.constant(_edges(height, width, shift)))
-    mixed = net.transpose(net.product(net.act(scores, "Softmax", axis=-1), v, HEAD), (0, 2, 1, 3))
+    mixed = net.transpose(net.matmul(net.act(scores, "Softmax", axis=-1), v, HEAD), (0, 2, 1, 3))
     result = net.linear(net.reshape(mixed, (rows * columns, tokens, channels)), channels)
     tiles = net.reshape(result, (1, rows, columns, WINDOW, WINDOW, channels))
     image = net.reshape(net.transpose(tiles, (0, 1, 3, 2, 4, 5)), (1, height, width, channels))

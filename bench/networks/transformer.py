@@ -11,7 +11,7 @@ BERT_HIDDEN, BERT_HEADS = 768, 12
 VIT_HIDDEN, VIT_HEADS, VIT_PATCH = 384, 6, 16
 BLOCKS = 12
 EXPANSION = 4
-"""How much wider the feed-forward part is inside."""
+"""Ratio of the width inside the feed-forward part to the hidden size."""
 
 
 def bert(
@@ -85,7 +85,7 @@ def vit(
 
 
 def attention(net: Net, x: str, heads: int, mask: str = "") -> str:
-    """Attention of x to itself by three products; `mask`: what is added to the scores, [B,1,1,S]."""
+    """Self-attention of x with three projections; `mask` is added to the scores, [B,1,1,S]."""
     batch, tokens, hidden = net.shape(x)
     size = hidden // heads
 
@@ -95,13 +95,13 @@ def attention(net: Net, x: str, heads: int, mask: str = "") -> str:
 
     q, k, v = head((0, 2, 1, 3)), head((0, 2, 3, 1)), head((0, 2, 1, 3))
     scale = net.constant(np.array(size**0.5, np.float32))
-    scores = net.pair("Div", net.product(q, k, tokens), scale)
+    scores = net.pair("Div", net.matmul(q, k, tokens), scale)
     weights = net.act(net.pair("Add", scores, mask) if mask else scores, "Softmax", axis=-1)
-    mixed = net.transpose(net.product(weights, v, size), (0, 2, 1, 3))
+    mixed = net.transpose(net.matmul(weights, v, size), (0, 2, 1, 3))
     return net.linear(net.reshape(mixed, (batch, tokens, hidden), keep=2), hidden)
 
 
 def feed_forward(net: Net, x: str) -> str:
-    """Two products with a gelu between them."""
+    """Two linear layers with a gelu between them."""
     hidden = net.shape(x)[-1]
     return net.linear(net.gelu(net.linear(x, EXPANSION * hidden)), hidden)

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         say(json.dumps({**tally.to_json(), "per_second": rate, "reproducers": failures.commands}))
     else:
         say("\n".join(_lines(tally, rate, failures.commands)))
-    return 1 if tally.faults else 0
+    return 1 if tally.failures else 0
 
 
 def _routes(args: argparse.Namespace) -> tuple[str, ...] | None:
@@ -107,7 +107,7 @@ class _Failures:
     def on_case(self, index: int, outcome: Outcome) -> None:
         """Show progress; look into a failure."""
         self._report("fuzz", index + 1, self._args.count)
-        if not outcome.is_fault:
+        if not outcome.is_failure:
             return
         self._met[outcome.signature] += 1
         if self._met[outcome.signature] <= (MAX_WRONG if outcome.kind == "wrong" else 1):
@@ -149,7 +149,7 @@ def _replay(args: argparse.Namespace) -> int:
         say(json.dumps(vars(outcome)))
     else:
         say(f"{outcome.kind} {outcome.stage}: {outcome.message}" if outcome.message else "right")
-    return 1 if outcome.is_fault else 0
+    return 1 if outcome.is_failure else 0
 
 
 def _lines(tally: Tally, rate: float, commands: dict[str, str]) -> Iterator[str]:
@@ -159,7 +159,7 @@ def _lines(tally: Tally, rate: float, commands: dict[str, str]) -> Iterator[str]
     yield f"seed {tally.seed}: {tally.done} graphs, {rate:.1f} a second: {counts}"
     for refusal, count in tally.refusals.most_common(10):
         yield f"  {count:>5}  {refusal}"
-    for index, outcome in tally.faults:
+    for index, outcome in tally.failures:
         yield f"case {index}: {outcome.kind} {outcome.stage}: {outcome.message}"
     for command in commands.values():
         yield f"again     {command}"

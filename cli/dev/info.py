@@ -38,7 +38,7 @@ def facts() -> dict[str, Any]:
     from ...codegen.host import target_for
     from ...codegen.llvm_info import host_cpu_name
     from ...driver.versions import reader_versions, versions
-    from ...targets.microkernels import product_rates
+    from ...targets.microkernels import matmul_rates
 
     target = target_for("native")
     described = asdict(target)
@@ -50,7 +50,7 @@ def facts() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "target": {**described, **asdict(target.table)},
         "machine": machine,
-        "products": product_rates(target),
+        "matmuls": matmul_rates(target),
     }
 
 

@@ -8,7 +8,7 @@ from ..vector_ops import Value, VectorOps
 from ._exponential import LN2_HIGH, LN2_LOW, LOG2_E
 
 SCALE = 2.0**-64
-"""Numerators and denominators are held so many times smaller: nothing overflows, and the division rounds a result that
+"""Factor by which numerators and denominators are scaled down: nothing overflows, and the division rounds a result that
 is too small for a normal f32 once."""
 # Adding it rounds to an integer n that stands in the low mantissa bits; shifted up, they are those of 2**(n - 64).
 SCALED_ROUND = 1.5 * 2.0**23 + 127 - 64
@@ -30,10 +30,10 @@ def reduce_negated(ops: VectorOps, x: Value) -> tuple[Value, Value]:
 def gated(
     ops: VectorOps, x: Value, clamped: tuple[Value, Value], fraction: Value, shifted: Value
 ) -> Value:
-    """X / (1 + fraction * 2**n), rounded twice, with `shifted` as in `scaled_power`; NaN at -inf, as the product is.
+    """X / (1 + fraction * 2**n), rounded twice, with `shifted` as in `scaled_power`; NaN at -inf, as -inf * 0 is.
 
-    `clamped`: x raised to where the product rounds to 0, and that lowered to where the sigmoid rounds to 1, the x of
-    the sigmoid. The result is the second by 1 + e, less what that x is below the first: 0 leaves -0 as it is.
+    `clamped`: x raised to where x * sigmoid(x) rounds to 0, and that lowered to where the sigmoid rounds to 1, the x of
+    the sigmoid. The result is the second by 1 + e, less what that x is below the first: 0 keeps -0.
     """
     raised, low = clamped
     below = nan_at_minus_infinity(ops, x, ops.sub(low, raised))

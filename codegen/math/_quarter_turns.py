@@ -66,7 +66,7 @@ def is_odd(wide: VectorOps, bits: Value) -> Value:
 
 
 def _few_quarter_turns(wide: VectorOps, x: Value) -> tuple[Value, Value]:
-    """`_quarter_turns` of |x| < _FEW, where no product is of a multiple of 4."""
+    """Return `_quarter_turns` of |x| < _FEW, where no multiple of 4 is subtracted."""
     high, middle, low = (wide.const(float.fromhex(piece)) for piece in _TWO_OVER_PI[0])
     shifted = wide.fma(x, wide.const(2 / math.pi), wide.const(_ROUND))
     nearest = wide.sub(shifted, wide.const(_ROUND))

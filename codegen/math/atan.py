@@ -34,6 +34,6 @@ def atan(ops: VectorOps, x: Value) -> Value:
     t = ops.select(beyond, ops.div(ops.const(-1.0), a), a)
     square = ops.mul(t, t)
     angle = ops.fma(ops.mul(square, horner(ops, square, _COEFFICIENTS)), t, t)
-    turned = ops.add(ops.add(angle, ops.const(_HALF_PI_LOW)), ops.const(_HALF_PI_HIGH))
-    angle = ops.select(beyond, turned, angle)
+    complement = ops.add(ops.add(angle, ops.const(_HALF_PI_LOW)), ops.const(_HALF_PI_HIGH))
+    angle = ops.select(beyond, complement, angle)
     return ops.copysign(angle, x)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..vector_ops import Value, VectorOps
 
 _HALF_BITS = 27
-"""The low bits of an f64 mantissa that `_high` clears: two numbers of the others have an exact product."""
+"""The low bits of an f64 mantissa that `_high` clears: the multiplication of two numbers with the other bits
+is exact."""
 
 _SMALL = 2.0**26
 """Quotients below are rounded to integers, by adding and subtracting `_ROUND`; those above have no fraction then."""
@@ -29,8 +30,9 @@ def fmod_f64(wide: VectorOps, a: Value, b: Value) -> Value:
 def _fmod(wide: VectorOps, a: Value, b: Value, scaled: bool) -> Value:
     """Method: while |r| >= |b|, r -= q b for the quotient q = r / b of 26 bits, or the nearest integer to a small one.
 
-    q b is exact in two products by the halves of b, and so is r, which loses at least 25 bits a step: one step for
-    quotients below 2**26, at most 12 for f32 and 84 for f64. The last r may be negative: one b more is the remainder.
+    q b is exact in two multiplications by the halves of b, and so is r, which loses at least 25 bits a step: one
+    step for quotients below 2**26, at most 12 for f32 and 84 for f64. The last r may be negative: one b more is
+    the remainder.
     """
     divisor = wide.abs(b)
     high = _high(wide, divisor)

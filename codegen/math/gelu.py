@@ -27,7 +27,7 @@ _COEFFICIENTS = (
 
 
 def gelu(ops: VectorOps, x: Value) -> Value:
-    """X times the normal distribution at x for every f32, error <= 4 ULP; NaN at -inf, as the product is.
+    """X times the normal distribution at x for every f32, error <= 4 ULP; NaN at -inf, as -inf * 0 is.
 
     Method: -a Q for x < 0 and x - a Q beyond, a = |x|, where Q = e**(-a**2 / 2) P is the probability beyond a, and P a
     polynomial; the square is held in two parts. Without FMA its lower part is lost, and the error grows to 70 ULP

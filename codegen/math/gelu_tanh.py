@@ -30,7 +30,7 @@ _EXP2_COEFFICIENTS = (
 
 
 def gelu_tanh(ops: VectorOps, x: Value) -> Value:
-    """The approximation of gelu by tanh for every f32, error <= 3 ULP; NaN at -inf, as its product is.
+    """The approximation of gelu by tanh for every f32, error <= 3 ULP; NaN at -inf, as -inf * 0 is.
 
     Method: x times the sigmoid of y = x (c + d x**2). An error of y is one of the result relative to it, and y reaches
     -104: the factor in brackets is held in two parts, and y is one of powers of two, so that the reduction subtracts an

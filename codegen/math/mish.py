@@ -11,7 +11,7 @@ _HIGHEST = 15.0  # the factor of x rounds to 1 from below here up
 
 
 def mish(ops: VectorOps, x: Value) -> Value:
-    """X times tanh(softplus(x)) for every f32, error <= 4.5 ULP; NaN at -inf, as the product is.
+    """X times tanh(softplus(x)) for every f32, error <= 4.5 ULP; NaN at -inf, as -inf * 0 is.
 
     Method: with w = e**x and v = w + w**2 / 2 the factor is v / (v + 1), which does not cancel.
     """

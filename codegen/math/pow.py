@@ -7,7 +7,7 @@ import math
 from ..vector_ops import Value, VectorOps
 from ._wide import exp2, log2
 
-# Stands for an infinite y: its product with any non-zero log2 is beyond _LARGEST_EXPONENT.
+# Stands for an infinite y: times any non-zero log2 it is beyond _LARGEST_EXPONENT.
 _LARGEST_Y = 2.0**140
 _LARGEST_EXPONENT = 200.0  # 2**+-200 narrows to infinity and to 0
 _ALL_EVEN = 2.0**30  # every f32 from here up is an even integer

@@ -11,7 +11,7 @@ _HIGHEST = 18.0  # the sigmoid rounds to 1 from below here up
 
 
 def silu(ops: VectorOps, x: Value) -> Value:
-    """X times its sigmoid for every f32, error <= 3 ULP; NaN at -inf, as the product is.
+    """X times its sigmoid for every f32, error <= 3 ULP; NaN at -inf, as -inf * 0 is.
 
     Method: that of sigmoid, with x in place of 1 in the fraction, which is held 2**64 times larger.
     """

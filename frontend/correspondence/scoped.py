@@ -82,7 +82,7 @@ class NotKnownError(UnsupportedError):
 
 
 class ScopedReader(NodeReader, Generic[K, I]):
-    """A node that finds its operands in a scope. Formats implement `key_of`, `has` and `place`."""
+    """A node that finds its operands in a scope. Formats implement `key_of`, `has` and `locate`."""
 
     scope: Any
     list_axes = 1
@@ -104,7 +104,7 @@ class ScopedReader(NodeReader, Generic[K, I]):
         """Return whether an optional operand is given."""
         raise NotImplementedError
 
-    def place(self, formal: Formal) -> I:
+    def locate(self, formal: Formal) -> I:
         """The operand of a row."""
         raise NotImplementedError
 
@@ -162,19 +162,19 @@ class ScopedReader(NodeReader, Generic[K, I]):
 
     def read_operand(self, formal: Formal) -> GraphTensor:
         """The operand as a tensor."""
-        return self.tensor(self.place(formal))
+        return self.tensor(self.locate(formal))
 
     def is_given(self, formal: Formal) -> bool:
         """Return whether there is such an operand."""
-        return self.has(self.place(formal))
+        return self.has(self.locate(formal))
 
     def read_known(self, formal: Formal) -> Array:
         """The operand's value."""
-        place, is_size = self.place(formal), formal.holds in _SIZES
+        locate, is_size = self.locate(formal), formal.holds in _SIZES
         if self.type == "Reshape" and is_size:  # an input may hold numbers that do not fit
-            given = self.value(place)
+            given = self.value(locate)
             is_size = not isinstance(given, GraphTensor) or bool(given.producer_owner.inputs)
-        value = self.array(place, formal.name, is_size)
+        value = self.array(locate, formal.name, is_size)
         return value.reshape(-1) if 1 < value.ndim <= self.list_axes else value
 
 

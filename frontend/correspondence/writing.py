@@ -22,7 +22,7 @@ Write = Callable[[Any, Any], Any]
 """Writes one kind of op."""
 
 
-_PRODUCTS = ("matmul_core", "convolution")
+_CONTRACTIONS = ("matmul_core", "convolution")
 
 
 class InexpressibleError(Exception):
@@ -54,7 +54,7 @@ class ExportFrame(Generic[V]):
     """
 
     format_name = ""
-    has_integer_products = False
+    has_integer_matmuls = False
     """Whether its products and convolutions of 8-bit integers may have s32 results."""
 
     def __init__(self, graph: Graph, writers: Mapping[str, Write]) -> None:
@@ -84,8 +84,8 @@ class ExportFrame(Generic[V]):
         """InexpressibleError for properties that no op may have in the format."""
         if not all(y.details.format.is_plain for y in op.outputs):
             raise InexpressibleError(f"{op.op_name} in a blocked layout")
-        dtype = op.attr("dtype") if op.op_name in _PRODUCTS else None
-        if dtype and not (self.has_integer_products and dtype == S32):
+        dtype = op.attr("dtype") if op.op_name in _CONTRACTIONS else None
+        if dtype and not (self.has_integer_matmuls and dtype == S32):
             raise InexpressibleError(f"{op.op_name} with dtype={op.attr('dtype')}")
 
     def finish(self) -> None:

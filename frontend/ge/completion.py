@@ -104,11 +104,11 @@ def _given_constants(
     """The caller's arrays by node: `node` in the main graph or in the only graph that has it, else `graph/node`."""
     given: dict[tuple[str, str], Array] = {}
     for name, value in constants.items():
-        found = [place for place in nodes if f"{place[0]}/{place[1]}" == name]
-        found = found or [place for place in nodes if place == (dump.main.name, name)]
-        found = found or [place for place in nodes if place[1] == name]
+        found = [key for key in nodes if f"{key[0]}/{key[1]}" == name]
+        found = found or [key for key in nodes if key == (dump.main.name, name)]
+        found = found or [key for key in nodes if key[1] == name]
         if len(found) != 1:
-            known = ", ".join(f"'{_shown(dump, *place)}'" for place in list(nodes)[:20]) or "none"
+            known = ", ".join(f"'{_shown(dump, *key)}'" for key in list(nodes)[:20]) or "none"
             what = "more than one constant" if found else "no constant"
             raise UserError(f"{dump.label}: there is {what} '{name}'; its constants are {known}")
         array = np.asarray(value)

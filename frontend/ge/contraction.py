@@ -8,7 +8,7 @@ import numpy as np
 
 from ...base.dtypes import S32, DType
 from ...graph_ir.ir.graph import GraphTensor, Op
-from ...graph_ir.ops.product_types import is_byte
+from ...graph_ir.ops.contraction_types import is_byte
 from ..correspondence.compositions.reduction import lp_norm, reduce
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
@@ -31,10 +31,10 @@ def _read_matmul(node: NodeContext, op_name: str) -> Value:
             raise node.rule(f"operands must be {wanted}", f"{a.details} and {b.details}")
     first, second = (f"{'transpose' if is_plain else 'adj'}_x{i}" for i in (1, 2))
     attrs = {"transpose_a": node.attr_bool(first), "transpose_b": node.attr_bool(second)}
-    product = node.make(op_name, a, b, **attrs, **sums_of_bytes(a, b))
+    contracted = node.make(op_name, a, b, **attrs, **sums_of_bytes(a, b))
     if not node.has("bias"):
-        return product
-    return node.helper("add", product, node.tensor_as("bias", product.details.dtype))
+        return contracted
+    return node.helper("add", contracted, node.tensor_as("bias", contracted.details.dtype))
 
 
 def sums_of_bytes(a: GraphTensor, b: GraphTensor) -> dict[str, DType]:

@@ -12,7 +12,7 @@ import numpy as np
 from ...base.dtypes import BF16, from_numpy
 from ...base.printable import printable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
-from ...graph_ir.rewriting.exact_products import with_exact_products
+from ...graph_ir.rewriting.exact_matmuls import with_exact_matmuls
 from ...graph_ir.rewriting.plain_quantization import quantization_written_out
 from ...graph_ir.rewriting.written_names import with_names
 from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable, Write
@@ -27,7 +27,7 @@ _KEPT = 1e-4  # relative difference between a number and its printed form
 
 def expressed(graph: Graph) -> Graph:
     """The graph without quantize, dequantize and products of bytes that wrap, none of which GE has."""
-    return with_exact_products(quantization_written_out(graph))
+    return with_exact_matmuls(quantization_written_out(graph))
 
 
 def written_names(graph: Graph) -> Graph:
@@ -39,7 +39,7 @@ class DumpBuilder(ExportFrame[Reference]):
     """Nodes of a dump, and where each tensor of the graph is."""
 
     format_name = "GE"
-    has_integer_products = True
+    has_integer_matmuls = True
 
     def __init__(
         self, graph: Graph, writers: Mapping[str, Write], outer: DumpBuilder | None = None

@@ -97,8 +97,8 @@ class NodeContext(ScopedReader[Reference, str]):
                 if index < first:
                     key = names[index]
                 elif dynamic is None or index >= after:
-                    place = first + 1 + index - after
-                    key = names[place] if place < len(names) else f"_input_{index}"
+                    slot = first + 1 + index - after
+                    key = names[slot] if slot < len(names) else f"_input_{index}"
                 else:
                     key = f"{dynamic}_{index - first}"
             if key in found:
@@ -180,7 +180,7 @@ class NodeContext(ScopedReader[Reference, str]):
 
     # The interface used by rows.
 
-    def place(self, formal: Formal) -> str:
+    def slot(self, formal: Formal) -> str:
         """The operand's name."""
         return formal.name
 

@@ -12,7 +12,7 @@ from ...base.errors import UserError
 from ...base.size_limits import check_equal, limited
 from ...base.size_queries import lone_symbol
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..open_names import OpenNames
+from ..dynamic_names import OpenNames
 from ..shape_spec import InputSpec, check_names, check_size
 from .shapes import DTYPES, Shape
 

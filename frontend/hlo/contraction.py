@@ -51,7 +51,7 @@ def _paired(step: Step, x: GraphTensor, y: GraphTensor, what: str) -> dict[int, 
     return dict(zip(left, right, strict=True))
 
 
-def _write_product(writer: Writer, op: MatmulCore) -> Value:
+def _write_matmul(writer: Writer, op: MatmulCore) -> Value:
     """One dot with leading batch axes; 16-bit floats are multiplied and summed in f32."""
     out = op.outputs[0].details
     batch, wide = out.plain_dims[:-2], out.dtype.accumulator
@@ -60,7 +60,7 @@ def _write_product(writer: Writer, op: MatmulCore) -> Value:
         operands.append(writer.cast(writer.broadcast(x, (*batch, *x.dims[-2:])), wide))
     rank = len(batch)
     axes = range(rank) if rank else None
-    product = writer.apply(
+    dot = writer.apply(
         "dot",
         operands,
         wide,
@@ -71,8 +71,8 @@ def _write_product(writer: Writer, op: MatmulCore) -> Value:
         rhs_batch_dims=axes,
         rhs_contracting_dims=[rank + 1 if op.transpose_b else rank],
     )
-    return writer.cast(product, out.dtype)
+    return writer.cast(dot, out.dtype)
 
 
 HANDLERS: dict[str, Handler] = {"dot": _dot}
-EXPORTERS: dict[str, Write] = {"matmul_core": _write_product}
+EXPORTERS: dict[str, Write] = {"matmul_core": _write_matmul}

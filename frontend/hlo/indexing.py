@@ -113,13 +113,13 @@ def _gather(step: Step) -> GraphTensor:
         axis: size for axis, size in enumerate(dims) if axis != index.mapped[0]
     }:
         return _take(step, x, index, order)
-    place: GraphTensor | None = None
+    origin: GraphTensor | None = None
     for axis, start in index.starts():
         clamped = _clamped(step, start, dims[axis] - sizes[axis]) if axis in index.mapped else start
-        place = index.added(place, clamped, axis)
-    place = index.spread(place, window)
+        origin = index.added(origin, clamped, axis)
+    origin = index.spread(origin, window)
     flat = step.reshaped(x, (math.prod(dims),))
-    whole = step.broadcast(place, (*index.batch, *window.values()))
+    whole = step.broadcast(origin, (*index.batch, *window.values()))
     return step.transposed(step.make("gather", flat, whole, axis=0), order)
 
 

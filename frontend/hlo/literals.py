@@ -164,9 +164,9 @@ def _floats(leaves: list[str], shape: Shape) -> np.ndarray:
             raise _element(shape, leaf)
     with np.errstate(all="ignore"):
         result = np.array([float(number) for number in plain], np.float64).astype(dtype)
-    for place in np.flatnonzero(np.isinf(result.astype(np.float64))):
-        if "inf" not in plain[place]:
-            raise _element(shape, leaves[place])
+    for position in np.flatnonzero(np.isinf(result.astype(np.float64))):
+        if "inf" not in plain[position]:
+            raise _element(shape, leaves[position])
     for index in payloads:
         result[index] = _nan(leaves[index], dtype)
     return result

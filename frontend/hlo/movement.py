@@ -171,10 +171,10 @@ HANDLERS: dict[str, Handler] = {
 
 def _write_slice(writer: Writer, op: Slice) -> Value:
     """Negative steps: the same elements forwards, then reversed."""
-    (x,), ranges, turned = writer.operands(op), [], []
+    (x,), ranges, flipped = writer.operands(op), [], []
     for axis, (start, step, size) in enumerate(zip(op.starts, op.steps, op.sizes, strict=True)):
         if step < 0 and size:
-            turned.append(axis)
+            flipped.append(axis)
             start, step = start + step * (size - 1), -step
         if not size:
             start, step = 0, 1
@@ -182,7 +182,7 @@ def _write_slice(writer: Writer, op: Slice) -> Value:
         ranges.append(f"[{start}:{limit}:{step}]")
     given = f"{{{', '.join(ranges)}}}"
     cut = writer.apply("slice", [x], x.dtype, op.sizes, op.name, slice=given)
-    return writer.same("reverse", cut, dimensions=turned) if turned else cut
+    return writer.same("reverse", cut, dimensions=flipped) if flipped else cut
 
 
 def _write_pad(writer: Writer, op: Pad) -> Value:
@@ -203,12 +203,12 @@ def _bordered(writer: Writer, x: Value, edges: Sequence[tuple[int, int]], mode: 
         size = x.dims[axis]
         if not (a or b) or not size:
             continue
-        place = np.arange(-b, size + a)
+        source = np.arange(-b, size + a)
         if mode == "reflect" and size > 1:
-            place = (size - 1) - np.abs((size - 1) - np.abs(place))
+            source = (size - 1) - np.abs((size - 1) - np.abs(source))
         if mode == "wrap":
-            place = place % size
-        x = writer.take(x, writer.constant(place.clip(0, size - 1), S64), axis)
+            source = source % size
+        x = writer.take(x, writer.constant(source.clip(0, size - 1), S64), axis)
     return x
 
 

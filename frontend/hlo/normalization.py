@@ -86,16 +86,16 @@ def _gradient(step: Step) -> Any:
     scale, mean, variance, dy = step.tensors()[1:]
     inverse = features.inverse_deviation(variance)
     centered = step.make("sub", features.x, features.wide(mean))
-    product = features.sum(step.make("mul", dy, centered))
+    dot = features.sum(step.make("mul", dy, centered))
     d_offset = features.sum(dy)
     count = features.scalar(features.count)
     # The components of dy along the mean and the deviation have no effect on y.
     square = step.make("mul", inverse, inverse)
-    lean = step.make("mul", centered, features.wide(step.make("mul", square, product)))
+    lean = step.make("mul", centered, features.wide(step.make("mul", square, dot)))
     rest = step.make("sub", step.make("mul", dy, count), features.wide(d_offset))
     factor = step.make("div", step.make("mul", scale, inverse), count)
     dx = step.make("mul", step.make("sub", rest, lean), features.wide(factor))
-    return dx, step.make("mul", product, inverse), d_offset
+    return dx, step.make("mul", dot, inverse), d_offset
 
 
 HANDLERS: dict[str, Handler] = {

@@ -103,16 +103,16 @@ def _philox(step: Step, key: Words, x: Words) -> Words:
     for number in range(10):
         if number:
             key = [_plus(step, k, weyl) for k, weyl in zip(key, _WEYL, strict=True)]
-        products = [_product(step, x[2 * i], factor) for i, factor in enumerate(_FACTORS)]
+        words = [_wide_multiply(step, x[2 * i], factor) for i, factor in enumerate(_FACTORS)]
         mixed = [
-            step.make("xor", step.make("xor", products[1 - i][1], x[2 * i + 1]), key[i])
+            step.make("xor", step.make("xor", words[1 - i][1], x[2 * i + 1]), key[i])
             for i in range(2)
         ]
-        x = [mixed[0], products[1][0], mixed[1], products[0][0]]
+        x = [mixed[0], words[1][0], mixed[1], words[0][0]]
     return x
 
 
-def _product(step: Step, x: GraphTensor, factor: int) -> Words:
+def _wide_multiply(step: Step, x: GraphTensor, factor: int) -> Words:
     wide = step.make("mul", step.converted(x, U64), step.constant(factor, U64))
     return _words(step, wide)
 

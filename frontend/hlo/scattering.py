@@ -120,7 +120,7 @@ class _Runs:
     def flat_indices(self) -> GraphTensor:
         """[scatter axes.., outside window axes..]: where each run starts; outside the operand with its window."""
         index, step = self.index, self.index.step
-        place: GraphTensor | None = None
+        flat_index: GraphTensor | None = None
         inside: GraphTensor | None = None
         for axis, start in index.starts():
             last = index.dims[axis] - self.window.get(axis, 1)
@@ -131,13 +131,15 @@ class _Runs:
                     step.make("le", start, step.constant(last)),
                 )
                 inside = fits if inside is None else step.make("and", inside, fits)
-            place = index.added(place, start, axis)
-        place = step.broadcast(step.constant(0) if place is None else place, index.batch)
+            flat_index = index.added(flat_index, start, axis)
+        flat_index = step.broadcast(
+            step.constant(0) if flat_index is None else flat_index, index.batch
+        )
         if inside is not None:
             outside = step.constant(-max(math.prod(index.dims), 1))
-            place = step.make("select", inside, place, outside)
+            flat_index = step.make("select", inside, flat_index, outside)
         # Offsets stay below the operand's size, so out-of-range runs remain so.
-        return index.spread(place, self.outside)
+        return index.spread(flat_index, self.outside)
 
 
 def _select_and_scatter(step: Step) -> GraphTensor:
@@ -154,9 +156,9 @@ def _select_and_scatter(step: Step) -> GraphTensor:
     if any(w.base_dilation > 1 or w.window_dilation > 1 or w.reversal for w in windows):
         raise step.unsupported("a dilated or reversed window")
     body, _ = step.body("select", [x, x], ["pred"])
-    place = _selected(step, body, windows)
+    flat_index = _selected(step, body, windows)
     start = step.broadcast(initial, x.details.plain_dims)
-    result: GraphTensor = _scattered(step, place, [start], [source], "scatter")
+    result: GraphTensor = _scattered(step, flat_index, [start], [source], "scatter")
     return result
 
 
@@ -164,19 +166,23 @@ def _selected(step: Step, body: Computation, windows: Windows) -> GraphTensor:
     """Flat indices into x, -1 for a window without elements; window elements are compared sequentially."""
     x, sizes = step.tensor(0), step.dims(1)
     value: GraphTensor | None = None
-    place = found = step.constant(-1)
+    flat_index = found = step.constant(-1)
     for offsets in np.ndindex(*(w.size for w in windows)):
         candidate, here, inside = _window_element(step, x, windows, sizes, offsets)
         if value is None:
-            value, place, found = candidate, step.make("select", inside, here, place), inside
+            value, flat_index, found = (
+                candidate,
+                step.make("select", inside, here, flat_index),
+                inside,
+            )
             continue
         stays = step.owner.inline_mapped(body, [value, candidate])
         better = step.make("or", step.make("not", found), step.make("not", stays))
         better = step.make("and", inside, better)
         value = step.make("select", better, candidate, value)
-        place = step.make("select", better, here, place)
+        flat_index = step.make("select", better, here, flat_index)
         found = step.make("or", found, inside)
-    return step.broadcast(place, sizes)
+    return step.broadcast(flat_index, sizes)
 
 
 def _window_element(
@@ -189,17 +195,17 @@ def _window_element(
     """(values, flat indices into x, whether they are inside) of one element of every window."""
     dims = x.details.plain_dims
     rank = len(dims)
-    value, place, inside = x, step.constant(0), step.constant(True, BOOL)
+    value, flat_index, inside = x, step.constant(0), step.constant(True, BOOL)
     for axis, (w, offset) in enumerate(zip(windows, offsets, strict=True)):
         at = np.arange(sizes[axis]) * w.stride + offset - w.low
         real = np.clip(at, 0, dims[axis] - 1)
         value = step.make("gather", value, step.constant(real), axis=axis)
         shape = [-1 if i == axis else 1 for i in range(rank)]
         step_size = math.prod(dims[axis + 1 :])
-        place = step.make("add", place, step.constant((real * step_size).reshape(shape)))
+        flat_index = step.make("add", flat_index, step.constant((real * step_size).reshape(shape)))
         if (at != real).any():
             inside = step.make("and", inside, step.constant((at == real).reshape(shape), BOOL))
-    return value, place, inside
+    return value, flat_index, inside
 
 
 HANDLERS: dict[str, Handler] = {"scatter": _scatter, "select-and-scatter": _select_and_scatter}

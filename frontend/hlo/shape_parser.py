@@ -52,40 +52,40 @@ class ShapeParser:
             elements.append(self.parse(depth + 1))
         return tuple_shape(tuple(elements))
 
-    def _array(self, text: str, place: int) -> Shape:
+    def _array(self, text: str, offset: int) -> Shape:
         """The shape of a text without blanks, `f32[2,<=3]{1,0:T(8,128)}`; `?` is a size without a bound."""
         name, _, rest = text.partition("[")
         sizes, _, layout = rest.partition("]")
         parts = sizes.split(",") if sizes else []
         dims = tuple(
-            UNBOUNDED if part == "?" else self._integer(part.removeprefix("<="), place)
+            UNBOUNDED if part == "?" else self._integer(part.removeprefix("<="), offset)
             for part in parts
         )
         dynamic = tuple(axis for axis, part in enumerate(parts) if part[:1] in ("?", "<"))
         for size, part in zip(dims, parts, strict=True):
             if size < 0 and part != "?":
-                raise self._lexer.error(f"sizes must not be negative, got {size}", place)
+                raise self._lexer.error(f"sizes must not be negative, got {size}", offset)
         if name in BITLESS and dims:
-            raise self._lexer.error(f"{name} must be written {name}[]", place)
+            raise self._lexer.error(f"{name} must be written {name}[]", offset)
         shape = Shape(name, dims, dynamic=dynamic)
         if not layout:
             return shape
-        return Shape(name, dims, self._layout(shape, layout[1:-1], place), dynamic)
+        return Shape(name, dims, self._layout(shape, layout[1:-1], offset), dynamic)
 
-    def _integer(self, text: str, place: int) -> int:
+    def _integer(self, text: str, offset: int) -> int:
         if not _INTEGER.fullmatch(text):
-            raise self._lexer.error(f"a size must be an integer, '<=' or '?', got '{text}'", place)
-        return self._lexer.to_integer(text, place)
+            raise self._lexer.error(f"a size must be an integer, '<=' or '?', got '{text}'", offset)
+        return self._lexer.to_integer(text, offset)
 
-    def _layout(self, shape: Shape, text: str, place: int) -> Layout:
+    def _layout(self, shape: Shape, text: str, offset: int) -> Layout:
         listed, _, properties = text.partition(":")
-        axes = tuple(self._integer(part, place) for part in listed.split(",") if part)
+        axes = tuple(self._integer(part, offset) for part in listed.split(",") if part)
         if not _PROPERTIES.fullmatch(properties):
-            raise self._lexer.error(f"'{properties}' must be the properties of a layout", place)
+            raise self._lexer.error(f"'{properties}' must be the properties of a layout", offset)
         if sorted(axes) != list(range(shape.rank)) and (axes or not properties):
             raise self._lexer.error(
                 f"a layout must name each of the {shape.rank} axes of {shape.logical()} once, "
                 f"got {{{','.join(map(str, axes))}}}",
-                place,
+                offset,
             )
         return Layout(axes or tuple(range(shape.rank))[::-1], properties)

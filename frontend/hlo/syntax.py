@@ -23,16 +23,16 @@ class Origin:
         self.label = label
         self._lines: list[int] | None = None
 
-    def position(self, place: int) -> tuple[int, int]:
+    def position(self, offset: int) -> tuple[int, int]:
         """(line, column) of a place in the text, both from 1."""
         if self._lines is None:
             self._lines = [found.end() for found in re.finditer("\n", self.source)]
-        row = bisect_right(self._lines, place)
-        return row + 1, place - (self._lines[row - 1] if row else 0) + 1
+        row = bisect_right(self._lines, offset)
+        return row + 1, offset - (self._lines[row - 1] if row else 0) + 1
 
-    def error(self, message: str, place: int, kind: type[GraphcError] = UserError) -> GraphcError:
+    def error(self, message: str, offset: int, kind: type[GraphcError] = UserError) -> GraphcError:
         """An error at a place in the text."""
-        line, column = self.position(place)
+        line, column = self.position(offset)
         return kind(f"{self.label}:{line}:{column}: {message}")
 
 
@@ -139,7 +139,7 @@ class Instruction:
     """`name = shape opcode(operands), attributes`.
 
     `shape` is None where the text leaves it out. `number` is that of a parameter, `literal` the value of a constant.
-    `place` is the offset of the name in the text.
+    `offset` is the offset of the name in the text.
     """
 
     name: str

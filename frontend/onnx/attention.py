@@ -88,39 +88,39 @@ def _checked(node: NodeContext, q: GraphTensor, keys: list[GraphTensor], past: i
 
 
 def _masks(node: NodeContext, sizes: Sizes) -> _Masks:
-    allowed, added, is_open = [], None, True
+    allowed, added, is_dynamic = [], None, True
     left, right = node.attr_int("left_window_size"), node.attr_int("right_window_size")
     if node.attr_int("is_causal"):
         right = 0 if right < 0 else min(right, 0)
     if node.has(6):
         allowed = _external_cache(node, sizes, left, right)
-        is_open = False
+        is_dynamic = False
     elif left >= 0 or right >= 0:
         own = positions(node, sizes.queries, 2, 4, sizes.past)
         allowed = _window(node, own, positions(node, sizes.keys, 3, 4), left, right)
         # Else a window before the first key may hide all of them.
-        is_open = left < 0 or sizes.past + sizes.queries == sizes.keys
+        is_dynamic = left < 0 or sizes.past + sizes.queries == sizes.keys
     if node.has(3):
-        is_open = False
+        is_dynamic = False
         mask = _given_mask(node, sizes)
         if mask.details.dtype == BOOL:
             allowed = [*allowed, mask]
         else:
             added = mask
-    return _Masks(allowed, added, is_open)
+    return _Masks(allowed, added, is_dynamic)
 
 
 def _window(
-    node: NodeContext, own: GraphTensor, place: GraphTensor, left: int, right: int
+    node: NodeContext, own: GraphTensor, position: GraphTensor, left: int, right: int
 ) -> list[GraphTensor]:
     """Return whether each query sees a key: from `left` before its own position to `right` after it, -1 for all."""
     found = []
     if left >= 0:
         first = node.helper("sub", own, node.constant(left, S64))
-        found.append(node.helper("ge", place, first))
+        found.append(node.helper("ge", position, first))
     if right >= 0:
         last = node.helper("add", own, node.constant(right, S64))
-        found.append(node.helper("le", place, last))
+        found.append(node.helper("le", position, last))
     return found
 
 
@@ -129,10 +129,10 @@ def _external_cache(node: NodeContext, sizes: Sizes, left: int, right: int) -> l
     if node.details(6).plain_dims != (sizes.batch,):
         raise node.rule(f"nonpad_kv_seqlen must have shape [{sizes.batch}]", str(node.details(6)))
     lengths = node.reshaped(node.converted(node.tensor(6), S64), (sizes.batch, 1, 1, 1))
-    place = positions(node, sizes.keys, 3, 4)
+    position = positions(node, sizes.keys, 3, 4)
     from_end = positions(node, sizes.queries, 2, 4, -sizes.queries)
     own = node.helper("add", lengths, from_end)
-    return [node.helper("lt", place, lengths), *_window(node, own, place, left, right)]
+    return [node.helper("lt", position, lengths), *_window(node, own, position, left, right)]
 
 
 def _given_mask(node: NodeContext, sizes: Sizes) -> GraphTensor:

@@ -88,9 +88,9 @@ def _loop(node: NodeContext) -> list[Value]:
     state = [node.value(i) for i in range(2, node.count)]
     collected = len(body.output) - 1 - len(state)
     listed = [i for i, x in enumerate(body.input[2:]) if is_listed(x.type)]
-    is_open = isinstance(most, np.ndarray) and not is_known(*most.reshape(-1))
+    is_dynamic = isinstance(most, np.ndarray) and not is_known(*most.reshape(-1))
     outer: list[object] = [node.scope.values.get(name) for name in captured(body)]
-    if listed and (is_open or not isinstance(most, np.ndarray)):
+    if listed and (is_dynamic or not isinstance(most, np.ndarray)):
         seen = any(isinstance(value, Listed) for value in outer)
         plain = None if seen else as_rows(body, listed)
         if plain is not None:
@@ -104,7 +104,7 @@ def _loop(node: NodeContext) -> list[Value]:
             f"the body must take {2 + len(state)} inputs and return {1 + len(state)} values or more",
             f"{len(body.input)} inputs and {len(body.output)} values",
         )
-    if not is_open and not isinstance(most, GraphTensor) and not isinstance(going, GraphTensor):
+    if not is_dynamic and not isinstance(most, GraphTensor) and not isinstance(going, GraphTensor):
         results = _unrolled(node, body, (most, going), state)
         if results is not None:
             return results

@@ -37,7 +37,7 @@ class Exporter(ExportFrame[str]):
     """The nodes and initializers written so far, and the name of the value that every tensor is."""
 
     format_name = "ONNX"
-    has_integer_products = True
+    has_integer_matmuls = True
 
     def __init__(self, graph: Graph, writers: Mapping[str, Write]) -> None:
         super().__init__(graph, writers)

@@ -26,8 +26,8 @@ def _transformed(
     flat = whole.transpose(2, 0, 3, 1).reshape(given * parts, -1)
     node.check_array(flat.shape)
     rows = node.reshaped(x, (math.prod(outer), given * parts))
-    product = node.make("matmul_core", rows, node.constant(flat, x.details.dtype))
-    return node.reshaped(product, (*outer, flat.shape[1] // real, real))
+    matmul = node.make("matmul_core", rows, node.constant(flat, x.details.dtype))
+    return node.reshaped(matmul, (*outer, flat.shape[1] // real, real))
 
 
 def _in_factors(

@@ -82,11 +82,13 @@ def _operand(node: NodeContext, index: int, side: str) -> GraphTensor:
 def _fused_matmul(node: NodeContext) -> Value:
     """alpha * A @ B; a vector is never turned."""
     a, b = _operand(node, 0, "A"), _operand(node, 1, "B")
-    turned = [node.attr_int(f"trans{side}", 0) for side in "AB"]
+    transposes = [node.attr_int(f"trans{side}", 0) for side in "AB"]
     if min(a.details.rank, b.details.rank) < 2:
         y = matmul(node, a, b)
     else:
-        y = node.make("matmul_core", a, b, transpose_a=bool(turned[0]), transpose_b=bool(turned[1]))
+        y = node.make(
+            "matmul_core", a, b, transpose_a=bool(transposes[0]), transpose_b=bool(transposes[1])
+        )
     return scaled(node, y, node.attr_float("alpha", 1.0))
 
 

@@ -107,9 +107,9 @@ def _hardmax(node: NodeContext) -> Value:
     if node.opset < 13:
         x = node.reshaped(x, (int(np.prod(dims[:axis])), int(np.prod(dims[axis:]))))
         axis = 1
-    place = node.helper("arg_max", x, axis=axis, keep_dims=True)
+    found = node.helper("arg_max", x, axis=axis, keep_dims=True)
     size = x.details.plain_dims[axis]
-    hit = node.helper("eq", place, positions(node, size, axis, x.details.rank))
+    hit = node.helper("eq", found, positions(node, size, axis, x.details.rank))
     return node.reshaped(node.make("cast", hit, dtype=x.details.dtype.name), dims)
 
 
@@ -126,8 +126,8 @@ def _reverse_sequence(node: NodeContext) -> Value:
     each = [dims[batch] if i == batch else 1 for i in range(len(dims))]
     ends = node.reshaped(node.converted(lengths, S64), each)
     last = node.helper("sub", ends, node.constant(1, S64))
-    turned = node.helper("sub", last, steps)
-    order = node.helper("select", node.helper("lt", steps, ends), turned, steps)
+    mirrored = node.helper("sub", last, steps)
+    order = node.helper("select", node.helper("lt", steps, ends), mirrored, steps)
     return node.make("gather_elements", x, node.helper("broadcast", order, shape=dims), axis=time)
 
 

@@ -14,7 +14,7 @@ from ...base.errors import UnsupportedError, UserError
 from ...base.records import dataclass
 from ...base.size_limits import limited
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..open_names import OpenNames, is_plain_name, sum_of
+from ..dynamic_names import OpenNames, is_plain_name, sum_of
 from ..refusals import WITHOUT
 from ..shape_spec import InputSpec, check_names, check_size
 from .tensors import to_dtype
@@ -63,10 +63,10 @@ def resolve_inputs(
     opened = OpenNames(symbol.name for symbol in given)
     alone = _named_alone(declared, symbols, opened)
     resolved = {d.name: _resolve(d, specs.get(d.name), alone, opened) for d in declared}
-    still_open = [d for d in declared if resolved[d.name] is None]
-    if still_open:
-        shown = ", ".join(f"'{d.name}' is {d}" for d in still_open)
-        example = " ".join(f"--input '{d.example}'" for d in still_open)
+    unresolved = [d for d in declared if resolved[d.name] is None]
+    if unresolved:
+        shown = ", ".join(f"'{d.name}' is {d}" for d in unresolved)
+        example = " ".join(f"--input '{d.example}'" for d in unresolved)
         raise UserError(
             f"{label}: the shape of every input must be given, but {shown}; say {example}"
         )

@@ -78,8 +78,8 @@ def _site(node: NodeProto, constants: Mapping[str, TensorProto]) -> Site | None:
     activation, weight, bias = names[:3]
     if weight not in constants or activation in constants or node.domain not in ("", "ai.onnx"):
         return None
-    turned = any(x.name == "transB" and x.i for x in node.attribute)
-    axes = {"Conv": 0, "Gemm": 0 if turned else 1, "MatMul": 1}
+    transposed = any(x.name == "transB" and x.i for x in node.attribute)
+    axes = {"Conv": 0, "Gemm": 0 if transposed else 1, "MatMul": 1}
     rank = len(constants[weight].dims)
     if node.op_type not in axes or (node.op_type == "MatMul" and rank != 2):
         return None

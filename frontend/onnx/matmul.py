@@ -39,22 +39,22 @@ def _scaled_bias(node: NodeContext, beta: float) -> GraphTensor:
     return node.constant(known * known.dtype.type(beta), node.details(2).dtype)
 
 
-def _write_product(e: Exporter, op: Op, op_type: str) -> None:
+def _write_matmul(e: Exporter, op: Op, op_type: str) -> None:
     """Gemm if matrices are transposed; stacks of matrices and integers use separate Transpose nodes."""
-    product, values = cast(Any, op), e.values(op)
-    turned = [product.transpose_a, product.transpose_b]
-    if product.dtype is not None:
+    contraction, values = cast(Any, op), e.values(op)
+    transposes = [contraction.transpose_a, contraction.transpose_b]
+    if contraction.dtype is not None:
         op_type = "MatMulInteger"
     elif op_type == "Gemm":
-        e.node(op, op_type, values, transA=int(turned[0]), transB=int(turned[1]))
+        e.node(op, op_type, values, transA=int(transposes[0]), transB=int(transposes[1]))
         return
     for i, x in enumerate(op.inputs):
-        if turned[i]:
+        if transposes[i]:
             rank = x.details.rank
             perm = (*range(rank - 2), rank - 1, rank - 2)
             values[i] = e.part(op, "Transpose", [values[i]], perm=perm)
     e.node(op, op_type, values)
 
 
-PAIRS = {"gemm": Pair(read_gemm, _write_product), "matmul": Pair(_read_matmul, _write_product)}
+PAIRS = {"gemm": Pair(read_gemm, _write_matmul), "matmul": Pair(_read_matmul, _write_matmul)}
 """Functions that rows name after `by`."""

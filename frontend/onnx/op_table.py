@@ -32,7 +32,7 @@ from . import (  # noqa: F401
     qonnx,
     quantize,
     quantized_layers,
-    quantized_products,
+    quantized_matmuls,
     quantized_recurrent,
     quark,
     recurrent,

@@ -57,11 +57,11 @@ def _softmax(node: NodeContext, x: GraphTensor) -> GraphTensor:
     axis = node.axis(node.attr_int("axis", -1), len(dims))
     if node.attr_int("opset", 13) >= 13 or axis == len(dims) - 1:
         return node.helper("softmax", x, axis=axis)
-    flat = node.reshaped(x, (*dims[:axis], x.details.elements // _product(dims[:axis])))
+    flat = node.reshaped(x, (*dims[:axis], x.details.elements // _matmul(dims[:axis])))
     return node.reshaped(node.helper("softmax", flat, axis=axis), dims)
 
 
-def _product(dims: tuple[int, ...]) -> int:
+def _matmul(dims: tuple[int, ...]) -> int:
     total = 1
     for size in dims:
         total *= size

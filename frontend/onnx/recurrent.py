@@ -69,7 +69,7 @@ def read_recurrent(node: NodeContext, name: str, scales: Scales | None = None) -
         _direction(node, kind, x, i, backwards, bends[i], scales)
         for i, backwards in enumerate(directions)
     ]
-    hs = [stack(node, *(r[place] for r in results), at=0) for place in range(len(kind.states))]
+    hs = [stack(node, *(r[number] for r in results), at=0) for number in range(len(kind.states))]
     y = stack(node, *(r[-1] for r in results), at=1)  # [steps, directions, batch, hidden]
     if by_batch:
         y = node.transposed(y, (2, 0, 1, 3))
@@ -127,7 +127,7 @@ def _direction(
             trip = build.helper("sub", dynamic_size(build, steps - 1), trip)
         row = build.helper("gather", inside.pop("shares"), trip, axis=0)
         lengths = inside.pop("lengths", None)
-        flags = (_resets_product(node), node.attr_bool("input_forget", False))
+        flags = (_resets_matmul(node), node.attr_bool("input_forget", False))
         new = kind.step(Cell(build, row, inside, bends, kind.gates, *flags), state)
         if lengths is None:
             return Round(new, [new[0]])
@@ -162,7 +162,7 @@ def _shared(
         given = _scales(node, scales.of_w, number, many)
         weight = node.helper("dequantize", weight, *map(node.scope.as_tensor, given))
         found |= zip(("r_scale", "r_zero"), _scales(node, scales.of_r, number, many), strict=False)
-    found["shares"], b_h = input_gates(node, x, weight, biases, hidden, _resets_product(node))
+    found["shares"], b_h = input_gates(node, x, weight, biases, hidden, _resets_matmul(node))
     found |= {} if b_h is None else {"b_h": b_h}
     lengths = node.known(4)
     if node.has(4) and (lengths is None or (lengths != steps).any()):
@@ -187,7 +187,7 @@ def _scales(node: NodeContext, inputs: Sequence[int], number: int, many: int) ->
     return found
 
 
-def _resets_product(node: NodeContext) -> bool:
+def _resets_matmul(node: NodeContext) -> bool:
     """Return whether a GRU resets the product of its state, rather than the state."""
     return node.attr_bool("linear_before_reset", False)
 

@@ -30,7 +30,7 @@ def _heads_apart(node: NodeContext, x: GraphTensor, size: int) -> GraphTensor:
     return node.reshaped(x, (batch, length, width // size, size))
 
 
-def _turned(node: NodeContext, cos: GraphTensor, sin: GraphTensor, size: int) -> GraphTensor:
+def _rotated(node: NodeContext, cos: GraphTensor, sin: GraphTensor, size: int) -> GraphTensor:
     """The first input with its heads turned, in its own shape."""
     x = node.tensor(0)
     apart = _heads_apart(node, x, size)
@@ -59,26 +59,26 @@ def _read_rotary(node: NodeContext) -> Value:
     if node.details(0).rank == 3 and not node.attr_int("num_heads", 0):
         raise node.rule("num_heads must be given for an input with 3 axes", "none")
     _check_angles(node, cos, node.attr_int("rotary_embedding_dim", 0))
-    return _turned(node, cos, sin, _head_size(node, 0))
+    return _rotated(node, cos, sin, _head_size(node, 0))
 
 
-def _check_angles(node: NodeContext, cos: GraphTensor, turned: int) -> None:
-    if turned and cos.details.plain_dims[-1] * 2 != turned:
-        raise node.rule(f"the tables must have {turned} / 2 angles", str(cos.details))
+def _check_angles(node: NodeContext, cos: GraphTensor, rotated: int) -> None:
+    if rotated and cos.details.plain_dims[-1] * 2 != rotated:
+        raise node.rule(f"the tables must have {rotated} / 2 angles", str(cos.details))
 
 
 def _read_microsoft(node: NodeContext) -> Value:
     """`position_ids` are the positions [B, L], or the first of them [1]."""
     if node.attr_int("is_packed_batching", 0):
         raise node.unsupported("packed batching")
-    turned = node.attr_int("rotary_embedding_dim", 0)
+    rotated = node.attr_int("rotary_embedding_dim", 0)
     tables = node.tensor(2), node.tensor(3)
-    _check_angles(node, tables[0], turned)
+    _check_angles(node, tables[0], rotated)
     at = node.converted(node.tensor(1), S64)
     if at.details.rank == 1:
         at = positions(node, _length(node), 1, 2, node.reshaped(at, (1, 1)))
     cos, sin = (angles_at(node, table, at) for table in tables)
-    return _turned(node, cos, sin, _head_size(node, 2 * cos.details.plain_dims[-1]))
+    return _rotated(node, cos, sin, _head_size(node, 2 * cos.details.plain_dims[-1]))
 
 
 def _length(node: NodeContext) -> Size:

@@ -7,9 +7,10 @@ error. Nothing is guessed: a value without a declared result is refused, with th
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, islice, product
+from itertools import combinations, islice
 
 import numpy as np
 
@@ -111,7 +112,7 @@ def _blocks(node: NodeContext, declared: list[Dims]) -> Iterable[Dims]:
     """Sizes of the blocks whose elements are the columns of an im2col matrix."""
     total = node.details(0).plain_dims[1] // max(declared[0][1], 1)
     sizes = [n for n in range(1, total + 1) if total % n == 0]
-    many = product(sizes, repeat=len(declared[0]) - 2)
+    many = itertools.product(sizes, repeat=len(declared[0]) - 2)
     return (block for block in many if math.prod(block) == total)
 
 
@@ -203,7 +204,7 @@ def _possible(
 ) -> Iterator[tuple[Sequence[int], ...]]:
     """Values of the operands with which the node gives the declared shapes."""
     lists = [list(islice(one.values(node, declared), _MAX_TRIED)) for one in unknown]
-    for choice_ in islice(product(*lists), _MAX_TRIED):
+    for choice_ in islice(itertools.product(*lists), _MAX_TRIED):
         counts = [node.details(one.index).elements for one in unknown]
         if [len(value) for value in choice_] != counts:
             continue

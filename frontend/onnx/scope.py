@@ -213,7 +213,7 @@ class NodeContext(ScopedReader[str, int]):
 
     # The interface used by rows.
 
-    def place(self, formal: Formal) -> int:
+    def locate(self, formal: Formal) -> int:
         """The operand's position."""
         return formal.index
 

@@ -146,14 +146,14 @@ def _listed(items: Iterable[Value]) -> Value:
     return cast(Value, Listed(tuple(items)))
 
 
-def _place(node: NodeContext, index: int, length: int, last: int) -> int:
+def _position(node: NodeContext, index: int, length: int, last: int) -> int:
     """A position in a sequence, from the end if it is negative; `last` is the highest."""
     if not node.has(index):
         return last
-    place = node.integer(index, "a position")
-    if not -length <= place <= last:
-        raise node.rule(f"the position must be in -{length}..{last}", str(place))
-    return place + length if place < 0 else place
+    position = node.integer(index, "a position")
+    if not -length <= position <= last:
+        raise node.rule(f"the position must be in -{length}..{last}", str(position))
+    return position + length if position < 0 else position
 
 
 def _construct(node: NodeContext) -> Value:
@@ -164,23 +164,23 @@ def _at(node: NodeContext) -> Value:
     found = _sequence(node)
     if found.rows is not None and not found.items:
         size, known = found.rows.details.plain_dims[0], node.known(1)
-        place = 0 if known is None else int(known.reshape(()))
-        if not at_least(size, max(place + 1, -place)):
-            raise node.rule(f"the position must be less than {size}", str(place))
+        position = 0 if known is None else int(known.reshape(()))
+        if not at_least(size, max(position + 1, -position)):
+            raise node.rule(f"the position must be less than {size}", str(position))
         return node.make("gather", found.rows, node.reshaped(node.tensor(1), ()), axis=0)
     items = _items(node)
-    return items[_place(node, 1, len(items), len(items) - 1)]
+    return items[_position(node, 1, len(items), len(items) - 1)]
 
 
 def _insert(node: NodeContext) -> Value:
     items = list(_items(node))
-    items.insert(_place(node, 2, len(items), len(items)), node.value(1))
+    items.insert(_position(node, 2, len(items), len(items)), node.value(1))
     return _listed(items)
 
 
 def _erase(node: NodeContext) -> Value:
     items = list(_items(node))
-    del items[_place(node, 1, len(items), len(items) - 1)]
+    del items[_position(node, 1, len(items), len(items) - 1)]
     return _listed(items)
 
 

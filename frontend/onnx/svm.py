@@ -25,10 +25,10 @@ def _kernel(node: NodeContext, x: GraphTensor, vectors: Array) -> GraphTensor:
         apart = node.helper("sub", node.reshaped(x, (rows, 1, columns)), matrix)
         distance = node.helper("reduce_sum_square", apart, axes=(2,), keep_dims=False)
         return node.helper("exp", node.helper("mul", distance, node.constant(-gamma, F32)))
-    product = node.helper("matmul_core", x, matrix, transpose_b=True)
+    matmul = node.helper("matmul_core", x, matrix, transpose_b=True)
     if kind == "LINEAR":
-        return product
-    scaled = node.helper("mul", product, node.constant(gamma, F32))
+        return matmul
+    scaled = node.helper("mul", matmul, node.constant(gamma, F32))
     scaled = node.helper("add", scaled, node.constant(shift, F32))
     if kind == "SIGMOID":
         return node.helper("tanh", scaled)

@@ -140,8 +140,8 @@ def _gather_blocks(node: NodeContext) -> Value:
         node.constant(_per_element(scales, axis, block, numbers.shape), node.details(2).dtype),
         node.constant(middle, dtype),
     )
-    place = node.axis(node.attr_int("gather_axis", 0), rank)
-    return node.make("gather", whole, node.tensor(1), axis=place)
+    gathered_axis = node.axis(node.attr_int("gather_axis", 0), rank)
+    return node.make("gather", whole, node.tensor(1), axis=gathered_axis)
 
 
 def _per_element(blocks: Array, axis: int, block: int, shape: tuple[int, ...]) -> Array:

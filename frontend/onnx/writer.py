@@ -81,7 +81,7 @@ def _move_weights(model: ModelProto, path: Path) -> None:
     """Write the data of all initializers consecutively to an external file."""
     with whole_file(path) as stream:
         for tensor in model.graph.initializer:
-            place = {
+            location = {
                 "location": path.name,
                 "offset": str(stream.tell()),
                 "length": str(len(tensor.raw_data)),
@@ -89,5 +89,5 @@ def _move_weights(model: ModelProto, path: Path) -> None:
             stream.write(tensor.raw_data)
             tensor.ClearField("raw_data")
             tensor.data_location = TensorProto.EXTERNAL
-            for key, value in place.items():
+            for key, value in location.items():
                 tensor.external_data.add(key=key, value=value)

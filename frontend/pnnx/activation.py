@@ -40,9 +40,9 @@ def _write_prelu(e: Exporter, op: Op, _: str) -> str:
 
 def _write_add(e: Exporter, op: Op, _: str) -> Any:
     """The operator of a product whose bias it is, else an expression."""
-    product = op.inputs[0].producer_owner
-    if id(product) in e.biases:
-        return e.writers[product.op_name](e, product)
+    producer = op.inputs[0].producer_owner
+    if id(producer) in e.biases:
+        return e.writers[producer.op_name](e, producer)
     return e.expression(op, "or" if op.inputs[0].details.dtype == BOOL else "add")
 
 

@@ -10,8 +10,8 @@ from ..correspondence.compositions.complex_numbers import Complex
 from ..op_builder import OpBuilder
 from ..torch_calls.complex_numbers import (
     FORMULAS,
+    MATMULS,
     PARTWISE,
-    PRODUCTS,
     complex_call,
     joined,
     make_complex,
@@ -36,8 +36,8 @@ def complex_results(op: Operator, handler: Handler, scope: Scope) -> Any:
         return _formula(op, scope, name)
     if name in PARTWISE:
         return joined(*(_of_part(op, handler, scope, [word] * 9) for word in ("real", "imag")))
-    if name in PRODUCTS:
-        return _product(op, handler, scope)
+    if name in MATMULS:
+        return _multiply(op, handler, scope)
     raise OpBuilder(scope.graph, op.type, op.name).unsupported("an operand of complex numbers")
 
 
@@ -53,7 +53,7 @@ def _of_part(op: Operator, handler: Handler, scope: Scope, words: list[str]) -> 
     return found
 
 
-def _product(op: Operator, handler: Handler, scope: Scope) -> Complex:
+def _multiply(op: Operator, handler: Handler, scope: Scope) -> Complex:
     """A product of two arrays, of which either may be real."""
     sides = [
         ("real", "imag") if isinstance(scope.values[x], Complex) else ("real",) for x in op.inputs

@@ -84,23 +84,23 @@ def _owns_weight(op: Op) -> bool:
     return own_constant(op.inputs[1], op.inputs[1].details.rank)
 
 
-def _absorb_bias(e: Exporter, product: Op) -> None:
+def _absorb_bias(e: Exporter, layer: Op) -> None:
     """Mark a product without other consumers to which a constant vector, one element per channel, is added."""
-    (y,) = product.outputs
+    (y,) = layer.outputs
     users = [user for index, user in y.uses if index == 0 and user.op_name == "add"]
     if len(y.uses) != 1 or not users:
         return
     (add,) = users
-    bias, parts = add.inputs[1], [product]
+    bias, parts = add.inputs[1], [layer]
     size = y.details.plain_dims[-1]
-    if product.op_name != "matmul_core":  # the vector is a column of channels
+    if layer.op_name != "matmul_core":  # the vector is a column of channels
         size, shaped = y.details.plain_dims[1], bias.producer_owner
         column = (size, *(1,) * (y.details.rank - 2))
         if shaped.op_name != "reshape" or bias.details.plain_dims != column or len(bias.uses) != 1:
             return
-        bias, parts = shaped.inputs[0], [product, shaped]
+        bias, parts = shaped.inputs[0], [layer, shaped]
     if own_constant(bias, 1) and bias.details.plain_dims == (size,):
-        e.biases[id(product)] = bias
+        e.biases[id(layer)] = bias
         e.absorbed.update(id(part) for part in (*parts, bias.producer_owner))
 
 

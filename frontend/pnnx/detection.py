@@ -42,12 +42,12 @@ def _boxes(node: Node, x: GraphTensor, number: int, stride: GraphTensor) -> Grap
     apart = node.reshaped(y, (batch, count, channels // count, *sizes))
     y = node.helper("sigmoid", node.transposed(apart, (0, 1, 3, 4, 2)))
     two = node.constant(2, y.details.dtype)
-    place = node.helper("add", node.helper("mul", node.sliced(y, 4, 0, 2), two), grid)
-    place = node.helper("mul", place, node.converted(stride, y.details.dtype))
+    center = node.helper("add", node.helper("mul", node.sliced(y, 4, 0, 2), two), grid)
+    center = node.helper("mul", center, node.converted(stride, y.details.dtype))
     size = node.helper("square", node.helper("mul", node.sliced(y, 4, 2, 2), two))
     size = node.helper("mul", size, anchors)
     rest = node.sliced(y, 4, 4, channels // count - 4)
-    boxes = node.helper("concat", place, size, rest, axis=4)
+    boxes = node.helper("concat", center, size, rest, axis=4)
     whole = boxes.details.plain_dims
     return node.reshaped(boxes, (batch, whole[1] * whole[2] * whole[3], whole[4]))
 

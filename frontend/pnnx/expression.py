@@ -36,7 +36,7 @@ class Step:
 
 
 @dataclass
-class _Open:
+class _Unclosed:
     """A call or list that is being read; `name` is "[" for a list."""
 
     name: str
@@ -46,7 +46,7 @@ class _Open:
 def parse_expression(text: str) -> list[Step]:
     """Parse an expression into a postfix program. UserError, showing the position, for invalid text."""
     steps: list[Step] = []
-    stack: list[_Open] = [_Open("")]
+    stack: list[_Unclosed] = [_Unclosed("")]
     tokens = _rebuilt(_tokens(text))
     position = 0
     wants_value = True
@@ -56,7 +56,7 @@ def parse_expression(text: str) -> list[Step]:
         position += 1
         if wants_value:
             if token == "[" or (following == "(" and _NAME.fullmatch(token)):
-                stack.append(_Open(token))
+                stack.append(_Unclosed(token))
                 position += token != "["
                 # An empty list closes at once; every call has operands.
                 wants_value = not (token == "[" and following == "]")
@@ -108,7 +108,7 @@ def _rebuilt(tokens: list[str]) -> list[str]:
     return built[0] if len(built) == 1 else tokens
 
 
-def _close(token: str, stack: list[_Open], steps: list[Step], text: str) -> None:
+def _close(token: str, stack: list[_Unclosed], steps: list[Step], text: str) -> None:
     opened = stack[-1]
     if len(stack) == 1 or token != ("]" if opened.name == "[" else ")"):
         raise UserError(

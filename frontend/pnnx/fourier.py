@@ -140,8 +140,8 @@ def _shifted(node: Node) -> Any:
     axes = node.attr_ints("dim") if node.given("dim") else range(rank)
     for axis in (node.axis(axis, rank) for axis in axes):
         size = parts[0].details.plain_dims[axis]
-        turned = np.roll(np.arange(size), -(size // 2) if back else size // 2)
-        index = node.constant(turned, S64)
+        rolled = np.roll(np.arange(size), -(size // 2) if back else size // 2)
+        index = node.constant(rolled, S64)
         parts = [node.helper("gather", part, index, axis=axis) for part in parts]
     return parts[0] if len(parts) == 1 else Complex(*parts)
 

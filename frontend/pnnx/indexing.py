@@ -97,8 +97,8 @@ def _write_scan(e: Exporter, op: Op, type_name: str) -> Any:
     if not op.attr("reverse"):
         return e.append(type_name, op.name, [operand], x, params)
     turn = {"dims": (axis,)}
-    turned = e.append("torch.flip", f"{op.name}.flip", [operand], x, turn)
-    total = e.append(type_name, op.name, [turned], x, params)
+    flipped = e.append("torch.flip", f"{op.name}.flip", [operand], x, turn)
+    total = e.append(type_name, op.name, [flipped], x, params)
     return e.append("torch.flip", f"{op.name}.back", [total], x, turn)
 
 

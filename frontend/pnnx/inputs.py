@@ -13,7 +13,7 @@ from ...base.records import dataclass
 from ...base.size_limits import limited
 from ...base.symbols import Limit
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..open_names import OpenNames
+from ..dynamic_names import OpenNames
 from ..shape_spec import InputSpec, check_names
 from .program import Operator, Program, TensorType
 
@@ -65,18 +65,18 @@ def resolve_inputs(
     given = symbols_of(size for spec in specs.values() for size in spec.dims)
     opened = OpenNames(symbol.name for symbol in given)
     resolved: dict[str, LogicalTensor] = {}
-    still_open = []
+    unresolved = []
     for d in declared:
         spec = specs.get(d.name)
         details = d.details(opened) if spec is None else _match(d, spec, label)
         if details is None:
-            still_open.append(d)
+            unresolved.append(d)
         else:
             dims = tuple(limited(size, limits) for size in details.plain_dims)
             resolved[d.name] = replace(details, plain_dims=dims)
-    if still_open:
-        shown = ", ".join(f"'{d.name}' is {d}" for d in still_open)
-        example = " ".join(f"--input '{d.example}'" for d in still_open)
+    if unresolved:
+        shown = ", ".join(f"'{d.name}' is {d}" for d in unresolved)
+        example = " ".join(f"--input '{d.example}'" for d in unresolved)
         raise UserError(
             f"{label}: the type of every input must be given, but {shown} in the file; give it, like {example}"
         )

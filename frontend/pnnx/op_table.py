@@ -33,8 +33,8 @@ def _handler(type_name: str, read: Read | Handler) -> Handler:
         return tuple(found) if isinstance(found, list) else found
 
     _, spelling = _ROWS[type_name][0]
-    is_open = any(formal.variadic for formal in spelling.formals)
-    slots = ("*",) if is_open else tuple(formal.name for formal in spelling.formals)
+    is_dynamic = any(formal.variadic for formal in spelling.formals)
+    slots = ("*",) if is_dynamic else tuple(formal.name for formal in spelling.formals)
     return Handler(run, slots, spelling.ignored)
 
 

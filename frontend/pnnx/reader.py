@@ -23,7 +23,7 @@ MAX_RANK = 32
 
 _TYPE = re.compile(r"\(([^()]*)\)(\w+)", re.ASCII)
 _DIM = re.compile(r"\d{1,18}", re.ASCII)
-_OPEN_DIM = re.compile(r"\?|-1|%[^\s,]*", re.ASCII)
+_DYNAMIC_DIM = re.compile(r"\?|-1|%[^\s,]*", re.ASCII)
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _NCNN_KEY = re.compile(r"-?\d+", re.ASCII)
 _SUFFIXES = (*SUFFIX_DTYPES, *COMPLEX_SUFFIXES, UNKNOWN_SUFFIX)
@@ -136,7 +136,7 @@ def parse_type(who: str, text: str) -> TensorType:
         raise UserError(f"{who}: a tensor must have at most {MAX_RANK} axes, got {len(parts)}")
     dims: list[int | str] = []
     for part in parts:
-        if not _DIM.fullmatch(part) and not _OPEN_DIM.fullmatch(part):
+        if not _DIM.fullmatch(part) and not _DYNAMIC_DIM.fullmatch(part):
             raise UserError(
                 f"{who}: every size must be a number from 0 to 10^18, or ? where it is open, "
                 f"got '{part[:32]}'"

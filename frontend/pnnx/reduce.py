@@ -23,12 +23,12 @@ def _write_reduce(e: Exporter, op: Op, type_name: str) -> str:
         raise InexpressibleError(f"{op.op_name} over no axes")
     if type_name == "torch.prod":
         if len(axes) > 1:
-            return _product_axis_by_axis(e, op, axes, keep, params)
+            return _reduce_prod_by_axis(e, op, axes, keep, params)
         params["dim"] = axes[0] if axes else None
     return e.call(op, type_name, **params)
 
 
-def _product_axis_by_axis(
+def _reduce_prod_by_axis(
     e: Exporter, op: Op, axes: Sequence[int], keep: bool, params: dict[str, Any]
 ) -> str:
     """torch.prod takes one dim: reduce the last one first, so that the others keep their numbers."""

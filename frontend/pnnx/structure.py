@@ -12,7 +12,7 @@ from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ..correspondence.compositions.axes import mesh_grid
 from ..correspondence.compositions.complex_numbers import Complex
-from ..correspondence.compositions.reduction import product, reduce, variance
+from ..correspondence.compositions.reduction import prod, reduce, variance
 from ..correspondence.compositions.triangles import identity
 from ..torch_calls.call import shown
 from ..torch_calls.creation import CALLS as CREATION
@@ -109,9 +109,9 @@ def _identity(node: Node) -> Value:
     return identity(node, sizes[0], sizes[-1], _SCALAR_TYPES[options[0]])  # type: ignore[arg-type,index]
 
 
-def _product(node: Node) -> Value:
+def _prod(node: Node) -> Value:
     """The form without axes, whose arguments are positional."""
-    return product(node, node.tensor_of(), node.dtype())
+    return prod(node, node.tensor_of(), node.dtype())
 
 
 def _some_or_all(node: Node) -> Value:
@@ -125,7 +125,7 @@ def _some_or_all(node: Node) -> Value:
 HANDLERS: dict[str, Handler] = {
     **{f"aten::{w}": Handler(_some_or_all, ("input", "dim", "keepdim")) for w in ("all", "any")},
     "aten::eye": Handler(_identity, ("*",)),
-    "aten::prod": Handler(_product, ("input", "dtype")),
+    "aten::prod": Handler(_prod, ("input", "dtype")),
     "pnnx.Attribute": Handler(_attribute, ()),
     "pnnx.Expression": Handler(_expression, ("*",)),
     "pnnx.SliceIndexes": Handler(_slice_indexes, ("*",)),

@@ -12,8 +12,8 @@ from ..correspondence.compositions.fourier import Spectrum, transformed
 from ..torch_calls.arithmetic import as_float
 from ..torch_calls.complex_numbers import (
     FORMULAS,
+    MATMULS,
     PARTWISE,
-    PRODUCTS,
     complex_call,
     holds_complex,
     joined,
@@ -56,8 +56,8 @@ def read_complex(node: Node, read: Read | None) -> Any:
         return _formula(node, _FORMULAS.get(name, name))
     if name in _PARTWISE and read is not None and node.bound.get("dtype") is None:
         return joined(*(_of_part(node, read, word, word) for word in ("real", "imag")))
-    if name in PRODUCTS and read is not None:
-        return _product(node, read)
+    if name in MATMULS and read is not None:
+        return _multiply(node, read)
     raise node.unsupported("an operand of complex numbers")
 
 
@@ -86,7 +86,7 @@ def _of_part(node: Node, read: Read, first: str, second: str) -> Any:
     return list(found) if isinstance(found, tuple) else found
 
 
-def _product(node: Node, read: Read) -> Complex:
+def _multiply(node: Node, read: Read) -> Complex:
     """A product of two arrays, of which either may be real."""
     sides = [
         ("real", "imag") if isinstance(value, Complex) else ("real",)

@@ -19,8 +19,8 @@ def _read_linear(node: Node, _: str) -> Value:
 def _read_batch_sum(node: Node) -> Value:
     """beta * self + alpha * (the sum of the products of a batch)."""
     x = node.tensor_of()
-    product = node.helper("matmul_core", node.tensor_of("batch1"), node.tensor_of("batch2"))
-    total = node.helper("reduce_sum", product, axes=(0,), keep_dims=False)
+    matmul = node.helper("matmul_core", node.tensor_of("batch1"), node.tensor_of("batch2"))
+    total = node.helper("reduce_sum", matmul, axes=(0,), keep_dims=False)
     total = scaled(node, total, node.number("alpha", 1))
     beta = node.number("beta", 1)
     return node.make("add", scaled(node, x, beta), total) if beta else total
@@ -48,13 +48,13 @@ def _read_groups(node: Node) -> Value:
     return node.converted(c, node.dtype("out_dtype") or a.details.dtype)
 
 
-def _read_integer_product(node: Node) -> Value:
+def _read_integer_matmul(node: Node) -> Value:
     """The product of two matrices of bytes, with s32 sums."""
     return node.make("matmul_core", node.tensor_of(), node.tensor_of("mat2"), dtype=S32)
 
 
 HANDLERS: dict[str, Read] = {
-    "_int_mm": _read_integer_product,
+    "_int_mm": _read_integer_matmul,
     "addbmm": _read_batch_sum,
     "_trilinear": _read_three,
     **dict.fromkeys(("_grouped_mm", "transformers::grouped_mm_fallback"), _read_groups),

@@ -58,8 +58,8 @@ def _read_angle(node: Node) -> Value:
     """Of real numbers: pi below 0, else 0."""
     x = as_float(node, node.tensor_of())
     below = node.helper("lt", x, like(node, 0, x))
-    turned = node.helper("select", below, like(node, math.pi, x), like(node, 0, x))
-    return node.make("select", node.helper("isnan", x), x, turned)
+    angle = node.helper("select", below, like(node, math.pi, x), like(node, 0, x))
+    return node.make("select", node.helper("isnan", x), x, angle)
 
 
 def _read_gcd(node: Node) -> Value:

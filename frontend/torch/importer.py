@@ -12,7 +12,7 @@ from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..correspondence.compositions.complex_numbers import Complex
 from ..refusals import DEFINED
-from ..shape_spec import InputSpec, check_names, open_name
+from ..shape_spec import InputSpec, check_names, dynamic_name
 from .complex_numbers import constant_of
 from .fx_reader import MISSING, Values, read_nodes, source_line
 from .program import decomposed, mutated_states, open_program
@@ -108,7 +108,7 @@ def _name_sizes(nodes: Iterable[Any], specs: Mapping[str, InputSpec], sizes: Siz
         given = specs[node.name].dims if node.name in specs else ()
         for axis, dim in enumerate(node.meta["val"].shape):
             value = given[axis] if axis < len(given) else None
-            sizes.bind(dim, open_name(node.name, axis), value)
+            sizes.bind(dim, dynamic_name(node.name, axis), value)
 
 
 def _input(node: Any, spec: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -> Any:

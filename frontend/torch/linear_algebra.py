@@ -178,7 +178,7 @@ def _order(node: Node, pivots: GraphTensor, rows: int) -> GraphTensor:
     """Return which row is where after exchanges that are counted from 1, s32 [.., rows]."""
     *batch, count = pivots.details.plain_dims
     flat = node.reshaped(node.converted(pivots, S64), (math.prod(batch), count))
-    places = node.constant(np.arange(rows), S64)
+    positions = node.constant(np.arange(rows), S64)
 
     def exchange(build: OpBuilder, i: GraphTensor, own: Any, fixed: Any) -> Round:
         (order,), (others, numbers) = own, fixed
@@ -189,8 +189,8 @@ def _order(node: Node, pivots: GraphTensor, rows: int) -> GraphTensor:
         order = build.helper("select", build.helper("eq", numbers, at), here, order)
         return Round([build.helper("select", build.helper("eq", numbers, i), there, order)])
 
-    first = node.broadcast(places, (math.prod(batch), rows))
-    (order,) = CountedLoop(node, count).make([first], [flat, places], exchange)
+    first = node.broadcast(positions, (math.prod(batch), rows))
+    (order,) = CountedLoop(node, count).make([first], [flat, positions], exchange)
     return node.converted(node.reshaped(order, (*batch, rows)), S32)
 
 
@@ -231,15 +231,15 @@ def _read_reflections(node: Node) -> Results:
     return tuple(outputs(node, "householder", node.tensor_of()))
 
 
-def _read_product(node: Node) -> Value:
+def _read_ormqr(node: Node) -> Value:
     return node.make("householder_product", node.tensor_of(), node.tensor_of("tau"))
 
 
-def _read_product_times(node: Node) -> Value:
+def _read_ormqr_transposed(node: Node) -> Value:
     """ormqr: a matrix multiplied by all columns of the product of reflections."""
     packed, scales, other = (node.tensor_of(name) for name in ("self", "input2", "input3"))
     transposed = node.attr_bool("transpose", False)
-    q = means.product(node, packed, scales, packed.details.plain_dims[-2])
+    q = means.orthogonal_matrix(node, packed, scales, packed.details.plain_dims[-2])
     if node.attr_bool("left", True):
         return node.make("matmul_core", q, other, transpose_a=transposed)
     return node.make("matmul_core", other, q, transpose_b=transposed)
@@ -309,8 +309,8 @@ HANDLERS: dict[str, Read] = {
     "linalg_lu_solve": _read_factored_solve,
     "linalg_qr": _read_qr,
     "geqrf": _read_reflections,
-    "linalg_householder_product": _read_product,
-    "ormqr": _read_product_times,
+    "linalg_householder_product": _read_ormqr,
+    "ormqr": _read_ormqr_transposed,
     "_linalg_svd": _read_svd,
     "_linalg_eigh": _read_eigh,
     "linalg_pinv": _read_pseudo_inverse,

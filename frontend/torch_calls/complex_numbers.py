@@ -24,7 +24,7 @@ PARTWISE = frozenset(
 )  # fmt: skip
 """Functions that do the same with both parts."""
 
-PRODUCTS = frozenset(("matmul", "mm", "bmm", "mv", "dot"))
+MATMULS = frozenset(("matmul", "mm", "bmm", "mv", "dot"))
 """Functions that are linear in both operands."""
 
 

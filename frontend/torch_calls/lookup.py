@@ -31,8 +31,8 @@ def _read_bag(node: Call) -> Results:
         )
     starts = node.reshaped(node.sliced(offsets, 0, 0, last), (1, last))
     count = indices.details.plain_dims[0]
-    place = node.constant(np.arange(count)[:, None], S64)
-    begun = node.converted(node.helper("le", starts, place), S64)
+    position = node.constant(np.arange(count)[:, None], S64)
+    begun = node.converted(node.helper("le", starts, position), S64)
     bag = node.helper("reduce_sum", begun, axes=(-1,), keep_dims=False)  # counted from 1
     numbers = node.constant(np.arange(1, last + 1)[:, None], S64)
     member = node.helper("eq", node.reshaped(bag, (1, count)), numbers)
@@ -127,12 +127,12 @@ def _read_histogram(node: Call) -> Value:
         low = node.helper("select", is_one, node.helper("sub", low, half), low)
         high = node.helper("select", is_one, node.helper("add", high, half), high)
     inside = node.helper("and", node.helper("ge", x, low), node.helper("le", x, high))
-    place = node.helper("mul", node.helper("sub", x, low), like(node, bins, x))
-    place = node.converted(node.helper("div", place, node.helper("sub", high, low)), S64)
-    place = node.helper("min", place, node.constant(bins - 1, S64))
-    place = node.helper("select", inside, place, node.constant(bins, S64))
+    position = node.helper("mul", node.helper("sub", x, low), like(node, bins, x))
+    position = node.converted(node.helper("div", position, node.helper("sub", high, low)), S64)
+    position = node.helper("min", position, node.constant(bins - 1, S64))
+    position = node.helper("select", inside, position, node.constant(bins, S64))
     zeros = filled(node, (bins + 1,), 0, x.details.dtype)
-    count = put(node.part(), zeros, [place], like(node, 1, x), True)
+    count = put(node.part(), zeros, [position], like(node, 1, x), True)
     return node.sliced(count, 0, 0, bins)
 
 

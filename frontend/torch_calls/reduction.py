@@ -69,8 +69,8 @@ def _read_arg(node: Call, search: str) -> Value:
         return node.make(
             search, x, axis=node.axis(node.attr_int("dim"), x.details.rank), keep_dims=keep
         )
-    place = node.make(search, node.reshaped(x, (x.details.elements,)), axis=0, keep_dims=False)
-    return node.reshaped(place, (1,) * x.details.rank if keep else ())
+    index = node.make(search, node.reshaped(x, (x.details.elements,)), axis=0, keep_dims=False)
+    return node.reshaped(index, (1,) * x.details.rank if keep else ())
 
 
 def _read_norm(node: Call, _: str) -> Value:

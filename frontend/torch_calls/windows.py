@@ -236,8 +236,8 @@ def _read_lrn(node: Call, op_name: str) -> Value:
     if size % 2:
         return node.make(op_name, x, size=size, **attrs)
     part = node.part()
-    turned = node.make(op_name, flip(part, x, (1,)), size=size, **attrs)
-    return flip(part, turned, (1,))
+    reversed_ = node.make(op_name, flip(part, x, (1,)), size=size, **attrs)
+    return flip(part, reversed_, (1,))
 
 
 READS = {

@@ -19,7 +19,7 @@ from ...base.size_limits import limited
 from ...base.symbols import Limit, NeedsLimit
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..open_names import OpenNames
+from ..dynamic_names import OpenNames
 from ..refusals import DEFINED, OTHER_TYPE, WITHOUT
 from ..shape_spec import InputSpec, check_names, check_size
 from .document import DTYPES, OPEN, Entry, Node, TvmGraph
@@ -274,8 +274,8 @@ class _Importer:
         biases = len(operands) - sum(arity(name)[0] - 1 for name in names) - 1
         current: list[GraphTensor] = []
         earlier: list[GraphTensor] = []
-        for place, name in enumerate(names):
-            last, rest = place == len(names) - 1, names[place + 1 :]
+        for number, name in enumerate(names):
+            last, rest = number == len(names) - 1, names[number + 1 :]
             taken = current[:1]
             fewest, most = arity(name)
             if fewest < 0:
@@ -295,7 +295,7 @@ class _Importer:
                 )
             call = Call(
                 name,
-                node.name if last else f"{node.name}/{place}.{name}",
+                node.name if last else f"{node.name}/{number}.{name}",
                 taken,
                 {**_layouts(node), **self.hinted(node, name)},
                 fallback=self.patterns(node, name),

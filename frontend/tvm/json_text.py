@@ -32,7 +32,7 @@ def parse_json(text: str, label: str) -> Any:
         number = _ENDLESS_NUMBER.search(plain)
         assert number is not None
         raise UserError(
-            f"{label}{_place(plain, number.start())}: a number must fit 64 bits, "
+            f"{label}{_location(plain, number.start())}: a number must fit 64 bits, "
             f"got one of {len(number[0])} digits"
         ) from error
 
@@ -41,9 +41,9 @@ def _strict(text: str, label: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, label))
     except RecursionError as error:
-        place = _place(text, _deep_at(text))
+        location = _location(text, _deep_at(text))
         raise UserError(
-            f"{label}{place}: the JSON text must be nested less than {_DEEP} levels deep"
+            f"{label}{location}: the JSON text must be nested less than {_DEEP} levels deep"
         ) from error
 
 
@@ -57,7 +57,7 @@ def _deep_at(text: str) -> int:
     return len(text)
 
 
-def _place(text: str, position: int) -> str:
+def _location(text: str, position: int) -> str:
     line = text.count("\n", 0, position) + 1
     return f" line {line} column {position - text.rfind(chr(10), 0, position)}"
 

@@ -42,8 +42,8 @@ def _dense(op: OperatorContext, op_name: str) -> GraphTensor:
     x, dims = op.x, op.x.details.plain_dims
     if not op.type.startswith("nn_") and len(dims) > 2:
         x = op.reshaped(x, (dims[0], op.x.details.elements // max(dims[0], 1)))
-    product = op.make(op_name, x, op.operand(1), transpose_b=True)
-    return op.helper("add", product, op.operand(2)) if len(op.operands) > 2 else product
+    matmul = op.make(op_name, x, op.operand(1), transpose_b=True)
+    return op.helper("add", matmul, op.operand(2)) if len(op.operands) > 2 else matmul
 
 
 def _dense_pack(op: OperatorContext, op_name: str) -> GraphTensor:

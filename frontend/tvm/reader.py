@@ -130,10 +130,10 @@ class _Checker:
         given = self.integers("node_row_ptr", self.value.get("node_row_ptr"))
         if given != expected:
             pairs = enumerate(zip(given, expected, strict=False))
-            place = next((f" with {a} at {i}" for i, (a, b) in pairs if a != b), "")
+            where = next((f" with {a} at {i}" for i, (a, b) in pairs if a != b), "")
             raise self.error(
                 f"node_row_ptr must have {len(expected)} numbers that grow by the outputs of each node, "
-                f"got {len(given)}{place}"
+                f"got {len(given)}{where}"
             )
         return tuple(given)
 

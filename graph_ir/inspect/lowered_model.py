@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from ..ir.graph import Graph, replace_subgraphs
 from ..passes.decompose_transposed import decompose_transposed
-from ..passes.quantize_products import quantize_products
+from ..passes.quantize_matmuls import quantize_matmuls
 from ..passes.quantize_weights import quantize_weights
 from ..passes.round_operands import round_operands
 from ..rewriting.decisions import start_log
 from ..schedule.context import LowerContext
 
-LOWERINGS = (decompose_transposed, round_operands, quantize_products, quantize_weights)
+LOWERINGS = (decompose_transposed, round_operands, quantize_matmuls, quantize_weights)
 
 
 def lowered_model(source: Graph, ctx: LowerContext) -> tuple[Graph, LowerContext]:

@@ -62,7 +62,7 @@ class GroupValues:
         if tensor in self.given:
             return computed(self.given[tensor](index), tensor.details.dtype)
         if tensor in self.buffers:
-            return widen(self.buffers[tensor][place_in(self.buffers[tensor], tensor, index)])
+            return widen(self.buffers[tensor][index_in(self.buffers[tensor], tensor, index)])
         op = tensor.producer_owner
         computation = op.computation() if isinstance(op, FusibleOp) else None
         if not isinstance(computation, Pointwise):
@@ -72,17 +72,17 @@ class GroupValues:
         return value if _is_held(value, dtype) else computed(value, dtype)
 
 
-def place_in(buffer: Buffer, tensor: GraphTensor, index: Index) -> Index:
+def index_in(buffer: Buffer, tensor: GraphTensor, index: Index) -> Index:
     """The index in its buffer of the element at a plain index; a buffer may be flat, as operands of products are."""
     return stored_at(buffer, tensor, tensor.details.format.blocked_index(index))
 
 
-def stored_at(buffer: Buffer, tensor: GraphTensor, place: Index) -> Index:
+def stored_at(buffer: Buffer, tensor: GraphTensor, position: Index) -> Index:
     """The same of the element at an index in memory."""
-    if len(buffer.shape) == len(place):
-        return place
+    if len(buffer.shape) == len(position):
+        return position
     offset = t.as_expr(0)
-    for i, size in zip(place, tensor.details.physical_dims, strict=True):
+    for i, size in zip(position, tensor.details.physical_dims, strict=True):
         offset = offset * size + i
     return (offset,)
 

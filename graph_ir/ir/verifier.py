@@ -13,8 +13,8 @@ from .format import Format
 from .graph import Graph, Op, subgraphs_of
 from .logical_tensor import LogicalTensor
 
-Fault = tuple[Op | None, str]
-Rule = Callable[[Graph], Iterator[Fault]]
+Violation = tuple[Op | None, str]
+Rule = Callable[[Graph], Iterator[Violation]]
 
 
 def verify(graph: Graph, show: Callable[[Op], str] = repr) -> None:
@@ -23,9 +23,11 @@ def verify(graph: Graph, show: Callable[[Op], str] = repr) -> None:
     while pending:
         current = pending.pop()
         for rule in RULES:
-            for op, fault in rule(current):
+            for op, violation in rule(current):
                 who = f"op '{op.name}'" if op is not None else "it"
-                raise InternalError(f"graph '{current.name}': {who} {fault}", _excerpt(op, show))
+                raise InternalError(
+                    f"graph '{current.name}': {who} {violation}", _excerpt(op, show)
+                )
         for op in current.ops:
             for inner in subgraphs_of(op):
                 if id(inner) not in seen:
@@ -33,26 +35,26 @@ def verify(graph: Graph, show: Callable[[Op], str] = repr) -> None:
                     pending.append(inner)
 
 
-def _ids_are_dense(graph: Graph) -> Iterator[Fault]:
+def _ids_are_dense(graph: Graph) -> Iterator[Violation]:
     for position, op in enumerate(graph.ops):
         if op.logical_op_id != position:
             yield op, f"must have logical_op_id {position}, got {op.logical_op_id}"
 
 
-def _names_are_unique(graph: Graph) -> Iterator[Fault]:
+def _names_are_unique(graph: Graph) -> Iterator[Violation]:
     names = Counter(op.name for op in graph.ops)
     for op in graph.ops:
         if names[op.name] > 1:
             yield op, "shares its name with another op"
 
 
-def _outputs_belong_to_their_op(graph: Graph) -> Iterator[Fault]:
+def _outputs_belong_to_their_op(graph: Graph) -> Iterator[Violation]:
     for op in graph.ops:
         if any(tensor.producer_owner is not op for tensor in op.outputs):
             yield op, "has an output that says another op produces it"
 
 
-def _inputs_are_defined_above(graph: Graph) -> Iterator[Fault]:
+def _inputs_are_defined_above(graph: Graph) -> Iterator[Violation]:
     above: set[int] = set()
     for op in graph.ops:
         for index, tensor in enumerate(op.inputs):
@@ -64,7 +66,7 @@ def _inputs_are_defined_above(graph: Graph) -> Iterator[Fault]:
         above.update(id(tensor) for tensor in op.outputs)
 
 
-def _uses_mirror_inputs(graph: Graph) -> Iterator[Fault]:
+def _uses_mirror_inputs(graph: Graph) -> Iterator[Violation]:
     reads = Counter((id(x), i, id(op)) for op in graph.ops for i, x in enumerate(op.inputs))
     listed = Counter((id(y), i, id(u)) for op in graph.ops for y in op.outputs for i, u in y.uses)
     for op in graph.ops:
@@ -77,7 +79,7 @@ def _uses_mirror_inputs(graph: Graph) -> Iterator[Fault]:
                     yield op, f"lists a use by '{user.name}' (input {index}) that does not exist"
 
 
-def _outputs_come_last(graph: Graph) -> Iterator[Fault]:
+def _outputs_come_last(graph: Graph) -> Iterator[Violation]:
     seen_output = False
     for op in graph.ops:
         if seen_output and op.op_name != "output":
@@ -85,7 +87,7 @@ def _outputs_come_last(graph: Graph) -> Iterator[Fault]:
         seen_output |= op.op_name == "output"
 
 
-def _formats_have_the_rank(graph: Graph) -> Iterator[Fault]:
+def _formats_have_the_rank(graph: Graph) -> Iterator[Violation]:
     for op in graph.ops:
         for tensor in op.outputs:
             details = tensor.details
@@ -93,7 +95,7 @@ def _formats_have_the_rank(graph: Graph) -> Iterator[Fault]:
                 yield op, f"has a tensor of rank {details.rank} in the format {details.format}"
 
 
-def _inference_agrees(graph: Graph) -> Iterator[Fault]:
+def _inference_agrees(graph: Graph) -> Iterator[Violation]:
     for op in graph.ops:
         try:
             inferred = op.infer([x.details for x in op.inputs])

@@ -26,8 +26,8 @@ from ..rewriting.kernel_group import KernelGroup
 from ..rewriting.operand_rows import in_memory
 from ..schedule.attention import AttentionBlocking, attention_blocking
 from ..schedule.context import LowerContext
+from ..schedule.gemm import Gemm
 from ..schedule.matmul_tile import tile_of_plain
-from ..schedule.product import Product
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
 from ..templates.dynamic_attention import DynamicAttention, at_size
 from ..templates.online_attention import OnlineAttention
@@ -49,7 +49,7 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     blocking = attention_blocking(schedule, first, ctx.target)
     sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
     is_online = schedule.word("softmax") == "online"
-    is_open = has_dynamic_sizes(first, second)
+    is_dynamic = has_dynamic_sizes(first, second)
     kind = "online_attention" if is_online else "attention"
     tiles = _tiles_text(blocking, ctx)
     name = identifier(f"{blocking.kernel.a}_{kind}_{sizes}_{tiles}", 120)
@@ -65,7 +65,7 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
         long_scores = _scores_epilogue(first, softmax_scores(second.inputs[0]), others, sums)
         online = OnlineAttention(problem, blocking, ctx.target)
         return online.function(name, params, note, long_scores, result)
-    scores, row_group = split_row_work(ops, first, second, has_epilogue=not is_open)
+    scores, row_group = split_row_work(ops, first, second, has_epilogue=not is_dynamic)
     row_group, divisor = _division_put_off(row_group)
     epilogue = _scores_epilogue(first, scores, others, sums)
 
@@ -73,7 +73,7 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
         row_work = _row_work(row_group, scores, others, template, divisor)
         return template.nest(epilogue, row_work, result, divisor is not None)
 
-    if not is_open:
+    if not is_dynamic:
         body = nest(AttentionTemplate(problem, blocking, ctx.target))
         return Function(name, params, Block((body,)), note)
     sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
@@ -100,7 +100,7 @@ def _few(
         sizes = at_size(problem, symbol.name, rows)
         if is_known(sizes.columns):
             first, second = (
-                tile_of_plain(Product(1, rows, n, k, kernel, ctx.target), b.col == 1)
+                tile_of_plain(Gemm(1, rows, n, k, kernel, ctx.target), b.col == 1)
                 for n, k, b in (
                     (sizes.columns, sizes.depth, sizes.b), (sizes.width, sizes.columns, sizes.d),
                 )
@@ -126,10 +126,10 @@ def _scores_epilogue(
     first: Op, scores: GraphTensor | None, in_memory: dict[GraphTensor, Buffer], sums: DType
 ) -> EpilogueValue | None:
     """What is done to the first product before its rows are; scores are kept in the type of the sums."""
-    product = first.outputs[0]
-    if scores is None or scores is product:
+    result = first.outputs[0]
+    if scores is None or scores is result:
         return None
-    return _stored_as(epilogue_value(product, scores, in_memory), sums, sums)
+    return _stored_as(epilogue_value(result, scores, in_memory), sums, sums)
 
 
 def _tiles_text(blocking: AttentionBlocking, ctx: LowerContext) -> str:

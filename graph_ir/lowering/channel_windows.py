@@ -80,7 +80,7 @@ def _template(
     """The template for the layout of the image, which has decided the schedule's algorithm."""
     if schedule.algorithm == "row-windows":
         return RowWindowTemplate(problem, row_blocking(schedule), target, epilogue)
-    if whole[0].is_open:
+    if whole[0].is_dynamic:
         return DynamicWindowTemplate(problem, window_blocking(schedule), target, epilogue, *whole)
     if kernel is not None:
         return DotWindowTemplate(problem, window_blocking(schedule), target, epilogue, kernel)

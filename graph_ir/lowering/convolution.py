@@ -29,9 +29,9 @@ from ..schedule.context import LowerContext
 from ..schedule.convolution_blocking import FLAT_BANDS
 from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_sizes import geometry_of, with_sizes_of
+from ..schedule.gemm import Gemm
 from ..schedule.matmul import blocking_of, kernel_of
 from ..schedule.matmul_tile import MatmulBlocking, pick_blocking
-from ..schedule.product import Product
 from ..templates.convolution import ConvolutionProblem, ConvolutionTemplate
 from ..templates.convolution_band import ImageOperand
 from ..templates.convolution_patches import PatchTemplate
@@ -59,10 +59,10 @@ def convolution_function(
         value = epilogue_value(op.outputs[0], output, memory)
     operands = [memory[x] for x in (*op.inputs, output)]
     make: Make = _taps
-    if band in ("product", "patches"):
-        make = _matmul if band == "product" else _patches
-    elif geometry_of(op).is_open:
-        make = _pixel_matmul if geometry_of(op).is_product else _open_taps
+    if band in ("matmul", "patches"):
+        make = _matmul if band == "matmul" else _patches
+    elif geometry_of(op).is_dynamic:
+        make = _pixel_matmul if geometry_of(op).is_pointwise else _dynamic_taps
     made = make(op, band, blocking, kernel, operands, output, value, by_pixel, ctx)
     post = epilogue_names(op, group.ops)
     tile = f"{blocking.tile.rows}x{blocking.tile.columns(ctx.target, kernel.accumulator)}"
@@ -85,7 +85,7 @@ def _taps(
     columns = 0  # of pixels that the epilogue gets by number
     if band in FLAT_BANDS:
         columns = geometry.result[1]
-    elif band == "image" and by_pixel and geometry.is_product:
+    elif band == "image" and by_pixel and geometry.is_pointwise:
         geometry = _lines(geometry, -(-geometry.result[0] // blocking.m_block))
         blocking = replace(blocking, m_block=1)
         columns = geometry.result[1]
@@ -97,7 +97,7 @@ def _taps(
     return ConvolutionTemplate(problem, blocking, ctx.target, value)
 
 
-def _open_taps(
+def _dynamic_taps(
     op: DirectConvolution, band: str, blocking: MatmulBlocking, kernel: Microkernel, operands: Sequence[Buffer],
     output: GraphTensor, value: EpilogueValue | None, by_pixel: bool, ctx: LowerContext,
 ) -> ConvolutionTemplate:  # fmt: skip
@@ -164,10 +164,10 @@ def _pixel_matmul(
         Operand(y, (pixels * outer, g.outputs), outer, 1),
     )
     typical_pixels = math.prod(geometry_of(op).result)
-    product = Product(
+    gemm = Gemm(
         g.groups, typical_pixels, g.outputs, g.channels, kernel, ctx.target, ctx.options.threads
     )
-    blocking = replace(blocking, m_block=pick_blocking(product, blocking.tile).m_block)
+    blocking = replace(blocking, m_block=pick_blocking(gemm, blocking.tile).m_block)
     epilogue = None
     if value is not None:
         indexed = _indexed(value, output.details.plain_dims, g.result[1], by_pixel)

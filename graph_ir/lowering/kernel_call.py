@@ -6,8 +6,8 @@ from ...base.errors import UserError
 from ...tensor_ir.nodes import Module
 from ..ir.group_values import parameters
 from ..ops.kernel_call import KernelCall
-from ..schedule.added import KERNELS
 from ..schedule.context import LowerContext
+from ..schedule.user_code import KERNELS
 
 
 def lower_kernel_call(op: KernelCall, ctx: LowerContext) -> Module:

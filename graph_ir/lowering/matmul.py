@@ -26,6 +26,7 @@ from ..ops.matmul import MAX_FEW, MatmulCore
 from ..rewriting.kernel_group import KernelGroup
 from ..rewriting.operand_rows import in_memory
 from ..schedule.context import LowerContext
+from ..schedule.gemm import Gemm
 from ..schedule.matmul import blocking_of, kernel_of
 from ..schedule.matmul_tile import (
     MatmulBlocking,
@@ -33,7 +34,6 @@ from ..schedule.matmul_tile import (
     pick_blocking,
     tile_of_plain,
 )
-from ..schedule.product import Product
 from .notes import group_note
 
 
@@ -120,7 +120,7 @@ def _few(
     if not is_known(sizes["n"], sizes["k"]):
         return _few_of_dynamic(problem, batch, ctx, sharing)
     m, n, k = typical(sizes["m"]), sizes["n"], sizes["k"]
-    whole = Product(batch, m, n, k, problem.kernel, target, threads)
+    whole = Gemm(batch, m, n, k, problem.kernel, target, threads)
     return {
         rows: matmul_nest(problem.of_sizes(m=rows), own, target, sharing, exact=True)
         for rows, own in few_rows(whole, blocking.tile).items()
@@ -140,8 +140,8 @@ def _few_of_dynamic(
         m, n, k = (substitute(sizes[axis], {symbol.name: rows}) for axis in ("m", "n", "k"))
         if m != rows or not isinstance(n, int) or not isinstance(k, int):
             break
-        product = Product(batch, rows, n, k, problem.kernel, ctx.target, ctx.options.threads)
-        blocking = pick_blocking(product, tile_of_plain(product, problem.b.strides["n"] == 1))
+        gemm = Gemm(batch, rows, n, k, problem.kernel, ctx.target, ctx.options.threads)
+        blocking = pick_blocking(gemm, tile_of_plain(gemm, problem.b.strides["n"] == 1))
         known = problem.of_sizes(m=rows, n=n, k=k)
         found[rows] = matmul_nest(known, blocking, ctx.target, sharing)
     return found
@@ -181,8 +181,8 @@ def epilogue_value(
     def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
         values = GroupValues(in_memory)
         # Integers wrap to the product's type before the next op; floats stay in that of the sums, as in any group.
-        product = computed(acc, acc_tensor.details.dtype)
-        values.given[acc_tensor] = lambda _: product
+        gemm = computed(acc, acc_tensor.details.dtype)
+        values.given[acc_tensor] = lambda _: gemm
         result = narrow(values.read(output)(index), output.details.dtype)
         return values.lets, result
 

@@ -6,9 +6,9 @@ import math
 
 from ...base.dims import bounds, is_known
 from ...targets.isa import Target
+from ..schedule.gemm import worth_threads
 from ..schedule.matmul_blocks import BLOCK
 from ..schedule.matmul_tile import MatmulBlocking
-from ..schedule.product import worth_threads
 from .nest import Nest, Sharing, contraction
 from .operand import Operand
 from .problem import Contraction, View

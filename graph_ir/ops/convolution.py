@@ -20,8 +20,8 @@ from ..ir.op_kinds import FusibleOp
 from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
+from .contraction_types import contraction_dtype, result_dtype_attr
 from .movement import Movement
-from .product_types import product_dtype, result_dtype_attr
 from .window import Window, Windowed, window_of
 
 
@@ -62,7 +62,7 @@ class Convolution(Windowed, FusibleOp):
 
     def result_dtype(self, x: LogicalTensor, w: LogicalTensor) -> DType:
         """The element type of the result. UserError where the operands cannot be multiplied."""
-        return product_dtype(self, x, w, self.dtype)
+        return contraction_dtype(self, x, w, self.dtype)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[N, O, positions...]."""

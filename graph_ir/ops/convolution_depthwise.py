@@ -6,8 +6,8 @@ from ...base.dtypes import F32, DType
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import TunableOp
 from ..ir.registry import register
+from .contraction_types import is_byte
 from .convolution import Convolution
-from .product_types import is_byte
 
 
 @register("depthwise_convolution")

@@ -20,8 +20,8 @@ from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .compose import Composer
+from .contraction_types import contraction_dtype
 from .convolution import checked_operands
-from .product_types import product_dtype
 from .window import Window, WindowAttr, Windowed, window_of
 
 
@@ -91,7 +91,7 @@ class ConvolutionTranspose(Windowed, CompositeOp):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[N, O, sizes...]."""
         x, w = checked_operands(self, inputs)
-        dtype = product_dtype(self, x, w, None)
+        dtype = contraction_dtype(self, x, w, None)
         channels, groups = x.plain_dims[1], self.groups
         if groups < 1 or channels % groups:
             raise self.rule("groups must divide the channels", f"{groups} groups of {channels}")

@@ -29,11 +29,13 @@ class AxisSampling:
 
 def resampled(make: Composer, how: AxisSampling, x: GraphTensor, axis: int) -> GraphTensor:
     """x with one axis resized."""
-    place = _places(make, how)
+    coordinates = _coordinates(make, how)
     if how.nearest:
-        return make("gather", x, _index(make, how, _rounded(make, place, how.nearest)), axis=axis)
-    base = make("floor", place)
-    beside = make("sub", place, base)
+        return make(
+            "gather", x, _index(make, how, _rounded(make, coordinates, how.nearest)), axis=axis
+        )
+    base = make("floor", coordinates)
+    beside = make("sub", coordinates, base)
     one = make.scalar(1, F64)
     weights = [make("sub", one, beside), make("sub", one, make("abs", make("sub", one, beside)))]
     total = make("add", *weights)
@@ -46,14 +48,14 @@ def resampled(make: Composer, how: AxisSampling, x: GraphTensor, axis: int) -> G
     return make("add", *parts)
 
 
-def _index(make: Composer, how: AxisSampling, place: GraphTensor) -> GraphTensor:
+def _index(make: Composer, how: AxisSampling, coordinates: GraphTensor) -> GraphTensor:
     """Whole numbers as indices, those outside moved to the border."""
     last = make("sub", make.size(how.size, F64), make.scalar(1, F64))
-    inside = make("max", make("min", place, last), make.scalar(0, F64))
+    inside = make("max", make("min", coordinates, last), make.scalar(0, F64))
     return make.to(inside, S64)
 
 
-def _places(make: Composer, how: AxisSampling) -> GraphTensor:
+def _coordinates(make: Composer, how: AxisSampling) -> GraphTensor:
     """The coordinate of each element of the result on the axis of the input, f64."""
     size, count = make.size(how.size, F64), make.size(how.count, F64)
     scale = make("div", count, size) if how.scale is None else make.scalar(how.scale, F64)
@@ -83,10 +85,10 @@ def _places(make: Composer, how: AxisSampling) -> GraphTensor:
     )
 
 
-def _rounded(make: Composer, place: GraphTensor, mode: str) -> GraphTensor:
+def _rounded(make: Composer, coordinates: GraphTensor, mode: str) -> GraphTensor:
     if mode in ("floor", "ceil"):
-        return make(mode, place)
+        return make(mode, coordinates)
     half = make.scalar(0.5, F64)
     if mode == "round_prefer_floor":
-        return make("ceil", make("sub", place, half))
-    return make("floor", make("add", place, half))
+        return make("ceil", make("sub", coordinates, half))
+    return make("floor", make("add", coordinates, half))

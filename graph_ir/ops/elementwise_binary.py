@@ -92,7 +92,7 @@ def _pow(a: Expr, b: Expr) -> Expr:
     if a.dtype.is_float:
         return t.call("pow", a, b)
     # base**n over n = bits factors: a larger exponent overflows for every base but -1, 0 and 1.
-    power = _product(a, b, 0, a.dtype.bits)
+    power = _int_power(a, b, 0, a.dtype.bits)
     if a.dtype.kind == "uint":
         return t.select(t.equal(a, 1), 1, power)
     power = t.select(_negative(b), 0, power)
@@ -100,12 +100,12 @@ def _pow(a: Expr, b: Expr) -> Expr:
     return t.select(t.equal(absolute(a), 1), t.select(odd, a, 1), power)
 
 
-def _product(base: Expr, exponent: Expr, first: int, count: int) -> Expr:
+def _int_power(base: Expr, exponent: Expr, first: int, count: int) -> Expr:
     """Product of `count` factors, number i being the base where i < exponent, else 1."""
     if count == 1:
         return t.select(exponent > first, base, 1)
     half = count // 2
-    return _product(base, exponent, first, half) * _product(
+    return _int_power(base, exponent, first, half) * _int_power(
         base, exponent, first + half, count - half
     )
 

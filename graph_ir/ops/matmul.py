@@ -21,7 +21,7 @@ from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import TunableOp
 from ..ir.operands import Operand
 from ..ir.registry import register
-from .product_types import product_dtype, result_dtype_attr
+from .contraction_types import contraction_dtype, result_dtype_attr
 
 MAX_USES = 4
 """Batches that may share a computed matrix which one row is multiplied by: beyond that, one packed copy costs less than
@@ -70,7 +70,7 @@ class MatmulCore(TunableOp):
 
     def is_tuned_with(self, rows: Size) -> bool:
         """Return whether it does if its rows are so many, as the same rows of several matrices are."""
-        if not is_known(*self.sizes[1:]) and not self._may_be_open(rows):
+        if not is_known(*self.sizes[1:]) and not self._may_be_dynamic(rows):
             return False
         if any(x.details.is_empty for x in self.inputs):
             return False
@@ -80,7 +80,7 @@ class MatmulCore(TunableOp):
         bytes_ = self.dtype == S32 and self.inputs[1].details.dtype in (S8, S16)
         return self.inputs[0].details.dtype.is_float or (bytes_ and not self.transpose_a)
 
-    def _may_be_open(self, rows: Size) -> bool:
+    def _may_be_dynamic(self, rows: Size) -> bool:
         """Return whether a product with a dynamic number of columns or terms has a template: one that reads B in
         place, where
         its rows are open, and copies it into panels, where its columns are.
@@ -137,7 +137,7 @@ class MatmulCore(TunableOp):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[..., m, n] of the common dtype, or s32."""
         a, b = inputs
-        dtype = product_dtype(self, a, b, self.dtype)
+        dtype = contraction_dtype(self, a, b, self.dtype)
         if a.rank < 2 or b.rank < 2:
             raise self.rule("inputs must have rank 2 or more", f"{a} and {b}", "reshape vectors")
         m, k = a.plain_dims[-2:][:: -1 if self.transpose_a else 1]

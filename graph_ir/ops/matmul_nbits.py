@@ -100,9 +100,9 @@ class MatmulNBits(TunableOp):
             (m, n), (k,) = index, r
             of_group = k // group
             word, number = k // numbers, k % numbers
-            place = word * WORD_BYTES + number % WORD_BYTES
+            byte_index = word * WORD_BYTES + number % WORD_BYTES
             shift = number // WORD_BYTES * bits
-            byte = t.cast(w((n, place)), S64)
+            byte = t.cast(w((n, byte_index)), S64)
             q = byte >> shift & (1 << bits) - 1
             z = zero((t.as_expr(0),) * 2) if one_zero else zero((n, of_group))
             weight = (t.cast(q, F32) - z) * scale((n, of_group))

@@ -73,8 +73,8 @@ class MaxPoolIndices(PooledOp):
         dims, lead = x.details.plain_dims, x.details.rank - window.rank
         count = math.prod(dims[lead:])
         narrow = S32 if count <= S32.limits[1] else S64  # half the memory of each pass
-        places = np.arange(count).astype(narrow.numpy).reshape(dims[lead:])
-        table = make("broadcast", make.constant(places), shape=dims)
+        positions = np.arange(count).astype(narrow.numpy).reshape(dims[lead:])
+        table = make("broadcast", make.constant(positions), shape=dims)
         fills = (identity("max", x.details.dtype.accumulator), count)
         parts: Parts = [
             padded(make, one, window, fill) for one, fill in zip((x, table), fills, strict=True)

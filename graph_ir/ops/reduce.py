@@ -87,10 +87,10 @@ class Reduce(FusibleOp):
         x, axes, row = self.inputs[0].details, self.axes, self.row
         extents = tuple(x.plain_dims[axis] for axis in axes)
         count, dtype = math.prod(extents), x.dtype.accumulator
-        place = self._place
+        source = self._source
 
         def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
-            return row.element(reads[0](place(index, r)))
+            return row.element(reads[0](source(index, r)))
 
         def finish(acc: Expr) -> Expr:
             return t.cast(row.finish(acc, count), dtype)
@@ -113,7 +113,7 @@ class Reduce(FusibleOp):
             return tuple(1 if axis in axes else size for axis, size in enumerate(x.plain_dims))
         return tuple(size for axis, size in enumerate(x.plain_dims) if axis not in axes)
 
-    def _place(self, index: Index, r: Index) -> Index:
+    def _source(self, index: Index, r: Index) -> Index:
         """Input index of a term: `r` on the reduced axes, the output's index elsewhere."""
         axes = self.axes
         inner = iter(r)

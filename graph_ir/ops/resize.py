@@ -175,7 +175,7 @@ class Resize(CompositeOp):
             return make.graph.make_constant(np.ascontiguousarray(value), f"{self.name}.{what}")
 
         if len(used) > _MAX_TAPS:
-            value = self._product(make, x, axis, taps)
+            value = self._matmul(make, x, axis, taps)
         else:
             parts = []
             for j in used:
@@ -193,7 +193,7 @@ class Resize(CompositeOp):
         inside = constant(taps.inside.reshape(along), "inside")
         return make("select", inside, value, make.scalar(self.extrapolation, dtype))
 
-    def _product(self, make: Composer, x: GraphTensor, axis: int, taps: Taps) -> GraphTensor:
+    def _matmul(self, make: Composer, x: GraphTensor, axis: int, taps: Taps) -> GraphTensor:
         """The axis as the rows of matrices, multiplied by the weights as one matrix."""
         dims, dtype = x.details.plain_dims, x.details.dtype
         dense = np.zeros((len(taps.indices), dims[axis]))
@@ -222,20 +222,24 @@ class Resize(CompositeOp):
         if size is None or count is None:
             size, count = self._sizes(axis)
         scale = self._scale(axis, size, count)
-        place = self._coordinates(axis, size, count)
+        coordinate = self._coordinates(axis, size, count)
         mode = self.mode
         crops = self.coordinates == "tf_crop_and_resize"
-        inside = (place >= 0) & (place <= size - 1) if crops else np.ones(len(place), bool)
+        inside = (
+            (coordinate >= 0) & (coordinate <= size - 1)
+            if crops
+            else np.ones(len(coordinate), bool)
+        )
         if mode == "nearest":
-            indices = _rounded(place, self.nearest_mode)[:, None]
+            indices = _rounded(coordinate, self.nearest_mode)[:, None]
             weights = np.ones(indices.shape)
         else:
             step = min(scale, 1.0) if self.antialias else 1.0
             reach = 1 if mode == "linear" else 2
             start = math.floor(-reach / step) + 1
-            base = np.floor(place)
+            base = np.floor(coordinate)
             offsets = np.arange(start, 2 - start)
-            distance = np.abs((offsets - (place - base)[:, None]) * step)
+            distance = np.abs((offsets - (coordinate - base)[:, None]) * step)
             weights = (
                 np.clip(1 - distance, 0, 1)
                 if mode == "linear"

@@ -24,8 +24,8 @@ def scaled_sum(x: Array, y: Array, a: float, b: float) -> Array:
 
     Products of two f32 are exact in f64, and so is the sum of one with an f32 then.
     """
-    product = (y.astype(np.float64) * np.float32(b)).astype(F32.numpy)
-    return (x.astype(np.float64) * np.float32(a) + product).astype(F32.numpy)
+    scaled = (y.astype(np.float64) * np.float32(b)).astype(F32.numpy)
+    return (x.astype(np.float64) * np.float32(a) + scaled).astype(F32.numpy)
 
 
 @register("scaled_sum")

@@ -55,7 +55,7 @@ class WinogradWeights(FusibleOp):
         if w.dtype not in (F32, S8) or w.rank != 4 or w.plain_dims[2:] != (3, 3):
             raise self.rule("w must be f32 or s8[O, C, 3, 3]", str(w))
         form = _form(self.results, w.dtype)
-        return [LogicalTensor(form.operand, (form.products, w.plain_dims[1], w.plain_dims[0]))]
+        return [LogicalTensor(form.operand, (form.matmuls, w.plain_dims[1], w.plain_dims[0]))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """G w G^T, in float64 and rounded once."""
@@ -110,8 +110,8 @@ def _tiles_of(x: Array, u: Array, bt: Array, at: Array) -> Array:
     tiles = np.lib.stride_tricks.sliding_window_view(x, (n, n), (2, 3))[:, :, ::m, ::m]
     images, channels, down, across = tiles.shape[:4]
     v = (bt @ tiles @ bt.T).transpose(4, 5, 0, 2, 3, 1).reshape(n * n, -1, channels)
-    products = np.matmul(v, u).reshape(n, n, images, down, across, u.shape[2])
-    y = at @ products.transpose(2, 5, 3, 4, 0, 1) @ at.T  # [N, O, down, across, m, m]
+    points = np.matmul(v, u).reshape(n, n, images, down, across, u.shape[2])
+    y = at @ points.transpose(2, 5, 3, 4, 0, 1) @ at.T  # [N, O, down, across, m, m]
     return np.asarray(
         y.transpose(0, 1, 2, 4, 3, 5).reshape(images, u.shape[2], down * m, across * m)
     )
@@ -152,7 +152,7 @@ class WinogradConvolution(TunableOp):
     @property
     def other_forms(self) -> tuple[WinogradForm | None, ...]:
         """The form of each of the others; None for the direct one."""
-        points = {form.products: form.results for form in FORMS.values()}
+        points = {form.matmuls: form.results for form in FORMS.values()}
         return tuple(
             _form(points[w.details.plain_dims[0]], w.details.dtype) if w.details.rank == 3 else None
             for w in self.others
@@ -170,9 +170,9 @@ class WinogradConvolution(TunableOp):
         if x.dtype not in (F32, U8, S8) or x.rank != 4:
             raise self.rule("x must be f32, u8 or s8[N, C, H, W]", str(x))
         form = _form(self.results, x.dtype)
-        known = form.operand, (form.products, x.plain_dims[1])
+        known = form.operand, (form.matmuls, x.plain_dims[1])
         if u.rank != 3 or (u.dtype, u.plain_dims[:2]) != known:
-            rule = f"u must be {form.operand}[{form.products}, C, O]"
+            rule = f"u must be {form.operand}[{form.matmuls}, C, O]"
             raise self.rule(rule, f"{u} for x {x}")
         self._check_others(inputs[2:], u)
         sizes = zip(x.plain_dims[2:], self.before, self.after, self.dilations, strict=True)
@@ -187,7 +187,7 @@ class WinogradConvolution(TunableOp):
         plain = F32 if u.dtype == F32 else S8
         known: list[tuple[DType, tuple[Any, ...]]] = [(plain, (outputs, channels, 3, 3))]
         known += [
-            (u.dtype, (form.products, channels, outputs))
+            (u.dtype, (form.matmuls, channels, outputs))
             for form in FORMS.values()
             if form.results != self.results
         ]

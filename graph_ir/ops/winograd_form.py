@@ -58,7 +58,7 @@ class WinogradForm:
         return self.results + 2
 
     @property
-    def products(self) -> int:
+    def matmuls(self) -> int:
         """Matrix products: one per pair of points."""
         return self.elements**2
 

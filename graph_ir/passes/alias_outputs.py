@@ -70,13 +70,13 @@ def alias_outputs(graph: Graph, aliases: Mapping[str, str]) -> None:
             raise UserError(
                 f"input '{source}' can hold one output, got two; '{name}' is the second"
             )
-        place = graph.inputs.index(given), graph.outputs.index(output)
+        pair = graph.inputs.index(given), graph.outputs.index(output)
         if output.inputs[0].details == given.outputs[0].details:
             _update(graph, given, output)
-            found.append(Alias(*place))
+            found.append(Alias(*pair))
             continue
         axis, before, after = _grow(graph, given, output)
-        found.append(Alias(*place, axis, before, after))
+        found.append(Alias(*pair, axis, before, after))
         lengths[before] = None
     graph.attrs["lengths"] = tuple(lengths)
     graph.sort()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..ir.graph import Graph
 from ..ops.kernel_call import call_kernel
 from ..rewriting.decisions import record
-from ..schedule.added import KERNELS, kernels_for
 from ..schedule.context import LowerContext
+from ..schedule.user_code import KERNELS, kernels_for
 
 
 def call_kernels(graph: Graph, ctx: LowerContext) -> bool:

@@ -43,5 +43,5 @@ def _defer(graph: Graph, op: Op) -> GraphTensor | None:
     if not bounds(op.sizes[2])[0]:  # the sum of exponentials is 1 or more, but that of none is 0
         one = graph.make_constant(np.ones((), total.details.dtype.numpy), f"{op.name}.one")
         total = graph.make("max", [total, one], name=f"{op.name}.total").outputs[0]
-    product = graph.make(op.op_name, [powers, values], op.attrs, f"{op.name}.weighed").outputs[0]
-    return graph.make("div", [product, total], name=op.name).outputs[0]
+    weighed = graph.make(op.op_name, [powers, values], op.attrs, f"{op.name}.weighed").outputs[0]
+    return graph.make("div", [weighed, total], name=op.name).outputs[0]

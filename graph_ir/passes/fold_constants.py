@@ -57,7 +57,7 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     sources: dict[int, Array] = {}
     folded = []
     for op in list(graph.ops):
-        if op.kind in ("source", "sink", "control") or _is_open(op):
+        if op.kind in ("source", "sink", "control") or _is_dynamic(op):
             continue
         if not all(map(known.has, op.inputs)):
             continue
@@ -129,7 +129,7 @@ class _Known:
         return self.values[id(x)]
 
 
-def _is_open(op: Op) -> bool:
+def _is_dynamic(op: Op) -> bool:
     """Return whether the value depends on sizes that are known when the model runs."""
     sizes = [x for value in op.attrs.values() if isinstance(value, tuple) for x in value]
     return not is_known(*sizes) or not all(y.details.is_known for y in op.outputs)

@@ -289,7 +289,7 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
                 continue
             if typically_less(tensor.details.elements, _reads(op)) and not _costs_nothing(producer):
                 continue
-            if _ends_a_product(producer):
+            if _requantizes_accumulators(producer):
                 continue
             if len(members) == MAX_OPS:
                 return
@@ -310,7 +310,7 @@ def _asks_within_rows(op: Op) -> bool:
     return op.op_name == "pad" and any(op.attr(side)[last] for side in ("before", "after"))
 
 
-def _ends_a_product(op: Op) -> bool:
+def _requantizes_accumulators(op: Op) -> bool:
     """Return whether the op makes bytes of the sums of a product: in its epilogue, so that no sums are stored."""
     if not op.inputs or not is_elementwise(op):
         return False

@@ -154,22 +154,22 @@ def _in_order(nodes: _Nodes, levels: list[Array], targets: Array) -> _Forest | N
     count = int(starts[-1])
     low, turns, leaf_turns, node = (np.zeros(count, np.int64) for _ in range(4))
     leaf, branches = np.zeros(count, np.int64), np.full((2, count), -1)
-    first, turned, above = starts[:-1], np.zeros(len(levels[0]), np.int64), None
+    first, inverted, above = starts[:-1], np.zeros(len(levels[0]), np.int64), None
     root = np.full(len(levels[0]), -1)
     for depth, (level, is_inner) in enumerate(zip(levels, inner, strict=True)):
-        leaf[first[~is_inner]], leaf_turns[first[~is_inner]] = level[~is_inner], turned[~is_inner]
+        leaf[first[~is_inner]], leaf_turns[first[~is_inner]] = level[~is_inner], inverted[~is_inner]
         pairs = sizes[depth + 1].reshape(-1, 2) if is_inner.any() else np.zeros((0, 2), np.int64)
         begins, at = first[is_inner], np.full(len(level), -1)
         at[is_inner] = begins + pairs[:, 0] - 1
         here = at[is_inner]
-        low[here], turns[here], node[here] = begins, turned[is_inner], level[is_inner]
+        low[here], turns[here], node[here] = begins, inverted[is_inner], level[is_inner]
         if above is None:
             root = at
         else:
             branches[:, above] = at.reshape(-1, 2).T
         above = here
         first = np.stack([begins, begins + pairs[:, 0]], 1).ravel()
-        turned = np.stack([turned[is_inner], turned[is_inner] + 1], 1).ravel()
+        inverted = np.stack([inverted[is_inner], inverted[is_inner] + 1], 1).ravel()
     return _Forest(
         low, turns, branches, nodes.feature[node], nodes.bound[node], leaf_turns, nodes.values[leaf],
         root, starts, targets, nodes.silent,

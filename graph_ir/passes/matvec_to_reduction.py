@@ -42,9 +42,9 @@ def _as_reduction(graph: Graph, op: Op) -> GraphTensor | None:
     dims = (*vector.details.plain_dims[:-2], 1, terms)
     if vector.details.plain_dims != dims:  # a column
         vector = graph.make("reshape", [vector], {"shape": dims}, f"{op.name}.row").outputs[0]
-    products = graph.make("mul", [vector, matrix], name=f"{op.name}.mul").outputs[0]
-    last = {"axes": (len(products.details.plain_dims) - 1,), "keep_dims": False}
-    sums = graph.make("reduce_sum", [products], last, f"{op.name}.reduce_sum").outputs[0]
+    multiplied = graph.make("mul", [vector, matrix], name=f"{op.name}.mul").outputs[0]
+    last = {"axes": (len(multiplied.details.plain_dims) - 1,), "keep_dims": False}
+    sums = graph.make("reduce_sum", [multiplied], last, f"{op.name}.reduce_sum").outputs[0]
     return graph.make(
         "reshape", [sums], {"shape": result.plain_dims}, f"{op.name}.reshape"
     ).outputs[0]

@@ -42,5 +42,5 @@ def _as_rows(attention: frozenset[Op], graph: Graph, op: Op) -> GraphTensor | No
     make = Composer(graph, op)
     left = make("reshape", op.inputs[0], shape=(math.prod(a[:-1]), a[-1]))
     right = op.inputs[1] if len(b) == 2 else make("reshape", op.inputs[1], shape=b[-2:])
-    product = graph.remake(op, [left, right]).outputs[0]
-    return make("reshape", product, shape=op.outputs[0].details.plain_dims)
+    merged = graph.remake(op, [left, right]).outputs[0]
+    return make("reshape", merged, shape=op.outputs[0].details.plain_dims)

@@ -17,15 +17,15 @@ from ..rewriting.decisions import record
 from ..rewriting.quantized_operand import (
     FARTHEST,
     QuantizedOperand,
+    product_scale,
     quantized_operand,
     reshaped,
-    scale_of_products,
     swapped,
 )
 from ..rewriting.rewrite import Rule, rewrite
 from ..rewriting.values import constant_value, constant_values
 from ..schedule.context import LowerContext
-from ..schedule.integer_gain import Account, convolution_account, product_account
+from ..schedule.integer_gain import Account, convolution_account, matmul_account
 
 
 def multiply_quantized(graph: Graph, ctx: LowerContext) -> bool:
@@ -42,21 +42,21 @@ def multiply_quantized(graph: Graph, ctx: LowerContext) -> bool:
     Ensures: topological order.
     """
     rules: dict[str, tuple[Rule, ...]] = {
-        "matmul_core": (partial(_product, ctx),),
+        "matmul_core": (partial(_matmul, ctx),),
         "convolution": (partial(_convolution, ctx),),
         "add": (_bias,),
     }
     return rewrite(graph, rules)
 
 
-def _product(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
+def _matmul(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, MatmulCore)
     a, b = map(quantized_operand, op.inputs)
     if a is None or b is None or op.sizes[2] * FARTHEST**2 >= 1 << 31:
         return None
     if a.varies(-2 if op.transpose_a else -1) or b.varies(-1 if op.transpose_b else -2):
         return None
-    if not _gains(graph, op, product_account(op, a.bytes.details.dtype, ctx)):
+    if not _gains(graph, op, matmul_account(op, a.bytes.details.dtype, ctx)):
         return None
     make = Composer(graph, op)
     integers = make("matmul_core", a.centered(make), b.centered(make), **op.attrs)
@@ -64,7 +64,7 @@ def _product(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
         swapped(make, x.scale) if is_swapped else x.scale
         for x, is_swapped in ((a, op.transpose_a), (b, op.transpose_b))
     ]
-    return make("mul", make.to(integers, F32), scale_of_products(make, *scales))
+    return make("mul", make.to(integers, F32), product_scale(make, *scales))
 
 
 def _convolution(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
@@ -85,7 +85,7 @@ def _convolution(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     outputs = w.scale.details.elements
     by_output = (outputs,) + (1,) * (rank - 2) if outputs > 1 else ()
     scales = reshaped(make, x.scale, ()), reshaped(make, w.scale, by_output)
-    return make("mul", make.to(integers, F32), scale_of_products(make, *scales))
+    return make("mul", make.to(integers, F32), product_scale(make, *scales))
 
 
 def _flat_zero(make: Composer, x: QuantizedOperand) -> QuantizedOperand:
@@ -128,11 +128,13 @@ def _scaled_sums(tensor: GraphTensor) -> tuple[GraphTensor, GraphTensor] | None:
     if op.op_name != "mul" or op.inputs[0].producer_owner.op_name != "cast":
         return None
     sums = op.inputs[0].producer_owner.inputs[0]
-    product = sums.producer_owner
-    if not isinstance(product, (MatmulCore, Convolution)) or sums.details.dtype != S32:
+    producer = sums.producer_owner
+    if not isinstance(producer, (MatmulCore, Convolution)) or sums.details.dtype != S32:
         return None
-    weights = product.inputs[1].details
-    terms = product.sizes[2] if isinstance(product, MatmulCore) else np.prod(weights.plain_dims[1:])
+    weights = producer.inputs[1].details
+    terms = (
+        producer.sizes[2] if isinstance(producer, MatmulCore) else np.prod(weights.plain_dims[1:])
+    )
     return (sums, op.inputs[1]) if terms * FARTHEST**2 < 1 << 30 else None
 
 

@@ -10,8 +10,8 @@ from ..ir.graph import Graph, replace_subgraphs
 from ..ir.op import SIZE_REMEDY
 from ..ir.verifier import verify
 from ..rewriting.decisions import close_stage, log_of, start_log
-from ..schedule.added import PASSES
 from ..schedule.context import LowerContext
+from ..schedule.user_code import PASSES
 from ..text.printer import print_op
 from .bound_quotients import bound_quotients
 from .call_kernels import call_kernels
@@ -34,17 +34,17 @@ from .materialize_outputs import materialize_outputs
 from .matvec_to_reduction import matvec_to_reduction
 from .merge_batches import merge_batches
 from .multiply_quantized import multiply_quantized
-from .narrow_integer_products import narrow_integer_products
+from .narrow_integer_matmuls import narrow_integer_matmuls
 from .pack_weights import pack_weights
 from .pad_windows import pad_windows
 from .plan_memory import plan_memory
 from .propagate_layouts import propagate_layouts
-from .quantize_products import quantize_products
+from .quantize_matmuls import quantize_matmuls
 from .quantize_weights import quantize_weights
 from .recompose_activation import recompose_activation
-from .recompose_added import recompose_added
 from .recompose_normalization import recompose_normalization
 from .recompose_softmax import recompose_softmax
+from .recompose_user_patterns import recompose_user_patterns
 from .remove_dead import remove_dead
 from .repeat_widening import repeat_widening
 from .round_operands import round_operands
@@ -100,16 +100,19 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (simplify_movement, "simplify"),
     (fold_padding, "simplify"),
     (eliminate_common, "cse"),  # patterns need equal parts to be merged
-    (recompose_added, "recompose"),  # patterns of user code, before and after those of graphc
+    (
+        recompose_user_patterns,
+        "recompose",
+    ),  # patterns of user code, before and after those of graphc
     (recompose_activation, "recompose"),
     (recompose_softmax, "recompose"),
     (recompose_normalization, "recompose"),
-    (recompose_added, "recompose"),
+    (recompose_user_patterns, "recompose"),
     (fold_batch_norm, "simplify"),
     (split_concats, "simplify"),
     (decompose_transposed, ""),
     (round_operands, ""),  # at most one of these three: that of the precision requested
-    (quantize_products, ""),
+    (quantize_matmuls, ""),
     (quantize_weights, ""),
     (sink_dequantize, "quantized"),
     (tabulate_bytes, "quantized"),
@@ -122,7 +125,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (decompose, ""),
     (double_windows, "double-windows"),
     (call_kernels, ""),  # and those that others were made of
-    (narrow_integer_products, "simplify"),
+    (narrow_integer_matmuls, "simplify"),
     (skip_padding, "simplify"),
     (convolve_planes, "direct-convolution"),
     (select_convolution_algorithm, ""),

@@ -109,7 +109,7 @@ def plan_memory(graph: Graph, ctx: LowerContext) -> bool:
     for units, blocks in _by_units(lives).items():
         arena = _Arena(len(blocks))
         for life, size in sorted(blocks, key=lambda block: (-block[1], block[0].begin)):
-            offset = begin + arena.place(replace(life, size=size)) * units
+            offset = begin + arena.allocate(replace(life, size=size)) * units
             offsets.update((tensor, offset) for tensor in life.tensors)
             if not life.tensors:
                 workspaces[life.owner, life.part] = offset
@@ -151,7 +151,7 @@ class _Arena:
         self._count = 0
         self.size = 0
 
-    def place(self, life: Life) -> int:
+    def allocate(self, life: Life) -> int:
         """Take the lowest offset at which a block overlaps none that lives at the same time."""
         offsets, tops, begins, ends = self._columns[:, : self._count]
         rivals = np.flatnonzero((begins <= life.end) & (ends >= life.begin))

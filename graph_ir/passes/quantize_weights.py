@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.matmul import MatmulCore
-from ..rewriting.lowered_products import replace_products
+from ..rewriting.contractions import replace_contractions
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 
@@ -35,7 +35,7 @@ def quantize_weights(graph: Graph, ctx: LowerContext) -> bool:
     """
     if ctx.options.precision != "int4" or not ctx.options.enabled("packed-weights"):
         return False
-    return replace_products(graph, ctx.options.precision, partial(_lowered, graph))
+    return replace_contractions(graph, ctx.options.precision, partial(_lowered, graph))
 
 
 def _lowered(graph: Graph, op: Op) -> tuple[GraphTensor | None, str]:

@@ -12,8 +12,8 @@ from ..rewriting.pattern import (
     Scalar,
     either,
     make_instead,
+    multiplied,
     node,
-    product,
     recipe,
 )
 from ..rewriting.rewrite import Rule, rewrite
@@ -69,7 +69,7 @@ _CUT_LINE = either(
 _HARD_SWISH = either(
     node("mul", _X, either(_HARD_SIGMOID, node("hard_sigmoid", _X, alpha=1 / 6, beta=0.5))),
     node("div", node("mul", _X, _RELU6), 6),
-    product(_X, _RELU6, 1 / 6),
+    multiplied(_X, _RELU6, 1 / 6),
 )
 
 _ERF = node("erf", either(node("div", _X, math.sqrt(2)), node("mul", _X, math.sqrt(0.5))))
@@ -83,25 +83,25 @@ _MINUS_ERF = node(
     ),
 )
 _GELU_ERF = either(
-    product(_X, 0.5, node("add", _ERF, 1)),
-    product(_X, 0.5, node("sub", 1, _MINUS_ERF)),
+    multiplied(_X, 0.5, node("add", _ERF, 1)),
+    multiplied(_X, 0.5, node("sub", 1, _MINUS_ERF)),
     node("div", node("mul", _X, node("add", _ERF, 1)), 2),
     node("mul", node("div", _X, 2), node("add", _ERF, 1)),
 )
 
 _CUBIC = 0.044715
-_SCALED_CUBE = either(node("mul", _CUBE, _CUBIC), product(_SQUARE, _X, _CUBIC))
-_SCALED_SQUARE = either(node("mul", _SQUARE, _CUBIC), product(_X, _X, _CUBIC))
+_SCALED_CUBE = either(node("mul", _CUBE, _CUBIC), multiplied(_SQUARE, _X, _CUBIC))
+_SCALED_SQUARE = either(node("mul", _SQUARE, _CUBIC), multiplied(_X, _X, _CUBIC))
 _TWICE = node("mul", node("add", _X, _SCALED_CUBE), 2 * math.sqrt(2 / math.pi))
 _BELL = node(
     "tanh",
     either(
         node("mul", node("add", _X, _SCALED_CUBE), math.sqrt(2 / math.pi)),
-        product(_X, math.sqrt(2 / math.pi), node("add", _SCALED_SQUARE, 1)),
+        multiplied(_X, math.sqrt(2 / math.pi), node("add", _SCALED_SQUARE, 1)),
     ),
 )
 _GELU_TANH = either(
-    product(_X, 0.5, node("add", _BELL, 1)),
+    multiplied(_X, 0.5, node("add", _BELL, 1)),
     node("div", node("mul", _X, node("add", _BELL, 1)), 2),
     node("mul", node("div", _X, 2), node("add", _BELL, 1)),
     node("div", _X, node("add", node("exp", node("neg", _TWICE)), 1)),

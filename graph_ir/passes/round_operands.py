@@ -11,7 +11,7 @@ from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
-from ..rewriting.lowered_products import MIN_GAIN, replace_products
+from ..rewriting.contractions import MIN_GAIN, replace_contractions
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 from ..schedule.integer_gain import best_form_cycles, matmul_cycles
@@ -47,7 +47,7 @@ def round_operands(graph: Graph, ctx: LowerContext) -> bool:
         y = make(op.op_name, *operands, **op.attrs | {"dtype": F32.name})
         return y, f"operands are rounded to {dtype}, sums stay f32"
 
-    return replace_products(graph, ctx.options.precision, lowered)
+    return replace_contractions(graph, ctx.options.precision, lowered)
 
 
 def _is_faster(op: Op, dtype: DType, ctx: LowerContext) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from ...base.dtypes import F32
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
-from ..ops.product_types import is_byte
+from ..ops.contraction_types import is_byte
 from ..ops.round_saturate import RoundSaturate
 from ..ops.scaled_sum import scaled_sum
 from ..rewriting.rewrite import rewrite

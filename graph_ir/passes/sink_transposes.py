@@ -52,7 +52,7 @@ def _past(graph: Graph, op: Op) -> GraphTensor | None:
         return None
     make = Composer(graph, op)
     inputs = [
-        x.producer_owner.inputs[0] if x in full else _turned_back(make, x, perm) for x in op.inputs
+        x.producer_owner.inputs[0] if x in full else _untransposed(make, x, perm) for x in op.inputs
     ]
     result = graph.remake(op, inputs).outputs[0]
     return make("transpose", result, perm=perm)
@@ -67,7 +67,7 @@ def _moved_by(tensor: GraphTensor) -> tuple[int, ...] | None:
     return _perm(op) if op.op_name == "transpose" else None
 
 
-def _turned_back(make: Composer, x: GraphTensor, perm: Sequence[int]) -> GraphTensor:
+def _untransposed(make: Composer, x: GraphTensor, perm: Sequence[int]) -> GraphTensor:
     """A broadcast operand with its axes in the order before the transpose."""
     dims = x.details.plain_dims
     if x.details.elements == 1 or not dims:

@@ -9,7 +9,7 @@ from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ops.byte_table import ByteTable
 from ..ops.compose import Composer
-from ..ops.product_types import is_byte
+from ..ops.contraction_types import is_byte
 from ..ops.quantize import Dequantize, Quantize
 from ..rewriting.groups import is_elementwise
 from ..rewriting.rewrite import rewrite

@@ -9,9 +9,9 @@ from ...base.dtypes import S8, S16, S32
 from ...targets.microkernels import find_microkernel
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
+from ..ops.contraction_types import is_byte
 from ..ops.convolution_direct import DirectConvolution
 from ..ops.matmul import MatmulCore
-from ..ops.product_types import is_byte
 from ..rewriting.rewrite import rewrite
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext

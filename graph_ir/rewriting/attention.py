@@ -19,7 +19,7 @@ PACKED_BYTES = 2 << 20
 
 def attention_group(second: Op) -> list[Op] | None:
     """The ops of the group whose second product is `second`, in topological order; None if there is no such group."""
-    if not _is_product(second) or second.attr("transpose_a"):
+    if not _is_float_matmul(second) or second.attr("transpose_a"):
         return None
     weights = second.inputs[0]
     if second.inputs[1] is weights:
@@ -27,11 +27,11 @@ def attention_group(second: Op) -> list[Op] | None:
     first, between = _row_work_before(weights)
     if first is None or not any(map(reduces_rows, between)):
         return None
-    products = [op.outputs[0].details for op in (first, second)]
-    if products[0].plain_dims[:-2] != products[1].plain_dims[:-2]:
+    matmuls = [op.outputs[0].details for op in (first, second)]
+    if matmuls[0].plain_dims[:-2] != matmuls[1].plain_dims[:-2]:
         return None
     groups = panel_groups((first, second))
-    if products[0].dtype != products[1].dtype or len(groups) > 1:
+    if matmuls[0].dtype != matmuls[1].dtype or len(groups) > 1:
         return None  # one microkernel runs both
     if groups - {1} and first.attr("transpose_a"):
         return None
@@ -46,7 +46,7 @@ def attention_group(second: Op) -> list[Op] | None:
     return [*group, last] if last is not None else group
 
 
-def _is_product(op: Op) -> bool:
+def _is_float_matmul(op: Op) -> bool:
     """A tuned product of floats whose rows are plain; its right-hand side may be packed in panels."""
     if not isinstance(op, MatmulCore) or not op.is_tuned or not op.contraction.result.is_float:
         return False
@@ -64,9 +64,9 @@ def has_dynamic_sizes(first: Op, second: Op) -> bool:
     return not is_known(*first.sizes, *second.sizes)
 
 
-def panel_groups(products: Sequence[Op]) -> set[int]:
+def panel_groups(matmuls: Sequence[Op]) -> set[int]:
     """How many neighboring k lie together in the panels that right-hand sides of products are packed in."""
-    formats = [op.inputs[1].details.format for op in products]
+    formats = [op.inputs[1].details.format for op in matmuls]
     return {
         fmt.blocks[-1] if len(fmt.blocks) > fmt.rank + 1 else 1 for fmt in formats if fmt.is_blocked
     }
@@ -83,8 +83,8 @@ def packed_bytes(first: Op, second: Op) -> Size:
 def is_online(ops: Sequence[Op]) -> bool:
     """Return whether a group's row operations are elementwise ops followed by a softmax, so that it can be computed in
     blocks."""
-    products = [op for op in ops if isinstance(op, MatmulCore)]
-    plain = all(op.inputs[1].details.format.is_plain for op in products)
+    matmuls = [op for op in ops if isinstance(op, MatmulCore)]
+    plain = all(op.inputs[1].details.format.is_plain for op in matmuls)
     return plain and is_softmax(ops)
 
 
@@ -126,24 +126,24 @@ def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
     dims = weights.details.plain_dims
     shapes = {dims, (*dims[:-1], 1)}
     between: list[Op] = []
-    product: Op | None = None
+    matmul: Op | None = None
     work = [weights]
     while work:
         if len(between) > MAX_OPS:
             return None, []
         op = work.pop().producer_owner
-        if op in between or op is product:
+        if op in between or op is matmul:
             continue
-        if _is_product(op) and op.outputs[0].details.plain_dims == dims and product is None:
-            product = op
+        if _is_float_matmul(op) and op.outputs[0].details.plain_dims == dims and matmul is None:
+            matmul = op
         elif _is_row_work(op, dims) and op.outputs[0].details.plain_dims in shapes:
             between.append(op)
             work.extend(x for x in op.inputs if x.details.plain_dims in shapes and _computed(x))
         else:
             return None, []
-    if product is not None and any(x.producer_owner in between for x in product.inputs):
+    if matmul is not None and any(x.producer_owner in between for x in matmul.inputs):
         return None, []  # what the product reads cannot be computed after it
-    inside = {*between} | ({product} if product is not None else set())
+    inside = {*between} | ({matmul} if matmul is not None else set())
     closed = all(
         user in inside
         for op in inside
@@ -151,7 +151,7 @@ def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
         for _, user in y.uses
         if y is not weights
     )
-    return (product, between) if closed and len({op for _, op in weights.uses}) == 1 else (None, [])
+    return (matmul, between) if closed and len({op for _, op in weights.uses}) == 1 else (None, [])
 
 
 def _is_row_work(op: Op, dims: tuple[Size, ...]) -> bool:
@@ -163,9 +163,9 @@ def _computed(tensor: GraphTensor) -> bool:
     return tensor.producer_owner.kind not in ("source", "fused")
 
 
-def _transpose_after(product: Op) -> Op | None:
+def _transpose_after(matmul: Op) -> Op | None:
     """The only consumer of the product, if it permutes all axes but the last."""
-    result = product.outputs[0]
+    result = matmul.outputs[0]
     consumers = {user for _, user in result.uses}
     if len(consumers) != 1:
         return None

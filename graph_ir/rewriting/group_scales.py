@@ -7,7 +7,7 @@ import numpy as np
 from ...base.dtypes import F32
 from ...base.records import dataclass
 from ..ir.graph import Array, GraphTensor, Op
-from ..ops.product_types import is_byte
+from ..ops.contraction_types import is_byte
 from ..ops.quantize import Dequantize
 from .values import constant_value
 

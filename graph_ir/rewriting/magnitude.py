@@ -35,7 +35,7 @@ def largest(tensor: GraphTensor, depth: int = DEPTH) -> float:
     return found * ROUNDED if found < 2.0**100 else math.inf
 
 
-def _product(op: Op, bounds: list[float]) -> float:
+def _square(op: Op, bounds: list[float]) -> float:
     return math.inf if math.inf in bounds else math.prod(bounds)
 
 
@@ -44,7 +44,7 @@ def _whole(op: Op, bounds: list[float]) -> float:
     return float(max(abs(op.attr("low")), abs(op.attr("high"))))
 
 
-def _sum_of_products(op: Op, bounds: list[float]) -> float:
+def _contraction_bound(op: Op, bounds: list[float]) -> float:
     """Of a convolution with known weights: the largest sum of them for one result."""
     x, weights = op.inputs[0].details.dtype, constant_value(op.inputs[1])
     if x.is_float or weights is None or weights.ndim != op.inputs[1].details.rank:
@@ -54,11 +54,11 @@ def _sum_of_products(op: Op, bounds: list[float]) -> float:
 
 
 _RULES: dict[str, Rule] = {
-    "depthwise_convolution": _sum_of_products,
+    "depthwise_convolution": _contraction_bound,
     "cast": lambda op, bounds: bounds[0],
     "add": lambda op, bounds: sum(bounds),
     "sub": lambda op, bounds: sum(bounds),
-    "mul": _product,
+    "mul": _square,
     "div_constant": lambda op, bounds: bounds[0] / abs(op.attr("divisor")),
     "relu": lambda op, bounds: bounds[0],
     "neg": lambda op, bounds: bounds[0],

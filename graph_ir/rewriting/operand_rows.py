@@ -9,15 +9,15 @@ from ..ir.graph import GraphTensor, Op
 from ..ops.matmul import MatmulCore
 
 
-def sliced_operands(products: Sequence[Op]) -> list[Op]:
+def sliced_operands(matmuls: Sequence[Op]) -> list[Op]:
     """The slices of first rows that are right operands of products and nothing else, if products have dynamic sizes.
 
     Of known sizes, templates fetch ahead what lies behind an operand.
     """
     found = []
-    for product in products:
-        if isinstance(product, MatmulCore) and not is_known(*product.sizes[1:]):
-            operand = product.inputs[1]
+    for matmul in matmuls:
+        if isinstance(matmul, MatmulCore) and not is_known(*matmul.sizes[1:]):
+            operand = matmul.inputs[1]
             if _takes_first_rows(operand.producer_owner) and len(operand.uses) == 1:
                 found.append(operand.producer_owner)
     return found

@@ -70,7 +70,7 @@ def either(*options: Pattern) -> Either:
     return Either(options)
 
 
-def product(*factors: Pattern | float) -> Either:
+def multiplied(*factors: Pattern | float) -> Either:
     """Two or three factors multiplied in any order."""
     first, *rest = (_pattern(factor) for factor in factors)
     if len(rest) == 1:

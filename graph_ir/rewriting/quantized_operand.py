@@ -8,7 +8,7 @@ from ...base.dtypes import F32, S32
 from ...base.records import dataclass
 from ..ir.graph import GraphTensor
 from ..ops.compose import Composer
-from ..ops.product_types import is_byte
+from ..ops.contraction_types import is_byte
 from ..ops.quantize import Dequantize
 from .values import constant_value, constant_values
 
@@ -58,7 +58,7 @@ def quantized_operand(tensor: GraphTensor) -> QuantizedOperand | None:
     return QuantizedOperand(op.x, op.scale, op.zero_point)
 
 
-def scale_of_products(make: Composer, a: GraphTensor, b: GraphTensor) -> GraphTensor:
+def product_scale(make: Composer, a: GraphTensor, b: GraphTensor) -> GraphTensor:
     """The product of two scales in f32; a constant where both are."""
     known = constant_values((a, b))
     if known is None:

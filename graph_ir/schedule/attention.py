@@ -49,11 +49,9 @@ class AttentionBlocking:
     prefetches: bool
 
 
-def attention_blocking(
-    schedule: Schedule, product: MatmulCore, target: Target
-) -> AttentionBlocking:
-    """The blocking that a schedule says; `product`: one of both, as they are of one type."""
-    kernel = kernel_of(schedule, product, target)
+def attention_blocking(schedule: Schedule, matmul: MatmulCore, target: Target) -> AttentionBlocking:
+    """The blocking that a schedule says; `matmul`: one of both, as they are of one type."""
+    kernel = kernel_of(schedule, matmul, target)
     first, second = (
         tile_of(schedule.number(f"mr{i}"), schedule.number(f"nv{i}"), kernel) for i in (1, 2)
     )
@@ -90,12 +88,12 @@ class AttentionSpace(ScheduleSpace):
     def __init__(self, group: KernelGroup, ctx: LowerContext) -> None:
         self.first, self.second = (op for op in group.ops if isinstance(op, MatmulCore))
         self.ctx = ctx
-        self.is_open = has_dynamic_sizes(self.first, self.second)
+        self.is_dynamic = has_dynamic_sizes(self.first, self.second)
         rows, columns, depth = self.first.sizes
         self.rows, self.columns = bounds(rows)[1], bounds(columns)[1]
         self.typical, self.width = typical_all((rows, columns)), self.second.sizes[1]
         self.fits_stack = bounds(packed_bytes(self.first, self.second))[1] <= PACKED_BYTES
-        self.may_be_online = not self.is_open and is_online(group.ops)
+        self.may_be_online = not self.is_dynamic and is_online(group.ops)
         batch = math.prod(self.second.outputs[0].details.typical.plain_dims[:-2])
         sizes = f"b{batch}m{self.typical[0]}n{self.typical[1]}k{depth}w{self.width}"
         types = self.first.contraction
@@ -130,7 +128,7 @@ class AttentionSpace(ScheduleSpace):
             return []
         pick = self._whole_pick()
         rows = pick.number("rows")
-        if self.is_open:
+        if self.is_dynamic:
             return [self._whole(size) for size in (rows, max(rows // 2, 1))]
         sizes = (rows, rows // 2, rows // 4, rows * 2, self.rows)
         kept = dict.fromkeys(size for size in sizes if 0 < size <= min(self.rows, 4 * rows))
@@ -155,7 +153,7 @@ class AttentionSpace(ScheduleSpace):
                 found[f"nv{number}"] = fmt.blocks[fmt.rank] // lanes
         return dict(found)
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """Blocks of rows and columns there are, memory there is, and tiles that code can be made for."""
         if schedule.word("softmax") == "online":
             if not self.may_be_online:
@@ -168,11 +166,11 @@ class AttentionSpace(ScheduleSpace):
             return f"softmax=whole needs keys and values of at most {PACKED_BYTES >> 20} MiB"
         elif schedule.number("columns") != self.columns:
             return f"columns must be all {self.columns} with softmax=whole"
-        elif self.is_open and (schedule.word("split"), schedule.word("prefetch")) != OPEN:
+        elif self.is_dynamic and (schedule.word("split"), schedule.word("prefetch")) != OPEN:
             return "split must be heads and prefetch none where sizes are open"
-        return self._fault_of_sizes(schedule)
+        return self._unsupported_sizes_reason(schedule)
 
-    def _fault_of_sizes(self, schedule: Schedule) -> str:
+    def _unsupported_sizes_reason(self, schedule: Schedule) -> str:
         if kernel_of(schedule, self.first, self.ctx.target) != self.kernel:
             return f"use must be {self.kernel.instruction} for these operands"
         for name, most in (("rows", self.rows), ("columns", self.columns)):
@@ -198,7 +196,7 @@ class AttentionSpace(ScheduleSpace):
         return Schedule.of(
             self.algorithm, softmax="whole", rows=rows, columns=self.columns,
             **self._tiles(rows, self.columns), split="heads",
-            prefetch="none" if self.is_open else "head", use=self.kernel.instruction,
+            prefetch="none" if self.is_dynamic else "head", use=self.kernel.instruction,
         )  # fmt: skip
 
     def _online(self, columns: int) -> Schedule:
@@ -214,7 +212,7 @@ class AttentionSpace(ScheduleSpace):
     def _tiles(self, rows: int, columns: int) -> dict[str, int]:
         settings: dict[str, int] = {}
         widths, kernel = self.fixed(), self.kernel
-        if self.is_open:
+        if self.is_dynamic:
             rows, columns = self.typical
         for number, n in ((1, columns), (2, self.width)):
             width = widths.get(f"nv{number}")
@@ -222,7 +220,7 @@ class AttentionSpace(ScheduleSpace):
             if isinstance(width, int):
                 known = (x for x in kernel.tiles if x.vectors == width)
                 tile = next(known, GemmTile(1, width))
-            height = min(tile.rows, MAX_TILE_ROWS) if self.is_open else tile.rows
+            height = min(tile.rows, MAX_TILE_ROWS) if self.is_dynamic else tile.rows
             settings |= {f"mr{number}": height, f"nv{number}": tile.vectors}
         return settings
 

@@ -6,9 +6,9 @@ from functools import cached_property
 
 from ...targets.isa import GemmTile
 from ..ir.schedule import Parameter, Schedule
+from .gemm import Gemm
 from .matmul import MatmulSpace, blocking_of, kernel_of, matmul_schedule
 from .matmul_blocks import BLOCK, block_tile, blocked_candidates, blocked_cycles
-from .product import Product
 
 
 class BlockedSpace(MatmulSpace):
@@ -22,9 +22,9 @@ class BlockedSpace(MatmulSpace):
     def ranked(self) -> list[Schedule]:
         """Every instruction, each with a few blockings."""
         found = [
-            matmul_schedule(blocking, "blocked", product.kernel)
-            for product in map(self._product, self.kernels)
-            for blocking in blocked_candidates(product, self._tile(product), self._holds_sums)
+            matmul_schedule(blocking, "blocked", gemm.kernel)
+            for gemm in map(self._gemm, self.kernels)
+            for blocking in blocked_candidates(gemm, self._tile(gemm), self._holds_sums)
         ]
         return list(dict.fromkeys(found))
 
@@ -34,25 +34,25 @@ class BlockedSpace(MatmulSpace):
 
     def cycles(self, schedule: Schedule) -> float:
         """What the cost model says."""
-        product = self._product(kernel_of(schedule, self.op, self.ctx.target))
-        return blocked_cycles(product, blocking_of(schedule, product.kernel))
+        gemm = self._gemm(kernel_of(schedule, self.op, self.ctx.target))
+        return blocked_cycles(gemm, blocking_of(schedule, gemm.kernel))
 
     def fixed(self) -> dict[str, Parameter]:
         """The layouts themselves, and the width of a block."""
         lanes = self.ctx.target.lanes(self.kernels[0].accumulator)
         return {"b": "blocked", "nv": BLOCK // lanes}
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """Rows and k are cut between blocks."""
         for name in ("mc", "kc"):
             if schedule.number(name) % BLOCK:
                 return f"{name} must be a multiple of {BLOCK} with b=blocked"
         if not self._holds_sums and schedule.number("kc") < self.op.sizes[2]:
             return f"kc must be at least all {self.op.sizes[2]} terms: the result cannot hold partial sums"
-        return super().fault(schedule)
+        return super().invalid_reason(schedule)
 
-    def _tile(self, product: Product) -> GemmTile:
-        tile = block_tile(product.kernel, product.target)
+    def _tile(self, gemm: Gemm) -> GemmTile:
+        tile = block_tile(gemm.kernel, gemm.target)
         assert tile is not None
         return tile
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from itertools import product
 
 from ...base.dims import is_known
 from ...base.dtypes import S8, DType
@@ -34,8 +34,8 @@ def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[Forma
     cycles = {last: window_cycles(g, ctx.target, dtype)}
     requested = wanted_by_name(op, ctx)
     algorithm = "" if requested is None else requested.algorithm
-    is_alone = not _follows_product(op) or algorithm == "row-windows"
-    in_rows = not g.is_open and convolves_by_row(op) and lines_fit(g, True, dtype, ctx.target)
+    is_alone = not _follows_contraction(op) or algorithm == "row-windows"
+    in_rows = not g.is_dynamic and convolves_by_row(op) and lines_fit(g, True, dtype, ctx.target)
     if is_alone and in_rows and ctx.options.enabled("row-windows"):
         cycles[first] = row_cycles(g, True, ctx.target, dtype)
     if algorithm in ALGORITHMS:
@@ -51,7 +51,7 @@ def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[Forma
     ]
 
 
-def _follows_product(op: Op) -> bool:
+def _follows_contraction(op: Op) -> bool:
     """Return whether the image is made by a product or convolution, a few ops before."""
     for _ in range(FEW_OPS):
         if not op.inputs:
@@ -164,11 +164,11 @@ class WindowSpace(ScheduleSpace):
         rows = {pick.rows, max(pick.rows // 2, 1), min(pick.rows * 2, g.result[0])}
         others = (
             WindowBlocking(np, nc, height, pick.is_parallel)
-            for np, nc, height in product(sorted(pixels), sorted(channels), sorted(rows))
+            for np, nc, height in itertools.product(sorted(pixels), sorted(channels), sorted(rows))
         )
         return list(dict.fromkeys(map(window_schedule, (pick, *others))))
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """Blocks inside the image, of few enough results for registers."""
         g, most = self.geometry, 4 * 8
         limits = {"np": min(g.result[1], most), "nc": g.groups, "rows": g.result[0]}
@@ -184,12 +184,12 @@ class WindowSpace(ScheduleSpace):
 
 def pool_geometry(op: WindowReduce) -> ConvolutionGeometry:
     """The numbers of a pool: its groups are the channels."""
-    window, (x, y, is_open) = op.window, typical_images(op)
+    window, (x, y, is_dynamic) = op.window, typical_images(op)
 
     def pair(sizes: tuple[int, ...], missing: int = 1) -> tuple[int, int]:
         return (missing, sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1])
 
     return ConvolutionGeometry(
         x[0], x[1], 1, 1, pair(x[2:]), pair(y[2:]), pair(window.kernel), pair(window.strides),
-        pair(window.dilations), pair(window.before, 0), is_open,
+        pair(window.dilations), pair(window.before, 0), is_dynamic,
     )  # fmt: skip

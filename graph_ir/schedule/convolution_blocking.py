@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import product
 
 from ...base.records import dataclass
 from ...targets.isa import GemmTile, Microkernel
 from ...tensor_ir.tiling import split_rows
+from .convolution_gemm import ConvolutionGemm
 from .convolution_geometry import REMEMBERED, ConvolutionGeometry
-from .convolution_product import ConvolutionProduct
 from .matmul_tile import (
     MatmulBlocking,
-    product_cycles,
+    gemm_cycles,
     ranked_tiles,
     rows_for,
     tile_cycles,
 )
-from .matmul_tile import pick_blocking as pick_product_blocking
+from .matmul_tile import pick_blocking as pick_matmul_blocking
 
 FLAT_BANDS = ("im2col",)
 """Bands whose pixels form a single line; in other bands each row of the result is a line."""
@@ -35,7 +35,7 @@ pixels have whole groups, but are made pixel by pixel, a cycle each. Measured on
 
 @dataclass(frozen=True)
 class ConvolutionChoice:
-    """A band, or "product" of weights and image in plain layouts, a blocking for a microkernel, and the predicted
+    """A band, or "matmul" of weights and image in plain layouts, a blocking for a microkernel, and the predicted
     cycles on one core."""
 
     band: str
@@ -46,7 +46,7 @@ class ConvolutionChoice:
 
 @lru_cache(REMEMBERED)
 def ranked_choices(
-    p: ConvolutionProduct, bands: tuple[str, ...], tiles: tuple[GemmTile, ...] = ()
+    p: ConvolutionGemm, bands: tuple[str, ...], tiles: tuple[GemmTile, ...] = ()
 ) -> tuple[ConvolutionChoice, ...]:
     """The best blocking of each band and tile that can run the convolution, the fastest on one core first.
 
@@ -54,7 +54,7 @@ def ranked_choices(
     not depend on the number of threads.
     """
     found = []
-    for band, tile in product(bands, tiles or p.kernel.tiles):
+    for band, tile in itertools.product(bands, tiles or p.kernel.tiles):
         if fits(p, band):
             alone = pick_blocking(p.alone, band, tile)
             cycles = blocking_cycles(p.alone, band, alone)
@@ -65,7 +65,7 @@ def ranked_choices(
 
 
 def candidate_choices(
-    p: ConvolutionProduct, bands: tuple[str, ...], tiles: tuple[GemmTile, ...] = ()
+    p: ConvolutionGemm, bands: tuple[str, ...], tiles: tuple[GemmTile, ...] = ()
 ) -> list[ConvolutionChoice]:
     """Choices worth trying: the best of each band and tile first, then other bands of rows, steps and groups of panels.
 
@@ -81,7 +81,7 @@ def candidate_choices(
         if p.result_holds_sums:
             steps.add(min(g.terms, max(64, run)))
         groups = {pick.n_groups, 1, min(p.threads, math.ceil(g.outputs / p.columns(pick.tile)))}
-        for height, k_block, count in product(*map(sorted, (heights, steps, groups))):
+        for height, k_block, count in itertools.product(*map(sorted, (heights, steps, groups))):
             flat = choice.band in FLAT_BANDS
             if height == rows if flat else fits_stack(p, choice.band, height):
                 found[choice.band, MatmulBlocking(pick.tile, height, k_block, count)] = None
@@ -91,34 +91,32 @@ def candidate_choices(
     ]
 
 
-def ranked_products(
-    p: ConvolutionProduct, tiles: Sequence[GemmTile] = ()
-) -> list[ConvolutionChoice]:
+def ranked_matmuls(p: ConvolutionGemm, tiles: Sequence[GemmTile] = ()) -> list[ConvolutionChoice]:
     """Ways to run a convolution of single pixels as weights times image, each plain; predicted fastest first.
 
     The image is copied into panels, the only extra cost compared with `ranked_choices`.
     """
     g, kernel, target = p.geometry, p.kernel, p.target
-    if not g.is_product or kernel.a != kernel.b or g.is_open:
+    if not g.is_pointwise or kernel.a != kernel.b or g.is_dynamic:
         return []
-    whole = p.product
+    whole = p.gemm
     steps = math.ceil(g.channels / kernel.k_group)
     copies = g.channels * whole.n * p.copied.size / target.machine.copy_bytes_per_cycle
     return [
         ConvolutionChoice(
-            "product",
-            pick_product_blocking(whole, tile),
+            "matmul",
+            pick_matmul_blocking(whole, tile),
             kernel,
-            whole.batch * (steps * product_cycles(whole.m, whole.n, tile, target, kernel) + copies),
+            whole.batch * (steps * gemm_cycles(whole.m, whole.n, tile, target, kernel) + copies),
         )
         for tile in tiles or ranked_tiles(whole.m, whole.n, target, kernel)
     ]
 
 
-def fits(p: ConvolutionProduct, band: str) -> bool:
+def fits(p: ConvolutionGemm, band: str) -> bool:
     """Return whether a band can run, and is worth it, for these sizes and types."""
     g, group = p.geometry, p.kernel.k_group
-    if g.is_open and (band != "image" or g.channels % group or not _sums_at_once(p)):
+    if g.is_dynamic and (band != "image" or g.channels % group or not _sums_at_once(p)):
         return False  # copies, and sums beside the result, are of known size
     if band == "im2col":
         copied = g.terms * math.prod(g.result) * p.copied.size
@@ -130,13 +128,13 @@ def fits(p: ConvolutionProduct, band: str) -> bool:
     return fits_stack(p, band, 1)
 
 
-def _sums_at_once(p: ConvolutionProduct) -> bool:
+def _sums_at_once(p: ConvolutionGemm) -> bool:
     """Return whether sums may be cut into steps, or have one alone: that of a window whose rows are contiguous."""
     g = p.geometry
     return p.result_holds_sums or 1 in g.kernel or (g.dilations[1] == 1 and g.groups == 1)
 
 
-def fits_stack(p: ConvolutionProduct, band: str, height: int) -> bool:
+def fits_stack(p: ConvolutionGemm, band: str, height: int) -> bool:
     """Return whether the copy of the rows that `height` rows of the result read, and sums beside it, are not too
     large."""
     g = p.geometry
@@ -144,18 +142,18 @@ def fits_stack(p: ConvolutionProduct, band: str, height: int) -> bool:
     copied = g.span(0, height) * g.span(1, g.result[1]) * channels * p.copied.size
     if band == "image":
         copied = 0
-    if not (p.result_holds_sums or g.is_product):
+    if not (p.result_holds_sums or g.is_pointwise):
         copied += g.result[1] * max(map(p.columns, p.kernel.tiles)) * p.kernel.accumulator.size
     return copied <= p.target.machine.max_local_bytes
 
 
-def blocking_cycles(p: ConvolutionProduct, band: str, blocking: MatmulBlocking) -> float:
+def blocking_cycles(p: ConvolutionGemm, band: str, blocking: MatmulBlocking) -> float:
     """Cycles until the last thread is done: register tiles, copies of bands, and repeated traffic from beyond L2."""
     g, target, machine = p.geometry, p.target, p.target.machine
     columns, height = p.columns(blocking.tile), blocking.m_block
     panels = math.ceil(math.ceil(g.outputs / columns) / blocking.n_groups)
     line = height * g.result[1] if band in FLAT_BANDS else g.result[1]
-    if band == "image" and g.is_product:
+    if band == "image" and g.is_pointwise:
         line = math.ceil(math.prod(g.result) / math.ceil(g.result[0] / height))
     lines = math.ceil(height * g.result[1] / line)
     panel = p.panel_bytes * columns
@@ -201,7 +199,7 @@ def _halves(g: ConvolutionGeometry, columns: int) -> float:
 
 
 def _line_cycles(
-    p: ConvolutionProduct, pixels: int, columns: int, tile: GemmTile, streamed: bool
+    p: ConvolutionGemm, pixels: int, columns: int, tile: GemmTile, streamed: bool
 ) -> float:
     """Cycles of one step of a line of pixels and one panel."""
     kernel, machine, lanes = p.kernel, p.target.machine, p.target.lanes(p.kernel.accumulator)
@@ -212,7 +210,7 @@ def _line_cycles(
     return sum(count * max(tile_cycles(rows, vectors, machine), stream) for _, count, rows in runs)
 
 
-def pick_blocking(p: ConvolutionProduct, band: str, tile: GemmTile) -> MatmulBlocking:
+def pick_blocking(p: ConvolutionGemm, band: str, tile: GemmTile) -> MatmulBlocking:
     """Blocks of the sum that leave half of L2 for the image, and the fastest bands and groups of panels.
 
     Of any number of images, the fastest for the fewest: more are shared among threads however each is cut. The blocks
@@ -230,13 +228,13 @@ def pick_blocking(p: ConvolutionProduct, band: str, tile: GemmTile) -> MatmulBlo
     if band not in FLAT_BANDS:
         cuts = _shares(rows)
         heights = [height for height in cuts if fits_stack(p, band, height)] or cuts[:1]
-    splits = product(heights, range(1, min(math.ceil(g.outputs / columns), p.cores) + 1))
+    splits = itertools.product(heights, range(1, min(math.ceil(g.outputs / columns), p.cores) + 1))
     choices = (
         MatmulBlocking(tile, height, k_block, groups)
         for height, groups in splits
         if _even(g, band, height)
     )
-    shared = ConvolutionProduct(replace(g, batch=g.fewest or g.batch), p.kernel, p.target, p.cores)
+    shared = ConvolutionGemm(replace(g, batch=g.fewest or g.batch), p.kernel, p.target, p.cores)
     return min(choices, key=lambda b: (blocking_cycles(shared, band, b), -b.m_block))
 
 
@@ -251,7 +249,7 @@ def _shares(rows: int) -> list[int]:
 def _even(g: ConvolutionGeometry, band: str, height: int) -> bool:
     """Return whether bands of that many rows match the lines of pixels that single-tap convolutions are cut into."""
     lines = math.ceil(g.result[0] / height)
-    return band != "image" or not g.is_product or math.prod(g.result) % lines == 0
+    return band != "image" or not g.is_pointwise or math.prod(g.result) % lines == 0
 
 
 def _touched(g: ConvolutionGeometry, axis: int, windows: int) -> int:

@@ -13,8 +13,8 @@ from ..ir.format import Format, channels_last, plain
 from ..ops.convolution import Convolution
 from .context import LowerContext
 from .convolution_blocking import fits, ranked_choices
+from .convolution_gemm import ConvolutionGemm
 from .convolution_geometry import ConvolutionGeometry
-from .convolution_product import ConvolutionProduct
 from .format_choice import FormatChoice
 from .matmul_tile import rows_that_fit
 from .register_tile import tile_of
@@ -25,7 +25,7 @@ BLOCKS = (16, 8)
 
 def blocked_choices(
     op: Convolution,
-    problems: Sequence[ConvolutionProduct],
+    problems: Sequence[ConvolutionGemm],
     best: float,
     rate: float,
     requested: bool,
@@ -57,7 +57,7 @@ def block_sizes(g: ConvolutionGeometry, kernel: Microkernel, target: Target) -> 
     return [size for size in BLOCKS if size % lanes == 0 == g.channels % size]
 
 
-def block_tile(p: ConvolutionProduct, size: int) -> GemmTile:
+def block_tile(p: ConvolutionGemm, size: int) -> GemmTile:
     """The highest register tile that is one block wide."""
     vectors = size // p.target.lanes(p.kernel.accumulator)
     heights = [tile.rows for tile in p.kernel.tiles if tile.vectors == vectors]

@@ -30,12 +30,12 @@ from ..rewriting.values import constant_value
 from . import winograd_tile
 from .context import LowerContext
 from .convolution_blocks import may_be_blocked
+from .convolution_gemm import ConvolutionGemm
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_patches import ranked_patches
-from .convolution_product import ConvolutionProduct
 from .convolution_sizes import geometry_of
 from .direct_convolution import convolution_kernels, offered
-from .matmul_tile import pick_tile, product_cycles
+from .matmul_tile import gemm_cycles, pick_tile
 from .requested import wanted_by_name
 from .window_tile import depthwise_cycles
 
@@ -197,9 +197,9 @@ def _im2col(make: Composer, op: Convolution) -> GraphTensor:
     if not _reads_all(window):
         geometry = {"strides": window.strides, "dilations": window.dilations}
         columns = make("im2col", columns, kernel=window.kernel, **geometry)
-    place = (groups,) if groups > 1 else ()
-    columns = make("reshape", columns, shape=(batch, *place, terms, math.prod(out[2:])))
-    matrix = make("reshape", w, shape=(*place, rows, terms))
+    group_dims = (groups,) if groups > 1 else ()
+    columns = make("reshape", columns, shape=(batch, *group_dims, terms, math.prod(out[2:])))
+    matrix = make("reshape", w, shape=(*group_dims, rows, terms))
     attrs = {} if op.dtype is None else {"dtype": op.dtype}
     return make("reshape", make("matmul_core", matrix, columns, **attrs), shape=out)
 
@@ -220,18 +220,18 @@ def _im2col_cycles(
     number of images must not decide it.
     """
     kernel = kernels[0]
-    if not kernel.accumulator.is_float or g.is_open:
+    if not kernel.accumulator.is_float or g.is_dynamic:
         return None
     pixels, machine = math.prod(g.result), target.machine
     tile = pick_tile(g.outputs, pixels, target, kernel)
-    product = product_cycles(g.outputs, pixels, tile, target, kernel)
+    cycles = gemm_cycles(g.outputs, pixels, tile, target, kernel)
     copied = g.terms * pixels * kernel.a.size
-    copies = (1 if g.is_product else 3) * copied / machine.copy_bytes_per_cycle
-    stored = 0.0 if g.is_product else 2.0 * machine.band_cycles
+    copies = (1 if g.is_pointwise else 3) * copied / machine.copy_bytes_per_cycle
+    stored = 0.0 if g.is_pointwise else 2.0 * machine.band_cycles
     steps = math.ceil(g.terms / kernel.k_group)
     weights = g.outputs * g.terms * kernel.a.size
     streamed = weights / machine.strided_bytes_per_cycle if weights > target.l2_bytes else 0.0
-    return g.batch * (g.groups * (max(steps * product, streamed) + copies) + stored)
+    return g.batch * (g.groups * (max(steps * cycles, streamed) + copies) + stored)
 
 
 def _direct(make: Composer, op: Convolution) -> GraphTensor:
@@ -254,7 +254,7 @@ def _patches_cycles(
     g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
 ) -> float | None:
     """The cycles of its best tile."""
-    found = [c for x in kernels for c in ranked_patches(ConvolutionProduct(g, x, target))]
+    found = [c for x in kernels for c in ranked_patches(ConvolutionGemm(g, x, target))]
     return min((choice.cycles for choice in found), default=None)
 
 
@@ -328,7 +328,7 @@ FORMS = (
         ("direct",),
         "floats or bytes by signed bytes, and one or two spatial axes",
         switches=("direct-convolution", "blocked-layouts"),
-        is_last=lambda g: not g.is_product,
+        is_last=lambda g: not g.is_pointwise,
     ),
     ConvolutionForm(
         "patches",

@@ -16,7 +16,7 @@ class ConvolutionGeometry:
     """Pairs are (rows, columns); an image of one spatial axis has one row.
 
     `channels` and `outputs` are those of one group. Padding is zeros: `before` the image, and after it as far as the
-    last window reaches. `is_open`: the code must run for other sizes of images too, of which these are typical.
+    last window reaches. `is_dynamic`: the code must run for other sizes of images too, of which these are typical.
     `fewest`: so many images, and more, the code must run for, of which `batch` is typical; 0 where the number is known.
     """
 
@@ -30,7 +30,7 @@ class ConvolutionGeometry:
     strides: tuple[int, int] = (1, 1)
     dilations: tuple[int, int] = (1, 1)
     before: tuple[int, int] = (0, 0)
-    is_open: bool = False
+    is_dynamic: bool = False
     fewest: int = 0
 
     @property
@@ -59,7 +59,7 @@ class ConvolutionGeometry:
         return any(self.before[axis] > 0 or not self.stays_inside(axis) for axis in (0, 1))
 
     @property
-    def is_product(self) -> bool:
+    def is_pointwise(self) -> bool:
         """Return whether each result pixel depends only on the same image pixel."""
         return self.kernel == (1, 1) == self.strides and not self.is_padded
 

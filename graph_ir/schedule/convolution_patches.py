@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ...targets.isa import GemmTile
 from .convolution_blocking import ConvolutionChoice
-from .convolution_product import ConvolutionProduct
-from .matmul_tile import MatmulBlocking, product_cycles, ranked_tiles
+from .convolution_gemm import ConvolutionGemm
+from .matmul_tile import MatmulBlocking, gemm_cycles, ranked_tiles
 
 MAX_COLUMNS = 64
 """Columns of a window, each of which has a loop of its own."""
@@ -18,7 +18,7 @@ COPY_CYCLES = 2.0
 first layers on Zen 5)."""
 
 
-def fits_patches(p: ConvolutionProduct, rows: int = 1) -> bool:
+def fits_patches(p: ConvolutionGemm, rows: int = 1) -> bool:
     """Return whether patches can run a convolution, and those of `rows` rows of results stay in half of L2.
 
     Only of fewer channels than a vector has elements: of more, a pixel is whole vectors where they are last.
@@ -27,12 +27,12 @@ def fits_patches(p: ConvolutionProduct, rows: int = 1) -> bool:
     if g.channels >= p.target.lanes(kernel.a):
         return False
     same = kernel.a == kernel.b == kernel.accumulator and kernel.k_group == 1
-    if not same or g.is_open or g.is_product or g.kernel[1] > MAX_COLUMNS:
+    if not same or g.is_dynamic or g.is_pointwise or g.kernel[1] > MAX_COLUMNS:
         return False
     return patch_bytes(p, rows) <= p.target.l2_bytes // 2
 
 
-def patch_bytes(p: ConvolutionProduct, rows: int) -> int:
+def patch_bytes(p: ConvolutionGemm, rows: int) -> int:
     """Bytes of the patches of so many rows of results."""
     return p.geometry.terms * patch_stride(rows * p.geometry.result[1]) * p.kernel.a.size
 
@@ -42,9 +42,7 @@ def patch_stride(pixels: int) -> int:
     return (-(-pixels // 16) | 1) * 16
 
 
-def ranked_patches(
-    p: ConvolutionProduct, tiles: Sequence[GemmTile] = ()
-) -> list[ConvolutionChoice]:
+def ranked_patches(p: ConvolutionGemm, tiles: Sequence[GemmTile] = ()) -> list[ConvolutionChoice]:
     """The best band of rows for each register tile, predicted fastest on one core first.
 
     The order of the tiles, which say how sums are split, does not depend on the number of threads.
@@ -63,15 +61,15 @@ def ranked_patches(
     return sorted(found, key=lambda choice: choice.cycles)
 
 
-def patch_cycles(p: ConvolutionProduct, blocking: MatmulBlocking) -> float:
+def patch_cycles(p: ConvolutionGemm, blocking: MatmulBlocking) -> float:
     """Cycles until the last thread is done: register tiles, the copies of patches, and their way from L2."""
     g, target = p.geometry, p.target
     rows = min(blocking.m_block, g.result[0])
     pixels, lanes = rows * g.result[1], target.lanes(p.kernel.a)
-    product = product_cycles(g.outputs, pixels, blocking.tile, target, p.kernel)
+    cycles = gemm_cycles(g.outputs, pixels, blocking.tile, target, p.kernel)
     vectors = rows * math.ceil(g.result[1] / lanes)
     strided = 2.0 if g.strides[1] > 1 else 1.0
-    task = g.groups * g.terms * (product + vectors * COPY_CYCLES * strided)
+    task = g.groups * g.terms * (cycles + vectors * COPY_CYCLES * strided)
     if (size := patch_bytes(p, rows)) > target.l1_bytes:
         task += g.groups * size / target.machine.l2_bytes_per_cycle
     tasks = g.batch * math.ceil(g.result[0] / rows)

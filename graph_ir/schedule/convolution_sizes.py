@@ -23,10 +23,10 @@ def geometry_of(op: Convolution) -> ConvolutionGeometry:
     Of dynamic sizes, what cost models assume: `with_sizes_of` has the sizes themselves.
     """
     w, window, groups = op.weight_dims(op.inputs[1].details), op.window, op.groups
-    x, y, is_open = typical_images(op)
+    x, y, is_dynamic = typical_images(op)
     return ConvolutionGeometry(
         x[0], groups, w[1], w[0] // groups, _pair(x[2:]), _pair(y[2:]), _pair(window.kernel),
-        _pair(window.strides), _pair(window.dilations), _pair(window.before, 0), is_open,
+        _pair(window.strides), _pair(window.dilations), _pair(window.before, 0), is_dynamic,
         _fewest(op),
     )  # fmt: skip
 
@@ -65,11 +65,11 @@ def with_images_of(
 def winograd_geometry(op: WinogradConvolution) -> ConvolutionGeometry:
     """The numbers of the convolution that a Winograd convolution computes; of dynamic sizes as `geometry_of`."""
     u = op.inputs[1].details.plain_dims
-    x, y, is_open = typical_images(op)
+    x, y, is_dynamic = typical_images(op)
     before, _ = op.padding
     return ConvolutionGeometry(
         x[0], 1, x[1], u[2], _pair(x[2:]), _pair(y[2:]), (3, 3),
-        dilations=_pair(op.dilations), before=before, is_open=is_open,
+        dilations=_pair(op.dilations), before=before, is_dynamic=is_dynamic,
     )  # fmt: skip
 
 

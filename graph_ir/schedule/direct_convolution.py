@@ -21,25 +21,25 @@ from .convolution_blocking import (
     fits,
     fits_stack,
     ranked_choices,
-    ranked_products,
+    ranked_matmuls,
 )
 from .convolution_blocks import block_tile, blocked_choices
+from .convolution_gemm import ConvolutionGemm
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_patches import fits_patches, patch_cycles, ranked_patches
-from .convolution_product import ConvolutionProduct
 from .convolution_sizes import geometry_of
 from .format_choice import FormatChoice
 from .matmul import USE_MEANING, blocking_of, kernel_of
-from .matmul_cost import blocking_cycles as product_cycles
+from .matmul_cost import blocking_cycles as gemm_cycles
 from .problem import problem_of
-from .register_tile import BLOCKING_MEANINGS, tile_fault, widths_requested
+from .register_tile import BLOCKING_MEANINGS, unsupported_tile_reason, widths_requested
 from .requested import requested_settings, wanted_by_name
 from .space import ScheduleSpace
 
 LAST_BANDS = ("image", "rows", "im2col")
 """Bands for an image channels last."""
-PLAIN_BANDS = ("planes", "product", "patches")
-ALL_PLAIN = ("product", "patches")
+PLAIN_BANDS = ("planes", "matmul", "patches")
+ALL_PLAIN = ("matmul", "patches")
 """Bands for images, weights and results that are all plain."""
 NOTHING = Schedule("")
 
@@ -76,10 +76,10 @@ def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[Format
     ]
 
 
-def _problems(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionProduct]:
+def _problems(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionGemm]:
     """The convolution with each microkernel that can multiply it."""
     threads, kernels = ctx.options.threads, convolution_kernels(op, ctx)
-    return [ConvolutionProduct(geometry_of(op), x, ctx.target, threads) for x in kernels]
+    return [ConvolutionGemm(geometry_of(op), x, ctx.target, threads) for x in kernels]
 
 
 def convolution_kernels(op: Convolution, ctx: LowerContext) -> tuple[Microkernel, ...]:
@@ -126,7 +126,7 @@ def offered(
     """
     target, wanted = ctx.target, requested.settings.get("use")
     problems = [
-        ConvolutionProduct(g, x, target, ctx.options.threads)
+        ConvolutionGemm(g, x, target, ctx.options.threads)
         for x in [x for x in kernels if x.instruction == wanted] or kernels
     ]
     widths = [
@@ -141,7 +141,7 @@ def offered(
         for choices in (
             [c for p, some in tiles for c in ranked_choices(p, LAST_BANDS, some)],
             [c for p, some in tiles for c in ranked_choices(p, ("planes",), some)],
-            [c for p, some in tiles for c in ranked_products(p, some)],
+            [c for p, some in tiles for c in ranked_matmuls(p, some)],
             [c for p, some in tiles for c in ranked_patches(p, some)],
         ):
             found += sorted(choices, key=lambda choice: choice.cycles)
@@ -206,15 +206,15 @@ class DirectSpace(ScheduleSpace):
         if self._is_blocked:
             return ("blocks",)
         if self.op.outputs[0].details.format.is_plain:
-            return ("product",) if self.geometry.is_product else ("patches",)
+            return ("matmul",) if self.geometry.is_pointwise else ("patches",)
         bands = ("planes",) if self.op.inputs[0].details.format.is_plain else LAST_BANDS
         problems = list(map(self._problem, self.kernels))
         return tuple(band for band in bands if any(fits(p, band) for p in problems))
 
-    def _problem(self, kernel: Microkernel) -> ConvolutionProduct:
-        return ConvolutionProduct(self.geometry, kernel, self.ctx.target, self.ctx.options.threads)
+    def _problem(self, kernel: Microkernel) -> ConvolutionGemm:
+        return ConvolutionGemm(self.geometry, kernel, self.ctx.target, self.ctx.options.threads)
 
-    def _problem_of(self, schedule: Schedule) -> ConvolutionProduct:
+    def _problem_of(self, schedule: Schedule) -> ConvolutionGemm:
         return self._problem(kernel_of(schedule, self.op, self.ctx.target))
 
     @property
@@ -238,8 +238,8 @@ class DirectSpace(ScheduleSpace):
         """What the cost model says, in the layouts the convolution has."""
         problem, band = self._problem_of(schedule), schedule.word("band")
         blocking = blocking_of(schedule, problem.kernel)
-        if band == "product":
-            return product_cycles(problem.product, blocking, False)
+        if band == "matmul":
+            return gemm_cycles(problem.gemm, blocking, False)
         if band == "patches":
             return patch_cycles(problem, blocking)
         return blocking_cycles(problem, band, blocking)
@@ -270,7 +270,7 @@ class DirectSpace(ScheduleSpace):
             found = found.replaced(band=self.pick.word("band"))
         return super().tuned(found)
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """A band that suits the layouts, and rows that fit on the stack."""
         band, height = schedule.word("band"), schedule.number("mc")
         if band not in self._bands():
@@ -279,10 +279,10 @@ class DirectSpace(ScheduleSpace):
         if band in FLAT_BANDS and height != rows:
             return f"mc must be all {rows} rows of the result with band={band}"
         problem = self._problem_of(schedule)
-        if band == "product":
-            return tile_fault(schedule, self.ctx.target)
+        if band == "matmul":
+            return unsupported_tile_reason(schedule, self.ctx.target)
         if band == "patches":
-            return self._fault_of_patches(problem, schedule)
+            return self._unsupported_patches_reason(problem, schedule)
         if not fits(problem, band):
             return f"use must not be {schedule.word('use')} with band={band}"
         if not fits_stack(problem, band, height):
@@ -291,9 +291,9 @@ class DirectSpace(ScheduleSpace):
             return (
                 f"kc must be all {self.geometry.terms} terms: the result cannot hold partial sums"
             )
-        return tile_fault(schedule, self.ctx.target)
+        return unsupported_tile_reason(schedule, self.ctx.target)
 
-    def _fault_of_patches(self, problem: ConvolutionProduct, schedule: Schedule) -> str:
+    def _unsupported_patches_reason(self, problem: ConvolutionGemm, schedule: Schedule) -> str:
         """Rows whose patches stay in the cache, all terms and all outputs at once."""
         height, terms = schedule.number("mc"), self.geometry.terms
         if not fits_patches(problem):
@@ -302,4 +302,4 @@ class DirectSpace(ScheduleSpace):
             return "mc is too large: the patches would not fit in half of L2"
         if schedule.number("kc") != terms or schedule.number("ng") != 1:
             return f"kc must be all {terms} terms and ng 1 with band=patches"
-        return tile_fault(schedule, self.ctx.target)
+        return unsupported_tile_reason(schedule, self.ctx.target)

@@ -18,9 +18,9 @@ from ..ops.matmul import MatmulCore
 from ..rewriting.groups import is_elementwise
 from .context import LowerContext
 from .convolution_forms import ranked_forms
+from .gemm import Gemm
 from .matmul_cost import blocking_cycles
 from .matmul_tile import pick_blocking, pick_tile, tile_cycles
-from .product import Product
 
 SCALING = 3
 """Instructions per vector of sums: the correction for the zero point, the conversion and the multiplication."""
@@ -34,7 +34,7 @@ class Account:
     floats: float
 
 
-def product_account(op: MatmulCore, a: DType, ctx: LowerContext) -> Account:
+def matmul_account(op: MatmulCore, a: DType, ctx: LowerContext) -> Account:
     """Of a product whose left operand is of bytes of type `a`."""
     target = ctx.target
     sums = op.outputs[0].details.typical.elements
@@ -53,11 +53,11 @@ def matmul_cycles(op: MatmulCore, a: DType, b: DType, ctx: LowerContext) -> floa
         return math.inf
     m, n, k = typical_all(op.sizes)
     batch = math.prod(op.outputs[0].details.typical.plain_dims[:-2])
-    product = Product(batch, m, n, k, kernel, ctx.target, ctx.options.threads)
-    if not product.multiply_adds:
+    gemm = Gemm(batch, m, n, k, kernel, ctx.target, ctx.options.threads)
+    if not gemm.multiply_adds:
         return 0.0
-    blocking = pick_blocking(product, pick_tile(m, n, ctx.target, kernel))
-    return blocking_cycles(product, blocking) * _slowness(kernel, ctx.target)
+    blocking = pick_blocking(gemm, pick_tile(m, n, ctx.target, kernel))
+    return blocking_cycles(gemm, blocking) * _slowness(kernel, ctx.target)
 
 
 def convolution_account(
@@ -117,12 +117,12 @@ def _slowness(kernel: Microkernel, target: Target) -> float:
     return (
         kernel.k_group
         / kernel.rate(target)
-        * _per_product(floats, target)
-        / _per_product(kernel, target)
+        * _cycles_per_vector(floats, target)
+        / _cycles_per_vector(kernel, target)
     )
 
 
-def _per_product(kernel: Microkernel, target: Target) -> float:
+def _cycles_per_vector(kernel: Microkernel, target: Target) -> float:
     """The model's cycles for one vector of products, in the best tile."""
     tiles = [(tile.rows, tile.vectors) for tile in kernel.tiles]
     return min(tile_cycles(rows, n, target.machine) / (rows * n) for rows, n in tiles)

@@ -127,7 +127,7 @@ class PointwiseSpace(LoopSpace):
             words += ["vector", "unrolled"]
         return [{"inner": word} for word in dict.fromkeys(words)]
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """Short axes are written out; what has edges falls into parts."""
         if schedule.word("inner") == "shuffled":
             return "" if self.may_shuffle else "inner must be vector, as no row is repeated"
@@ -187,7 +187,7 @@ class TransposeSpace(PointwiseSpace):
                 found.append({"inner": "vector", "block": size})
         return found
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """Blocks of an axis there is; tiles of a permutation."""
         if schedule.word("inner") == "tiles" and not self.tiles:
             return "inner must be vector, as this is more than a permutation of axes"
@@ -198,7 +198,7 @@ class TransposeSpace(PointwiseSpace):
             return f"block must be at most {self.whole}"
         if schedule.word("inner") == "unrolled" and schedule.number("block") != self.whole:
             return f"block must be all {self.whole} with inner=unrolled"
-        return super().fault(schedule)
+        return super().invalid_reason(schedule)
 
 
 class ReductionSpace(LoopSpace):
@@ -237,7 +237,7 @@ class ReductionSpace(LoopSpace):
         words = self.choices["vector"] if self.may_block else self.choices["vector"][:2]
         return [{"vector": word} for word in words] if self.dims else []
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """A single sum has no axis, and blocks have sizes."""
         word = schedule.word("vector")
         if word != "terms" and not self.dims:
@@ -289,7 +289,7 @@ class RowSpace(LoopSpace):
             if size <= self.max_rows
         ]
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """Blocks of rows there are."""
         return f"block must be at most {self.max_rows}" * (schedule.number("block") > self.max_rows)
 

@@ -19,6 +19,7 @@ from ..ops.matmul import MatmulCore
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .format_choice import FormatChoice
+from .gemm import Gemm
 from .matmul_blocks import blocked_matmul_choice, runs_blocks
 from .matmul_cost import blocking_cycles
 from .matmul_tile import (
@@ -31,13 +32,12 @@ from .matmul_tile import (
     tiles_for_any_rows,
 )
 from .problem import problem_of
-from .product import Product
 from .register_tile import (
     BLOCKING_MEANINGS,
     MAX_VECTORS,
-    tile_fault,
     tile_of,
     tiles_that_fit,
+    unsupported_tile_reason,
     widths_requested,
 )
 from .requested import requested_settings, wanted_by_name
@@ -63,21 +63,21 @@ def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
     kernel = panel_kernel(op, ctx, requested) if is_known(*op.sizes[1:]) else None
     if kernel is None:
         return [FormatChoice((a, b), (c,), copied)]
-    product = product_of(op, kernel, ctx)
-    tiles = _ranked(op, product)
+    gemm = gemm_of(op, kernel, ctx)
+    tiles = _ranked(op, gemm)
     widths = widths_requested(requested, tiles, ctx.target, kernel)
     packed = [
         FormatChoice(
             (a, panel_format(op, columns, kernel.k_group)),
             (c,),
-            extra_bytes(product, tile),
+            extra_bytes(gemm, tile),
         )
         for columns, tile in widths.items()
     ]
     by = {"plain": [FormatChoice((a, b), (c,), copied)], "panels": packed}
     # A tuning file may be mistaken.
     wish = str(requested.settings.get("b")) if wanted_by_name(op, ctx) else ""
-    blocked = blocked_matmul_choice(op, (a, b, c), product, wish == "blocked")
+    blocked = blocked_matmul_choice(op, (a, b, c), gemm, wish == "blocked")
     by["blocked"] = [blocked] if blocked else []
     return by.get(wish) or [*by["plain"], *packed, *by["blocked"]]
 
@@ -99,18 +99,18 @@ def panel_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
     return list(distinct.values())
 
 
-def product_of(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> Product:
+def gemm_of(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> Gemm:
     """A product multiplied by a microkernel."""
     batch = math.prod(op.outputs[0].details.typical.plain_dims[:-2])
     m, n, k = typical_all(op.sizes)
-    return Product(batch, m, n, k, kernel, ctx.target, ctx.options.threads)
+    return Gemm(batch, m, n, k, kernel, ctx.target, ctx.options.threads)
 
 
-def _ranked(op: MatmulCore, product: Product) -> list[GemmTile]:
+def _ranked(op: MatmulCore, gemm: Gemm) -> list[GemmTile]:
     """The register tiles of the table for a product, the best first."""
     if not is_known(*op.sizes):
-        return tiles_for_any_rows(product)
-    return ranked_tiles(product.m, product.n, product.target, product.kernel)
+        return tiles_for_any_rows(gemm)
+    return ranked_tiles(gemm.m, gemm.n, gemm.target, gemm.kernel)
 
 
 def panel_kernel(op: MatmulCore, ctx: LowerContext, requested: Schedule) -> Microkernel | None:
@@ -216,21 +216,21 @@ class MatmulSpace(ScheduleSpace):
     @cached_property
     def pick(self) -> Schedule:
         """The best blocking of the best tile that suits the layout of B."""
-        product = self._product(self.kernels[0])
-        blocking = pick_blocking(product, self._tiles(product)[0])
+        gemm = self._gemm(self.kernels[0])
+        blocking = pick_blocking(gemm, self._tiles(gemm)[0])
         if not is_known(*self.op.sizes):  # how they are shared is computed when it runs
             most = min(bounds(self.op.sizes[0])[1], MAX_ROWS)
-            many = replace(product, m=most, threads=1)
+            many = replace(gemm, m=most, threads=1)
             blocking = replace(pick_blocking(many, blocking.tile), n_groups=1)
-        return matmul_schedule(blocking, self._b, product.kernel)
+        return matmul_schedule(blocking, self._b, gemm.kernel)
 
     def ranked(self) -> list[Schedule]:
         """Every instruction and tile that suits the layout of B, the best first, each with the blocks worth trying."""
         found = [
-            matmul_schedule(blocking, self._b, product.kernel)
-            for product in map(self._product, self.kernels)
-            for tile in self._tiles(product)
-            for blocking in candidate_blockings(product, tile)
+            matmul_schedule(blocking, self._b, gemm.kernel)
+            for gemm in map(self._gemm, self.kernels)
+            for tile in self._tiles(gemm)
+            for blocking in candidate_blockings(gemm, tile)
         ]
         return list(dict.fromkeys(found))
 
@@ -238,19 +238,19 @@ class MatmulSpace(ScheduleSpace):
         """The candidates, then every tile that fits the registers with the blocks most worth trying."""
         found = dict.fromkeys(self.candidates)
         vectors = self._panel_vectors() if self._packed else None
-        for product in map(self._product, self.kernels):
-            for tile in tiles_that_fit(product):
+        for gemm in map(self._gemm, self.kernels):
+            for tile in tiles_that_fit(gemm):
                 if vectors in (None, tile.vectors):
-                    blockings = candidate_blockings(product, tile)[:MAX_BLOCKINGS]
+                    blockings = candidate_blockings(gemm, tile)[:MAX_BLOCKINGS]
                     for blocking in blockings:
-                        found[matmul_schedule(blocking, self._b, product.kernel)] = None
+                        found[matmul_schedule(blocking, self._b, gemm.kernel)] = None
         return list(found)
 
-    def _product(self, kernel: Microkernel) -> Product:
-        return product_of(self.op, kernel, self.ctx)
+    def _gemm(self, kernel: Microkernel) -> Gemm:
+        return gemm_of(self.op, kernel, self.ctx)
 
-    def _tiles(self, product: Product) -> list[GemmTile]:
-        tiles = _ranked(self.op, product)
+    def _tiles(self, gemm: Gemm) -> list[GemmTile]:
+        tiles = _ranked(self.op, gemm)
         if not self._packed:
             return tiles
         # A width that is not in the table was requested.
@@ -271,8 +271,8 @@ class MatmulSpace(ScheduleSpace):
 
     def cycles(self, schedule: Schedule) -> float:
         """What the cost model says, given the layout B has."""
-        product = self._product(kernel_of(schedule, self.op, self.ctx.target))
-        return blocking_cycles(product, blocking_of(schedule, product.kernel), self._packed)
+        gemm = self._gemm(kernel_of(schedule, self.op, self.ctx.target))
+        return blocking_cycles(gemm, blocking_of(schedule, gemm.kernel), self._packed)
 
     def fixed(self) -> dict[str, Parameter]:
         """Where B lies in panels, their width; the instruction where the layouts leave one."""
@@ -283,9 +283,9 @@ class MatmulSpace(ScheduleSpace):
             fixed["use"] = self.kernels[0].instruction
         return fixed
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """Instructions there are, and tiles of a size that code can be made for."""
         known = [kernel.instruction for kernel in self.kernels]
         if schedule.word("use") not in known:
             return f"use must be {' or '.join(known)} in the layouts chosen"
-        return tile_fault(schedule, self.ctx.target)
+        return unsupported_tile_reason(schedule, self.ctx.target)

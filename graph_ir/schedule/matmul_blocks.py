@@ -13,9 +13,9 @@ from ...targets.isa import GemmTile, Microkernel, Target
 from ..ir.format import Format
 from ..ops.matmul import MatmulCore
 from .format_choice import FormatChoice
+from .gemm import Gemm
 from .matmul_cost import blocking_cycles
 from .matmul_tile import MatmulBlocking, extra_bytes, pick_blocking, rows_that_fit
-from .product import Product
 from .register_tile import tile_of
 
 BLOCK = 16
@@ -23,22 +23,22 @@ BLOCK = 16
 
 
 def blocked_matmul_choice(
-    op: MatmulCore, plain: tuple[Format, ...], product: Product, requested: bool
+    op: MatmulCore, plain: tuple[Format, ...], gemm: Gemm, requested: bool
 ) -> FormatChoice | None:
     """The blocked layouts of A, B and C, whose `plain` ones are given; None for what has no code for them.
 
     `requested`: somebody requested them by the name of the op.
     """
-    tile = block_tile(product.kernel, product.target)
-    if tile is None or not runs_blocks(op, product.kernel, product.target):
+    tile = block_tile(gemm.kernel, gemm.target)
+    if tile is None or not runs_blocks(op, gemm.kernel, gemm.target):
         return None
     a, b, c = plain
     m_axis, k_axis = _last(a.rank, op.transpose_a)
     n_axis, kb_axis = reversed(_last(b.rank, op.transpose_b))
     formats = (_blocked(a, m_axis, k_axis), _blocked(b, kb_axis, n_axis, (n_axis, kb_axis)))
     result = _blocked(c, c.rank - 2, c.rank - 1)
-    turned = 2.0 * op.inputs[1].details.typical.size_bytes
-    return FormatChoice(formats, (result,), extra_bytes(product, tile) + turned, not requested)
+    transposed = 2.0 * op.inputs[1].details.typical.size_bytes
+    return FormatChoice(formats, (result,), extra_bytes(gemm, tile) + transposed, not requested)
 
 
 def _last(rank: int, transposed: bool) -> tuple[int, int]:
@@ -71,30 +71,30 @@ def runs_blocks(op: MatmulCore, kernel: Microkernel, target: Target) -> bool:
     return is_known(*op.sizes) and is_even and block_tile(kernel, target) is not None
 
 
-def pick_blocked(product: Product, tile: GemmTile, holds_sums: bool) -> MatmulBlocking:
+def pick_blocked(gemm: Gemm, tile: GemmTile, holds_sums: bool) -> MatmulBlocking:
     """Whole blocks; all of k at once where the result cannot hold sums."""
-    found = pick_blocking(product, tile)
+    found = pick_blocking(gemm, tile)
     m_block, k_block = (_whole(x) for x in (found.m_block, found.k_block))
     if not holds_sums:
-        k_block = _whole(product.k)
+        k_block = _whole(gemm.k)
     return MatmulBlocking(tile, m_block, k_block, found.n_groups)
 
 
-def blocked_candidates(product: Product, tile: GemmTile, holds_sums: bool) -> list[MatmulBlocking]:
+def blocked_candidates(gemm: Gemm, tile: GemmTile, holds_sums: bool) -> list[MatmulBlocking]:
     """The pick, then all rows or one block of them, and the whole of k, at once."""
-    pick = pick_blocked(product, tile, holds_sums)
-    heights = dict.fromkeys((pick.m_block, BLOCK, _whole(product.m)))
-    depths = dict.fromkeys((pick.k_block, _whole(product.k)))
+    pick = pick_blocked(gemm, tile, holds_sums)
+    heights = dict.fromkeys((pick.m_block, BLOCK, _whole(gemm.m)))
+    depths = dict.fromkeys((pick.k_block, _whole(gemm.k)))
     others = [MatmulBlocking(tile, m, k, pick.n_groups) for m in heights for k in depths]
     return list(dict.fromkeys((pick, *others)))
 
 
-def blocked_cycles(product: Product, blocking: MatmulBlocking) -> float:
+def blocked_cycles(gemm: Gemm, blocking: MatmulBlocking) -> float:
     """Predicted cycles: those of panels, and of turning B into them for every block of rows."""
-    turned = product.k * product.n * product.kernel.copied_b.size
-    times = product.batch * math.ceil(product.m / blocking.m_block)
-    rate = product.target.machine.copy_bytes_per_cycle * product.cores
-    return blocking_cycles(product, blocking) + times * turned / rate
+    transposed = gemm.k * gemm.n * gemm.kernel.copied_b.size
+    times = gemm.batch * math.ceil(gemm.m / blocking.m_block)
+    rate = gemm.target.machine.copy_bytes_per_cycle * gemm.cores
+    return blocking_cycles(gemm, blocking) + times * transposed / rate
 
 
 def _whole(size: int) -> int:

@@ -8,25 +8,25 @@ import math
 
 from ...targets.machines import Machine
 from ...tensor_ir.tiling import split_rows
-from .matmul_tile import MatmulBlocking, product_cycles, rows_for
-from .product import Product
+from .gemm import Gemm
+from .matmul_tile import MatmulBlocking, gemm_cycles, rows_for
 
 MAX_TASKS = 64
 """Above this many tasks, assume perfect balance."""
 
 
-def blocking_cycles(product: Product, blocking: MatmulBlocking, packed: bool = True) -> float:
+def blocking_cycles(gemm: Gemm, blocking: MatmulBlocking, packed: bool = True) -> float:
     """Cycles from the start of a batched product to its end, per the model; `packed`: B lies in panels."""
-    full, rest = divmod(product.m, blocking.m_block)
+    full, rest = divmod(gemm.m, blocking.m_block)
     sizes = [blocking.m_block] * full + ([rest] if rest else [])
-    cycles = {r: _row_block_cycles(r, product, blocking, packed) for r in set(sizes)}
+    cycles = {r: _row_block_cycles(r, gemm, blocking, packed) for r in set(sizes)}
     blocks = [cycles[r] for r in sizes]
-    if product.cores == 1:
-        return product.batch * sum(blocks)
-    panels = math.ceil(product.n / product.columns(blocking.tile))
+    if gemm.cores == 1:
+        return gemm.batch * sum(blocks)
+    panels = math.ceil(gemm.n / gemm.columns(blocking.tile))
     shares = _group_shares(panels, blocking.n_groups)
-    tasks = [block * share for block in blocks for share in shares] * product.batch
-    return _finish(tasks, product.cores) + product.target.machine.open_cycles
+    tasks = [block * share for block in blocks for share in shares] * gemm.batch
+    return _finish(tasks, gemm.cores) + gemm.target.machine.open_cycles
 
 
 def _group_shares(panels: int, groups: int) -> list[float]:
@@ -45,10 +45,10 @@ def _finish(tasks: list[float], threads: int) -> float:
     return max(ends)
 
 
-def _row_block_cycles(rows: int, product: Product, blocking: MatmulBlocking, packed: bool) -> float:
+def _row_block_cycles(rows: int, gemm: Gemm, blocking: MatmulBlocking, packed: bool) -> float:
     """One block of rows times all of B: the slower of multiply-adds and traffic, plus what cannot overlap."""
-    n, k, kernel, target = product.n, product.k, product.kernel, product.target
-    tile, machine, columns = blocking.tile, target.machine, product.columns(blocking.tile)
+    n, k, kernel, target = gemm.n, gemm.k, gemm.kernel, gemm.target
+    tile, machine, columns = blocking.tile, target.machine, gemm.columns(blocking.tile)
     k_blocks = math.ceil(k / blocking.k_block)
     height = rows_for(columns, tile, target, kernel)
     row_tiles = sum(count for _, count, _ in split_rows(rows, height))
@@ -68,7 +68,7 @@ def _row_block_cycles(rows: int, product: Product, blocking: MatmulBlocking, pac
         traffic += b_bytes / machine.strided_bytes_per_cycle
     else:  # copied into a panel first
         extra += b_bytes / machine.shared_bytes_per_cycle
-    work = math.ceil(k / kernel.k_group) * product_cycles(rows, n, tile, target, kernel)
+    work = math.ceil(k / kernel.k_group) * gemm_cycles(rows, n, tile, target, kernel)
     return max(work, traffic) + machine.unhidden * min(work, traffic) + extra
 
 

@@ -14,11 +14,11 @@ from ..ops.matmul_nbits import WORD_BYTES, MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .format_choice import FormatChoice
+from .gemm import Gemm
 from .matmul import blocking_of
 from .matmul_cost import blocking_cycles
 from .matmul_tile import MatmulBlocking, candidate_blockings, pick_tile, ranked_tiles
-from .product import Product
-from .register_tile import BLOCKING_MEANINGS, tile_fault, tile_of
+from .register_tile import BLOCKING_MEANINGS, tile_of, unsupported_tile_reason
 from .requested import requested_settings
 from .space import ScheduleSpace
 
@@ -134,9 +134,7 @@ class NBitsSpace(ScheduleSpace):
         super().__init__(op.name, nbits_problem(op))
         self.op = op
         self.ctx = ctx
-        self.product = Product(
-            1, *op.sizes, f32_kernel(ctx.target), ctx.target, ctx.options.threads
-        )
+        self.gemm = Gemm(1, *op.sizes, f32_kernel(ctx.target), ctx.target, ctx.options.threads)
         self.vectors = op.w.details.format.blocks[2] // ctx.target.lanes(op.scale.details.dtype)
 
     def ranked(self) -> list[Schedule]:
@@ -157,7 +155,7 @@ class NBitsSpace(ScheduleSpace):
             found += [
                 self._schedule(blocking, "panel", "fma")
                 for tile in self._tiles()
-                for blocking in candidate_blockings(self.product, tile)
+                for blocking in candidate_blockings(self.gemm, tile)
             ]
         return sorted(dict.fromkeys(found), key=self.cycles)
 
@@ -177,18 +175,18 @@ class NBitsSpace(ScheduleSpace):
 
     def _tiles(self) -> list[GemmTile]:
         m, n, _ = self.op.sizes
-        tiles = ranked_tiles(m, n, self.ctx.target, self.product.kernel)
+        tiles = ranked_tiles(m, n, self.ctx.target, self.gemm.kernel)
         return [x for x in tiles if x.vectors == self.vectors] or [
-            tile_of(self._heights()[0], self.vectors, self.product.kernel)
+            tile_of(self._heights()[0], self.vectors, self.gemm.kernel)
         ]
 
     def _in_registers(self, rows: int, unpack: str, use: str) -> Schedule:
         m, n, k = self.op.sizes
-        tile = tile_of(rows, self.vectors, self.product.kernel)
-        panels = math.ceil(n / self.product.columns(tile))
+        tile = tile_of(rows, self.vectors, self.gemm.kernel)
+        panels = math.ceil(n / self.gemm.columns(tile))
         in_digits = use != "fma" and self.op.x_scale is None
         block = min(m, max(_max_digits(self.ctx) // (k * DIGITS), 1)) if in_digits else m
-        blocking = MatmulBlocking(tile, block, k, min(panels, self.product.cores))
+        blocking = MatmulBlocking(tile, block, k, min(panels, self.gemm.cores))
         return self._schedule(blocking, unpack, use)
 
     def _schedule(self, blocking: MatmulBlocking, unpack: str, use: str) -> Schedule:
@@ -200,20 +198,20 @@ class NBitsSpace(ScheduleSpace):
 
     def cycles(self, schedule: Schedule) -> float:
         """Of unpacking, multiply-adds and memory traffic."""
-        blocking = blocking_of(schedule, self.product.kernel)
+        blocking = blocking_of(schedule, self.gemm.kernel)
         machine, (m, n, k) = self.ctx.target.machine, self.op.sizes
         vectors = n * k / self.ctx.target.lanes(self.op.scale.details.dtype)
         issued = 2 * machine.fma_per_cycle
         if schedule.word("unpack") == "panel":
             times = math.ceil(m / blocking.m_block)
-            unpacking = times * vectors * (UNPACKING + 2) / issued / self.product.cores
-            return blocking_cycles(self.product, blocking) + unpacking
+            unpacking = times * vectors * (UNPACKING + 2) / issued / self.gemm.cores
+            return blocking_cycles(self.gemm, blocking) + unpacking
         tiles = math.ceil(m / blocking.tile.rows)
         if schedule.word("unpack") == "bytes":
             sums = m * vectors / WORD_BYTES * (1 + 2 * WORD_BYTES / self.op.group)
             work = vectors * (DOT_UNPACKING + 1) / issued + sums / machine.fma_per_cycle
             # the copy is written and read again, and waits for memory before it is multiplied
-            return work / self.product.cores + self._traffic
+            return work / self.gemm.cores + self._traffic
         if self.op.x_scale is not None:
             work = vectors * (tiles * DOT_UNPACKING + m / 2) / issued
         elif schedule.word("use") != "fma":
@@ -224,13 +222,13 @@ class NBitsSpace(ScheduleSpace):
                 (tiles * DOT_UNPACKING + dots + m * SCALING / self.op.group) / issued,
                 dots / machine.fma_per_cycle,
             )
-            work += m * k / self.op.group * PREPARING * self.product.cores
+            work += m * k / self.op.group * PREPARING * self.gemm.cores
             tiles = math.ceil(m / blocking.m_block)  # those of one block find the panel in L2
         else:
             work = vectors * max(
                 tiles * UNPACKING / issued, (tiles * 2 + m) / machine.fma_per_cycle
             )
-        found = (work / self.product.cores, tiles * self._traffic)
+        found = (work / self.gemm.cores, tiles * self._traffic)
         return max(found) + machine.unhidden * min(found)
 
     @property
@@ -248,7 +246,7 @@ class NBitsSpace(ScheduleSpace):
         """The width of the panels."""
         return {"nv": self.vectors}
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """Floats and bytes are unpacked as such; tiles of a size that code can be made for."""
         use, unpack, given = schedule.word("use"), schedule.word("unpack"), self.op.x.details.dtype
         dots = self._dots
@@ -267,4 +265,4 @@ class NBitsSpace(ScheduleSpace):
                 )
             if schedule.number("mc") * self.op.sizes[2] * DIGITS > _max_digits(self.ctx):
                 return "mc must be less: the digits of a block are in local memory"
-        return tile_fault(schedule, self.ctx.target)
+        return unsupported_tile_reason(schedule, self.ctx.target)

@@ -10,7 +10,7 @@ from ...targets.isa import GemmTile, Microkernel, Target
 from ...targets.machines import Machine
 from ...tensor_ir.tiling import k_splits, split_rows, tile_height
 from ..ops.matmul import MAX_FEW
-from .product import Product
+from .gemm import Gemm
 
 
 def tile_cycles(rows: int, vectors: int, machine: Machine, splits: int = 0) -> float:
@@ -42,7 +42,7 @@ def rows_that_fit(vectors: int, target: Target) -> int:
     return (target.table.registers - vectors - 1) // vectors
 
 
-def product_cycles(m: int, n: int, tile: GemmTile, target: Target, kernel: Microkernel) -> float:
+def gemm_cycles(m: int, n: int, tile: GemmTile, target: Target, kernel: Microkernel) -> float:
     """Cycles of one k, or group of k, of the whole m x n product cut into `tile`s, per the model; lower is better."""
     lanes = target.lanes(kernel.accumulator)
     panels, rest = divmod(n, tile.vectors * lanes)
@@ -62,7 +62,7 @@ def ranked_tiles(m: int, n: int, target: Target, kernel: Microkernel) -> list[Ge
     """The tiles of a microkernel, least waste on an m x n product first; of equal ones the narrowest panel."""
 
     def cost(tile: GemmTile) -> tuple[float, int]:
-        return product_cycles(m, n, tile, target, kernel), tile.vectors
+        return gemm_cycles(m, n, tile, target, kernel), tile.vectors
 
     return sorted(kernel.tiles, key=cost)
 
@@ -72,22 +72,22 @@ def pick_tile(m: int, n: int, target: Target, kernel: Microkernel) -> GemmTile:
     return ranked_tiles(m, n, target, kernel)[0]
 
 
-def extra_bytes(product: Product, tile: GemmTile) -> float:
+def extra_bytes(gemm: Gemm, tile: GemmTile) -> float:
     """The time a tile loses against the best one on all products of a batch, as bytes that could be moved meanwhile."""
-    m, n, target, kernel = product.m, product.n, product.target, product.kernel
-    best = product_cycles(m, n, pick_tile(m, n, target, kernel), target, kernel)
-    more = product_cycles(m, n, tile, target, kernel) - best
-    groups = math.ceil(product.k / kernel.k_group)
-    return product.batch * (groups * more * target.machine.shared_bytes_per_cycle)
+    m, n, target, kernel = gemm.m, gemm.n, gemm.target, gemm.kernel
+    best = gemm_cycles(m, n, pick_tile(m, n, target, kernel), target, kernel)
+    more = gemm_cycles(m, n, tile, target, kernel) - best
+    groups = math.ceil(gemm.k / kernel.k_group)
+    return gemm.batch * (groups * more * target.machine.shared_bytes_per_cycle)
 
 
-def tile_of_plain(product: Product, is_row_major: bool) -> GemmTile:
+def tile_of_plain(gemm: Gemm, is_row_major: bool) -> GemmTile:
     """The tile of a product whose B is computed: panels as wide as a row-major B are B as it lies, and cost no copy."""
-    copied = product.batch * product.k * product.n * product.kernel.b.size
-    for tile in product.kernel.tiles if is_row_major else ():
-        if product.columns(tile) == product.n and extra_bytes(product, tile) < copied:
+    copied = gemm.batch * gemm.k * gemm.n * gemm.kernel.b.size
+    for tile in gemm.kernel.tiles if is_row_major else ():
+        if gemm.columns(tile) == gemm.n and extra_bytes(gemm, tile) < copied:
             return tile
-    return pick_tile(product.m, product.n, product.target, product.kernel)
+    return pick_tile(gemm.m, gemm.n, gemm.target, gemm.kernel)
 
 
 def reads_in_place(rows: int, tile: GemmTile) -> bool:
@@ -110,14 +110,14 @@ class MatmulBlocking:
         return f"mr{self.tile.rows}nv{self.tile.vectors} mc{self.m_block} kc{self.k_block} ng{self.n_groups}"
 
 
-def pick_blocking(product: Product, tile: GemmTile) -> MatmulBlocking:
+def pick_blocking(gemm: Gemm, tile: GemmTile) -> MatmulBlocking:
     """Blocks from the cache sizes: a panel of B takes an eighth of L2 at most; a block of A may fill it.
 
     Threads split the rows, or the panels if B is the larger side: the other operand is read by each of them.
     """
-    m, n, k, threads = product.m, product.n, product.k, product.cores
-    kernel, l2_bytes = product.kernel, product.target.l2_bytes
-    columns = product.columns(tile)
+    m, n, k, threads = gemm.m, gemm.n, gemm.k, gemm.cores
+    kernel, l2_bytes = gemm.kernel, gemm.target.l2_bytes
+    columns = gemm.columns(tile)
     deepest = max(64, l2_bytes // 8 // (columns * kernel.b.size))
     k_block = _round_up(math.ceil(k / math.ceil(k / deepest)), kernel.k_group)
     # What is converted is converted once for all panels, so that a block of A is as deep as k.
@@ -126,27 +126,27 @@ def pick_blocking(product: Product, tile: GemmTile) -> MatmulBlocking:
     wanted = math.ceil(m / max_rows)
     panels = math.ceil(n / columns)
     n_groups = 1
-    if product.batch % threads:
+    if gemm.batch % threads:
         if m < n and panels >= 4 * threads:
             n_groups = threads
         else:  # equally many blocks per thread, unless tiles would become too low
             wanted = max(wanted, min(_round_up(wanted, threads), math.ceil(m / (2 * tile.rows))))
     m_block = math.ceil(m / wanted)
-    tasks = product.batch * wanted * n_groups
+    tasks = gemm.batch * wanted * n_groups
     if tasks < threads:
         n_groups = min(panels, math.ceil(threads / tasks))
     return MatmulBlocking(tile, m_block, k_block, n_groups)
 
 
-def candidate_blockings(product: Product, tile: GemmTile) -> list[MatmulBlocking]:
+def candidate_blockings(gemm: Gemm, tile: GemmTile) -> list[MatmulBlocking]:
     """Blockings worth trying for one tile: the model's pick first, then other block sizes of k and m."""
-    pick, threads, m = pick_blocking(product, tile), product.cores, product.m
-    k_blocks = {pick.k_block, *(min(product.k, size) for size in (128, 256, 512, 1024))}
+    pick, threads, m = pick_blocking(gemm, tile), gemm.cores, gemm.m
+    k_blocks = {pick.k_block, *(min(gemm.k, size) for size in (128, 256, 512, 1024))}
     m_blocks = {pick.m_block, *(min(m, tile.rows * tiles) for tiles in (1, 4, 16, 32))}
     groups = [pick.n_groups]
     if threads > 1:
         m_blocks |= {math.ceil(m / threads), math.ceil(m / (2 * threads))}
-        groups += [1, min(threads, math.ceil(product.n / product.columns(tile)))]
+        groups += [1, min(threads, math.ceil(gemm.n / gemm.columns(tile)))]
     others = [
         MatmulBlocking(tile, m_block, k_block, n_groups)
         for n_groups in dict.fromkeys(groups)
@@ -160,26 +160,26 @@ MAX_TILE_ROWS = 12
 """The highest register tile where the number of rows is known when the product runs: each height is code."""
 
 
-def sums_of_few(product: Product, rows: int) -> tuple[int, int]:
+def sums_of_few(gemm: Gemm, rows: int) -> tuple[int, int]:
     """(sets of sums, block of k) of each element of the product if it had `rows` rows."""
-    whole = replace(product, m=rows)
-    tile = pick_tile(rows, product.n, product.target, product.kernel)
+    whole = replace(gemm, m=rows)
+    tile = pick_tile(rows, gemm.n, gemm.target, gemm.kernel)
     return k_splits(min(rows, tile.rows), tile.vectors), pick_blocking(whole, tile).k_block
 
 
-def few_rows(product: Product, tile: GemmTile) -> dict[int, MatmulBlocking]:
+def few_rows(gemm: Gemm, tile: GemmTile) -> dict[int, MatmulBlocking]:
     """The blockings with panels as wide as `tile` of products of few rows, with the sums they have when compiled alone.
 
     Only of those whose sums differ from those of many rows.
     """
     found = {}
     for rows in range(1, MAX_FEW + 1):
-        splits, k_block = sums_of_few(product, rows)
+        splits, k_block = sums_of_few(gemm, rows)
         height = height_with(splits, tile.vectors)
-        differs = splits > 1 or k_block != pick_blocking(product, tile).k_block
+        differs = splits > 1 or k_block != pick_blocking(gemm, tile).k_block
         if differs and height:
             low = GemmTile(height, tile.vectors)
-            blocking = pick_blocking(replace(product, m=rows), low)
+            blocking = pick_blocking(replace(gemm, m=rows), low)
             found[rows] = replace(blocking, tile=low, m_block=rows, k_block=k_block)
     return found
 
@@ -190,33 +190,33 @@ def height_with(splits: int, vectors: int) -> int:
     return max((rows for rows in heights if k_splits(rows, vectors) == splits), default=0)
 
 
-def tiles_for_any_rows(product: Product) -> list[GemmTile]:
+def tiles_for_any_rows(gemm: Gemm) -> list[GemmTile]:
     """The register tiles for a number of rows that is known when the product runs, the best first.
 
     A few rows must have the sums that they have when compiled alone: wide tiles cannot split theirs as often. Of the
     others, with the blocks of k of the best one for a typical number of rows, that one is best which loses least where
     it loses most, with few rows or a typical number, against the tile for each.
     """
-    n, target, kernel = product.n, product.target, product.kernel
-    splits = {rows: sums_of_few(product, rows)[0] for rows in range(1, MAX_FEW + 1)}
+    n, target, kernel = gemm.n, gemm.target, gemm.kernel
+    splits = {rows: sums_of_few(gemm, rows)[0] for rows in range(1, MAX_FEW + 1)}
     fitting = [
         tile
-        for tile in ranked_tiles(product.m, n, target, kernel)
+        for tile in ranked_tiles(gemm.m, n, target, kernel)
         if all(height_with(one, tile.vectors) for one in set(splits.values()) - {1})
     ]
     best = {
-        m: product_cycles(m, n, pick_tile(m, n, target, kernel), target, kernel)
-        for m in (*splits, product.m)
+        m: gemm_cycles(m, n, pick_tile(m, n, target, kernel), target, kernel)
+        for m in (*splits, gemm.m)
     }
 
     def loss(tile: GemmTile) -> float:
         """The most cycles of this tile over those of the best one."""
-        typical = product_cycles(product.m, n, tile, target, kernel) / best[product.m]
-        few = (few_cycles(m, product, tile, one) / best[m] for m, one in splits.items())
+        typical = gemm_cycles(gemm.m, n, tile, target, kernel) / best[gemm.m]
+        few = (few_cycles(m, gemm, tile, one) / best[m] for m, one in splits.items())
         return max(typical, *few)
 
     def cost(tile: GemmTile) -> tuple[bool, float]:
-        k_blocks = (pick_blocking(product, one).k_block for one in (fitting[0], tile))
+        k_blocks = (pick_blocking(gemm, one).k_block for one in (fitting[0], tile))
         return len(set(k_blocks)) > 1, loss(tile)
 
     lower = (
@@ -225,14 +225,14 @@ def tiles_for_any_rows(product: Product) -> list[GemmTile]:
     return list(lower)
 
 
-def few_cycles(rows: int, product: Product, tile: GemmTile, splits: int) -> float:
+def few_cycles(rows: int, gemm: Gemm, tile: GemmTile, splits: int) -> float:
     """Cycles of one k of a product of a few rows, whose sums are split so, in panels as wide as a tile."""
-    target, kernel = product.target, product.kernel
+    target, kernel = gemm.target, gemm.kernel
     if splits == 1 or not height_with(splits, tile.vectors):
-        return product_cycles(rows, product.n, tile, target, kernel)
+        return gemm_cycles(rows, gemm.n, tile, target, kernel)
     lanes = target.lanes(kernel.accumulator)
     height = tile_height(rows, height_with(splits, tile.vectors), tile.vectors)
-    panels, rest = divmod(product.n, tile.vectors * lanes)
+    panels, rest = divmod(gemm.n, tile.vectors * lanes)
     return sum(
         times * count * tile_cycles(high, math.ceil(columns / lanes), target.machine, splits)
         for columns, times in ((tile.vectors * lanes, panels), (rest, 1 if rest else 0))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...targets.isa import GemmTile, Microkernel, Target
 from ..ir.schedule import Schedule
-from .product import Product
+from .gemm import Gemm
 
 BLOCKING_MEANINGS = {
     "mr": "rows of a register tile",
@@ -30,20 +30,20 @@ def tile_of(rows: int, vectors: int, kernel: Microkernel) -> GemmTile:
     return next(known, GemmTile(rows, vectors))
 
 
-def tiles_that_fit(product: Product) -> list[GemmTile]:
+def tiles_that_fit(gemm: Gemm) -> list[GemmTile]:
     """Every register tile that leaves registers for B and A, and half of them at most unused."""
-    registers, lanes = product.target.table.registers, product.columns(GemmTile(1, 1))
+    registers, lanes = gemm.target.table.registers, gemm.columns(GemmTile(1, 1))
     return [
-        tile_of(rows, vectors, product.kernel)
+        tile_of(rows, vectors, gemm.kernel)
         for vectors in range(1, MAX_VECTORS + 1)
         for rows in range(1, registers)
         if registers // 2 <= rows * vectors <= registers - vectors - 1
-        and (vectors - 1) * lanes < product.n
-        and rows < product.m + 4
+        and (vectors - 1) * lanes < gemm.n
+        and rows < gemm.m + 4
     ]
 
 
-def tile_fault(schedule: Schedule, target: Target) -> str:
+def unsupported_tile_reason(schedule: Schedule, target: Target) -> str:
     """Why code cannot be made for a tile, "" if it can."""
     most = MAX_ACCUMULATORS * target.table.registers
     needed = schedule.number("mr") * schedule.number("nv")

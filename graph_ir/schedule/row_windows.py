@@ -163,12 +163,12 @@ class RowWindowSpace(ScheduleSpace):
         others = [self.pick, *(self._with(count, pick.height) for count in counts)]
         if self.is_convolution:
             others += [self._with(pick.rows, height) for height in HEIGHTS]
-        return [s for s in dict.fromkeys(others) if not self.fault(s)]
+        return [s for s in dict.fromkeys(others) if not self.invalid_reason(s)]
 
     def _with(self, rows: int, height: int) -> Schedule:
         return self.pick.replaced(rows=rows, height=min(height, rows))
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """Rows there are, whose lines fit on the stack."""
         g, rows = self.geometry, schedule.number("rows")
         if rows > g.result[0]:

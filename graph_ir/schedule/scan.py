@@ -97,7 +97,7 @@ class RowScanSpace(_ScanSpace):
         row = self.n / (chains * block) * (block * step + steps)
         return self._shared(schedule.number("tasks"), self.outer, row)
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """A block is a part of the row, and blocks that run side by side wait on the stack."""
         chains, block = schedule.number("chains"), schedule.number("block")
         if not isinstance(self.n, int):
@@ -132,7 +132,7 @@ class ColumnScanSpace(_ScanSpace):
         row = STEP_CYCLES + 2 * -(-min(width, self.inner) // self.lanes)
         return self._shared(schedule.number("tasks"), tiles, self.n * row)
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """A tile is a part of the columns, and its sums wait on the stack."""
         most = max(min(self.inner, self._max_waiting), 1)
         return f"columns must be at most {most}" * (schedule.number("columns") > most)

@@ -42,7 +42,7 @@ class SortSpace(ScheduleSpace):
         """Twice as many groups as elements are kept where they are few of many; then more, fewer, and none."""
         sizes = dict.fromkeys(self._groups() if is_known(self.k) else (1,))
         found = [Schedule.of(self.algorithm, tasks=self.threads, groups=size) for size in sizes]
-        fit = [schedule for schedule in found if not self.fault(schedule)]
+        fit = [schedule for schedule in found if not self.invalid_reason(schedule)]
         return [*fit, *([fit[0].replaced(tasks=1)] if self.threads > 1 else [])]
 
     def _groups(self) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ class SortSpace(ScheduleSpace):
             row = 4 * -(-self.n // self.lanes) + KEY_CYCLES * (groups + reached)
         return -(-self.rows // min(schedule.number("tasks"), self.threads)) * row
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """Each of the k best may be in a group of its own, and no group is empty."""
         groups, tasks = schedule.number("groups"), schedule.number("tasks")
         most = bounds(self.rows)[1]

@@ -51,7 +51,7 @@ class ScheduleSpace:
         """Predicted cycles until the last thread is done; None where there is no model."""
         return None
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """Why the kernel cannot run with a schedule that has every parameter, "" if it can."""
         return ""
 
@@ -76,8 +76,8 @@ class ScheduleSpace:
         for name, value in self.fixed().items():
             if schedule.settings[name] != value:
                 raise self._wrong(schedule, f"{name} must be {value} in the layouts chosen")
-        if fault := self.fault(schedule):
-            raise self._wrong(schedule, fault)
+        if invalid_reason := self.invalid_reason(schedule):
+            raise self._wrong(schedule, invalid_reason)
         return schedule
 
     def complete(self, requested: Schedule) -> Schedule:

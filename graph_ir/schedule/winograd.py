@@ -16,7 +16,7 @@ from .context import LowerContext
 from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import few_geometry, winograd_geometry
 from .format_choice import FormatChoice
-from .register_tile import tile_fault, tile_of
+from .register_tile import tile_of, unsupported_tile_reason
 from .requested import wanted_by_name
 from .space import ScheduleSpace
 from .winograd_direct import direct_format
@@ -89,7 +89,7 @@ def _planes(b: WinogradBlocking, g: ConvolutionGeometry, ctx: LowerContext) -> t
     widths = g.channels, b.chunk * b.tile.columns(ctx.target)
     types = b.form.operand, b.form.sums
     v, m = (
-        b.form.products * plane_strides(b.block, columns, dtype)[1]
+        b.form.matmuls * plane_strides(b.block, columns, dtype)[1]
         for columns, dtype in zip(widths, types, strict=True)
     )
     return v, m
@@ -167,7 +167,7 @@ class WinogradSpace(ScheduleSpace):
         width = next(block for block in u.blocks if block)
         return {"form": form.name, "nv": width // self.ctx.target.lanes(form.sums)}
 
-    def fault(self, schedule: Schedule) -> str:
+    def invalid_reason(self, schedule: Schedule) -> str:
         """Blocks that fit on the stack."""
         blocking = winograd_blocking(schedule, self.op.form, self.ctx.target)
         most = self.ctx.target.machine.max_local_bytes
@@ -175,7 +175,7 @@ class WinogradSpace(ScheduleSpace):
             blocking.local_bytes(self.geometry, self.ctx.target) > most
         ):
             return f"tiles and nc must need at most {most >> 20} MiB on the stack"
-        return tile_fault(schedule, self.ctx.target)
+        return unsupported_tile_reason(schedule, self.ctx.target)
 
 
 def winograd_blocking(schedule: Schedule, form: WinogradForm, target: Target) -> WinogradBlocking:

@@ -13,7 +13,7 @@ from ...targets.isa import GemmTile, Microkernel, Target
 from ...targets.microkernels import microkernel
 from ..ops.winograd_form import WinogradForm
 from .convolution_geometry import REMEMBERED, ConvolutionGeometry
-from .matmul_tile import product_cycles
+from .matmul_tile import gemm_cycles
 
 MAX_CUTS = 512
 """Blockings tried for one convolution."""
@@ -37,7 +37,7 @@ class WinogradBlocking:
         """V and M of one block."""
         columns = self.chunk * self.tile.columns(target)
         row = self.form.operand.size * g.channels + self.form.sums.size * columns
-        return self.form.products * self.block * row
+        return self.form.matmuls * self.block * row
 
 
 def winograd_kernel(form: WinogradForm, target: Target) -> Microkernel:
@@ -104,11 +104,11 @@ def blocking_cycles(
     U streams through once per block, fetched ahead. V is read once per chunk of panels, from L2 if it and M fit; else
     nothing is computed while it comes again.
     """
-    points, panels = b.form.products, math.ceil(g.outputs / b.tile.columns(target))
+    points, panels = b.form.matmuls, math.ceil(g.outputs / b.tile.columns(target))
     columns = math.ceil(panels / b.groups) * b.tile.columns(target)
     kernel, outputs = winograd_kernel(b.form, target), min(columns, g.outputs)
     steps, operand, sums = math.ceil(g.channels / kernel.k_group), b.form.operand, b.form.sums
-    product = points * steps * product_cycles(b.block, outputs, b.tile, target, kernel)
+    gemm = points * steps * gemm_cycles(b.block, outputs, b.tile, target, kernel)
     streamed = points * operand.size * g.channels * columns
     again = 0.0
     if b.local_bytes(g, target) > target.l2_bytes * 3 // 4:
@@ -120,7 +120,7 @@ def blocking_cycles(
     vectors += math.ceil(columns / target.lanes(sums))
     transforms = target.machine.winograd_cycles * points * vectors * b.block
     tasks = math.ceil(tile_count(g, b.form) / b.block) * b.groups
-    per_task = max(product, streamed / target.machine.memory_bytes_per_cycle) + again + transforms
+    per_task = max(gemm, streamed / target.machine.memory_bytes_per_cycle) + again + transforms
     return per_task * math.ceil(tasks / threads)
 
 

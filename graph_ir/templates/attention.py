@@ -45,8 +45,8 @@ from ..nest.register_tile import RegisterTile
 from ..nest.row_tiles import TileHeight
 from ..nest.tasks import nested
 from ..schedule.attention import AttentionBlocking
+from ..schedule.gemm import worth_threads
 from ..schedule.matmul_tile import rows_for
-from ..schedule.product import worth_threads
 
 RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Sequence[Stmt]]]
 """(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row
@@ -158,7 +158,7 @@ class AttentionTemplate:
         left, start, before = left_rows(p.a, start, rows, p.depth, self.kernel, self.target)
         a = View(left.buffer, {"m": left.row, "k": left.col}, base=start)
 
-        def product(panel: Expr, column: Expr, n: int) -> Stmt:
+        def matmul(panel: Expr, column: Expr, n: int) -> Stmt:
             c = View(self.panel, {"m": p.columns}, base=column)
             tile = self._tile(a, self._panel_of(b, panel), c, rows, n, p.depth, self.tiles[0])
             hints = self._prefetch_hints(row, panel, p.columns, b.panel, (p.b, p.depth * p.columns))
@@ -166,7 +166,7 @@ class AttentionTemplate:
                 epilogue=self._shifted(epilogue, row, column), prefetch=hints
             ).statement()
 
-        return scoped(before, over_panels(p.columns, b.panel, product))
+        return scoped(before, over_panels(p.columns, b.panel, matmul))
 
     def _result(
         self, row: Expr, rows: int, d: Operand, epilogue: EpilogueValue | None
@@ -178,9 +178,9 @@ class AttentionTemplate:
         )
         a = View(weights.buffer, {"m": weights.row, "k": weights.col}, base=start)
 
-        def product(panel: Expr, column: Expr, n: int) -> Stmt:
-            place = offset_of(p.c, self.batch_vars, row * p.c.row + column)
-            c = View(p.c.buffer, {"m": p.c.row}, base=place)
+        def matmul(panel: Expr, column: Expr, n: int) -> Stmt:
+            begin = offset_of(p.c, self.batch_vars, row * p.c.row + column)
+            c = View(p.c.buffer, {"m": p.c.row}, base=begin)
             tile = self._tile(a, self._panel_of(d, panel), c, rows, n, p.columns, self.tiles[1])
             hints = self._prefetch_hints(
                 row, panel, p.width, d.panel, (p.d, p.columns * p.width), (p.a, p.rows * p.depth)
@@ -189,7 +189,7 @@ class AttentionTemplate:
                 epilogue=self._shifted(epilogue, row, column), prefetch=hints
             ).statement()
 
-        return scoped(before, over_panels(p.width, d.panel, product))
+        return scoped(before, over_panels(p.width, d.panel, matmul))
 
     def _panel_of(self, b: Operand, panel: Expr) -> View:
         """A panel of a right-hand side."""
@@ -222,8 +222,8 @@ class AttentionTemplate:
                 continue
             part = -(-elements // (parts * self.block)) * self.block
             number = row * panels + panel * self.block
-            place = number * (part // self.block) + matrix.batch_strides[-1]
-            offset = offset_of(matrix, self.batch_vars, place)
+            begin = number * (part // self.block) + matrix.batch_strides[-1]
+            offset = offset_of(matrix, self.batch_vars, begin)
             hints.append(PrefetchHint(Slice(matrix.buffer, (offset,)), part))
         return tuple(hints)
 
@@ -262,19 +262,19 @@ def _one_of(number: Var, full: int, whole: list[Stmt], last: list[Stmt]) -> list
     return [If(is_whole, Block(tuple(whole)), Block(tuple(last)))]
 
 
-def scoped(before: list[Stmt], products: list[Stmt]) -> list[Stmt]:
+def scoped(before: list[Stmt], matmuls: list[Stmt]) -> list[Stmt]:
     """Products after the copy of their left operand, which lives as long as they run; alone where there is none."""
-    return [Block((*before, *products))] if before else products
+    return [Block((*before, *matmuls))] if before else matmuls
 
 
-def over_panels(n: int, columns: int, product: Callable[[Expr, Expr, int], Stmt]) -> list[Stmt]:
+def over_panels(n: int, columns: int, matmul: Callable[[Expr, Expr, int], Stmt]) -> list[Stmt]:
     """One product per panel of `columns`, the last one narrower."""
     full, rest = divmod(n, columns)
     var = Var("nb")
     body: list[Stmt] = []
     if full:
-        loop = product(var, var * columns, columns)
+        loop = matmul(var, var * columns, columns)
         body.append(For(var, t.as_expr(0), t.as_expr(full), loop))
     if rest:
-        body.append(product(t.as_expr(full), t.as_expr(full * columns), rest))
+        body.append(matmul(t.as_expr(full), t.as_expr(full * columns), rest))
     return body

@@ -78,11 +78,11 @@ class ByteWindowTemplate(WindowTemplate):
                 vector = (image, channel + full * lanes, row, at)
                 acc = self._vector(vector, rest, taps, rows, count, False)
                 self._keep(acc, sums, t.as_expr(full * lanes))
-            for place in range(count):
+            for slot in range(count):
                 with b.loop("col", 0, channels, "vector") as col:
-                    value = b.let("sum", sums[t.as_expr(place), col])
+                    value = b.let("sum", sums[t.as_expr(slot), col])
                     c = channel + col
-                    self._finish((image, c, row, at + place), value, is_started)
+                    self._finish((image, c, row, at + slot), value, is_started)
 
     def _addend(self, index: tuple[Expr, ...], acc: Var = _SUM) -> Addend | None:
         """What all results of a channel begin with; the sums, exact, may start with it."""
@@ -101,12 +101,12 @@ class ByteWindowTemplate(WindowTemplate):
             lets = list(addend.rest)
         for let in lets:
             self.b.emit(let)
-        self.b.store(self.problem.y, (self._place(index),), value)
+        self.b.store(self.problem.y, (self._index(index),), value)
 
     def _keep(self, acc: Buffer, sums: Buffer, offset: Expr) -> None:
         count, lanes = acc.shape
-        for place in range(count):
-            self.b.store(sums, (place, offset), t.load(acc, (place, 0), lanes))
+        for slot in range(count):
+            self.b.store(sums, (slot, offset), t.load(acc, (slot, 0), lanes))
 
     def _vector(
         self,
@@ -133,11 +133,11 @@ class ByteWindowTemplate(WindowTemplate):
             self._row_of_taps(start, tap_row, c, active, taps, acc)
         return acc
 
-    def _start(self, acc: Buffer, place: int, index: tuple[Expr, ...] | None) -> None:
+    def _start(self, acc: Buffer, slot: int, index: tuple[Expr, ...] | None) -> None:
         """The first value of a vector of sums: their bias, or 0."""
         b, lanes = self.b, self.target.lanes(F32)
         if index is None:
-            b.store(acc, (place, 0), t.const(0, F32, lanes))
+            b.store(acc, (slot, 0), t.const(0, F32, lanes))
             return
         image, channel, row, at = index
         with b.loop("col", 0, lanes, "vector") as col:
@@ -145,7 +145,7 @@ class ByteWindowTemplate(WindowTemplate):
             assert addend is not None
             for let in addend.lets:
                 b.emit(let)
-            b.store(acc, (place, col), addend.value)
+            b.store(acc, (slot, col), addend.value)
 
     def _row_of_taps(
         self,
@@ -162,8 +162,8 @@ class ByteWindowTemplate(WindowTemplate):
         weights: dict[int, Expr] = {}
         for tap in sorted({tap for tap, _, _ in taps}):
             number = tap_row * g.kernel[1] + tap
-            place = number * g.groups + c
-            weights[tap] = b.let("w", Load(self.problem.weights, (place,), lanes, part))
+            slot = number * g.groups + c
+            weights[tap] = b.let("w", Load(self.problem.weights, (slot,), lanes, part))
         for offset in sorted({offset for _, _, offset in taps}):
             element = Load(self.problem.x, (start + offset * g.groups,), lanes, part)
             value = b.let("v", t.cast(element, F32))

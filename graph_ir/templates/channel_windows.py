@@ -104,8 +104,8 @@ class WindowTemplate:
         inner = [at for at, count in blocks if count == size and self._is_inside(at, count)]
         for at, count in blocks:
             if inner and at == inner[0]:
-                with b.loop("place", at, inner[-1] + 1, step=size) as place:
-                    index: tuple[Expr, ...] = (image, channel, row, place)
+                with b.loop("position", at, inner[-1] + 1, step=size) as position:
+                    index: tuple[Expr, ...] = (image, channel, row, position)
                     self._block(index, channels, count, self._taps(at, count), begin, end)
             elif not inner or not inner[0] <= at <= inner[-1]:
                 index = (image, channel, row, t.as_expr(at))
@@ -135,11 +135,11 @@ class WindowTemplate:
         g = self.g
         first = at * g.strides[1] - g.before[1]
         found = []
-        for place in range(count):
+        for position in range(count):
             for tap in range(g.kernel[1]):
-                offset = place * g.strides[1] + tap * g.dilations[1]
+                offset = position * g.strides[1] + tap * g.dilations[1]
                 if 0 <= first + offset < g.image[1]:
-                    found.append((tap, place, offset))
+                    found.append((tap, position, offset))
         return found
 
     def _block(
@@ -159,14 +159,14 @@ class WindowTemplate:
         with b.loop("c", 0, channels, "vector") as offset:
             c = channel + offset
             acc = b.allocate("acc", p.accumulator, (count,))
-            for place in range(count):
-                b.store(acc, (place,), t.const(p.start, p.accumulator))
+            for position in range(count):
+                b.store(acc, (position,), t.const(p.start, p.accumulator))
             with b.loop("tap", begin, end) as tap_row:
                 image_row = image * g.image[0] + (line + tap_row * g.dilations[0])
                 start = (image_row * g.image[1] + column) * g.groups
                 self._taps_of_row(start + c, tap_row, c, taps, acc)
-            for place in range(count):
-                self._store((image, c, row, at + place), acc[place])
+            for position in range(count):
+                self._store((image, c, row, at + position), acc[position])
 
     def _taps_of_row(
         self, start: Expr, tap_row: Expr, c: Expr, taps: Sequence[tuple[int, int, int]], acc: Buffer
@@ -177,8 +177,8 @@ class WindowTemplate:
         if p.weights is not None:
             for tap in sorted({tap for tap, _, _ in taps}):
                 row = tap_row * self.g.kernel[1] + tap
-                place = row * self.g.groups + c
-                weights[tap] = b.let("w", t.cast(p.weights[place], p.accumulator))
+                position = row * self.g.groups + c
+                weights[tap] = b.let("w", t.cast(p.weights[position], p.accumulator))
         for offset in sorted({offset for _, _, offset in taps}):
             element = p.x[start + offset * self.g.groups]
             value = b.let("v", t.cast(element, p.accumulator))
@@ -196,15 +196,15 @@ class WindowTemplate:
 
     def _store(self, index: tuple[Expr, ...], value: Expr) -> None:
         """y[index] = epilogue(value), for a plain index [image, channel, row, column]."""
-        b, place = self.b, self._place(index)
+        b, position = self.b, self._index(index)
         with b.block():
             if self.epilogue is not None:
                 lets, value = self.epilogue(index, value)
                 for let in lets:
                     b.emit(let)
-            b.store(self.problem.y, (place,), value)
+            b.store(self.problem.y, (position,), value)
 
-    def _place(self, index: tuple[Expr, ...]) -> Expr:
+    def _index(self, index: tuple[Expr, ...]) -> Expr:
         """Where a result lies in y."""
         g, (image, channel, row, column) = self.g, index
         line = image * g.result[0] + row

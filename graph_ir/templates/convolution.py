@@ -43,10 +43,10 @@ from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
 from ..nest.row_tiles import TileHeight
 from ..schedule.convolution_blocking import FLAT_BANDS
+from ..schedule.convolution_gemm import ConvolutionGemm
 from ..schedule.convolution_geometry import ConvolutionGeometry
-from ..schedule.convolution_product import ConvolutionProduct
+from ..schedule.gemm import worth_threads
 from ..schedule.matmul_tile import MatmulBlocking, rows_for
-from ..schedule.product import worth_threads
 from .convolution_band import BANDS, Band, ImageOperand, Step
 from .local_sizes import LocalSizes
 
@@ -92,10 +92,10 @@ class ConvolutionTemplate:
         self.target = target
         g, self.kernel = self.geometry, problem.kernel
         self.epilogue = storing(epilogue, self.kernel.accumulator, problem.y.buffer.dtype)
-        self.taps = ConvolutionProduct(g, self.kernel, target)
+        self.taps = ConvolutionGemm(g, self.kernel, target)
         self.columns = self.taps.columns(blocking.tile)
         self.flat = problem.band in FLAT_BANDS
-        rows = blocking.m_block if g.is_open else min(blocking.m_block, g.result[0])
+        rows = blocking.m_block if g.is_dynamic else min(blocking.m_block, g.result[0])
         self.band: Band = BANDS[problem.band](
             g, problem.x, rows, self.taps.copied, self.kernel.k_group
         )
@@ -152,8 +152,8 @@ class ConvolutionTemplate:
         for number, step in enumerate(steps):
             line = Var("line")
             is_last = number == len(steps) - 1
-            product = self._product(offset, y, line, panel, columns, step, number > 0, is_last)
-            body.append(For(line, t.as_expr(0), lines, product.statement()))
+            tiles = self._tiles(offset, y, line, panel, columns, step, number > 0, is_last)
+            body.append(For(line, t.as_expr(0), lines, tiles.statement()))
         return Block(tuple(body))
 
     def _through_sums(
@@ -164,8 +164,8 @@ class ConvolutionTemplate:
         sums = Buffer("sums", self.kernel.accumulator, (pixels * self.columns,), "local")
         body: list[Stmt] = [Allocate(sums)]
         for number, step in enumerate(steps):
-            product = self._product(offset, y, line, panel, columns, step, number > 0, False)
-            body.append(product.changed(c=View(sums, {"m": self.columns})).statement())
+            tiles = self._tiles(offset, y, line, panel, columns, step, number > 0, False)
+            body.append(tiles.changed(c=View(sums, {"m": self.columns})).statement())
         body.append(self._finish(y + line, panel, columns, sums))
         return For(line, t.as_expr(0), self._lines(y), Block(tuple(body)))
 
@@ -176,9 +176,9 @@ class ConvolutionTemplate:
         sum_ = Var("sum", sums.dtype)
         output = self.group * self.geometry.outputs + panel * self.columns
         lets, value = self._indexed(row)((pixel, output + j), sum_)
-        place = self._line_of_result(row, output) + (pixel * out.column + j)
+        offset = self._line_of_result(row, output) + (pixel * out.column + j)
         first = Let(sum_, sums[pixel * self.columns + j])
-        store = Block((first, *lets, Store(out.buffer, (place,), value)))
+        store = Block((first, *lets, Store(out.buffer, (offset,), value)))
         inner = For(j, t.as_expr(0), t.as_expr(columns), store, "vector")
         return For(pixel, t.as_expr(0), t.as_expr(self._pixels), inner)
 
@@ -207,7 +207,7 @@ class ConvolutionTemplate:
             return t.as_expr(self.band.rows)
         return t.minimum(t.as_expr(rows) - y, self.band.rows)
 
-    def _product(
+    def _tiles(
         self, offset: Expr, y: Expr, line: Expr, panel: Expr, columns: int, step: Step,
         accumulate: bool, is_last: bool,
     ) -> RegisterTile:  # fmt: skip
@@ -238,21 +238,21 @@ class ConvolutionTemplate:
     def _prefetch_hints(self, panel: Expr, line: Expr, step: Step) -> tuple[PrefetchHint, ...]:
         """Prefetch hints for the line's share of the next panel, if the weights do not fit in L2."""
         g = self.geometry
-        if g.is_open or self.taps.panel_bytes * g.outputs <= self.target.l2_bytes // 2:
+        if g.is_dynamic or self.taps.panel_bytes * g.outputs <= self.target.l2_bytes // 2:
             return ()
         lines = 1 if self.flat else self.band.rows
         part = -(-step.k * step.batch * self.columns // lines)
         weights = self._weights(panel + 1, step)
-        place = weights.indices[0] + line * part
-        return (PrefetchHint(Slice(weights.buffer, (place,)), part),)
+        offset = weights.indices[0] + line * part
+        return (PrefetchHint(Slice(weights.buffer, (offset,)), part),)
 
     def _weights(self, panel: Expr, step: Step) -> Slice:
         """The rows of a panel that a step multiplies by."""
         g = self.geometry
         panels = -(-g.outputs // self.columns)
         number = self.group * panels + panel
-        place = number * (self.taps.steps * self.row) + step.b * self.row
-        return Slice(self.problem.w, (place,))
+        offset = number * (self.taps.steps * self.row) + step.b * self.row
+        return Slice(self.problem.w, (offset,))
 
     def _indexed(self, row: Expr) -> EpilogueValue:
         """The epilogue of a line, whose index is (pixel, output)."""

@@ -88,8 +88,8 @@ class ImageBand:
 
     def line(self, image: Expr, y: Expr, number: Expr) -> Slice:
         """The first pixel of row `number` of the band that begins at row `y` of the result."""
-        place = (y + number) * (self.geometry.strides[0] * self.row)
-        return Slice(self.x.buffer, (image + place,))
+        offset = (y + number) * (self.geometry.strides[0] * self.row)
+        return Slice(self.x.buffer, (image + offset,))
 
     def steps(self, k_block: int) -> list[Step]:
         """The sum in steps of about `k_block` terms."""
@@ -302,7 +302,7 @@ class Im2colBand(ImageBand):
         index = [Var(name) for name in ("py", "px", "pi", "pj")]
         sizes = (self.rows, g.result[1], *g.kernel)
         first = index[0] + y
-        place = [
+        offset = [
             at * g.strides[axis] + tap * g.dilations[axis] - g.before[axis]
             for axis, (at, tap) in enumerate(((first, index[2]), (index[1], index[3])))
         ]
@@ -310,12 +310,12 @@ class Im2colBand(ImageBand):
         for var, size in zip(index, sizes, strict=True):
             to = to * size + var
         to = to * g.channels
-        from_ = place[0] * self.x.row + place[1] * self.x.column
+        from_ = offset[0] * self.x.row + offset[1] * self.x.column
         body: Stmt = _copy(self.scratch, to, self.x.buffer, image + from_, g.channels)
         if g.is_padded:
             for axis in (1, 0):
                 outside = Block(tuple(_zero(self.scratch, to, g.channels)))
-                body = _where_inside(place[axis], g.image[axis], body, outside)
+                body = _where_inside(offset[axis], g.image[axis], body, outside)
         for var, size in reversed(list(zip(index, sizes, strict=True))):
             body = _loop(var, size, body)
         return [body]
@@ -351,9 +351,9 @@ def _columns(g: ConvolutionGeometry) -> tuple[int, int, int]:
     return left, width, columns - left - width
 
 
-def _where_inside(place: Expr, size: int, inside: Stmt, outside: Stmt) -> Stmt:
-    behind = If(place < size, inside, outside)
-    return If(place >= 0, behind, outside)
+def _where_inside(offset: Expr, size: int, inside: Stmt, outside: Stmt) -> Stmt:
+    behind = If(offset < size, inside, outside)
+    return If(offset >= 0, behind, outside)
 
 
 def _copy(to: Buffer, start: Expr, source: Buffer, from_: Expr, count: int) -> Stmt:

@@ -22,8 +22,8 @@ from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
 from ..nest.row_tiles import TileHeight
 from ..schedule.convolution_patches import patch_stride
+from ..schedule.gemm import worth_threads
 from ..schedule.matmul_tile import MatmulBlocking, rows_for
-from ..schedule.product import worth_threads
 from .convolution import ConvolutionProblem
 
 
@@ -80,10 +80,10 @@ class PatchTemplate:
         start = b.let("pixel", first * self.g.result[1])
         with b.loop("panel", 0, pixels // columns) as panel:
             at = panel * columns
-            b.emit(self._product(patches, (image, group), start, at, columns))
+            b.emit(self._pixels(patches, (image, group), start, at, columns))
         if rest := pixels % columns:
             at = t.as_expr(pixels - rest)
-            b.emit(self._product(patches, (image, group), start, at, rest))
+            b.emit(self._pixels(patches, (image, group), start, at, rest))
 
     # image -> patches
 
@@ -100,22 +100,22 @@ class PatchTemplate:
             line = (first + row) * g.strides[0] + tap * g.dilations[0] - g.before[0]
             line = b.let("line", line)
             term = (c * g.kernel[0] + tap) * g.kernel[1]
-            place = b.let("place", term * self.stride + row * g.result[1])
+            start_offset = b.let("position", term * self.stride + row * g.result[1])
             start = plane + c * x.channel + line * x.row
             if not g.before[0] and g.stays_inside(0):
-                self._lines(patches, place, start)
+                self._lines(patches, start_offset, start)
                 return
             inside = (line >= 0) & (line < g.image[0])
             with b.when(inside):
-                self._lines(patches, place, start)
+                self._lines(patches, start_offset, start)
             with b.otherwise(), b.loop("column", 0, g.kernel[1]) as column:
-                self._zero(patches, place + column * self.stride, 0, g.result[1])
+                self._zero(patches, start_offset + column * self.stride, 0, g.result[1])
 
-    def _lines(self, patches: Buffer, place: Expr, start: Expr) -> None:
+    def _lines(self, patches: Buffer, start_offset: Expr, start: Expr) -> None:
         """The columns of the window in a row of the image, from `start` on."""
         b, g, x = self.b, self.g, self.problem.x
         for column, low, high in self._columns():
-            to = place + column * self.stride
+            to = start_offset + column * self.stride
             self._zero(patches, to, 0, low)
             offset = column * g.dilations[1] - g.before[1]
             with b.loop("p", low, high, "vector") as p:
@@ -133,14 +133,14 @@ class PatchTemplate:
             high = min(max(-((offset - g.image[1]) // step), low), g.result[1])
             yield column, low, high
 
-    def _zero(self, patches: Buffer, place: Expr, low: int, high: int) -> None:
+    def _zero(self, patches: Buffer, start_offset: Expr, low: int, high: int) -> None:
         if low < high:
             with self.b.loop("p", low, high, "vector") as p:
-                self.b.store(patches, (place + p,), t.const(0, patches.dtype))
+                self.b.store(patches, (start_offset + p,), t.const(0, patches.dtype))
 
     # patches -> result
 
-    def _product(
+    def _pixels(
         self, patches: Buffer, where: tuple[Expr, Expr], start: Expr, at: Expr, columns: int
     ) -> Stmt:
         """All outputs of a group for `columns` pixels from `at` on in a band that begins at pixel `start`."""
@@ -151,8 +151,8 @@ class PatchTemplate:
             epilogue = shifted(self._indexed(self.epilogue, image), (), output, pixel)
         a = View(self.problem.w, {"m": g.terms, "k": 1}, base=output * g.terms)
         b = View(patches, {"k": self.stride}, base=at)
-        place = image * y.image + output * y.channel + pixel
-        c = View(y.buffer, {"m": y.channel}, base=place)
+        start_offset = image * y.image + output * y.channel + pixel
+        c = View(y.buffer, {"m": y.channel}, base=start_offset)
         height = TileHeight(min(g.outputs, rows_for(columns, self.tile, self.target, kernel)))
         return RegisterTile(
             a, b, c, g.outputs, columns, g.terms, kernel, height, epilogue=epilogue

@@ -61,10 +61,10 @@ class DotWindowTemplate(WindowTemplate):
 
     def _mask(self, r: int, is_inside: Expr) -> None:
         """Add the bits of the row's byte to the mask of its group."""
-        group, place = divmod(r, self.kernel.k_group)
-        byte = t.const(255 << (8 * place), self.word)
+        group, lane = divmod(r, self.kernel.k_group)
+        byte = t.const(255 << (8 * lane), self.word)
         bits = t.select(is_inside, byte, t.const(0, self.word))
-        before = self.masks.get(group) if place else None
+        before = self.masks.get(group) if lane else None
         self.masks[group] = self.b.let("mask", bits if before is None else before | bits)
 
     def _kernel_rows(self, row: Expr) -> tuple[Expr, Expr]:
@@ -103,14 +103,14 @@ class DotWindowTemplate(WindowTemplate):
         first = b.let("first", column * g.groups + c)
         with b.block():
             acc = b.allocate("acc", S32, (count, self.lanes))
-            for place in range(count):
-                b.store(acc, (place, 0), t.const(0, S32, self.lanes))
+            for lane in range(count):
+                b.store(acc, (lane, 0), t.const(0, S32, self.lanes))
             for group in range(-(-g.kernel[0] // self.kernel.k_group)):
                 self._group(group, first, c, active, taps, acc)
-            for place in range(count):
+            for lane in range(count):
                 with b.loop("col", 0, active, "vector") as col:
-                    value = acc[t.as_expr(place), col]
-                    self._store((image, c + col, row, at + place), value)
+                    value = acc[t.as_expr(lane), col]
+                    self._store((image, c + col, row, at + lane), value)
 
     def _group(
         self,
@@ -129,20 +129,20 @@ class DotWindowTemplate(WindowTemplate):
         }
         for offset in sorted({offset for _, _, offset in taps}):
             word = b.let("word", self._word(group, first + offset * self.g.groups, active))
-            for tap, place, where in taps:
+            for tap, lane, where in taps:
                 if where == offset:
-                    old = t.load(acc, (place, 0), self.lanes)
+                    old = t.load(acc, (lane, 0), self.lanes)
                     name = self.kernel.instruction
-                    b.store(acc, (place, 0), t.call(name, old, word, weights[tap]))
+                    b.store(acc, (lane, 0), t.call(name, old, word, weights[tap]))
 
     def _weights(self, group: int, tap: int, c: Expr, active: int) -> Expr:
         """Those of a tap for a vector of channels, as they are multiplied; zero for rows outside the image."""
         weights, size = self.problem.weights, self.kernel.k_group
         assert weights is not None
         number = (group * self.g.kernel[1] + tap) * self.g.groups
-        place = (c + number) * size
+        lane = (c + number) * size
         part = active * size if active < self.lanes else None
-        found: Expr = Load(weights, (place,), self.lanes * size, part)
+        found: Expr = Load(weights, (lane,), self.lanes * size, part)
         if group in self.masks:
             mask = Broadcast(self.masks[group], self.lanes)
             found = t.bitcast(t.bitcast(found, self.word) & mask, S8)
@@ -153,12 +153,12 @@ class DotWindowTemplate(WindowTemplate):
         size = self.kernel.k_group
         bits, part = 32 // size, active if active < self.lanes else None
         word: Expr | None = None
-        for place, r in enumerate(self._rows_of(group)):
+        for lane, r in enumerate(self._rows_of(group)):
             x = Load(self.problem.x, (self.starts[r] + at,), self.lanes, part)
             narrow = t.bitcast(x, U8) if size == 4 else t.bitcast(t.cast(x, S16), U16)
             wide: Expr = t.cast(narrow, U32)
-            if place:
-                wide = wide << t.const(bits * place, U32, self.lanes)
+            if lane:
+                wide = wide << t.const(bits * lane, U32, self.lanes)
             word = wide if word is None else word | wide
         assert word is not None
         return t.bitcast(word, self.kernel.copied_a)

@@ -42,8 +42,8 @@ from ..nest.register_tile import RegisterTile
 from ..nest.row_tiles import TileHeight
 from ..nest.tasks import batch_indices, ceil_div, shared_tasks
 from ..schedule.attention import AttentionBlocking
+from ..schedule.gemm import worth_threads
 from ..schedule.matmul_tile import rows_for
-from ..schedule.product import worth_threads
 from .attention import AttentionProblem, AttentionTemplate, RowWork, over_panels
 
 MAX_ROWS = 512
@@ -109,9 +109,13 @@ class DynamicAttention(AttentionTemplate):
         steps = (
             Let(first, block * size),
             Let(count, t.minimum(size, rows - first)),
-            *(self._row_of_scores() if is_one_row else self._open_scores(first, count, b, panels)),
+            *(
+                self._row_of_scores()
+                if is_one_row
+                else self._dynamic_scores(first, count, b, panels)
+            ),
             *self._rows(first, count, row_work),
-            *self._open_result(first, count, d, finish),
+            *self._dynamic_result(first, count, d, finish),
         )
         most = t.minimum(t.as_expr(self.panel.elements) // stride, self.block)
         assert isinstance(self.row_stride, Var)
@@ -134,7 +138,7 @@ class DynamicAttention(AttentionTemplate):
         """
         lanes, columns = self.target.lanes(self.sums), t.as_expr(self.problem.columns)
         padded = ceil_div(columns, t.as_expr(lanes)) * lanes
-        maxima, place = self.row_values(0, self.sums), (t.ZERO,)
+        maxima, position = self.row_values(0, self.sums), (t.ZERO,)
         lowest = t.const(-math.inf, self.sums)
 
         def work(index: Index, at: Callable[[Expr], Index], row: Index) -> list[list[Stmt]]:
@@ -149,16 +153,16 @@ class DynamicAttention(AttentionTemplate):
                 *lets,
                 Let(scaled, value),
                 Store(self.panel, at(c), scaled),
-                Store(most, place, t.larger(most[place], scaled)),
+                Store(most, position, t.larger(most[position], scaled)),
             )
             power = t.exp_nonpositive(self.panel[at(e)] - biggest)
-            add = Store(total, place, total[place] + self.panel[at(s)])
+            add = Store(total, position, total[position] + self.panel[at(s)])
             return [
                 [
                     Allocate(most),
-                    Store(most, place, lowest),
+                    Store(most, position, lowest),
                     loop(c, columns, Block(one), "vector"),
-                    Store(maxima, row, most[place]),
+                    Store(maxima, row, most[position]),
                 ],
                 [
                     Let(biggest, maxima[row]),
@@ -166,9 +170,9 @@ class DynamicAttention(AttentionTemplate):
                 ],
                 [
                     Allocate(total),
-                    Store(total, place, t.const(0.0, self.sums)),
+                    Store(total, position, t.const(0.0, self.sums)),
                     loop(s, columns, add, "vector"),
-                    Store(self.divisors, row, total[place]),
+                    Store(self.divisors, row, total[position]),
                 ],
             ]
 
@@ -194,7 +198,7 @@ class DynamicAttention(AttentionTemplate):
             return p.d
         return self._packed(p.d, p.columns, p.width, self.tiles[1], "values", body)
 
-    def _open_scores(self, row: Expr, count: Expr, b: Operand, panels: Expr) -> list[Stmt]:
+    def _dynamic_scores(self, row: Expr, count: Expr, b: Operand, panels: Expr) -> list[Stmt]:
         p, panel = self.problem, Var("nb")
         start = offset_of(p.a, self.batch_vars, row * p.a.row)
         a = View(p.a.buffer, {"m": p.a.row, "k": p.a.col}, base=start)
@@ -206,42 +210,42 @@ class DynamicAttention(AttentionTemplate):
     def _row_of_scores(self) -> list[Stmt]:
         """Scores of one row: a sum along each key."""
         p, key, k = self.problem, Var("key"), Var("kd")
-        total, place = Buffer("score_sum", self.sums, (1,), "local"), (t.ZERO,)
+        total, position = Buffer("score_sum", self.sums, (1,), "local"), (t.ZERO,)
         a = offset_of(p.a, self.batch_vars, t.ZERO) + k
         b = offset_of(p.b, self.batch_vars, key * p.b.col) + k
-        products = p.a.buffer[a] * p.b.buffer[b]
+        terms = p.a.buffer[a] * p.b.buffer[b]
         steps = (
             Allocate(total),
-            Store(total, place, t.const(0.0, self.sums)),
+            Store(total, position, t.const(0.0, self.sums)),
             loop(
                 k,
                 t.as_expr(p.depth),
-                Store(total, place, total[place] + products),
+                Store(total, position, total[position] + terms),
                 "vector",
             ),
-            Store(self.panel, (key,), total[place]),
+            Store(self.panel, (key,), total[position]),
         )
         return [loop(key, t.as_expr(p.columns), Block(steps), "serial")]
 
-    def _open_result(
+    def _dynamic_result(
         self, row: Expr, count: Expr, d: Operand, result: EpilogueValue | None
     ) -> list[Stmt]:
         p, columns = self.problem, self.tiles[1].columns(self.target, self.sums)
         a = View(self.panel, {"m": self.row_stride, "k": 1})
 
-        def product(panel: Expr, column: Expr, n: int) -> Stmt:
+        def matmul(panel: Expr, column: Expr, n: int) -> Stmt:
             begin = offset_of(d, self.batch_vars, panel * d.row if d.panel else column)
             blocks = {"n": (d.panel, d.row)} if d.panel else {}
             b = View(d.buffer, {"k": d.panel or d.row}, blocks, begin)
-            place = offset_of(p.c, self.batch_vars, row * p.c.row + column)
-            c = View(p.c.buffer, {"m": p.c.row}, base=place)
+            position = offset_of(p.c, self.batch_vars, row * p.c.row + column)
+            c = View(p.c.buffer, {"m": p.c.row}, base=position)
             order = rows_for(n, self.tiles[1], self.target, self.kernel)
             height = TileHeight(self.tiles[1].rows, order=order)
             end = self._shifted(result, row, column)
             tile = RegisterTile(a, b, c, count, n, p.columns, self.kernel, height, epilogue=end)
             return tile.statement()
 
-        return over_panels(p.width, columns, product)
+        return over_panels(p.width, columns, matmul)
 
 
 def at_size(problem: AttentionProblem, name: str, number: int) -> AttentionProblem:

@@ -79,14 +79,14 @@ class DynamicWindowTemplate(WindowTemplate):
         begin, end, until = ends
         rows = self._kernel_rows(row)
 
-        def block(place: Expr, count: int) -> None:
+        def block(position: Expr, count: int) -> None:
             taps = self._inner_taps(count)
-            self._block((image, channel, row, place), channels, count, taps, *rows)
+            self._block((image, channel, row, position), channels, count, taps, *rows)
 
         with b.loop("left", 0, begin) as at:
             self._alone((image, channel, row, at), channels, rows)
-        with b.loop("place", begin, end, step=size) as place:
-            block(place, size)
+        with b.loop("position", begin, end, step=size) as position:
+            block(position, size)
         left = until - end
         for count in (2**power for power in reversed(range((size - 1).bit_length()))):
             above = left // (2 * count) * (2 * count)
@@ -99,8 +99,8 @@ class DynamicWindowTemplate(WindowTemplate):
         """As `_taps` of results inside the image."""
         g = self.g
         return [
-            (tap, place, place * g.strides[1] + tap * g.dilations[1])
-            for place in range(count)
+            (tap, position, position * g.strides[1] + tap * g.dilations[1])
+            for position in range(count)
             for tap in range(g.kernel[1])
         ]
 
@@ -110,11 +110,11 @@ class DynamicWindowTemplate(WindowTemplate):
             return t.as_expr(0), t.as_expr(g.kernel[0])
         return self._inside(row, 0)
 
-    def _inside(self, place: Expr, axis: int) -> tuple[Expr, Expr]:
-        """The elements of the window along an axis that are inside the image, for a result at `place`."""
+    def _inside(self, position: Expr, axis: int) -> tuple[Expr, Expr]:
+        """The elements of the window along an axis that are inside the image, for a result at `position`."""
         b, g = self.b, self.g
         size, step = g.kernel[axis], g.dilations[axis]
-        at = b.let("at", place * g.strides[axis] - g.before[axis])
+        at = b.let("at", position * g.strides[axis] - g.before[axis])
         before = (0 - at + (step - 1)) // step
         until = (g.image[axis] - at + (step - 1)) // step
         begin = t.minimum(t.maximum(before, 0), size)
@@ -135,8 +135,8 @@ class DynamicWindowTemplate(WindowTemplate):
             with b.loop("tap", *rows) as tap_row, b.loop("side", *columns) as tap:
                 above = line + tap_row * g.dilations[0]
                 beside = column + tap * g.dilations[1]
-                place = (image * g.image[0] + above) * g.image[1] + beside
-                element = p.x[place * g.groups + c]
+                position = (image * g.image[0] + above) * g.image[1] + beside
+                element = p.x[position * g.groups + c]
                 value = b.let("v", t.cast(element, p.accumulator))
                 weight = None
                 if p.weights is not None:

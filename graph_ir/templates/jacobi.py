@@ -71,13 +71,13 @@ def eigh_function(
         with b.loop("row", 0, n) as row, b.loop("c", 0, n, "vector") as c:
             scaled = work[number, row, c] / scale
             b.store(work, (number, row, c), scaled)
-            matrix.add_product(total, work[number, row, c], work[number, row, c])
+            matrix.multiply_add(total, work[number, row, c], work[number, row, c])
         norm = t.unary("sqrt", total[0])
         limit = b.let("limit", norm * t.const(until.limit, a.dtype))
         matrix.identity(vectors)
         matrix.sweep(until.sweeps, lambda p, q: _rotate_both(matrix, work, vectors, limit, p, q))
         with b.loop("row", 0, n) as row:
-            (value,) = matrix.products(((work, row, vectors, row),))
+            (value,) = matrix.dots(((work, row, vectors, row),))
             b.store(values, (number, row), value * scale)
         matrix.sort(values, (vectors,), "lt")
     return b.function(name, (*operands, work), note)
@@ -124,11 +124,11 @@ class _Matrix:
             with b.loop("p", 0, self.rows) as p, b.loop("after", p + 1, self.rows) as q:
                 visit(p, q)
 
-    def add_product(self, total: Buffer, x: Expr, y: Expr) -> None:
+    def multiply_add(self, total: Buffer, x: Expr, y: Expr) -> None:
         """total += x * y."""
         self.b.store(total, (0,), t.fma(x, y, total[0]))
 
-    def products(self, pairs: Sequence[tuple[Buffer, Expr, Buffer, Expr]]) -> list[Var]:
+    def dots(self, pairs: Sequence[tuple[Buffer, Expr, Buffer, Expr]]) -> list[Var]:
         """Return scalar products of rows: of (x, i, y, j) that of row i of x and row j of y."""
         b = self.b
         sums = [b.allocate("sum", self.dtype, (1,)) for _ in pairs]
@@ -139,8 +139,8 @@ class _Matrix:
             order = sorted(rows, key=lambda row: (row[0].name, str(row[1])))
             loaded = {(x, i): b.let("x", x[self.number, i, c]) for x, i in order}
             for total, (x, i, y, j) in zip(sums, pairs, strict=True):
-                self.add_product(total, loaded[x, i], loaded[y, j])
-        return [b.let("product", total[0]) for total in sums]
+                self.multiply_add(total, loaded[x, i], loaded[y, j])
+        return [b.let("dot", total[0]) for total in sums]
 
     def rotation(self, above: Expr, below: Expr, both: Expr) -> tuple[Var, Var]:
         """Return the sine s and s / (1 + cosine) of the rotation that makes rows of these products orthogonal."""
@@ -201,7 +201,7 @@ def _rotate_rows(
     """Make rows p and q of `right` orthogonal, unless they are."""
     b, dtype = matrix.b, right.dtype
     pairs = ((right, p, right, p), (right, q, right, q), (right, p, right, q))
-    above, below, both = matrix.products(pairs)
+    above, below, both = matrix.dots(pairs)
     roots = t.unary("sqrt", above) * t.unary("sqrt", below)
     limit = roots * t.const(until.limit, dtype)
     tiny = t.const(float(np.finfo(dtype.numpy).tiny), dtype)
@@ -218,7 +218,7 @@ def _normalize(matrix: _Matrix, values: Buffer, right: Buffer, scale: Expr) -> N
     b, number, dtype = matrix.b, matrix.number, right.dtype
     tiny = t.const(float(np.finfo(dtype.numpy).tiny), dtype)
     with b.loop("row", 0, matrix.rows) as row:
-        (square,) = matrix.products(((right, row, right, row),))
+        (square,) = matrix.dots(((right, row, right, row),))
         length = b.let("length", t.unary("sqrt", square))
         b.store(values, (number, row), length * scale)
         is_lost = square <= tiny
@@ -231,9 +231,9 @@ def _rotate_both(
     matrix: _Matrix, work: Buffer, vectors: Buffer, limit: Expr, p: Var, q: Var
 ) -> None:
     """Rotate rows p and q so that the element at (p, q) of the matrix is 0, unless it is small."""
-    (both,) = matrix.products(((work, p, vectors, q),))
+    (both,) = matrix.dots(((work, p, vectors, q),))
     with matrix.b.when(abs(both) > limit):
-        above, below = matrix.products(((work, p, vectors, p), (work, q, vectors, q)))
+        above, below = matrix.dots(((work, p, vectors, p), (work, q, vectors, q)))
         by = matrix.rotation(above, below, both)
         matrix.rotate(work, p, q, by)
         matrix.rotate(vectors, p, q, by)

@@ -39,15 +39,15 @@ def joined_loops(
     """The function of such a group; params are `buffers` in order.
 
     Parts of `least` elements and more are cut into `tasks`."""
-    place = output.details.format.order.index(join.axis)
+    position = output.details.format.order.index(join.axis)
     dims = output.details.physical_dims
     nests, begin = [], 0
     for number, part in enumerate(join.parts):
         size = part.details.plain_dims[join.axis]
         if size != 0:
-            extents = (*dims[:place], size, *dims[place + 1 :])
+            extents = (*dims[:position], size, *dims[position + 1 :])
             index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
-            stored = (*index[:place], index[place] + begin, *index[place + 1 :])
+            stored = (*index[:position], index[position] + begin, *index[position + 1 :])
             body = _part(buffers, join, output, number, begin, stored)
             elements = math.prod(extents)
             share = 1 if bounds(elements)[1] < least else tasks_for(tasks, elements, least)

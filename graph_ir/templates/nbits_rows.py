@@ -50,7 +50,7 @@ class GivenRows:
         sums, r, g, i = self._sums, Var("sr"), Var("sg"), Var("si")
         zero, kind = (t.as_expr(0),), sums.dtype
         total = Buffer("x_sum", kind, (1,), "local")
-        at = self._place(r, g * self.weights.group + i)
+        at = self._index(r, g * self.weights.group + i)
         new = total[zero] + t.cast(self.x.buffer[at], kind)
         found: Expr = total[zero]
         if self.has_starts:
@@ -67,11 +67,11 @@ class GivenRows:
 
     def number(self, row: Expr, k: Expr) -> Expr:
         """X[first + row, k]."""
-        return self.x.buffer[self._place(row, k)]
+        return self.x.buffer[self._index(row, k)]
 
     def quad(self, row: Expr, digit: int, k: Expr) -> Expr:
         """Four neighboring s8 of a row from `k` on, as one s32."""
-        return t.bitcast(Load(self.x.buffer, (self._place(row, k),), WORD), S32)
+        return t.bitcast(Load(self.x.buffer, (self._index(row, k),), WORD), S32)
 
     def start(self, row: Expr, group: Expr, digit: int) -> Expr:
         """-zero * sum of X of a group."""
@@ -87,7 +87,7 @@ class GivenRows:
         at = (self.first + row) * self.groups + group
         return self.scale[at]
 
-    def _place(self, row: Expr, k: Expr) -> Expr:
+    def _index(self, row: Expr, k: Expr) -> Expr:
         return (self.first + row) * self.x.row + k
 
     def _of_group(self, row: Expr, group: Expr) -> Expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+import itertools
 
 from ...base.dtypes import F32, S8, S16, S32, U32
 from ...base.records import dataclass
@@ -75,7 +75,7 @@ class RegisterTile:
         body = Block((
             Allocate(self.part),
             *(self._starts(group) if self.x.has_starts else self._zeros(self.part)),
-            self._products_of(group),
+            self._accumulate_group(group),
             *self._scaled(group),
         ))  # fmt: skip
         groups = loop(group, self.x.groups, body, "serial")
@@ -110,7 +110,7 @@ class RegisterTile:
         row = (digit * self.splits + split) * self.rows + r
         return t.as_expr(row), t.as_expr(v * self.lanes)
 
-    def _products_of(self, group: Expr) -> Stmt:
+    def _accumulate_group(self, group: Expr) -> Stmt:
         """part += X * Q over the words of a group."""
         words = self.weights.weights.group // self.weights.weights.numbers
         step = max(d for d in range(1, MAX_UNROLLED + 1) if not words % d)
@@ -193,9 +193,9 @@ class FloatTile(RegisterTile):
             for v, var in enumerate(packed):
                 q = self._let(body, f"wq{number}_{i}_{v}", self._number(var, i))
                 for r in range(self.rows):
-                    place = self._at(r, v, split=i % self.splits)
-                    old = Load(self.part, place, self.lanes)
-                    body.append(Store(self.part, place, self._fma(q, x[r], old)))
+                    index = self._at(r, v, split=i % self.splits)
+                    old = Load(self.part, index, self.lanes)
+                    body.append(Store(self.part, index, self._fma(q, x[r], old)))
         return body
 
     def _number(self, word: Expr, index: int) -> Expr:
@@ -250,7 +250,7 @@ class DotTile(RegisterTile):
 
     def _sums(self) -> list[tuple[int, int, int]]:
         """(row, vector, digit) of each sum."""
-        return list(product(range(self.rows), range(self.vectors), range(self.x.digits)))
+        return list(itertools.product(range(self.rows), range(self.vectors), range(self.x.digits)))
 
     def _multiplied(self, packed: list[Var], k: Expr, number: int) -> list[Stmt]:
         body: list[Stmt] = []
@@ -260,17 +260,17 @@ class DotTile(RegisterTile):
                 self._let(body, f"wq{number}_{i}_{v}", self.weights.quad(var, i))
                 for v, var in enumerate(packed)
             ]
-            for digit, r in product(range(self.x.digits), range(self.rows)):
+            for digit, r in itertools.product(range(self.x.digits), range(self.rows)):
                 x = self._let(body, f"wx{number}_{i}_{digit}_{r}", self._x(r, digit, at))
                 for v in range(self.vectors):
                     if self.means.in_pairs:
-                        place = self._pair(r, v, digit)
-                        pairs = Load(self._pairs, place, 2 * self.lanes)
-                        body.append(Store(self._pairs, place, t.call("dot2", pairs, q[v], x)))
+                        index = self._pair(r, v, digit)
+                        pairs = Load(self._pairs, index, 2 * self.lanes)
+                        body.append(Store(self._pairs, index, t.call("dot2", pairs, q[v], x)))
                         continue
-                    place = self._at(r, v, digit, i % self.splits)
-                    old = Load(self.part, place, self.lanes)
-                    body.append(Store(self.part, place, t.call("dot4", old, q[v], x)))
+                    index = self._at(r, v, digit, i % self.splits)
+                    old = Load(self.part, index, self.lanes)
+                    body.append(Store(self.part, index, t.call("dot4", old, q[v], x)))
         return body
 
     def _x(self, r: int, digit: int, k: Expr) -> Expr:
@@ -321,14 +321,14 @@ class FixedPointTile(DotTile):
         for v in range(self.vectors):
             packed = self._let(body, f"wop{v}", self.weights.word(at, v))
             zero, scale = self.weights.zero(group, v), self.weights.scale(group, v)
-            place = (t.ZERO, t.as_expr(v * self.lanes))
-            new: Expr = Load(kept, place, self.lanes)
+            index = (t.ZERO, t.as_expr(v * self.lanes))
+            new: Expr = Load(kept, index, self.lanes)
             for i, factor in enumerate(x):
                 weight = (self.weights.number(packed, i) - zero) * scale
                 new = self._fma(factor, weight, new)
-            body.append(Store(kept, place, new))
+            body.append(Store(kept, index, new))
             old = Load(self.acc, self._at(r, v), self.lanes)
-            total = old + Load(kept, place, self.lanes)
+            total = old + Load(kept, index, self.lanes)
             ends.append(Store(self.acc, self._at(r, v), total))
         sums = loop(word, words, Block(tuple(body)), "serial")
         return Block((Allocate(kept), *self._zeros(kept), sums, *ends))

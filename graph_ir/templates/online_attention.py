@@ -45,8 +45,8 @@ from ..nest.register_tile import RegisterTile
 from ..nest.row_tiles import TileHeight
 from ..nest.tasks import nested
 from ..schedule.attention import AttentionBlocking
+from ..schedule.gemm import worth_threads
 from ..schedule.matmul_tile import rows_for
-from ..schedule.product import worth_threads
 from .attention import AttentionProblem, over_panels, scoped
 
 
@@ -161,8 +161,8 @@ class OnlineAttention:
             *scoped(before, over_panels(p.width, value_width, add)),
         ]
 
-    def _height(self, product: int, n: int) -> TileHeight:
-        rows = rows_for(n, self.tiles[product], self.target, self.kernel)
+    def _height(self, number: int, n: int) -> TileHeight:
+        rows = rows_for(n, self.tiles[number], self.target, self.kernel)
         return TileHeight(min(self.block, rows))
 
     def _rescale(self, rows: int, columns: int) -> For:
@@ -198,11 +198,11 @@ class OnlineAttention:
         maximum, power = Var("maximum", self.sums), Var("power", self.sums)
         acc = Buffer("block_total", self.sums, (1,), "local")
         here = (t.as_expr(0),)
-        place = (row * self.columns + c,)
+        position = (row * self.columns + c,)
         one = Block(
             (
-                Let(power, t.exp_nonpositive(Load(self.panel, place) - maximum)),
-                Store(self.panel, place, power),
+                Let(power, t.exp_nonpositive(Load(self.panel, position) - maximum)),
+                Store(self.panel, position, power),
                 Store(acc, here, Load(acc, here) + power),
             )
         )
@@ -224,8 +224,8 @@ class OnlineAttention:
         summed = Load(self.result, (inner * p.width + j,))
         index = (*self.batch_vars, row + inner, j)
         lets, value = result(index, quotient) if result else ([], quotient)
-        place = offset_of(p.c, self.batch_vars, (row + inner) * p.c.row + j)
-        one = Block((Let(quotient, summed / total), *lets, Store(p.c.buffer, (place,), value)))
+        position = offset_of(p.c, self.batch_vars, (row + inner) * p.c.row + j)
+        one = Block((Let(quotient, summed / total), *lets, Store(p.c.buffer, (position,), value)))
         body = (Let(total, Load(self.totals, (inner,))), _vector(j, p.width, one))
         return _over(inner, rows, body)
 

@@ -204,13 +204,13 @@ class _Columns:
         here = (self.column,)
         start = [Store(b, here, self._identity()) for b in self.rows]
         nest = self._pieces() if self.is_blocked else [self._nest(0, t.as_expr(0), self.extents[0])]
-        last = self._place(Load(total if self.is_blocked else acc, here))
+        last = self._result_index(Load(total if self.is_blocked else acc, here))
         return Block((*map(Allocate, self.rows), self._loop(start), *nest, self._loop(last)))
 
     def _identity(self) -> Expr:
         return Const(self.whole.reduction.identity, self.dtype)
 
-    def _place(self, acc: Expr) -> list[Stmt]:
+    def _result_index(self, acc: Expr) -> list[Stmt]:
         return self.whole.stores(self._index(), acc)
 
     def _index(self) -> Index:

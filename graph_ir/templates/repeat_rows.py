@@ -62,6 +62,6 @@ def _vectors(
         left = active * count - number * lanes
         pattern = tuple((number * lanes + lane) // count for lane in range(lanes))
         value = Shuffle(vector, vector, pattern) if count > 1 else vector
-        place = (target + number * lanes,)
-        stores.append(Store(y, place, value, left if left < lanes else None))
+        index = (target + number * lanes,)
+        stores.append(Store(y, index, value, left if left < lanes else None))
     return stores

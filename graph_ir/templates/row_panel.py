@@ -181,14 +181,14 @@ class RowEmitter:
         in_memory: Mapping[GraphTensor, Buffer],
         given: Mapping[GraphTensor, Read],
         result: Buffer,
-        place: Callable[[Index], Index],
+        result_index: Callable[[Index], Index],
     ) -> None:
         self.group = group
         self.outer = outer
         self.in_memory = in_memory
         self.given = dict(given)
         self.result = result
-        self.place = place
+        self.result_index = result_index
         self.body: list[Stmt] = []
         self.scalars: set[GraphTensor] = set()
         self.rows: Rows | None = None
@@ -239,17 +239,17 @@ class RowEmitter:
         if not self.group.spans_row(output):
             index = self._index(output, t.as_expr(0))
             value = narrow(self.scalar(output), output.details.dtype)
-            self.body.append(Store(self.result, self.place(index), value))
+            self.body.append(Store(self.result, self.result_index(index), value))
         return [*done, self.body]
 
-    def _end_phase(self, stage: GraphTensor, buffer: Buffer, place: Index) -> list[Stmt]:
+    def _end_phase(self, stage: GraphTensor, buffer: Buffer, result_index: Index) -> list[Stmt]:
         """Store a reduction's result, and discard values computed from it: the next part recomputes them."""
-        done = [*self.body, Store(buffer, place, self.scalar(stage))]
+        done = [*self.body, Store(buffer, result_index, self.scalar(stage))]
         for tensor in self.scalars:
             del self.given[tensor]
         self.scalars.clear()
         self.body = []
-        self.given[stage] = lambda index: Load(buffer, place)
+        self.given[stage] = lambda index: Load(buffer, result_index)
         return done
 
     def scalar(self, tensor: GraphTensor) -> Expr:
@@ -270,7 +270,7 @@ class RowEmitter:
                 for i, x in enumerate(self.group.kept())
             }
         if needed and self.result.dtype == output.details.dtype.accumulator:
-            kept[output] = _Kept(self.result, self.place)
+            kept[output] = _Kept(self.result, self.result_index)
         return kept
 
     def _kept_row(self, name: str, dtype: DType) -> _Kept:
@@ -287,7 +287,7 @@ class RowEmitter:
         dtype = self.result.dtype
         fits = [x for x in self.group.kept() if x.details.dtype.accumulator == dtype]
         spans = self.group.spans_row(self.group.output)
-        return {fits[0]: _Kept(self.result, self.place)} if fits and spans else {}
+        return {fits[0]: _Kept(self.result, self.result_index)} if fits and spans else {}
 
     def _index(self, tensor: GraphTensor, column: Expr) -> Index:
         """The plain index of a group tensor at this row; a per-row tensor has no column axis or one of size 1."""
@@ -324,7 +324,7 @@ class RowEmitter:
         stores: list[Stmt] = []
         for tensor, kept in keep.items():
             index = self._index(tensor, column)
-            stores.append(Store(kept.buffer, kept.place(index), values.read(tensor)(index)))
+            stores.append(Store(kept.buffer, kept.result_index(index), values.read(tensor)(index)))
         acc = Buffer(f"acc{number}", value.dtype, (1,), "local")
         here = (t.as_expr(0),)
         update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))
@@ -363,7 +363,7 @@ class RowEmitter:
         self._multiply_shares(values)
         index = self._index(output, column)
         value = narrow(values.read(output)(index), output.details.dtype)
-        stored = Store(self.result, self.place(index), t.cast(value, self.result.dtype))
+        stored = Store(self.result, self.result_index(index), t.cast(value, self.result.dtype))
         self._loop(column, [*values.lets, stored])
 
     def _multiply_shares(self, values: GroupValues) -> None:
@@ -390,10 +390,10 @@ class _Kept:
     """A row in memory: element `index` of the tensor is at `place(index)`."""
 
     buffer: Buffer
-    place: Callable[[Index], Index]
+    result_index: Callable[[Index], Index]
 
     def read(self, index: Index) -> Expr:
-        return Load(self.buffer, self.place(index))
+        return Load(self.buffer, self.result_index(index))
 
 
 def _is_share(op: Op, group: RowGroup) -> bool:

@@ -100,8 +100,8 @@ class RowWindowTemplate:
                         b.store(stage, (line * self.line + c,), self._start)
                 return
             for column in sides:
-                place = line * self.line + column
-                b.store(stage, (place,), self._start)
+                position = line * self.line + column
+                b.store(stage, (position,), self._start)
 
     @property
     def _start(self) -> Expr:
@@ -148,30 +148,30 @@ class RowWindowTemplate:
                     b.loop("line", low, high) as line,
                     b.loop("c", 0, self._columns, "vector") as c,
                 ):
-                    place = line * self.line + (c + g.before[1])
-                    b.store(stage, (place,), self._start)
+                    position = line * self.line + (c + g.before[1])
+                    b.store(stage, (position,), self._start)
         with b.loop("line", begin, end) as line, b.loop("c", 0, self._columns, "vector") as c:
-            place = line * self.line + (c + g.before[1])
-            b.store(stage, (place,), self._element(start, top + line, c))
+            position = line * self.line + (c + g.before[1])
+            b.store(stage, (position,), self._element(start, top + line, c))
 
     def _combine_rows(self, stage: Buffer, start: Expr, top: Expr, line: Expr) -> None:
         """The rows of the windows that begin in image row `top`, combined column by column."""
         b, taps = self.b, self.g.kernel[0]
         begin, end = self._inside(top, taps, self.g.dilations[0])
-        place = line * self.line + self.g.before[1]
+        position = line * self.line + self.g.before[1]
         if taps > MAX_UNROLLED:
-            self._combine_some(stage, start, top, place, (begin, end))
+            self._combine_some(stage, start, top, position, (begin, end))
             return
         if end == t.as_expr(taps):
-            self._combine_all(stage, start, top, place)
+            self._combine_all(stage, start, top, position)
             return
         with b.when(t.equal(end - begin, taps)):
-            self._combine_all(stage, start, top, place)
+            self._combine_all(stage, start, top, position)
         with b.otherwise():
-            self._combine_some(stage, start, top, place, (begin, end))
+            self._combine_some(stage, start, top, position, (begin, end))
 
     def _combine_some(
-        self, stage: Buffer, start: Expr, top: Expr, place: Expr, rows: tuple[Expr, Expr]
+        self, stage: Buffer, start: Expr, top: Expr, position: Expr, rows: tuple[Expr, Expr]
     ) -> None:
         """The rows [begin, end) of the windows that begin in image row `top`, column by column."""
         b = self.b
@@ -180,7 +180,7 @@ class RowWindowTemplate:
             def row(tap: Expr) -> Expr:
                 return self._element(start, top + tap * self.g.dilations[0], c)
 
-            b.store(stage, (place + c,), self._combined_in_loop(rows, row))
+            b.store(stage, (position + c,), self._combined_in_loop(rows, row))
 
     def _combined_in_loop(self, taps: tuple[Expr, Expr], element: Callable[[Expr], Expr]) -> Expr:
         """The elements of a window with numbers [begin, end), combined by a loop."""
@@ -192,7 +192,7 @@ class RowWindowTemplate:
             b.store(acc, (0,), value)
         return b.let("v", acc[0])
 
-    def _combine_all(self, stage: Buffer, start: Expr, top: Expr, place: Expr) -> None:
+    def _combine_all(self, stage: Buffer, start: Expr, top: Expr, position: Expr) -> None:
         """The same where all of these rows lie inside the image."""
         b = self.b
         with b.loop("c", 0, self._columns, "vector") as c:
@@ -200,7 +200,7 @@ class RowWindowTemplate:
             for tap in range(1, self.g.kernel[0]):
                 other = self._element(start, top + tap * self.g.dilations[0], c)
                 value = t.binary(self.problem.combine, b.let("v", value), other)
-            b.store(stage, (place + c,), value)
+            b.store(stage, (position + c,), value)
 
     def _inside(self, top: Expr, count: int, step: int) -> tuple[Expr, Expr]:
         """Which of `count` rows, `step` apart from image row `top` on, lie inside the image: [begin, end)."""
@@ -213,8 +213,8 @@ class RowWindowTemplate:
         return begin, b.let("last_inside", t.maximum(t.minimum(until, count), begin))
 
     def _element(self, start: Expr, row: Expr, column: Expr) -> Expr:
-        place = start + row * self.g.image[1] + column
-        return t.cast(self.problem.x[place], self.problem.accumulator)
+        position = start + row * self.g.image[1] + column
+        return t.cast(self.problem.x[position], self.problem.accumulator)
 
     def _results(
         self,
@@ -247,8 +247,8 @@ class RowWindowTemplate:
                         sums[number] = b.let("acc", new)
             for number, total in enumerate(sums):
                 assert total is not None
-                place = (result + number) * g.result[1] + column
-                self._store((*index[:2], index[2] + number, column), place, total)
+                position = (result + number) * g.result[1] + column
+                self._store((*index[:2], index[2] + number, column), position, total)
 
     def _combined_columns(self, stage: Buffer, at: Expr) -> Expr:
         """The columns of a wide window of the staged lines from `at` on."""
@@ -273,14 +273,14 @@ class RowWindowTemplate:
             if users:
                 yield line, users
 
-    def _store(self, index: tuple[Expr, ...], place: Expr, value: Expr) -> None:
+    def _store(self, index: tuple[Expr, ...], position: Expr, value: Expr) -> None:
         """y[place] = epilogue(value) for the plain index [image, channel, row, column]."""
         with self.b.block():
             if self.epilogue is not None:
                 lets, value = self.epilogue(index, value)
                 for let in lets:
                     self.b.emit(let)
-            self.b.store(self.problem.y, (place,), value)
+            self.b.store(self.problem.y, (position,), value)
 
     def _combined(self, old: Expr, value: Expr, weight: Expr | None) -> Expr:
         if weight is None:

@@ -115,7 +115,7 @@ class _Tiles:
                 b.emit(Store(self.y, (at[1] + i * lanes,), vector))
             return
         filled = [*loads, *[loads[-1]] * (lanes - columns)]
-        turned = transposed(filled, self.x.dtype, bind)
+        vectors = transposed(filled, self.x.dtype, bind)
         written = columns if columns < lanes else None
-        for i, vector in enumerate(turned[:rows]):
+        for i, vector in enumerate(vectors[:rows]):
             b.emit(Store(self.y, (at[1] + along * i,), vector, written))

@@ -76,9 +76,7 @@ class WinogradTemplate:
         self.panel = blocking.tile.columns(target)
         self.panels = -(-problem.y.channels // self.panel)
         self.group_panels = -(-self.panels // blocking.groups)
-        u_bytes = (
-            self.form.products * problem.x.channels * problem.y.channels * problem.u.dtype.size
-        )
+        u_bytes = self.form.matmuls * problem.x.channels * problem.y.channels * problem.u.dtype.size
         # The next panel of U is not in L2 yet: prefetch it.
         self.is_far = u_bytes > target.l2_bytes // 2
         self.chunk = min(blocking.chunk, self.group_panels)
@@ -137,7 +135,7 @@ class WinogradTemplate:
     def _task(self, block: Var, group: Var) -> None:
         """A block of tiles and a group of panels, from input image to result."""
         b, size, p = self.b, self.blocking.block, self.problem
-        points, operand, sums = self.form.products, self.form.operand, self.form.sums
+        points, operand, sums = self.form.matmuls, self.form.operand, self.form.sums
         v = Planes.allocate(b, "v", points, size, p.x.channels, operand)
         m = Planes.allocate(b, "m", points, size, self.chunk * self.panel, sums)
         first, count = self._range(block)
@@ -147,7 +145,7 @@ class WinogradTemplate:
         end = t.minimum(begin + self.group_panels, self.panels)
         with b.loop("chunk", begin, end, step=self.chunk) as chunk:
             last = b.let("last", t.minimum(chunk + self.chunk, end))
-            self._block_products(block, chunk, last, count, v, m)
+            self._block_matmuls(block, chunk, last, count, v, m)
             start = b.let("start", chunk * self.panel)
             columns = b.let("columns", t.minimum(last * self.panel, p.y.channels) - start)
             with b.loop("tile", 0, count) as tile:
@@ -158,7 +156,7 @@ class WinogradTemplate:
 
     def _load_tile(self, number: Expr, tile: Expr, v: Planes) -> None:
         b, x, p = self.b, self.problem.x, self.problem
-        batch, at_row, at_column = self.results.place(number)
+        batch, at_row, at_column = self.results.first_pixel(number)
         row = b.let("row", at_row - p.top)
         column = b.let("column", at_column - p.left)
         high, wide = ((self.form.elements - 1) * step + 1 for step in p.dilations)
@@ -186,8 +184,8 @@ class WinogradTemplate:
             for at in columns:
                 d = []
                 for line in rows:
-                    place = x.offset(batch, line.index, at.index) + c
-                    value: Expr = x.buffer[place]
+                    offset = x.offset(batch, line.index, at.index) + c
+                    value: Expr = x.buffer[offset]
                     if clip:
                         exists = line.exists & at.exists
                         value = t.select(exists, value, t.const(0, value.dtype))
@@ -198,47 +196,47 @@ class WinogradTemplate:
             for i in range(n):
                 across = [of_column[i] for of_column in middle]
                 for j, value in enumerate(self.form.transform_input(across, *steps)):
-                    b.store(v.buffer, (v.place(i * n + j, tile, c),), value)
+                    b.store(v.buffer, (v.index(i * n + j, tile, c),), value)
 
     # V x U -> M
 
-    def _block_products(
+    def _block_matmuls(
         self, block: Var, begin: Expr, end: Expr, count: Expr, v: Planes, m: Planes
     ) -> None:
         """The products of a block of `count` tiles, which is the number of a whole one or of the last."""
         b, size, total = self.b, self.blocking.block, self._total()
         if not isinstance(total, int):
-            self._products(begin, end, count, v, m)
+            self._matmuls(begin, end, count, v, m)
             return
         full, rest = divmod(total, size)
         if not (rest and full):
-            self._products(begin, end, size if full else rest, v, m)
+            self._matmuls(begin, end, size if full else rest, v, m)
             return
         with b.when(block < full):
-            self._products(begin, end, size, v, m)
+            self._matmuls(begin, end, size, v, m)
         with b.otherwise():
-            self._products(begin, end, rest, v, m)
+            self._matmuls(begin, end, rest, v, m)
 
-    def _products(self, begin: Expr, end: Expr, count: int | Expr, v: Planes, m: Planes) -> None:
+    def _matmuls(self, begin: Expr, end: Expr, count: int | Expr, v: Planes, m: Planes) -> None:
         """M[point] = V[point] x U[point] for the panels [begin, end); the last of all may be narrower."""
         b = self.b
         full, rest = divmod(self.problem.y.channels, self.panel)
-        with b.loop("point", 0, self.form.products) as point:
+        with b.loop("point", 0, self.form.matmuls) as point:
             with b.loop("panel", begin, t.minimum(end, full) if rest else end) as panel:
-                self._product(point, panel, begin, self.panel, count, v, m)
+                self._matmul(point, panel, begin, self.panel, count, v, m)
             if rest:
                 with b.when(t.equal(end, self.panels)):
-                    self._product(point, t.as_expr(full), begin, rest, count, v, m)
+                    self._matmul(point, t.as_expr(full), begin, rest, count, v, m)
 
-    def _product(
+    def _matmul(
         self, point: Expr, panel: Expr, begin: Expr, n: int, count: int | Expr, v: Planes, m: Planes,
     ) -> None:  # fmt: skip
         """M[point] = V[point] x U[point] for one panel and `count` tiles."""
         k, u, group = self.problem.x.channels, self.problem.u, self.kernel.k_group
         number, size = point * self.panels + panel, -(-k // group) * group * self.panel
-        a = View(v.buffer, {"m": v.row, "k": 1}, base=v.place(point, t.ZERO, t.ZERO))
+        a = View(v.buffer, {"m": v.row, "k": 1}, base=v.index(point, t.ZERO, t.ZERO))
         b = View(u, {"k": self.panel}, {"n": (self.panel, size)}, number * size)
-        c = View(m.buffer, {"m": m.row}, base=m.place(point, t.ZERO, (panel - begin) * self.panel))
+        c = View(m.buffer, {"m": m.row}, base=m.index(point, t.ZERO, (panel - begin) * self.panel))
         prefetch = (PrefetchHint(Slice(u, (b.base + size,)), size),) if self.is_far else ()
         height = TileHeight(self._tile_rows(n), self._highest(n))
         tile = RegisterTile(a, b, c, count, n, k, self.kernel, height, prefetch=prefetch)

@@ -19,22 +19,22 @@ class ByteResults(WinogradTiles):
         """The results of a tile for the panels [first, last), which are `columns` channels from `start` on."""
         b, (begin, end) = self.b, panels
         full, rest = divmod(self.problem.y.channels, self.panel)
-        at = self.place(number)
+        at = self.first_pixel(number)
         sums = b.allocate("sums", self.form.sums, (self.form.results**2 * self.panel,))
         with b.loop("panel", begin, t.minimum(end, full) if rest else end) as panel:
             self._panel(at, tile, start, (panel - begin) * self.panel, self.panel, sums, m)
         if rest:
             with b.when(end > full):
-                place = (t.as_expr(full) - begin) * self.panel
-                self._panel(at, tile, start, place, rest, sums, m)
+                index = (t.as_expr(full) - begin) * self.panel
+                self._panel(at, tile, start, index, rest, sums, m)
 
     def _panel(
-        self, at: tuple[Expr, Expr, Expr], tile: Expr, start: Expr, place: Expr, columns: int, sums: Buffer, m: Planes,
+        self, at: tuple[Expr, Expr, Expr], tile: Expr, start: Expr, index: Expr, columns: int, sums: Buffer, m: Planes,
     ) -> None:  # fmt: skip
-        """One panel, `place` columns behind the first, of which so many columns are used."""
+        """One panel, `index` columns behind the first, of which so many columns are used."""
         b, y, size = self.b, self.problem.y, self.form.results
         with b.loop("o", 0, columns, "vector") as o:
-            self._sums(tile, place + o, o, sums, m)
+            self._sums(tile, index + o, o, sums, m)
         batch, row, column = at
         below, beside = self.problem.dilations
         rows = b.let("rows", self.results_along(row, y.height, below))
@@ -44,7 +44,7 @@ class ByteResults(WinogradTiles):
             down = b.let("down", row + i * below)
             right = b.let("right", column + j * beside)
             with b.loop("o", 0, columns, "vector") as o:
-                channel = start + place + o
+                channel = start + index + o
                 self.store((batch, channel, down, right), sums[first + o])
 
     def _sums(self, tile: Expr, column: Expr, o: Expr, sums: Buffer, m: Planes) -> None:
@@ -52,12 +52,12 @@ class ByteResults(WinogradTiles):
         b, n, size = self.b, self.form.elements, self.form.results
         middle = []
         for j in range(n):
-            places = [(m.place(i * n + j, tile, column),) for i in range(n)]
-            products = [b.let("p", m.buffer[place]) for place in places]
-            middle.append(self.form.transform_output(products, self.madd, self.bind))
+            indices = [(m.index(i * n + j, tile, column),) for i in range(n)]
+            values = [b.let("p", m.buffer[index]) for index in indices]
+            middle.append(self.form.transform_output(values, self.madd, self.bind))
         for i in range(size):
             line = [of_column[i] for of_column in middle]
             for j, value in enumerate(self.form.transform_output(line, self.madd, self.bind)):
                 whole = value * self.form.inverse if self.form.inverse != 1 else value
-                place = o + (i * size + j) * self.panel
-                b.store(sums, (place,), whole >> self.form.shift)
+                index = o + (i * size + j) * self.panel
+                b.store(sums, (index,), whole >> self.form.shift)

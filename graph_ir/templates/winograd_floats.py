@@ -30,18 +30,18 @@ class FloatResults(WinogradTiles):
         b, y, size = self.b, self.problem.y, self.form.results
         odd = b.allocate("odd", F32, (1,))
         b.store(odd, (0,), t.const(0.0, F32))
-        batch, row, column = self.place(number)
+        batch, row, column = self.first_pixel(number)
         below, beside = self.problem.dilations
         rows = b.let("rows", self.results_along(row, y.height, below))
         with b.loop("o", 0, columns, "vector") as o:
             middle = b.allocate("middle", F32, (size, self.form.elements))
             for j in range(self.form.elements):
                 positions = [
-                    (m.place(i * self.form.elements + j, tile, o),)
+                    (m.index(i * self.form.elements + j, tile, o),)
                     for i in range(self.form.elements)
                 ]
-                products = [b.let("p", m.buffer[place]) for place in positions]
-                sums = self.form.transform_output(products, self.madd, self.bind)
+                values = [b.let("p", m.buffer[index]) for index in positions]
+                sums = self.form.transform_output(values, self.madd, self.bind)
                 for i, value in enumerate(sums):
                     b.store(middle, (i, j), value)
             with b.loop("i", 0, rows) as down:
@@ -53,8 +53,8 @@ class FloatResults(WinogradTiles):
                     right = column + j * beside
                     is_cut = not is_known(y.width) or bool(y.width % (size * beside))
                     with self.when(right < y.width, is_cut and j + beside > 1):
-                        place = row + down * below
-                        self.store((batch, start + o, place, right), value)
+                        index = row + down * below
+                        self.store((batch, start + o, index, right), value)
         return b.let("odd", odd[0])
 
     # image -> image, for tiles that the transforms cannot do
@@ -62,7 +62,7 @@ class FloatResults(WinogradTiles):
     def _convolve_tile(self, number: Expr, chunk: Expr, last: Expr) -> None:
         """All results of one tile again, for the panels [chunk, last): the sums over their windows."""
         b, y, size = self.b, self.problem.y, self.form.results
-        batch, row, column = self.place(number)
+        batch, row, column = self.first_pixel(number)
         below, beside = self.problem.dilations
         rows = b.let("rows", self.results_along(row, y.height, below))
         across = b.let("across", self.results_along(column, y.width, beside))
@@ -80,8 +80,8 @@ class FloatResults(WinogradTiles):
                 with b.loop("c", 0, self.problem.x.channels) as c:
                     taps = self._taps(panel, c, o)
                     with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
-                        place = i * size + j
-                        self._add_window((batch, *pixel(i, j)), c, taps, sums, place)
+                        index = i * size + j
+                        self._add_window((batch, *pixel(i, j)), c, taps, sums, index)
                 with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
                     total = sums[i * size + j]
                     self.store((batch, start + o, *pixel(i, j)), total)
@@ -121,7 +121,7 @@ class FloatResults(WinogradTiles):
         return t.select(small, t.const(0.0, F32), total)
 
     def _add_window(
-        self, at: tuple[Expr, Expr, Expr], c: Expr, taps: Buffer, sums: Buffer, place: Expr
+        self, at: tuple[Expr, Expr, Expr], c: Expr, taps: Buffer, sums: Buffer, index: Expr
     ) -> None:
         """Add the products of a channel to one result; what lies outside the image is zero."""
         b, x = self.b, self.problem.x
@@ -135,4 +135,4 @@ class FloatResults(WinogradTiles):
             with b.when(all_of(inside)):
                 pixel = x.buffer[x.offset(batch, down, right) + c]
                 tap = taps[p * 3 + q]
-                b.store(sums, (place,), sums[place] + tap * pixel)
+                b.store(sums, (index,), sums[index] + tap * pixel)

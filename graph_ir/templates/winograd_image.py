@@ -63,7 +63,7 @@ class Planes:
         row, plane = plane_strides(tiles, columns, dtype)
         return Planes(b.allocate(name, dtype, (points * plane,)), plane, row)
 
-    def place(self, point: Expr | int, tile: Expr, column: Expr) -> Expr:
+    def index(self, point: Expr | int, tile: Expr, column: Expr) -> Expr:
         """Index of an element."""
         start = t.as_expr(point) * self.plane
         return start + tile * self.row + column

@@ -38,7 +38,7 @@ class WinogradTiles:
             for size, step in zip((y.height, y.width), problem.dilations, strict=True)
         )
 
-    def place(self, number: Expr) -> tuple[Expr, Expr, Expr]:
+    def first_pixel(self, number: Expr) -> tuple[Expr, Expr, Expr]:
         """(image, row, column) of the first result of a tile."""
         b, (down, across) = self.b, self.counts
         image, ty = t.as_expr(0), b.let("line", number // across)

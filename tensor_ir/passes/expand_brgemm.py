@@ -168,7 +168,7 @@ class _Tile:
         converts = self.g.k_group == 1 and self.g.b.buffer.dtype != self.dtype
         unroll = max(self.splits, 1 if converts else self.table.k_unroll)
         if not isinstance(self.g.k, int):
-            return self._reduce_open(batch, self.g.k, unroll)
+            return self._reduce_dynamic(batch, self.g.k, unroll)
         full = self.g.k // self.g.k_group
         whole = full - full % unroll
         body: list[Stmt] = []
@@ -187,7 +187,7 @@ class _Tile:
             return [For(batch, t.as_expr(0), t.as_expr(self.g.batch), Block(tuple(body)))]
         return body
 
-    def _reduce_open(self, batch: Expr, depth: Expr, unroll: int) -> list[Stmt]:
+    def _reduce_dynamic(self, batch: Expr, depth: Expr, unroll: int) -> list[Stmt]:
         """As `_reduce` for a k that is known when it runs: what is left of the unrolled steps is decided one at a
         time."""
         k, whole = Var(self.names.fresh("k")), Var(self.names.fresh("k_whole"))
@@ -218,8 +218,8 @@ class _Tile:
         g = self.g
         at = k * g.b.row + v * self.lanes * g.k_group
         active = self._active(v, g.n_padded)
-        place = self._at(g.b.address, batch * g.b.batch + at)
-        value = Load(g.b.buffer, place, self.lanes * g.k_group, active and active * g.k_group)
+        index = self._at(g.b.address, batch * g.b.batch + at)
+        value = Load(g.b.buffer, index, self.lanes * g.k_group, active and active * g.k_group)
         return t.cast(value, self.b_dtype)
 
     def _a(self, batch: Expr, k: Expr, r: int) -> Expr:
@@ -227,12 +227,12 @@ class _Tile:
         g = self.g
         row = (self.row0 + r) * g.a.row
         offset = batch * g.a.batch + (row + k * (g.a.col * g.k_group))
-        place = self._at(g.a.address, offset)
+        index = self._at(g.a.address, offset)
         if g.k_group == 1:
-            return Broadcast(t.cast(Load(g.a.buffer, place), self.a_dtype), self.lanes)
+            return Broadcast(t.cast(Load(g.a.buffer, index), self.a_dtype), self.lanes)
         depth = g.k if isinstance(g.k, int) else 0
         is_last = isinstance(k, Const) and (k.value + 1) * g.k_group > depth
-        group = Load(g.a.buffer, place, g.k_group, depth % g.k_group if is_last else None)
+        group = Load(g.a.buffer, index, g.k_group, depth % g.k_group if is_last else None)
         word = t.bitcast(t.cast(group, self.a_dtype), S32)  # one broadcast of the whole group
         return t.bitcast(Broadcast(word, self.lanes), self.a_dtype)
 
@@ -314,6 +314,6 @@ class _Tile:
         return self._at(self.g.c.address, (self.row0 + r) * self.g.c.row + column)
 
     @staticmethod
-    def _at(place: Slice, offset: Expr) -> tuple[Expr, ...]:
-        (start,) = place.indices
+    def _at(origin: Slice, offset: Expr) -> tuple[Expr, ...]:
+        (start,) = origin.indices
         return (start + offset,)

@@ -128,8 +128,8 @@ class _VectorLoop:
             lanes *= COPIES
         elif extent and not found and not _has_loop(self.loop.body):
             lanes = lanes_together(self.loop.body, self.target, lanes, extent)
-        if found and extent is None and has_open_bounds(self.loop):
-            return self._open_sums(found, lanes)
+        if found and extent is None and has_dynamic_bounds(self.loop):
+            return self._dynamic_accumulators(found, lanes)
         is_long = found and extent is not None and extent >= COPIES * lanes
         copies = COPIES if is_long and not _has_loop(self.loop.body) else 1
         found = [_with_copies(a, copies) for a in found]
@@ -217,7 +217,7 @@ class _VectorLoop:
         copy = renamed_copy(s.body, self.names, {s.var.name: rest})
         return main, [For(rest, end, s.end, copy)]
 
-    def _open_sums(self, found: list[Accumulator], lanes: int) -> list[Stmt]:
+    def _dynamic_accumulators(self, found: list[Accumulator], lanes: int) -> list[Stmt]:
         """The loop with sums over an extent that is known when it runs: in the order that the same extent, as a number,
         would have. The rest goes into the lanes of the first copy one at a time."""
         s = self.loop
@@ -303,11 +303,11 @@ class _ByLane(Rewriter):
         found = self._accumulators.get(s.buffer.name)
         if found is None:
             return super().store(s)
-        place = found.index(s.indices[0]) + self._lane
-        return Store(found.lanes_buffer, (place,), self.expr(s.value))
+        index = found.index(s.indices[0]) + self._lane
+        return Store(found.lanes_buffer, (index,), self.expr(s.value))
 
 
-def has_open_bounds(loop: For) -> bool:
+def has_dynamic_bounds(loop: For) -> bool:
     """Return whether the number of iterations is a size that is known when the model runs."""
     names = [*vars_in(loop.begin), *vars_in(loop.end)]
     return bool(names) and all(name.startswith(t.SIZE_PREFIX) for name in names)

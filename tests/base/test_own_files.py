@@ -37,8 +37,8 @@ def test_a_group_may_write_if_it_is_the_users_own(tmp_path: Path) -> None:
     tmp_path.chmod(0o770)
     info = os.lstat(tmp_path)
     assert _weakness("x", _changed(info, os.geteuid())) is None
-    fault = "other users may write to 'x' (mode 770)"
-    assert _weakness("x", _changed(info, os.geteuid() + 1)) == fault
+    problem = "other users may write to 'x' (mode 770)"
+    assert _weakness("x", _changed(info, os.geteuid() + 1)) == problem
 
 
 def _changed(info: os.stat_result, group: int) -> os.stat_result:
@@ -60,9 +60,9 @@ def test_links_are_followed_and_both_ways_are_checked(tmp_path: Path) -> None:
     (tmp_path / "open" / "back").symlink_to(tmp_path / "safe")
     assert weak_step(tmp_path / "safe" / "link") is None
     (tmp_path / "open").chmod(0o777)
-    fault = f"other users may write to '{tmp_path / 'open'}' (mode 777)"
-    assert weak_step(tmp_path / "safe" / "link") == fault, "the target can be exchanged"
-    assert weak_step(tmp_path / "open" / "back") == fault, "the link can be exchanged"
+    problem = f"other users may write to '{tmp_path / 'open'}' (mode 777)"
+    assert weak_step(tmp_path / "safe" / "link") == problem, "the target can be exchanged"
+    assert weak_step(tmp_path / "open" / "back") == problem, "the link can be exchanged"
     assert weak_step(tmp_path / "safe") is None
 
 

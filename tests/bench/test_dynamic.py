@@ -13,11 +13,11 @@ from graphc import cli
 from graphc.bench import measure, peers, suites, tables
 from graphc.bench.cases import specs_of
 from graphc.bench.dynamic import compare_dynamic
+from graphc.bench.dynamic_case import OpenCase, OpenInput, draws, suite_case
 from graphc.bench.dynamic_cases import TEXT, dynamic_cases
 from graphc.bench.engines import Row, Setting
 from graphc.bench.measure import Timing
 from graphc.bench.networks.transformer import text_encoder
-from graphc.bench.open_case import OpenCase, OpenInput, draws, suite_case
 from graphc.bench.quantized import dense
 from graphc.frontend import load
 from graphc.graph_ir.inspect.compare import difference

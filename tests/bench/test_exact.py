@@ -17,13 +17,13 @@ W[:, :2] = 127, -128
 ZERO = RANDOM.integers(-128, 128, 7, np.int8)
 
 
-def product(zero: bool, computed: bool) -> bytes:
+def matmul_model(zero: bool, computed: bool) -> bytes:
     """A MatMulInteger, with a zero point of the weights and with weights that are an input, or without."""
     names = ["x", "w", "", "zero"] if zero else ["x", "w"]
     weights = helper.make_tensor_value_info("w", TensorProto.INT8, W.shape)
     graph = helper.make_graph(
         [helper.make_node("MatMulInteger", names, ["y"])],
-        "product",
+        "matmul",
         [helper.make_tensor_value_info("x", TensorProto.UINT8, X.shape), *[weights] * computed],
         [helper.make_tensor_value_info("y", TensorProto.INT32, (5, 7))],
         [
@@ -37,7 +37,7 @@ def product(zero: bool, computed: bool) -> bytes:
 
 @pytest.mark.parametrize("zero", [False, True])
 def test_weights_become_unsigned_and_results_stay(zero: bool) -> None:
-    model = product(zero, computed=False)
+    model = matmul_model(zero, computed=False)
     graph = onnx.load_from_string(with_unsigned_weights(model)).graph
     types = {x.name: x.data_type for x in graph.initializer}
     assert [types[graph.node[0].input[i]] for i in (1, 3)] == [TensorProto.UINT8] * 2
@@ -46,5 +46,5 @@ def test_weights_become_unsigned_and_results_stay(zero: bool) -> None:
 
 
 def test_computed_weights_stay() -> None:
-    model = product(zero=False, computed=True)
+    model = matmul_model(zero=False, computed=True)
     assert list(onnx.load_from_string(with_unsigned_weights(model)).graph.node[0].input)[1] == "w"

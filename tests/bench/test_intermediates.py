@@ -35,9 +35,9 @@ def test_every_value_in_order(engine: str, chunk: int, monkeypatch: pytest.Monke
     assert [name for name, _, _ in found] == ["m", "left", "right", "s", "y"]
     assert [who.split()[0] for _, who, _ in found] == ["MatMul", "Split", "Split", "Add", "Relu"]
     values = {name: array for name, _, array in found}
-    product = X @ np.arange(16, dtype=np.float32).reshape(4, 4)
-    np.testing.assert_allclose(values["m"], product, rtol=1e-5)
-    expected = np.maximum(product[:, :2] + product[:, 2:], 0)
+    matmul = X @ np.arange(16, dtype=np.float32).reshape(4, 4)
+    np.testing.assert_allclose(values["m"], matmul, rtol=1e-5)
+    expected = np.maximum(matmul[:, :2] + matmul[:, 2:], 0)
     np.testing.assert_allclose(values["y"], expected, rtol=1e-4, atol=1e-4)
 
 

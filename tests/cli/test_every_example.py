@@ -45,7 +45,7 @@ def test_verify_takes_an_example(
     example: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two schedules a layout, and no products of boundary sizes: that there are more is tested by its own tests."""
-    monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
+    monkeypatch.setattr(variants, "_boundary_matmuls", lambda ctx: iter(()))
     monkeypatch.setattr(variants, "MAX_SCHEDULES", 2)
     assert (
         main(["dev", "verify", str(ROOT / "examples" / example), "--json", "--threads", "1"]) == 0

@@ -139,7 +139,7 @@ def test_version_as_text_and_as_json() -> None:
     facts = json.loads(as_json.stdout)
     assert facts["graphc"] == graphc.__version__
     software = {"graphc", "python", "numpy", "onnx", "llvmlite", "llvm"}
-    assert set(facts) == software | {"cpu", "system", "target", "machine", "products"}
+    assert set(facts) == software | {"cpu", "system", "target", "machine", "matmuls"}
     assert all(facts.values())
     lines = dict(
         line.split(maxsplit=1) for line in text.stdout.splitlines() if "features" not in line

@@ -35,8 +35,8 @@ def run(body: str, shape: str = "avx2", sizes: tuple[int, int] = (40, 40)) -> tu
     # Before the code and its texts are gone.
     return (
         rt.stopped,
-        (rt.fault or b"").decode(),
-        rt.fault_index,
+        (rt.error or b"").decode(),
+        rt.error_index,
     )
 
 
@@ -55,9 +55,9 @@ def run(body: str, shape: str = "avx2", sizes: tuple[int, int] = (40, 40)) -> tu
 def test_the_first_wrong_access_is_reported(
     body: str, site: str | None, index: int | None, shape: str
 ) -> None:
-    stopped, fault, at = run(body, shape)
+    stopped, error, at = run(body, shape)
     assert stopped == VIOLATED
-    assert fault.startswith(f"op1: {site or ''}".rstrip())
+    assert error.startswith(f"op1: {site or ''}".rstrip())
     assert index is None or index <= at < 44 or index == at == -1
 
 

@@ -142,8 +142,8 @@ def test_a_name_may_be_bound_again_in_another_block() -> None:
     n = Var("n")
     x, y, z = Var("x"), Var("y"), Var("z")
 
-    def put(place: int, value: Expr) -> Stmt:
-        return t.Store(OUT, (t.as_expr(place),), value)
+    def put(slot: int, value: Expr) -> Stmt:
+        return t.Store(OUT, (t.as_expr(slot),), value)
 
     body = (
         Let(x, n + 1),
@@ -172,8 +172,8 @@ def test_calls_pass_places_and_numbers() -> None:
     callee = b.function("callee", (row, n))
     b = t.LoopBuilder()
     with b.loop("i", 0, 8) as i:
-        place = Slice(OUT, (i * 8,))
-        b.emit(Invoke("callee", (place, i + 100)))
+        slot = Slice(OUT, (i * 8,))
+        b.emit(Invoke("callee", (slot, i + 100)))
     native(callee, b.function("caller", (OUT,))).check("caller", [np.arange(64)])
 
 
@@ -216,10 +216,10 @@ def test_names_of_functions_may_hold_any_character(name: str) -> None:
 
 def test_what_a_pass_should_have_removed_is_named() -> None:
     a = Buffer("a", F32, (4,))
-    place = t.slice_of(a)
-    product = t.brgemm(place, place, place, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1, False, 1)
+    slot = t.slice_of(a)
+    brgemm = t.brgemm(slot, slot, slot, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1, False, 1)
     with pytest.raises(InternalError, match="function 'f' still holds a Brgemm"):
-        emit_module(Module((Function("f", (a,), Block((product,))),)), TARGET)
+        emit_module(Module((Function("f", (a,), Block((brgemm,))),)), TARGET)
 
 
 def test_large_locals_of_both_arms_of_an_if_share_memory() -> None:
@@ -268,7 +268,7 @@ class _RandomProgram:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.names = 0
-        self.place = 0
+        self.slot = 0
 
     def expr(self, variables: Sequence[Var], depth: int = 3) -> Expr:
         if depth == 0 or self.random.random() < 0.2:
@@ -314,10 +314,10 @@ class _RandomProgram:
             )
             otherwise = self.random.choice([None, self.block(scope, depth - 1)])
             return If(condition, self.block(scope, depth - 1), otherwise)
-        self.place = (self.place + 1) % 64
-        old = OUT[self.place]
+        self.slot = (self.slot + 1) % 64
+        old = OUT[self.slot]
         # Sums, so that every execution of the statement shows in the result.
-        return t.Store(OUT, (t.as_expr(self.place),), old * 31 + self.expr(scope))
+        return t.Store(OUT, (t.as_expr(self.slot),), old * 31 + self.expr(scope))
 
 
 def test_random_programs() -> None:
@@ -334,9 +334,9 @@ def test_random_programs() -> None:
 
 def test_a_hint_is_an_instruction_and_nothing_else() -> None:
     """A place far outside its buffer is no fault. LLVM counts from the core: 3 is L1, 2 is L2."""
-    place = Slice(OUT, (t.as_expr(1 << 40),))
+    slot = Slice(OUT, (t.as_expr(1 << 40),))
     one = Store(OUT, (t.as_expr(0),), t.as_expr(1))
-    module = Module((Function("f", (OUT,), Block((Prefetch(place), Prefetch(place, 1), one))),))
+    module = Module((Function("f", (OUT,), Block((Prefetch(slot), Prefetch(slot, 1), one))),))
     result = out()
     NativeModule(module, TARGET).call("f", [result])
     text = emit_module(module, TARGET)

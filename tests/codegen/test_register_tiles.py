@@ -19,7 +19,7 @@ from support.native_functions import SHAPES, NativeModule, runnable_target
 ROWS_OF_TILES, K = 4, 64
 
 
-def product(rows: int, columns: int, k: int = K) -> Module:
+def matmul(rows: int, columns: int, k: int = K) -> Module:
     """C = A x B with A row-major, cut into tiles of `rows` rows and all columns."""
     m = rows * ROWS_OF_TILES
     a, b, c = (
@@ -42,7 +42,7 @@ def inner_loop(text: str) -> list[str]:
 @pytest.mark.parametrize("isa, rows, vectors", [("avx2", 6, 2), ("avx2", 4, 3), ("avx512", 8, 3)])
 def test_accumulators_stay_in_registers(isa: str, rows: int, vectors: int) -> None:
     target = target_for(isa)
-    module = expand_brgemm(product(rows, vectors * target.lanes(F32)), target)
+    module = expand_brgemm(matmul(rows, vectors * target.lanes(F32)), target)
     text = assembly(emit_module(module, target), target)
     assert "rsp" not in text, "something is spilled to the stack"
     loop = inner_loop(text)
@@ -63,7 +63,7 @@ def test_accumulators_stay_in_registers(isa: str, rows: int, vectors: int) -> No
 def test_products(shape: str, rows: int, columns: int, k: int) -> None:
     """Small integers, for which every order of the sum is exact."""
     target = runnable_target(shape)
-    native = NativeModule(expand_brgemm(product(rows, columns, k), target), target)
+    native = NativeModule(expand_brgemm(matmul(rows, columns, k), target), target)
     arrays = [
         _numbers(rows * ROWS_OF_TILES * k),
         _numbers(k * columns),

@@ -41,8 +41,8 @@ def test_numpy_fma_resolves_the_double_rounding_that_f64_alone_gets_wrong() -> N
     a, b = np.float32(1 + 2.0**-12), np.float32(1 + 2.0**-12)
     # The product is halfway between two f32; c decides, and is lost in f64.
     c = np.float32(2.0**-60)
-    product = np.float64(a) * np.float64(b)
-    assert np.float32(product + np.float64(c)) == np.float32(1 + 2.0**-11)
+    exact = np.float64(a) * np.float64(b)
+    assert np.float32(exact + np.float64(c)) == np.float32(1 + 2.0**-11)
     assert NumpyVectorOps().fma(a, b, c) == np.nextafter(np.float32(1 + 2.0**-11), np.float32(2))
 
 

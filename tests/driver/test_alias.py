@@ -109,7 +109,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"pk": buffer()[:, :, :40:2], "pv": buffer()[:, :, :20]},
         r"input 'pk' must be the first part of a dense buffer along axis 2, such as buffer\[:, :, :20\], got strides",
     ),
-    "turned": (
+    "transposed": (
         {"pk": np.zeros((1, 2, 16, 20), np.float32).swapaxes(2, 3), "pv": buffer()[:, :, :20]},
         "input 'pk' must be the first part of a dense buffer along axis 2",
     ),

@@ -42,8 +42,8 @@ def layers(rows: Size, dtype: DType = F32, *widths: int) -> Graph:
     x = graph.make_input(LogicalTensor(dtype, (rows, 13)), "x")
     for n in widths or (70, 48, 9):
         w = weights(graph, n, x.details.plain_dims[1], dtype=dtype)
-        product = graph.make("matmul_core", [x, w], {"transpose_b": True}).outputs[0]
-        biased = graph.make("add", [product, weights(graph, n, dtype=dtype)]).outputs[0]
+        matmul = graph.make("matmul_core", [x, w], {"transpose_b": True}).outputs[0]
+        biased = graph.make("add", [matmul, weights(graph, n, dtype=dtype)]).outputs[0]
         x = graph.make("relu", [biased]).outputs[0]
     graph.make_output(graph.make("softmax", [x], {"axis": -1}).outputs[0], "y")
     return graph
@@ -61,7 +61,7 @@ def row_operations(rows: Size) -> Graph:
     sums = graph.make("reduce_sum", [norm], {"axes": (1,), "keep_dims": False}).outputs[0]
     graph.make_output(graph.make("reduce_max", [sums], {"axes": (1,)}).outputs[0], "most")
     flat = graph.make("reshape", [total], {"shape": (rows, 111)}).outputs[0]
-    graph.make_output(graph.make("transpose", [flat], {"perm": (1, 0)}).outputs[0], "turned")
+    graph.make_output(graph.make("transpose", [flat], {"perm": (1, 0)}).outputs[0], "transposed")
     return graph
 
 

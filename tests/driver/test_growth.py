@@ -32,8 +32,8 @@ def elementwise_chain(n: int) -> Graph:
     return graph
 
 
-def products(n: int) -> Graph:
-    graph, x = start("products")
+def matmuls(n: int) -> Graph:
+    graph, x = start("matmuls")
     rng = np.random.default_rng(0)
     for _ in range(n):
         weights = graph.make_constant(rng.standard_normal((16, 16)).astype(np.float32))
@@ -74,7 +74,7 @@ def compile_lines(make: Callable[[int], Graph], n: int) -> Counter[str]:
     return lines_run(lambda: compile_stages(graph, "avx2", CompileOptions(verify=False)).lowered)
 
 
-@pytest.mark.parametrize("make", [elementwise_chain, products, residuals, many_results])
+@pytest.mark.parametrize("make", [elementwise_chain, matmuls, residuals, many_results])
 def test_no_function_does_more_than_its_share(make: Callable[[int], Graph]) -> None:
     compile_stages(make(8), "avx2")  # what is computed once per process is no share of a model
     small, large = compile_lines(make, FEW), compile_lines(make, FEW * TIMES)

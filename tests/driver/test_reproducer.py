@@ -55,7 +55,7 @@ def test_a_dump_folder_gets_the_reproducer(tmp_path: Path, monkeypatch: pytest.M
     plant(monkeypatch, KeyError("fc1"))
     with pytest.raises(KeyError) as caught:
         graphc.compile(named(lambda i: f"n{i}"), dump_dir=tmp_path)
-    (path,) = tmp_path.glob("graphc-fault-*.txt")
+    (path,) = tmp_path.glob("graphc-bug-*.txt")
     assert caught.value.__notes__ == [f"reproducer: {path}"]
     assert "KeyError: 'fc1'" in path.read_text()
 
@@ -71,7 +71,7 @@ def test_a_command_prints_one_screen(
     assert cli.main(["compile", tiny(tmp_path), "-q"]) == 4
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) <= ONE_SCREEN and lines[0].startswith("graphc: error: ")
-    found = re.fullmatch(r"reproducer: (.*graphc-fault-.*\.txt)", lines[-1])
+    found = re.fullmatch(r"reproducer: (.*graphc-bug-.*\.txt)", lines[-1])
     assert found and LONG in Path(found[1]).read_text()
 
 
@@ -93,7 +93,7 @@ def test_users_errors_leave_none(tmp_path: Path) -> None:
     with pytest.raises(graphc.UserError) as caught:
         graphc.compile(tmp_path / "missing.onnx", dump_dir=tmp_path)
     assert not hasattr(caught.value, "__notes__")
-    assert not list(tmp_path.rglob("graphc-fault-*"))
+    assert not list(tmp_path.rglob("graphc-bug-*"))
 
 
 def test_where_no_file_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from graphc.driver.compiler import compile_stages
 from graphc.extension.patterns import recompose
 from graphc.graph_ir.inspect.compare import difference
 from graphc.graph_ir.ir.graph import Graph
-from graphc.graph_ir.passes.recompose_added import recompose_added
+from graphc.graph_ir.passes.recompose_user_patterns import recompose_user_patterns
 from graphc.graph_ir.rewriting.pattern import Capture, Scalar, either, node
-from graphc.graph_ir.schedule.added import PATTERNS
+from graphc.graph_ir.schedule.user_code import PATTERNS
 from support.check_op import random_array
 from support.graphs import check_pass, graph_of, run_pass
 from support.user_ops import define_root_mean
@@ -41,7 +41,7 @@ def test_ops_become_the_one_they_are() -> None:
     define_tanhshrink()
     recompose(node("sub", X, node("tanh", X)), "tanhshrink")
     check_pass(
-        recompose_added, SHRINK,
+        recompose_user_patterns, SHRINK,
         """
         %x = Node[type=input] () -> f32[4]
         %y.tanhshrink = Node[type=tanhshrink] (inputs = (x=%x)) -> f32[4]
@@ -72,7 +72,7 @@ def test_operands_and_attributes_are_the_captures_of_their_names() -> None:
         return (output=%y)
         """
     graph = graph_of(text)
-    run_pass(recompose_added, graph, exact=False)
+    run_pass(recompose_user_patterns, graph, exact=False)
     (made,) = (op for op in graph.ops if op.op_name == "root_mean")
     assert [x.name for x in made.inputs] == ["x", "s"] and made.attrs == {"eps": 0.25}
     arrays = [random_array("f32", (3, 4)), random_array("f32", (4,), 1)]
@@ -90,7 +90,7 @@ def test_what_would_have_another_shape_does_not_match() -> None:
         return (output=%m)
         """
     )
-    assert not run_pass(recompose_added, graph)
+    assert not run_pass(recompose_user_patterns, graph)
 
 
 def test_a_function_builds_what_no_op_says() -> None:
@@ -103,7 +103,7 @@ def test_a_function_builds_what_no_op_says() -> None:
         return graph.make("gelu", [found["x"]], name=f"{op.name}.gelu").outputs[0]
 
     graph = graph_of(SHRINK)
-    assert recompose_added(graph, None)  # type: ignore[arg-type]
+    assert recompose_user_patterns(graph, None)  # type: ignore[arg-type]
     assert [op.op_name for op in graph.ops] == ["input", "gelu", "output"]
     assert set(PATTERNS["shrink"].rules) == {"sub", "neg"}
 

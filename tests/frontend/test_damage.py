@@ -165,6 +165,6 @@ def test_bytes_flipped_anywhere(target: str, tmp_path: Path, data: st.DataObject
     sample = _whole(target, tmp_path)
     content = bytearray(sample.data)
     for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(content) - 1))
-        content[place] ^= data.draw(st.integers(1, 255))
+        offset = data.draw(st.integers(0, len(content) - 1))
+        content[offset] ^= data.draw(st.integers(1, 255))
     sample.survives(bytes(content))

@@ -60,8 +60,8 @@ def test_a_graph_is_changed_and_compiled(tmp_path: Path) -> None:
     sigmoid.inputs = [scaled]
     graph.save(tmp_path / "changed.param")
     x = np.random.default_rng(0).standard_normal((4, 32), np.float32)
-    product = x @ graph.ops[1].attrs["weight"].data.T
-    expected = 1 / (1 + np.exp(-np.where(product > 0, product, product / 2)))
+    linear = x @ graph.ops[1].attrs["weight"].data.T
+    expected = 1 / (1 + np.exp(-np.where(linear > 0, linear, linear / 2)))
     y = graphc.compile(tmp_path / "changed.param", threads=1)(x)
     np.testing.assert_allclose(y, expected, rtol=1e-5)
 

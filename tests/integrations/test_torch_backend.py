@@ -75,17 +75,17 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_one_piece_of_code_for_all_sizes(compiles: list[Any]) -> None:
     module = torch.nn.Linear(4, 6)
 
-    def turned(x: Any) -> Any:
+    def transposed(x: Any) -> Any:
         return module(x).view(x.shape[0], 2, 3).transpose(1, 2), x.shape[0] * 2, x[:, 1:]
 
-    fast = torch.compile(turned, backend=graphc.torch.backend, dynamic=True)
+    fast = torch.compile(transposed, backend=graphc.torch.backend, dynamic=True)
     for rows in (3, 7, 30):
         x = torch.randn(rows, 4)
-        check(fast(x), turned(x))
+        check(fast(x), transposed(x))
     ((details,),) = compiles
     assert details.endswith(",4]") and details.startswith("f32[s")
     module.weight.mul_(2)
-    check(fast(x), turned(x))
+    check(fast(x), transposed(x))
     assert len(compiles) == 2
 
 
@@ -213,17 +213,22 @@ def test_normalizations_of_16_bits_are_not_left_to_pytorch() -> None:
 def test_complex_numbers_are_left_to_pytorch() -> None:
     """Inputs, constants and results of such calls, and calls of them that are read for other types."""
 
-    class Turned(Module):
+    class Transposed(Module):
         def __init__(self) -> None:
             super().__init__()
             self.linear = torch.nn.Linear(8, 8)
             self.register_buffer("turn", torch.polar(torch.ones(4), torch.arange(4.0)))
 
         def forward(self, x: Any, z: Any) -> Any:
-            turned = torch.view_as_complex(self.linear(x).view(-1, 4, 2)) * self.turn
-            return self.linear(torch.view_as_real(turned).flatten(1)), turned.abs() + 1, z, turned
+            transposed = torch.view_as_complex(self.linear(x).view(-1, 4, 2)) * self.turn
+            return (
+                self.linear(torch.view_as_real(transposed).flatten(1)),
+                transposed.abs() + 1,
+                z,
+                transposed,
+            )
 
-    model, args = Turned().eval(), (torch.randn(3, 8), torch.randn(2, dtype=torch.complex64))
+    model, args = Transposed().eval(), (torch.randn(3, 8), torch.randn(2, dtype=torch.complex64))
     check(compiled(model)(*args), model(*args))
     found = graphc.torch.explain(model, *args)
     assert {(r.op, r.reason) for r in found.refused} >= {
@@ -422,8 +427,8 @@ def test_tensors_of_8_bit_floats(name: str) -> None:
             self.register_buffer("w", (torch.rand(6, 4) + 0.25).to(dtype))
 
         def forward(self, x: Any, y: Any) -> Any:
-            product = x @ (self.w.float() * 0.5).T
-            return product, (y.float() * 2).to(dtype), self.w
+            result = x @ (self.w.float() * 0.5).T
+            return result, (y.float() * 2).to(dtype), self.w
 
     model, x, y = Scaled(), torch.randn(3, 4), (torch.rand(5) + 0.5).to(dtype)
     with torch.no_grad():

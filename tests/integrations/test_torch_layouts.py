@@ -91,12 +91,12 @@ class Writing(torch.nn.Module):
         )
 
 
-@pytest.mark.parametrize("is_open", [False, True])
-def test_inputs_and_buffers_come_back_as_they_are(is_open: bool) -> None:
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_inputs_and_buffers_come_back_as_they_are(is_dynamic: bool) -> None:
     module, given = Writing(), (torch.rand(2, 4), torch.rand(5, 4))
-    dynamic = ({0: torch.export.Dim.AUTO}, {0: torch.export.Dim.AUTO}) if is_open else None
+    dynamic = ({0: torch.export.Dim.AUTO}, {0: torch.export.Dim.AUTO}) if is_dynamic else None
     fast = pickle.loads(pickle.dumps(graphc.torch.compile(Writing(), *given, dynamic=dynamic)))
-    if is_open:
+    if is_dynamic:
         given = torch.rand(6, 4), torch.rand(3, 4)
     for _ in range(2):
         mine = [x.clone() for x in given]

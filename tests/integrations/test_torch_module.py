@@ -115,8 +115,8 @@ def test_functions_and_modes_of_parts() -> None:
     torch.testing.assert_close(graphc.torch.compile(module, x)(x), module[0](x).detach())
     assert [part.training for part in module.modules()] == [True, False, True]
     fast = graphc.torch.compile(lambda x, *, y: (x @ y, None, 3), x, kwargs={"y": x.t()})
-    product, *rest = fast(x, y=x.t())
-    torch.testing.assert_close(product, x @ x.t())
+    matmul, *rest = fast(x, y=x.t())
+    torch.testing.assert_close(matmul, x @ x.t())
     assert rest == [None, 3]
     with pytest.raises(graphc.UserError, match="takes a module or a function, got int"):
         graphc.torch.compile(3, x)

@@ -69,17 +69,17 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000, help="files of each format")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    faults = 0
+    failures = 0
     for name in NAMES:
         rng = random.Random(f"{arguments.seed} {name}")
         with tempfile.TemporaryDirectory() as folder:
             sample = Sample(name, Path(folder))
             outcomes = (outcome(sample, damaged(sample.data, rng)) for _ in range(arguments.count))
             counts = Counter(outcomes)
-        faults += sum(count for found, count in counts.items() if found.startswith("FAULT"))
+        failures += sum(count for found, count in counts.items() if found.startswith("FAULT"))
         texts = ", ".join(f"{count} {found}" for found, count in counts.most_common())
         print(f"{name:<6} {arguments.count} files: {texts}", flush=True)
-    return int(faults > 0)
+    return int(failures > 0)
 
 
 if __name__ == "__main__":

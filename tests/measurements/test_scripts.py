@@ -17,7 +17,7 @@ SCRIPTS = {
     "dynamic_shapes.py": (("--help",), "--door"),
     "tool_files.py": (("--help",), "judge"),
     "kills.py": (("--help",), "--kills"),
-    "open_batches.py": (("--help",), "network"),
+    "dynamic_batches.py": (("--help",), "network"),
     "onnx_cases.py": (("--help",), "--native"),
     "torch_functions.py": (("torch.argmax",), "4 right"),
     "steadiness.py": (("--cycles", "20", "--calls", "1000", "--sizes", "100"), "trimmed"),

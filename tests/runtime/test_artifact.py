@@ -238,10 +238,10 @@ def test_prelude_lies(tmp_path: Path, at: int, message: str) -> None:
 
 def _set(*keys: Any, to: Any) -> Callable[[dict[str, Any]], None]:
     def change(header: dict[str, Any]) -> None:
-        place: Any = header
+        entry: Any = header
         for key in keys[:-1]:
-            place = place[key]
-        place[keys[-1]] = to
+            entry = entry[key]
+        entry[keys[-1]] = to
 
     return change
 

@@ -243,7 +243,7 @@ def test_bound_calls_keep_what_they_need(model: CompiledModel, x: np.ndarray) ->
 def test_bound_inputs_must_be_usable_in_place(
     model: CompiledModel, x: np.ndarray, layout: str
 ) -> None:
-    faults = {
+    problems = {
         "fortran": "is not C-contiguous",
         "strided": "is not C-contiguous",
         "misaligned": "is misaligned",
@@ -256,7 +256,7 @@ def test_bound_inputs_must_be_usable_in_place(
         )
     else:
         assert message == (
-            f"input 'a' {faults[layout]}, a bound buffer must be used in place; "
+            f"input 'a' {problems[layout]}, a bound buffer must be used in place; "
             "bind a fresh np.empty((8, 13), 'float32')"
         )
 

@@ -62,17 +62,17 @@ def test_missing_symbol() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "fault"),
+    ("code", "problem"),
     [
         (b"", "has no ELF header"),
         (b"junk" * 100, "has no ELF header"),
         (add_artifact().object_code[:-1], "is truncated or not relocatable"),
     ],
 )
-def test_code_that_is_no_object(code: bytes, fault: str) -> None:
+def test_code_that_is_no_object(code: bytes, problem: str) -> None:
     with pytest.raises(InternalError) as caught:
         LoadedCode(code)
-    assert str(caught.value) == f"object code of {len(code)} bytes cannot be loaded: it {fault}"
+    assert str(caught.value) == f"object code of {len(code)} bytes cannot be loaded: it {problem}"
 
 
 def test_another_isa_is_refused_before_loading(tmp_path: Path) -> None:

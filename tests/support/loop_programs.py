@@ -36,8 +36,8 @@ def strided(n: int) -> Module:
     b = LoopBuilder()
     with b.loop("j", 0, n, "vector") as j:
         b.store(c, (j, 1), a[j, 2])
-        place = b.let("place", t.cast(table[j], S64))
-        index = t.minimum(t.maximum(place, 0), n)
+        position = b.let("position", t.cast(table[j], S64))
+        index = t.minimum(t.maximum(position, 0), n)
         b.store(d, (j,), a[index, 0] + t.cast(j, F32))
     return module(b, a, table, c, d)
 

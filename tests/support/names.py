@@ -34,8 +34,8 @@ def named(name: Callable[[int], str], result: Callable[[int], str] | None = None
     z = graph.make_input(LogicalTensor(F32, (4, 16)), name(2))
     w = graph.make_constant(np.arange(128, dtype=np.float32).reshape(8, 16) / 64, name(3))
     b = graph.make_constant(np.arange(16, dtype=np.float32), name(4))
-    product = graph.make("matmul_core", [x, w], {}, name(5)).outputs[0]
-    biased = graph.make("add", [product, b], {}, name(6)).outputs[0]
+    matmul = graph.make("matmul_core", [x, w], {}, name(5)).outputs[0]
+    biased = graph.make("add", [matmul, b], {}, name(6)).outputs[0]
     hidden = graph.make("relu", [biased], {}, name(7)).outputs[0]
     shares = graph.make("softmax", [hidden], {"axis": -1}, name(8)).outputs[0]
     scaled = graph.make("mul", [hidden, z], {}, name(9)).outputs[0]

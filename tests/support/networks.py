@@ -38,8 +38,8 @@ def attention() -> Graph:
         heads.append(
             graph.make("transpose", split, {"perm": (1, 0, 2)}, f"{name}.heads").outputs[0]
         )
-    turned = graph.make("transpose", [heads[1]], {"perm": (0, 2, 1)}).outputs[0]
-    scores = graph.make("matmul_core", [heads[0], turned], {}, "scores").outputs[0]
+    transposed = graph.make("transpose", [heads[1]], {"perm": (0, 2, 1)}).outputs[0]
+    scores = graph.make("matmul_core", [heads[0], transposed], {}, "scores").outputs[0]
     scale = graph.make_constant(np.float32(0.375), "scale")
     scaled = graph.make("mul", [scores, scale], {}, "scaled").outputs[0]
     shares = graph.make("softmax", [scaled], {"axis": 2}, "shares").outputs[0]

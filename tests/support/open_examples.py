@@ -14,7 +14,7 @@ import numpy as np
 import graphc
 from graphc.base.dims import evaluate
 from graphc.base.records import dataclass
-from graphc.bench.open_case import open_model
+from graphc.bench.dynamic_case import dynamic_model
 from graphc.frontend.shape_spec import parse_inputs
 
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -45,10 +45,10 @@ def open_example(name: str, folder: Path) -> OpenExample:
     path = FOLDER / name
     if name == "mlp.onnx":
         types = {"x": "f32[B,13]"}
-        return OpenExample(open_model(path.read_bytes(), types), types, BATCHES)
+        return OpenExample(dynamic_model(path.read_bytes(), types), types, BATCHES)
     if name == "mha.onnx":
         types = {"x": "f32[B,S,64]", "mask": "f32[B,1,1,S]"}
-        return OpenExample(open_model(path.read_bytes(), types), types, TEXTS)
+        return OpenExample(dynamic_model(path.read_bytes(), types), types, TEXTS)
     if name == "linear.pnnx.param":
         opened = folder / name
         opened.write_text(path.read_text().replace("(4,", "(?,"))

@@ -75,7 +75,7 @@ def tanh_gelu(x: Array) -> Array:
     return x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-def turned(x: Array, cos: Array, sin: Array, interleaved: bool = False) -> Array:
+def rotate(x: Array, cos: Array, sin: Array, interleaved: bool = False) -> Array:
     """X [B, L, heads, size]; the first elements of each head are turned."""
     count = 2 * cos.shape[-1]
     cos, sin = cos[:, :, None], sin[:, :, None]
@@ -117,5 +117,5 @@ def hidden(keep: Array) -> Array:
 
 
 def causal(past: int, queries: int, window: int = 10**6) -> Array:
-    own, place = past + np.arange(queries)[:, None], np.arange(past + queries)
-    return hidden((place <= own) & (place > own - window))
+    own, keys = past + np.arange(queries)[:, None], np.arange(past + queries)
+    return hidden((keys <= own) & (keys > own - window))

@@ -10,11 +10,11 @@ from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.convolution_blocking import fits
+from graphc.graph_ir.schedule.convolution_gemm import ConvolutionGemm
 from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
-from graphc.graph_ir.schedule.convolution_product import ConvolutionProduct
+from graphc.graph_ir.schedule.gemm import Gemm, worth_threads
 from graphc.graph_ir.schedule.matmul_cost import blocking_cycles
-from graphc.graph_ir.schedule.matmul_tile import pick_blocking, product_cycles
-from graphc.graph_ir.schedule.product import Product, worth_threads
+from graphc.graph_ir.schedule.matmul_tile import gemm_cycles, pick_blocking
 from graphc.graph_ir.schedule.spaces import space_of
 from graphc.graph_ir.schedule.window_tile import pixels_per_block
 from graphc.targets.isa import GemmTile, Target
@@ -28,12 +28,12 @@ def test_cost_models_follow_the_machine_of_the_target() -> None:
     zen5 = Target("avx512")
     one_port = replace(zen5, machine=replace(ZEN5, fma_per_cycle=1))
     kernel = f32_kernel(zen5)
-    slower, faster = (product_cycles(64, 96, TILE, x, kernel) for x in (one_port, zen5))
+    slower, faster = (gemm_cycles(64, 96, TILE, x, kernel) for x in (one_port, zen5))
     assert slower == 2 * faster
     slow = replace(zen5, machine=replace(ZEN5, shared_bytes_per_cycle=0.1))
-    products = [Product(1, 8, 4096, 4096, kernel, x) for x in (zen5, slow)]
-    blocking = pick_blocking(products[0], TILE)
-    costs = [blocking_cycles(product, blocking) for product in products]
+    gemms = [Gemm(1, 8, 4096, 4096, kernel, x) for x in (zen5, slow)]
+    blocking = pick_blocking(gemms[0], TILE)
+    costs = [blocking_cycles(matmul, blocking) for matmul in gemms]
     assert costs[1] > 10 * costs[0]
 
 
@@ -55,7 +55,7 @@ def test_windows_and_bands_follow_the_machine() -> None:
     zen5 = Target("avx512")
     few = replace(zen5, machine=replace(ZEN5, streams=4))
     kernel = f32_kernel(zen5)
-    assert [fits(ConvolutionProduct(g, kernel, x), "planes") for x in (zen5, few)] == [True, False]
+    assert [fits(ConvolutionGemm(g, kernel, x), "planes") for x in (zen5, few)] == [True, False]
 
 
 def relu_of(size: int) -> Graph:

@@ -11,7 +11,7 @@ from graphc.base.dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8
 from graphc.base.errors import InternalError
 from graphc.targets.isa import ISAS, Target
 from graphc.targets.machines import SAPPHIRE_RAPIDS, ZEN5
-from graphc.targets.microkernels import find_microkernel, microkernel, product_rates
+from graphc.targets.microkernels import find_microkernel, matmul_rates, microkernel
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_the_machine_orders_the_rows() -> None:
 
 def test_every_isa_multiplies_floats_and_bytes() -> None:
     for isa in ISAS:
-        rates = product_rates(Target(isa))
+        rates = matmul_rates(Target(isa))
         assert {"f32xf32", "f64xf64", "f16xf16", "bf16xbf16", "u8xs8", "s8xs8"} <= set(rates)
         assert rates["f32xf32"] == "fma, 1 x f32"
 

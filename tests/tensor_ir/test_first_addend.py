@@ -42,7 +42,7 @@ def test_the_bias_of_a_column() -> None:
             Var("y", S32),
         ),
     ],
-    ids=["none", "unnamed", "product", "row", "twice", "again", "row before"],
+    ids=["none", "unnamed", "matmul", "row", "twice", "again", "row before"],
 )
 def test_where_there_is_none(lets: tuple[Let, ...], value: Expr) -> None:
     assert first_addend(lets, value, ACC, ("row",)) is None

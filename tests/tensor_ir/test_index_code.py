@@ -11,8 +11,8 @@ import pytest
 from graphc.base.dtypes import S32, S64
 from graphc.base.errors import InternalError
 from graphc.tensor_ir.builder import S64_MAX, S64_MIN, wrap_s64
-from graphc.tensor_ir.evaluate import compile_expr, compile_place
-from graphc.tensor_ir.index_code import index_function, place_function
+from graphc.tensor_ir.evaluate import compile_expr, compile_index
+from graphc.tensor_ir.index_code import flat_index_function, index_function
 from graphc.tensor_ir.nodes import Binary, Buffer, Const, Expr, Load, Var
 
 ROW, COL, SIZE = Var("i"), Var("j\n'"), Var("n")
@@ -74,7 +74,7 @@ def test_what_has_no_text_is_evaluated_node_by_node() -> None:
 @pytest.mark.parametrize("shape", [(10,), (3, 5), (2, 3, 4), (0, 3)])
 def test_places_are_inside_or_an_error(shape: tuple[int, ...], touched: int) -> None:
     names = [Var(f"i{axis}") for axis in range(len(shape))]
-    place = compile_place(Buffer("b", S64, shape), names, touched)
+    flat_index = compile_index(Buffer("b", S64, shape), names, touched)
     rng, count = random.Random(1), math.prod(shape)
     for _ in range(200):
         at = [rng.randrange(-1, extent + 2) for extent in shape]
@@ -84,28 +84,28 @@ def test_places_are_inside_or_an_error(shape: tuple[int, ...], touched: int) -> 
         inside = all(i >= 0 and (i < e or not touched) for i, e in zip(at, shape, strict=True))
         env = {name.name: i for name, i in zip(names, at, strict=True)}
         if inside and flat + touched <= count:
-            assert place(env) == flat
+            assert flat_index(env) == flat
         else:
             with pytest.raises(InternalError, match="is out of bounds"):
-                place(env)
+                flat_index(env)
 
 
 def test_sums_that_leave_64_bits_and_dynamic_sizes() -> None:
     """An index beyond 64 bits wraps, as natively, before it is compared."""
     around = ROW + COL - SIZE
-    place = compile_place(Buffer("b", S64, (SIZE,)), [around], 1)
-    assert place({ROW.name: S64_MAX - 1, COL.name: 9, SIZE.name: S64_MAX}) == 8
+    flat_index = compile_index(Buffer("b", S64, (SIZE,)), [around], 1)
+    assert flat_index({ROW.name: S64_MAX - 1, COL.name: 9, SIZE.name: S64_MAX}) == 8
     env = {ROW.name: S64_MIN, COL.name: S64_MIN, SIZE.name: 5}
     with pytest.raises(InternalError, match="out of bounds"):
-        place(env)
-    wrapped = compile_place(Buffer("b", S64, (7,)), [ROW + COL], 1)
+        flat_index(env)
+    wrapped = compile_index(Buffer("b", S64, (7,)), [ROW + COL], 1)
     assert wrapped({ROW.name: S64_MIN, COL.name: S64_MIN}) == 0
 
 
 def test_a_place_without_a_text_is_left_to_the_other_way() -> None:
     buffer = Buffer("b", S64, (4,))
     index = Load(buffer, (ROW,))
-    assert place_function((4,), [index], 1, lambda env: -1) is None
-    assert place_function((), [], 1, lambda env: -1) is None
-    beyond = place_function((4,), [ROW], 1, lambda env: -1)
+    assert flat_index_function((4,), [index], 1, lambda env: -1) is None
+    assert flat_index_function((), [], 1, lambda env: -1) is None
+    beyond = flat_index_function((4,), [ROW], 1, lambda env: -1)
     assert beyond is not None and beyond({ROW.name: 3}) == 3 and beyond({ROW.name: 4}) == -1

@@ -254,10 +254,10 @@ def test_brgemm(
     made.emit(product)
     arrays = [rng.integers(0, 4, p.shape).astype(p.dtype.numpy) for p in (a, b, out)]
     expected = arrays[2].astype(np.int64)
-    place = expected[4:25].reshape(3, 7)[:, :n]
+    region = expected[4:25].reshape(3, 7)[:, :n]
     rows = arrays[0][1:41].astype(np.int64).reshape(batch, 4, 5)[:, :m, :k]
     columns = arrays[1][2:50].astype(np.int64).reshape(batch, k, 6)[:, :, :n]
-    place[...] = (rows @ columns).sum(0) + (place if accumulate else 0)
+    region[...] = (rows @ columns).sum(0) + (region if accumulate else 0)
     run(Module((made.function("f", (a, b, out)),)), "f", arrays)
     assert arrays[2].astype(np.int64).tolist() == expected.tolist()
 

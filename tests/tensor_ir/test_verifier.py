@@ -57,13 +57,13 @@ def let(value: Expr) -> Stmt:
 
 
 def brgemm(**changed: object) -> Stmt:
-    place = Slice(flat, (zero,))
+    element = Slice(flat, (zero,))
     names = ("m", "n", "k", "batch", "a_batch", "a_row", "a_col", "b_batch", "b_row", "c_row")
     numbers = dict(zip(names, (2, 4, 2, 1, 0, 2, 1, 0, 4, 4), strict=True))
     fields = {
-        "c": place,
-        "a": place,
-        "b": place,
+        "c": element,
+        "a": element,
+        "b": element,
         **numbers,
         "accumulate": False,
         "n_padded": 4,

@@ -44,9 +44,9 @@ def network(rows: int = 6) -> Graph:
     for layer in range(3):
         w = graph.make_constant(rng.standard_normal((10, 10), np.float32), f"w{layer}")
         b = graph.make_constant(rng.standard_normal(10, np.float32), f"b{layer}")
-        product = graph.make("matmul_core", (y, w), {}, f"product{layer}").outputs[0]
-        biased = graph.make("add", (product, b), {}, f"biased{layer}").outputs[0]
-        y = graph.make("max", (biased, product), {}, f"max{layer}").outputs[0]
+        matmul = graph.make("matmul_core", (y, w), {}, f"product{layer}").outputs[0]
+        biased = graph.make("add", (matmul, b), {}, f"biased{layer}").outputs[0]
+        y = graph.make("max", (biased, matmul), {}, f"max{layer}").outputs[0]
     soft = graph.make("softmax", (y,), {"axis": -1}, "soft").outputs[0]
     graph.make_output(graph.make("sub", (soft, x), {}, "last").outputs[0], "y")
     return graph
@@ -208,11 +208,11 @@ def test_a_bug_in_code_generation_names_the_kernel(monkeypatch: Patch) -> None:
 def test_tensors_at_one_offset_are_found(monkeypatch: Patch) -> None:
     from graphc.graph_ir.passes import plan_memory
 
-    def place(arena: Any, life: Any) -> int:
+    def allocate(arena: Any, life: Any) -> int:
         arena._insert(0, life)
         return 0
 
-    monkeypatch.setattr(plan_memory._Arena, "place", place)
+    monkeypatch.setattr(plan_memory._Arena, "allocate", allocate)
     finding = found(run(None, "fuse"))
     assert finding.stage in ("memory", "kernel") or "plan_memory" in finding.culprit
 

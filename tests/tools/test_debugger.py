@@ -34,8 +34,8 @@ def network() -> Graph:
     y = x
     for layer in range(2):
         w = graph.make_constant(integers((9, 9), layer), f"w{layer}")
-        product = graph.make("matmul_core", (y, w), {}, f"product{layer}").outputs[0]
-        relu = graph.make("relu", (product,), {}, f"relu{layer}").outputs[0]
+        matmul = graph.make("matmul_core", (y, w), {}, f"product{layer}").outputs[0]
+        relu = graph.make("relu", (matmul,), {}, f"relu{layer}").outputs[0]
         y = graph.make("add", (relu, x), {}, f"add{layer}").outputs[0]
     view = graph.make("reshape", (relu,), {"shape": (9, 5)}, "view").outputs[0]
     total = graph.make("reduce_sum", (view,), {"axes": (1,), "keep_dims": False}, "sum")
@@ -224,7 +224,9 @@ def test_open_sizes_are_those_of_the_inputs(tmp_path: Path) -> None:
     graph = Graph("open")
     x = graph.make_input(LogicalTensor(F32, (size(Symbol("N")), 9)), "x")
     middle = graph.make("relu", [x], name="middle").outputs[0]
-    graph.make_output(graph.make("transpose", [middle], {"perm": (1, 0)}, "turned").outputs[0], "y")
+    graph.make_output(
+        graph.make("transpose", [middle], {"perm": (1, 0)}, "transposed").outputs[0], "y"
+    )
     executor = graphc.debug(graph, dump_root=tmp_path)
     for rows in (5, 3, 40):
         value = integers((rows, 9), rows)

@@ -47,10 +47,10 @@ def convnet() -> Graph:
         alpha=1 / 6,
     )
     y = made(graph, "reduce_mean", made(graph, "mul", y, gate), axes=(2, 3), keep_dims=False)
-    product = made(graph, "matmul_core", y, weight("fc", 5, 8), transpose_b=True)
-    product = made(graph, "add", product, graph.make_constant(np.zeros(5, np.float32), "none"))
+    matmul = made(graph, "matmul_core", y, weight("fc", 5, 8), transpose_b=True)
+    matmul = made(graph, "add", matmul, graph.make_constant(np.zeros(5, np.float32), "none"))
     graph.make_output(
-        made(graph, "div", product, graph.make_constant(np.full(5, 3, np.float32))), "y"
+        made(graph, "div", matmul, graph.make_constant(np.full(5, 3, np.float32))), "y"
     )
     return graph
 

@@ -55,12 +55,12 @@ def test_the_other_formats_as_they_are_imported(tmp_path: Path) -> None:
         path = convert(start, target, tmp_path / f"m{FORMATS[target].suffix}").files[0]
         specs = {"x": "f32[4,13]"} if target == "ge" else {}
         constants = read_params(f"{path}.params") if target == "ge" else {}
-        product = list_operators(path, specs, constants)[1]
-        assert (product.type, product.name) == ("matmul_core", "fc0")
-        assert product.params["transpose_b"] == "True"
-        (weight,) = product.attributes.values()
+        matmul = list_operators(path, specs, constants)[1]
+        assert (matmul.type, matmul.name) == ("matmul_core", "fc0")
+        assert matmul.params["transpose_b"] == "True"
+        (weight,) = matmul.attributes.values()
         assert weight.startswith("f32[32,13] ")
-        (x,) = product.inputs
+        (x,) = matmul.inputs
         assert (x.name, x.type, x.producer, x.consumers) == ("x", "f32[4,13]", "x", ("fc0",))
 
 

@@ -23,12 +23,12 @@ from graphc.tools.variant_program import try_variants
 from graphc.tools.variants import MAX_SCHEDULES, Variant, model_variants
 
 
-def product(m: int, n: int, k: int) -> Graph:
+def matmul_graph(m: int, n: int, k: int) -> Graph:
     graph = Graph("g")
     a, b = (
         graph.make_input(LogicalTensor(F32, dims), x) for x, dims in (("a", (m, k)), ("b", (k, n)))
     )
-    graph.make_output(graph.make("matmul_core", (a, b), {}, "product").outputs[0])
+    graph.make_output(graph.make("matmul_core", (a, b), {}, "matmul").outputs[0])
     return graph
 
 
@@ -39,9 +39,9 @@ def own(found: list[Variant]) -> list[Variant]:
 
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
 def test_every_layout_with_its_best_blockings(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
+    monkeypatch.setattr(variants, "_boundary_matmuls", lambda ctx: iter(()))
     ctx = LowerContext(Target(isa), CompileOptions(2))
-    found = own(model_variants(product(100, 96, 600), ctx))
+    found = own(model_variants(matmul_graph(100, 96, 600), ctx))
     counts = Counter(variant.layout for variant in found)
     assert len(counts) == 2 + len(f32_tiles(ctx.target))
     assert counts.pop("MK16m16k,KN16n16k->MN16m16n") > 1, "a few, as the layouts decide the tile"
@@ -56,9 +56,9 @@ def test_every_layout_with_its_best_blockings(isa: str, monkeypatch: pytest.Monk
 def test_the_compilers_choice_is_marked(
     sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
+    monkeypatch.setattr(variants, "_boundary_matmuls", lambda ctx: iter(()))
     ctx = LowerContext(Target("avx512"), CompileOptions(2))
-    graph = product(*sizes)
+    graph = matmul_graph(*sizes)
     (chosen,) = [v for v in own(model_variants(graph, ctx)) if v.chosen]
     pipeline.run(graph, ctx)
     (op,) = [op for op in graph.ops if isinstance(op, MatmulCore)]
@@ -84,7 +84,7 @@ def test_a_convolution_is_tried_in_every_form_and_layout() -> None:
 def test_convolutions_are_right_in_every_layout_and_blocking(
     isa: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
+    monkeypatch.setattr(variants, "_boundary_matmuls", lambda ctx: iter(()))
     monkeypatch.setattr(variants, "MAX_SCHEDULES", 2)
     graph = Graph("g")
     x = graph.make_input(LogicalTensor(F32, (1, 3, 7, 7)), "x")
@@ -130,7 +130,7 @@ def test_kernels_of_bytes_are_exact_in_every_form(
     isa: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As they are multiplied, not as the floats that a quantized model names; and with what makes bytes of the sums."""
-    monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
+    monkeypatch.setattr(variants, "_boundary_matmuls", lambda ctx: iter(()))
     monkeypatch.setattr(variants, "MAX_SCHEDULES", 1)
     ctx = LowerContext(target_for(isa), CompileOptions(1))
     found = model_variants(quantized_layers(), ctx)

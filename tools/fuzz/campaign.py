@@ -25,14 +25,14 @@ class Tally:
     """What became of the first `done` cases of a seed.
 
     `refusals`: sentences of the compiler and of formats without what differs from case to case, and how often;
-    `faults`: the index and the outcome of each. `seconds`: of all cases, in their processes.
+    `failures`: the index and the outcome of each. `seconds`: of all cases, in their processes.
     """
 
     seed: int
     done: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
-    faults: list[tuple[int, Outcome]] = field(default_factory=list)
+    failures: list[tuple[int, Outcome]] = field(default_factory=list)
     seconds: float = 0.0
 
     def add(self, index: int, outcome: Outcome) -> None:
@@ -42,22 +42,22 @@ class Tally:
         self.seconds += outcome.seconds
         for refusal in outcome.refusals:
             self.refusals[refusal.partition(":")[0]] += 1
-        if outcome.is_fault:
-            self.faults.append((index, outcome))
+        if outcome.is_failure:
+            self.failures.append((index, outcome))
         elif outcome.kind != RIGHT:
             self.refusals[outcome.signature] += 1
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON."""
         facts = dict(vars(self))
-        return {**facts, "faults": [(index, vars(outcome)) for index, outcome in self.faults]}
+        return {**facts, "faults": [(index, vars(outcome)) for index, outcome in self.failures]}
 
     @staticmethod
     def from_json(facts: dict[str, Any]) -> Tally:
         """What `to_json` wrote."""
-        faults = [(index, Outcome.from_json(outcome)) for index, outcome in facts["faults"]]
+        failures = [(index, Outcome.from_json(outcome)) for index, outcome in facts["faults"]]
         counts, refusals = Counter(facts["counts"]), Counter(facts["refusals"])
-        return Tally(**{**facts, "counts": counts, "refusals": refusals, "faults": faults})
+        return Tally(**{**facts, "counts": counts, "refusals": refusals, "faults": failures})
 
 
 def run_campaign(

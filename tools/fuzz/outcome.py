@@ -13,7 +13,7 @@ RIGHT, REFUSED, WRONG, INTERNAL, DEAD, SLOW = OUTCOMES = (
 """right: every result as it must be; refused: a sentence says why not (UserError, UnsupportedError); wrong: a result is
 not; internal: any other exception; dead: the process ended; slow: it did not answer in time."""
 
-FAULTS = (WRONG, INTERNAL, DEAD, SLOW)
+FAILURES = (WRONG, INTERNAL, DEAD, SLOW)
 _NUMBER = re.compile(r"0x[0-9a-f]+|-?\d+(\.\d+)?(e[+-]?\d+)?|'[^']*'")
 
 
@@ -31,9 +31,9 @@ class Outcome:
     seconds: float = 0.0
 
     @property
-    def is_fault(self) -> bool:
+    def is_failure(self) -> bool:
         """Return whether somebody has to look at it."""
-        return self.kind in FAULTS
+        return self.kind in FAILURES
 
     @property
     def signature(self) -> str:

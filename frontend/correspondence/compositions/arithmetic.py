@@ -111,12 +111,12 @@ def cast_like(node: OpBuilder, x: Tensor, target: Tensor) -> Tensor:
     return node.make("cast", x, dtype=target.details.dtype.name)
 
 
-def add_scaled_product(
+def add_scaled(
     node: OpBuilder, x: Tensor, a: Tensor, b: Tensor, value: float = 1, divides: bool = False
 ) -> Tensor:
     """X + value * a * b, or value * a / b."""
-    product = node.helper("div" if divides else "mul", a, b)
-    return node.make("add", x, scaled(node, product, value))
+    term = node.helper("div" if divides else "mul", a, b)
+    return node.make("add", x, scaled(node, term, value))
 
 
 def lerp(node: OpBuilder, start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
@@ -170,10 +170,10 @@ def cross(node: OpBuilder, x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
     if len(set(ranks)) > 1 or any(dims[at] != 3 for dims in sizes):
         raise node.rule("both inputs must have 3 elements on dim", f"{x.details} and {y.details}")
 
-    def turned(z: Tensor, by: int) -> Tensor:
+    def rotated(z: Tensor, by: int) -> Tensor:
         return node.helper("gather", z, node.constant((np.arange(3) + by) % 3, S64), axis=at)
 
-    first, second = (node.helper("mul", turned(x, 1 + i), turned(y, 2 - i)) for i in (0, 1))
+    first, second = (node.helper("mul", rotated(x, 1 + i), rotated(y, 2 - i)) for i in (0, 1))
     return node.make("sub", first, second)
 
 
@@ -201,8 +201,8 @@ def cosine_similarity(
         wide = broadcast_to(node, z, dims)
         norm = node.helper("reduce_l2", wide, axes=(axis,), keep_dims=True)
         units.append(node.helper("div", wide, node.helper("clamp", norm, min=eps, max=None)))
-    product = node.helper("mul", *units)
-    return node.make("reduce_sum", product, axes=(axis,), keep_dims=False)
+    term = node.helper("mul", *units)
+    return node.make("reduce_sum", term, axes=(axis,), keep_dims=False)
 
 
 def distances(node: OpBuilder, x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:

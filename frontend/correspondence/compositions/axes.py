@@ -144,8 +144,8 @@ def diag_embed(
         before, after = (*none, *aside), (*none, *reversed(aside))
         whole = node.helper("pad", whole, before=before, after=after, value=zero)
     order = [i for i in range(rank) if i not in (rows, columns)]
-    place = [*order, rows, columns]
-    return node.transposed(whole, [place.index(i) for i in range(rank)])
+    axes = [*order, rows, columns]
+    return node.transposed(whole, [axes.index(i) for i in range(rank)])
 
 
 def rotate_quarters(
@@ -157,8 +157,8 @@ def rotate_quarters(
     first, second = (node.axis(axis, x.details.rank) for axis in axes)
     if first == second:
         raise node.rule("the axes of a plane must differ", str(list(axes)))
-    turned = {0: (), 1: (second,), 2: (first, second), 3: (first,)}[quarters % 4]
-    y = flip(node, x, turned) if turned else x
+    flipped = {0: (), 1: (second,), 2: (first, second), 3: (first,)}[quarters % 4]
+    y = flip(node, x, flipped) if flipped else x
     return swap_axes(node, y, first, second) if quarters % 2 else y
 
 

@@ -52,9 +52,9 @@ def kept_boxes(
 
 def _rows(node: OpBuilder, taken: Tensor, name: str) -> Tensor:
     """Image, class and box of what was taken: numbers of boxes from 1 on, [images, classes, room]."""
-    image, kind, place = nonzero(node, taken, name)
+    image, kind, row = nonzero(node, taken, name)
     images, classes, room = taken.details.plain_dims
-    at = row_major(node, stacked(node, [image, kind, place], 1), (images, classes, room))
+    at = row_major(node, stacked(node, [image, kind, row], 1), (images, classes, room))
     flat = node.reshaped(taken, (images * classes * room,))
     box = node.helper("sub", node.helper("gather", flat, at, axis=0), node.constant(1, S64))
     return stacked(node, [image, kind, box], 1)

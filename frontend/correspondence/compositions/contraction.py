@@ -59,19 +59,19 @@ def scaled(node: OpBuilder, x: Tensor, factor: float) -> Tensor:
     return node.helper("mul", x, node.constant(factor, dtype))
 
 
-def plus(node: OpBuilder, product: Tensor, added: Tensor) -> Tensor:
+def plus(node: OpBuilder, contracted: Tensor, added: Tensor) -> Tensor:
     """A product plus a tensor that broadcasts to its shape."""
-    dims = product.details.plain_dims
+    dims = contracted.details.plain_dims
     try:
         fits = broadcast_sizes(added.details.plain_dims, dims) == dims
     except ValueError:
         fits = False
     if not fits:
         raise node.rule(f"what is added must broadcast to {sizes_text(dims)}", str(added.details))
-    return node.helper("add", product, added)
+    return node.helper("add", contracted, added)
 
 
-def add_product(
+def add_matmul(
     node: OpBuilder,
     added: Tensor,
     a: Tensor,
@@ -84,10 +84,12 @@ def add_product(
     if {a.details.rank, b.details.rank} != {axes_of_each}:
         both = f"{a.details} and {b.details}"
         raise node.rule(f"both factors must have {axes_of_each} axes", both)
-    product = scaled(node, node.make("matmul_core", a, b), alpha)
+    contracted = scaled(node, node.make("matmul_core", a, b), alpha)
     if not beta:
-        return product
-    return plus(node, product, scaled(node, node.converted(added, product.details.dtype), beta))
+        return contracted
+    return plus(
+        node, contracted, scaled(node, node.converted(added, contracted.details.dtype), beta)
+    )
 
 
 def einsum(node: OpBuilder, *operands: Tensor, equation: str) -> Tensor:
@@ -108,8 +110,8 @@ def bilinear(
     lead, (*others, _) = x.details.plain_dims[:-1], y.details.plain_dims
     rows = node.reshaped(x, (x.details.elements // max(left, 1), left))
     half = node.reshaped(node.helper("matmul_core", rows, table), (*lead, outputs, right))
-    product = node.helper("mul", half, node.reshaped(y, (*others, 1, right)))
-    result = node.make("reduce_sum", product, axes=(-1,), keep_dims=False)
+    contracted = node.helper("mul", half, node.reshaped(y, (*others, 1, right)))
+    result = node.make("reduce_sum", contracted, axes=(-1,), keep_dims=False)
     return result if bias is None else node.helper("add", result, node.converted(bias, dtype))
 
 
@@ -138,7 +140,7 @@ def kronecker(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
     return node.reshaped(blocks, [a * b for a, b in zip(left, right, strict=True)])
 
 
-def tensor_product(
+def tensordot(
     node: OpBuilder, x: Tensor, y: Tensor, left: tuple[int, ...], right: tuple[int, ...]
 ) -> Tensor:
     """The sum over pairs of axes, of x and of y, of products of all other elements."""

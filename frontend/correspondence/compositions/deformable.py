@@ -63,7 +63,7 @@ def deformable_convolution(
         factors = node.reshaped(node.converted(mask, wide), (n, many, elements, points))
         factors = node.transposed(factors, (0, 3, 1, 2))
         read = node.helper("mul", read, node.reshaped(factors, (n, points, many, elements, 1)))
-    y = _product(node, node.converted(read, x.details.dtype), weight, how.groups)
+    y = _contract(node, node.converted(read, x.details.dtype), weight, how.groups)
     return biased(node, node.reshaped(y, (n, weight.details.plain_dims[0], *out)), bias)
 
 
@@ -106,7 +106,7 @@ def _regular(axis: int, out: Sequence[int], kernel: Sequence[int], how: Deformed
     return (starts[steps][:, None] + elements * gap).reshape(1, math.prod(out), 1, -1)
 
 
-def _product(node: OpBuilder, read: Tensor, weight: Tensor, groups: int) -> Tensor:
+def _contract(node: OpBuilder, read: Tensor, weight: Tensor, groups: int) -> Tensor:
     """[N, O, points] of what was read, [N, points, offset groups, elements, channels of each]."""
     n, points, many, elements, width = read.details.plain_dims
     o, c, *_ = weight.details.plain_dims

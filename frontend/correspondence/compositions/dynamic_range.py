@@ -14,8 +14,8 @@ def bytes_by_range(node: OpBuilder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     high = node.helper("max", node.helper("reduce_max", x, axes=axes), zero)
     steps = node.helper("div", node.helper("sub", high, low), node.constant(255.0, F32))
     scale = node.helper("select", node.helper("eq", low, high), node.constant(1.0, F32), steps)
-    place = node.helper("neg", node.helper("div", low, scale))
-    whole = node.helper("round", node.helper("clamp", place, min=0.0, max=255.0))
+    zero_point = node.helper("neg", node.helper("div", low, scale))
+    whole = node.helper("round", node.helper("clamp", zero_point, min=0.0, max=255.0))
     middle = node.converted(whole, U8)
     return node.helper("quantize", x, scale, middle, dtype=U8), scale, middle
 

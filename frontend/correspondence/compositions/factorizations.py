@@ -24,12 +24,12 @@ def qr(node: OpBuilder, a: Tensor, is_complete: bool) -> tuple[Tensor, Tensor]:
     rows, columns = a.details.plain_dims[-2:]
     count = rows if is_complete else min(rows, columns)
     rank = a.details.rank
-    return product(node, packed, scales, count), upper(
+    return orthogonal_matrix(node, packed, scales, count), upper(
         node, node.sliced(packed, rank - 2, 0, count)
     )
 
 
-def product(node: OpBuilder, packed: Tensor, scales: Tensor, count: int) -> Tensor:
+def orthogonal_matrix(node: OpBuilder, packed: Tensor, scales: Tensor, count: int) -> Tensor:
     """Return the first columns of the product of reflections."""
     *outer, _, columns = packed.details.plain_dims
     if count <= columns:
@@ -53,7 +53,7 @@ def svd(node: OpBuilder, a: Tensor, is_full: bool) -> tuple[Tensor, Tensor, Tens
 def _completed(node: OpBuilder, rows: Tensor, count: int) -> Tensor:
     """Return columns that are orthonormal: first the rows that are not 0, each at its index."""
     packed, scales = outputs(node, "householder", swapped(node, rows))
-    q = product(node, packed, scales, count)
+    q = orthogonal_matrix(node, packed, scales, count)
     is_negative = node.helper("lt", diagonal(node, packed), like(node, 0.0, rows))
     signs = node.helper("select", is_negative, like(node, -1.0, rows), like(node, 1.0, rows))
     *outer, known = signs.details.plain_dims

@@ -65,7 +65,7 @@ def _along_last(
 ) -> Spectrum:
     dtype = x.real.details.dtype
     if is_direct(length, _rows(x.real)):
-        return _product(node, x, matrix(length, x.real.details.plain_dims[-1], inverse, onesided))
+        return _multiply(node, x, matrix(length, x.real.details.plain_dims[-1], inverse, onesided))
     if dtype.bits < 32:  # what lies between is not rounded to so few bits
         wide = _each(x, lambda part: node.converted(part, F32))
         found = _along_last(node, wide, length, inverse, onesided)
@@ -122,7 +122,7 @@ def _factored(node: OpBuilder, x: Spectrum, length: int, inverse: bool) -> Spect
     """
     if is_direct(length, _rows(x.real)):
         unscaled = matrix(length, length, inverse, onesided=False) * (length if inverse else 1)
-        return _product(node, x, unscaled)
+        return _multiply(node, x, unscaled)
     n1 = _factor(length)
     if n1 == 1:
         return _convolved(node, x, length, inverse)
@@ -159,8 +159,8 @@ def _convolved(node: OpBuilder, x: Spectrum, length: int, inverse: bool) -> Spec
         return node.helper("pad", part, before=(0,) * (axis + 1), after=after, value=0.0)
 
     spectrum = _factored(node, _each(_times(node, x, chirp), padded), size, False)
-    product = _times(node, spectrum, np.fft.fft(inverted) / size)
-    found = _factored(node, product, size, True)
+    spectra = _times(node, spectrum, np.fft.fft(inverted) / size)
+    found = _factored(node, spectra, size, True)
     return _times(node, _each(found, lambda part: node.sliced(part, axis, 0, length)), chirp)
 
 
@@ -211,7 +211,7 @@ def matrix(length: int, given: int, inverse: bool, onesided: bool) -> Array:
     return rows[:, :1] if inverse and onesided else rows
 
 
-def _product(node: OpBuilder, x: Spectrum, whole: Array) -> Spectrum:
+def _multiply(node: OpBuilder, x: Spectrum, whole: Array) -> Spectrum:
     """One product of both parts, side by side, with the matrix of both results."""
     *outer, given = x.real.details.plain_dims
     parts = [x.real] if x.imag is None else [x.real, x.imag]
@@ -220,9 +220,9 @@ def _product(node: OpBuilder, x: Spectrum, whole: Array) -> Spectrum:
     node.check_array(flat.shape)
     joined = parts[0] if len(parts) == 1 else node.helper("concat", *parts, axis=len(outer))
     rows = node.reshaped(joined, (math.prod(outer), given * len(parts)))
-    product = node.helper("matmul_core", rows, node.constant(flat, x.real.details.dtype))
+    spectra = node.helper("matmul_core", rows, node.constant(flat, x.real.details.dtype))
     found = [
-        node.reshaped(node.sliced(product, 1, i * columns, columns), (*outer, columns))
+        node.reshaped(node.sliced(spectra, 1, i * columns, columns), (*outer, columns))
         for i in range(results)
     ]
     return Spectrum(found[0], found[1] if results == 2 else None)

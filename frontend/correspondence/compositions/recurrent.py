@@ -18,8 +18,8 @@ Bend = Callable[[OpBuilder, Tensor], Tensor]
 
 def affine(node: OpBuilder, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x @ weight.T + bias."""
-    product = node.helper("matmul_core", x, weight, transpose_b=True)
-    return product if bias is None else node.helper("add", product, bias)
+    projected = node.helper("matmul_core", x, weight, transpose_b=True)
+    return projected if bias is None else node.helper("add", projected, bias)
 
 
 def input_gates(
@@ -28,7 +28,7 @@ def input_gates(
     weight: Tensor,
     biases: tuple[Tensor, Tensor] | None,
     hidden: int,
-    resets_product: bool,
+    resets_matmul: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """[steps, batch, gates * hidden]: what x [steps, batch, size] and the biases contribute to all gates.
 
@@ -39,7 +39,7 @@ def input_gates(
     many = weight.details.plain_dims[0]
     if biases is not None:
         own, recurrent = biases
-        if resets_product:
+        if resets_matmul:
             b_h = node.sliced(recurrent, 0, many - hidden, hidden)
             others = node.sliced(recurrent, 0, 0, many - hidden)
             recurrent = node.helper("pad", others, before=(0,), after=(hidden,))
@@ -60,7 +60,7 @@ class Cell:
     weights: dict[str, Tensor]
     bends: Sequence[Bend]
     gates: str = "h"
-    resets_product: bool = False
+    resets_matmul: bool = False
     forgets_the_rest: bool = False
 
     def make(self, op_name: str, *inputs: Tensor) -> Tensor:
@@ -93,12 +93,12 @@ def gru(s: Cell, state: State) -> State:
     """The gates z and r of update and reset, in this or the other order, then h."""
     (h,), r_all, size = state, s.weights["r"], state[0].details.plain_dims[1]
     x, first = s.split(s.x, s.gates), s.gates[:2]
-    if s.resets_product:
+    if s.resets_matmul:
         own = s.split(s.recurrent(h, r_all), s.gates)
     else:
         own = s.split(s.recurrent(h, s.build.sliced(r_all, 0, 0, 2 * size)), first)
     z, r = (s.bend(0, s.make("add", x[name], own[name])) for name in "zr")
-    if s.resets_product:
+    if s.resets_matmul:
         inner = s.make("add", own["h"], s.weights["b_h"]) if "b_h" in s.weights else own["h"]
         inner = s.make("mul", r, inner)
     else:

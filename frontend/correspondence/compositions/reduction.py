@@ -124,7 +124,7 @@ def count_nonzero(node: OpBuilder, x: Tensor, axes: tuple[int, ...] | None = Non
     return node.make("reduce_sum", counted, axes=_some(x, axes), keep_dims=False)
 
 
-def product(node: OpBuilder, x: Tensor, dtype: DType | None = None) -> Tensor:
+def prod(node: OpBuilder, x: Tensor, dtype: DType | None = None) -> Tensor:
     """Of all elements; integers and bools are multiplied as s64."""
     wide = dtype or (x.details.dtype if x.details.dtype.is_float else S64)
     return node.make("reduce_prod", node.converted(x, wide), axes=None, keep_dims=False)

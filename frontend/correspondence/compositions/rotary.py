@@ -12,29 +12,29 @@ def rotary(
 ) -> Tensor:
     """Turn the first elements of each head of x [B, L, heads, size]; cos and sin are [B or 1, L, turned / 2].
 
-    A pair is two halves apart, or two neighbors where they are interleaved; elements beyond `turned` stay.
+    A pair is two halves apart, or two neighbors where they are interleaved; elements beyond `rotated` stay.
     """
     batch, length, heads, size = x.details.plain_dims
-    turned = 2 * cos.details.plain_dims[-1]
-    if turned > size or turned < 2:
+    rotated = 2 * cos.details.plain_dims[-1]
+    if rotated > size or rotated < 2:
         raise node.rule(f"cos and sin must be of at most {size} / 2 angles", str(cos.details))
     cos, sin = (node.reshaped(a, _per_head(a)) for a in (cos, sin))
-    part = node.sliced(x, 3, 0, turned)
-    pairs = (turned // 2, 2) if interleaved else (2, turned // 2)
+    part = node.sliced(x, 3, 0, rotated)
+    pairs = (rotated // 2, 2) if interleaved else (2, rotated // 2)
     axis = 4 if interleaved else 3
     apart = node.reshaped(part, (batch, length, heads, *pairs))
-    whole = (batch, length, heads, turned // 2)
+    whole = (batch, length, heads, rotated // 2)
     a, b = (node.reshaped(node.sliced(apart, axis, i, 1), whole) for i in range(2))
     first = node.helper("sub", node.helper("mul", a, cos), node.helper("mul", b, sin))
     second = node.helper("add", node.helper("mul", a, sin), node.helper("mul", b, cos))
     if interleaved:
         first, second = (node.reshaped(y, (*whole, 1)) for y in (first, second))
         both = node.helper("concat", first, second, axis=4)
-        parts = [node.reshaped(both, (batch, length, heads, turned))]
+        parts = [node.reshaped(both, (batch, length, heads, rotated))]
     else:
         parts = [first, second]
-    if turned < size:
-        parts.append(node.sliced(x, 3, turned, size - turned))
+    if rotated < size:
+        parts.append(node.sliced(x, 3, rotated, size - rotated))
     return parts[0] if len(parts) == 1 else node.helper("concat", *parts, axis=3)
 
 

@@ -116,14 +116,14 @@ def _sources(
 def _joined(tables: Sequence[Array], steps: Sequence[int]) -> Array:
     """[block elements, *image]: the flat index in [block elements, steps], or the one after the last."""
     count = len(tables)
-    place, covered = np.zeros((1,) * (2 * count), np.int64), np.array(True)
+    flat_index, covered = np.zeros((1,) * (2 * count), np.int64), np.array(True)
     for axis, (table, many) in enumerate(zip(tables, steps, strict=True)):
         shape = [1] * (2 * count)
         shape[axis], shape[count + axis] = table.shape
         along = table.reshape(shape)
-        place, covered = place * many + along, covered & (along >= 0)
+        flat_index, covered = flat_index * many + along, covered & (along >= 0)
     kernel, columns = math.prod(t.shape[0] for t in tables), math.prod(steps)
     image = [t.shape[1] for t in tables]
     first = (np.arange(kernel) * columns).reshape(kernel, *(1,) * count)
-    flat = first + place.reshape(kernel, *image)
+    flat = first + flat_index.reshape(kernel, *image)
     return np.where(covered.reshape(kernel, *image), flat, kernel * columns)

@@ -41,7 +41,7 @@ ROWS = (
         aten="linear(input, weight, bias?) by linear",
     ),
     Means(
-        means.add_product,
+        means.add_matmul,
         pnnx=(
             "torch.addmm(input, mat1, mat2 | alpha, beta)",
             "torch.baddbmm(input, batch1, batch2 | alpha, beta) where axes_of_each=3",
@@ -55,7 +55,7 @@ ROWS = (
     Means(means.kronecker, common="any", pnnx="torch./aten::kron(input, other)"),
     Means(means.matrix_power, pnnx="aten::linalg_matrix_power(input, n=n)"),
     Means(
-        means.tensor_product,
+        means.tensordot,
         common="any",
         pnnx="aten::tensordot(input, other, dims_self=left, dims_other=right)",
     ),

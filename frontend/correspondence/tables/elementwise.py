@@ -194,12 +194,12 @@ ARITHMETIC = (
     Means(means.add_number, ge="Adds(x | value)"),
     Means(means.mul_number, ge="Muls(x | value)"),
     Means(
-        means.add_scaled_product,
+        means.add_scaled,
         common="any",
         pnnx="torch./Tensor./aten::addcmul(input, tensor1, tensor2, value=value?)",
     ),
     Means(
-        means.add_scaled_product,
+        means.add_scaled,
         common="float",
         pnnx="torch./Tensor./aten::addcdiv(input, tensor1, tensor2, value=value?) where divides=true",
     ),

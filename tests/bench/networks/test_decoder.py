@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 
 from graphc.bench.dynamic import compare_dynamic
+from graphc.bench.dynamic_case import suite_case
 from graphc.bench.dynamic_cases import step_inputs
 from graphc.bench.engines import Setting
 from graphc.bench.networks.decoder import gpt2_step, llama_step
 from graphc.bench.networks.net import Net
-from graphc.bench.open_case import suite_case
 
 STEPS: dict[str, tuple[Callable[[], Net], int]] = {
     "gpt2": (partial(gpt2_step, "gpt2", 1, 32, 2), 2),

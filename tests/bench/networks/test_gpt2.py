@@ -28,7 +28,7 @@ KERNELS = {
 def matrices_of_three_axes(net: Net, x: str, outputs: int) -> str:
     """A product of all sequences without reshapes, as older exporters, HLO and PNNX have it."""
     weight = net.random(net.shape(x)[-1], outputs, scale=0.1)
-    return net.pair("Add", net.product(x, weight, outputs), net.random(outputs))
+    return net.pair("Add", net.matmul(x, weight, outputs), net.random(outputs))
 
 
 @pytest.mark.parametrize("rows", [gpt2._rows, matrices_of_three_axes], ids=["flat", "three axes"])

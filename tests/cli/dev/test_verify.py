@@ -20,7 +20,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two schedules a layout and no boundary sizes: the rest is tested by its templates' tests, and slow."""
-    monkeypatch.setattr(variants, "_boundary_products", lambda ctx: iter(()))
+    monkeypatch.setattr(variants, "_boundary_matmuls", lambda ctx: iter(()))
     monkeypatch.setattr(variants, "MAX_SCHEDULES", 2)
 
 
@@ -46,13 +46,13 @@ def test_every_op_in_every_layout_and_schedule(few: None, tmp_path: Path, capsys
     assert {word for name, _, word in rows if name == "matmul_core"} == {"gemm"}
     assert len(rows) == len({tuple(row.values()) for row in found["rows"]}), "no row twice"
     assert all(row["ok"] and row["max_error"] == 0 for row in found["rows"])
-    products = [row for row in found["rows"] if row["op"].startswith("matmul_core")]
-    assert all((row["seconds"] is not None) == (row in products) for row in found["rows"])
-    assert all(row["predicted_cycles"] > 0 and row["seconds"] > 0 for row in products)
+    matmuls = [row for row in found["rows"] if row["op"].startswith("matmul_core")]
+    assert all((row["seconds"] is not None) == (row in matmuls) for row in found["rows"])
+    assert all(row["predicted_cycles"] > 0 and row["seconds"] > 0 for row in matmuls)
     assert sum(row["chosen"] for row in found["rows"]) == 1
     (grade,) = found["grades"]
-    assert grade["problem"] == "matmul m4n5k8 f32" and grade["variants"] == len(products)
-    assert grade["best_seconds"] == min(row["seconds"] for row in products)
+    assert grade["problem"] == "matmul m4n5k8 f32" and grade["variants"] == len(matmuls)
+    assert grade["best_seconds"] == min(row["seconds"] for row in matmuls)
     assert grade["time_lost"] >= 0 and grade["time_lost"] == found["time_lost"]
 
 

@@ -260,7 +260,7 @@ SPECS = {"input_0": "f32[3]", "pred_1": "bool[]"}
 )
 def test_flipped_bytes(flips):
     data = bytearray(SAMPLE)
-    for place, value in flips:
-        data[place] = value
+    for offset, value in flips:
+        data[offset] = value
     with contextlib.suppress(GraphcError):
         load(bytes(data), SPECS)

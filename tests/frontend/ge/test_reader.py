@@ -231,8 +231,8 @@ SAMPLE = (DUMPS / "branch_and_loop.txt").read_bytes()
 )
 def test_flipped_bytes(flips: list[tuple[int, int]]) -> None:
     data = bytearray(SAMPLE)
-    for place, value in flips:
-        data[place] = value
+    for offset, value in flips:
+        data[offset] = value
     outcome(bytes(data))
 
 

@@ -259,10 +259,10 @@ def test_sample_is_read() -> None:
 
 def test_truncation_at_every_token() -> None:
     ends = [found.end() for found in re.finditer(r"[\w.]+|[^\w\s]", SAMPLE)]
-    positions = [place for end in ends for place in (end - 1, end)]
+    positions = [offset for end in ends for offset in (end - 1, end)]
     assert len(positions) > 300
-    for place in positions:
-        text = SAMPLE[:place]
+    for offset in positions:
+        text = SAMPLE[:offset]
         try:
             import_hlo(parse_hlo(text, "m.hlo"))
         except GraphcError as error:
@@ -277,8 +277,8 @@ def test_truncation_at_every_token() -> None:
 )
 def test_flipped_bytes(flips: list[tuple[int, int]]) -> None:
     data = bytearray(SAMPLE.encode())
-    for place, value in flips:
-        data[place] ^= value
+    for offset, value in flips:
+        data[offset] ^= value
     try:
         load_hlo(bytes(data))
     except GraphcError as error:

@@ -36,10 +36,10 @@ def test_what_follows_from_a_bound(size: int) -> None:
     graph = load(module(BODY).encode())
     assert [str(op.outputs[0].details) for op in graph.inputs] == ["f32[x_0,4]"] * 2
     x, y = np.random.default_rng(0).standard_normal((2, size, 4)).astype(np.float32)
-    turned, spread, number, both = with_sizes(graph, {"x_0": size}).evaluate([x, y])
+    transposed, spread, number, both = with_sizes(graph, {"x_0": size}).evaluate([x, y])
     rows = np.arange(size, dtype=np.float32)[:, None]
     wanted = (rows * (x + 1)).reshape(size, 2, 2).transpose(1, 0, 2)
-    np.testing.assert_array_equal(turned, wanted)
+    np.testing.assert_array_equal(transposed, wanted)
     row = np.arange(1, 5, dtype=np.float32)
     np.testing.assert_array_equal(spread, np.broadcast_to(row - y, (3, size, 4)))
     assert number == size and number.dtype == np.int32

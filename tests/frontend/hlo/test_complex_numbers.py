@@ -189,6 +189,6 @@ next {
     ],
 )  # fmt: skip
 def test_what_is_refused(result: str, operation: str, error: type[Exception], message: str) -> None:
-    product = SUM.replace("sum", "product").replace("add", "multiply")
+    prod = SUM.replace("sum", "product").replace("add", "multiply")
     with pytest.raises(error, match=message):
-        run(one_op(["c64[3,4]"], result, operation, product))
+        run(one_op(["c64[3,4]"], result, operation, prod))

@@ -242,15 +242,15 @@ def test_arg_max_of_jax_is_recognized() -> None:
     )
     x = value("f32[4,6]")
     x[1] = np.nan
-    largest, place = run(text, x)
+    largest, index = run(text, x)
     np.testing.assert_array_equal(largest, x.max(1))
-    np.testing.assert_array_equal(place, np.argmax(x, 1))
+    np.testing.assert_array_equal(index, np.argmax(x, 1))
     names = [op.op_name for op in import_hlo(parse_hlo(text)).ops]
     assert "arg_max" in names
     other = text.replace("constant(-inf)", "constant(-1e30)")  # the general way gives the same
     assert "arg_max" not in [op.op_name for op in import_hlo(parse_hlo(other)).ops]
-    largest, place = run(other, value("f32[4,6]"))
-    assert place.dtype == np.int32
+    largest, index = run(other, value("f32[4,6]"))
+    assert index.dtype == np.int32
 
 
 def test_update_slice_is_clamped() -> None:

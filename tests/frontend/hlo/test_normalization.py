@@ -62,13 +62,13 @@ def test_gradient() -> None:
         return float((y * dy).sum())
 
     for got, number in ((dx, 0), (d_scale, 1), (d_offset, 2)):
-        for place in list(np.ndindex(*got.shape))[::7]:
+        for position in list(np.ndindex(*got.shape))[::7]:
             ends = []
             for step in (1e-5, -1e-5):
                 arrays = [X.copy(), SCALE.copy(), OFFSET.copy()]
-                arrays[number][place] += step
+                arrays[number][position] += step
                 ends.append(loss(*arrays))
-            assert abs((ends[0] - ends[1]) / 2e-5 - got[place]) < 1e-6
+            assert abs((ends[0] - ends[1]) / 2e-5 - got[position]) < 1e-6
 
 
 def test_bad_shapes() -> None:

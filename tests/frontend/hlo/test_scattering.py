@@ -40,13 +40,13 @@ def scattered(
     rows = np.moveaxis(indices, vector, -1) if vector < indices.ndim else indices[..., None]
     kept = [axis for axis in range(data.ndim) if axis not in (*inserted, *batching)]
     outer = [axis for axis in range(updates.ndim) if axis not in window]
-    for place in np.ndindex(*(updates.shape[axis] for axis in outer)):
+    for index in np.ndindex(*(updates.shape[axis] for axis in outer)):
         start = [0] * data.ndim
         for number, axis in enumerate(mapped):
-            start[axis] = int(rows[place][number])
+            start[axis] = int(rows[index][number])
         for number, axis in enumerate(batching):
             source = index_batching[number]
-            start[axis] = place[source - (source > vector)]
+            start[axis] = index[source - (source > vector)]
         sizes = {axis: updates.shape[w] for axis, w in zip(kept, window, strict=True)}
         ends = [s + sizes.get(axis, 1) for axis, s in enumerate(start)]
         if min(start) < 0 or any(e > n for e, n in zip(ends, data.shape, strict=True)):
@@ -55,11 +55,11 @@ def scattered(
             target = list(start)
             for axis, o in zip(kept, offset, strict=True):
                 target[axis] += o
-            source_place = [0] * updates.ndim
-            for axis, i in zip((*outer, *window), (*place, *offset), strict=True):
-                source_place[axis] = i
+            source_index = [0] * updates.ndim
+            for axis, i in zip((*outer, *window), (*index, *offset), strict=True):
+                source_index[axis] = i
             old = result[tuple(target)]
-            result[tuple(target)] = f(old, updates[tuple(source_place)])
+            result[tuple(target)] = f(old, updates[tuple(source_index)])
     return result
 
 
@@ -223,11 +223,11 @@ def test_select_and_scatter(window: str, size: int) -> None:
     width, stride = int(window[5]), 2 if "stride" in window else 1
     low = 1 if "pad=1" in window else 0
     wanted = np.full(7, start)
-    for place in range(size):
+    for index in range(size):
         inside = [
-            i for i in range(place * stride - low, place * stride - low + width) if 0 <= i < 7
+            i for i in range(index * stride - low, index * stride - low + width) if 0 <= i < 7
         ]
-        wanted[max(inside, key=lambda i: x[i])] += source[place]  # the first of equal ones
+        wanted[max(inside, key=lambda i: x[i])] += source[index]  # the first of equal ones
     operation = f"select-and-scatter(p0, p1, p2), window={{{window}}}, select=ge, scatter=add_f32"
     text_of = one_op(["f32[7]", f"f32[{size}]", "f32[]"], "f32[7]", operation, ADD + GE)
     np.testing.assert_allclose(run(text_of, x, source, start)[0], wanted, rtol=1e-6)

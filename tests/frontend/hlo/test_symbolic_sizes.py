@@ -16,7 +16,7 @@ jnp, export = jax.numpy, pytest.importorskip("jax.export")
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "relu": lambda x: jnp.maximum(x, 0),
-    "product": lambda x: x @ x.T,
+    "matmul": lambda x: x @ x.T,
     "range": lambda x: x + jnp.arange(x.shape[0])[:, None],
     "half": lambda x: x[: x.shape[0] // 2],
     "plain": lambda x: jnp.concatenate([x, x], 0),

@@ -269,11 +269,11 @@ def scan_model(length: int, **attrs: Any) -> ModelProto:
     ],
 )
 def test_scan(length: int, attrs: dict[str, Any]) -> None:
-    turned = "scan_input_axes" in attrs
-    proto = scan_model(length, **attrs, **({"shape": [3, length]} if turned else {}))
+    transposed = "scan_input_axes" in attrs
+    proto = scan_model(length, **attrs, **({"shape": [3, length]} if transposed else {}))
     rng = np.random.default_rng(length)
     x1, x2 = (rng.integers(-3, 4, (length, 3)).astype(np.float32) for _ in range(2))
-    feeds = {"s0": W, "x1": x1, "x2": np.ascontiguousarray(x2.T) if turned else x2, "w": W}
+    feeds = {"s0": W, "x1": x1, "x2": np.ascontiguousarray(x2.T) if transposed else x2, "w": W}
     check(proto, [feeds], {"while"}, by_runtime)
 
 

@@ -89,8 +89,8 @@ OUTSIDE = "w: its data file must lie in the model's folder, got "
 def test_data_files_that_do_not_fit(entries: dict[str, str], message: str, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
-    for place in (tmp_path, folder):
-        (place / "w.bin").write_bytes(bytes(24))
+    for directory in (tmp_path, folder):
+        (directory / "w.bin").write_bytes(bytes(24))
     (folder / "link.bin").symlink_to(tmp_path / "w.bin")
     (tmp_path / "secret").write_bytes(bytes(24))
     os.link(tmp_path / "secret", folder / "hard.bin")

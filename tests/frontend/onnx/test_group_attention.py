@@ -140,7 +140,7 @@ class Step:
             for name, heads in (("q", H), ("k", KV), ("v", KV))
         )
         if self.rotary:
-            q, k = (_turned(x, past) for x in (q, k))
+            q, k = (_rotated(x, past) for x in (q, k))
         keys, values = (
             np.concatenate([feeds[name][b, :, :held], x], 1) for name, x in (("pk", k), ("pv", v))
         )
@@ -168,7 +168,7 @@ class Step:
                 np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-def _turned(x: Array, start: int) -> Array:
+def _rotated(x: Array, start: int) -> Array:
     at = start + np.arange(x.shape[1])
     c, s, a, b = COS[at], SIN[at], x[..., : D // 2], x[..., D // 2 :]
     return np.concatenate([a * c - b * s, b * c + a * s], -1)

@@ -19,8 +19,8 @@ from support.transformer_formulas import (
     mixed,
     normal,
     rms,
+    rotate,
     tanh_gelu,
-    turned,
 )
 
 RNG = np.random.default_rng(7)
@@ -40,12 +40,12 @@ RESIDUAL = {"x": X, "skip": SKIP, "scale": ROW}
 WORDS = {
     "ids": RNG.integers(0, 9, (2, 3)).astype(np.int32),
     "segments": ints([0, 1, 1], [1, 0, 0]),
-    "words": f(9, 8), "places": f(5, 8), "kinds": f(2, 8), "scale": ROW, "bias": BIAS,
+    "words": f(9, 8), "positions": f(5, 8), "kinds": f(2, 8), "scale": ROW, "bias": BIAS,
 }  # fmt: skip
 
 
 def embedded(v: Feeds) -> Array:
-    return v["words"][v["ids"]] + v["places"][:3] + v["kinds"][v["segments"]]
+    return v["words"][v["ids"]] + v["positions"][:3] + v["kinds"][v["segments"]]
 
 
 ANGLES = RNG.uniform(0, 6, (12, 4))
@@ -91,7 +91,7 @@ PLAIN = {
         MS + "EmbedLayerNormalization",
         WORDS | {"segments": None, "kinds": None, "mask": None, "at": ints([4, 3, 2], [0, 1, 2])},
         lambda v: (
-            normal(v["words"][v["ids"]] + v["places"][v["at"]], v["scale"], v["bias"]),
+            normal(v["words"][v["ids"]] + v["positions"][v["at"]], v["scale"], v["bias"]),
             np.zeros(2),
         ),
         "y count",
@@ -106,7 +106,7 @@ PLAIN = {
     "quick gelu": Case(
         MS + "QuickGelu", {"x": X}, lambda v: v["x"] / (1 + np.exp(-1.5 * v["x"])), alpha=1.5
     ),
-    "product": Case(
+    "matmul": Case(
         MS + "FusedMatMul",
         {"a": f(2, 4, 3), "b": f(2, 5, 4)},
         lambda v: 0.5 * v["a"].swapaxes(1, 2) @ v["b"].swapaxes(1, 2),
@@ -121,14 +121,14 @@ PLAIN = {
     "rotary": Case(
         MS + "RotaryEmbedding",
         {"x": f(2, 3, 16), "at": np.array([[0, 1, 2], [7, 8, 9]]), "cos": COS, "sin": SIN},
-        lambda v: turned(
+        lambda v: rotate(
             v["x"].reshape(2, 3, 2, 8), v["cos"][v["at"]], v["sin"][v["at"]]
         ).reshape(2, 3, 16),
     ),
     "rotary from a position": Case(
         MS + "RotaryEmbedding",
         {"x": f(2, 2, 3, 8), "at": np.array([4]), "cos": COS, "sin": SIN},
-        lambda v: turned(
+        lambda v: rotate(
             v["x"].swapaxes(1, 2), v["cos"][4:7][None], v["sin"][4:7][None], True
         ).swapaxes(1, 2),
         interleaved=1,
@@ -136,7 +136,7 @@ PLAIN = {
     "rotary of a part": Case(
         MS + "RotaryEmbedding",
         {"x": f(2, 3, 20), "at": np.array([4]), "cos": COS, "sin": SIN},
-        lambda v: turned(
+        lambda v: rotate(
             v["x"].reshape(2, 3, 2, 10), v["cos"][4:7][None], v["sin"][4:7][None]
         ).reshape(2, 3, 20),
         num_heads=2, rotary_embedding_dim=8,
@@ -144,7 +144,7 @@ PLAIN = {
     "rotary of ONNX": Case(
         "RotaryEmbedding",
         {"x": f(2, 3, 20), "cos": COS[:6].reshape(2, 3, 4), "sin": SIN[:6].reshape(2, 3, 4)},
-        lambda v: turned(v["x"].reshape(2, 3, 2, 10), v["cos"], v["sin"]).reshape(2, 3, 20),
+        lambda v: rotate(v["x"].reshape(2, 3, 2, 10), v["cos"], v["sin"]).reshape(2, 3, 20),
         num_heads=2, rotary_embedding_dim=8,
     ),
 }  # fmt: skip
@@ -265,7 +265,7 @@ def rotated(v: Feeds, start: int) -> tuple[Array, Array, Array]:
     apart = v["q"].reshape(1, 2, 8, 16)
     at = slice(start, start + 2)
     q, k = (
-        turned(apart[:, :, p], v["cos"][at][None], v["sin"][at][None]).swapaxes(1, 2)
+        rotate(apart[:, :, p], v["cos"][at][None], v["sin"][at][None]).swapaxes(1, 2)
         for p in (slice(0, 4), slice(4, 6))
     )
     new = k, apart[:, :, 6:].swapaxes(1, 2)

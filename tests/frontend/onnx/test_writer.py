@@ -163,9 +163,9 @@ def test_names_opsets_and_weights() -> None:
     graph = Graph("network")
     x = graph.make_input(LogicalTensor(F32, (2, 3)), "x")
     weight = graph.make_constant(np.ones((3, 4), np.float32), "w")
-    product = graph.make("matmul_core", [x, weight], {}, "fc").outputs[0]
-    y = graph.make("relu", [product], {}, "act").outputs[0]
-    for tensor, name in ((y, "y"), (y, "again"), (x, "same"), (product, "act")):
+    matmul = graph.make("matmul_core", [x, weight], {}, "fc").outputs[0]
+    y = graph.make("relu", [matmul], {}, "act").outputs[0]
+    for tensor, name in ((y, "y"), (y, "again"), (x, "same"), (matmul, "act")):
         graph.make_output(tensor, name)
     proto = to_onnx(graph)
     assert [info.name for info in proto.graph.output] == ["y", "again", "same", "act"]

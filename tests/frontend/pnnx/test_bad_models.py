@@ -153,9 +153,9 @@ def linear(tmp_path: Path) -> Path:
 
 
 def refused_archive(path: Path) -> str:
-    message, place = message_of(path).removeprefix("nn.Linear 'l': "), f" (in '{path}', line 4)"
-    assert message.endswith(place)
-    return message.removesuffix(place).replace(str(path.parent), "DIR")
+    message, location = message_of(path).removeprefix("nn.Linear 'l': "), f" (in '{path}', line 4)"
+    assert message.endswith(location)
+    return message.removesuffix(location).replace(str(path.parent), "DIR")
 
 
 def test_the_archive_is_missing(linear: Path) -> None:

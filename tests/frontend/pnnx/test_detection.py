@@ -38,9 +38,9 @@ def expected(maps: list[Array], weights: dict[str, Array]) -> Array:
         y += weights[f"m.{i}.bias"][:, None, None]
         y = y.reshape(2, ANCHORS, 5 + CLASSES, *SIZES[i]).transpose(0, 1, 3, 4, 2)
         y = 1 / (1 + np.exp(-y))
-        place = (y[..., :2] * 2 + weights[grid]) * STRIDES[i]
+        center = (y[..., :2] * 2 + weights[grid]) * STRIDES[i]
         size = (y[..., 2:4] * 2) ** 2 * weights[anchors]
-        boxes.append(np.concatenate([place, size, y[..., 4:]], -1).reshape(2, -1, 5 + CLASSES))
+        boxes.append(np.concatenate([center, size, y[..., 4:]], -1).reshape(2, -1, 5 + CLASSES))
     return np.concatenate(boxes, 1)
 
 

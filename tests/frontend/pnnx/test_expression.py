@@ -134,8 +134,8 @@ BAD = [
 def test_refused_expressions(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         load_operator(tmp_path, f"pnnx.Expression expr={text}", [X])
-    place = f" (in '{tmp_path}/m.pnnx.param', line 4)"
-    assert str(error.value) == f"pnnx.Expression 'op': {message}{place}"
+    location = f" (in '{tmp_path}/m.pnnx.param', line 4)"
+    assert str(error.value) == f"pnnx.Expression 'op': {message}{location}"
 
 
 def test_complex_numbers_give_two_results(tmp_path: Path) -> None:

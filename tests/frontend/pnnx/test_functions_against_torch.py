@@ -34,7 +34,7 @@ def check(folder: Path, line: str, inputs: list[Array], result: Any) -> None:
 
 
 X, Y = floats(2, 6, 4), floats(2, 6, 4, seed=1)
-PLACES = np.random.default_rng(2).integers(0, 4, (2, 6, 4))
+POSITIONS = np.random.default_rng(2).integers(0, 4, (2, 6, 4))
 ROWS = np.array([0, 5, -2])
 COLUMNS = np.array([[1], [-1]])
 
@@ -42,19 +42,22 @@ ORDERING: dict[str, tuple[list[Array], Callable[..., Any]]] = {
     "torch.topk k=3 dim=1 largest=True sorted=True": ([X], lambda x: x.topk(3, 1)),
     "torch.topk k=2 largest=False": ([X], lambda x: x.topk(2, largest=False)),
     "torch.sort dim=1 descending=True": ([X], lambda x: x.sort(1, True)),
-    "torch.sort": ([PLACES], lambda x: x.sort(stable=True)),
+    "torch.sort": ([POSITIONS], lambda x: x.sort(stable=True)),
     "torch.argsort dim=0 descending=False": ([X], lambda x: x.argsort(0)),
     "aten::kthvalue k=2 dim=1 keepdim=True": ([X], lambda x: x.kthvalue(2, 1, True)),
     "torch.cumsum dim=-1": ([X], lambda x: x.cumsum(-1)),
-    "torch.cumsum dim=1 dtype=torch.float": ([PLACES], lambda x: x.cumsum(1, dtype=torch.float)),
-    "torch.cumsum dim=0": ([PLACES > 1], lambda x: x.cumsum(0)),
+    "torch.cumsum dim=1 dtype=torch.float": ([POSITIONS], lambda x: x.cumsum(1, dtype=torch.float)),
+    "torch.cumsum dim=0": ([POSITIONS > 1], lambda x: x.cumsum(0)),
     "torch.cumprod dim=1": ([X], lambda x: x.cumprod(1)),
 }
 
 INDEXING: dict[str, tuple[list[Array], Callable[..., Any]]] = {
-    "torch.gather dim=2": ([X, PLACES], lambda x, i: x.gather(2, i)),
-    "torch.take_along_dim dim=1": ([X, PLACES[:, :1]], lambda x, i: torch.take_along_dim(x, i, 1)),
-    "torch.take_along_dim": ([X, PLACES], lambda x, i: torch.take_along_dim(x, i)),
+    "torch.gather dim=2": ([X, POSITIONS], lambda x, i: x.gather(2, i)),
+    "torch.take_along_dim dim=1": (
+        [X, POSITIONS[:, :1]],
+        lambda x, i: torch.take_along_dim(x, i, 1),
+    ),
+    "torch.take_along_dim": ([X, POSITIONS], lambda x, i: torch.take_along_dim(x, i)),
     "Tensor.index expr=[None,@0]": ([X, ROWS], lambda x, i: x[:, i]),
     "Tensor.index expr=[None,@0,@1]": ([X, ROWS, COLUMNS], lambda x, i, j: x[:, i, j]),
     "Tensor.index expr=[@0,None,@1]": ([X, np.array([1]), COLUMNS], lambda x, i, j: x[i, :, j]),
@@ -69,13 +72,13 @@ INDEXING: dict[str, tuple[list[Array], Callable[..., Any]]] = {
 
 ASSIGNMENT: dict[str, tuple[list[Array], Callable[..., Any]]] = {
     "aten::scatter dim=2 $input=a $index=b $src=c": (
-        [X, PLACES[:, :2, :1], Y],
+        [X, POSITIONS[:, :2, :1], Y],
         lambda x, i, y: x.scatter(2, i, y),
     ),
-    "aten::scatter dim=2 value=1.5": ([X, PLACES], lambda x, i: x.scatter(2, i, 1.5)),
-    "torch.scatter_add dim=2": ([X, PLACES, Y], lambda x, i, y: x.scatter_add(2, i, y)),
+    "aten::scatter dim=2 value=1.5": ([X, POSITIONS], lambda x, i: x.scatter(2, i, 1.5)),
+    "torch.scatter_add dim=2": ([X, POSITIONS, Y], lambda x, i, y: x.scatter_add(2, i, y)),
     "torch.scatter_reduce dim=2 reduce=prod": (
-        [X, PLACES, Y],
+        [X, POSITIONS, Y],
         lambda x, i, y: x.scatter_reduce(2, i, y, "prod"),
     ),
     "torch.index_add dim=1 alpha=2.0": (
@@ -153,7 +156,7 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
     "aten::nan_to_num": ([ODD], torch.nan_to_num),
     "torch.nan_to_num nan=1.0 posinf=2.0 neginf=-3.0": (
         [ODD], lambda x: torch.nan_to_num(x, 1.0, 2.0, -3.0)),
-    "aten::one_hot num_classes=4": ([PLACES], lambda x: F.one_hot(x, 4)),
+    "aten::one_hot num_classes=4": ([POSITIONS], lambda x: F.one_hot(x, 4)),
     "torch.cross dim=1": ([V, W], lambda x, y: torch.cross(x, y, dim=1)),
     "torch.cross dim=None": (  # the first axis of 3, as PyTorch warns when it does so
         [floats(2, 3, 5, 3), floats(2, 3, 5, 3, seed=1)], partial(torch.linalg.cross, dim=1)),
@@ -197,9 +200,9 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
     "nn.PairwiseDistance p=3.0 eps=1e-6 keepdim=False": ([X, Y], torch.nn.PairwiseDistance(3)),
     "torch.lgamma": ([np.append(X * 9, [0, -3, 1, 2, 50, *ODD]).astype(np.float32)], torch.lgamma),
     "Tensor.index expr=[[0,1],[5,2]]": ([X], lambda x: x[[0, 1], [5, 2]]),
-    "aten::trace": ([PLACES[0, :4]], torch.trace),
+    "aten::trace": ([POSITIONS[0, :4]], torch.trace),
     "aten::outer": ([V[0], W[1]], torch.outer),
-    "aten::kron": ([V, PLACES[0].astype(np.float32)], torch.kron),
+    "aten::kron": ([V, POSITIONS[0].astype(np.float32)], torch.kron),
     "aten::tensordot dims_self=(-2,-1) dims_other=(1,0)": (
         [X, floats(4, 6, 3)], lambda x, y: torch.tensordot(x, y, ([-2, -1], [1, 0]))),
     "aten::linalg_matrix_power n=5": (
@@ -214,7 +217,7 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
     "aten::logaddexp2": ([np.append(ODD, 3).astype(np.float32)] * 2, torch.logaddexp2),
     "aten::logcumsumexp dim=1": ([np.where(X > 1, -np.inf, 40 * X)], lambda x: x.logcumsumexp(1)),
     "aten::cummax dim=1": ([np.where(X > 1.8, np.nan, X.round())], lambda x: x.cummax(1)),
-    "torch.cummin dim=2": ([PLACES], lambda x: x.cummin(2)),
+    "torch.cummin dim=2": ([POSITIONS], lambda x: x.cummin(2)),
     "aten::median dim=1 keepdim=True": ([X], lambda x: x.median(1, True)),
     "torch.median": ([np.where(X > 1.9, np.nan, X)], torch.median),
     "aten::quantile q=0.3 dim=1 keepdim=False interpolation=linear": (
@@ -224,7 +227,7 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
     "torch.quantile q=(0.2,0.9,0.5) dim=1 keepdim=False": (
         [X], lambda x: x.quantile(torch.tensor([0.2, 0.9, 0.5]), 1)),
     "torch.nanmedian dim=1 keepdim=True": ([np.where(X > 0, np.nan, X)], lambda x: x.nanmedian(1, True)),
-    "torch.mode dim=1 keepdim=False": ([PLACES], lambda x: x.mode(1)),
+    "torch.mode dim=1 keepdim=False": ([POSITIONS], lambda x: x.mode(1)),
     "aten::searchsorted out_int32=False right=True side=None sorter=None": (
         [np.sort(V, 1), np.sort(V, 1)], lambda s, x: torch.searchsorted(s, x, right=True)),
     "aten::bucketize out_int32=True right=False": (
@@ -301,8 +304,8 @@ def test_results_of_as_many_rows_as_a_mask_keeps(tmp_path: Path) -> None:
     ]  # fmt: skip
     with compile(write_model(tmp_path, lines), threads=1) as model:
         for x, rows in ((X[0], X[0, :, 0] > 0), (np.zeros_like(X[0]), np.zeros(6, bool))):
-            kept, places, picked, total = model(x, rows)
+            kept, positions, picked, total = model(x, rows)
             np.testing.assert_array_equal(kept, x[x > 0.5])
-            np.testing.assert_array_equal(places, np.argwhere(x > 0.5))
+            np.testing.assert_array_equal(positions, np.argwhere(x > 0.5))
             np.testing.assert_array_equal(picked, x[rows])
             assert_close(total, x[x > 0.5].sum(), 8)

@@ -60,8 +60,8 @@ REFUSED = [
 def test_refused_arguments(line: str, inputs: list[Array], message: str, tmp_path: Path) -> None:
     with pytest.raises((UserError, UnsupportedError)) as error:
         load_operator(tmp_path, line, inputs)
-    place = f" (in '{tmp_path}/m.pnnx.param', line {3 + len(inputs)})"
-    assert str(error.value) == message + place
+    location = f" (in '{tmp_path}/m.pnnx.param', line {3 + len(inputs)})"
+    assert str(error.value) == message + location
 
 
 def test_every_operator_refuses_nonsense_with_an_error_of_ours(tmp_path: Path) -> None:

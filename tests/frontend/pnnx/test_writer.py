@@ -28,8 +28,8 @@ def linear_graph(batch: int = 4) -> Graph:
     bound = 32**-0.5
     weight = graph.make_constant(rng.uniform(-bound, bound, (128, 32)).astype(np.float32))
     bias = graph.make_constant(rng.uniform(-bound, bound, 128).astype(np.float32))
-    product = graph.make("matmul_core", (x, weight), {"transpose_b": True}, "linear").outputs[0]
-    y = graph.make("add", (product, bias)).outputs[0]
+    matmul = graph.make("matmul_core", (x, weight), {"transpose_b": True}, "linear").outputs[0]
+    y = graph.make("add", (matmul, bias)).outputs[0]
     graph.make_output(graph.make("sigmoid", (y,), name="F.sigmoid_0").outputs[0], "pnnx_output_0")
     return graph
 

@@ -36,20 +36,20 @@ def filtered(x: Any) -> Any:
 
 def planes(x: Any) -> Any:
     z = torch.fft.fft2(x.view(2, 8, 8), norm="ortho")
-    turned = torch.fft.ifft2(z.conj() / (1 + 2j), norm="ortho")
+    rotated = torch.fft.ifft2(z.conj() / (1 + 2j), norm="ortho")
     whole = torch.fft.fftn(x.view(2, 8, 8), dim=(0, 2))
-    return turned.imag, turned.real, torch.fft.hfft(whole, n=8).flatten(1), whole.sum(1).abs()
+    return rotated.imag, rotated.real, torch.fft.hfft(whole, n=8).flatten(1), whole.sum(1).abs()
 
 
-def turned(x: Any) -> Any:
+def rotated(x: Any) -> Any:
     """Positions as rotations, and products of complex matrices, of real ones and both."""
     z = torch.view_as_complex(x.view(2, 8, 4, 2))
     y = z * torch.polar(torch.ones(8, 4), torch.arange(32.0).view(8, 4))
-    product = y.transpose(1, 2) @ z + (y.mT @ x.view(2, 8, 8)[..., :4].to(torch.complex64))
-    return torch.view_as_real(y).flatten(2), product.real, torch.exp(product * 0.1j).abs()
+    matmul = y.transpose(1, 2) @ z + (y.mT @ x.view(2, 8, 8)[..., :4].to(torch.complex64))
+    return torch.view_as_real(y).flatten(2), matmul.real, torch.exp(matmul * 0.1j).abs()
 
 
-@pytest.mark.parametrize("function", [spectrogram, and_back, filtered, planes, turned])
+@pytest.mark.parametrize("function", [spectrogram, and_back, filtered, planes, rotated])
 def test_functions(function: Callable[[Any], Any]) -> None:
     class Model(torch.nn.Module):  # type: ignore[misc]
         def forward(self, x: Any) -> Any:

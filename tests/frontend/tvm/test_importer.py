@@ -357,8 +357,8 @@ SAMPLE = graph_json(
 )
 def test_flipped_bytes(flips):
     data = bytearray(SAMPLE.encode())
-    for place, value in flips:
-        data[place] = value
+    for offset, value in flips:
+        data[offset] = value
     with contextlib.suppress(GraphcError):
         load(bytes(data))
 

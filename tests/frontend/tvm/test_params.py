@@ -152,7 +152,7 @@ def test_other_files(tmp_path: Path) -> None:
 )
 def test_flipped_bytes(flips: list[tuple[int, int]]) -> None:
     data = bytearray(EXAMPLE)
-    for place, value in flips:
-        data[place] = value
+    for offset, value in flips:
+        data[offset] = value
     with contextlib.suppress(GraphcError):
         read_params(bytes(data))

@@ -34,9 +34,9 @@ def formats(draw: st.DrawFn, max_rank: int = 4) -> Format:
     blocks = [0] * rank
     for _ in range(draw(st.integers(0, 3)) if rank else 0):
         axis = draw(st.integers(0, rank - 1))
-        place = draw(st.integers(order.index(axis) + 1, len(order)))
-        order.insert(place, axis)
-        blocks.insert(place, draw(st.integers(1, 4)))
+        position = draw(st.integers(order.index(axis) + 1, len(order)))
+        order.insert(position, axis)
+        blocks.insert(position, draw(st.integers(1, 4)))
     return Format(plain(rank).axes, tuple(order), tuple(blocks))
 
 

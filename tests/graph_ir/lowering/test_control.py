@@ -80,8 +80,8 @@ def test_kernels_of_a_body_run_in_parallel(threads: int) -> None:
     w = constant_matrix()
 
     def step(g: Graph, x: GraphTensor) -> list[GraphTensor]:
-        product = made(g, "matmul_core", x, g.make_constant(w, "w"))
-        return [made(g, "tanh", made(g, "add", product, x))]
+        matmul = made(g, "matmul_core", x, g.make_constant(w, "w"))
+        return [made(g, "tanh", made(g, "add", matmul, x))]
 
     graph = counted([wide], step)
     native(graph, trips(graph, (0, 1, 4)), threads, factor=8)  # rounds add up

@@ -20,9 +20,9 @@ def test_bytes_wrap_before_the_next_op(kind: str, after: str, dtype: DType) -> N
     graph = Graph("bytes")
     x = graph.make_input(LogicalTensor(dtype, dims), "x")
     w = graph.make_constant(rng.integers(0, 9, weights).astype(dtype.numpy))
-    product = graph.make(kind, [x, w]).outputs[0]
+    matmul = graph.make(kind, [x, w]).outputs[0]
     other = graph.make_constant(np.array(3, dtype.numpy))
-    operands = [product] if after == "relu" else [product, other]
+    operands = [matmul] if after == "relu" else [matmul, other]
     graph.make_output(graph.make(after, operands).outputs[0], "y")
     array = rng.integers(0, 9, dims).astype(dtype.numpy)
     (expected,) = graph.evaluate([array])

@@ -27,7 +27,7 @@ def sliced(pieces: list[tuple[tuple[int, ...], tuple[int, ...]]], source: str) -
     graph = Graph("pieces")
     dims = (6, 4) if source == "reshape" else (2, 3, 4)
     x = graph.make_input(LogicalTensor(F32, dims), "x")
-    if source == "product":
+    if source == "matmul":
         x = graph.make(
             "matmul_core", [x, graph.make_constant(np.eye(4, dtype=np.float32))]
         ).outputs[0]
@@ -38,7 +38,7 @@ def sliced(pieces: list[tuple[tuple[int, ...], tuple[int, ...]]], source: str) -
     return graph
 
 
-@pytest.mark.parametrize("source", ["input", "product", "reshape"])
+@pytest.mark.parametrize("source", ["input", "matmul", "reshape"])
 def test_results(source: str) -> None:
     graph = sliced([*PIECES, *OTHERS], source)
     x = np.arange(24, dtype=np.float32).reshape(graph.inputs[0].outputs[0].details.plain_dims)

@@ -11,16 +11,16 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import Schedule, parse_schedule
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.rewriting.kernel_group import group_of
+from graphc.graph_ir.schedule.gemm import worth_threads
 from graphc.graph_ir.schedule.matmul import MatmulSpace
 from graphc.graph_ir.schedule.problem import problem_of
-from graphc.graph_ir.schedule.product import worth_threads
 from graphc.tensor_ir.nodes import Brgemm, For
 from graphc.tensor_ir.visitor import walk
 from support.compiled import graph_of_op, run_native
 from support.lowered import build, check_interpreted, context, integers, interpret, lower
 
 
-def product(m: int, n: int, k: int, batch: tuple[int, ...] = (), **attrs: bool) -> Graph:
+def matmul_graph(m: int, n: int, k: int, batch: tuple[int, ...] = (), **attrs: bool) -> Graph:
     a = (*batch, k, m) if attrs.get("transpose_a") else (*batch, m, k)
     b = (*batch, n, k) if attrs.get("transpose_b") else (*batch, k, n)
     return build({"a": a, "b": b}, lambda make, x: make("matmul_core", x["a"], x["b"], **attrs))
@@ -30,21 +30,21 @@ def product(m: int, n: int, k: int, batch: tuple[int, ...] = (), **attrs: bool) 
 @pytest.mark.parametrize("m", [1, 3, 4, 5, 13])
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (7, 4), (8, 5), (9, 3), (25, 2), (49, 1)])
 def test_sizes_around_the_tile(isa: str, m: int, n: int, k: int) -> None:
-    check_interpreted(product(m, n, k), context(isa))
+    check_interpreted(matmul_graph(m, n, k), context(isa))
 
 
 @pytest.mark.parametrize("attrs", [{"transpose_a": True}, {"transpose_b": True}])
 def test_transposed_operands(attrs: dict[str, bool]) -> None:
-    check_interpreted(product(7, 17, 5, **attrs), context())
+    check_interpreted(matmul_graph(7, 17, 5, **attrs), context())
 
 
 def test_many_rows_pack_a_plain_right_hand_side() -> None:
-    check_interpreted(product(61, 10, 3), context())
+    check_interpreted(matmul_graph(61, 10, 3), context())
 
 
 @pytest.mark.parametrize("batch", [(2,), (2, 3), (1,)])
 def test_batches(batch: tuple[int, ...]) -> None:
-    check_interpreted(product(5, 9, 3, batch), context(threads=2))
+    check_interpreted(matmul_graph(5, 9, 3, batch), context(threads=2))
 
 
 def test_batch_axes_broadcast() -> None:
@@ -68,7 +68,7 @@ def test_constant_weights_epilogue_and_threads(threads: int) -> None:
 
 
 def test_every_blocking_on_offer_gives_the_same_result() -> None:
-    graph = product(9, 26, 11)
+    graph = matmul_graph(9, 26, 11)
     ctx = context()
     op = next(op for op in graph.ops if isinstance(op, MatmulCore))
     offered = MatmulSpace(op, group_of(op), ctx).candidates
@@ -80,7 +80,7 @@ def test_every_blocking_on_offer_gives_the_same_result() -> None:
 
 
 def test_random_data_is_within_the_error_of_the_sum() -> None:
-    graph = product(6, 24, 64)
+    graph = matmul_graph(6, 24, 64)
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s, dtype=np.float32) for s in ((6, 64), (64, 24)))
     result = np.zeros((6, 24), np.float32)
@@ -92,7 +92,7 @@ def test_random_data_is_within_the_error_of_the_sum() -> None:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(9, 24, 64), (1, 24, 33), (5, 50, 9), (61, 7, 40)])
 def test_the_thread_count_changes_no_bit(m: int, n: int, k: int) -> None:
-    graph = product(m, n, k)
+    graph = matmul_graph(m, n, k)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(s, dtype=np.float32) for s in ((m, k), (k, n))]
     results = []
@@ -137,7 +137,7 @@ def test_panels_from_far_away_are_fetched_ahead(k: int, rows: int, fetches: bool
 @pytest.mark.parametrize("threads", [2, 3])
 def test_groups_of_panels_and_blocks_of_rows_are_one_parallel_loop(threads: int) -> None:
     """Of two nested loops only the outer one would be shared, and its trips may not divide by the threads."""
-    graph = product(50, 200, 8)
+    graph = matmul_graph(50, 200, 8)
     requested = {"matmul_core": parse_schedule(f"mc=22 ng={threads}")}
     ctx = replace(context("avx512", threads), requested=requested)
     lowered = check_interpreted(graph, ctx)

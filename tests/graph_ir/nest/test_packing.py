@@ -37,7 +37,7 @@ CONTEXTS = {
 }
 
 
-def product(dtype: DType, m: int, n: int, k: int, **attrs: bool) -> Graph:
+def matmul_graph(dtype: DType, m: int, n: int, k: int, **attrs: bool) -> Graph:
     a = (k, m) if attrs.get("transpose_a") else (m, k)
     b = (n, k) if attrs.get("transpose_b") else (k, n)
     return build(
@@ -64,7 +64,7 @@ def layer(dtype: DType, m: int, n: int, k: int) -> Graph:
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (3, 17, 5), (13, 25, 2), (45, 49, 7)])
 def test_sizes_around_the_tile(kind: str, dtype: DType, m: int, n: int, k: int) -> None:
     """Few rows read B in place, many copy it into panels; an odd k leaves a group half empty."""
-    check_interpreted(product(dtype, m, n, k), CONTEXTS[kind])
+    check_interpreted(matmul_graph(dtype, m, n, k), CONTEXTS[kind])
 
 
 @pytest.mark.parametrize("kind", ["dots", "avx2"])
@@ -72,7 +72,7 @@ def test_sizes_around_the_tile(kind: str, dtype: DType, m: int, n: int, k: int) 
 @pytest.mark.parametrize("side", ["transpose_a", "transpose_b"])
 def test_transposed_operands(kind: str, dtype: DType, side: str) -> None:
     for m in (7, 61):
-        check_interpreted(product(dtype, m, 19, 9, **{side: True}), CONTEXTS[kind])
+        check_interpreted(matmul_graph(dtype, m, 19, 9, **{side: True}), CONTEXTS[kind])
 
 
 @pytest.mark.parametrize("kind", CONTEXTS)
@@ -86,7 +86,7 @@ def test_packed_weights_and_epilogue(kind: str, dtype: DType, k: int) -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_sums_wait_between_blocks_of_k(dtype: DType) -> None:
     """In C if it has their type, else in a local block; every group of panels and block of rows."""
-    for graph in (product(dtype, 41, 50, 11), layer(dtype, 41, 50, 10)):
+    for graph in (matmul_graph(dtype, 41, 50, 11), layer(dtype, 41, 50, 10)):
         op = next(op for op in graph.ops if isinstance(op, MatmulCore))
         requested = {op.name: parse_schedule("kc=3 mc=16 ng=2")}
         lowered = check_interpreted(graph, replace(DOTS, requested=requested))
@@ -103,9 +103,9 @@ def test_groups_are_used_where_the_target_has_them() -> None:
     assert groups(layer(BF16, 21, 50, 8), DOTS) == {2}
     assert groups(layer(BF16, 21, 50, 8), CONTEXTS["avx512"]) == {1}
     assert groups(layer(F16, 21, 50, 8), DOTS) == {1}
-    assert groups(product(BF16, 61, 50, 7), DOTS) == {2}
+    assert groups(matmul_graph(BF16, 61, 50, 7), DOTS) == {2}
     assert groups(layer(BF16, 21, 50, 7), DOTS) == {2}, "the padding of constants is zero"
-    assert groups(product(BF16, 61, 50, 8, transpose_a=True), DOTS) == {1}
+    assert groups(matmul_graph(BF16, 61, 50, 8, transpose_a=True), DOTS) == {1}
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -115,7 +115,7 @@ def test_native_code_is_within_the_error_of_the_sum(
 ) -> None:
     """Against float64: sums of k terms in the accumulator's type, rounded once to the result."""
     a, b = (rng.standard_normal(s).astype(dtype.numpy) for s in ((m, k), (k, n)))
-    (result,) = run_native(product(dtype, m, n, k), [a, b])
+    (result,) = run_native(matmul_graph(dtype, m, n, k), [a, b])
     wide_a, wide_b = a.astype(np.longdouble), b.astype(np.longdouble)
     unit = {F64: 2.0**-53, F16: 2.0**-24, BF16: 2.0**-24}[dtype]
     last = {F64: 2.0**-53, F16: 2.0**-11, BF16: 2.0**-8}[dtype]
@@ -129,7 +129,7 @@ def test_long_rows_are_converted_in_blocks_that_fit_the_stack(dtype: DType) -> N
     k = 1 << 17
     ones = [np.ones((9, k), dtype.numpy), np.ones((k, 3), dtype.numpy)]
     ones[0][:, k // 512 :] = 0
-    (result,) = run_native(product(dtype, 9, 3, k), ones)
+    (result,) = run_native(matmul_graph(dtype, 9, 3, k), ones)
     assert (result.astype(np.float64) == k // 512).all()
 
 
@@ -140,7 +140,7 @@ def test_the_thread_count_changes_no_bit(dtype: DType, rng: np.random.Generator)
     for threads in (1, 2, 3):
         results.append(np.zeros((61, 50), dtype.numpy))
         ctx = replace(DOTS, options=CompileOptions(threads))
-        lowered = lower(product(dtype, 61, 50, 40), ctx)
+        lowered = lower(matmul_graph(dtype, 61, 50, 40), ctx)
         # Sums of whole Brgemms are NumPy's, whose order is its own.
         expanded = replace(lowered, module=expand_brgemm(lowered.module, ctx.target))
         interpret(expanded, arrays, [results[-1]])

@@ -30,7 +30,9 @@ def asking(isa: str = "native", threads: int = 1) -> LowerContext:
     return replace(found, options=replace(found.options, layout="blocked"))
 
 
-def product(m: int, n: int, k: int, batch: Dims = (), relu: bool = False, **attrs: bool) -> Graph:
+def matmul_graph(
+    m: int, n: int, k: int, batch: Dims = (), relu: bool = False, **attrs: bool
+) -> Graph:
     graph = Graph("matmul")
     a = (k, m) if attrs.get("transpose_a") else (m, k)
     b = (n, k) if attrs.get("transpose_b") else (k, n)
@@ -65,10 +67,10 @@ def layouts(graph: Graph, ctx: LowerContext, name: str) -> str:
 @pytest.mark.parametrize(
     "graph",
     [
-        product(32, 48, 64),
-        product(33, 50, 70, relu=True),
-        product(7, 17, 5, (2,), transpose_a=True, relu=True),
-        product(40, 20, 33, transpose_b=True),
+        matmul_graph(32, 48, 64),
+        matmul_graph(33, 50, 70, relu=True),
+        matmul_graph(7, 17, 5, (2,), transpose_a=True, relu=True),
+        matmul_graph(40, 20, 33, transpose_b=True),
     ],
     ids=["whole", "ragged", "batch", "transposed"],
 )
@@ -90,7 +92,7 @@ def test_sums_wait_for_the_rest_of_k_where_the_result_cannot_hold_them() -> None
 
 
 def test_the_layouts_are_those_of_the_document() -> None:
-    assert layouts(product(32, 48, 64), asking(), "fc") == "MK16m16k KN16n16k MN16m16n"
+    assert layouts(matmul_graph(32, 48, 64), asking(), "fc") == "MK16m16k KN16n16k MN16m16n"
     image = convolution((1, 32, 5, 5), (32, 32, 3, 3))
     assert layouts(image, asking("avx512"), "conv") == "NCHW16c OIHW16i16o NCHW16c"
     narrow = convolution((1, 24, 5, 5), (32, 24, 3, 3))
@@ -115,18 +117,18 @@ def test_convolutions(isa: str, x: Dims, w: Dims, attrs: Any) -> None:
 
 
 def test_sums_wait_for_the_next_block_of_k_in_the_result() -> None:
-    graph = product(20, 20, 70, relu=True)
+    graph = matmul_graph(20, 20, 70, relu=True)
     check_interpreted(graph, replace(asking(), requested={"fc": parse_schedule("kc=32 mc=16")}))
 
 
 def test_blocks_end_between_those_in_memory() -> None:
     ctx = replace(asking(), requested={"fc": parse_schedule("kc=20")})
     with pytest.raises(UserError, match="kc must be a multiple of 16 with b=blocked"):
-        check_interpreted(product(20, 20, 70), ctx)
+        check_interpreted(matmul_graph(20, 20, 70), ctx)
 
 
 def test_nobody_takes_them_who_did_not_ask() -> None:
-    graph, ctx = product(32, 48, 64), context()
+    graph, ctx = matmul_graph(32, 48, 64), context()
     assert layouts(graph, ctx, "fc") == "AB AB MN"
     propagate_layouts(graph, ctx)
     (decision,) = LAYOUT_DECISIONS.of(graph)
@@ -137,7 +139,7 @@ def test_nobody_takes_them_who_did_not_ask() -> None:
 
 def test_one_op_may_ask_by_its_name() -> None:
     ctx = replace(context(), requested={"fc": parse_schedule("b=blocked")})
-    assert layouts(product(32, 48, 64), ctx, "fc") == "MK16m16k KN16n16k MN16m16n"
+    assert layouts(matmul_graph(32, 48, 64), ctx, "fc") == "MK16m16k KN16n16k MN16m16n"
     ctx = replace(context("avx512"), requested={"conv": parse_schedule("band=blocks")})
     graph = convolution((1, 32, 5, 5), (32, 32, 3, 3))
     assert layouts(graph, ctx, "conv") == "NCHW16c OIHW16i16o NCHW16c"
@@ -164,7 +166,7 @@ def test_what_has_no_blocks_is_not_offered_any(op: Op) -> None:
 
 
 def test_every_candidate_is_predicted_and_fits_its_layouts() -> None:
-    graph = product(100, 48, 640)
+    graph = matmul_graph(100, 48, 640)
     propagate_layouts(graph, asking())
     space = space_of(next(op for op in graph.ops if op.name == "fc"), asking())
     assert space is not None and len(space.candidates) > 1

@@ -57,7 +57,7 @@ def test_each_row_is_in_one_tile_of_at_max_the_height(highest: int) -> None:
         assert (heights[: max(number - rest - 5, 0)] == 5).all()
 
 
-def products(height: int, accumulate: bool) -> list[Brgemm]:
+def tiles(height: int, accumulate: bool) -> list[Brgemm]:
     """The tiles of a matrix of four columns, with an epilogue and a hint of 70 elements."""
     a, b, c = (Buffer(name, F32, (400,)) for name in "abc")
     (kernel,) = (x for x in microkernels(F32, F32, Target("avx2")) if x.k_group == 1)
@@ -72,7 +72,7 @@ def products(height: int, accumulate: bool) -> list[Brgemm]:
 @pytest.mark.parametrize("accumulate", [False, True])
 def test_low_tiles_share_one_epilogue(accumulate: bool) -> None:
     """Sums of several blocks of k wait in C, where those of the blocks before are."""
-    whole, *rest = products(6, accumulate)
+    whole, *rest = tiles(6, accumulate)
     assert whole.epilogue and len(rest) == 6
     assert sorted(one.m for one in rest if one.epilogue) == [1, 2]
     waiting = {one.c.buffer.name for one in rest if not one.epilogue}
@@ -82,7 +82,7 @@ def test_low_tiles_share_one_epilogue(accumulate: bool) -> None:
 @pytest.mark.parametrize(("number", "elements"), [(9, {100, 135}), (4, {100, 135})])
 def test_two_low_tiles_fetch_a_half_each(number: int, elements: set[int]) -> None:
     """Together they fetch what one alone does."""
-    _, *rest = products(6, False)
+    _, *rest = tiles(6, False)
     values = [{"part": part, "left": number} for part in range(2 if number > 6 else 1)]
     found = {compile_expr(x.address.indices[0])(v) for x in rest[0].prefetch for v in values}
     assert found == elements and {x.elements for x in rest[0].prefetch} == {35}

@@ -23,12 +23,12 @@ def slow_convolution(x, w, strides=None, dilations=None, before=None, after=None
     sizes_out = [r // s + 1 for r, s in zip(room, strides, strict=True)]
     inner, per_group = w.shape[1], w.shape[0] // groups
     y = np.zeros((x.shape[0], w.shape[0], *sizes_out), x.dtype)
-    for o, *place in np.ndindex(*y.shape[1:]):
-        at = [p * s for p, s in zip(place, strides, strict=True)]
+    for o, *pixel in np.ndindex(*y.shape[1:]):
+        at = [p * s for p, s in zip(pixel, strides, strict=True)]
         window = tuple(slice(a, a + e, d) for a, e, d in zip(at, extents, dilations, strict=True))
         first = o // per_group * inner
         seen = padded[(slice(None), slice(first, first + inner), *window)]
-        y[(slice(None), o, *place)] = (seen * w[o]).sum(tuple(range(1, x.ndim)))
+        y[(slice(None), o, *pixel)] = (seen * w[o]).sum(tuple(range(1, x.ndim)))
     return y
 
 

@@ -19,7 +19,7 @@ def test_every_number(dtype, axis):
 
 
 @pytest.mark.parametrize(
-    ("attrs", "total", "product"),
+    ("attrs", "total", "prod"),
     [
         ({}, [2, 5, 9], [2, 6, 24]),
         ({"exclusive": True}, [0, 2, 5], [1, 2, 6]),
@@ -27,10 +27,10 @@ def test_every_number(dtype, axis):
         ({"exclusive": True, "reverse": True}, [7, 4, 0], [12, 4, 1]),
     ],
 )
-def test_directions(attrs, total, product):
+def test_directions(attrs, total, prod):
     x = np.array([2, 3, 4], np.int32)
     check_op("cum_sum", [x], attrs, np.array(total, np.int32))
-    check_op("cum_prod", [x], attrs, np.array(product, np.int32))
+    check_op("cum_prod", [x], attrs, np.array(prod, np.int32))
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
@@ -58,6 +58,6 @@ def test_an_open_number_of_steps(axis: int, reverse: bool, rng: np.random.Genera
     for b, s in ((1, 1), (2, 9), (3, 40)):
         values = rng.integers(-9, 9, (b, s, 3)).astype(np.int32)
         given = values if axis == 1 else values.transpose(0, 2, 1)
-        turned = np.flip(given, axis) if reverse else given
-        total = np.cumsum(turned, axis, dtype=np.int32) - turned * reverse
+        flipped = np.flip(given, axis) if reverse else given
+        total = np.cumsum(flipped, axis, dtype=np.int32) - flipped * reverse
         assert np.array_equal(model(values), np.flip(total, axis) if reverse else total)

@@ -16,7 +16,7 @@ def run(name: str, *arrays: Array) -> list[Array]:
     return make_op(name, list(arrays)).reference(list(arrays))
 
 
-def turned(x: Array) -> Array:
+def transposed(x: Array) -> Array:
     return x.swapaxes(-1, -2)
 
 
@@ -43,10 +43,12 @@ def test_singular_values(dims: tuple[int, ...]) -> None:
     a = RNG.standard_normal(dims)
     left, values, right = run("svd", a)
     np.testing.assert_allclose(values, np.linalg.svd(a, compute_uv=False), atol=1e-12)
-    np.testing.assert_allclose(turned(left) @ (values[..., None] * right), a, atol=1e-12)
+    np.testing.assert_allclose(transposed(left) @ (values[..., None] * right), a, atol=1e-12)
     for x in (left, right):
         np.testing.assert_allclose(
-            x @ turned(x) + np.zeros(dims[-2]), np.eye(dims[-2]) + 0 * x[..., :1, :1], atol=1e-12
+            x @ transposed(x) + np.zeros(dims[-2]),
+            np.eye(dims[-2]) + 0 * x[..., :1, :1],
+            atol=1e-12,
         )
 
 
@@ -62,8 +64,10 @@ def test_eigenvalues_of_the_lower_half(dims: tuple[int, ...]) -> None:
     a = RNG.standard_normal(dims)
     vectors, values = run("eigh", a)
     np.testing.assert_allclose(values, np.linalg.eigvalsh(a, UPLO="L"), atol=1e-12)
-    whole = np.tril(a) + turned(np.tril(a, -1))
-    np.testing.assert_allclose(turned(vectors) @ (values[..., None] * vectors), whole, atol=1e-12)
+    whole = np.tril(a) + transposed(np.tril(a, -1))
+    np.testing.assert_allclose(
+        transposed(vectors) @ (values[..., None] * vectors), whole, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from support.tolerance import assert_close
 Dims = tuple[int, ...]
 
 
-def product(dtype: str, a: Dims, b: Dims, **attrs: bool) -> MatmulCore:
-    graph = Graph("product")
+def matmul_op(dtype: str, a: Dims, b: Dims, **attrs: bool) -> MatmulCore:
+    graph = Graph("matmul")
     tensors = [
         graph.make_input(LogicalTensor(by_name(dtype), s), n) for s, n in ((a, "a"), (b, "b"))
     ]
@@ -51,7 +51,7 @@ def graph_of(op: Op) -> Graph:
 )  # fmt: skip
 def test_refused_shapes(a: Dims, b: Dims, attrs: dict[str, bool], message: str) -> None:
     with pytest.raises(UserError) as error:
-        product("f32", a, b, **attrs)
+        matmul_op("f32", a, b, **attrs)
     assert str(error.value) == f"matmul_core 'fc1': {message}"
 
 
@@ -98,7 +98,7 @@ def test_refused_counts(count: int) -> None:
 @pytest.mark.parametrize("dtype", [d.name for d in USUAL])
 def test_every_dtype(dtype: str, a: Dims, b: Dims, attrs: dict[str, bool], out: Dims) -> None:
     """The reference against NumPy on small integers, and the lowered program against the reference."""
-    op = product(dtype, a, b, **attrs)
+    op = matmul_op(dtype, a, b, **attrs)
     assert op.outputs[0].details == LogicalTensor(by_name(dtype), out)
     rng = np.random.default_rng(len(out))
     arrays = [random_input(rng, x.details) for x in op.inputs]
@@ -126,7 +126,7 @@ def _check_program(op: Op, arrays: list[np.ndarray], reference: np.ndarray) -> N
 def test_integers_wrap(dtype: str) -> None:
     limits = np.iinfo(by_name(dtype).numpy)
     arrays = [np.full(s, limits.max, by_name(dtype).numpy) for s in ((1, 3), (3, 1))]
-    op = product(dtype, (1, 3), (3, 1))
+    op = matmul_op(dtype, (1, 3), (3, 1))
     (reference,) = op.reference(arrays)
     wrapped = 3 * limits.max**2 % 2 ** by_name(dtype).bits
     signed = wrapped - 2 ** by_name(dtype).bits if wrapped > limits.max else wrapped
@@ -136,7 +136,7 @@ def test_integers_wrap(dtype: str) -> None:
 
 def test_bools_are_and_and_or() -> None:
     arrays = [np.array([[True, False, True]]), np.array([[False], [True], [True]])]
-    op = product("bool", (1, 3), (3, 1))
+    op = matmul_op("bool", (1, 3), (3, 1))
     assert op.reference(arrays)[0].tolist() == [[True]]
     _check_program(op, arrays, np.array([[True]]))
     _check_program(op, [arrays[0], ~arrays[1] & ~arrays[0].T], np.array([[False]]))
@@ -147,7 +147,7 @@ def test_short_floats_are_summed_in_f32(dtype: str) -> None:
     """2048 ones: in f16 the sum would stop at 2048, in bf16 at 256."""
     ones = [np.ones(s, by_name(dtype).numpy) for s in ((1, 2050), (2050, 1))]
     ones[1][0] = 3
-    op = product(dtype, (1, 2050), (2050, 1))
+    op = matmul_op(dtype, (1, 2050), (2050, 1))
     (reference,) = op.reference(ones)
     assert float(reference[0, 0]) == float(np.float32(2052).astype(by_name(dtype).numpy))
     _check_program(op, ones, reference)
@@ -156,7 +156,7 @@ def test_short_floats_are_summed_in_f32(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
 def test_random_floats(dtype: str) -> None:
     arrays = [random_array(dtype, s, i) for i, s in enumerate([(3, 17), (17, 5)])]
-    op = product(dtype, (3, 17), (17, 5))
+    op = matmul_op(dtype, (3, 17), (17, 5))
     exact = (arrays[0].astype(np.float64) @ arrays[1].astype(np.float64)).astype(
         by_name(dtype).numpy
     )
@@ -171,21 +171,21 @@ def test_random_floats(dtype: str) -> None:
 def test_one_row_times_computed_rows_is_a_reduction() -> None:
     """It reads both in place; as a product it would copy the matrix into panels."""
     for dtype, tuned in (("f16", False), ("bf16", False), ("f64", False), ("f32", True)):
-        assert product(dtype, (1, 8), (5, 8), transpose_b=True).is_tuned == tuned
-        assert product(dtype, (2, 8), (5, 8), transpose_b=True).is_tuned
+        assert matmul_op(dtype, (1, 8), (5, 8), transpose_b=True).is_tuned == tuned
+        assert matmul_op(dtype, (2, 8), (5, 8), transpose_b=True).is_tuned
 
-    assert not product("f32", (1, 8), (8, 5)).is_tuned  # columns are results side by side
-    assert product("f32", (1, 8), (8, 500)).is_tuned
+    assert not matmul_op("f32", (1, 8), (8, 5)).is_tuned  # columns are results side by side
+    assert matmul_op("f32", (1, 8), (8, 500)).is_tuned
 
 
 def test_which_products_are_tuned() -> None:
-    assert product("f32", (4, 3), (3, 5)).is_tuned
+    assert matmul_op("f32", (4, 3), (3, 5)).is_tuned
     for dtype, a, b in (("s32", (4, 3), (3, 5)), ("f32", (0, 3), (3, 5)), ("f32", (4, 0), (0, 5))):
-        op = product(dtype, a, b)
+        op = matmul_op(dtype, a, b)
         assert not op.is_tuned
 
 
 def test_work_counts_multiplications_and_additions() -> None:
-    assert product("f32", (2, 4, 3), (3, 5)).get_gflop() == pytest.approx(2 * 2 * 4 * 5 * 3 / 1e9)
-    assert product("f32", (2, 4, 3), (3, 5)).sizes == (4, 5, 3)
-    assert product("s8", (3, 4), (5, 3), transpose_a=True, transpose_b=True).sizes == (4, 5, 3)
+    assert matmul_op("f32", (2, 4, 3), (3, 5)).get_gflop() == pytest.approx(2 * 2 * 4 * 5 * 3 / 1e9)
+    assert matmul_op("f32", (2, 4, 3), (3, 5)).sizes == (4, 5, 3)
+    assert matmul_op("s8", (3, 4), (5, 3), transpose_a=True, transpose_b=True).sizes == (4, 5, 3)

@@ -38,9 +38,9 @@ def test_reshape_keeps_untouched_axes_out_of_the_arithmetic():
     assert isinstance(computation, Pointwise)
     seen: list[tuple[Expr, ...]] = []
 
-    def read(place: tuple[Expr, ...]) -> Expr:
-        seen.append(place)
-        return place[0]
+    def read(position: tuple[Expr, ...]) -> Expr:
+        seen.append(position)
+        return position[0]
 
     index = tuple(_variables(4))
     computation.element([read], index)

@@ -14,7 +14,7 @@ def integers(shape, dtype=np.float32):
     return np.random.default_rng(0).integers(-3, 4, shape).astype(dtype)
 
 
-def place(kind, i, size, count, roi):
+def coordinate(kind, i, size, count, roi):
     """Where element i of `count` lies among `size` elements, for scales that are the ratio of the sizes."""
     scale = count / size
     start, end = roi
@@ -41,7 +41,7 @@ def slow_resize(x, count, mode, kind, roi=(0.0, 1.0), nearest="round_prefer_floo
     """One axis, one element at a time."""
     y = np.zeros(count)
     for i in range(count):
-        at = place(kind, i, len(x), count, roi)
+        at = coordinate(kind, i, len(x), count, roi)
         if kind == "tf_crop_and_resize" and not 0 <= at <= len(x) - 1:
             y[i] = fill
             continue

@@ -31,8 +31,8 @@ def numbers() -> tuple[np.ndarray, np.ndarray, float, float]:
 def test_two_roundings() -> None:
     x, y, a, b = numbers()
     for one, other, found in zip(x.tolist(), y.tolist(), scaled_sum(x, y, a, b), strict=True):
-        product = rounded(Fraction(other) * Fraction(b))
-        assert found == rounded(Fraction(one) * Fraction(a) + Fraction(float(product)))
+        scaled = rounded(Fraction(other) * Fraction(b))
+        assert found == rounded(Fraction(one) * Fraction(a) + Fraction(float(scaled)))
 
 
 @pytest.mark.parametrize("target", ["native", "avx2"])

@@ -25,9 +25,9 @@ def allowed(dtype: str) -> list[str]:
 
 def one_by_one(data: np.ndarray, updates: np.ndarray, reduction: str) -> np.ndarray:
     result = data.copy().reshape(-1)
-    for place, update in zip(INDICES, updates, strict=True):
-        if 0 <= place < result.size:
-            result[place] = COMBINE[reduction](result[place], update)
+    for index, update in zip(INDICES, updates, strict=True):
+        if 0 <= index < result.size:
+            result[index] = COMBINE[reduction](result[index], update)
     return result.reshape(data.shape)
 
 
@@ -79,17 +79,17 @@ def test_runs_are_all_or_nothing(rows: int) -> None:
     np.testing.assert_array_equal(got, expected.reshape(data.shape))
 
 
-def best_and_its_place() -> Graph:
+def best_and_index() -> Graph:
     """(old value, old place, value, place) -> the larger value and where it is from."""
     body = Graph("best")
-    old, was, new, place = (
+    old, was, new, index = (
         body.make_input(LogicalTensor(dtype, ()), f"p{i}")
         for i, dtype in enumerate((F32, S32, F32, S32))
     )
     two = body.make_constant(np.int32(2))
     above = body.make("gt", [new, old]).outputs[0]
     value = body.make("select", [above, new, old]).outputs[0]
-    double = body.make("mul", [place, two]).outputs[0]
+    double = body.make("mul", [index, two]).outputs[0]
     which = body.make("select", [above, double, was]).outputs[0]
     for result in (value, which):
         body.make_output(result)
@@ -101,11 +101,11 @@ def test_a_body_of_several_arrays() -> None:
     updates, where = random_array("f32", (30,), 1), np.arange(30, dtype=np.int32)
     indices = np.arange(30) % 13 - 1
     best, number = values.copy().reshape(-1), numbers.copy().reshape(-1)
-    for i, place in enumerate(indices):
-        if place >= 0 and updates[i] > best[place]:
-            best[place], number[place] = updates[i], 2 * i
+    for i, index in enumerate(indices):
+        if index >= 0 and updates[i] > best[index]:
+            best[index], number[index] = updates[i], 2 * i
     arrays = [indices, values, numbers, updates, where]
-    attrs = {"body": best_and_its_place()}
+    attrs = {"body": best_and_index()}
     for got in (make_op("scatter", arrays, attrs).reference(arrays), compiled("scatter", arrays, attrs)):  # fmt: skip
         np.testing.assert_array_equal(got[0].reshape(-1), best)
         np.testing.assert_array_equal(got[1].reshape(-1), number)
@@ -148,7 +148,7 @@ F = ("f32", (2,))
         ),
         (
             [("s64", (2,)), F, F],
-            {"body": best_and_its_place()},
+            {"body": best_and_index()},
             "the body must map two scalars of each data array to one, "
             "got f32[], s32[], f32[], s32[] to f32, s32",
         ),

@@ -7,12 +7,12 @@ from support.check_op import ALL, NUMBERS, check_op, make_op, random_array
 
 def scattered(data, indices, updates, axis, combine):
     result = data.copy()
-    for place in np.ndindex(indices.shape):
-        target = list(place)
-        target[axis] = int(indices[place])
+    for index in np.ndindex(indices.shape):
+        target = list(index)
+        target[axis] = int(indices[index])
         if -data.shape[axis] <= target[axis] < data.shape[axis]:
             old = result[tuple(target)]
-            result[tuple(target)] = combine(old, updates[place])
+            result[tuple(target)] = combine(old, updates[index])
     return result
 
 

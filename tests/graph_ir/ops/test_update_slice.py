@@ -35,11 +35,11 @@ def arrays(case: str, start: int, dtype: str = "f32") -> list[Array]:
 
 
 def written(x: Array, update: Array, starts: list[Array], axes: tuple[int, ...]) -> Array:
-    result, place = x.copy(), [slice(None)] * x.ndim
+    result, region = x.copy(), [slice(None)] * x.ndim
     for axis, start in zip(axes, starts, strict=True):
         begin = int(np.clip(start, 0, x.shape[axis] - update.shape[axis]))
-        place[axis] = slice(begin, begin + update.shape[axis])
-    result[tuple(place)] = update
+        region[axis] = slice(begin, begin + update.shape[axis])
+    result[tuple(region)] = update
     return result
 
 

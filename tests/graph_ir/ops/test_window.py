@@ -35,9 +35,9 @@ def test_view_reads_the_fill_outside(size):
     x = np.arange(1, size + 1)
     for window in windows(size):
         view = window.view(x, -1)
-        for place, k in np.ndindex(*view.shape):
-            at = place * window.strides[0] + k * window.dilations[0] - window.before[0]
-            assert view[place, k] == (x[at] if 0 <= at < size else -1), window
+        for pixel, k in np.ndindex(*view.shape):
+            at = pixel * window.strides[0] + k * window.dilations[0] - window.before[0]
+            assert view[pixel, k] == (x[at] if 0 <= at < size else -1), window
 
 
 def test_padded_or_not():

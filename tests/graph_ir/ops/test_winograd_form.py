@@ -28,9 +28,9 @@ def multiply_add(factor: float, x: float, y: float | None) -> float:
 def test_they_convolve(form: WinogradForm) -> None:
     rng = np.random.default_rng(0)
     d, w = rng.standard_normal(form.elements), rng.standard_normal(3)
-    products = (form.weight_matrix() @ w) * (form.input_matrix() @ d)
+    multiplied = (form.weight_matrix() @ w) * (form.input_matrix() @ d)
     expected = [d[i : i + 3] @ w for i in range(form.results)]
-    found = form.output_matrix() @ products / form.multiple
+    found = form.output_matrix() @ multiplied / form.multiple
     np.testing.assert_allclose(found, expected)
 
 
@@ -50,7 +50,7 @@ def test_coefficients_of_input_and_output_are_exact_in_f32(form: WinogradForm) -
 
 
 def test_forms_by_results() -> None:
-    assert [(form.results, form.elements, form.products) for form in FORMS.values()] == [
+    assert [(form.results, form.elements, form.matmuls) for form in FORMS.values()] == [
         (2, 4, 16),
         (4, 6, 36),
     ]

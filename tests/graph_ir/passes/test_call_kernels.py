@@ -8,7 +8,7 @@ import pytest
 
 from graphc.graph_ir.passes.call_kernels import call_kernels
 from graphc.graph_ir.rewriting.decisions import log_of
-from graphc.graph_ir.schedule import added
+from graphc.graph_ir.schedule import user_code
 from support.graphs import CONTEXT, graph_of, run_pass
 
 TEXT = """
@@ -40,7 +40,7 @@ class OnlyRank:
 def kernels(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], Any]:
     table: dict[tuple[str, str], Any] = {}
     monkeypatch.setattr("graphc.graph_ir.passes.call_kernels.KERNELS", table)
-    monkeypatch.setattr(added, "KERNELS", table)
+    monkeypatch.setattr(user_code, "KERNELS", table)
     return table
 
 

@@ -82,8 +82,8 @@ def test_bias_and_residual_fuse_and_images_stay_channels_last() -> None:
     sizes = {"x": (1, 8, 4, 6, 6), "w": (8, 8, 3, 3, 3), "v": (8, 8, 3, 3, 3), "b": (8, 1, 1, 1)}
     compilation = compile_stages(graph_from(text, **sizes), "avx2")
     notes = [call.note for call in compilation.lowered.calls]
-    products = [note for note in notes if "convolution" in note and "relu" in note]
-    assert len(products) == 2, notes
+    convolutions = [note for note in notes if "convolution" in note and "relu" in note]
+    assert len(convolutions) == 2, notes
     arrays = [integers(shape, i) for i, shape in enumerate(sizes.values())]
     (wanted,) = graph_from(text, **sizes).evaluate(arrays)
     np.testing.assert_array_equal(compile_model(graph_from(text, **sizes))(*arrays), wanted)

@@ -35,11 +35,9 @@ def test_the_product_is_divided() -> None:
     assert defer_division(graph, CONTEXT)
     last = graph.outputs[0].inputs[0].producer_owner
     assert last.op_name == "div"
-    product, total = (x.producer_owner for x in last.inputs)
-    assert (product.op_name, total.op_name) == ("matmul_core", "reduce_sum")
-    assert (
-        product.inputs[0] is total.inputs[0] and product.inputs[0].producer_owner.op_name == "exp"
-    )
+    matmul, total = (x.producer_owner for x in last.inputs)
+    assert (matmul.op_name, total.op_name) == ("matmul_core", "reduce_sum")
+    assert matmul.inputs[0] is total.inputs[0] and matmul.inputs[0].producer_owner.op_name == "exp"
 
 
 @pytest.mark.parametrize("graph", [weighed(40), weighed(S, twice=True)])

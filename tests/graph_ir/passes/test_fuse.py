@@ -73,7 +73,7 @@ def node(name: str, op: str, inputs: str, dims: str = "4,4", attrs: str = "") ->
     return f"%{name} = Node[type={op}] (inputs = ({inputs}){tail}) -> f32[{dims}]\n"
 
 
-def product(name: str, a: str, b: str) -> str:
+def matmul(name: str, a: str, b: str) -> str:
     return node(name, "matmul_core", f"a=%{a}, b=%{b}")
 
 
@@ -94,28 +94,28 @@ def test_a_result_the_caller_wants_ends_a_group() -> None:
 
 
 def test_a_value_read_by_two_ops_that_meet_again_stays_inside() -> None:
-    body = X + product("p", "x", "x") + node("a", "neg", "x=%p") + node("b", "abs", "x=%p")
+    body = X + matmul("p", "x", "x") + node("a", "neg", "x=%p") + node("b", "abs", "x=%p")
     assert groups(body + node("c", "add", "a=%a, b=%b") + "return (y=%c)") == ["p a b c"]
 
 
 def test_a_value_read_by_two_ops_that_do_not_meet_is_stored_once() -> None:
-    body = X + product("p", "x", "x") + node("a", "neg", "x=%p") + node("b", "abs", "x=%p")
+    body = X + matmul("p", "x", "x") + node("a", "neg", "x=%p") + node("b", "abs", "x=%p")
     assert groups(body + "return (y=%a, z=%b)") == ["p", "a", "b"]
 
 
 def test_what_an_outside_op_computes_from_the_group_stays_outside() -> None:
     """c reads p and a product of p: with c in p's group, the group would wait for itself."""
-    body = X + product("p", "x", "x") + product("q", "p", "x") + node("c", "add", "a=%p, b=%q")
+    body = X + matmul("p", "x", "x") + matmul("q", "p", "x") + node("c", "add", "a=%p, b=%q")
     assert groups(body + "return (y=%c)") == ["p", "q c"]
 
 
 def test_two_products_are_never_one_group_without_row_work() -> None:
-    body = X + product("p", "x", "x") + node("a", "relu", "x=%p") + product("q", "a", "x")
+    body = X + matmul("p", "x", "x") + node("a", "relu", "x=%p") + matmul("q", "a", "x")
     assert groups(body + node("b", "relu", "x=%q") + "return (y=%b)") == ["p a", "q b"]
 
 
 def test_operands_of_a_product_are_computed_before_it() -> None:
-    body = X + node("a", "neg", "x=%x") + product("p", "a", "x") + node("b", "neg", "x=%p")
+    body = X + node("a", "neg", "x=%x") + matmul("p", "a", "x") + node("b", "neg", "x=%p")
     assert groups(body + "return (y=%b)") == ["a", "p b"]
 
 
@@ -167,12 +167,12 @@ def test_sums_of_rows_spread_over_columns_are_no_row_work() -> None:
 
 def attend(name: str, q: str, k: str, v: str) -> str:
     """Softmax without its maximum, between two products."""
-    body = product(f"{name}p", q, k) + node(f"{name}e", "exp", f"x=%{name}p")
+    body = matmul(f"{name}p", q, k) + node(f"{name}e", "exp", f"x=%{name}p")
     body += node(f"{name}s", "reduce_sum", f"x=%{name}e", "4,1", **SUM)
     return (
         body
         + node(f"{name}d", "div", f"a=%{name}e, b=%{name}s")
-        + product(f"{name}o", f"{name}d", v)
+        + matmul(f"{name}o", f"{name}d", v)
     )
 
 
@@ -196,7 +196,7 @@ def test_attention_after_attention_shares_no_op() -> None:
     """The product between the two softmaxes could belong to either; the first has it."""
     body = X + attend("a", "x", "x", "x") + node("e", "exp", "x=%ao")
     body += node("s", "reduce_sum", "x=%e", "4,1", **SUM) + node("d", "div", "a=%e, b=%s")
-    found = groups(body + product("q", "d", "x") + "return (y=%q)")
+    found = groups(body + matmul("q", "d", "x") + "return (y=%q)")
     assert found == ["ap ae as ad ao", "e s d", "q"]
 
 

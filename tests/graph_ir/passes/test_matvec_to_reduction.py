@@ -19,7 +19,7 @@ Shape = tuple[Any, ...]
 N = size(Symbol("N", 1, 40))
 
 
-def product(
+def matmul(
     x: Shape,
     w: Shape,
     dtype: DType = F32,
@@ -28,7 +28,7 @@ def product(
     **attrs: bool,
 ) -> Graph:
     """`gathered`: x is those of its matrices that the input `which` says."""
-    graph = Graph("product")
+    graph = Graph("matmul")
     left = graph.make_input(LogicalTensor(dtype, x), "x")
     if gathered:
         which = graph.make_input(LogicalTensor(S64, x[:1]), "which")
@@ -44,22 +44,22 @@ def product(
 
 def test_what_is_left_to_the_template() -> None:
     ctx = context()
-    assert matvec_to_reduction(product((1, 8), (5, 8)), ctx)
-    assert not matvec_to_reduction(product((2, 8), (5, 8)), ctx), "two rows"
-    assert not matvec_to_reduction(product((1, 8), (5, 8), constant=True), ctx), "in panels already"
-    assert not matvec_to_reduction(product((1, 8), (5, 8), F64), ctx)
-    assert not matvec_to_reduction(product((1, 8), (8, 5), transpose_b=False), ctx)
-    assert not matvec_to_reduction(product((8, 1), (5, 8), transpose_a=True), ctx)
-    assert not matvec_to_reduction(product((1, 0), (5, 0)), ctx), "nothing to sum"
-    assert matvec_to_reduction(product((4, 1, 8), (5, 8)), ctx)
-    assert not matvec_to_reduction(product((5, 1, 8), (5, 8)), ctx), "shared by many"
-    assert not matvec_to_reduction(product((5, 8), (1, 8)), ctx), "a column"
-    assert matvec_to_reduction(product((5, 8), (1, 8), gathered=True), ctx)
+    assert matvec_to_reduction(matmul((1, 8), (5, 8)), ctx)
+    assert not matvec_to_reduction(matmul((2, 8), (5, 8)), ctx), "two rows"
+    assert not matvec_to_reduction(matmul((1, 8), (5, 8), constant=True), ctx), "in panels already"
+    assert not matvec_to_reduction(matmul((1, 8), (5, 8), F64), ctx)
+    assert not matvec_to_reduction(matmul((1, 8), (8, 5), transpose_b=False), ctx)
+    assert not matvec_to_reduction(matmul((8, 1), (5, 8), transpose_a=True), ctx)
+    assert not matvec_to_reduction(matmul((1, 0), (5, 0)), ctx), "nothing to sum"
+    assert matvec_to_reduction(matmul((4, 1, 8), (5, 8)), ctx)
+    assert not matvec_to_reduction(matmul((5, 1, 8), (5, 8)), ctx), "shared by many"
+    assert not matvec_to_reduction(matmul((5, 8), (1, 8)), ctx), "a column"
+    assert matvec_to_reduction(matmul((5, 8), (1, 8), gathered=True), ctx)
     plain = {"gathered": True, "transpose_b": False}
-    assert matvec_to_reduction(product((5, 8), (8, 1), **plain), ctx)
-    assert not matvec_to_reduction(product((5, 8), (8, 1), constant=True, **plain), ctx)
-    assert not matvec_to_reduction(product((8, 5), (8, 1), transpose_a=True, **plain), ctx)
-    assert not matvec_to_reduction(product((5, 8), (5, 8, 1), **plain), ctx), "shared"
+    assert matvec_to_reduction(matmul((5, 8), (8, 1), **plain), ctx)
+    assert not matvec_to_reduction(matmul((5, 8), (8, 1), constant=True, **plain), ctx)
+    assert not matvec_to_reduction(matmul((8, 5), (8, 1), transpose_a=True, **plain), ctx)
+    assert not matvec_to_reduction(matmul((5, 8), (5, 8, 1), **plain), ctx), "shared"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_is_left_to_the_template() -> None:
 def test_open_sizes_may_leave_it_open_whether_a_matrix_is_read_often(x: Shape, w: Shape) -> None:
     """Then it is a product; it was an error."""
     transpose = w[-1] == x[-1]
-    model = compile_model(product(x, w, transpose_b=transpose))
+    model = compile_model(matmul(x, w, transpose_b=transpose))
     for number in (1, 3, 17):
         left, right = (integers(tuple(number if d is N else d for d in s), 2) for s in (x, w))
         wanted = left @ (right.swapaxes(-1, -2) if transpose else right)
@@ -99,7 +99,7 @@ def test_open_sizes_may_leave_it_open_whether_a_matrix_is_read_often(x: Shape, w
 )
 @pytest.mark.parametrize("threads", [1, 2])
 def test_native_code_sums(x: tuple[int, ...], w: tuple[int, ...], threads: int) -> None:
-    graph, left, right = product(x, w), integers(x, 2), integers(w, 3)
+    graph, left, right = matmul(x, w), integers(x, 2), integers(w, 3)
     y = compile_model(graph, threads=threads)(left, right)
     np.testing.assert_array_equal(y, left @ right.swapaxes(-1, -2))
 
@@ -117,7 +117,7 @@ def test_native_code_sums(x: tuple[int, ...], w: tuple[int, ...], threads: int) 
 )
 def test_gathered_matrices_times_a_column(x: Shape, w: Shape, transpose: bool) -> None:
     """As the experts of a mixture, which are not copied."""
-    model = compile_model(product(x, w, gathered=True, transpose_b=transpose))
+    model = compile_model(matmul(x, w, gathered=True, transpose_b=transpose))
     for number in (1, 6, 23) if N in (*x, *w) else (1,):
         left, right = (integers(tuple(number if d is N else d for d in s), 2) for s in (x, w))
         which = np.arange(len(left))[::-1] // 2

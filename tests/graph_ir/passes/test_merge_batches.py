@@ -76,5 +76,5 @@ def test_the_product_keeps_its_name_and_takes_its_schedule() -> None:
     y = graph.outputs[0].inputs[0].producer_owner
     ctx = replace(context(), requested={y.name: parse_schedule("gemm mc=7")})
     run(graph, ctx)
-    (product,) = (op for op in graph.ops if op.op_name == "matmul_core")
-    assert product.name == "matmul_core" and "mc=7" in str(product.schedule)
+    (matmul,) = (op for op in graph.ops if op.op_name == "matmul_core")
+    assert matmul.name == "matmul_core" and "mc=7" in str(matmul.schedule)

@@ -16,7 +16,7 @@ from graphc.graph_ir.passes.multiply_quantized import multiply_quantized
 from graphc.graph_ir.rewriting.decisions import log_of, start_log
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.convolution_forms import ranked_forms
-from graphc.graph_ir.schedule.integer_gain import convolution_account, product_account
+from graphc.graph_ir.schedule.integer_gain import convolution_account, matmul_account
 from graphc.targets.isa import Target
 from support.compiled import run_native
 from support.graphs import run_pass
@@ -69,8 +69,8 @@ class Case:
         start_log(self.graph)
         run_pass(on_vnni, self.graph, inputs=arrays)
         np.testing.assert_array_equal(run_native(self.graph, arrays)[0], wanted)
-        products = [op for op in self.graph.ops if op.op_name in ("matmul_core", "convolution")]
-        is_integer = [op.outputs[0].details.dtype == S32 for op in products]
+        matmuls = [op for op in self.graph.ops if op.op_name in ("matmul_core", "convolution")]
+        is_integer = [op.outputs[0].details.dtype == S32 for op in matmuls]
         assert is_integer == [becomes_integers]
         return [op.op_name for op in self.graph.ops if op.kind not in ("source", "sink")]
 
@@ -132,11 +132,11 @@ def test_what_stays_f32(sort: str) -> None:
     if sort != "half":
         a = case.dequantized(x, scale, zero)
     b = case.dequantized(case.bytes((k, 8), S8, known=True), 2.0**-10 if sort == "long" else 1)
-    product = case.graph.make("matmul_core", [a, b]).outputs[0]
+    matmul = case.graph.make("matmul_core", [a, b]).outputs[0]
     small = np.float32(2.0**-30)  # so that what is rounded in long sums is 0 after all
-    scaled = case.graph.make("mul", [product, case.graph.make_constant(small)]).outputs[0]
+    scaled = case.graph.make("mul", [matmul, case.graph.make_constant(small)]).outputs[0]
     whole = case.graph.make("round", [scaled]).outputs[0]
-    case.check(whole if sort == "long" else product, becomes_integers=False)
+    case.check(whole if sort == "long" else matmul, becomes_integers=False)
 
 
 def test_the_account_decides_and_is_recorded() -> None:
@@ -199,5 +199,5 @@ def test_large_products_gain_what_was_measured(target: Target, least: float, mos
     attrs = {"dtype": S32}
     op = case.graph.make("matmul_core", [a, b], attrs)
     assert isinstance(op, MatmulCore)
-    account = product_account(op, U8, LowerContext(target))
+    account = matmul_account(op, U8, LowerContext(target))
     assert least < account.floats / account.integers < most

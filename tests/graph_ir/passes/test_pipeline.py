@@ -122,9 +122,7 @@ def _draw_op(draw: st.DrawFn, graph: Graph, tensors: list[GraphTensor]) -> Graph
     recent = st.sampled_from(tensors[-4:])
     square = [x for x in tensors if x.details.plain_dims == (N, N)]
     kind = draw(
-        st.sampled_from(
-            ["unary", "binary", "binary", "reduce", "reduce", "product", "move", "rows"]
-        )
+        st.sampled_from(["unary", "binary", "binary", "reduce", "reduce", "matmul", "move", "rows"])
     )
     if kind == "unary":
         return make(draw(st.sampled_from(UNARY)), draw(recent))
@@ -132,7 +130,7 @@ def _draw_op(draw: st.DrawFn, graph: Graph, tensors: list[GraphTensor]) -> Graph
         pair = draw(st.permutations([draw(recent), draw(st.sampled_from(tensors))]))
         return small(make(draw(st.sampled_from(BINARY)), *pair))
     x = draw(st.sampled_from(square[-3:]))
-    if kind == "product":
+    if kind == "matmul":
         attrs = {"transpose_a": draw(st.booleans()), "transpose_b": draw(st.booleans())}
         return small(make("matmul_core", x, draw(st.sampled_from(square)), **attrs))
     if kind == "move":

@@ -54,16 +54,16 @@ def panels_for(m: int, n: int, ctx: LowerContext | None = None) -> str:
 
 
 def test_weights_computed_of_constants_lie_in_panels_as_constants_do() -> None:
-    def products(graph: Graph) -> Graph:
+    def matmuls(graph: Graph) -> Graph:
         fc = next(op for op in graph.ops if op.name == "fc")
         moved = graph.make("transpose", (fc.inputs[1],), {"perm": (1, 0)}, "moved").outputs[0]
         fc.set_input(1, graph.make("transpose", (moved,), {"perm": (1, 0)}, "again").outputs[0])
         graph.sort()
         return graph
 
-    (folded,) = decisions(products(layer(m=128)))
+    (folded,) = decisions(matmuls(layer(m=128)))
     assert folded.candidates[folded.chosen].inputs[1].is_blocked
-    (unfolded,) = decisions(products(layer(m=128)), context(disabled=["fold"]))
+    (unfolded,) = decisions(matmuls(layer(m=128)), context(disabled=["fold"]))
     assert unfolded.costs[folded.chosen] > folded.costs[folded.chosen], (
         "the panels are made at run time"
     )

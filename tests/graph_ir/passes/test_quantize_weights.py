@@ -19,7 +19,7 @@ RANDOM = np.random.default_rng(0)
 INT4 = CompileOptions(precision="int4")
 
 
-def product(k: int, transposed: bool) -> Graph:
+def matmul(k: int, transposed: bool) -> Graph:
     graph = Graph("model")
     x = graph.make_input(LogicalTensor(F32, (3, k)), "x")
     w = RANDOM.standard_normal((48, k) if transposed else (k, 48)).astype(np.float32)
@@ -44,7 +44,7 @@ def test_every_integer_is_used_and_errors_are_half_a_step() -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("k", [64, 90])
 def test_compiled(k: int, transposed: bool) -> None:
-    graph, x = product(k, transposed), RANDOM.standard_normal((3, k)).astype(np.float32)
+    graph, x = matmul(k, transposed), RANDOM.standard_normal((3, k)).astype(np.float32)
     lowered = graph.copy()
     assert quantize_weights(lowered, LowerContext(Target("generic"), INT4))
     (wanted,), (exact,) = lowered.evaluate([x]), graph.evaluate([x])

@@ -36,12 +36,12 @@ def test_each_consumer_widens_and_no_floats_are_stored() -> None:
 
 
 def test_products_share_the_floats() -> None:
-    products = """
+    matmuls = """
     %a = Node[type=matmul_core] (inputs = (a=%d, b=%d)) -> f32[4,4]
     %y = Node[type=relu] (inputs = (x=%d)) -> f32[4,4]
     return (output=%a, output_1=%y)
     """
-    graph = graph_of(HEAD + products)
+    graph = graph_of(HEAD + matmuls)
     # One for the product, one for relu.
     assert run_pass(repeat_widening, graph) and casts(graph) == 2
 

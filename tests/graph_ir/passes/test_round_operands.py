@@ -109,7 +109,7 @@ def test_what_is_taken_is_recorded() -> None:
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_attention_stays_one_kernel(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphc.graph_ir.rewriting.lowered_products.FEWEST_MULTIPLY_ADDS", 0)
+    monkeypatch.setattr("graphc.graph_ir.rewriting.contractions.FEWEST_MULTIPLY_ADDS", 0)
     graph = attention()
     arrays = arrays_of(graph)
     options = CompileOptions(precision=dtype, disabled=frozenset({"keep-f32"}))

@@ -69,11 +69,11 @@ def step(joins_heads: bool) -> Graph:
     if joins_heads:
         apart = graph.make("reshape", [apart], {"shape": (4, P + 1, 16)}).outputs[0]
     perm = (0, 2, 1) if joins_heads else (0, 1, 3, 2)
-    turned = graph.make("transpose", [apart], {"perm": perm}).outputs[0]
+    transposed = graph.make("transpose", [apart], {"perm": perm}).outputs[0]
     if joins_heads:
-        turned = graph.make("reshape", [turned], {"shape": (1, 4, 16, P + 1)}).outputs[0]
+        transposed = graph.make("reshape", [transposed], {"shape": (1, 4, 16, P + 1)}).outputs[0]
     root = graph.make_constant(np.float32(0.35), "root")
-    scaled = [graph.make("mul", [x, root]).outputs[0] for x in (q, turned)]
+    scaled = [graph.make("mul", [x, root]).outputs[0] for x in (q, transposed)]
     scores = graph.make("matmul_core", scaled).outputs[0]
     weights = graph.make("softmax", [scores], {"axis": -1}).outputs[0]
     is_nan = graph.make("isnan", [weights]).outputs[0]

@@ -28,17 +28,17 @@ def after(op_name, dtype, shapes, attrs, step=select_convolution_algorithm):
     return sorted(names)
 
 
-PRODUCT = ["matmul_core", "reshape", "reshape", "reshape"]
+MATMUL = ["matmul_core", "reshape", "reshape", "reshape"]
 
 
 @pytest.mark.parametrize(
     ("w", "attrs", "names"),
     [
-        ((8, 4, 1, 1), {}, PRODUCT),
-        ((8, 4, 1, 1), {"strides": (2, 1)}, ["im2col", *PRODUCT]),
-        ((8, 4, 2, 3), {}, ["im2col", *PRODUCT]),
-        ((8, 4, 2, 3), {"before": (1, 0)}, ["im2col", "matmul_core", "pad", *PRODUCT[1:]]),
-        ((16, 2, 2, 3), {"groups": 2}, ["im2col", *PRODUCT]),
+        ((8, 4, 1, 1), {}, MATMUL),
+        ((8, 4, 1, 1), {"strides": (2, 1)}, ["im2col", *MATMUL]),
+        ((8, 4, 2, 3), {}, ["im2col", *MATMUL]),
+        ((8, 4, 2, 3), {"before": (1, 0)}, ["im2col", "matmul_core", "pad", *MATMUL[1:]]),
+        ((16, 2, 2, 3), {"groups": 2}, ["im2col", *MATMUL]),
         ((8, 1, 2, 3), {"groups": 4}, ["convolution"]),
         ((8, 1, 2, 3), {"groups": 4, "after": (0, 2)}, ["convolution", "pad"]),
         ((MIN_ROWS - 1, 4, 2, 3), {}, ["convolution"]),

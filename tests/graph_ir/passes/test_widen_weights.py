@@ -24,9 +24,9 @@ def random_bytes(dtype: DType, shape: tuple[int, ...], seed: int = 0) -> Array:
     return np.random.default_rng(seed).integers(limits.min, limits.max + 1, shape, dtype.numpy)
 
 
-def product(m: int = 32, is_known: bool = True, a: DType = U8, b: DType = S8) -> Graph:
+def matmul(m: int = 32, is_known: bool = True, a: DType = U8, b: DType = S8) -> Graph:
     """[m, 37] by [37, 21]."""
-    graph = Graph("product")
+    graph = Graph("matmul")
     x = graph.make_input(LogicalTensor(a, (m, 37)), "x")
     if is_known:
         w = graph.make_constant(random_bytes(b, (37, 21), 1), "w")
@@ -52,17 +52,17 @@ def convolution(pixels: int = 6, groups: int = 1) -> Graph:
 @pytest.mark.parametrize(
     ("graph", "target", "wide"),
     [
-        (product(), PAIRS, True),
-        (product(a=S8), Target("avx512"), True),
+        (matmul(), PAIRS, True),
+        (matmul(a=S8), Target("avx512"), True),
         (convolution(), PAIRS, True),
         (convolution(groups=2), Target("generic"), True),
-        (product(), VNNI, False),
-        (product(31), PAIRS, False),
-        (product(is_known=False), PAIRS, False),
-        (product(b=U8), PAIRS, False),
+        (matmul(), VNNI, False),
+        (matmul(31), PAIRS, False),
+        (matmul(is_known=False), PAIRS, False),
+        (matmul(b=U8), PAIRS, False),
         (convolution(5), PAIRS, False),
     ],
-    ids=["product", "signed", "window", "groups", "vnni", "rows", "input", "unsigned", "pixels"],
+    ids=["matmul", "signed", "window", "groups", "vnni", "rows", "input", "unsigned", "pixels"],
 )
 def test_where(graph: Graph, target: Target, wide: bool) -> None:
     assert widen_weights(graph, LowerContext(target)) is wide
@@ -74,7 +74,7 @@ def test_where(graph: Graph, target: Target, wide: bool) -> None:
 @pytest.mark.parametrize("target", ["avx2", "native"])
 def test_weights_given_in_16_bits(target: str) -> None:
     """Any of them: not only bytes that were widened."""
-    for graph in (product(a=S8, b=S16), product(3, is_known=False, b=S16)):
+    for graph in (matmul(a=S8, b=S16), matmul(3, is_known=False, b=S16)):
         arrays = [
             random_bytes(x.details.dtype, x.details.plain_dims, seed)
             for seed, x in enumerate(op.outputs[0] for op in graph.inputs)
@@ -85,7 +85,7 @@ def test_weights_given_in_16_bits(target: str) -> None:
         np.testing.assert_array_equal(CompiledModel(made.artifact)(*arrays), expected)
 
 
-@pytest.mark.parametrize("graph", [product(33), convolution(7, 2)], ids=["product", "window"])
+@pytest.mark.parametrize("graph", [matmul(33), convolution(7, 2)], ids=["matmul", "window"])
 @pytest.mark.parametrize("target", ["avx2", "native"])
 def test_the_switch_changes_no_bit(graph: Graph, target: str) -> None:
     details = graph.inputs[0].outputs[0].details

@@ -22,7 +22,7 @@ def optimized(graph: Graph, **options: tuple[str, ...]) -> DecisionLog:
     return log_of(graph)
 
 
-def twice_the_same_product() -> Graph:
+def repeated_matmul() -> Graph:
     """Y = matmul(X) + matmul(X), a dead op, and an op of constants."""
     graph = Graph("twice")
     x = graph.make_input(LogicalTensor(F32, (4, 8)), "x")
@@ -37,7 +37,7 @@ def twice_the_same_product() -> Graph:
 
 
 def test_folded_merged_and_removed_ops_are_named_with_their_pass() -> None:
-    log = optimized(twice_the_same_product())
+    log = optimized(repeated_matmul())
     found = {(d.pass_name, d.kind, d.subjects, d.results) for d in log.decisions}
     assert ("remove_dead", "removed", ("dead",), ()) in found
     assert ("fold_constants", "folded", ("known",), ("known.folded",)) in found
@@ -46,7 +46,7 @@ def test_folded_merged_and_removed_ops_are_named_with_their_pass() -> None:
 
 
 def test_a_stage_knows_what_it_removed_and_added() -> None:
-    log = optimized(twice_the_same_product())
+    log = optimized(repeated_matmul())
     assert [s.number for s in log.stages] == list(range(1, len(pipeline.PIPELINE) + 1))
     dead = log.stages[0]
     assert (dead.name, dead.enabled, dead.changed) == ("remove_dead", True, True)
@@ -58,13 +58,13 @@ def test_a_stage_knows_what_it_removed_and_added() -> None:
 
 
 def test_a_switched_off_pass_is_a_stage_that_did_nothing() -> None:
-    log = optimized(twice_the_same_product(), disabled=("cse",))
+    log = optimized(repeated_matmul(), disabled=("cse",))
     merged = next(s for s in log.stages if s.name == "eliminate_common")
     assert (merged.enabled, merged.changed, merged.removed) == (False, False, ())
 
 
 def test_the_story_of_an_op_follows_what_became_of_it() -> None:
-    log = optimized(twice_the_same_product())
+    log = optimized(repeated_matmul())
     assert [d.kind for d in log.story("second")][:1] == ["merged"]
     assert "third.fused" in log.became("third") or "third" in log.became("third")
     assert log.story("nobody") == []
@@ -107,7 +107,7 @@ def test_fusion_says_why_and_why_not() -> None:
 
 def test_every_decision_goes_to_the_logger_of_its_pass(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="graphc.fuse"):
-        optimized(twice_the_same_product())
+        optimized(repeated_matmul())
     assert {r.name for r in caplog.records} == {"graphc.fuse"}
     assert any("fused" in r.getMessage() for r in caplog.records)
 

@@ -10,8 +10,8 @@ from graphc.graph_ir.rewriting.pattern import (
     either,
     make_instead,
     match,
+    multiplied,
     node,
-    product,
     recipe,
 )
 from graphc.graph_ir.rewriting.rewrite import rewrite
@@ -51,7 +51,7 @@ def test_only_commutative_ops_swap() -> None:
 
 
 def test_backtracking_over_nested_products() -> None:
-    three = product(X, node("exp", X), 0.5)
+    three = multiplied(X, node("exp", X), 0.5)
     for text in (
         "mul(mul(p, exp(p)), c(0.5))",
         "mul(mul(c(0.5), p), exp(p))",
@@ -59,7 +59,7 @@ def test_backtracking_over_nested_products() -> None:
     ):
         assert found(three, text) == {"x": "p"}
     assert found(three, "mul(mul(p, exp(q)), c(0.5))") is None
-    assert found(product(X, 2), "mul(c(2.0), p)") == {"x": "p"}
+    assert found(multiplied(X, 2), "mul(c(2.0), p)") == {"x": "p"}
 
 
 def test_either_takes_the_first_that_fits() -> None:

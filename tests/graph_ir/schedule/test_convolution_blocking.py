@@ -13,10 +13,10 @@ from graphc.graph_ir.schedule.convolution_blocking import (
     _shares,
     candidate_choices,
     ranked_choices,
-    ranked_products,
+    ranked_matmuls,
 )
+from graphc.graph_ir.schedule.convolution_gemm import ConvolutionGemm
 from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
-from graphc.graph_ir.schedule.convolution_product import ConvolutionProduct
 from graphc.targets.isa import Target
 from graphc.targets.machines import ZEN5
 from graphc.targets.microkernels import microkernel
@@ -32,8 +32,8 @@ def square(channels: int, size: int, outputs: int, kernel: int = 3) -> Convoluti
     )
 
 
-def problem(g: ConvolutionGeometry, threads: int = 1, dtype: DType = F32) -> ConvolutionProduct:
-    return ConvolutionProduct(g, microkernel(dtype, dtype, TARGET), TARGET, threads)
+def problem(g: ConvolutionGeometry, threads: int = 1, dtype: DType = F32) -> ConvolutionGemm:
+    return ConvolutionGemm(g, microkernel(dtype, dtype, TARGET), TARGET, threads)
 
 
 def best(g: ConvolutionGeometry, threads: int = 1) -> ConvolutionChoice:
@@ -65,7 +65,7 @@ def test_pixels_of_a_part_of_a_group_are_copied_where_they_are_read_often(
     geometry = ConvolutionGeometry(
         1, 1, channels, outputs, *sizes, (kernel, kernel), strides=(2, 2)
     )
-    p = ConvolutionProduct(geometry, microkernel(U8, S8, target), target)
+    p = ConvolutionGemm(geometry, microkernel(U8, S8, target), target)
     assert ranked_choices(p, LAST)[0].band == band
 
 
@@ -138,8 +138,8 @@ def test_planes_are_for_few_channels() -> None:
 
 def test_products_are_single_pixels() -> None:
     single = square(64, 14, 64, 1)
-    assert {c.band for c in ranked_products(problem(single))} == {"product"}
-    assert not ranked_products(problem(replace(single, strides=(2, 2), result=(7, 7))))
+    assert {c.band for c in ranked_matmuls(problem(single))} == {"matmul"}
+    assert not ranked_matmuls(problem(replace(single, strides=(2, 2), result=(7, 7))))
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 7, 56, 97, 100, 1023])
@@ -157,7 +157,7 @@ def test_cycles_by_type(dtype: DType, share: float) -> None:
     """f64 has half the lanes; f16 is converted to f32; bf16 is multiplied in pairs."""
     dots = replace(TARGET, features="+avx512bf16")
     g = square(64, 56, 64)
-    typed = ConvolutionProduct(g, microkernel(dtype, dtype, dots), dots)
+    typed = ConvolutionGemm(g, microkernel(dtype, dtype, dots), dots)
     cycles = ranked_choices(typed, LAST)[0].cycles
     assert share * 0.95 < cycles / best(g).cycles < share * 1.15
 

@@ -21,7 +21,7 @@ from support.lowered import build, integers, interpret
 PAIRS = LowerContext(Target("avx512", features="+avx512bf16"))
 
 
-def product(m: int = 12, n: int = 50, k: int = 40, **attrs: bool) -> Graph:
+def matmul(m: int = 12, n: int = 50, k: int = 40, **attrs: bool) -> Graph:
     a = (k, m) if attrs.get("transpose_a") else (m, k)
     return build(
         {"a": a, "b": (k, n)}, lambda make, x: make("matmul_core", *x.values(), **attrs), BF16
@@ -41,7 +41,7 @@ def optimized(graph: Graph, ctx: LowerContext) -> tuple[Graph, Op]:
 def test_the_instruction_is_part_of_the_schedule(m: int, requested: str) -> None:
     """Groups of k in the panels, and the kernel, follow what was requested."""
     ctx = replace(PAIRS, requested={"matmul_core": parse_schedule(requested)})
-    graph = product(m)
+    graph = matmul(m)
     work, op = optimized(graph, ctx)
     use = parse_schedule(requested).word("use")
     assert op.schedule is not None and op.schedule.word("use") == use
@@ -61,11 +61,11 @@ def test_instructions_on_offer_follow_the_layouts() -> None:
         for b in ("plain", "panels")
     )
     for graph, ctx, offered in (
-        (product(), plain, ["fma", "dot2"]),
-        (product(200), plain, ["dot2", "fma"]),
-        (product(200), panels, ["dot2"]),
-        (product(200, k=41), panels, ["fma"]),
-        (product(200, transpose_a=True), plain, ["fma"]),
+        (matmul(), plain, ["fma", "dot2"]),
+        (matmul(200), plain, ["dot2", "fma"]),
+        (matmul(200), panels, ["dot2"]),
+        (matmul(200, k=41), panels, ["fma"]),
+        (matmul(200, transpose_a=True), plain, ["fma"]),
     ):
         space = space_of(optimized(graph, ctx)[1], ctx)
         assert space is not None
@@ -73,7 +73,7 @@ def test_instructions_on_offer_follow_the_layouts() -> None:
 
 
 def test_an_instruction_that_cannot_run_is_refused() -> None:
-    graph = product(transpose_a=True)
+    graph = matmul(transpose_a=True)
     for use in ("dot2", "dot4"):
         ctx = replace(PAIRS, requested={"matmul_core": parse_schedule(f"use={use}")})
         with pytest.raises(UserError, match="schedule of 'matmul_core': use must be fma in"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from graphc.graph_ir.schedule.gemm import Gemm
 from graphc.graph_ir.schedule.matmul_cost import blocking_cycles
-from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking, product_cycles
-from graphc.graph_ir.schedule.product import Product
+from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking, gemm_cycles
 from graphc.targets.isa import GemmTile, Target
 from graphc.targets.machines import ZEN5
 from graphc.targets.microkernels import f32_kernel
@@ -21,12 +21,12 @@ def cycles(
     threads: int = 1,
     packed: bool = True,
 ) -> float:
-    product = Product(*sizes, f32_kernel(AVX512), AVX512, threads)
-    return blocking_cycles(product, blocking, packed)
+    gemm = Gemm(*sizes, f32_kernel(AVX512), AVX512, threads)
+    return blocking_cycles(gemm, blocking, packed)
 
 
 def test_a_large_product_takes_its_multiply_adds() -> None:
-    work = 512 * product_cycles(480, 480, WIDE, AVX512, f32_kernel(AVX512))
+    work = 512 * gemm_cycles(480, 480, WIDE, AVX512, f32_kernel(AVX512))
     assert work <= cycles((1, 480, 480, 512), MatmulBlocking(WIDE, 480, 512, 1)) < 1.1 * work
 
 

@@ -5,15 +5,15 @@ import math
 import pytest
 
 from graphc.base.dtypes import BF16, F16
+from graphc.graph_ir.schedule.gemm import Gemm
 from graphc.graph_ir.schedule.matmul_tile import (
     candidate_blockings,
     extra_bytes,
+    gemm_cycles,
     pick_blocking,
     pick_tile,
-    product_cycles,
     tiles_for_any_rows,
 )
-from graphc.graph_ir.schedule.product import Product
 from graphc.targets.isa import GemmTile, Target
 from graphc.targets.microkernels import f32_kernel, microkernel
 from graphc.tensor_ir.tiling import k_splits, split_rows
@@ -21,12 +21,12 @@ from graphc.tensor_ir.tiling import k_splits, split_rows
 AVX2, AVX512 = Target("avx2"), Target("avx512")
 
 
-def f32(batch: int, m: int, n: int, k: int, target: Target, threads: int = 1) -> Product:
-    return Product(batch, m, n, k, f32_kernel(target), target, threads)
+def f32(batch: int, m: int, n: int, k: int, target: Target, threads: int = 1) -> Gemm:
+    return Gemm(batch, m, n, k, f32_kernel(target), target, threads)
 
 
-def best_tile(product: Product) -> GemmTile:
-    return pick_tile(product.m, product.n, product.target, product.kernel)
+def best_tile(gemm: Gemm) -> GemmTile:
+    return pick_tile(gemm.m, gemm.n, gemm.target, gemm.kernel)
 
 
 @pytest.mark.parametrize("rows", [1, 4, 6, 14])
@@ -54,16 +54,16 @@ def test_narrow_products_take_the_narrow_tile() -> None:
 
 
 def test_the_best_tile_costs_nothing_extra() -> None:
-    product = f32(1, 100, 100, 10, AVX2)
-    cycles = [product_cycles(100, 100, tile, AVX2, product.kernel) for tile in product.kernel.tiles]
-    for tile, its in zip(product.kernel.tiles, cycles, strict=True):
-        assert (extra_bytes(product, tile) == 0) == (its == min(cycles))
+    gemm = f32(1, 100, 100, 10, AVX2)
+    cycles = [gemm_cycles(100, 100, tile, AVX2, gemm.kernel) for tile in gemm.kernel.tiles]
+    for tile, its in zip(gemm.kernel.tiles, cycles, strict=True):
+        assert (extra_bytes(gemm, tile) == 0) == (its == min(cycles))
 
 
 def test_blocks_fit_the_cache_and_the_threads() -> None:
-    product = f32(1, 1024, 1024, 8192, AVX2)
-    tile = best_tile(product)
-    blocking = pick_blocking(product, tile)
+    gemm = f32(1, 1024, 1024, 8192, AVX2)
+    tile = best_tile(gemm)
+    blocking = pick_blocking(gemm, tile)
     assert blocking.k_block * tile.columns(AVX2) * 4 <= AVX2.l2_bytes // 4
     rounded = tile.rows - 1  # whole register tiles
     assert (blocking.m_block - rounded) * blocking.k_block * 4 <= AVX2.l2_bytes
@@ -72,15 +72,15 @@ def test_blocks_fit_the_cache_and_the_threads() -> None:
 
 
 def test_candidates_start_with_the_pick_and_do_not_repeat() -> None:
-    product = f32(1, 64, 64, 300, AVX2)
-    found = candidate_blockings(product, best_tile(product))
-    assert found[0] == pick_blocking(product, best_tile(product))
+    gemm = f32(1, 64, 64, 300, AVX2)
+    found = candidate_blockings(gemm, best_tile(gemm))
+    assert found[0] == pick_blocking(gemm, best_tile(gemm))
     assert len(set(found)) == len(found) > 3
 
 
 def test_two_threads_have_halves_to_choose() -> None:
-    product = f32(1, 32, 256, 512, AVX512, 2)
-    found = candidate_blockings(product, best_tile(product))
+    gemm = f32(1, 32, 256, 512, AVX512, 2)
+    found = candidate_blockings(gemm, best_tile(gemm))
     assert {16, 32} <= {blocking.m_block for blocking in found}
     assert {1, 2} == {blocking.n_groups for blocking in found}
 
@@ -88,26 +88,26 @@ def test_two_threads_have_halves_to_choose() -> None:
 @pytest.mark.parametrize("sizes", [(512, 1024, 1024), (1024, 1024, 1024), (2048, 2048, 2048)])
 @pytest.mark.parametrize("threads", [2, 3, 4])
 def test_threads_get_equal_shares(sizes: tuple[int, int, int], threads: int) -> None:
-    product = f32(1, *sizes, Target("avx512", l2_bytes=1 << 20), threads)
-    blocking = pick_blocking(product, best_tile(product))
-    assert math.ceil(product.m / blocking.m_block) * blocking.n_groups % threads == 0
+    gemm = f32(1, *sizes, Target("avx512", l2_bytes=1 << 20), threads)
+    blocking = pick_blocking(gemm, best_tile(gemm))
+    assert math.ceil(gemm.m / blocking.m_block) * blocking.n_groups % threads == 0
 
 
 def test_few_rows_are_not_shared_but_the_panels_are() -> None:
     """Threads that share rows read all of B each."""
-    product = f32(1, 32, 1024, 1024, Target("avx512", l2_bytes=1 << 20), 2)
-    blocking = pick_blocking(product, best_tile(product))
+    gemm = f32(1, 32, 1024, 1024, Target("avx512", l2_bytes=1 << 20), 2)
+    blocking = pick_blocking(gemm, best_tile(gemm))
     assert (blocking.m_block, blocking.n_groups) == (32, 2)
 
 
 @pytest.mark.parametrize(("depth", "vectors"), [(512, 3), (1024, 2)])
 def test_any_number_of_rows_is_cut_as_few_rows_want_it(depth: int, vectors: int) -> None:
     """Three rows of two vectors are too few sums for the latency of multiply-adds; blocks of k stay as they are."""
-    product = f32(1, 64, 512, depth, Target("avx512", l2_bytes=1 << 20))
-    assert best_tile(product).vectors == 2
-    tile = tiles_for_any_rows(product)[0]
+    gemm = f32(1, 64, 512, depth, Target("avx512", l2_bytes=1 << 20))
+    assert best_tile(gemm).vectors == 2
+    tile = tiles_for_any_rows(gemm)[0]
     assert tile.vectors == vectors
-    assert pick_blocking(product, tile).k_block == depth
+    assert pick_blocking(gemm, tile).k_block == depth
 
 
 @pytest.mark.parametrize("dtype", [BF16, F16], ids=str)

@@ -34,8 +34,8 @@ from support.lowered import context
 Dims = tuple[int, ...]
 
 
-def product(dtype: str, a: Dims, b: Dims, **attrs: bool) -> MatmulCore:
-    graph = Graph("product")
+def matmul_op(dtype: str, a: Dims, b: Dims, **attrs: bool) -> MatmulCore:
+    graph = Graph("matmul")
     inputs = [graph.make_input(LogicalTensor(by_name(dtype), shape)) for shape in (a, b)]
     op = graph.make("matmul_core", inputs, attrs)
     assert isinstance(op, MatmulCore)
@@ -49,7 +49,7 @@ def convolution(x: Dims, w: Dims, **attrs: object) -> DirectConvolution:
 
 
 def test_ops_without_a_rule_and_untuned_products_are_plain() -> None:
-    for op in (make_op("relu", [random_array("f32", (2, 3))]), product("s32", (4, 3), (3, 5))):
+    for op in (make_op("relu", [random_array("f32", (2, 3))]), matmul_op("s32", (4, 3), (3, 5))):
         (choice,) = query_format(op, context())
         assert all(f.is_plain for f in (*choice.inputs, *choice.outputs)) and choice.cost == 0
 
@@ -70,14 +70,14 @@ def test_a_class_has_the_rule_of_its_nearest_base(monkeypatch: pytest.MonkeyPatc
     a, b = (LogicalTensor(by_name("f32"), (8, 8)) for _ in "ab")
     graph = Graph("own")
     op = Own("own", "own", [graph.make_input(a), graph.make_input(b)], {})
-    assert query_format(op, context()) == query_format(product("f32", (8, 8), (8, 8)), context())
-    only = query_format(product("f64", (8, 8), (8, 8)), context())
+    assert query_format(op, context()) == query_format(matmul_op("f32", (8, 8), (8, 8)), context())
+    only = query_format(matmul_op("f64", (8, 8), (8, 8)), context())
     RULES.register(Own)(lambda op, ctx: only)
     assert query_format(op, context()) == only
 
 
 def test_products_read_panels_of_b() -> None:
-    op = product("f32", (2, 4, 8), (2, 30, 8), transpose_b=True)
+    op = matmul_op("f32", (2, 4, 8), (2, 30, 8), transpose_b=True)
     *choices, blocked = query_format(op, context())
     assert blocked.on_request and str(blocked.inputs[1]) == "BKN16n16k"
     target = context().target
@@ -86,7 +86,7 @@ def test_products_read_panels_of_b() -> None:
     assert first == "BNK" and set(others) == panels and len(others) == len(panels)
     assert all(c.inputs[0].is_plain and c.outputs[0].is_plain for c in choices)
     assert str(panel_format(op, 24)) == "BNK24n"
-    assert str(panel_format(product("f32", (4, 8), (8, 30)), 16)) == "NK16n"
+    assert str(panel_format(matmul_op("f32", (4, 8), (8, 30)), 16)) == "NK16n"
 
 
 def layouts(op: DirectConvolution) -> list[str]:

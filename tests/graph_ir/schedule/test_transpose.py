@@ -34,29 +34,29 @@ def space(graph: Graph, isa: str = "avx2"):  # type: ignore[no-untyped-def]
     return op, space_of(op, context(isa))
 
 
-def turned(*dims: int, perm: tuple[int, ...] = (1, 0)) -> Graph:
+def transposed(*dims: int, perm: tuple[int, ...] = (1, 0)) -> Graph:
     return build({"x": dims}, lambda make, x: make("transpose", x["x"], perm=perm))
 
 
 @pytest.mark.parametrize(("isa", "lanes"), [("avx512", 16), ("avx2", 8), ("generic", 4)])
 def test_tiles_are_as_wide_as_vectors_and_strips_as_lines(isa: str, lanes: int) -> None:
-    op, _ = space(turned(100, 64), isa)
+    op, _ = space(transposed(100, 64), isa)
     tiles = transpose_tiles_of(group_of(op), context(isa).target)
     assert tiles and (tiles.lanes, tiles.strip, tiles.along) == (lanes, 16, 0)
 
 
 def test_few_rows_at_a_time_where_lines_are_read_whole() -> None:
-    assert space(turned(1024, 1024))[1].pick == parse_schedule(
+    assert space(transposed(1024, 1024))[1].pick == parse_schedule(
         "transpose tasks=1 inner=tiles block=16"
     )
-    assert space(turned(1000, 1001))[1].pick.number("block") == 32
-    assert space(turned(100, 7))[1].pick.number("block") == 7
+    assert space(transposed(1000, 1001))[1].pick.number("block") == 32
+    assert space(transposed(100, 7))[1].pick.number("block") == 7
 
 
 def test_copies_of_rows_and_other_groups_have_no_tiles() -> None:
-    rows = space(turned(5, 6, 40, perm=(1, 0, 2)))[1]
+    rows = space(transposed(5, 6, 40, perm=(1, 0, 2)))[1]
     assert rows.pick.word("inner") == "vector"
     with pytest.raises(UserError, match="more than a permutation of axes"):
         rows.complete(parse_schedule("inner=tiles"))
     with pytest.raises(UserError, match="block must be at most 64 rows"):
-        space(turned(100, 64))[1].complete(parse_schedule("block=65"))
+        space(transposed(100, 64))[1].complete(parse_schedule("block=65"))

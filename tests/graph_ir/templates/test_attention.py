@@ -58,18 +58,18 @@ def test_the_next_head_is_fetched_while_this_one_is_computed() -> None:
     """The hints of a head's products add up to its keys, values and queries, and little more."""
     b, h, s, d = 1, 2, 48, 16
     module = lower(attention(b, h, s, d), context("avx512")).module
-    products = [node for node in walk(module) if isinstance(node, Brgemm)]
+    matmuls = [node for node in walk(module) if isinstance(node, Brgemm)]
     hinted: dict[str, int] = {}
-    for product in products:
-        for one in product.prefetch:
+    for matmul in matmuls:
+        for one in matmul.prefetch:
             name = one.address.buffer.name
-            hinted[name] = hinted.get(name, 0) + one.elements * _times(module, product)
+            hinted[name] = hinted.get(name, 0) + one.elements * _times(module, matmul)
     assert len(hinted) == 3 and all(s * d <= count <= s * d + 4 * s for count in hinted.values())
 
 
-def _times(module, product) -> int:  # type: ignore[no-untyped-def]
+def _times(module, matmul) -> int:  # type: ignore[no-untyped-def]
     """How often a product runs per head: the trips of the loops over panels around it."""
-    around = [n for n in walk(module) if isinstance(n, For) and n.body is product]
+    around = [n for n in walk(module) if isinstance(n, For) and n.body is matmul]
     counts: list[int] = [int(n.end.value) - int(n.begin.value) for n in around]
     return math.prod(counts)
 

@@ -26,7 +26,7 @@ def operand(g: ConvolutionGeometry, band: str) -> ImageOperand:
     return ImageOperand(buffer, g.channels * height * width, width * g.channels, g.channels, 1)
 
 
-def place(g: ConvolutionGeometry, band: str, i: int, j: int, c: int) -> int:
+def offset(g: ConvolutionGeometry, band: str, i: int, j: int, c: int) -> int:
     """Where term (i, j, c) of a pixel lies, from the pixel's place."""
     if band == "im2col":
         return (i * g.kernel[1] + j) * g.channels + c
@@ -57,7 +57,7 @@ def test_steps_cover_each_term_once(band: str, geometry: ConvolutionGeometry, k_
         for inner in range(columns if band == "planes" else geometry.channels)
         for j, c in [(inner, outer) if band == "planes" else (outer, inner)]
     ]
-    wanted = {row: place(geometry, band, *term) for row, term in enumerate(order)}
+    wanted = {row: offset(geometry, band, *term) for row, term in enumerate(order)}
     assert found == wanted
 
 

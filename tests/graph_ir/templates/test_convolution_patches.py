@@ -116,4 +116,4 @@ def test_f64() -> None:
 
 def test_windows_are_no_product_of_single_pixels() -> None:
     with pytest.raises(UserError, match="band must be patches in the layouts chosen, got"):
-        graphc.compile(layer(CASES[0]), schedules={"conv": "band=product"})
+        graphc.compile(layer(CASES[0]), schedules={"conv": "band=matmul"})

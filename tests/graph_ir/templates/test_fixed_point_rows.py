@@ -20,7 +20,7 @@ from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.matmul_nbits import dots_of
 from graphc.graph_ir.templates.fixed_point_rows import MAX_LOST, SMALL
 from graphc.targets.isa import Target
-from support import packed_product
+from support import packed_matmul
 from support.lowered import check_interpreted
 
 N, K, GROUP = 33, 128, 32
@@ -44,7 +44,7 @@ def weights(bits: int, one_zero: bool) -> list[Array]:
     return [packed_words(numbers, bits), scale, zero.astype(np.float32)]
 
 
-def product(m: int, bits: int, one_zero: bool) -> tuple[Graph, Array]:
+def packed(m: int, bits: int, one_zero: bool) -> tuple[Graph, Array]:
     """The graph, and the weights as they are meant, f64 [n, k]."""
     graph = Graph("packed")
     words, scale, zero = weights(bits, one_zero)
@@ -83,7 +83,7 @@ def bound(x: Array, w: Array) -> Array:
 @pytest.mark.parametrize("one_zero", [True, False])
 def test_within_the_bound_of_the_docs(bits: int, one_zero: bool, isa: str) -> None:
     """An outlier among numbers near 1 meets a weight that is 0 at 9: only those near 1 count then."""
-    graph, w = product(3, bits, one_zero)
+    graph, w = packed(3, bits, one_zero)
     model = in_digits(graph, isa)
     for number in (0, 3, 30, 1e2, 1e3, 1e4, 1e10, 1e30, 1e35, 1e-30, 1e-42):
         for at in (9, 10):
@@ -95,7 +95,7 @@ def test_within_the_bound_of_the_docs(bits: int, one_zero: bool, isa: str) -> No
 @pytest.mark.parametrize("isa", USES)
 @pytest.mark.parametrize("one_zero", [True, False])
 def test_infinities_and_nan_reach_what_they_reach_in_f32(one_zero: bool, isa: str) -> None:
-    graph, w = product(3, 4, one_zero)
+    graph, w = packed(3, 4, one_zero)
     model = in_digits(graph, isa)
     for number, other in (
         (np.inf, 1),
@@ -119,7 +119,7 @@ def test_infinities_and_nan_reach_what_they_reach_in_f32(one_zero: bool, isa: st
 @pytest.mark.parametrize("isa", USES)
 def test_whole_numbers_multiples_and_extremes_are_exact(isa: str) -> None:
     """Of 24 bits relative to the largest of a group, where the sums are exact too; groups of zeros."""
-    graph, w = product(2, 4, True)
+    graph, w = packed(2, 4, True)
     model = in_digits(graph, isa, threads=2)
     for size in (2.0**-60, 1.0, 2.0**60):
         x = np.zeros((2, K), np.float32)
@@ -159,7 +159,7 @@ def test_interpreted(use: str, rows: int, bits: int, one_zero: bool, group: int)
 
 @pytest.mark.parametrize("isa", USES)
 def test_the_switch_turns_it_off_and_changes_rounding_only(isa: str) -> None:
-    graph, w = product(3, 4, True)
+    graph, w = packed(3, 4, True)
     x = outlier(2.0, 5)
     results = []
     for disabled in ([], ["fixed-point"]):
@@ -177,7 +177,7 @@ def test_the_switch_turns_it_off_and_changes_rounding_only(isa: str) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_multiplies(target: Target, rows: int, bits: int, use: str, threads: int) -> None:
-    graph, _ = packed_product.product(rows, 1024, 512, bits, 32, False)
+    graph, _ = packed_matmul.packed_matmul(rows, 1024, 512, bits, 32, False)
     for off, word in (((), use), (("fixed-point",), "fma")):
         work = graph.copy()
         pipeline.run(work, LowerContext(target, CompileOptions(threads, frozenset(off))))
@@ -186,7 +186,7 @@ def test_what_multiplies(target: Target, rows: int, bits: int, use: str, threads
 
 
 def test_few_columns_do_not_pay_for_digits() -> None:
-    graph, _ = packed_product.product(3, 64, 1024, 4, 32, False)
+    graph, _ = packed_matmul.packed_matmul(3, 64, 1024, 4, 32, False)
     pipeline.run(graph, LowerContext(VNNI))
     (schedule,) = [op.schedule for op in graph.ops if op.schedule]
     assert schedule.word("use") == "fma"

@@ -15,7 +15,7 @@ SIZES = ((2, 5, 7), (17, 17), (3, 1, 9), (15, 33), (2, 0, 3))
 RNG = np.random.default_rng(9)
 
 
-def turned(x: Array) -> Array:
+def transposed(x: Array) -> Array:
     return x.swapaxes(-1, -2)
 
 
@@ -37,8 +37,10 @@ def check_singular(a: Array, left: Array, values: Array, right: Array) -> None:
     wanted = np.linalg.svd(a, compute_uv=False)
     limit = 4 * eps * size * wanted.max(initial=1e-30)
     np.testing.assert_allclose(values, wanted, atol=limit)
-    np.testing.assert_allclose(turned(left) @ (values[..., None] * right), a, atol=limit)
-    np.testing.assert_allclose(left @ turned(left) - np.eye(left.shape[-1]), 0, atol=4 * eps * size)
+    np.testing.assert_allclose(transposed(left) @ (values[..., None] * right), a, atol=limit)
+    np.testing.assert_allclose(
+        left @ transposed(left) - np.eye(left.shape[-1]), 0, atol=4 * eps * size
+    )
 
 
 @pytest.mark.parametrize("isa", ["native", "avx2"])
@@ -90,7 +92,9 @@ def test_hard_matrices(name: str, dtype: type[np.floating]) -> None:
     eps, (wanted,) = float(np.finfo(dtype).eps), wide(symmetric)
     limit = 100 * eps * max(float(np.linalg.norm(wanted)), 1e-36)
     np.testing.assert_allclose(values, np.linalg.eigvalsh(wanted), atol=limit)
-    np.testing.assert_allclose(turned(vectors) @ (values[:, None] * vectors), wanted, atol=limit)
+    np.testing.assert_allclose(
+        transposed(vectors) @ (values[:, None] * vectors), wanted, atol=limit
+    )
     np.testing.assert_allclose(vectors @ vectors.T, np.eye(24), atol=100 * eps)
 
 

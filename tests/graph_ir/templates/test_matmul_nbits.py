@@ -13,7 +13,7 @@ from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.targets.isa import Target
 from graphc.tools.fuzz.guarded import guarded, guarded_copy
-from support.packed_product import product
+from support.packed_matmul import packed_matmul
 
 ISAS = [isa for isa in ("avx512", "avx2", "generic") if host_supports(isa)]
 
@@ -29,7 +29,7 @@ SIZES = [
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda s: "x".join(map(str, s[:5])))
 def test_exact_between_guard_pages(sizes: tuple[Any, ...], isa: str) -> None:
-    graph, arrays = product(*sizes)
+    graph, arrays = packed_matmul(*sizes)
     (wanted,) = graph.evaluate(arrays)
     for threads in (1, 2):
         model = compile_model(graph, target=isa, threads=threads, cache=False)
@@ -44,7 +44,7 @@ def test_exact_between_guard_pages(sizes: tuple[Any, ...], isa: str) -> None:
     "unpack=panel nv=1 mr=12 kc=128", "nv=2 unpack=registers",
 ])  # fmt: skip
 def test_schedules_that_were_requested(text: str) -> None:
-    graph, arrays = product(6, 70, 128, 4, 32, False, False)
+    graph, arrays = packed_matmul(6, 70, 128, 4, 32, False, False)
     (wanted,) = graph.evaluate(arrays)
     model = compile_model(graph, threads=2, cache=False, schedules={"y": text})
     np.testing.assert_array_equal(model(*arrays), wanted)
@@ -60,7 +60,7 @@ def test_schedules_that_were_requested(text: str) -> None:
 def test_where_weights_are_unpacked_and_what_multiplies(
     rows: int, of_bytes: bool, has_dots: bool, wanted: str
 ) -> None:
-    graph, _ = product(rows, 512, 1024, 4, 32, of_bytes)
+    graph, _ = packed_matmul(rows, 512, 1024, 4, 32, of_bytes)
     ctx = LowerContext(Target("avx512", features="+avx512vnni" if has_dots else ""))
     pipeline.run(graph, ctx)
     (schedule,) = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.lowered import check_interpreted, context
-from support.packed_product import product
+from support.packed_matmul import packed_matmul
 
 
 @pytest.mark.parametrize("of_bytes", [False, True])
@@ -13,5 +13,5 @@ from support.packed_product import product
 def test_interpreted(of_bytes: bool, one_zero: bool) -> None:
     """Two rows in one tile; more than a tile has, the last panel with one column."""
     for rows in (2, 5):
-        graph, _ = product(rows, 17, 32, 4, 16, of_bytes, one_zero)
+        graph, _ = packed_matmul(rows, 17, 32, 4, 16, of_bytes, one_zero)
         check_interpreted(graph, context())

@@ -11,7 +11,7 @@ from graphc.graph_ir.schedule.context import LowerContext
 from graphc.targets.isa import Target
 from graphc.tensor_ir.printer import print_module
 from support.lowered import check_interpreted
-from support.packed_product import product
+from support.packed_matmul import packed_matmul
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from support.packed_product import product
 )
 def test_words_that_l2_cannot_hold_are_fetched_ahead(rows: int, l2_bytes: int, lines: int) -> None:
     """As many lines per word as its vectors have, also where several tiles read a panel."""
-    graph, _ = product(rows, 128, 64, 4, 32, False)
+    graph, _ = packed_matmul(rows, 128, 64, 4, 32, False)
     target = replace(Target("avx512"), l2_bytes=l2_bytes)
     requested = {"y": parse_schedule("unpack=registers use=fma mr=1 nv=4")}
     lowered = check_interpreted(graph, LowerContext(target, requested=requested))

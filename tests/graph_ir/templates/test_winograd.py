@@ -113,7 +113,7 @@ def test_nothing_outside_the_operands_is_touched(
     panels = -(-outputs // columns)
     rows = 5 - 2 * dilations[0] + 1  # a row of padding in front
     x, y = Buffer("x", F32, (5 * 7 * channels,)), Buffer("y", F32, (rows * 6 * outputs,))
-    u = Buffer("u", F32, (form.products * panels * channels * columns,))
+    u = Buffer("u", F32, (form.matmuls * panels * channels * columns,))
     problem = WinogradProblem(
         1, Image(x, 5, 7, channels), u, Image(y, rows, 6, outputs), 1, 0, dilations
     )

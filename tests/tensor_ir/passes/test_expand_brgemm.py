@@ -272,13 +272,13 @@ def test_every_line_of_the_next_matrix_is_fetched(m: int, rows: int, n: int) -> 
     a, b, c = Buffer("a", F32, (m * k,)), Buffer("b", F32, (2 * k * n,)), Buffer("c", F32, (m * n,))
     marks = Buffer("marks", F32, (4 * k * n,))
     start = (t.as_expr(0),)
-    product = t.brgemm(
+    matmul = t.brgemm(
         *(Slice(c, start), Slice(a, start), Slice(b, start), m, n, k, 1),
         *(0, k, 1, 0, n, n, False, n, None, rows),
         (PrefetchHint(Slice(b, (t.as_expr(k * n),)), k * n),),
     )
     module = expand_brgemm(
-        Module((Function("f", (a, b, c, marks), Block((product,))),)), Target("avx512")
+        Module((Function("f", (a, b, c, marks), Block((matmul,))),)), Target("avx512")
     )
     module = map_functions(module, _MarkPrefetched(marks).function)
     arrays = [np.zeros(x.elements, np.float32) for x in (a, b, c, marks)]

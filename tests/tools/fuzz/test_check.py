@@ -39,7 +39,7 @@ def test_random_graphs_are_right(chunk: int) -> None:
     """The same graphs in every run; `graphc dev fuzz` makes as many as one likes."""
     for index in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         outcome = check(random_case(16, index))
-        assert not outcome.is_fault, f"graphc dev fuzz --seed 16: case {index}: {outcome}"
+        assert not outcome.is_failure, f"graphc dev fuzz --seed 16: case {index}: {outcome}"
 
 
 @pytest.mark.parametrize("target", ["native", "avx512", "avx2", "generic"])

@@ -15,7 +15,7 @@ from graphc.tools.fuzz.outcome import RIGHT, WRONG, Outcome
 from graphc.tools.fuzz.reproducer import read_reproducer, write_reproducer
 from graphc.tools.fuzz.shrink import shrink_by
 
-FAULT = Outcome(WRONG, "run", "result 0")
+FAILURE = Outcome(WRONG, "run", "result 0")
 
 
 def needs(*ops: str) -> Case:
@@ -45,11 +45,11 @@ def test_a_fault_of_one_op_becomes_a_graph_of_that_op(name: str) -> None:
 
     def check(candidate: Case) -> Outcome:
         has = any(op.op_name == name for op in candidate.graph.ops)
-        return FAULT if has else Outcome(RIGHT)
+        return FAILURE if has else Outcome(RIGHT)
 
-    small, outcome = shrink_by(case, FAULT, check)
+    small, outcome = shrink_by(case, FAILURE, check)
     body = [op.op_name for op in small.graph.ops if op.kind not in ("source", "sink")]
-    assert body == [name] and outcome == FAULT and size_of(small) < size_of(case)
+    assert body == [name] and outcome == FAILURE and size_of(small) < size_of(case)
     assert small.setting.disabled == () and small.setting.target == "native"
     assert sum(a.size for a in small.arrays) <= 16
 
@@ -58,20 +58,20 @@ def test_a_setting_that_matters_stays() -> None:
     case = next(c for c in (random_case(9, i) for i in range(500)) if "fuse" in c.setting.disabled)
 
     def check(candidate: Case) -> Outcome:
-        return FAULT if "fuse" in candidate.setting.disabled else Outcome(RIGHT)
+        return FAILURE if "fuse" in candidate.setting.disabled else Outcome(RIGHT)
 
-    small, _ = shrink_by(case, FAULT, check)
+    small, _ = shrink_by(case, FAILURE, check)
     assert small.setting.disabled == ("fuse",) and small.setting.threads == 1
 
 
 def test_no_more_time_no_more_edits() -> None:
     case = random_case(9, 0)
-    assert shrink_by(case, FAULT, lambda _: FAULT, seconds=0) == (case, FAULT)
+    assert shrink_by(case, FAILURE, lambda _: FAILURE, seconds=0) == (case, FAILURE)
 
 
 def test_a_reproducer_is_read_as_it_was_written(tmp_path: Path) -> None:
     case = random_case(9, 1)
-    command = write_reproducer(tmp_path / "case", case, FAULT)
+    command = write_reproducer(tmp_path / "case", case, FAILURE)
     assert command == f"graphc dev fuzz --replay {tmp_path / 'case'}"
     twin = read_reproducer(tmp_path / "case")
     assert twin.graph.compare_contents(case.graph) and twin.setting == case.setting

@@ -58,5 +58,5 @@ def test_a_tally_counts_faults_and_refusals() -> None:
     tally.add(3, Outcome("wrong", "run", "result 0"))
     assert tally.counts == {"right": 1, "refused": 2, "wrong": 1}
     assert tally.refusals == {"onnx": 1, "refused compile op # of # elements": 2}
-    assert [index for index, _ in tally.faults] == [3]
+    assert [index for index, _ in tally.failures] == [3]
     assert Tally.from_json(tally.to_json()) == tally

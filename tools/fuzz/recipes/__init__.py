@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..scope import Scope
 from . import (
+    contractions,
     control,
     elementwise,
     fusion,
@@ -14,7 +15,6 @@ from . import (
     movement,
     narrow_types,
     normalization,
-    products,
     quantization,
     reductions,
     trees,
@@ -28,7 +28,7 @@ _FAMILIES: tuple[tuple[dict[str, Recipe], int], ...] = (
     (elementwise.RECIPES, 26),
     (movement.RECIPES, 16),
     (reductions.RECIPES, 13),
-    (products.RECIPES, 8),
+    (contractions.RECIPES, 8),
     (quantization.RECIPES, 4),
     (narrow_types.RECIPES, 2),
     (windows.RECIPES, 11),

@@ -12,10 +12,10 @@ from ....base.errors import UserError
 from ....graph_ir.ir.graph import Graph, GraphTensor
 from ....graph_ir.ir.logical_tensor import LogicalTensor
 from ..scope import NUMBER, Scope
-from . import elementwise, movement, products, reductions
+from . import contractions, elementwise, movement, reductions
 
 _INNER = {
-    **elementwise.RECIPES, **movement.RECIPES, **products.RECIPES, **reductions.RECIPES,
+    **elementwise.RECIPES, **movement.RECIPES, **contractions.RECIPES, **reductions.RECIPES,
 }  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from ....base.dtypes import F32
 from ....graph_ir.ir.graph import GraphTensor
 from ..scope import Scope
+from .contractions import multiply
 from .movement import two_way
-from .products import multiply
 from .windows import convolve, image
 
 FLOAT = ("float",)

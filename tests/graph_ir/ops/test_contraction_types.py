@@ -28,12 +28,12 @@ def extremes(dtype: str, shape: tuple[int, ...], seed: int = 0) -> Array:
     return np.where(rng.random(shape) < 0.3, ends, values).astype(by_name(dtype).numpy)
 
 
-def wide_product(a: Array, b: Array) -> Array:
+def wide_matmul(a: Array, b: Array) -> Array:
     return np.asarray(a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32)
 
 
 def graph_of(op_name: str, arrays: list[Array], attrs: dict[str, Any]) -> Graph:
-    graph = Graph("products")
+    graph = Graph("matmuls")
     types = [LogicalTensor(from_numpy(x.dtype), x.shape) for x in arrays]
     inputs = [graph.make_input(details, f"x{i}") for i, details in enumerate(types)]
     graph.make_output(graph.make(op_name, inputs, {"dtype": "s32", **attrs}, "p").outputs[0], "y")
@@ -52,7 +52,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
 @pytest.mark.parametrize("types", PAIRS, ids="x".join)
 def test_the_product_is_exact(types: tuple[str, str]) -> None:
     arrays = [extremes(types[0], (3, 37)), extremes(types[1], (37, 5), 1)]
-    check_op("matmul_core", arrays, {"dtype": "s32"}, wide_product(*arrays))
+    check_op("matmul_core", arrays, {"dtype": "s32"}, wide_matmul(*arrays))
     assert check_op("matmul_core", arrays, {"dtype": "s32"}).dtype == np.int32
 
 

@@ -1,4 +1,4 @@
-"""quantize_products: f32 models as integer products of rows quantized when they are known."""
+"""quantize_matmuls: f32 models as integer products of rows quantized when they are known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.multiply_quantized import multiply_quantized
-from graphc.graph_ir.passes.quantize_products import quantize_products
+from graphc.graph_ir.passes.quantize_matmuls import quantize_matmuls
 from graphc.graph_ir.rewriting.decisions import log_of, start_log
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.targets.isa import Target
@@ -48,11 +48,11 @@ def normal(*shape: int) -> Array:
 def test_products_become_integers(op_name: str, x: Any, w: Any, attrs: dict[str, Any]) -> None:
     graph, given = model(op_name, x, normal(*w), **attrs), normal(*x)
     (exact,) = graph.evaluate([given])
-    assert quantize_products(graph, VNNI)
+    assert quantize_matmuls(graph, VNNI)
     (wanted,) = graph.evaluate([given])
     multiply_quantized(graph, VNNI)
-    products = [op for op in graph.ops if op.op_name == op_name]
-    assert [op.outputs[0].details.dtype for op in products] == [S32]
+    matmuls = [op for op in graph.ops if op.op_name == op_name]
+    assert [op.outputs[0].details.dtype for op in matmuls] == [S32]
     largest = np.abs(exact).max()
     np.testing.assert_allclose(wanted, exact, rtol=0, atol=0.02 * largest)
     np.testing.assert_allclose(graph.evaluate([given])[0], wanted, rtol=0, atol=1e-5 * largest)
@@ -74,7 +74,7 @@ def test_products_become_integers(op_name: str, x: Any, w: Any, attrs: dict[str,
 )  # fmt: skip
 def test_what_stays(graph: Graph, why: str) -> None:
     start_log(graph)
-    assert not quantize_products(graph, VNNI)
+    assert not quantize_matmuls(graph, VNNI)
     assert [d.text for d in log_of(graph).decisions] == [f"stays f32: {why}"]
 
 

@@ -9,7 +9,7 @@ from itertools import chain, count
 from ..base.dims import Size, Symbol, size, substitute
 from ..base.size_text import parse_size
 from ..base.symbols import symbol_name
-from .shape_spec import open_name
+from .shape_spec import dynamic_name
 
 _RAW = re.compile(r"[su][0-9]+|unk__[0-9]+")
 """Names that exporters make up: torch.export's symbols, and those of ONNX's shape inference."""
@@ -49,7 +49,7 @@ class OpenNames:
         key = text or f"{owner} {axis}"
         if key not in self._sizes:
             is_said = text and not _RAW.fullmatch(text)
-            wish = symbol_name(text) if is_said else open_name(owner, axis)
+            wish = symbol_name(text) if is_said else dynamic_name(owner, axis)
             numbered = (f"{wish}_{number}" for number in count(1))
             name = next(name for name in chain([wish], numbered) if name not in self._taken)
             self._taken.add(name)

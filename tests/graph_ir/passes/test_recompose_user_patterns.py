@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from graphc.graph_ir.passes.recompose_added import recompose_added
+from graphc.graph_ir.passes.recompose_user_patterns import recompose_user_patterns
 from graphc.graph_ir.rewriting.pattern import Capture, make_instead, node, recipe
 from graphc.graph_ir.rewriting.rewrite import Rule
 from support.graphs import check_pass, graph_of, run_pass
@@ -31,15 +31,15 @@ class TwoNegations:
 
 
 def test_without_patterns_nothing_changes() -> None:
-    assert not run_pass(recompose_added, graph_of(BEFORE))
+    assert not run_pass(recompose_user_patterns, graph_of(BEFORE))
 
 
 def test_a_pattern_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     table = {"two_negations": TwoNegations()}
-    monkeypatch.setattr("graphc.graph_ir.passes.recompose_added.PATTERNS", table)
+    monkeypatch.setattr("graphc.graph_ir.passes.recompose_user_patterns.PATTERNS", table)
     after = """
         %x = Node[type=input] () -> f32[4]
         %b.copy = Node[type=copy] (inputs = (x=%x)) -> f32[4]
         return (output=%b.copy)
         """
-    check_pass(recompose_added, BEFORE, after)
+    check_pass(recompose_user_patterns, BEFORE, after)

@@ -20,7 +20,7 @@ import pytest
 
 from graphc.base.dtypes import F32
 from graphc.extension.code_names import imports_of, reads_of
-from graphc.extension.meaning import UnknownMeaningError, meaning
+from graphc.extension.fingerprint import UnknownFingerprintError, fingerprint
 from graphc.graph_ir.rewriting.pattern import Capture, make_instead, node, recipe
 from support.process import run_python
 
@@ -96,7 +96,7 @@ CHANGES = {
 def digest_in_a_process(source: str, folder: Path, seed: str = "0") -> str:
     (folder / "code.py").unlink(missing_ok=True)
     (folder / "definitions.py").write_text(source)
-    program = "import definitions; from graphc.extension.meaning import meaning; print(meaning(definitions.top))"
+    program = "import definitions; from graphc.extension.fingerprint import meaning; print(meaning(definitions.top))"
     env = {"PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
     done = run_python("-c", f"import sys; sys.path.insert(0, '.'); {program}", cwd=folder, env=env)
     assert done.returncode == 0, done.stderr
@@ -107,7 +107,7 @@ def digest_of(source: str, monkeypatch: pytest.MonkeyPatch) -> str:
     module = ModuleType("definitions")
     monkeypatch.setitem(sys.modules, "definitions", module)
     exec(source, vars(module))
-    return meaning(module.top)
+    return fingerprint(module.top)
 
 
 def test_equal_definitions_have_equal_digests_in_two_processes(tmp_path: Path) -> None:
@@ -132,12 +132,13 @@ def test_values_and_their_types() -> None:
         np.float32(1), np.int64(1), np.array([1]), np.array([1.0]), np.array([[1]]), np.dtype("f4"), F32, int, float,
         math.sqrt, math.exp, np.exp, np.add, len, "x".join, "y".join, functools.partial(max, 1),
         functools.partial(max, 2), range(3), slice(1, 2), re.compile("a"), re.compile("a", re.DOTALL), str | None,
-        math, np, property(len), staticmethod(len), classmethod(len), dict.fromkeys, meaning, UnknownMeaningError,
+        math, np, property(len), staticmethod(len), classmethod(len), dict.fromkeys, fingerprint,
+        UnknownFingerprintError,
     ]  # fmt: skip
-    digests = [meaning(value) for value in values]
+    digests = [fingerprint(value) for value in values]
     assert len(set(digests)) == len(values)
-    assert digests == [meaning(value) for value in values]
-    assert meaning(float("nan")) == meaning(
+    assert digests == [fingerprint(value) for value in values]
+    assert fingerprint(float("nan")) == fingerprint(
         -float("inf") - -float("inf") if False else float("nan")
     )
 
@@ -148,7 +149,7 @@ def test_a_rule_of_the_package_is_known_by_what_it_holds() -> None:
     rules = [
         recipe(node(name, x), make_instead(to)) for name in ("exp", "log") for to in ("relu", "neg")
     ]
-    assert len({meaning(rule) for rule in rules}) == 4
+    assert len({fingerprint(rule) for rule in rules}) == 4
 
 
 def _reads_the_clock() -> float:
@@ -192,21 +193,21 @@ UNKNOWN: dict[str, tuple[Callable[..., Any], str]] = {
 @pytest.mark.parametrize("case", UNKNOWN)
 def test_what_may_differ_in_another_process_has_no_digest(case: str) -> None:
     function, message = UNKNOWN[case]
-    with pytest.raises(UnknownMeaningError) as caught:
-        meaning(function)
+    with pytest.raises(UnknownFingerprintError) as caught:
+        fingerprint(function)
     assert str(caught.value) == message
 
 
 def test_a_pure_module_may_be_imported_late() -> None:
-    assert meaning(_imports_what_is_pure) == meaning(_imports_what_is_pure)
+    assert fingerprint(_imports_what_is_pure) == fingerprint(_imports_what_is_pure)
 
 
 def test_a_changed_value_of_the_present_process_is_noticed() -> None:
     table = {"factor": 1}
     function = lambda x: x * table["factor"]  # noqa: E731
-    before = meaning(function)
+    before = fingerprint(function)
     table["factor"] = 2
-    assert meaning(function) != before
+    assert fingerprint(function) != before
 
 
 @dataclasses.dataclass
@@ -218,10 +219,10 @@ class _Node:
 def test_circles_end() -> None:
     one, two = _Node(number=1), _Node(number=2)
     one.other, two.other = two, one
-    assert meaning(one) == meaning(one) != meaning(two)
+    assert fingerprint(one) == fingerprint(one) != fingerprint(two)
     items: list[Any] = []
     items.append(items)
-    assert meaning(items) == meaning(items)
+    assert fingerprint(items) == fingerprint(items)
 
 
 def test_names_that_code_reads() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ...base.errors import InternalError, UserError
 from ..ir.graph import Graph
 from ..rewriting.rewrite import Rule, rewrite
-from ..schedule.added import PATTERNS
 from ..schedule.context import LowerContext
+from ..schedule.user_code import PATTERNS
 
 
-def recompose_added(graph: Graph, ctx: LowerContext) -> bool:
+def recompose_user_patterns(graph: Graph, ctx: LowerContext) -> bool:
     """Replace what patterns of user code match.
 
     %t = tanh(%x); %y = sub(%x, %t)

@@ -56,7 +56,7 @@ def suite_case(
     name: str, model: bytes, inputs: Mapping[str, OpenInput], draws: Sequence[Mapping[str, int]]
 ) -> OpenCase:
     """A case of a suite: a model whose inputs get the types of `inputs`, called with the sizes of each draw."""
-    opened = open_model(model, {key: x.type_text for key, x in inputs.items()})
+    opened = dynamic_model(model, {key: x.type_text for key, x in inputs.items()})
     calls = [Call(sizes_text(sizes), arrays_of(inputs, sizes)) for sizes in draws]
     return OpenCase(name, opened, calls)
 
@@ -84,7 +84,7 @@ def _values(
     return aligned_copy(found.astype(spec.dtype.numpy), ALIGNMENT)
 
 
-def open_model(model: bytes, inputs: Mapping[str, str]) -> bytes:
+def dynamic_model(model: bytes, inputs: Mapping[str, str]) -> bytes:
     """An ONNX model of some shapes as one of dynamic dimensions: inputs of the types `f32[B,13]`, results of any shape.
 
     Its nodes must not depend on the sizes that become open.
@@ -107,15 +107,15 @@ def open_model(model: bytes, inputs: Mapping[str, str]) -> bytes:
 
 
 def draws(
-    seed: int, count: int, most: Mapping[str, int], product: int | None = None
+    seed: int, count: int, most: Mapping[str, int], max_elements: int | None = None
 ) -> Iterator[dict[str, int]]:
     """`count` sizes from 1 to `most` of each name, small ones as often as large ones: logarithms are uniform.
 
-    Those whose product exceeds `product` are drawn again: calls that take seconds.
+    Sets of sizes with more than `max_elements` elements are drawn again, because such calls take seconds.
     """
     rng = np.random.default_rng(seed)
     while count:
         sizes = {name: int(np.exp(rng.uniform(0, np.log(n + 1)))) for name, n in most.items()}
-        if product is None or np.prod(list(sizes.values())) <= product:
+        if max_elements is None or np.prod(list(sizes.values())) <= max_elements:
             count -= 1
             yield sizes

@@ -8,11 +8,11 @@ from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...targets.isa import GemmTile, Microkernel, Target
 from .convolution_geometry import ConvolutionGeometry
-from .product import Product, worth_threads
+from .gemm import Gemm, worth_threads
 
 
 @dataclass(frozen=True)
-class ConvolutionProduct:
+class ConvolutionGemm:
     """A geometry, the microkernel that multiplies image (A) and weights (B), and the cores that may share the work."""
 
     geometry: ConvolutionGeometry
@@ -26,9 +26,9 @@ class ConvolutionProduct:
         return self.threads if worth_threads(self.geometry.multiply_adds, self.target) else 1
 
     @property
-    def alone(self) -> ConvolutionProduct:
+    def alone(self) -> ConvolutionGemm:
         """The same on one core."""
-        return ConvolutionProduct(self.geometry, self.kernel, self.target)
+        return ConvolutionGemm(self.geometry, self.kernel, self.target)
 
     @property
     def steps(self) -> int:
@@ -60,8 +60,8 @@ class ConvolutionProduct:
         return tile.columns(self.target, self.kernel.accumulator)
 
     @property
-    def product(self) -> Product:
+    def gemm(self) -> Gemm:
         """A convolution of single pixels as the product of weights and image."""
         g = self.geometry
         sizes = (g.batch * g.groups, g.outputs, math.prod(g.result), g.channels)
-        return Product(*sizes, self.kernel, self.target, self.threads)
+        return Gemm(*sizes, self.kernel, self.target, self.threads)

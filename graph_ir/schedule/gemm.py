@@ -9,7 +9,7 @@ from ...targets.isa import GemmTile, Microkernel, Target
 
 
 @dataclass(frozen=True)
-class Product:
+class Gemm:
     """`batch` products of m x k by k x n, the microkernel that multiplies them, and the cores that may share them."""
 
     batch: int

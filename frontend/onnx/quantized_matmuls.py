@@ -33,7 +33,7 @@ def _gemm(node: NodeContext) -> Value:
     return rounded(node, node.helper("mul", node.converted(y, F32), factor), zero, dtype)
 
 
-def _scaled_product(
+def _scaled_matmul(
     node: NodeContext, a: GraphTensor, b: GraphTensor, a_scale: GraphTensor, b_scale: GraphTensor
 ) -> GraphTensor:
     factor = node.helper("mul", a_scale, b_scale)
@@ -49,7 +49,7 @@ def _matmul_to_float(node: NodeContext) -> Value:
     a = integers_of(node, 0, per_row(node, 4, rank) if node.has(4) else None)
     b = integers_of(node, 1, per_column(node, 5) if node.has(5) else None)
     return _with_bias(
-        node, _scaled_product(node, a, b, per_row(node, 2, rank), per_column(node, 3)), 6
+        node, _scaled_matmul(node, a, b, per_row(node, 2, rank), per_column(node, 3)), 6
     )
 
 
@@ -58,7 +58,7 @@ def _dynamic_matmul(node: NodeContext) -> Value:
     quantized, scale, middle = bytes_by_range(node, node.tensor(0))
     a = node.helper("sub", node.converted(quantized, S32), node.converted(middle, S32))
     b = integers_of(node, 1, per_column(node, 3) if node.has(3) else None)
-    return _with_bias(node, _scaled_product(node, a, b, scale, per_column(node, 2)), 4)
+    return _with_bias(node, _scaled_matmul(node, a, b, scale, per_column(node, 2)), 4)
 
 
 def _multiply(node: NodeContext) -> Value:

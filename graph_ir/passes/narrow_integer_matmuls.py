@@ -13,9 +13,9 @@ from ...targets.isa import Target
 from ...targets.microkernels import microkernel
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
+from ..ops.contraction_types import is_byte
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
-from ..ops.product_types import is_byte
 from ..ops.window import padded
 from ..rewriting.byte_operands import ByteOperand, byte_operand, fits_type
 from ..rewriting.rewrite import Rule, rewrite
@@ -23,7 +23,7 @@ from ..rewriting.values import uniform_value
 from ..schedule.context import LowerContext
 
 
-def narrow_integer_products(graph: Graph, ctx: LowerContext) -> bool:
+def narrow_integer_matmuls(graph: Graph, ctx: LowerContext) -> bool:
     """Take zero points out of integer products, whose operands are bytes then.
 
     %y = matmul_core(sub(cast(%a), %za), sub(cast(%b), %zb))                          all s32
@@ -35,7 +35,7 @@ def narrow_integer_products(graph: Graph, ctx: LowerContext) -> bool:
     Requires: topological order. Ensures: topological order.
     """
     rules = {
-        "matmul_core": (_whole(partial(_product, ctx.target)),),
+        "matmul_core": (_whole(partial(_matmul, ctx.target)),),
         "convolution": (_whole(partial(_convolution, ctx.target)),),
         "add": (_one_correction,),
     }
@@ -48,8 +48,8 @@ def _one_correction(graph: Graph, op: Op) -> GraphTensor | None:
     if corrected.op_name != "sub" or bias.details.dtype != S32:
         return None
     sums, correction = corrected.inputs
-    is_product = isinstance(sums.producer_owner, MatmulCore | Convolution)
-    known = is_product and _is_known(bias) and _is_known(correction)
+    is_contraction = isinstance(sums.producer_owner, MatmulCore | Convolution)
+    known = is_contraction and _is_known(bias) and _is_known(correction)
     if not known or len(corrected.outputs[0].uses) > 1:
         return None
     make = Composer(graph, op)
@@ -82,7 +82,7 @@ def _whole(rule: Rule) -> Rule:
     return apply
 
 
-def _product(target: Target, graph: Graph, op: Op) -> GraphTensor | None:
+def _matmul(target: Target, graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, MatmulCore)
     if op.outputs[0].details.dtype != S32:
         return None
@@ -142,7 +142,7 @@ def _zero_by_columns(make: Composer, b: ByteOperand, transposed: bool) -> ByteOp
 
 
 def _corrected(
-    make: Composer, op: MatmulCore, product: GraphTensor, a: ByteOperand, b: ByteOperand
+    make: Composer, op: MatmulCore, result: GraphTensor, a: ByteOperand, b: ByteOperand
 ) -> GraphTensor:
     """The product of the bytes minus what their zero points add to it."""
     if a.zero is not None:
@@ -152,10 +152,10 @@ def _corrected(
         if b.zero is not None:
             terms = make.scalar(op.sizes[2], S32)
             sums = make("sub", sums, make("mul", b.zero, terms))
-        product = make("sub", product, make("mul", a.zero, sums))
+        result = make("sub", result, make("mul", a.zero, sums))
     if b.zero is not None:
-        product = make("sub", product, make("mul", b.zero, _sums(make, a.bytes, -1)))
-    return product
+        result = make("sub", result, make("mul", b.zero, _sums(make, a.bytes, -1)))
+    return result
 
 
 def _sums(make: Composer, x: GraphTensor, axis: int) -> GraphTensor:

@@ -12,7 +12,7 @@ from graphc.graph_ir.ir.graph import Array, Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.passes import pipeline
-from graphc.graph_ir.passes.narrow_integer_products import narrow_integer_products
+from graphc.graph_ir.passes.narrow_integer_matmuls import narrow_integer_matmuls
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.targets.isa import Target
 from graphc.targets.microkernels import microkernels
@@ -42,8 +42,10 @@ def centered(graph: Graph, x: GraphTensor, zero: object) -> GraphTensor:
     return graph.make("sub", [wide, point]).outputs[0]
 
 
-def product(a: Array, b: Array, za: object, zb: object, constant: bool, **attrs: bool) -> Graph:
-    graph = Graph("product")
+def matmul_graph(
+    a: Array, b: Array, za: object, zb: object, constant: bool, **attrs: bool
+) -> Graph:
+    graph = Graph("matmul")
     x = graph.make_input(LogicalTensor(from_numpy(a.dtype), a.shape), "a")
     if constant:
         y = graph.make_constant(b, "b")
@@ -77,7 +79,7 @@ SHAPES = [(1, 1, 1), (3, 17, 5), (45, 49, 7), (17, 64, 12)]
 def test_every_pair_of_types(kind: str, types: tuple, constant: bool) -> None:
     for m, n, k in SHAPES:
         a, b = extremes(types[0].numpy, (m, k), 1), extremes(types[1].numpy, (k, n), 2)
-        graph = product(a, b, None, None, constant)
+        graph = matmul_graph(a, b, None, None, constant)
         check(graph, [a] if constant else [a, b], CONTEXTS[kind])
 
 
@@ -89,7 +91,7 @@ def test_zero_points(constant: bool, za: object, zb: object) -> None:
     a, b = extremes(np.dtype("u1"), (13, 10), 1), extremes(np.dtype("u1"), (10, 19), 2)
     za = np.arange(13)[:, None] if za == "rows" else za
     zb = np.arange(19) * 3 if zb == "columns" else zb
-    check(product(a, b, za, zb, constant), [a] if constant else [a, b], VNNI)
+    check(matmul_graph(a, b, za, zb, constant), [a] if constant else [a, b], VNNI)
 
 
 @pytest.mark.parametrize("constant", [True, False])
@@ -99,29 +101,29 @@ def test_transposed_operands(constant: bool, side: str) -> None:
     b = extremes(np.dtype("i1"), (21, 9) if side == "transpose_b" else (9, 21), 2)
     points = (np.arange(13)[None] if side == "transpose_a" else np.arange(13)[:, None],
               np.arange(21)[:, None] if side == "transpose_b" else np.arange(21)[None])  # fmt: skip
-    graph = product(a, b, *points, constant, **{side: True})
+    graph = matmul_graph(a, b, *points, constant, **{side: True})
     check(graph, [a] if constant else [a, b], VNNI)
 
 
 def test_batches_share_a_constant() -> None:
     a, b = extremes(np.dtype("u1"), (2, 3, 5, 11), 1), extremes(np.dtype("i1"), (3, 11, 18), 2)
-    check(product(a, b, 4, np.arange(18), True), [a], VNNI)
+    check(matmul_graph(a, b, 4, np.arange(18), True), [a], VNNI)
 
 
 def test_columns_that_differ_much_have_offsets_of_their_own() -> None:
     """Minus their zero points, bytes of a constant span more than 8 bits in all, and less in each column."""
     b = np.stack([np.arange(0, 60, 10), np.arange(100, 160, 10)], axis=1).astype(np.uint8)
     a = extremes(np.dtype("u1"), (9, 6), 1)
-    check(product(a, b, 3, [250, -250], True), [a], VNNI)
+    check(matmul_graph(a, b, 3, [250, -250], True), [a], VNNI)
 
 
 def test_the_correction_of_constants_is_the_epilogue() -> None:
     """One kernel: unsigned by signed bytes, and a constant for each column."""
     a, b = extremes(np.dtype("i1"), (32, 12), 1), extremes(np.dtype("i1"), (12, 64), 2)
-    lowered = lower(product(a, b, 5, None, True), VNNI)
+    lowered = lower(matmul_graph(a, b, 5, None, True), VNNI)
     assert [call.kernel.split("_")[0] for call in lowered.calls][-1] == "u8"
     assert len(lowered.calls) == 2, "flipping the upper bits, the product"
-    lowered = lower(product(a.view(np.uint8), b, 5, None, True), VNNI)
+    lowered = lower(matmul_graph(a.view(np.uint8), b, 5, None, True), VNNI)
     assert len(lowered.calls) == 1
 
 
@@ -150,7 +152,7 @@ def test_what_stays_in_s32(zero: object, value: Array | None) -> None:
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 64, 97), (37, 90, 131), (64, 31, 1500)])
 def test_native_code_is_exact(constant: bool, types: str, m: int, n: int, k: int) -> None:
     a, b = extremes(np.dtype(types[:2]), (m, k), 1), extremes(np.dtype(types[2:]), (k, n), 2)
-    graph = product(a, b, 7, 5, constant)
+    graph = matmul_graph(a, b, 7, 5, constant)
     arrays = [a] if constant else [a, b]
     np.testing.assert_array_equal(run_native(graph, arrays)[0], graph.evaluate(arrays)[0])
 
@@ -207,13 +209,13 @@ def test_convolutions_that_stay_in_s32(zx: int, zw: object, groups: int) -> None
     w = extremes(np.dtype("u1"), (8, 8 // groups, 3, 3), 2)
     graph = image(x, w, zx, zw, False, groups=groups, **BORDER)
     count = len(graph.ops)
-    assert not narrow_integer_products(graph, VNNI)
+    assert not narrow_integer_matmuls(graph, VNNI)
     assert len(graph.ops) == count
 
 
 def test_a_zero_point_and_a_bias_are_one_addition() -> None:
     a, b = extremes(np.dtype("u1"), (13, 10), 1), extremes(np.dtype("i1"), (10, 19), 2)
-    graph = product(a, b, 7, None, True)
+    graph = matmul_graph(a, b, 7, None, True)
     (end,) = graph.outputs
     bias = graph.make_constant(np.arange(19, dtype=np.int32) << 20)
     end.set_input(0, graph.make("add", [end.inputs[0], bias]).outputs[0])

@@ -28,7 +28,7 @@ ROWS = [(isa, row) for isa, table in ISAS.items() for row in table.microkernels]
 IDS = [f"{isa}-{r.a}x{r.b}-{r.instruction}-{'-'.join(r.needs)}" for isa, r in ROWS]
 
 
-def product(kernel: Microkernel, m: int, n: int, k: int, rows: int, to_a: bool = False) -> Module:
+def matmul(kernel: Microkernel, m: int, n: int, k: int, rows: int, to_a: bool = False) -> Module:
     """C = A x B, or that converted to A's type; A row-major, B in one panel with its groups of k innermost."""
     group, acc = kernel.k_group, kernel.accumulator
     a = Buffer("a", kernel.a, (max(m * k, 1),))
@@ -61,7 +61,7 @@ def arrays(kernel: Microkernel, module: Module, k: int, rng: np.random.Generator
     return made
 
 
-def plain_product(kernel: Microkernel, data: list, m: int, n: int, k: int) -> np.ndarray:
+def plain_matmul(kernel: Microkernel, data: list, m: int, n: int, k: int) -> np.ndarray:
     """A x B in integers or float64, B taken out of its panel."""
     group = kernel.k_group
     wide = np.float64 if kernel.accumulator.is_float else np.int64
@@ -88,12 +88,12 @@ def sizes(kernel: Microkernel, target: Target) -> list[tuple[int, int, int]]:
 def test_products(isa: str, kernel: Microkernel, to_a: bool, rng: np.random.Generator) -> None:
     target = runnable_target(isa)
     for m, n, k in sizes(kernel, target):
-        module = product(kernel, m, n, k, kernel.tiles[0].rows, to_a)
+        module = matmul(kernel, m, n, k, kernel.tiles[0].rows, to_a)
         assert parse_module(print_module(verify(module))) == module
         data = arrays(kernel, module, k, rng)
         native = NativeModule(run(module, target), target)
         if not to_a and m * n:
-            wanted = plain_product(kernel, data, m, n, k)
+            wanted = plain_matmul(kernel, data, m, n, k)
             native.call("gemm", data)
             np.testing.assert_array_equal(data[2].reshape(m, n), wanted)
         native.check("gemm", data)
@@ -107,18 +107,22 @@ def test_accumulators_stay_in_registers(isa: str, kernel: Microkernel) -> None:
     target, tile = only(target_for(isa), kernel.needs), kernel.tiles[0]
     kernel = replace(kernel, a=kernel.copied_a)
     columns = tile.columns(target, kernel.accumulator)
-    module = product(kernel, tile.rows, columns, 64 * kernel.k_group, tile.rows)
+    module = matmul(kernel, tile.rows, columns, 64 * kernel.k_group, tile.rows)
     loop = inner_loop(assembly(emit_module(expand_brgemm(module, target), target), target))
     assert not any("rsp" in line for line in loop), f"{tile} spills to the stack"
-    products = [line for line in loop if re.search(PRODUCTS[kernel.instruction], line)]
+    matmuls = [line for line in loop if re.search(INSTRUCTIONS[kernel.instruction], line)]
     # s8 x s8 by the instruction for u8 x s8 takes one more for each vector of B.
     extra = tile.vectors if kernel.a == S8 and kernel.needs else 0
-    assert len(products) % (tile.rows * tile.vectors) == extra < len(products)
+    assert len(matmuls) % (tile.rows * tile.vectors) == extra < len(matmuls)
     conversions = [line for line in loop if "vcvtph2ps" in line]
-    assert len(conversions) == (len(products) // tile.rows if kernel.b == F16 else 0)
+    assert len(conversions) == (len(matmuls) // tile.rows if kernel.b == F16 else 0)
 
 
-PRODUCTS = {"fma": "vfmadd231p", "dot2": "vdpbf16ps|vpmaddwd|vpdpwssd", "dot4": "vpdpbusd|vpmaddwd"}
+INSTRUCTIONS = {
+    "fma": "vfmadd231p",
+    "dot2": "vdpbf16ps|vpmaddwd|vpdpwssd",
+    "dot4": "vpdpbusd|vpmaddwd",
+}
 
 
 def only(target: Target, needs: tuple[str, ...]) -> Target:
@@ -139,7 +143,7 @@ def test_types_that_do_not_fit_are_refused() -> None:
     """Bytes are summed in s32; only an epilogue stores them as anything else, and u8 x u8 has no groups."""
     tiles = ISAS["generic"].microkernels[0].tiles
     fma, dot = (Microkernel(U8, U8, name, tiles) for name in ("fma", "dot4"))
-    function = verify(product(fma, 2, 2, 2, 2)).functions[0]
+    function = verify(matmul(fma, 2, 2, 2, 2)).functions[0]
     (brgemm,) = function.body.body
     assert isinstance(brgemm, Brgemm) and brgemm.accumulator == S32
     narrow = replace(brgemm, c=Matrices(t.slice_of(Buffer("b", U8, (4,))), 2))

@@ -11,11 +11,11 @@ from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
-from ..rewriting.lowered_products import MIN_GAIN, replace_products
+from ..rewriting.contractions import MIN_GAIN, replace_contractions
 from ..rewriting.quantized_operand import FARTHEST
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
-from ..schedule.integer_gain import convolution_account, product_account
+from ..schedule.integer_gain import convolution_account, matmul_account
 
 STEPS = 127
 """Integers on either side of zero: -128 is not used, so that scales are the same for both signs."""
@@ -34,7 +34,7 @@ QUANTIZING = 3
 """How often activations are read or written to quantize them."""
 
 
-def quantize_products(graph: Graph, ctx: LowerContext) -> bool:
+def quantize_matmuls(graph: Graph, ctx: LowerContext) -> bool:
     """Quantize activations and constant weights of f32 products and convolutions, if int8 was requested.
 
     %y = matmul_core(%x, %w)
@@ -48,7 +48,7 @@ def quantize_products(graph: Graph, ctx: LowerContext) -> bool:
     """
     if ctx.options.precision != "int8" or not ctx.options.enabled("quantized"):
         return False
-    return replace_products(graph, ctx.options.precision, partial(_lowered, graph, ctx))
+    return replace_contractions(graph, ctx.options.precision, partial(_lowered, graph, ctx))
 
 
 def _lowered(graph: Graph, ctx: LowerContext, op: Op) -> tuple[GraphTensor | None, str]:
@@ -62,7 +62,7 @@ def _lowered(graph: Graph, ctx: LowerContext, op: Op) -> tuple[GraphTensor | Non
             return None, "its rows have no scale of their own"
         axis: tuple[int, ...] = (1 if op.transpose_b else 0,)
         row_axes: tuple[int, ...] = (op.a.details.rank - 1,)
-        terms, account = op.sizes[2], product_account(op, U8, ctx)
+        terms, account = op.sizes[2], matmul_account(op, U8, ctx)
     else:
         assert isinstance(op, Convolution)
         if 1 < weights.shape[1] < MIN_GROUP_CHANNELS and op.groups > 1 and keeps:

@@ -10,7 +10,7 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul_nbits import packed_words
 
 
-def product(
+def packed_matmul(
     m: int, n: int, k: int, bits: int, group: int, of_bytes: bool, one_zero: bool = True
 ) -> tuple[Graph, list[Array]]:
     """Small integers and scales that are powers of two: every sum is exact, in any order."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import graphc
+from graphc.bench.dynamic_case import dynamic_model
 from graphc.bench.networks import NETWORKS
-from graphc.bench.open_case import open_model
 
 SMALLEST = {"alexnet": 67, "zfnet": 64, "inception_v1": 64, "inception_v2": 64}
 """Heights of the images that a network needs; 32 is enough for others."""
@@ -28,7 +28,7 @@ def differing(name: str, batches: tuple[int, ...], whole: bool = False) -> list[
     """The batches at which the model of any batch has other bits than the one of that batch."""
     model, row = model_of(name, whole)
     dims = ",".join(map(str, row))
-    opened = open_model(model, {"x": f"f32[B,{dims}]"})
+    opened = dynamic_model(model, {"x": f"f32[B,{dims}]"})
     anyone = graphc.compile(opened, threads=1)
     found = []
     for batch in batches:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from ...base.dtypes import S32
 from ..ir.graph import Graph, Op
+from ..ops.contraction_types import is_byte
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
-from ..ops.product_types import is_byte
 
 
 def _wraps(op: Op) -> bool:
     """Return whether sums of products of bytes are kept as bytes."""
-    is_product = isinstance(op, Convolution | MatmulCore)
-    return is_product and is_byte(op.outputs[0].details.dtype)
+    is_matmul = isinstance(op, Convolution | MatmulCore)
+    return is_matmul and is_byte(op.outputs[0].details.dtype)
 
 
-def with_exact_products(graph: Graph) -> Graph:
+def with_exact_matmuls(graph: Graph) -> Graph:
     """The graph, or a copy in which products of bytes are in s32 and cast: both wrap, so that values are the same."""
     if not any(map(_wraps, graph.ops)):
         return graph

@@ -14,17 +14,17 @@ FEWEST_MULTIPLY_ADDS = 4096
 MIN_GAIN = 1.05
 """Least predicted time in f32 over that in a lower precision: closer predictions are noise."""
 
-PRODUCTS = ("matmul_core", "convolution", "convolution_transpose", "grouped_matmul")
+CONTRACTIONS = ("matmul_core", "convolution", "convolution_transpose", "grouped_matmul")
 
 Lower = Callable[[Op], tuple[GraphTensor | None, str]]
 """(the tensor that replaces the op's result, or None; why)."""
 
 
-def replace_products(graph: Graph, precision: str, lower: Lower) -> bool:
+def replace_contractions(graph: Graph, precision: str, lower: Lower) -> bool:
     """Replace the products and convolutions that `lower` takes; each choice is recorded with its reason."""
     replaced: list[Op] = []
     for op in list(graph.ops):
-        if op.op_name not in PRODUCTS:
+        if op.op_name not in CONTRACTIONS:
             continue
         if any(x.details.dtype != F32 for x in op.inputs[:2]):
             continue

@@ -38,12 +38,12 @@ _IGNORED = frozenset(
 """Members of classes that do not affect results, or only repeat others."""
 
 
-class UnknownMeaningError(Exception):
-    """What has no digest, and why, as a phrase: "'scale' uses time.time, which ..."."""
+class UnknownFingerprintError(Exception):
+    """An object without a fingerprint, with the reason as a phrase: "'scale' uses time.time, which ..."."""
 
 
-def meaning(*values: object) -> str:
-    """SHA-256 of what values mean. UnknownMeaningError if that cannot be determined."""
+def fingerprint(*values: object) -> str:
+    """SHA-256 of what values mean. UnknownFingerprintError if that cannot be determined."""
     digest = _Digest()
     for value in values:
         digest.add(value)
@@ -91,9 +91,9 @@ class _Digest:
             data = word.encode(errors="surrogatepass")
             self._hash.update(len(data).to_bytes(8, "little") + data)
 
-    def _unknown(self, what: str) -> UnknownMeaningError:
+    def _unknown(self, what: str) -> UnknownFingerprintError:
         where = f"'{self._inside[-1]}' " if self._inside else ""
-        return UnknownMeaningError(f"{where}uses {what}")
+        return UnknownFingerprintError(f"{where}uses {what}")
 
     def _items(self, tag: str, values: Iterable[Any]) -> None:
         kept = list(values)
@@ -103,7 +103,7 @@ class _Digest:
 
     def _set(self, values: Iterable[Any]) -> None:
         """Hash members in an order that is the same in every process."""
-        self._put("set", *sorted(meaning(value) for value in values))
+        self._put("set", *sorted(fingerprint(value) for value in values))
 
     def _pairs(self, tag: str, values: Mapping[Any, Any]) -> None:
         self._items(tag, (item for pair in values.items() for item in pair))
@@ -210,7 +210,7 @@ class _Digest:
         self._put("module", home)
 
     def _named(self, tag: str, value: Any, home: str, name: str) -> bool:
-        """Hash the name of a trusted definition and return True. UnknownMeaningError if it is not trusted."""
+        """Hash the name of a trusted definition and return True. UnknownFingerprintError if it is not trusted."""
         if is_outside(home) or (is_trusted_name(home) and not is_trusted(home, name)):
             raise self._unknown(f"{home}.{name}, {_OUTSIDE}")
         if not is_trusted_name(home) or not is_found(value, home, name):
@@ -359,4 +359,4 @@ _BY_KIND: tuple[tuple[Any, Add], ...] = (
     ((types.MemberDescriptorType, types.GetSetDescriptorType), _text("slot", "__name__")),
     (_TYPES, _Digest._shown),
 )
-"""How objects are hashed, by their kind; the first row that fits."""
+"""Hash functions by kind of object; the first row that matches applies."""

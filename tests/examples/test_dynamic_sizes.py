@@ -1,6 +1,6 @@
 """The examples compiled for any size have the bits of those compiled for one.
 
-Two of the five sizes of each; all are compared by `tests/measurements/open_batches.py`.
+Two of the five sizes of each; all are compared by `tests/measurements/dynamic_batches.py`.
 """
 
 from __future__ import annotations

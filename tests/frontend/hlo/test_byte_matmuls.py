@@ -8,7 +8,7 @@ import pytest
 import graphc
 from support.hlo_text import module
 
-PRODUCTS = module(
+MATMULS = module(
     """x = s8[8,64] parameter(0)
     y = s8[64,32] parameter(1)
     a = s32[8,64] convert(x)
@@ -23,8 +23,8 @@ PRODUCTS = module(
 def test_kernels_and_values() -> None:
     rng = np.random.default_rng(1)
     x, y = rng.integers(-128, 128, (8, 64)), rng.integers(-128, 128, (64, 32))
-    model = graphc.compile(PRODUCTS.encode(), target="avx2", threads=1)
+    model = graphc.compile(MATMULS.encode(), target="avx2", threads=1)
     kernels = [call["kernel"] for call in model.stats["calls"] if "copy" not in call["kernel"]]
     assert [name.partition("_")[0] for name in kernels] == ["s8"], kernels  # one: they are the same
-    for product in model(x.astype(np.int8), y.astype(np.int8)):
-        np.testing.assert_array_equal(product, x @ y)
+    for result in model(x.astype(np.int8), y.astype(np.int8)):
+        np.testing.assert_array_equal(result, x @ y)

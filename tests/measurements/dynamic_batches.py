@@ -1,6 +1,6 @@
 """Every network of the suites and every example, compiled once for any batch: the bits of the models of five batches.
 
-    python tests/measurements/open_batches.py [NETWORK ...] [--whole]
+    python tests/measurements/dynamic_batches.py [NETWORK ...] [--whole]
 
 Networks have small images and an eighth of their channels, so that convolutions have several forms, each for some
 batches; with `--whole` the size that they are timed at. Examples of text have any length too.
@@ -15,9 +15,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from graphc.bench.dynamic_case import sizes_text
 from graphc.bench.networks import NETWORKS
-from graphc.bench.open_case import sizes_text
-from support.open_batches import differing
+from support.dynamic_batches import differing
 from support.open_examples import EXAMPLES, differing_sizes, open_example
 
 BATCHES = (1, 2, 5, 11, 13)
