@@ -315,8 +315,7 @@ def _bounds(value: Dim) -> tuple[int, int]:
 
 
 def _from_least(value: Dim) -> Size:
-    """Rewrite the value over atoms minus their minima: (H-2)*(W-2) from 3 on becomes a polynomial with
-    positive terms."""
+    """Rewrite the value over atoms minus their minima: (H-2)*(W-2) from 3 on gets positive coefficients."""
     atoms = dict.fromkeys(atom for monomial in value.terms for atom in monomial)
     shifted = {
         atom: size(Symbol(f"above_{number}", 0, atom.most - atom.least)) + atom.least

@@ -180,7 +180,7 @@ class NodeContext(ScopedReader[Reference, str]):
 
     # The interface used by rows.
 
-    def slot(self, formal: Formal) -> str:
+    def locate(self, formal: Formal) -> str:
         """The operand's name."""
         return formal.name
 

@@ -147,7 +147,7 @@ def test_version_as_text_and_as_json() -> None:
     shown = {name: value for name, value in info.flat(facts).items() if "features" not in name}
     assert lines == shown
     machine = asdict(target_for("native").machine)
-    assert facts["machine"] == machine and lines["products.f64xf64"] == "fma, 0.5 x f32"
+    assert facts["machine"] == machine and lines["matmuls.f64xf64"] == "fma, 0.5 x f32"
     assert run_cli("--version").stdout == f"graphc {graphc.__version__}\n"
 
 

@@ -149,7 +149,7 @@ def test_what_cannot_be_loaded_is_one_sentence(tmp_path: Path) -> None:
         "no_module": "plugin 'no_module' raised ModuleNotFoundError: No module named 'no_module'; fix it",
         f"{tmp_path}/raises.py": f"plugin '{tmp_path}/raises.py' raised ZeroDivisionError: division by zero; fix it",
         f"{tmp_path}/declares.py": (
-            f"plugin '{tmp_path}/declares.py': op 'relu' must have a name of its own: graphc has an op of this name"
+            f"plugin '{tmp_path}/declares.py': op 'relu' must have a unique name: graphc has an op of this name"
         ),
     }
     for name, message in cases.items():

@@ -96,7 +96,8 @@ CHANGES = {
 def digest_in_a_process(source: str, folder: Path, seed: str = "0") -> str:
     (folder / "code.py").unlink(missing_ok=True)
     (folder / "definitions.py").write_text(source)
-    program = "import definitions; from graphc.extension.fingerprint import meaning; print(meaning(definitions.top))"
+    imports = "import definitions; from graphc.extension.fingerprint import fingerprint"
+    program = f"{imports}; print(fingerprint(definitions.top))"
     env = {"PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
     done = run_python("-c", f"import sys; sys.path.insert(0, '.'); {program}", cwd=folder, env=env)
     assert done.returncode == 0, done.stderr

@@ -142,7 +142,7 @@ def _raises(b: Any, op: Any, x: Any, scale: Any, y: Any) -> None:
 WRONG = {
     "raises": (
         _raises,
-        "kernel '_raises' of root_mean 'op': it raised IndexError: rows; mend that function",
+        "kernel '_raises' of root_mean 'op': it raised IndexError: rows; fix that function",
     ),
     "returns something": (
         _returns_text,

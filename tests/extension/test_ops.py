@@ -151,7 +151,7 @@ def test_a_reference_of_16_bit_floats_is_computed_in_float64_and_rounded_once() 
 
 
 DECLARATIONS: dict[str, tuple[dict[str, Any], str]] = {
-    "a name of graphc": ({"name": "relu"}, "op 'relu' must have a name of its own: graphc has an op of this name"),
+    "a name of graphc": ({"name": "relu"}, "op 'relu' must have a unique name: graphc has an op of this name"),
     "no name": ({"name": "a b"}, "op name must be letters, digits and _, not beginning with a digit, got 'a b'"),
     "an order": (
         {"operands": ("a?", "b")},
@@ -210,7 +210,7 @@ def _raises(*values: Any, **attrs: Any) -> Any:
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "infer raises": (
         {"infer": _raises},
-        "root_mean 'op': infer raised KeyError: 'rows'; mend that function",
+        "root_mean 'op': infer raised KeyError: 'rows'; fix that function",
     ),
     "infer gives no type": (
         {"infer": lambda x, scale, *, eps: (2, 3)},
@@ -218,7 +218,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "compose raises": (
         {"compose": _raises},
-        "root_mean 'op': compose raised KeyError: 'rows'; mend that function",
+        "root_mean 'op': compose raised KeyError: 'rows'; fix that function",
     ),
     "compose gives no tensor": (
         {"compose": lambda make, x, scale, *, eps: 3},
@@ -230,7 +230,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "reference raises": (
         {"reference": _raises},
-        "root_mean 'op': reference raised KeyError: 'rows'; mend that function",
+        "root_mean 'op': reference raised KeyError: 'rows'; fix that function",
     ),
     "reference gives another shape": (
         {"reference": lambda x, scale, *, eps: x[0]},

@@ -93,7 +93,7 @@ def _drops_an_output(graph: Graph, ctx: Any) -> bool:
 WRONG = {
     _raises: "graph pass '_raises': it raised KeyError: 'x'",
     _returns_nothing: "graph pass '_returns_nothing': it must return whether it changed graph 'g', got None",
-    _leaves_disorder: "graph pass '_leaves_disorder': what it leaves of graph 'g' is not legal: graph 'g': op ",
+    _leaves_disorder: "graph pass '_leaves_disorder': graph 'g' is invalid after it: graph 'g': op ",
     _drops_an_output: (
         "graph pass '_drops_an_output': inputs and outputs of graph 'g' must stay as they are, "
         "(x: f32[4]) -> (f32[4], f32[4]), got (x: f32[4]) -> (f32[4])"

@@ -50,14 +50,14 @@ class Tally:
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON."""
         facts = dict(vars(self))
-        return {**facts, "faults": [(index, vars(outcome)) for index, outcome in self.failures]}
+        return {**facts, "failures": [(index, vars(outcome)) for index, outcome in self.failures]}
 
     @staticmethod
     def from_json(facts: dict[str, Any]) -> Tally:
         """What `to_json` wrote."""
-        failures = [(index, Outcome.from_json(outcome)) for index, outcome in facts["faults"]]
+        failures = [(index, Outcome.from_json(outcome)) for index, outcome in facts["failures"]]
         counts, refusals = Counter(facts["counts"]), Counter(facts["refusals"])
-        return Tally(**{**facts, "counts": counts, "refusals": refusals, "faults": failures})
+        return Tally(**{**facts, "counts": counts, "refusals": refusals, "failures": failures})
 
 
 def run_campaign(

@@ -30,7 +30,7 @@ def test_a_fault_is_shrunk_and_written_once(
     words = ["dev", "fuzz", "--count", "3", "--jobs", "1", "--shrink", "5", "--json"]
     assert cli.main([*words, "--reproducer", str(tmp_path)]) == 1
     facts = json.loads(capsys.readouterr().out)
-    assert facts["counts"] == {"wrong": 3} and len(facts["faults"]) == 3
+    assert facts["counts"] == {"wrong": 3} and len(facts["failures"]) == 3
     (folder,) = tmp_path.iterdir()
     assert list(facts["reproducers"].values()) == [f"graphc dev fuzz --replay {folder}"]
     assert {"case.json", "model.graph", "outcome.txt"} <= {file.name for file in folder.iterdir()}

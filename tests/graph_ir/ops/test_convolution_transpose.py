@@ -145,4 +145,4 @@ def test_one_element_is_a_product_with_the_elements_of_the_window_that_are_kept(
     graph = graph_from("convolution_transpose(x, w, before=(1, 0))", **shapes)
     kernels = [call.kernel for call in compile_stages(graph, "avx2").lowered.calls]
     assert len(kernels) == 3, "the rows that are kept, their order, and the product"
-    assert "conv_product_c24i1x1o96r1x1k1x1" in kernels[-1]
+    assert "conv_matmul_c24i1x1o96r1x1k1x1" in kernels[-1]

@@ -48,7 +48,7 @@ HEADS = [
     n("Unsqueeze", "b axis", "b1"), n("Mul", "s two", "s2"), n("Div", "s2 two", "s3"),
     n("Unsqueeze", "s3 axis", "s1"), n("Concat", "b1 s1 heads", "split", axis=0),
     n("Reshape", "x split", "apart"), n("Transpose", "apart", "transposed", perm=[0, 2, 1, 3]),
-    n("Concat", "b1 rest", "merge", axis=0), n("Reshape", "turned merge", "y"),
+    n("Concat", "b1 rest", "merge", axis=0), n("Reshape", "transposed merge", "y"),
 ]  # fmt: skip
 NUMBERS = {"zero": 0, "one": 1, "two": 2, "axis": [0], "heads": [3, 4], "rest": [-1, 4]}
 
