@@ -52,6 +52,7 @@ def test_public_names() -> None:
     assert set(dir(graphc)) >= PUBLIC
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sorted(PUBLIC - {"__version__", *graphc._MODULES}))
 def test_a_public_name_is_what_its_home_holds(name: str) -> None:
     home = graphc._HOME[name]
@@ -62,6 +63,7 @@ def test_a_public_name_is_what_its_home_holds(name: str) -> None:
     assert getattr(graphc, name) is value
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sorted(graphc._MODULES))
 def test_a_public_module_has_another_name_in_the_checkout(name: str) -> None:
     """A file called jax.py in the root would be what `import jax` finds for a program that is started there."""

@@ -25,6 +25,7 @@ SHARED = np.random.default_rng(0)
 """Every test finds it at the test's own seed."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("at", ["start", "end"])
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 5), (4096,), (1025, 3)])

@@ -124,6 +124,7 @@ def test_building_leaves_nothing_in_the_checkout(
     assert not list(checkout.glob("*.egg-info"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["wheel", "editable_wheel"])
 def test_installed_it_runs_and_goes_away(
     kind: str, checkout: Path, tmp_path: Path, request: pytest.FixtureRequest

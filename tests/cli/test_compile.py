@@ -91,6 +91,7 @@ def test_a_wrong_result_is_exit_code_1(
     assert json.loads(capsys.readouterr().out)["verdict"]["ok"] is False
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_each_switch(switch: str, tmp_path: Path, capsys: Capture) -> None:
     assert run(layer(tmp_path), "-X", f"no-{switch}", "--json", "--run") == 0

@@ -25,6 +25,7 @@ COMMANDS = (
 )  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("example", EXAMPLES)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda text: text.split("{")[0].strip())
 def test_a_command_takes_an_example(
@@ -40,6 +41,7 @@ def test_a_command_takes_an_example(
     assert len(out) > 20
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_verify_takes_an_example(
     example: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -22,6 +22,7 @@ def samples(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["min-max", "percentile", "mse"])
 def test_written(
     samples: str, method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

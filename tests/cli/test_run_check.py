@@ -62,6 +62,7 @@ def run(path: str, capsys: Capture) -> tuple[int, str]:
     return code, capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("opset", [22, 24])
 @pytest.mark.parametrize("name", TYPES)
 def test_valid_models_are_right(name: str, opset: int, tmp_path: Path, capsys: Capture) -> None:
@@ -69,6 +70,7 @@ def test_valid_models_are_right(name: str, opset: int, tmp_path: Path, capsys: C
     assert code == 0 and out.startswith("ok: g "), out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", TYPES)
 def test_a_wrong_activation_is_found(
     name: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
@@ -78,6 +80,7 @@ def test_a_wrong_activation_is_found(
     assert code == 1 and out.startswith("MISMATCH: g "), out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["f32", "f16"])
 def test_rounding_to_the_wrong_neighbor_is_found(
     name: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch

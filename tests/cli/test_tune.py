@@ -54,6 +54,7 @@ def test_products_inside_a_loop_are_measured(
     assert [row["problem"] for row in rows] == ["matmul m12n12k12 f32"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("types", ["bf16", "f16", "f64", "u8xs8"])
 def test_products_of_every_type_are_measured_and_then_compiled(
     types: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -137,6 +137,7 @@ def operator_cases() -> dict[str, Case]:
     return {case.name: case for dtype in USUAL for case in _operators(dtype)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("shape", SHAPES)
 def test_operators(shape: str) -> None:
     target = runnable_target(shape)
@@ -184,6 +185,7 @@ def cast_cases() -> dict[str, Case]:
     return {case.name: case for case in cases}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("shape", SHAPES)
 def test_casts(shape: str) -> None:
     target = runnable_target(shape)
@@ -212,6 +214,7 @@ def literal_cases() -> dict[str, Case]:
     return {case.name: case for dtype in (*integers, F32, F64, F16) for case in _literals(dtype)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("shape", SHAPES)
 def test_literal_operands(shape: str) -> None:
     """Division, remainder, shifts, min and max with a literal: the cheap forms."""
@@ -250,6 +253,7 @@ def test_scalar_parameters_of_every_type() -> None:
             native.check(f"put_{dtype}", [np.zeros(2, dtype.numpy), value.item(), 1])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", SHAPES)
 def test_no_operator_calls_a_library(isa: str) -> None:
     """The conversions of 16-bit floats and the rounding of SSE2 would like to, and the symbols may not be there."""

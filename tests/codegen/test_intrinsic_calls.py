@@ -55,6 +55,7 @@ def reduction_module(shape: str) -> NativeModule:
     return NativeModule(Module(tuple(functions.values())), runnable_target(shape))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("shape", SHAPES)
 def test_reductions_of_integers_and_bool(shape: str, rng: np.random.Generator) -> None:
     for dtype in [d for d in USUAL if not d.is_float]:
@@ -117,6 +118,7 @@ def math_inputs(name: str, dtype: DType, rng: np.random.Generator) -> list[np.nd
     return [a.astype(dtype.numpy) for a in arrays]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("shape", SHAPES)
 def test_math_of_every_type_and_width(shape: str, rng: np.random.Generator) -> None:
     """The values are tested with codegen.math; here, that every name works on every type and number of lanes."""

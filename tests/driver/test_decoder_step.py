@@ -19,6 +19,7 @@ def served() -> CompiledModel:
     return graphc.compile(step(), inputs={"pk": "f32[1,2,P=1..511,16]"})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("length", LENGTHS)
 def test_every_length_has_the_bits_of_its_own_model(served: CompiledModel, length: int) -> None:
     given = feeds(length)

@@ -128,6 +128,7 @@ def same_bits(
                 assert one.shape == other.shape and one.tobytes() == other.tobytes(), number
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("isa", "threads"), [("native", (1, 2)), ("avx2", (1,))])
 def test_products_have_the_bits_of_the_model_of_that_size(
     isa: str, threads: tuple[int, ...]
@@ -135,6 +136,7 @@ def test_products_have_the_bits_of_the_model_of_that_size(
     same_bits(layers, isa, ROWS, threads)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [F16, BF16])
 def test_products_of_16_bits(dtype: DType) -> None:
     same_bits(lambda rows: layers(rows, dtype, 40, 9), "native", (1, 2, 5, 12, 40))
@@ -180,6 +182,7 @@ def keys(number: Size) -> Graph:
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["native", "avx2"])
 def test_products_of_known_rows_and_open_columns_or_terms(isa: str) -> None:
     same_bits(keys, isa, (1, 5, 16, 33), threads=(1, 2))
@@ -189,6 +192,7 @@ def test_softmaxes_divide_before_the_product_where_attention_is_not_one_kernel()
     same_bits(keys, "native", (5, 16), disabled=("fuse",))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["native", "avx2"])
 def test_networks_of_an_open_number_of_images(isa: str) -> None:
     same_bits(images, isa, (1, 2, 7), threads=(2,))

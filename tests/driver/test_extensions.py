@@ -63,6 +63,7 @@ def run(define: str, folder: Path) -> str:
     return done.stdout.rstrip("\n")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("define", [PLAIN, HELPERS, CLOSURE], ids=["plain", "helpers", "closure"])
 def test_a_definition_is_found_in_the_cache_and_another_one_is_not(
     define: str, tmp_path: Path

@@ -74,6 +74,7 @@ def compile_lines(make: Callable[[int], Graph], n: int) -> Counter[str]:
     return lines_run(lambda: compile_stages(graph, "avx2", CompileOptions(verify=False)).lowered)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("make", [elementwise_chain, matmuls, residuals, many_results])
 def test_no_function_does_more_than_its_share(make: Callable[[int], Graph]) -> None:
     compile_stages(make(8), "avx2")  # what is computed once per process is no share of a model

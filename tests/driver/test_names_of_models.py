@@ -59,6 +59,7 @@ def check(graph: Graph, folder: Path) -> None:
     assert len(list((folder / "ir").iterdir())) > 5
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("names", ROWS, ids=range(len(ROWS)))
 def test_names_that_mean_something_elsewhere(names: tuple[str, ...], tmp_path: Path) -> None:
     check(named(names.__getitem__), tmp_path)
@@ -95,6 +96,7 @@ def test_the_text_of_a_graph_keeps_any_name(names: list[str]) -> None:
     assert [op.attrs for op in again.outputs] == [op.attrs for op in graph.outputs]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("names", ROWS, ids=range(len(ROWS)))
 def test_pictures_and_debug_runs(names: tuple[str, ...], tmp_path: Path) -> None:
     graph = named(names.__getitem__)

@@ -65,6 +65,7 @@ CASES: dict[str, tuple[tuple[int, ...], Body, dict[str, str], float]] = {
 """Input, network, options and the largest difference relative to the largest result."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("switch", CASES)
 def test_on_and_off_agree(switch: str) -> None:
     dims, body, options, tolerance = CASES[switch]

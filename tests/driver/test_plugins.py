@@ -54,6 +54,7 @@ def model() -> str:
     return print_graph(graph_with("neg"), full=True).replace("type=neg", "type=scaled")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["my_ops.py", "my_ops"])
 def test_commands_load_files_and_modules(plugin: Path, name: str) -> None:
     env = {"PYTHONPATH": f"{plugin}:{_path()}"}

@@ -108,6 +108,7 @@ def test_a_binary_cut_after_every_byte(tmp_path: Path) -> None:
     assert not any(sample.survives(sample.data[:end]) for end in ends)
 
 
+@pytest.mark.exhaustive
 @every_text
 @pytest.mark.parametrize("instead", [b"", b"undefined", b"99999999999999999999"])
 def test_tokens_replaced(sample: Sample, instead: bytes) -> None:
@@ -158,6 +159,7 @@ def _whole(target: str, folder: Path) -> Sample:
     return Sample(target, folder)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", NAMES)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

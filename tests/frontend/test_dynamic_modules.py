@@ -23,6 +23,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("door", "name"), PAIRS)
 def test_modules_are_right_at_other_sizes(door: str, name: str, tmp_path: Path) -> None:
     if door == "pnnx":

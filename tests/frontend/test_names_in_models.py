@@ -31,6 +31,7 @@ def reread(graph: Graph, target: str, folder: Path) -> Graph:
     return load(path, specs, read_params(files[1]))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["onnx", "hlo", "pnnx", "tvm", "ge", "graph"])
 @pytest.mark.parametrize("names", ROWS, ids=range(len(ROWS)))
 def test_written_and_read(target: str, names: tuple[str, ...], tmp_path: Path) -> None:

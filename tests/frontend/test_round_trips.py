@@ -23,6 +23,7 @@ def divides_integers(graph: Graph) -> bool:
     return any(op.op_name == "div" and not op.inputs[0].details.dtype.is_float for op in graph.ops)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["onnx", "hlo", "pnnx", "tvm", "ge", "graph"])
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(graph=graphs())

@@ -42,6 +42,7 @@ def network() -> Graph:
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(
     "off", [(), ("direct-convolution",), ("blocked-layouts",), ("fuse",), ("in-place",), ("fold",)]

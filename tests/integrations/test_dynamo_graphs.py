@@ -118,6 +118,7 @@ def converts(x: Any) -> Any:
         return (x @ x).float()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("function", "traced"),
     [

@@ -115,6 +115,7 @@ def close(got: Any, wanted: Any) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CASES)
 def test_agrees_with_jax(name: str) -> None:

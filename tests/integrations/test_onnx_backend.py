@@ -55,6 +55,7 @@ def cases() -> dict[str, unittest.TestCase]:
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CHOSEN)
 def test_cases_of_the_package(name: str) -> None:
     result = unittest.TestResult()

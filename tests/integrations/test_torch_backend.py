@@ -146,6 +146,7 @@ def test_empty_tensors_grouped_heads_shifts_and_signs() -> None:
     check(fast(*args), mixed(*args))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_native_code_gets_the_addresses_of_tensors(
     monkeypatch: pytest.MonkeyPatch, dynamic: bool
@@ -416,6 +417,7 @@ def test_an_installed_graphc_is_a_backend_by_name() -> None:
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e8m0fnu")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", FLOAT8)
 def test_tensors_of_8_bit_floats(name: str) -> None:
     """As weights, as inputs and as results: NumPy has their bits, not their type."""

@@ -47,6 +47,7 @@ DOORS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("door", DOORS)
 def test_a_write_to_one_is_seen_in_the_other(door: str) -> None:
     x = torch.arange(16.0).reshape(4, 4)
@@ -91,6 +92,7 @@ class Writing(torch.nn.Module):
         )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("is_dynamic", [False, True])
 def test_inputs_and_buffers_come_back_as_they_are(is_dynamic: bool) -> None:
     module, given = Writing(), (torch.rand(2, 4), torch.rand(5, 4))

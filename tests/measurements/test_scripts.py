@@ -24,6 +24,7 @@ SCRIPTS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_it_runs_and_prints_its_figures(script: str) -> None:
     arguments, word = SCRIPTS[script]
@@ -37,6 +38,7 @@ def test_every_op_grows_or_says_why_not() -> None:
     assert set(OURS) == {*GROWTHS, *NOT_GROWN}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [*GROWTHS, *PATTERNS])
 def test_growths_make_graphs(name: str) -> None:
     """At sizes around those of vectors, whatever the op."""

@@ -78,6 +78,7 @@ def test_results_are_fresh_arrays(model: CompiledModel, x: np.ndarray) -> None:
     assert np.array_equal(first, 4 * x)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", dtypes.ALL, ids=repr)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (17,), (3, 0, 2), (5, 7), (100, 101)], ids=str)
 def test_every_dtype_and_shape(dtype: DType, shape: tuple[int, ...]) -> None:

@@ -105,6 +105,7 @@ def test_a_handler_may_run_models_and_the_call_goes_on(
     assert seen == [LEAST, LEAST]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_long_parallel_loop_is_cut_short(threads: int) -> None:
     model = graphc.compile(long_kernel(), threads=threads)

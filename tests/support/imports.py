@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 NOT_SHIPPED = ("tests", "docs", "examples", "build", "build_backend")
@@ -22,11 +23,20 @@ def sources(root: Path) -> Iterator[Path]:
             yield path
 
 
-def imports(path: Path, root: Path) -> Iterator[tuple[int, str]]:
+def imports(path: Path, root: Path) -> tuple[tuple[int, str], ...]:
     """(line, module) of each import; modules of this package start with `graphc`."""
+    return _imports(path, root, path.read_bytes())
+
+
+@cache  # three tests read the whole tree
+def _imports(path: Path, root: Path, source: bytes) -> tuple[tuple[int, str], ...]:
+    return tuple(_read_imports(path, root, source))
+
+
+def _read_imports(path: Path, root: Path, source: bytes) -> Iterator[tuple[int, str]]:
     inside = path.relative_to(root)
     package = ("graphc", *inside.parent.parts)
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name

@@ -25,6 +25,7 @@ def one_op(op: str, rows: int, columns: int) -> Graph:
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
 @pytest.mark.parametrize(
     ("op", "rows", "columns"),

@@ -74,6 +74,7 @@ def found(outcome: Outcome) -> Finding:
     return outcome.finding
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("disabled", [(), ("fuse",), ("blocked-layouts", "recompose")])
 def test_a_right_compiler_is_right(disabled: tuple[str, ...]) -> None:
     outcome = run(None, *disabled)
@@ -112,6 +113,7 @@ def constant_is_off(graph: Graph) -> None:
             op.attrs = {**op.attrs, "value": op.attrs["value"] * np.float32(1.001)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "break_"),
     [
@@ -150,6 +152,7 @@ class _GreatestBecomesLeast(Rewriter):
         return new
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", range(len(loop_pipeline.PASSES)))
 def test_a_bug_in_a_loop_pass(number: int, monkeypatch: Patch) -> None:
     passes = list(loop_pipeline.PASSES)

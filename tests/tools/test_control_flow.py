@@ -30,6 +30,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return write_reproducer(tmp_path_factory.mktemp("loop"), graph, arrays, []).split()[2:]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "command",
     [

@@ -58,6 +58,7 @@ def reread(graph: Graph, folder: Path, target: str) -> Graph:
     return load(done.files[0], *read_with(done))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_same_network_through_every_format_gives_the_same_bits(
     network: str, tmp_path: Path
@@ -71,6 +72,7 @@ def test_the_same_network_through_every_format_gives_the_same_bits(
             assert result.tobytes() == wanted.tobytes(), target
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("pair", [*itertools.permutations(READABLE, 2)], ids="-".join)
 def test_from_any_format_to_any_other(pair: tuple[str, str], tmp_path: Path) -> None:
     graph = perceptron()
@@ -84,6 +86,7 @@ def test_from_any_format_to_any_other(pair: tuple[str, str], tmp_path: Path) -> 
         np.testing.assert_array_equal(result, wanted)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("source", READABLE)
 def test_pictures_and_the_data_flow_of_any_format(source: str, tmp_path: Path) -> None:
     graph = perceptron()

@@ -56,6 +56,7 @@ def test_names_and_spellings_do_not_count(old: str, new: str) -> None:
     assert found.renamed == ((("x", "input.1"),) if old == "%x" else ())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("old", "new", "reason", "first"),
     [

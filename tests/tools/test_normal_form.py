@@ -81,6 +81,7 @@ def through(graph: Graph, target: str, folder: Path) -> Graph:
     return load(done.files[0], specs if target == "ge" else None, constants)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["onnx", "hlo", "pnnx", "tvm", "ge"])
 @pytest.mark.parametrize("network", [convnet, embedding])
 def test_a_conversion_is_the_same_network(network, target: str, tmp_path: Path) -> None:
@@ -106,6 +107,7 @@ def recurrent(steps: int) -> Graph:
     return load(model)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["onnx", "hlo"])
 @pytest.mark.parametrize("steps", [2, 50])
 def test_loops_are_the_same(steps: int, target: str, tmp_path: Path) -> None:
@@ -138,6 +140,7 @@ def test_another_loop_is_not_the_same() -> None:
         assert part.reason.startswith("body is" if step == 3 else "condition is")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["onnx", "hlo", "ge"])
 @pytest.mark.parametrize("model", ["mlp.onnx", "mha.onnx", "block.hlo"])
 def test_the_examples(model: str, target: str, tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def test_unknown() -> None:
         CompileOptions(precision="fp8")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("precision", ["bf16", "int8", "int4"])
 def test_models_whose_batch_is_open(precision: str) -> None:
     proto = onnx.load(MODEL)

@@ -80,6 +80,7 @@ def test_a_convolution_is_tried_in_every_form_and_layout() -> None:
     assert chosen in direct
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", [isa for isa in ("avx512", "avx2") if host_supports(isa)])
 def test_convolutions_are_right_in_every_layout_and_blocking(
     isa: str, monkeypatch: pytest.MonkeyPatch
@@ -125,6 +126,7 @@ def quantized_layers() -> Graph:
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", [isa for isa in ("avx512", "avx2") if host_supports(isa)])
 def test_kernels_of_bytes_are_exact_in_every_form(
     isa: str, monkeypatch: pytest.MonkeyPatch

@@ -20,6 +20,7 @@ STEPS: dict[str, tuple[Callable[[], Net], int]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", STEPS)
 def test_steps(name: str) -> None:
     make, heads = STEPS[name]

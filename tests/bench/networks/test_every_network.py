@@ -55,6 +55,7 @@ def small(name: str) -> Net:
     return NETWORKS[name](image=image, width=0.125)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SMALL)
 def test_small_networks_agree_with_numpy(name: str) -> None:
     case = small(name).case()
@@ -72,6 +73,7 @@ def test_models_are_valid(name: str) -> None:
     onnx.checker.check_model(model, full_check=True)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", GIGA_MACS)
 def test_full_networks_are_as_much_work_as_published(name: str) -> None:
     layers = full_layers(name)

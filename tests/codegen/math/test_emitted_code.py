@@ -42,6 +42,7 @@ def test_every_transcendental_intrinsic_has_its_function() -> None:
     assert set(MATH) >= {n for n in INTRINSICS if n not in others and INTRINSICS[n].float_only}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("cpu", "lanes", "has_fma"), LEVELS)
 @pytest.mark.parametrize("name", MATH)
 def test_no_library_is_called(name: str, cpu: str, lanes: int, has_fma: bool) -> None:

@@ -158,6 +158,7 @@ def test_special_values(name: str, has_scalef: bool) -> None:
     np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(expected[numbers]))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["exp", "sigmoid", "silu", "softplus"])
 def test_scaling_in_one_instruction_gives_the_same_bits(name: str) -> None:
     x = FUNCTIONS[name].inputs()

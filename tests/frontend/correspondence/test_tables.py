@@ -97,6 +97,7 @@ WRITTEN = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("target", "row", "spelling"), WRITTEN)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_what_a_row_writes_it_reads(

@@ -19,6 +19,7 @@ def read_back(graph, full=False):
     return load(write_ge(graph, full=full).encode(), specs, dump_constants(graph))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "types", "attrs"), CASES)
 def test_reading_gives_the_graph_that_was_written(name, types, attrs):
     graph = graph_of(name, types, attrs)

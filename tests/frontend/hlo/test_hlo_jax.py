@@ -166,6 +166,7 @@ def close(got: list[np.ndarray], wanted: list[Any]) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=3e-5, atol=3e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CASES)
 def test_function(name: str) -> None:
@@ -214,6 +215,7 @@ def xla_run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(y) for y in loaded.execute(buffers)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", IN_XLA)
 def test_written_text_computes_the_same_in_xla(name: str) -> None:
@@ -226,6 +228,7 @@ def test_written_text_computes_the_same_in_xla(name: str) -> None:
     close(xla_run(write_hlo(graph), inputs), graph.evaluate(inputs))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"sort"}))
 def test_optimized_dump(name: str) -> None:

@@ -77,6 +77,7 @@ def test_text() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [

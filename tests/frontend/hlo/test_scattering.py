@@ -136,6 +136,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("name", CASES)
 def test_scatter(name: str, body: str) -> None:

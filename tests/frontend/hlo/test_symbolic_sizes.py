@@ -28,6 +28,7 @@ def exported(function: Callable[[Any], Any]) -> Any:
     return export.export(jax.jit(function))(jax.ShapeDtypeStruct(shape, np.float32))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_given_sizes_are_those_of_the_model(name: str) -> None:
     module = exported(FUNCTIONS[name])

@@ -129,6 +129,7 @@ def refusals(op_type: str) -> list[str]:
     return [refusal(case) for case in cases()[op_type]]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("op_type", [*sorted(HANDLERS), SEVERAL])
 def test_cases_of(op_type: str) -> None:
     found = refusals(op_type)

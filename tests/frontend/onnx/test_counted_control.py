@@ -120,6 +120,7 @@ def feeds(name: str, rows: int, seed: int) -> dict[str, np.ndarray]:
     return {"go": np.array(seed % 2 == 0), "x": np.where(rng.random(shape) < 0.6, x, 0)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", MODELS)
 def test_any_number_of_rows(name: str) -> None:
     proto = parsed(name)

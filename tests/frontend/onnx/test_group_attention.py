@@ -212,6 +212,7 @@ def test_the_formula_against_onnx_runtime(name: str) -> None:
     step.check(session.run(None, feeds), feeds)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["a padded chunk", "padded chunks in windows"])
 def test_any_number_of_sentences(name: str) -> None:
     step = STEPS[name]

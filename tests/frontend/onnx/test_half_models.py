@@ -49,6 +49,7 @@ def model(dtype: str) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "generic"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("bf16", 0.04), ("f16", 0.005)])
 def test_near_f32(dtype: str, tolerance: float, target: str) -> None:

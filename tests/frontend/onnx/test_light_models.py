@@ -29,6 +29,7 @@ def expected(name: str) -> np.ndarray:
     return np.asarray(numpy_helper.to_array(proto))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", model_parameters())
 def test_light(name: str) -> None:
     model = compile_model(FOLDER / f"{name}.onnx", threads=1)

@@ -204,6 +204,7 @@ def test_the_formula_against_onnx_runtime(name: str) -> None:
     np.testing.assert_allclose(result / scale, case.wanted() / scale, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["interleaved gates", "blocks with zero points"])
 def test_any_number_of_tokens(name: str) -> None:
     case, feeds = CASES[name], CASES[name].feeds()

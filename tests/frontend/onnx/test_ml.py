@@ -86,6 +86,7 @@ def forest(
     return named | {f"{kind}_{key}": values for key, values in said.items()}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["LEQ", "LT", "GT", "GTE", "EQ", "NEQ"])
 def test_regressors(mode: str) -> None:
     rng = np.random.default_rng(5)

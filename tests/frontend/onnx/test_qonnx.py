@@ -81,6 +81,7 @@ def test_signs() -> None:
     check("IntQuant", X, [0.3, 0, 1], want, signed=1, narrow=0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["ROUND", "FLOOR", "HALF_UP"])
 @pytest.mark.parametrize(("scale", "zero"), [(0.5, 0.0), (0.25, 4.0)])
 def test_truncation(mode: str, scale: float, zero: float) -> None:

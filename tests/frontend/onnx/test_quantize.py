@@ -60,6 +60,7 @@ def test_the_type_of_the_division(x_type: int, scale_type: int, precision: int, 
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("dtype", "shape", "attrs"),
     [
@@ -87,6 +88,7 @@ def test_scales_of_axes_and_blocks(
         np.testing.assert_array_equal(got.astype(np.float32), want)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("scale_type", TYPES)
 @pytest.mark.parametrize("result", [0, *TYPES])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32])

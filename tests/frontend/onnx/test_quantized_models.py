@@ -34,6 +34,7 @@ def check(result: Array, wanted: Array) -> None:
     assert np.mean(np.abs(result - wanted)) < 0.002 * float(np.ptp(wanted))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("recipe", KNOWN, ids=str)
 @pytest.mark.parametrize("net", NETS)
 def test_references(net: str, recipe: Recipe) -> None:
@@ -42,6 +43,7 @@ def test_references(net: str, recipe: Recipe) -> None:
     check(load(model).evaluate([x])[0], peer_results(model, x)[0])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("recipe", [KNOWN[0], KNOWN[3], KNOWN[-1]], ids=str)
 @pytest.mark.parametrize("net", NETS)
 def test_native_code(net: str, recipe: Recipe) -> None:
@@ -50,6 +52,7 @@ def test_native_code(net: str, recipe: Recipe) -> None:
     check(np.asarray(compile_model(load(model), threads=1)(x)), peer_results(model, x)[0])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("net", NETS)
 def test_integers_change_nothing_but_roundings(net: str) -> None:
     """With and without the passes that multiply and move integers."""
@@ -60,6 +63,7 @@ def test_integers_change_nothing_but_roundings(net: str) -> None:
     check(on, off)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "isa", [isa for isa in ("generic", "avx2", "avx512") if host_supports(isa)][1:]
 )
@@ -75,6 +79,7 @@ def test_integers_of_every_width_and_scales_of_every_kind(isa: str) -> None:
         assert apart.max() < 1.01 and np.mean(apart > 0.5) < 0.01, branch
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("net", ["mlp", "convnet"])
 def test_open_sizes_are_multiplied_in_bytes_too(net: str) -> None:
     proto = onnx.load_from_string(quantized(net, KNOWN[0]))

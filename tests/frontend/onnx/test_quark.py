@@ -109,6 +109,7 @@ def test_blocks_with_one_exponent(mode: int, width: int, block: int, axis: int) 
     check("BFPQuantizeDequantize", X, want, **attrs)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", [0, 1, 2])
 @pytest.mark.parametrize("width", [13, 16])
 def test_parts_with_exponents_of_their_own(mode: int, width: int) -> None:

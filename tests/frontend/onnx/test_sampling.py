@@ -36,6 +36,7 @@ def regions(attrs: dict[str, Any], dims: dict[str, list[Any]]) -> Any:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("samples", [0, 2])
 @pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("how", ["half_pixel", "output_half_pixel"])

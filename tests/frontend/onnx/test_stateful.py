@@ -85,6 +85,7 @@ CASES = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES)
 def test_native_code(case: str) -> None:
     proto, feeds = CASES[case]

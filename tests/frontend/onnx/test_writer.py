@@ -81,6 +81,7 @@ def reference_of(proto: ModelProto, inputs: list[Array]) -> list[Array]:
     return [np.asarray(result) for result in results]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "types", "attrs"), [c for c in CASES + MORE if c[0] not in ABSENT]
 )

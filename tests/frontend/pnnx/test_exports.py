@@ -18,6 +18,7 @@ pytest.importorskip("pnnx")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "name", ["mlp", "convnet", "residual", "separable", "lstm", "encoder", "unet"]
 )

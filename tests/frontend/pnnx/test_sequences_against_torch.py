@@ -37,6 +37,7 @@ RECURRENT = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
 @pytest.mark.parametrize("options", RECURRENT)
 def test_recurrent(kind: str, options: dict[str, Any], tmp_path: Path) -> None:

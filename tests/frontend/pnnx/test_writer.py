@@ -140,6 +140,7 @@ def op_graph(op_name: str) -> Graph:
     raise AssertionError(op_name)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("op_name", sorted(set(WRITERS) - set(NOT_ALONE)))
 def test_every_op_that_can_be_written(op_name: str, tmp_path: Path) -> None:
     once = check_meaning(op_graph(op_name), tmp_path)

@@ -49,6 +49,7 @@ def rotated(x: Any) -> Any:
     return torch.view_as_real(y).flatten(2), matmul.real, torch.exp(matmul * 0.1j).abs()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("function", [spectrogram, and_back, filtered, planes, rotated])
 def test_functions(function: Callable[[Any], Any]) -> None:
     class Model(torch.nn.Module):  # type: ignore[misc]

@@ -47,6 +47,7 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("module", [Branches(), Loop()], ids=["branches", "loop"])
 def test_what_runs_depends_on_the_data(module: Any, way: str) -> None:

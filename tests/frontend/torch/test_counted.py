@@ -77,6 +77,7 @@ def test_rows_repeated_as_often_as_each_says() -> None:
     check(regulated, [(torch.randn(2, 3), torch.tensor(one)) for one in cases])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "function",
     [

@@ -37,6 +37,7 @@ def check(function: Callable[..., Any], *inputs: torch.Tensor) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("function", [torch.gcd, torch.lcm])
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
 def test_divisors_and_multiples(function: Callable[..., Any], dtype: torch.dtype) -> None:

@@ -80,6 +80,7 @@ MODULES: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", MODULES)
 @pytest.mark.parametrize("form", ["as exported", "core ATen"])
 def test_modules(name: str, form: str) -> None:

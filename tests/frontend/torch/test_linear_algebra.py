@@ -124,6 +124,7 @@ def exported(function: Callable[..., Any], *args: Any) -> Any:
     return load(torch.export.export(Module(), args))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CALLS)
 def test_against_pytorch(name: str) -> None:
     function, *args = CALLS[name]

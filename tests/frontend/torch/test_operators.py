@@ -123,6 +123,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CALLS)
 def test_operators(name: str) -> None:
     function, *args = CALLS[name]

@@ -65,6 +65,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CALLS)
 def test_calls(name: str) -> None:
     function, *args = CALLS[name]

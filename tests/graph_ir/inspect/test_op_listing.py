@@ -31,6 +31,7 @@ def test_optional_and_variadic_operands() -> None:
     assert "`concat(x...)`, fusible. " in op_listing(["concat"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("op_name", names())
 def test_every_attribute_is_listed(op_name: str) -> None:
     lines = op_listing([op_name]).split("\n")

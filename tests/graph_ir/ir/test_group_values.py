@@ -49,6 +49,7 @@ NARROW = [dtype for dtype in SMALL if dtype is not F8E8M0FNU]
 UNARY, BINARY = ("neg", "abs"), ("add", "sub", "mul", "min", "max")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "generic"])
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_values_of_narrow_types_round_or_wrap_inside_a_kernel(dtype: DType, target: str) -> None:

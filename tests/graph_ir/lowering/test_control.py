@@ -217,6 +217,7 @@ def test_the_arena_of_subgraphs_is_part_of_the_graphs() -> None:
     native(graph, trips(graph, (0, 1, 2)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(12))
 def test_random_graphs(seed: int) -> None:
     graph = RandomControl(seed).graph()

@@ -31,6 +31,7 @@ def attention(queries: Size, past: Size, width: int = 20) -> Graph:
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["avx2", "native"])
 @pytest.mark.parametrize("past", [P, size(Symbol("P"))], ids=["bounded", "unbounded"])
 def test_any_number_of_queries(isa: str, past: Size, rng: np.random.Generator) -> None:

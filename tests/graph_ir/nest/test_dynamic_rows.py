@@ -26,6 +26,7 @@ SEVERAL = (1, 24, 25, 85, 87)
 """Less than a tile, tiles of each remainder, and more than one share of several threads."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("transposed", "threads", "counts"),
     [(False, 1, (*range(1, 26), 40)), (True, 1, SEVERAL), (False, 3, SEVERAL), (True, 3, SEVERAL)],

@@ -26,6 +26,7 @@ def matmul_graph(m: int, n: int, k: int, batch: tuple[int, ...] = (), **attrs: b
     return build({"a": a, "b": b}, lambda make, x: make("matmul_core", x["a"], x["b"], **attrs))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["avx512", "avx2", "generic"])
 @pytest.mark.parametrize("m", [1, 3, 4, 5, 13])
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (7, 4), (8, 5), (9, 3), (25, 2), (49, 1)])

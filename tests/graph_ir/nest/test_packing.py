@@ -59,6 +59,7 @@ def layer(dtype: DType, m: int, n: int, k: int) -> Graph:
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", CONTEXTS)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (3, 17, 5), (13, 25, 2), (45, 49, 7)])
@@ -67,6 +68,7 @@ def test_sizes_around_the_tile(kind: str, dtype: DType, m: int, n: int, k: int) 
     check_interpreted(matmul_graph(dtype, m, n, k), CONTEXTS[kind])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["dots", "avx2"])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("side", ["transpose_a", "transpose_b"])
@@ -75,6 +77,7 @@ def test_transposed_operands(kind: str, dtype: DType, side: str) -> None:
         check_interpreted(matmul_graph(dtype, m, 19, 9, **{side: True}), CONTEXTS[kind])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", CONTEXTS)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("k", [7, 8])
@@ -108,6 +111,7 @@ def test_groups_are_used_where_the_target_has_them() -> None:
     assert groups(matmul_graph(BF16, 61, 50, 8, transpose_a=True), DOTS) == {1}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize(("m", "n", "k"), [(37, 90, 130), (1, 64, 97), (64, 31, 1500)])
 def test_native_code_is_within_the_error_of_the_sum(
@@ -133,6 +137,7 @@ def test_long_rows_are_converted_in_blocks_that_fit_the_stack(dtype: DType) -> N
     assert (result.astype(np.float64) == k // 512).all()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_the_thread_count_changes_no_bit(dtype: DType, rng: np.random.Generator) -> None:
     arrays = [rng.standard_normal(s).astype(dtype.numpy) for s in ((61, 40), (40, 50))]

@@ -63,6 +63,7 @@ def layouts(graph: Graph, ctx: LowerContext, name: str) -> str:
     return " ".join(str(x.details.format) for x in (*op.inputs, *op.outputs))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["avx512", "generic"])
 @pytest.mark.parametrize(
     "graph",
@@ -99,6 +100,7 @@ def test_the_layouts_are_those_of_the_document() -> None:
     assert layouts(narrow, asking("avx2"), "conv") == "NCHW8c OIHW8i8o NCHW8c"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["avx512", "avx2"])
 @pytest.mark.parametrize(
     ("x", "w", "attrs"),

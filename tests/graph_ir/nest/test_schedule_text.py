@@ -83,6 +83,7 @@ def run(nest: Nest, rows: int, layout: str = "plain") -> None:
     np.testing.assert_array_equal(c, np.maximum(a @ b + add, 0))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("layout", ["plain", "transposed", "panels"])
 @pytest.mark.parametrize(("m", "n", "k"), [(11, 53, 10), (8, 48, 4), (1, 1, 1), (16, 25, 5)])
 def test_every_step_keeps_the_result(m: int, n: int, k: int, layout: str) -> None:
@@ -93,6 +94,7 @@ def test_every_step_keeps_the_result(m: int, n: int, k: int, layout: str) -> Non
         run(after, m, layout)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 23])
 def test_every_step_keeps_the_result_of_dynamic_rows(rows: int) -> None:
     nest = contraction(problem(M))

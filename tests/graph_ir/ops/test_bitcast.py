@@ -49,6 +49,7 @@ def test_rejects(dtype: str | None, message: str) -> None:
     assert str(error.value) == f"bitcast 'x': {message}"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "generic"])
 @pytest.mark.parametrize(
     ("source", "dtype"),

@@ -24,6 +24,7 @@ def one(dtype: DType, shape: tuple[int, ...], table: np.ndarray) -> Graph:
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx512", "avx2", "generic"])
 @pytest.mark.parametrize("result", ["u8", "s8"])
 @pytest.mark.parametrize("dtype", ["u8", "s8"])

@@ -8,6 +8,7 @@ from graphc.base.errors import UserError
 from support.check_op import ALL, FLOATS, INTEGERS, check_op, make_op, random_array, special_values
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ALL)
 @pytest.mark.parametrize("source", ALL)
 def test_every_pair(source, target):

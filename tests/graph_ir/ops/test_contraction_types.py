@@ -56,6 +56,7 @@ def test_the_product_is_exact(types: tuple[str, str]) -> None:
     assert check_op("matmul_core", arrays, {"dtype": "s32"}).dtype == np.int32
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("types", PAIRS, ids="x".join)
 def test_native_code(types: tuple[str, str], case: str) -> None:

@@ -77,6 +77,7 @@ def test_native_dtypes(dtype):
     check_native("convolution", arrays, {"before": (1, 0), "after": (0, 2), "groups": 2})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("groups", [1, 2, 8])
 @pytest.mark.parametrize("rank", [1, 3])
 def test_ranks_and_depthwise(rank, groups):

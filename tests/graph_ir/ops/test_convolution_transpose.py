@@ -47,6 +47,7 @@ def transposed_cases():
         }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("attrs", list(transposed_cases()))
 def test_transpose(attrs):
     x, w = integers((2, 4, 3, 4)), integers((4, 3, 3, 2), seed=1)
@@ -119,6 +120,7 @@ def large_cases():
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("x", "w", "attrs"), list(large_cases()))
 def test_phases(x, w, attrs):
     rank = len(x) - 2

@@ -35,6 +35,7 @@ def test_every_op_of_the_family_is_checked():
     assert {*ARITHMETIC, *BITS, "pow", "atan2", "shl", "shr"} == set(BINARY)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", NUMBERS)
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_arithmetic(name, dtype):
@@ -133,6 +134,7 @@ def test_float_div(dtype):
     check_op("div", pairs(dtype), {"rounding": "trunc"}, expected=np.divide)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("sign", "formula"), [("floor", np.mod), ("trunc", np.fmod)])
 def test_float_mod(dtype, sign, formula):
@@ -143,6 +145,7 @@ def test_float_mod(dtype, sign, formula):
     check_op("mod", [values[:, None], values[None, :]], {"sign": sign}, expected=formula)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx2", "generic"])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize(("sign", "formula"), [("floor", np.mod), ("trunc", np.fmod)])
@@ -230,6 +233,7 @@ def test_rejects(name, dtypes, shapes, attrs, message):
     assert str(error.value) == message
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rounding", ["floor", "trunc"])
 @pytest.mark.parametrize("dtype", ["s8", "s16", "s32", "s64"])
 @pytest.mark.parametrize("target", ["native", "avx2", "generic"])

@@ -72,6 +72,7 @@ def test_every_op_of_the_family_is_checked():
     assert tested == set(UNARY)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", [*FLOAT_FORMULAS, *NUMBER_FORMULAS])
 def test_float(name, dtype):
@@ -90,6 +91,7 @@ def test_integer(name, dtype):
     check_op(name, [special_values(dtype)], expected=NUMBER_FORMULAS[name])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("name", BIT_COUNTS)
 def test_bits_are_counted(name, dtype):

@@ -84,6 +84,7 @@ def test_refused_counts(count: int) -> None:
     assert str(error.value) == f"matmul_core 'fc1': inputs must be a, b, got {count} inputs"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("a", "b", "attrs", "out"),
     [

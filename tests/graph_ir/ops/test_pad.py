@@ -81,6 +81,7 @@ def test_rejects(attrs, message):
     assert str(error.value) == message
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
 @pytest.mark.parametrize(
     ("columns", "edges"), [(16, (1, 1)), (37, (3, 0)), (33, (17, 20)), (5, (4, -2))]

@@ -65,6 +65,7 @@ REDUCTIONS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("op_name", REDUCTIONS)
 def test_reference_is_the_definition(op_name):
     for attrs, size in itertools.product(GRID, SIZES):
@@ -74,12 +75,14 @@ def test_reference_is_the_definition(op_name):
         np.testing.assert_array_equal(result, expected, str(attrs))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("op_name", REDUCTIONS)
 def test_native_is_the_reference(op_name):
     for i, attrs in enumerate(GRID):
         check_native(op_name, [integers(SIZES[i % 2], seed=i)], attrs)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("op_name", REDUCTIONS)
 def test_a_window_of_ceil_mode_may_be_larger_than_the_input(op_name):
     """Exports of EfficientNet have windows of 2,560 over images of 2."""
@@ -106,6 +109,7 @@ def test_average_over_padding():
             check_native("avg_pool", [x], attrs)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", ALL)
 def test_dtypes(dtype):
     x = random_array(dtype, (1, 2, 5))
@@ -177,6 +181,7 @@ def test_rejects(op_name, x, attrs, message):
 # --- lrn -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 17])
 @pytest.mark.parametrize("channels", [1, 3, 8])
 @pytest.mark.parametrize("beta", [0.75, 0.6])

@@ -21,6 +21,7 @@ def image(dtype=np.float32):
     return np.random.default_rng(0).integers(-6, -1, (2, 3, 7, 8)).astype(dtype)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("attrs", GRID)
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float16])
 def test_elements_at_the_places_are_the_largest_ones(attrs, dtype):

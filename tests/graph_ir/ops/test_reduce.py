@@ -71,6 +71,7 @@ def test_float(name, dtype):
     check_op(name, [x], {"axes": (1,)}, expected, factor=30)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("name", INTEGER_MEANINGS)
 def test_integer(name, dtype):

@@ -88,6 +88,7 @@ def test_nearest(nearest):
         )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_native_is_the_reference(mode, antialias):
@@ -98,6 +99,7 @@ def test_native_is_the_reference(mode, antialias):
         )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", KINDS)
 def test_native_coordinates(kind):
     attrs = {"shape": (2, 7, 5), "mode": "linear", "coordinates": kind}

@@ -44,6 +44,7 @@ def test_masked_elements_get_nothing_and_a_masked_row_is_nan():
     check_op("softmax", [x], {}, expected)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["native", "avx2"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_nan_anywhere_makes_its_row_nan(axis: int, isa: str, rng: np.random.Generator) -> None:

@@ -31,6 +31,7 @@ def operands(rows: int, dtype: Any = np.float32, dense: bool = False) -> list[np
     return [x, ways, threshold, values, roots]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rows", [0, 1, 3, 4, 9, 600])
 @pytest.mark.parametrize("target", ["native", "generic"])
 def test_rows(rows: int, target: str) -> None:

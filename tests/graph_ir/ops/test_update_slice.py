@@ -50,6 +50,7 @@ def test_update_slice(case: str, start: int) -> None:
     check_op("update_slice", given, {"axes": axes}, written(given[0], given[1], given[2:], axes))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "s8", "bool"])
 def test_update_slice_natively(case: str, dtype: str) -> None:

@@ -188,6 +188,7 @@ def layer(outputs: int = 16, kernel: int = 3, groups: int = 1, **attrs: object) 
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("graph", "requested", "schedule"),
     [

@@ -27,6 +27,7 @@ CASES = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("x", "w", "attrs"), CASES)
 def test_cases(x: tuple[int, ...], w: tuple[int, ...], attrs: str) -> None:
     text, shapes = f"convolution(x, w{attrs})", {"x": x, "w": w}

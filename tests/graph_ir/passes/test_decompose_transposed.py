@@ -38,6 +38,7 @@ def upsampled() -> Graph:
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx2"])
 @pytest.mark.parametrize(
     ("precision", "least", "most"),

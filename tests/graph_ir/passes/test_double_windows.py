@@ -104,6 +104,7 @@ def test_off_and_on_agree() -> None:
     np.testing.assert_array_equal(on, off)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kernel", [(3,), (1, 3)])
 @pytest.mark.parametrize("op_name", ["max_pool", "avg_pool"])
 def test_rows_that_fit_no_stack(kernel: tuple[int, ...], op_name: str) -> None:

@@ -82,6 +82,7 @@ FOLDED: dict[str, tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", FOLDED)
 def test_pads_with_the_value_of_the_padding_are_folded(case: str) -> None:
     words, before, after = FOLDED[case]

@@ -41,6 +41,7 @@ def sum_of(count: int) -> Graph:
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("graph", [chain(250), chain(1000), sum_of(300)], ids=lambda g: g.name)
 def test_long_chains_compile(graph: Graph) -> None:
     rng = np.random.default_rng(0)

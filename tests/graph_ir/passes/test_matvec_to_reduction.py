@@ -62,6 +62,7 @@ def test_what_is_left_to_the_template() -> None:
     assert not matvec_to_reduction(matmul((5, 8), (5, 8, 1), **plain), ctx), "shared"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("x", "w"),
     [

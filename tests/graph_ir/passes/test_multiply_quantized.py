@@ -94,6 +94,7 @@ def test_a_bias_of_another_scale_is_added_in_f32() -> None:
     assert case.check(y)[-1] == "add"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("types", [(U8, S8), (S8, S8), (U8, U8)], ids=str)
 def test_scales_and_zero_points_per_row_and_column(

@@ -72,6 +72,7 @@ def test_channels_last_the_template_needs_none() -> None:
     assert pad_windows(in_layout(S32, "sum_pool"), ctx), "sums are for floats"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx2"])
 @pytest.mark.parametrize("dtype", [U8, S8], ids=str)
 def test_extremes_of_bytes_in_channels_last(dtype: DType, target: str) -> None:
@@ -92,6 +93,7 @@ def test_extremes_of_bytes_in_channels_last(dtype: DType, target: str) -> None:
         np.testing.assert_array_equal(np.asarray(result), wanted)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "attrs",
     [

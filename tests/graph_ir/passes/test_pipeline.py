@@ -58,6 +58,7 @@ def row_work() -> Graph:
 GRAPHS = {"layers": layers, "attention": attention, "row_work": row_work}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("disabled", [(), *((s,) for s in SWITCHES), SWITCHES], ids="-".join)
 def test_no_switch_changes_a_result(disabled: tuple[str, ...], name: str) -> None:

@@ -36,6 +36,7 @@ def normal(*shape: int) -> Array:
     return RANDOM.standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("op_name", "x", "w", "attrs"),
     [

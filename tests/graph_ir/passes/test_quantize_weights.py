@@ -41,6 +41,7 @@ def test_every_integer_is_used_and_errors_are_half_a_step() -> None:
     assert np.mean(np.abs(real - rows) <= worst * 0.501) > 0.95 and not real[2].any()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("k", [64, 90])
 def test_compiled(k: int, transposed: bool) -> None:

@@ -119,6 +119,7 @@ def test_attention_stays_one_kernel(dtype: str, monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(found, graph.evaluate(arrays)[0], rtol=0, atol=0.01)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_convolutions_of_open_batch(dtype: str) -> None:
     def model(batch: Size) -> Graph:

@@ -126,6 +126,7 @@ def test_state_nobody_reads_goes_with_what_only_it_needs() -> None:
     assert loop.inputs[1:] == [x, n] and names(loop.attrs["body"]) == ["add", "neg"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(30))
 def test_random_graphs_keep_their_meaning(seed: int) -> None:
     graph = RandomControl(seed).graph()

@@ -52,6 +52,7 @@ def test_regions(case: tuple, groups: int) -> None:
     assert len(left) == max(case[-1], 1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", [case for case in CASES if case[-1]], ids=str)
 def test_native_code(case: tuple) -> None:
     text, shapes = layer(case, 1)

@@ -37,6 +37,7 @@ def test_long_axes_are_sorted(dims: tuple[int, ...], k: int, axis: int, ops: lis
     assert [op.op_name for op in graph.ops if op.kind not in ("source", "sink")] == ops
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("axis", [0, 1])
 def test_on_and_off_agree(axis: int) -> None:
     x = np.random.default_rng(6).standard_normal((70, 90)).astype(np.float32)

@@ -28,6 +28,7 @@ def arrays(graph: Graph) -> list[np.ndarray]:
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("parts", [1, MAX_PARTS, MAX_PARTS + 1, MAX_PARTS**2 + 1])
 def test_no_concat_has_more_parts(parts: int) -> None:
     graph = joined(parts)

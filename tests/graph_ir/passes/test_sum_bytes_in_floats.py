@@ -46,6 +46,7 @@ def test_where(graph: Graph, target: Target, in_floats: bool) -> None:
     assert not sum_bytes_in_floats(graph, LowerContext(target))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["avx512", "avx2"])
 def test_the_switch_changes_no_bit(isa: str) -> None:
     (graph, x), found = depthwise_layer(DEPTHWISE[1]), []

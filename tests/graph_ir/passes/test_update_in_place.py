@@ -63,6 +63,7 @@ STEPS: dict[str, tuple[Step, bool]] = {
 }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", STEPS)
 def test_only_where_nothing_else_looks(name: str) -> None:
     step, expected = STEPS[name]

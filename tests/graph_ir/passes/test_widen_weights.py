@@ -85,6 +85,7 @@ def test_weights_given_in_16_bits(target: str) -> None:
         np.testing.assert_array_equal(CompiledModel(made.artifact)(*arrays), expected)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("graph", [matmul(33), convolution(7, 2)], ids=["matmul", "window"])
 @pytest.mark.parametrize("target", ["avx2", "native"])
 def test_the_switch_changes_no_bit(graph: Graph, target: str) -> None:

@@ -24,6 +24,7 @@ def layer(rows: object) -> Graph:
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("optimized", [False, True])
 def test_a_graph_with_numbers_for_its_sizes(optimized: bool) -> None:
     """Also as the passes leave it: with groups of ops, layouts and schedules."""

@@ -103,6 +103,7 @@ def compiled_from(body: str) -> tuple[CompiledModel, onnxruntime.InferenceSessio
     return graphc.compile(proto, threads=1), onnxruntime.InferenceSession(proto.SerializeToString())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", BODIES)
 def test_shapes_of_a_number_of_the_run(name: str, rng: np.random.Generator) -> None:
     model, session = compiled_from(BODIES[name])

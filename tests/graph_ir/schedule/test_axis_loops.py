@@ -52,6 +52,7 @@ def space(op: Op, threads: int = 1) -> ScheduleSpace:
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("op", "offered"),
     [

@@ -115,6 +115,7 @@ def test_every_form_has_a_switch_but_the_last() -> None:
     assert all(set(form.switches) <= set(SWITCHES) and form.switches for form in FORMS[:-1])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("graph", "ctx", "kernel", "exact"),
     [

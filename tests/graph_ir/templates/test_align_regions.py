@@ -14,6 +14,7 @@ from graphc.tools.fuzz.guarded import guarded, guarded_copy
 RNG = np.random.default_rng(7)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_channels_around_a_vector_between_guard_pages(dtype: DType) -> None:
     boxes = RNG.uniform(-4, 24, (5, 4)).astype(dtype.numpy)

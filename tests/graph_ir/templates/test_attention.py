@@ -23,6 +23,7 @@ def attention(b: int, h: int, s: int, d: int, mask: bool = True, transpose: bool
     return build(shapes, body)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (2, 3, 7, 5), (1, 1, 26, 25), (1, 2, 9, 8)])
 @pytest.mark.parametrize(("mask", "transpose"), [(True, True), (False, False)])
 def test_attention_is_one_kernel(

@@ -22,6 +22,7 @@ def test_interpreted() -> None:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [U8, S8], ids=str)
 def test_native(dtype: DType) -> None:
     for number, case in enumerate(DEPTHWISE if dtype == U8 else DEPTHWISE[1:2]):

@@ -65,6 +65,7 @@ def test_weights_given_at_run_time() -> None:
     check_interpreted(convolution((1, 17, 4, 5), (9, 17, 3, 3), False, before=(1, 1)), context())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("threads", [2, 3])
 @pytest.mark.parametrize(("size", "outputs"), [(5, 26), (2, 90)])
 def test_tasks(threads: int, size: int, outputs: int) -> None:
@@ -129,6 +130,7 @@ def test_epilogues_run_on_the_accumulators(residual: str, kernel: int, size: int
     assert not any("relu" in call.kernel for call in lowered.calls if call.kernel != kernels[0])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("width", [1, 2])
 @pytest.mark.parametrize(("groups", "kernel"), [(2, 3), (1, 3), (1, 1)])
 def test_epilogues_find_their_pixel_in_narrow_images(width: int, groups: int, kernel: int) -> None:
@@ -165,6 +167,7 @@ def boundary_cases() -> list[Shapes]:
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", NATIVE_ISAS)
 def test_boundary_grid_natively_between_guard_pages(isa: str) -> None:
     graph, arrays = Graph("grid"), []

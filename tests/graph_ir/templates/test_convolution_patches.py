@@ -58,6 +58,7 @@ def test_interpreted(isa: str) -> None:
     assert any("relu" in call.kernel and "patches" in call.kernel for call in lowered.calls)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", NATIVE_ISAS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case[0]))
 def test_exact_on_integers_between_guard_pages(case: Case, isa: str) -> None:
@@ -73,6 +74,7 @@ def test_exact_on_integers_between_guard_pages(case: Case, isa: str) -> None:
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rows", [1, 2, 5, 12])
 def test_bands_of_any_number_of_rows_and_threads_have_the_same_bits(rows: int) -> None:
     """12 rows of results: also 5 and 5 and 2."""

@@ -66,6 +66,7 @@ def context(target: Target) -> LowerContext:
     return LowerContext(target, CompileOptions(threads=1))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ISAS)
 def test_interpreted(isa: str) -> None:
     for sizes in CASES[:3]:

@@ -76,6 +76,7 @@ def between_guards(
     return result
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_every_tail(dtype: DType, isa: str, rng: np.random.Generator) -> None:
@@ -95,6 +96,7 @@ def test_every_tail(dtype: DType, isa: str, rng: np.random.Generator) -> None:
         assert cut.tobytes() == found.tobytes(), length
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ISAS)
 def test_the_bits_are_those_of_the_model_of_that_length(isa: str, rng: np.random.Generator) -> None:
     model = compile_model(masked(B, S), isa)
@@ -104,6 +106,7 @@ def test_the_bits_are_those_of_the_model_of_that_length(isa: str, rng: np.random
         assert model(*arrays).tobytes() == alone(*arrays).tobytes(), (batch, length)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("isa", "depth", "width", "lengths"),
     [("avx512", 32, 32, (2, 3)), ("avx2", 16, 24, (2, 4)), ("avx2", 24, 80, (5,))],
@@ -179,6 +182,7 @@ def test_what_no_keys_say_is_nothing(most: int | None, rng: np.random.Generator)
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ISAS)
 def test_other_work_on_rows_than_a_softmax(isa: str, rng: np.random.Generator) -> None:
     """With both numbers open, and with one of them known."""

@@ -30,6 +30,7 @@ def classifier(n: Size, h: Size, w: Size) -> Graph:
     return layers.graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("isa", "threads"), [("native", 2), ("avx2", 1)])
 def test_one_model_for_all_heights_and_widths(isa: str, threads: int) -> None:
     model = graphc.compile(classifier(N, H, W), isa, threads)

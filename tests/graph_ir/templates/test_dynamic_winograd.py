@@ -58,6 +58,7 @@ def layer(batch: Size, height: Size, width: Size, results: int, step: int = 1) -
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("isa", "threads", "results", "step"), [("native", 2, 4, 1), ("avx2", 1, 2, 2)]
 )
@@ -88,6 +89,7 @@ def test_tiles_that_registers_have_room_for_are_one_register_tile(isa: str, more
     assert all(s.m <= s.tile_rows for s in matmuls)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["avx512", "avx2"])
 def test_few_results_have_the_form_that_is_best_for_them(isa: str) -> None:
     """Images of 4 x 4: direct for a few, F(2x2) for some and F(4x4) for many, as in the model of that number."""

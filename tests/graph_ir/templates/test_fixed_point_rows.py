@@ -79,6 +79,7 @@ def bound(x: Array, w: Array) -> Array:
     return np.asarray(rounding + lost @ np.abs(w).reshape(-1, *groups).max(2).T)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("isa", "bits"), CASES)
 @pytest.mark.parametrize("one_zero", [True, False])
 def test_within_the_bound_of_the_docs(bits: int, one_zero: bool, isa: str) -> None:
@@ -116,6 +117,7 @@ def test_infinities_and_nan_reach_what_they_reach_in_f32(one_zero: bool, isa: st
                 assert (np.abs(found - wanted) <= bound(x, w))[finite].all()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", USES)
 def test_whole_numbers_multiples_and_extremes_are_exact(isa: str) -> None:
     """Of 24 bits relative to the largest of a group, where the sums are exact too; groups of zeros."""
@@ -128,6 +130,7 @@ def test_whole_numbers_multiples_and_extremes_are_exact(isa: str) -> None:
     np.testing.assert_array_equal(model(np.zeros((2, K), np.float32)), np.zeros((2, N)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("use", "rows", "bits", "one_zero", "group"), [
     ("dot4", 1, 4, True, 16), ("dot4", 3, 8, False, 16), ("dot4", 4, 4, False, 32), ("dot4", 3, 8, True, 64),
     ("dot4", 3, 8, True, 512), ("dot2", 1, 4, True, 64), ("dot2", 2, 4, False, 24),
@@ -157,6 +160,7 @@ def test_interpreted(use: str, rows: int, bits: int, one_zero: bool, group: int)
     assert f"use={use}" in lowered.calls[0].note
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", USES)
 def test_the_switch_turns_it_off_and_changes_rounding_only(isa: str) -> None:
     graph, w = packed(3, 4, True)
@@ -170,6 +174,7 @@ def test_the_switch_turns_it_off_and_changes_rounding_only(isa: str) -> None:
     np.testing.assert_array_equal(single(x), results[0])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("target", "rows", "bits", "use"),
     [(VNNI, 1, 4, "dot4"), (VNNI, 40, 4, "dot4"), (VNNI, 1, 8, "fma"), (VNNI, 3, 8, "dot4"),

@@ -27,6 +27,7 @@ def model(dtype: DType, sizes: tuple[tuple[int, ...], ...]) -> tuple[Graph, list
     return graph, arrays
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["native", "avx2"])
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_every_size_between_guard_pages(dtype: DType, isa: str) -> None:

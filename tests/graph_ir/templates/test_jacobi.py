@@ -43,6 +43,7 @@ def check_singular(a: Array, left: Array, values: Array, right: Array) -> None:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["native", "avx2"])
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_every_size_between_guard_pages(dtype: DType, isa: str) -> None:

@@ -41,6 +41,7 @@ def model(dtype: DType) -> tuple[Graph, list[Array]]:
     return graph, arrays
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["native", "avx2"])
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_every_size_between_guard_pages(dtype: DType, isa: str) -> None:
@@ -68,6 +69,7 @@ def test_tasks_of_two_threads() -> None:
         np.testing.assert_allclose(found, wanted, atol=1e-10)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "name",
     ["cholesky", "lu", "triangular_solve", "householder", "householder_product", "svd", "eigh"],

@@ -39,6 +39,7 @@ def test_exact_between_guard_pages(sizes: tuple[Any, ...], isa: str) -> None:
         np.testing.assert_array_equal(out, wanted)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", [
     "unpack=registers mr=1", "unpack=registers mr=3", "unpack=panel mr=4 kc=32", "unpack=panel kc=64 mc=5 ng=2",
     "unpack=panel nv=1 mr=12 kc=128", "nv=2 unpack=registers",

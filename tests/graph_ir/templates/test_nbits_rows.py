@@ -8,6 +8,7 @@ from support.lowered import check_interpreted, context
 from support.packed_matmul import packed_matmul
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("of_bytes", [False, True])
 @pytest.mark.parametrize("one_zero", [False, True])
 def test_interpreted(of_bytes: bool, one_zero: bool) -> None:

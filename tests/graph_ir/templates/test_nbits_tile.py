@@ -14,6 +14,7 @@ from support.lowered import check_interpreted
 from support.packed_matmul import packed_matmul
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("rows", "l2_bytes", "lines"), [(1, 1 << 20, 0), (1, 1 << 10, 4), (3, 1 << 10, 4)]
 )

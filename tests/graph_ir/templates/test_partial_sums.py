@@ -62,6 +62,7 @@ def test_threads_do_not_change_a_bit():
     np.testing.assert_array_equal(one, three)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("k", "most"), [(4096, 2.0), (65536, 0.6)])
 def test_products_add_blocks_of_k(k, most):
     """In units of what rounding once per term would lose; one chain of k terms loses 3.4 times that."""
@@ -88,6 +89,7 @@ def reduced(dims: tuple[Size, ...], axes: tuple[int, ...]) -> Graph:
     return graph
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("dims", "axes"),
     [

@@ -97,6 +97,7 @@ def test_exact_on_integers(target: str, number: int) -> None:
     np.testing.assert_array_equal(np.asarray(off(*arrays)), expected)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [F64, F16, BF16], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_types(kind: str, dtype: DType) -> None:
@@ -138,6 +139,7 @@ def test_nan_is_kept_and_padding_is_no_number() -> None:
     assert np.isnan(expected).sum() == 9
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["max_pool", "sum_pool"])
 def test_long_windows_are_loops(kind: str) -> None:
     case: Case = (
@@ -203,6 +205,7 @@ def test_cost_is_work_or_memory() -> None:
     assert row_cycles(geometry(112, 1), False, AVX512) >= 2 * 3 * 112 * 112 * 4 / 12
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("at", ["start", "end"])
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
 @pytest.mark.parametrize("combine", ["fma", "max"])

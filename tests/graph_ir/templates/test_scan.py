@@ -50,6 +50,7 @@ def test_nothing_to_add(dims: tuple[int, ...]) -> None:
     assert run_native(running("cum_sum", dims, F32, axis=1), [x])[0].shape == dims
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("dtype", "tolerance"), [(F32, 2e-6), (F16, 1e-3), (BF16, 8e-3)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_floats(dtype: DType, tolerance: float, axis: int) -> None:

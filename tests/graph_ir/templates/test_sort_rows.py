@@ -54,6 +54,7 @@ def test_every_type_between_guard_pages(dtype: DType, isa: str) -> None:
             np.testing.assert_array_equal(result.view(np.uint8), wanted.view(np.uint8))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("value", [np.arange(5000.0), np.arange(5000.0)[::-1], np.zeros(5000)])
 @pytest.mark.parametrize("k", [1, 50, 5000])
 def test_rows_that_are_sorted_already_or_equal(value: Array, k: int) -> None:
@@ -63,6 +64,7 @@ def test_rows_that_are_sorted_already_or_equal(value: Array, k: int) -> None:
         np.testing.assert_array_equal(y, wanted)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("k", [FEW, 50, 400])
 @pytest.mark.parametrize("largest", [True, False])
 def test_few_different_values_between_guard_pages(largest: bool, k: int) -> None:
@@ -84,6 +86,7 @@ def test_few_different_values_between_guard_pages(largest: bool, k: int) -> None
             np.testing.assert_array_equal(result.view(np.uint8), wanted.view(np.uint8))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [F32, S64], ids=str)
 @pytest.mark.parametrize("k", [50, 20_000, 140_001])
 def test_rows_that_fit_no_stack(dtype: DType, k: int) -> None:

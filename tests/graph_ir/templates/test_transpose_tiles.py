@@ -51,6 +51,7 @@ def test_every_permutation_between_guard_pages(isa: str, dtype: DType) -> None:
             np.testing.assert_array_equal(y, wanted)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "schedule", ["inner=tiles block=16", "inner=tiles block=40", "inner=vector"]
 )

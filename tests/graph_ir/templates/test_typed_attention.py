@@ -77,6 +77,7 @@ def test_pairs_are_used_where_the_target_has_them() -> None:
     assert groups(BF16, context("avx512")) == groups(F16, DOTS) == groups(F64, DOTS) == {1}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("sizes", [(2, 33, 65, 24), (1, 5, 3, 7)])
 def test_native_code(dtype: DType, sizes: Sizes, rng: np.random.Generator) -> None:

@@ -87,6 +87,7 @@ def test_pairs_and_quads_are_used_where_the_target_has_them() -> None:
     assert groups_of(convolution(BF16, (1, 16, 5, 5), (40, 16, 3, 3)), context("avx2")) == {1}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("bias", [F32, None], ids=["f32", "own"])
 def test_a_bias_of_f32_or_of_the_same_type_is_the_epilogue(
@@ -108,6 +109,7 @@ def test_a_bias_of_f32_or_of_the_same_type_is_the_epilogue(
         assert all("conv" in call.kernel for call in lowered.calls if "add" in call.kernel)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("dtype", "band"),
     [(x, band) for x in (*FLOATS, U8) for band in ("rows", "im2col", "image")

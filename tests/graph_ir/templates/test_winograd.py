@@ -25,6 +25,7 @@ from support.lowered import check_interpreted, context, integers
 from support.native_functions import NativeModule, runnable_target
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["avx512", "avx2", "generic"])
 @pytest.mark.parametrize("size", SIZES[1:3], ids=str)
 def test_interpreted(isa: str, size: tuple[Any, ...]) -> None:
@@ -53,6 +54,7 @@ def test_f4_is_within_its_bound(target: str, size: tuple[Any, ...]) -> None:
     check_bound(size, 4, target)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("results", [2, 4])
 def test_many_channels_are_within_the_bound(results: int) -> None:
     check_bound((1, 300, 40, 6, 6, (1, 1), (1, 1)), results, "native")
@@ -74,6 +76,7 @@ def check_bound(size: tuple[Any, ...], results: int, target: str) -> None:
     assert np.abs(result - exact).max() <= {2: 4, 4: 24}[results] * 2.0**-24 * largest
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "size",
     [
@@ -102,6 +105,7 @@ def test_weights_that_are_not_constant_are_transformed_when_it_runs() -> None:
     np.testing.assert_array_equal(result, convolution(image, weights, (0, 0), (0, 0)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("at", ["start", "end"])
 @pytest.mark.parametrize(("form", "dilations"), [(F2, (1, 1)), (F4, (1, 1)), (F2, (2, 1))], ids=str)
 def test_nothing_outside_the_operands_is_touched(

@@ -75,6 +75,7 @@ def test_interpreted_with_its_epilogue() -> None:
     assert "u8_winograd_f2" in call.kernel and "round_saturate" in call.note
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("target", "results", "outputs"), [("native", 2, 35), ("avx2", 4, 40)])
 def test_threads_and_bytes(target: str, results: int, outputs: int) -> None:
     sizes = (3, 20, outputs, 19, 18, (1, 1), (1, 1))

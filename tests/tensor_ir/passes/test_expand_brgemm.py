@@ -136,6 +136,7 @@ def test_text(part: str, golden: Golden) -> None:
 MS, NS, KS = (1, 3, 4, 5, 7), (1, 7, 8, 9, 17), (1, 3, 4, 5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("m", "n"), [*itertools.product(MS, NS)])
 def test_boundary_sizes(m: int, n: int) -> None:
     for k in KS:
@@ -182,6 +183,7 @@ def test_bytes_of_a_row_are_made_together(isa: str, columns: int, n: int) -> Non
     assert len(loops) == 3 * -(-n // columns)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("tile_rows", [1, 2, 3, 4, 6, 12, 28])
 def test_tile_height_changes_no_value(tile_rows: int) -> None:
     for m in (1, tile_rows - 1 or 1, tile_rows, tile_rows + 1, 2 * tile_rows + 1):

@@ -67,6 +67,7 @@ def test_text(program: Callable[[int], Module], golden: Golden) -> None:
     golden(print_module(simplify(vectorized(program(19), AVX2), AVX2)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("op", "dtype"),
     [

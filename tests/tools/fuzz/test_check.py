@@ -33,6 +33,7 @@ def tanh_case(**setting: Any) -> Case:
     return Case(graph, [np.full((2, 3), 0.5, np.float32)], Setting(**setting))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 @pytest.mark.filterwarnings("ignore")
 def test_random_graphs_are_right(chunk: int) -> None:
@@ -42,6 +43,7 @@ def test_random_graphs_are_right(chunk: int) -> None:
         assert not outcome.is_failure, f"graphc dev fuzz --seed 16: case {index}: {outcome}"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["native", "avx512", "avx2", "generic"])
 @pytest.mark.parametrize("route", ["gcm", "onnx", "hlo", "pnnx", "tvm", "ge"])
 def test_every_target_and_route_is_taken(target: str, route: str) -> None:

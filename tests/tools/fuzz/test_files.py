@@ -69,6 +69,7 @@ def the_peer() -> None:
     pytest.importorskip("onnxruntime")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("peer")
 @pytest.mark.parametrize("index", [3, 7, 11])
 def test_files_are_right(index: int) -> None:

@@ -23,6 +23,7 @@ def test_every_op_has_a_recipe_or_a_reason() -> None:
     assert all(reason for reason in NOT_MADE.values())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_makes_what_it_is_called(name: str) -> None:
     """Some seed out of a few does; what a recipe refuses, it refuses with a sentence."""

@@ -39,6 +39,7 @@ def test_candidates_are_legal_graphs_with_their_inputs() -> None:
                 break
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["softmax", "convolution", "matmul_core", "while", "reshape"])
 def test_a_fault_of_one_op_becomes_a_graph_of_that_op(name: str) -> None:
     case = needs(name)

@@ -245,6 +245,7 @@ def page_of_model(name: str) -> str:
     return page_of(MODELS[name]())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("width", [1280, 800])
 @pytest.mark.parametrize("name", MODELS)
 def test_nothing_overflows(name: str, width: int, tmp_path: Path) -> None:
