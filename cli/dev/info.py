@@ -13,6 +13,10 @@ from ..terminal import say
 
 HELP = "Print versions, the CPU and its machine description, for a bug report"
 KEYWORDS = ("version", "versions", "doctor", "env")
+_OF_TABLE = (
+    "vector_bits", "registers", "has_masks", "has_fma", "has_half_conversion", "k_unroll", "tiles",
+)  # fmt: skip
+"""Numbers of an instruction set; its microkernels are in `matmuls`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +52,7 @@ def facts() -> dict[str, Any]:
         **reader_versions(),
         "cpu": host_cpu_name(),
         "system": f"{platform.system()} {platform.machine()}",
-        "target": {**described, **asdict(target.table)},
+        "target": {**described, **{name: getattr(target.table, name) for name in _OF_TABLE}},
         "machine": machine,
         "matmuls": matmul_rates(target),
     }

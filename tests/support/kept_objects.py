@@ -19,7 +19,7 @@ import llvmlite
 import graphc
 from graphc.base.whole_file import whole_file
 
-LOOPS = ("base", "tensor_ir", "codegen", "runtime")
+LOOPS = ("base", "targets", "tensor_ir", "codegen", "runtime")
 """All rooms that take part after lowering."""
 
 TEXTS = ("codegen/aot.py",)
