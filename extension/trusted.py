@@ -10,7 +10,9 @@ from types import ModuleType
 from typing import Any
 
 OURS = __name__.partition(".")[0]
-ROOMS = ("base", "codegen", "driver", "extension", "frontend", "graph_ir", "runtime", "tensor_ir")
+ROOMS = (
+    "base", "codegen", "driver", "extension", "frontend", "graph_ir", "runtime", "targets", "tensor_ir",
+)  # fmt: skip
 """Rooms that take part in compiling: their sources are in every key."""
 
 _PURE = frozenset(
