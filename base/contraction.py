@@ -1,6 +1,6 @@
 """Matmuls by type: operand, accumulator and result types.
 
-A contraction sums products of elements of A and B in an accumulator and converts the sum to the result.
+A contraction multiplies elements of A and B, adds them up in an accumulator and converts the sum to the result.
 """
 
 from __future__ import annotations

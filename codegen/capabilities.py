@@ -13,8 +13,8 @@ class Capabilities:
     `scalef`: multiplication by a power of two in one instruction, for vectors. Dot products in one instruction:
     `dot_bytes` are the bytes of a vector for which u8 x s8 has one, `dot_bf16` those for bf16, `pair_dots` for the
     sums of two s16 multiplications, `picks` lanes of the f32 vectors that an index each can pick, `nearest` lanes of
-    those that one instruction rounds to s32. `vector_bits`: locals are stored in vectors of so many. `table_bytes`: how
-    many bytes are looked up in a table of 256 at once, 0 for one at a time.
+    those that one instruction rounds to s32. `vector_bits`: bits of the vectors that locals are stored in.
+    `table_bytes`: how many bytes are looked up in a table of 256 at once, 0 for one at a time.
     """
 
     fma: bool

@@ -3,9 +3,9 @@ that decides what comes out.
 
 The folder belongs to its user alone, as code is loaded from it: one that others may enter is not used, nor one below a
 folder in which others could exchange it (`base/own_files.py`), and an entry that is a link is none. An entry is checked
-completely when read and renamed into place when written, so that concurrent readers and writers, even killed
-ones, never see a partial entry. A damaged entry is deleted and compiled again. Nothing here is an error: if the cache
-cannot be used, a warning is logged and the model is compiled.
+completely when read and written under another name and then renamed, so that concurrent readers and writers, even
+killed ones, never see a partial entry. A damaged entry is deleted and compiled again. Nothing here is an error: if the
+cache cannot be used, a warning is logged and the model is compiled.
 
 A model (`.gcm`) is found by the contents of its graph. Beside it an alias (`.key`), found by the contents of the file
 the graph was read from, holds its key: a file that was seen before need not be read as a graph again. A kernel

@@ -37,7 +37,7 @@ def load(
 
     `model`: a path (.onnx, .pt2, .pnnx.param, .param, a GE readable dump, HLO text, a TVM graph JSON), the bytes of
     an ONNX file, a dump, HLO text or a graph JSON, an onnx.ModelProto, a torch.export.ExportedProgram, a
-    jax.export.Exported, or a Graph, which is returned as it is. `inputs`: shapes that the file leaves open, such as
+    jax.export.Exported, or a Graph, which is returned unchanged. `inputs`: shapes that are dynamic in the file, such as
     {"x": "f32[8,13]"}. `constants`: arrays that the file omits, by name (GE, HLO and TVM), or the values of inputs,
     which are then none of the graph (ONNX). `attrs`: attributes that a fused TVM kernel does not record, such as
     {"node.axis": "1"}. UserError, UnsupportedError.

@@ -29,7 +29,7 @@ class AxisLayout:
         return "".join(letter for letter, block in self.axes if not block)
 
     def positions(self, letter: str) -> list[int]:
-        """Where an axis and its blocks are, from the outermost."""
+        """Return the positions of an axis and its blocks, from the outermost."""
         found = [i for i, (other, _) in enumerate(self.axes) if other == letter]
         return sorted(found, key=lambda i: self.axes[i][1] != 0)
 
@@ -79,7 +79,7 @@ def relaid(build: OpBuilder, x: GraphTensor, source: AxisLayout, target: AxisLay
             str(x.details),
         )
     sizes = source.plain_dims(x.details.plain_dims)
-    # Axis and blocks of each letter side by side, from the outermost: one axis when they are joined.
+    # Axis and blocks of each letter become neighbors, from the outermost: one axis when they are joined.
     x = build.transposed(x, [i for letter in target.letters for i in source.positions(letter)])
     x = build.reshaped(x, [sizes[letter] for letter in target.letters])
     order: list[int] = []
@@ -109,7 +109,7 @@ class Image:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Those of the spatial axes."""
+        """The sizes of the spatial axes."""
         return self.x.details.plain_dims[2:]
 
     def back(self, y: GraphTensor, layout: AxisLayout | None = None) -> GraphTensor:

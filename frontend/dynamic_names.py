@@ -24,7 +24,7 @@ def is_plain_name(text: str) -> bool:
 
 
 def sum_of(text: str, known: Mapping[str, Size]) -> Size | None:
-    """The size that a file writes as sums and products of known ones; None for any other text."""
+    """Return the size that a file writes as a polynomial of known sizes; None for any other text."""
     names = {name: Symbol(name) for name in _NAME.findall(text)}
     if not names or not names.keys() <= known.keys():
         return None

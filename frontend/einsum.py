@@ -1,4 +1,4 @@
-"""Einstein sums as transposes, products and sums, for every format that has them."""
+"""Einstein sums as transposes, matmuls and reductions, for every format that has them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _multiplied(
     kept: set[str],
     sizes: dict[str, int],
 ) -> GraphTensor:
-    """One operand, or the product of two, with the axes `result`; letters outside `kept` are summed."""
+    """Contract one or two operands to the axes `result`; letters outside `kept` are summed."""
     reduced = [
         _reduced(build, x, term, kept.union(*(t for i, (_, t) in enumerate(parts) if i != number)))
         for number, (x, term) in enumerate(parts)
@@ -136,10 +136,10 @@ def contract(
     result: str,
     sizes: Mapping[str, int],
 ) -> GraphTensor:
-    """The product of two tensors whose axes have these letters, as a tensor of the axes `result`.
+    """Multiply two tensors whose axes have these letters, and return a tensor of the axes `result`.
 
-    Letters of both that are in the result are batch axes, others of both are summed. One product of matrices, which may
-    read them transposed.
+    Letters of both that are in the result are batch axes, others of both are summed. A single matmul, which may read
+    its operands transposed.
     """
     (x, left), (y, right) = parts
     batch = [c for c in left if c in right and c in result]

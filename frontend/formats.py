@@ -1,7 +1,7 @@
 """The formats of model files: a `Format` each, registered here and nowhere else.
 
 What reads and writes a format is imported when a file of it is met. Commands, messages and
-docs/reference/formats.md list what is registered; user code adds a format of its own with `register`.
+docs/reference/formats.md list what is registered; user code adds a format with `register`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PNNX_MAGIC = b"7767517"  # the first line of a .param file
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reader is told besides the file: shapes it leaves open, arrays it omits, attributes it does not give.
+    """Information for a reader besides the file: shapes that are dynamic in it, arrays and attributes that it omits.
 
     `limits`: what some op of the model needs of dynamic sizes, by name.
     """
@@ -51,7 +51,8 @@ class Reading:
 
 
 Detect = Callable[[str, bytes], bool]
-"""Whether a file of this suffix, "" for bytes in memory, that begins with these bytes is of the format."""
+"""Function that returns whether a file of this suffix, "" for bytes in memory, with these first bytes is of
+the format."""
 
 Read = Callable[[Any, Reading], Graph]
 """The graph of a path or of the bytes of a file. UserError, UnsupportedError."""

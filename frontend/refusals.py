@@ -1,4 +1,4 @@
-"""What importers say of what they do not handle: every such thing at once, and what to do about it."""
+"""Refusals of importers: all unsupported parts of a model at once, with remedies."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _dynamic_size(text: str, part: str, own: str, axis: int) -> Size:
 
 
 def dynamic_name(name: str, axis: int) -> str:
-    """What a dynamic size without a name is called: after its input and axis."""
+    """Return the name of an unnamed dynamic size: from its input and axis."""
     return f"{symbol_name(name or 'input')}_{axis}"
 
 

@@ -143,9 +143,8 @@ class CompiledModel:
 
     @property
     def takes_addresses(self) -> bool:
-        """Return whether `run_at` can run it: no output is in the memory of an input or of a size that a run counts,
-        and the
-        model has no conditions of its own."""
+        """Return whether `run_at` can run the model: no output aliases an input or depends on a counted size, and the
+        model itself has no conditions."""
         meta = self.artifact.metadata
         return not (meta.aliases or meta.counts or meta.checks)
 

@@ -54,7 +54,7 @@ class AliasedArrays:
 
     @property
     def count(self) -> int:
-        """How many outputs lie in inputs."""
+        """Return the number of outputs that lie in inputs."""
         return len(self._by_output)
 
     def holds(self, number: int) -> bool:
@@ -120,7 +120,8 @@ def _writable(spec: TensorSpec, value: Any) -> np.ndarray:
 
 
 def _room(spec: TensorSpec, array: np.ndarray, axis: int) -> int:
-    """How many rows of an axis the buffer has whose first ones an array is. UserError for any other array."""
+    """Return the capacity, in rows of an axis, of the buffer that `array` is a prefix of. UserError for any
+    other array."""
     shape, strides = array.shape, array.strides
     row = math.prod(shape[axis + 1 :]) * array.itemsize
     inner = _dense_strides(shape[axis + 1 :], array.itemsize)

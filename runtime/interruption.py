@@ -74,9 +74,10 @@ def _handle_signals(
 
 
 def _raise_here(kind: type[BaseException]) -> Any:
-    """A native function that raises an exception in this thread, before its next bytecode.
+    """Return a native function that raises an exception in this thread, before its next bytecode.
 
-    It is nothing but C: a bytecode of its own would be the one that raises, and what calls back to Python drops that.
+    It consists of C only: a Python function would raise at its first bytecode, inside a callback that drops
+    the exception.
     """
     thread = ctypes.c_ulong(threading.get_ident())
     return HookFunction(

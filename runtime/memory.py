@@ -19,7 +19,7 @@ from .interruption import WatchedRuntime
 _ALIGNED_FROM = 8 << 10
 
 DATA_POINTER_OFFSET = object.__basicsize__
-"""Where an array object keeps its data pointer: the first field after the object header, which is part of NumPy's
+"""Offset of the data pointer in an array object: the first field after the object header, which is part of NumPy's
 frozen C interface (compiled extensions read it inline)."""
 
 

@@ -111,7 +111,7 @@ class Metadata:
 
     @property
     def hidden(self) -> int:
-        """How many of the last outputs callers do not see."""
+        """Return the number of trailing outputs that callers do not see."""
         return len(self.counts) + len(self.checks)
 
     def to_json(self) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def _held(
 
 
 def _aliases(reader: _Reader, symbols: Mapping[str, Symbol]) -> tuple[Alias, ...]:
-    """Which outputs lie in which inputs."""
+    """Read the list of outputs that lie in inputs."""
     found = []
     counts = [len(reader.get(key, list)) for key in ("inputs", "outputs")]
     for i, item in enumerate(reader.get("aliases", list)):
@@ -315,7 +315,7 @@ class _Reader:
         self, key: str, values: list[Any], symbols: Mapping[str, Symbol]
     ) -> tuple[Size, ...]:
         """The sizes that `values` are."""
-        # The product of many big sizes would be a huge integer: bound their number first.
+        # Multiplying many big sizes would give a huge integer: bound their number first.
         texts = [v for v in values if type(v) is str and len(v) <= MAX_LETTERS]
         numbers = [v for v in values if type(v) is int and 0 <= v <= MAX_BYTES]
         if len(values) > 64 or len(texts) + len(numbers) < len(values):

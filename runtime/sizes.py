@@ -57,7 +57,7 @@ class CallSizes:
         self._fixed = None if metadata.sizes else self._make({}, {})
 
     def of(self, shapes: tuple[Shape, ...], rooms: Shape = ()) -> SizedCall:
-        """The call with inputs of these shapes, and buffers with so many rows. UserError where they do not fit."""
+        """Return the call for inputs of these shapes and buffers with `rooms` rows. UserError if they do not fit."""
         if self._fixed is not None:
             return self._fixed
         chosen = self.chosen
@@ -145,7 +145,7 @@ def values_of(
 
 
 def _origin(wanted: Size, values: Mapping[str, int], sources: Mapping[str, str]) -> str:
-    """Where the number comes from that a size must have."""
+    """Return a phrase that says which input or size determines a number."""
     if not isinstance(wanted, Dim):
         return "whose numbers are fixed"
     known = [

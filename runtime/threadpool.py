@@ -1,4 +1,4 @@
-"""How many threads to use, and the native thread pools of this process."""
+"""The number of threads, and the native thread pools of this process."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Microkernel:
 
     @property
     def copied_b(self) -> DType:
-        """The type that B is multiplied in, and that of panels it is packed into when the product runs."""
+        """The compute dtype of B, and that of panels B is packed into at run time."""
         return multiplied_as(self.a, self.b, self.k_group)[1]
 
     @property

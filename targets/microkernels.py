@@ -43,12 +43,12 @@ def microkernel(a: DType, b: DType, target: Target, grouped: bool = True) -> Mic
 
 
 def f32_kernel(target: Target) -> Microkernel:
-    """The row of f32 products, which most templates use."""
+    """Return the f32 microkernel, which most templates use."""
     return microkernel(F32, F32, target)
 
 
 def f32_tiles(target: Target) -> tuple[GemmTile, ...]:
-    """The register tiles of f32 products."""
+    """Return the register tiles of f32 matmuls."""
     return f32_kernel(target).tiles
 
 

@@ -16,7 +16,7 @@ _NARROW = (GemmTile(4, 3), GemmTile(6, 2, 0.98), GemmTile(12, 1))
 # A vector of 16-bit floats takes a shuffle and a shift, on a port of multiply-adds: 4 of them for 12 (96 % of
 # peak measured), where 4x3 has 6 (88 %).
 _NARROW_CONVERTING = (GemmTile(6, 2), GemmTile(4, 3, 0.92), GemmTile(12, 1))
-# Without VNNI a product needs a separate register: 6x2 = 12 + 2 + 1 + a product = 16.
+# Without VNNI, a multiplication needs a register for its result: 6x2 = 12 + 2 + 1 + 1 = 16.
 _NARROW_PAIRS = (GemmTile(6, 2), GemmTile(12, 1))
 # 8 tile registers of 16 rows: 2 x 2 accumulators and 2 + 2 operands, 4 loads for 4 multiplications.
 _TWO_DIMENSIONAL = (GemmTile(32, 2), GemmTile(32, 1))

@@ -1,6 +1,6 @@
 """Index arithmetic in normal form: constant + sum of coefficient * atom, with known ranges of all variables.
 
-An atom is opaque to the form: a variable, a load, or a `div`, `mod`, `min`, `max` or product that cannot be simplified.
+An atom is opaque to the form: a variable, a load, or a `div`, `mod`, `min`, `max` or `mul` that cannot be simplified.
 `IndexAlgebra` converts s64 expressions to this form and back; on the way it simplifies what the ranges decide:
 
     (i * 16 + j) // 16 -> i      (i * 16 + j) % 16 -> j       for 0 <= j < 16
@@ -104,7 +104,7 @@ class IndexAlgebra:
         )
 
     def trips(self, loop: For) -> int | None:
-        """How often a loop runs, when that is always the same."""
+        """Return the trip count of a loop if it is constant."""
         low, high = self.difference(loop.end, loop.begin)
         if high <= 0:
             return 0

@@ -164,7 +164,7 @@ def slice_of(buffer: Buffer, indices: Sequence[Value] | None = None) -> Slice:
 
 
 def block_of(statements: Iterable[Stmt]) -> Stmt:
-    """The statements as one: a single one stays as it is."""
+    """Return one statement for a sequence of statements: a single statement is returned unchanged."""
     body = tuple(statements)
     return body[0] if len(body) == 1 else Block(body)
 

@@ -1,4 +1,4 @@
-"""What legal expressions are: one short rule per kind, for the verifier."""
+"""Rules of legal expressions, one per kind, for the verifier."""
 
 from __future__ import annotations
 

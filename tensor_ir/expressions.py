@@ -342,7 +342,7 @@ Expr = Union[Const, Var, Load, Unary, Binary, Compare, Select, Cast, Broadcast, 
 Value = Expr | Dim | int | float | bool
 
 SIZE_PREFIX = "size_"
-"""How the names of scalar parameters begin that are sizes."""
+"""Prefix of the names of scalar parameters that are sizes."""
 
 S64_MIN, S64_MAX = -(1 << 63), (1 << 63) - 1
 ZERO, ONE = Const(0, S64), Const(1, S64)

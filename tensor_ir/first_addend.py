@@ -1,4 +1,4 @@
-"""What an epilogue adds to a sum before anything else: the sum can start with it, which saves the addition."""
+"""The first addend of an epilogue: accumulators can start with it, which saves the addition."""
 
 from __future__ import annotations
 

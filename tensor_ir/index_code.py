@@ -3,8 +3,8 @@
 before   a[i * 16 + j], a of 400 elements
 after    lambda slow: lambda env: a0 if 0 <= (a0 := env['i'] * 16 + env['j']) < 400 else slow(env)
 
-Sums and products are not wrapped to 64 bits on the way: what is between 0 and a size at the end is right all the same.
-A function of one text is compiled once per process, as that takes longer than to call it a hundred times.
+Intermediate results are not wrapped to 64 bits on the way: what is between 0 and a size at the end is right all the
+same. A function of one text is compiled once per process, as that takes longer than to call it a hundred times.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ done in the dtype. Locals start with a poison pattern (NaN, the extreme integer)
 visible. An access out of bounds is an InternalError. `fma` is computed in float64 and rounded to f32, and the sums of a
 float `Brgemm` in float64 and rounded once: both may differ from the native code in the last bits.
 
-A function is first turned into nested closures, one per node, which run about three times faster than walking the tree.
+A function is first converted to nested closures, one per node, which run about three times faster than walking
+the tree.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ def _quantize(x: Any, zero: Any, dtype: np.dtype) -> Any:
 def _dot(group: int) -> Meaning:
     """acc[i] + the sum over j < group of a[group * i + j] * b[group * i + j].
 
-    Integers wrap, but the sum of the products saturates where it has 16 bits. Floats: the last product of a group is
-    added first; products are exact, each sum is rounded to f32.
+    Integers wrap, but the sum of the terms saturates if it has 16 bits. Floats: the last term of a group is
+    added first; multiplications are exact, each sum is rounded to f32.
     That is what `vdpbf16ps` does, except that it may treat a subnormal operand or sum as zero.
     """
 

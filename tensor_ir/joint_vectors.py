@@ -1,5 +1,7 @@
-"""How many vectors a loop computes at once: the lanes of its operations are those of several registers then, which LLVM
-takes apart, one operation after the other for all of them.
+"""Number of vectors that a loop computes at once.
+
+The operations of such a loop have as many lanes as several registers; LLVM splits each into one instruction
+per register.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ SCALED_EXPONENTIALS = frozenset(("exp", "exp_nonpositive"))
 
 
 def packed_together(code: Node, target: Target) -> int:
-    """How many vectors of 32-bit numbers are computed at once: several where `code` quantizes them to bytes.
+    """Return how many vectors of 32-bit numbers to compute at once: several if `code` quantizes them to bytes.
 
     Instructions that pack two vectors into one take as long as those for one; AVX-512 narrows one vector by itself.
     """

@@ -1,4 +1,4 @@
-"""Names in code: the one place that makes identifiers for buffers, variables and functions.
+"""Names in code: the only module that makes identifiers for buffers, variables and functions.
 
 Code is named after what it computes (`relu_v2`, `in0`, `f32_gemm_add_8x8x8__avx2`) and never after a model's tensors,
 so no name in a model can break, shadow or distinguish kernels. What a model calls things is in notes, for people.

@@ -12,8 +12,8 @@ amount counts as at least the bit width. Casts round once. Float to integer trun
 Casting to bool tests for != 0. f32 arithmetic is never reordered or contracted; a fused multiply-add is written `fma`.
 Floats of 16 bits or less and integers of 2 and 4 bits are storage types: they are loaded, stored, cast and selected;
 arithmetic other than `dot2` converts them to f32 and to bytes. `dot2(acc, a, b)` and `dot4(acc, a, b)` add to each lane
-of acc the products of 2 or 4 neighboring lanes of a and b: bf16 x bf16 to f32, s16 x s16 to s32; u8 or s8 x s8 to s32.
-Integers wrap; `dot2` of u8 x s8 to s16 saturates the sum of two products, then adds it. Of two bf16 products, which are
+of acc the dot product of 2 or 4 neighboring lanes of a and b: bf16 x bf16 to f32, s16 x s16 to s32; u8 or s8 x s8 to
+s32. Integers wrap; `dot2` of u8 x s8 to s16 saturates the sum of two terms, then adds it. Of two bf16 terms, which are
 exact, the second is added first and each sum is rounded to f32; a subnormal operand or sum may count as zero there, as
 it does for `vdpbf16ps`, so that results agree within 2^-126 times the largest other operand, 1 at least.
 
@@ -196,7 +196,7 @@ class Brgemm:
     that many neighboring k in one `dot2` or `dot4`: A is contiguous along k, and B[b, l, j] lies
     l // k_group * row + j * k_group + l % k_group after B[b, 0, 0], zero for l from k to the end of the last group.
     `tile_rows` is the height of the register tile, which decides how many partial sums each element has.
-    Cache lines named by `prefetch` are prefetched meanwhile, spread evenly over the product.
+    Cache lines named by `prefetch` are prefetched meanwhile, spread evenly over the steps.
     """
 
     c: Matrices

@@ -23,9 +23,7 @@ def size_of(expr: int | Expr) -> Size:
         return floor_quotient(size_of(expr.left), int(expr.right.value))
     if isinstance(expr, Binary) and expr.op in _OPERATIONS:
         return _OPERATIONS[expr.op](size_of(expr.left), size_of(expr.right))
-    raise InternalError(
-        "a size of a buffer must be a sum of products of sizes, quotients and minima"
-    )
+    raise InternalError("a size of a buffer must be a polynomial of sizes, quotients and minima")
 
 
 _OPERATIONS: dict[str, Callable[[Size, Size], Size]] = {
@@ -47,7 +45,7 @@ def shape_of(sizes: Iterable[Size]) -> tuple[int | Expr, ...]:
 
 
 def elements_of(shape: Iterable[int | Expr]) -> int | Expr:
-    """The product of the sizes of a buffer."""
+    """Return the number of elements of a buffer."""
     count = 1
     total: Expr | None = None
     for one in shape:

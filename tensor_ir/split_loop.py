@@ -18,7 +18,7 @@ MAX_PARTS = 6
 """Parts of a loop; one whose index changes its form more often stays whole."""
 
 _CROSSINGS = {"lt": (0,), "ge": (0,), "le": (1,), "gt": (1,), "eq": (0, 1), "ne": (0, 1)}
-"""Which least values of left - right decide a comparison: whether it is 0 or more, 1 or more."""
+"""Thresholds of left - right that decide a comparison: at least 0, at least 1."""
 
 
 def split_loop(loop: For) -> list[Stmt]:
@@ -39,7 +39,7 @@ def split_loop(loop: For) -> list[Stmt]:
 
 
 def _starts(loop: For, low: int, high: int) -> list[int]:
-    """Where the parts of [low, high) begin; each is cut again, as its indices have a simpler form."""
+    """Return the starts of the parts of [low, high); parts are split further if that simplifies their indices."""
     cuts: set[int] = set()
     for either in sorted(_cuts(loop, low, high), key=len):
         inside = [cut for cut in either if low < cut < high]

@@ -1,4 +1,4 @@
-"""How a Brgemm is cut into register tiles: shared by the pass that does it and the cost model that predicts it."""
+"""Register tiles of a Brgemm: shared by the pass that emits them and the cost model that predicts them."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Accumulator:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Which iterations: `var` in [base, base + lanes), of which the first `active` exist (None: all).
+    """Iterations of a vectorized loop: `var` in [base, base + lanes), of which the first `active` exist (None: all).
 
     `model` is `var` as seen by the analysis, in terms of the variables TRIP and LANE with `ranges`. `copy` is the set
     of accumulators to use.

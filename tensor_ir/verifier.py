@@ -233,7 +233,7 @@ class _Checker:
             self.expr(number)
 
     def _contraction(self, s: Brgemm) -> None:
-        """The types of a product."""
+        """Check the types of a Brgemm."""
         a, b, c, acc = s.a.buffer.dtype, s.b.buffer.dtype, s.c.buffer.dtype, s.accumulator
         _require(
             BOOL not in (a, b) and a.is_float == b.is_float,

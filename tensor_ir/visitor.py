@@ -146,7 +146,7 @@ def vars_in(node: Node) -> dict[str, Var]:
     """Every variable read inside `node`, by name, in order of appearance."""
     found: dict[str, Var] = {}
     stack = [node]
-    while stack:  # not by `walk`: of all that goes through trees, this is asked most
+    while stack:  # not by `walk`: this is the most frequent traversal
         current = stack.pop()
         if type(current) is Var:
             found[current.name] = current
@@ -192,7 +192,7 @@ class Rewriter:
     """
 
     _methods: ClassVar[dict[type, Callable[[Any, Any], Any] | None]]
-    """What rewrites each kind of node; None for kinds that stay as they are."""
+    """Rewrite method of each kind of node; None for kinds that are kept."""
 
     def __init_subclass__(cls) -> None:
         cls._methods = _methods_of(cls)
@@ -333,7 +333,7 @@ class Rewriter:
         return s if same else While(condition, body)
 
     def slice_(self, s: Slice) -> Slice:
-        """Rewrite a place in a buffer."""
+        """Rewrite the indices of a slice."""
         buffer, indices = self.buffer(s.buffer), self.exprs(s.indices)
         return s if buffer is s.buffer and indices is s.indices else Slice(buffer, indices)
 
@@ -347,7 +347,7 @@ class Rewriter:
         )
 
     def brgemm(self, s: Brgemm) -> Stmt | tuple[Stmt, ...]:
-        """Rewrite a batch-reduce matrix product."""
+        """Rewrite a batch-reduce GEMM."""
         new: dict[str, Any] = {name: self.matrices(getattr(s, name)) for name in "cab"}
         new |= {"k": self.stride(s.k), "epilogue": s.epilogue and self.epilogue(s.epilogue)}
         hints = tuple([self.prefetch_hint(one) for one in s.prefetch])

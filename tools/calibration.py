@@ -51,10 +51,10 @@ class _Seen:
 
 
 def batches_of(graph: Graph, arrays: Mapping[str, Array]) -> list[dict[str, Array]]:
-    """Sample inputs cut into runs: an array of several times a model's rows, or of whole inputs side by side.
+    """Split sample inputs into runs: arrays with several times a model's rows, or whole inputs concatenated.
 
-    Where the number of rows is open, a run has as few as the model allows.
-    UserError where an input is missing, unknown, of another shape, or inputs disagree in the number of runs.
+    If the number of rows is dynamic, a run has as few as the model allows. UserError if an input is missing, unknown or
+    of another shape, or inputs disagree in the number of runs.
     """
     cut: dict[str, list[Array]] = {}
     known = {op.name: op.outputs[0].details for op in graph.inputs}

@@ -1,4 +1,4 @@
-"""What will be slow or needs care in a model, said from its graph alone: nothing is compiled."""
+"""Warnings about slow or fragile ops of a model, from its graph alone: nothing is compiled."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _RULES: dict[str, Callable[[Op, Target], str]] = {
     "while": _looping,
     **dict.fromkeys(("matmul_core", "convolution", "convolution_transpose"), _large_matmuls),
 }
-"""What is slow about an op, "" if nothing is, by the op's name."""
+"""Functions that return what is slow about an op, "" if nothing is, by op name."""
 
 
 def check_model(graph: Graph, target: Target) -> list[Remark]:

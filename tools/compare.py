@@ -33,7 +33,7 @@ SMALL_ROWS = 2
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault: the stage and its culprit (a pass, a kernel, a frontend's op), where it shows, and its size.
+    """A bug: the stage and its culprit (a pass, a kernel, a frontend's op), where it shows, and its size.
 
     `model` and `arrays` are the smallest model that shows it and the inputs it needs.
     """
@@ -201,7 +201,7 @@ def _name_in_model(node: Op, name: str) -> str:
 def _kernel_finding(
     node: Op, inputs: Sequence[Array], error: Error, program: NodeProgram
 ) -> Finding:
-    """Extract the node, shrink it if the fault persists, and analyze its kernel."""
+    """Extract the node, shrink it if the error persists, and analyze its kernel."""
     operands = list(dict.fromkeys(node.inputs))
     arrays = {
         op.name: array
@@ -221,7 +221,7 @@ def _kernel_finding(
     kernel = call.kernel if call else "a view"
     notes = [f"kernel {kernel} computes {', '.join(f'{o.op_name} {o.name}' for o in body(node))}"]
     if blame is None:
-        notes.append("the node alone is right: the fault depends on its surroundings")
+        notes.append("the node alone is right: the error depends on its surroundings")
         return Finding("kernel", kernel, node.name, error, tuple(notes), model, arrays)
     notes += blame.notes
     return Finding(
@@ -304,7 +304,7 @@ def _graph_finding(
 def _smallest(
     source: Graph, ctx: LowerContext, arrays: Mapping[str, Array], name: str
 ) -> tuple[Graph, Mapping[str, Array]]:
-    """The smallest part of the model around an op that still shows the fault, grown by its producers."""
+    """The smallest part of the model around an op that still shows the error, grown by its producers."""
     ops = {op.name: op for op in source.ops}
     if name not in ops or ops[name].kind in ("source", "sink"):
         return source, arrays

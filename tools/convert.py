@@ -18,7 +18,7 @@ OnStep = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Conversion:
-    """What was read and written; `arguments` are the options needed to read `files[0]` again."""
+    """Files read and written; `arguments` are the options needed to read `files[0]` again."""
 
     source: str
     target: str

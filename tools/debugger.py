@@ -43,7 +43,7 @@ class DebugExecutor:
     """
 
     dump_root: Path | None = None
-    """Where `run` writes every value; None writes nothing."""
+    """Folder in which `run` writes every value; None writes nothing."""
 
     def __init__(self, source: Graph, ctx: LowerContext, optimized: bool = False) -> None:
         self.program = NodeProgram(source, ctx, optimized)

@@ -243,7 +243,7 @@ def _tokens(attributes: dict[str, Any]) -> Iterator[Token]:
 
 
 def _attributes(op: Op) -> dict[str, Any]:
-    """What is given beside the defaults, in the one spelling that the schema keeps."""
+    """Return the attributes that differ from their defaults, spelled as the schema stores them."""
     return {key: value for key, value in op.attrs.items() if not key.startswith(INTERNAL)}
 
 

@@ -118,7 +118,7 @@ def _counted(op: Op, walks: Sequence[Sequence[Array]]) -> dict[str, int]:
 def expected_outputs(
     graph: Graph, inputs: Sequence[Array], walks: int = DISTURBED
 ) -> list[Expected]:
-    """The expected values of the graph's outputs, their bounds from so many perturbed evaluations."""
+    """Return the expected values of the graph's outputs, and their bounds from `walks` perturbed evaluations."""
     walked = walk_expected(graph, inputs, walks)
     return [pairs[0][1] for op, pairs in walked if op.op_name == "output"]
 
@@ -196,7 +196,7 @@ def _disturbed_control(
 
 @lru_cache(maxsize=64)
 def _parts(op: CompositeOp) -> Graph:
-    """What a composite op decomposes into, as a graph of its inputs."""
+    """Return the decomposition of a composite op, as a graph of its inputs."""
     graph = Graph(op.name)
     inputs = [
         graph.make_input(LogicalTensor(x.details.dtype, x.details.plain_dims)) for x in op.inputs
@@ -238,6 +238,6 @@ def _noises(op: Op, inputs: list[Array], outputs: list[Array]) -> list[Array]:
 
 
 def _exponent(x: Array, y: Array) -> Array:
-    """1 + |ln(y / x)|: f64 has no gelu of its own, and rounding moves the exponent in it relative to its size."""
+    """1 + |ln(y / x)|: there is no exact f64 gelu, and rounding moves the exponent in it relative to its size."""
     share = np.abs(y) / np.maximum(np.abs(x), np.finfo(np.float64).tiny)
     return 1 + np.abs(np.log(np.maximum(share, np.finfo(np.float64).tiny)))

@@ -193,7 +193,7 @@ class Explanation:
         ]
 
     def _chooser(self, op: Op, space: ScheduleSpace) -> str:
-        """Where the schedule of a kernel comes from."""
+        """Return the source of the schedule of a kernel."""
         if any(parts_of(self.graph, [op], name) for name in self.ctx.requested):
             return "the user"
         return (

@@ -71,7 +71,8 @@ def tune_kernel(op: Op, space: ScheduleSpace, ctx: LowerContext, seconds: float)
 
 
 def _variants(op: Op, ctx: LowerContext) -> list[Variant]:
-    """Panels of other widths too for what chooses them; else the kernel as it is, its epilogue with it."""
+    """Return schedules with other panel widths for ops that choose them; otherwise the kernel unchanged, with
+    its epilogue."""
     body = [x for x in group_of(op).ops if isinstance(x, CHOOSING)]
     if len(body) != 1:
         return list(kernel_variants(op, ctx, swept=True))

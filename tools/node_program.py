@@ -58,7 +58,7 @@ class NodeProgram:
         self.graph = source.copy()
         if not optimized:
             graph_pipeline.run(self.graph, self.ctx)
-        self.graph.make_counts()  # each step is a call of its own: what one counts must outlive it
+        self.graph.make_counts()  # a count must outlive the step that makes it, which is a separate call
         self.lowered = lower_graph(self.graph, self.ctx)
         self._open = self.graph
         self._offsets = {
@@ -164,7 +164,7 @@ class NodeProgram:
         return np.array(details.format.unpack(laid_out, details.plain_dims))
 
     def offset(self, root: GraphTensor) -> int | None:
-        """Where in the arena a tensor that is no view begins, in bytes; None where it is elsewhere."""
+        """Return the offset in the arena, in bytes, of a tensor that is no view; None if it is elsewhere."""
         found = self._offsets.get(root.name)
         return None if found is None else evaluate(found, self.sizes)
 

@@ -48,8 +48,8 @@ _WRAPPED = node(
 
 
 def simplified(graph: Graph) -> Graph:
-    """A copy after all passes up to the decomposition of composite ops, in branches and loops too; nothing is done in
-    place."""
+    """Return a copy after all passes up to the decomposition of composite ops, in branches and loops too; the graph
+    itself is unchanged."""
     graph, ctx = graph.copy(), LowerContext(Target("generic"))
     graph.sort()
     for step, _ in pipeline.steps():
@@ -209,7 +209,7 @@ def _no_division(graph: Graph, op: Op) -> bool:
 
 
 def _one_root(graph: Graph, op: Op) -> bool:
-    """1 / sqrt(x), as formats without an op of its own have rsqrt."""
+    """Match 1 / sqrt(x), the form of rsqrt in formats without such an op."""
     if op.op_name != "div" or op.inputs[1].producer_owner.op_name != "sqrt":
         return False
     value, (x,) = constant_value(op.inputs[0]), op.inputs[1].producer_owner.inputs
@@ -220,7 +220,7 @@ def _one_root(graph: Graph, op: Op) -> bool:
 
 
 def _one_inequality(graph: Graph, op: Op) -> bool:
-    """What is not equal, as ONNX has no op for it."""
+    """Match the negation of equality, because ONNX has no such op."""
     equal = op.inputs[0].producer_owner if op.op_name == "not" else None
     if equal is None or equal.op_name != "eq":
         return False
@@ -313,7 +313,7 @@ def _selected_elements(graph: Graph, op: Op) -> bool:
 
 
 def _first_of_row(graph: Graph, indices: GraphTensor, axis: int) -> GraphTensor | None:
-    """Where indices begin that count up by 1 along one axis and are the same along all others, s64[]."""
+    """Return the starts of indices that count up by 1 along one axis and are constant along all others, s64[]."""
     dims = indices.details.plain_dims
     steps = np.arange(dims[axis]).reshape([-1 if i == axis else 1 for i in range(len(dims))])
     value = constant_value(indices)

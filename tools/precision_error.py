@@ -1,4 +1,4 @@
-"""What a lower precision costs: how far the results of a model lie from f32, and which ops the error comes from."""
+"""The accuracy cost of a lower precision: the distance of a model's results from f32, and the ops that cause it."""
 
 from __future__ import annotations
 

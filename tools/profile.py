@@ -66,7 +66,7 @@ class KernelTime:
         return self.roof_seconds / self.seconds if self.seconds else 0.0
 
     def _repr_html_(self) -> str:
-        """What the kernel computes and how, for notebooks."""
+        """Return the formula and schedule of the kernel as HTML, for notebooks."""
         rows = [
             ("ops", " -> ".join(self.ops)),
             ("from", ", ".join(self.source)),

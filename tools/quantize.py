@@ -22,7 +22,7 @@ from .calibration import OnStep, batches_of, calibrate, computed_values, scale_o
 
 @dataclass(frozen=True)
 class Quantized:
-    """What was written: the results of the nodes that are quantized, and the relative root mean square error of each
+    """A written model: the results of the nodes that are quantized, and the relative root mean square error of each
     output on the calibration inputs; infinite where only one of the models has values that are 0 or not finite."""
 
     nodes: Sequence[str]

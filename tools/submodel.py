@@ -123,7 +123,7 @@ def cut_rows(graph: Graph, arrays: Mapping[str, Array]) -> dict[str, Array]:
 def write_reproducer(
     folder: Path, graph: Graph, arrays: Mapping[str, Array], options: Sequence[str]
 ) -> str:
-    """Write the model, its inputs and the command that shows the fault; return the command."""
+    """Write the model, its inputs and the command that shows the error; return the command."""
     words = ["graphc", "compare", str(folder / MODEL_FILE)]
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -138,7 +138,7 @@ def _of_groups(op: GroupedMatmul, inputs: list[Array], unit: float) -> Array:
 
 
 def _of_scan(op: Cumulative, x: Array, y: Array, unit: float) -> Array:
-    """Of running sums, whose partial sums are results too: those of the terms so far; products as of powers."""
+    """Return the rounding of running sums, whose partial sums are results too; cumulative products count as powers."""
     deviation = DEVIATIONS / math.sqrt(3) * unit
     if op.combine == "mul":
         return np.asarray(deviation * math.sqrt(x.shape[op.axis]) * np.abs(y))
@@ -172,7 +172,8 @@ def _of_scatter(op: Scatter, inputs: list[Array], y: Array) -> Array:
 
 
 def _of_rounded_rows(op: MatmulCore, inputs: list[Array]) -> Array:
-    """What A loses where it may be rounded to s8: half of a 127th of the largest of a row, in either direction."""
+    """Return the loss of A where it may be rounded to s8: half of a 127th of the largest of a row, in
+    either direction."""
     a, b = (x.astype(np.float64) for x in inputs)
     rows = a.swapaxes(-1, -2) if op.transpose_a else a
     columns = b.swapaxes(-1, -2) if op.transpose_b else b
@@ -211,7 +212,7 @@ def unit_roundoff(dtype: DType) -> float:
 
 
 def _terms(op: FusibleOp) -> int:
-    """The number of terms in each sum of the op: K of a product, channels times taps of a convolution."""
+    """The number of terms in each sum of the op: K of a matmul, channels times taps of a convolution."""
     if isinstance(op, MatmulCore):
         return op.sizes[2]
     if isinstance(op, Convolution):
@@ -227,7 +228,7 @@ def _is_linear(op: Op) -> bool:
 
 
 def _partial_sums(op: MatmulCore, inputs: list[Array]) -> Array:
-    """Root mean square of the product's partial sums over its blocks of K."""
+    """Root mean square of the matmul's partial sums over its blocks of K."""
     a, b = (x.astype(np.float64) for x in inputs)
     a = a.swapaxes(-1, -2) if op.transpose_a else a
     b = b.swapaxes(-1, -2) if op.transpose_b else b

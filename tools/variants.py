@@ -53,7 +53,7 @@ Array = np.ndarray[Any, Any]
 EXACT = ("matmul_core", "matmul_nbits", "direct_convolution")
 """Ops whose sums of small integers are exact."""
 MAX_SCHEDULES = 20
-"""So many schedules of a layout are tried: those the cost model ranks highest, and the one the compiler takes."""
+"""Number of schedules tried per layout: those the cost model ranks highest, and the one the compiler takes."""
 
 FUSED_ALGORITHMS = ("attention", "rows", "transpose", "reduction")
 """Algorithms of fused kernels that are verified as a whole, besides their ops."""
@@ -98,8 +98,8 @@ class Variant:
 def model_variants(
     graph: Graph, ctx: LowerContext, sizes: Mapping[str, int] = MappingProxyType({})
 ) -> list[Variant]:
-    """All variants of the distinct ops of a model, of its fused attention and row panels, and of products of boundary
-    sizes if it has products.
+    """All variants of the distinct ops of a model, of its fused attention and row panels, and of matmuls of boundary
+    sizes if it has matmuls.
 
     `sizes`: numbers for those of dynamic dimensions, by name: kernels for all sizes run at these.
     """
@@ -138,16 +138,15 @@ def fused_kernels(graph: Graph, ctx: LowerContext) -> list[Op]:
 
 
 def _multiplies_bytes(op: Op) -> bool:
-    """Return whether a kernel makes bytes of products of bytes, in forms that only whole kernels have: weights in 16
-    bits or
-    f32, sums that start with their bias, several vectors packed together."""
+    """Return whether a kernel requantizes a matmul of bytes in forms that only whole kernels have: weights in 16 bits
+    or f32, accumulators that start with their bias, several vectors packed together."""
     types = [[x.details.dtype for x in side] for side in (op.inputs, op.outputs)]
     is_tuned = any(part.kind == "tunable" for part in group_of(op).ops)
     return is_tuned and all(any(map(is_byte, side)) for side in types)
 
 
 def model_kernels(graph: Graph, ctx: LowerContext) -> list[tuple[Op, ScheduleSpace]]:
-    """The kernels of a model as it is compiled, with their spaces, each problem once, the largest first."""
+    """Return the kernels of a compiled model with their spaces, each problem once, the largest first."""
     work = graph.copy()
     pipeline.run(work, ctx)
     found: dict[str, tuple[Op, ScheduleSpace]] = {}
@@ -182,8 +181,8 @@ def _runs_by_kernel_only(op: Op, ctx: LowerContext) -> bool:
 
 
 def _scopes(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
-    """The graph and the subgraphs of its branches and loops, each with weights packed, products of quantized operands
-    as those of their integers, and without composite ops."""
+    """Return the graph and the subgraphs of its branches and loops, with packed weights, integer matmuls and no
+    composite ops."""
     pending = [graph]
     while pending:
         work = pending.pop().copy()
@@ -317,7 +316,7 @@ def swept_schedules(space: ScheduleSpace) -> list[tuple[Schedule, float | None]]
 def kernel_variants(
     op: Op, ctx: LowerContext, swept: bool = False, sizes: Mapping[str, int] = MappingProxyType({})
 ) -> Iterator[Variant]:
-    """A kernel of a compiled model as it is, in the layouts it has, under each schedule it offers."""
+    """Return variants of a kernel of a compiled model, in its layouts, under each schedule it offers."""
     rng = np.random.default_rng(7)
     of_bytes = _multiplies_bytes(op)
     operand = _own_operand if of_bytes else _operand
@@ -343,7 +342,7 @@ def _function(op: Op, ctx: LowerContext) -> Function:
 
 
 def _formats(op: Op) -> FormatChoice:
-    """Those that an op has."""
+    """Return the formats that an op supports."""
     inputs, outputs = (tuple(x.details.format for x in side) for side in (op.inputs, op.outputs))
     return FormatChoice(inputs, outputs)
 
@@ -399,8 +398,8 @@ def _layout_text(choice: FormatChoice) -> str:
 
 
 def _boundary_matmuls(ctx: LowerContext) -> Iterator[Variant]:
-    """Products with sizes around the tile: the tails of every register tile of the ISA, also with A and B
-    transposed."""
+    """Return matmuls with sizes around the tile: the tails of every register tile of the ISA, also with A and
+    B transposed."""
     for tile in f32_tiles(ctx.target):
         columns = tile.columns(ctx.target)
         for m in (1, tile.rows - 1, tile.rows + 1):

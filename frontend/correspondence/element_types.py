@@ -1,4 +1,4 @@
-"""What element types are called in every format: a line per type, of several names the one that is written first."""
+"""Names of element types in every format: a line per type; of several names the first one is written."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def element_types(format_name: str) -> dict[str, DType]:
 
 
 def written_names(types: dict[str, DType]) -> dict[DType, str]:
-    """What each type is written as: the first of its names."""
+    """Return the name each type is written as: the first of its names."""
     return {dtype: name for name, dtype in reversed(types.items())}

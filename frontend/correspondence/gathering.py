@@ -15,7 +15,7 @@ ADDED: dict[str, Op] = {}
 """Rows of user code, by the name of their op."""
 
 _gathered: list[tuple[str, dict[str, Read], dict[str, Write]]] = []
-"""What the formats loaded so far read and write, by their names."""
+"""Readers and writers of the formats loaded so far, by their names."""
 
 
 def of_all(families: Mapping[str, object], table: str) -> dict[str, Any]:
@@ -32,10 +32,11 @@ def of_all(families: Mapping[str, object], table: str) -> dict[str, Any]:
 def op_table(
     table: Table, format_name: str, families: Mapping[str, object]
 ) -> tuple[dict[str, Read], dict[str, Write]]:
-    """How a format reads each type of node and writes each op: by its rows, or by functions of its modules.
+    """Return the reader of each type of node and the writer of each op: from rows, or from functions of the
+    format's modules.
 
-    `families` is the namespace (`globals()`) of a module that imports those of the format. Their `PAIRS` are what cells
-    name after `by`; `HANDLERS` read and `EXPORTERS` write what no cell names.
+    `families` is the namespace (`globals()`) of a module that imports those of the format. Their `PAIRS` are the
+    functions that cells name after `by`; `HANDLERS` read and `EXPORTERS` write types that no cell names.
     """
     pairs: dict[str, Pair] = of_all(families, "PAIRS")
     read = readers(table, format_name, pairs) | of_all(families, "HANDLERS")

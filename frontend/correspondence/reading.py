@@ -131,7 +131,7 @@ class Pair:
 
 
 def readers(table: Table, format_name: str, pairs: Mapping[str, Pair]) -> dict[str, Read]:
-    """How every type of a format that a row names is read. ValueError for a pair the format does not have."""
+    """Return the readers of all types of a format that rows name. ValueError for a pair the format does not have."""
     found: dict[str, Read] = {}
     for type_name, choices in table.reads(format_name).items():
         row, spelling = choices[0]

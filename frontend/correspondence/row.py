@@ -15,7 +15,7 @@ from .spelling import Spelling, parse_spelling
 from .values import MUST_BE_GIVEN, conditions_of, default_of, elementwise, kind_of
 
 Cell = str | tuple[str, ...]
-"""How a format spells the row, the preferred spelling first; "" if it cannot express it."""
+"""The spellings of the row in a format, the preferred one first; "" if it cannot express it."""
 
 _ANNOTATED = {
     **{name: name for name in ("float", "int", "bool")},
@@ -36,7 +36,7 @@ class Row:
         self._parsed: dict[str, tuple[Spelling, ...]] = {}
 
     def spellings(self, format_name: str) -> tuple[Spelling, ...]:
-        """How a format spells the row, the preferred spelling first."""
+        """Return the spellings of the row in a format, the preferred one first."""
         if format_name not in self._parsed:
             cells = self.cells.get(format_name, ())
             self._parsed[format_name] = tuple(parse_spelling(text) for text in cells if text)
@@ -138,7 +138,7 @@ class Means(Row):
         return MUST_BE_GIVEN if default is inspect.Parameter.empty else default
 
     def build(self, node: OpBuilder, operands: list[GraphTensor], attrs: dict[str, Any]) -> Any:
-        """What the function builds."""
+        """Call the function that builds the ops."""
         return self.function(node, *operands, **attrs)
 
 

@@ -21,10 +21,10 @@ _SIZES = ("shape", "repeats", "k")
 """Attributes of ours that say how large a result is."""
 
 K = TypeVar("K", bound=Hashable)
-"""What a format refers to a value by."""
+"""A format's reference to a value."""
 
 I = TypeVar("I")  # noqa: E741 - an index, or a name
-"""What a node refers to an operand by."""
+"""A node's reference to an operand."""
 
 
 class ValueScope(Generic[K]):
@@ -35,7 +35,7 @@ class ValueScope(Generic[K]):
     constants: dict[K, GraphTensor]
 
     def constant_name(self, key: K) -> str:
-        """What the constant of an array is called."""
+        """Return the name of the constant for an array."""
         return str(key)
 
     def as_tensor(self, value: Value) -> GraphTensor:
@@ -89,11 +89,12 @@ class ScopedReader(NodeReader, Generic[K, I]):
     """The most axes of what counts as a list."""
 
     may_count = False
-    """Whether a run may count sizes without a limit, which branches and loops cannot."""
+    """True if a run may count sizes without a limit, which branches and loops cannot."""
 
     @property
     def count_size(self) -> CountSize | None:
-        """What makes a number a size without a limit; None in branches and loops, which cannot count so."""
+        """Return the function that makes a number a size without a limit; None in branches and loops, which cannot
+        count so."""
         return (lambda number, name: self.counted(number, None, name)) if self.may_count else None
 
     def key_of(self, operand: I) -> K:
@@ -185,7 +186,7 @@ def results_of(
     run: Callable[[Graph | None], list[Value]],
     file: str = "",
 ) -> list[Value]:
-    """What a node gives: arrays where all its `operands` are small known arrays, else tensors of the graph.
+    """Return the results of a node: arrays if all its `operands` are small known arrays, else tensors of the graph.
 
     `run` imports the node into the graph given, or (None) into its own. Operands of None are not looked at. Errors
     that name neither the node, `type_name` and `label`, nor the `file` get the node in front.

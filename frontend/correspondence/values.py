@@ -27,7 +27,7 @@ _MUST_BE = {
 
 
 def kind_of(op_name: str, attribute: str) -> str:
-    """How an attribute of an op is understood."""
+    """Return the kind of an attribute of an op."""
     type_name = schema_of(op_name).attribute(op_name, attribute).type_name
     return _KINDS.get(type_name, type_name)
 

@@ -16,7 +16,7 @@ from .spelling import Spelling
 from .values import as_array, attributes_of, conditions_of, kind_of, same
 
 V = TypeVar("V")
-"""How a format refers to a value: its name, or a reference."""
+"""A format's reference to a value: its name, or another reference."""
 
 Write = Callable[[Any, Any], Any]
 """Writes one kind of op."""
@@ -55,7 +55,7 @@ class ExportFrame(Generic[V]):
 
     format_name = ""
     has_integer_matmuls = False
-    """Whether its products and convolutions of 8-bit integers may have s32 results."""
+    """True if its matmuls and convolutions of 8-bit integers may have s32 results."""
 
     def __init__(self, graph: Graph, writers: Mapping[str, Write]) -> None:
         self.graph = graph
@@ -100,7 +100,7 @@ class ExportFrame(Generic[V]):
         raise NotImplementedError
 
     def operand(self, tensor: GraphTensor) -> V:
-        """How the format refers to a tensor."""
+        """Return the format's reference to a tensor."""
         raise NotImplementedError
 
     def held(self, op: Op, name: str, array: Array) -> V:

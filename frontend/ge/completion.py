@@ -37,7 +37,7 @@ def is_source(node: Node) -> bool:
 
 
 def data_index(node: Node) -> int:
-    """Which argument of its graph a Data node is."""
+    """Return the argument number of a Data node."""
     value = node.attrs.get("index", 0)
     return value if isinstance(value, int) else 0
 

@@ -1,4 +1,4 @@
-"""Matrix products, Einstein sums, reductions and softmax."""
+"""Matmuls, Einstein sums, reductions and softmax."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .scope import Handler, NodeContext
 
 
 def _read_matmul(node: NodeContext, op_name: str) -> Value:
-    """A product of matrices, or of stacks of them; the attributes that transpose its operands have two names."""
+    """Read a matmul, possibly batched; the attributes that transpose its operands have two names."""
     a, b = node.pair()
     if node.has("offset_w"):
         raise node.unsupported("offset_w")
@@ -38,12 +38,12 @@ def _read_matmul(node: NodeContext, op_name: str) -> Value:
 
 
 def sums_of_bytes(a: GraphTensor, b: GraphTensor) -> dict[str, DType]:
-    """Products of bytes are summed in s32, which is their result."""
+    """Return the attribute that accumulates byte matmuls in s32, which is their result dtype."""
     return {"dtype": S32} if all(is_byte(x.details.dtype) for x in (a, b)) else {}
 
 
 def _write_matmul(builder: DumpBuilder, op: Op, type_name: str) -> None:
-    """Bytes have s32 products without an attribute that says so."""
+    """Write a matmul; those of bytes have s32 results without an attribute that says so."""
     builder.whole(op, type_name, builder.operands(op, "x1", "x2"), **builder.row_attributes(op))
 
 

@@ -26,7 +26,7 @@ _KEPT = 1e-4  # relative difference between a number and its printed form
 
 
 def expressed(graph: Graph) -> Graph:
-    """The graph without quantize, dequantize and products of bytes that wrap, none of which GE has."""
+    """Return the graph without quantize, dequantize and byte matmuls that wrap, which GE lacks."""
     return with_exact_matmuls(quantization_written_out(graph))
 
 
@@ -58,7 +58,7 @@ class DumpBuilder(ExportFrame[Reference]):
             self.failures = outer.failures
 
     def dump(self) -> Dump:
-        """What was built."""
+        """Return the finished dump."""
         own = DumpGraph(self.name, tuple(self.nodes), tuple(self.results))
         return Dump(self.name, (own, *self.inner))
 

@@ -50,7 +50,7 @@ def _numbered(
 
 
 def _while(builder: DumpBuilder, op: Op) -> None:
-    """GE's loops carry everything: what stays the same is returned by the body as it is."""
+    """Write a loop; GE's loops carry everything, so the body returns loop invariants unchanged."""
     loop = cast(While, op)
     heads, limit = _count(loop)
     if limit is None:

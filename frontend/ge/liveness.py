@@ -1,4 +1,4 @@
-"""Which nodes of a graph its results need."""
+"""Liveness: the nodes of a graph that its results need."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def live_nodes(graph: DumpGraph) -> list[Node]:
     ):  # definitions come before uses: one walk from the back is enough
         if node.name in needed:
             live.append(node)
-            if node.type != "Data":  # in subgraphs a Data may show an input of its own
+            if node.type != "Data":  # a Data of a subgraph may have an input itself
                 needed.update(reference.node for _, reference in node.inputs)
     return live[::-1]

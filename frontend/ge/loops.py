@@ -53,7 +53,7 @@ class _State:
     def __init__(self, node: NodeContext, values: list[Typed]) -> None:
         self.node, self.values = node, values
         self.loose: list[bool] = []
-        """Which of them the body leaves guessed."""
+        """Find the state variables whose types the body leaves undetermined."""
 
     def typed(self, tensors: Sequence[GraphTensor]) -> dict[int, Typed]:
         """The inputs of a subgraph for these values, by number."""
@@ -81,7 +81,7 @@ class _State:
         return before if tensor is None else (tensor, details_of(before[0]) == tensor.details)
 
     def after(self, make: Callable[[_State, list[GraphTensor]], list[GraphTensor]]) -> list[Typed]:
-        """What the loop that `make` builds leaves of the values, in types that it keeps."""
+        """Return the results of the loop that `make` builds, in types that it keeps."""
         state = self
         while True:
             tensors = [as_tensor(self.node.graph, value) for value, _ in state.values]

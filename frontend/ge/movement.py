@@ -114,7 +114,7 @@ def _sort(node: NodeContext) -> list[Value]:
 
 
 PAIRS = {"reshape": Pair(_read_reshape), "top_k": Pair(_read_top_k)}
-"""What rows name after `by`."""
+"""Pairs of functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "IdentityN": _identity_n, "TransData": _trans_data, "Shape": _shape, "Size": _size, "Rank": _rank, "Fill": _fill,

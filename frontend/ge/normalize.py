@@ -128,7 +128,7 @@ def _moments(
 
 
 PAIRS = {"bn_infer": Pair(_bn_infer)}
-"""What rows name after `by`."""
+"""Pairs of functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "LayerNorm": _layer_norm, "LayerNormV3": _layer_norm, "LayerNormV4": _layer_norm, "RmsNorm": _rms_norm,

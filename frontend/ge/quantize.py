@@ -1,4 +1,4 @@
-"""AscendQuant, AscendDequant and AscendAntiQuant, which quantized networks of GE have around products of bytes."""
+"""AscendQuant, AscendDequant and AscendAntiQuant, which surround byte matmuls in quantized networks of GE."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _scale(node: NodeContext) -> float:
 
 
 def _dequantize(node: NodeContext) -> Value:
-    """Sums of products times `deq_scale`, one for all or one per channel, and relu."""
+    """Multiply accumulators by `deq_scale`, one for all or one per channel, and apply relu."""
     x = node.tensor("x")
     scale = _sums_scale(node, x)
     y = node.helper("mul", node.converted(x, F32), scale)

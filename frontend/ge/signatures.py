@@ -155,7 +155,7 @@ StatefulPartitionedCall(args*) | f!, config="", config_proto="", executor_type="
 
 @dataclass(frozen=True)
 class Signature:
-    """What an op takes; `inputs` keep their `?` and `*`, `required` attributes have no default."""
+    """The signature of an op; `inputs` keep their `?` and `*`, `required` attributes have no default."""
 
     inputs: tuple[str, ...]
     defaults: dict[str, Any]

@@ -44,7 +44,7 @@ def argument_types(arguments: Mapping[int, Typed]) -> Hashable:
 
 @dataclass(frozen=True)
 class Imported:
-    """What a graph became in a subgraph of its own. Subgraphs that name each other in two branches double with each
+    """A graph imported as a separate subgraph. Subgraphs that name each other in two branches double with each
     level; so each graph is imported once per types of its arguments, and copied afterwards.
     """
 

@@ -54,7 +54,7 @@ class _Image(Image):
 
 
 def _pads(node: NodeContext, key: str, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Before and after of each spatial axis; the text has them side by side: top, bottom, left, right."""
+    """Before and after of each spatial axis; the text lists them as top, bottom, left, right."""
     pads = node.attr_ints(key) or (0,) * (2 * count)
     if len(pads) != 2 * count:
         raise node.rule(f"{key} must have {2 * count} entries", str(list(pads)))
@@ -255,7 +255,7 @@ def _resize(node: NodeContext, op_name: str) -> Value:
 
 
 PAIRS = {"resize": Pair(_resize, write_resize)}
-"""What rows name after `by`."""
+"""Pairs of functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "Conv2D": _convolution, "Conv3D": _convolution, "DepthwiseConv2D": _convolution,

@@ -14,7 +14,7 @@ from .syntax import Attribute, Called, DimLabels, PadRange, Raw, SliceRange, Win
 
 @dataclass(frozen=True)
 class _Kind:
-    """What some attributes hold: `pattern` matches the text, `convert` gives the value or raises UserError."""
+    """The grammar of some attributes: `pattern` matches the text, `convert` returns the value or raises UserError."""
 
     what: str
     pattern: re.Pattern[str]
@@ -213,4 +213,4 @@ def _kinds() -> Iterator[tuple[str, _Kind]]:
 
 
 KINDS = dict(_kinds())
-"""What each known attribute holds, computation-valued ones aside."""
+"""The grammar of each known attribute, computation-valued ones aside."""

@@ -137,7 +137,7 @@ def reshaped_sizes(sizes: Sequence[Size], written: Shape, shape: Shape) -> tuple
 
 
 def _group(given: Sequence[int], at: int, wanted: Sequence[int], start: int) -> tuple[int, int]:
-    """Where the next groups of axes end that have as many elements."""
+    """Return the ends of the next groups of axes with equal numbers of elements."""
     stop, end = min(at + 1, len(given)), min(start + 1, len(wanted))
     while (left := math.prod(given[at:stop])) != (right := math.prod(wanted[start:end])):
         if left < right and stop < len(given):

@@ -24,9 +24,9 @@ def _one_replica(step: Step) -> Any:
 
 
 def _permute(step: Step) -> Any:
-    """What this device receives: its own values, or zeros where it receives none.
+    """Return what this device receives: its own values, or zeros if it receives none.
 
-    With slice_sizes, slices of the first operand are written into the second, which stays as it is where none arrive.
+    With slice_sizes, slices of the first operand are written into the second, which is unchanged where none arrive.
     """
     pairs = re.findall(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}", step.word("source_target_pairs"))
     sources = {source for source, target in pairs if target == "0"}
@@ -126,7 +126,7 @@ IN_PLACE = "slice_sizes"
 """The attribute of a collective-permute that writes slices into an operand."""
 
 COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "collective-broadcast", "reduce-scatter")
-"""Those that are the identity on one device."""
+"""Collectives that are the identity on one device."""
 
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(COLLECTIVES, _one_replica),

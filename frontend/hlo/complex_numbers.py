@@ -85,7 +85,7 @@ def _partwise(step: Step, handler: Handler) -> Any:
 
 
 def _combined(step: Step, handler: Handler) -> Complex:
-    """What combines elements by a computation that treats both parts alike."""
+    """Combine elements by a computation that treats both parts alike."""
     body = step.computation("to_apply")
     if not all(i.opcode in _LINEAR for i in body.instructions):
         raise step.unsupported("complex numbers in a body other than sums")
@@ -113,7 +113,7 @@ def _part_shape(shape: Shape | None) -> Shape | None:
 
 
 def _bilinear(step: Step, handler: Handler) -> Any:
-    """A product of two arrays, of which either may be real."""
+    """Multiply two arrays, of which either may be real."""
     step.count(2)
     sides = [("real", "imag") if isinstance(x, Complex) else ("real",) for x in step.operands]
     found = {(a, b): handler(_part(step, [a, b])) for a in sides[0] for b in sides[1]}
@@ -146,7 +146,7 @@ _FORMULAS: dict[str, tuple[int, Callable[..., Number]]] = {
     "logistic": (1, formulas.logistic),
     "sign": (1, formulas.sign),
 }
-"""Opcodes that give complex numbers for so many of them."""
+"""Opcodes with complex results, with their number of complex operands."""
 
 _PARTWISE = (
     "add", "bitcast", "broadcast", "concatenate", "dynamic-slice", "dynamic-update-slice", "gather", "negate", "pad",
@@ -216,4 +216,4 @@ _OTHERS: dict[str, Handler] = {
 }
 
 HANDLERS: dict[str, Handler] = {"complex": _complex, "imag": _imag}
-"""What takes real numbers too, and has no other meaning for them."""
+"""Handlers of opcodes that take real operands too, with the same semantics."""

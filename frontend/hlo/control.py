@@ -141,7 +141,7 @@ HANDLERS: dict[str, Handler] = {
 MAPPED = {
     name: HANDLERS[name] for name in ("tuple", "get-tuple-element", "call", "fusion", "opt-barrier")
 }
-"""What scalar computations may hold."""
+"""Opcodes that scalar computations may hold."""
 
 
 def _write_case(writer: Writer, op: Case) -> None:

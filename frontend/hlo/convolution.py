@@ -39,7 +39,7 @@ def _convolution(step: Step) -> GraphTensor:
         dims = (x.details.plain_dims[0], w.details.plain_dims[0], *sizes)
         return step.broadcast(step.constant(0, dtype), [dims[i] for i in outside])
     w = reverse(step, w, tuple(2 + i for i, window in enumerate(windows) if window.reversal))
-    if not windows:  # a product of matrices; the op has one spatial axis at least
+    if not windows:  # a matmul; the op has one spatial axis at least
         x, w = (step.reshaped(t, (*t.details.plain_dims, 1)) for t in (x, w))
         windows = (WindowDimension(1),)
     x, attrs = _without_gaps(step, x, windows)
@@ -49,7 +49,7 @@ def _convolution(step: Step) -> GraphTensor:
 
 
 def _labels(step: Step, x: GraphTensor, w: GraphTensor) -> DimLabels:
-    """What the axes are."""
+    """Return the labels of the axes."""
     labels: DimLabels = step.attribute("dim_labels")
     rank = x.details.rank - 2
     for text, letters in ((labels.lhs, "bf"), (labels.rhs, "io"), (labels.output, "bf")):

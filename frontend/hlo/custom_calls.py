@@ -54,7 +54,7 @@ def _config(step: Step, name: str) -> dict[str, Any]:
 
 
 def _onednn_matmul(step: Step) -> Any:
-    """A product with what oneDNN does to it at once; further operands are biases and addends, in this order."""
+    """Read a oneDNN matmul with its fused epilogue; further operands are biases and addends, in this order."""
     config = _config(step, "onednn_matmul_config")
     step.count(2, -1)
     fused = config.get("fusions", config)
@@ -139,7 +139,7 @@ TARGETS: dict[str, Handler] = {
     "__onednn$softmax": _onednn_softmax,
     **LAPACK,
 }  # fmt: skip
-"""What calls a target means."""
+"""Handlers of custom calls, by target."""
 
 _FACTORIZATIONS = {
     **dict.fromkeys(("geqrf", "orgqr", "ungqr", "geqp3", "householder"), "a QR factorization"),

@@ -49,7 +49,7 @@ def write_formula(writer: Writer, op: Op) -> Value:
 
 
 def combining(combine: str, dtype: DType) -> str:
-    """What combines elements of a type: the smallest of bools is all, the largest any; HLO's largest keeps NaN."""
+    """Return the opcode that combines elements of a type: min of bools is all, max is any; HLO's max keeps NaN."""
     same = {"min": "and", "max": "or"} if dtype == BOOL else {"larger": "max"}
     return same.get(combine, combine)
 

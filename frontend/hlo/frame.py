@@ -157,7 +157,7 @@ class Writer(ExportFrame[Value]):
         self.values.update(zip(op.outputs, values, strict=False))
 
     def operand(self, tensor: GraphTensor) -> Value:
-        """What was written for a tensor; a constant is written when it is first read."""
+        """Return the value written for a tensor; a constant is written when it is first read."""
         if tensor not in self.values:
             op = tensor.producer_owner
             if op.op_name != "constant":
@@ -166,7 +166,7 @@ class Writer(ExportFrame[Value]):
         return self.values[tensor]
 
     def operands(self, op: Op) -> list[Value]:
-        """What was written for all inputs of an op."""
+        """Return the values written for all inputs of an op."""
         return [self.operand(x) for x in op.inputs]
 
     def emit(

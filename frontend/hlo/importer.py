@@ -168,7 +168,7 @@ class _Importer:
         self.elided: list[str] = []
         self._scalars: dict[tuple[str, bytes], GraphTensor] = {}
         self._subgraphs: dict[Hashable, tuple[Graph, int]] = {}
-        """Those made, and the instructions in them."""
+        """Import the computations and return the ops made, with the instructions in them."""
         self.named: dict[str, str] = {}  # of the entry, for tools that compare value by value
 
     def inline(self, computation: Computation, arguments: Sequence[Any]) -> Any:

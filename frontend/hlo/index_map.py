@@ -12,7 +12,8 @@ from .scope import Step
 
 
 class IndexMap:
-    """Where windows start. The arguments are the names of the attributes, which differ between gather and scatter.
+    """The start indices of windows. The arguments are the names of the attributes, which differ between gather
+    and scatter.
 
     `kept` are the axes of the operand that windows have too, `mapped` those whose starts the indices hold, `batching`
     those that go along with an axis of the indices; `batch` are the sizes of the indices without their vectors.

@@ -45,7 +45,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _MAX_DIGITS = 20  # those of the largest u64
 
 MAX_NESTED = 64
-"""How deep parentheses, braces and inline computations may be nested."""
+"""Maximum nesting depth of parentheses, braces and inline computations."""
 
 
 class Lexer:

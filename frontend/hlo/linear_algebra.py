@@ -78,7 +78,7 @@ def _letters(step: Step, *names: str) -> list[str]:
 
 
 def _trsm(step: Step) -> GraphTensor:
-    """A solution that takes the place of b."""
+    """Solve a triangular system; the solution overwrites b."""
     side, half, transposed, diagonal = _letters(step, "side", "uplo", "trans_x", "diag")
     return _solved(step, side == "L", half == "L", transposed != "N", diagonal == "U")
 
@@ -132,7 +132,7 @@ def _syevd(step: Step) -> Any:
 
 
 def _success(step: Step, a: GraphTensor) -> GraphTensor:
-    """What LAPACK says for each matrix: 0, as rotations always end."""
+    """Return LAPACK's status for each matrix: 0, because rotations always converge."""
     return step.broadcast(step.constant(0, S32), a.details.plain_dims[:-2])
 
 

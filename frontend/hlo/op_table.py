@@ -1,4 +1,4 @@
-"""Which function imports which opcode: the rows of the table, and functions by family."""
+"""Importers by opcode: the rows of the table, and functions by family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which opcode is which op, from the table of all formats."""
+"""Ops by opcode, from the table of all formats."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class _Parser:
         return row
 
     def top_level(self) -> None:
-        """A computation, or a bare instruction, which makes a computation of its own."""
+        """Parse a computation, or a bare instruction, which becomes a computation."""
         lexer = self.lexer
         position = lexer.start
         is_entry = lexer.kind == "word" and lexer.text == "ENTRY"
@@ -237,7 +237,7 @@ class _Parser:
     # Instructions.
 
     def definition(self, body: _Body, name: str, position: int, bare: bool = False) -> None:
-        """What follows `name =`, added to the body."""
+        """Parse the text after `name =` and add the instruction to the body."""
         lexer = self.lexer
         shape = self.shapes.parse() if self.shapes.at_shape else None
         opcode = lexer.take("word", "an opcode")

@@ -68,8 +68,8 @@ def _three_fry_state(
 def _philox_state(
     step: Step, state: Words, dims: tuple[int, ...], dtype: DType
 ) -> tuple[Words, GraphTensor]:
-    """(the state afterwards, bits) for a key and a counter of 128 bits, whose upper half is the key where it has none
-    of its own.
+    """(the state afterwards, bits) for a key and a counter of 128 bits, whose upper half is the key where the key
+    is not given.
 
     Each call of the cipher gives four words: two elements of 64 bits, or four.
     """
@@ -98,7 +98,7 @@ def _sum_128(step: Step, low: GraphTensor, high: GraphTensor, number: GraphTenso
 
 
 def _philox(step: Step, key: Words, x: Words) -> Words:
-    """Ten rounds, each with two products of 32 bits and a key that grows."""
+    """Ten rounds, each with two 32-bit multiplications and a key that grows."""
     key, x = [*key], [*x]
     for number in range(10):
         if number:

@@ -36,7 +36,7 @@ _LOGICAL = {"and": ("reduce_all", True), "or": ("reduce_any", False)}
 
 @dataclass(frozen=True)
 class _Body:
-    """What combines the elements of arrays, from the initial values on."""
+    """The computation that combines the elements of arrays, from the initial values on."""
 
     step: Step
     computation: Computation
@@ -201,7 +201,8 @@ def _pooled(body: _Body, windows: Windows) -> GraphTensor | None:
 def _running(
     step: Step, x: GraphTensor, op_name: str | None, windows: Windows
 ) -> GraphTensor | None:
-    """A prefix sum or product: the one window is as long as its axis and begins in the padding; None for others."""
+    """Match a cumulative sum or cumulative product: the one window is as long as its axis and begins in the padding;
+    None for others."""
     axes = [axis for axis, window in enumerate(windows) if window != WindowDimension(1)]
     if op_name is None or len(axes) != 1:
         return None

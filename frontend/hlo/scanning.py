@@ -57,7 +57,7 @@ def _first(step: Step, x: GraphTensor, axis: int) -> GraphTensor:
 
 
 def _running(step: Step, body: Computation, x: GraphTensor, start: GraphTensor, axis: int) -> Any:
-    """Running sums and products, whose order is free; None for other bodies."""
+    """Match running sums and cumulative products, whose order is free; None for other bodies."""
     opcode, length = (
         describe(body).removeprefix("tuple(").partition("(")[0],
         x.details.plain_dims[axis],

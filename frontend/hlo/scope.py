@@ -33,9 +33,9 @@ class Inliner(Protocol):
     graph: Graph
     known: Known
     is_inside: bool
-    """Whether a branch or the body of a loop is being imported."""
+    """True while a branch or the body of a loop is imported."""
     sent: dict[tuple[int, int], GraphTensor]
-    """What was sent on each channel of the graph of this identity."""
+    """Values sent on each channel of a graph, by channel and graph identity."""
 
     def handle(self, step: Step) -> Any:
         """The value of an instruction, which is not part of a scalar computation."""
@@ -246,7 +246,7 @@ class Step(NodeReader):
             raise self.fail(f"{what} takes ({wanted}), but is given ({got})")
 
     def result(self, computation: Computation) -> Shape:
-        """What a computation gives."""
+        """Return the result shape of a computation."""
         return self.owner.shapes(computation)[computation.root]
 
     def body(

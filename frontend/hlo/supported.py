@@ -1,4 +1,4 @@
-"""Which opcodes and element types of a module are not supported: all are reported at once, before the import."""
+"""Unsupported opcodes and element types of a module: all are reported at once, before the import."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _shown(name: str, count: int) -> str:
 def foreign(
     computations: Iterable[Computation],
 ) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """How often each opcode, element type and shape without a bound occurs that is not handled."""
+    """Count the unsupported opcodes, element types and unbounded shapes."""
     opcodes: Counter[str] = Counter()
     types: Counter[str] = Counter()
     shapes: Counter[str] = Counter()

@@ -10,7 +10,7 @@ from ...base.errors import UnsupportedError, UserError
 from ..shape_spec import InputSpec
 
 _NAMES = re.compile(r"(?:arg|Arg_)(\d+)(?:\.\d+)?")
-"""What a parameter is called in StableHLO and in the HLO text made of it."""
+"""Parameter names in StableHLO and in the HLO text made of it."""
 
 
 def with_sizes(module: bytes, specs: dict[str, InputSpec]) -> bytes | None:

@@ -24,14 +24,14 @@ class Origin:
         self._lines: list[int] | None = None
 
     def position(self, offset: int) -> tuple[int, int]:
-        """(line, column) of a place in the text, both from 1."""
+        """Return (line, column) of an offset in the text, both from 1."""
         if self._lines is None:
             self._lines = [found.end() for found in re.finditer("\n", self.source)]
         row = bisect_right(self._lines, offset)
         return row + 1, offset - (self._lines[row - 1] if row else 0) + 1
 
     def error(self, message: str, offset: int, kind: type[GraphcError] = UserError) -> GraphcError:
-        """An error at a place in the text."""
+        """Return an error at an offset in the text."""
         line, column = self.position(offset)
         return kind(f"{self.label}:{line}:{column}: {message}")
 
@@ -185,4 +185,4 @@ class Module:
     tables: Mapping[str, Mapping[int, str | Mapping[str, int]]] = field(default_factory=dict)
     origin: Origin = field(default_factory=lambda: Origin("", "text"), compare=False, repr=False)
     is_fragment: bool = field(default=False, compare=False)
-    """Whether computations or shapes are missing."""
+    """True if computations or shapes are missing."""

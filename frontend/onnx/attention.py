@@ -1,4 +1,4 @@
-"""Attention, with grouped heads, caches, masks and windows: two products and the softmax between them."""
+"""Attention, with grouped heads, caches, masks and windows: two matmuls and the softmax between them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _WINDOW = (
 
 
 def channel_block(nodes: Iterable[NodeProto], values: Mapping[str, Value]) -> int:
-    """How many channels are in a block, 8 or 16, by what is filled up, with zeros in weights; 0 where all fits both."""
+    """Return the channel block size, 8 or 16, inferred from zero padding of weights; 0 if both fit everywhere."""
     channels: dict[str, int] = {}
     for node in nodes:
         known = [channels.get(name, 0) for name in node.input]

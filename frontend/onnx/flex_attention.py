@@ -47,7 +47,7 @@ def _precision(node: NodeContext, dtype: DType) -> DType:
 
 
 def _changed(node: NodeContext, sizes: Sizes, name: str, x: GraphTensor) -> GraphTensor:
-    """What a graph of the node makes of scores or weights, which it takes as [batch, heads, queries, keys]."""
+    """Apply a graph of the node to scores or weights, which it takes as [batch, heads, queries, keys]."""
     if not node.given(name):
         return x
     graph, whole = node.attr_graph(name), (sizes.batch, sizes.heads, sizes.queries, sizes.keys)

@@ -19,7 +19,7 @@ from ...graph_ir.ops.tree_ensemble import GROUP
 from ..op_builder import OpBuilder
 
 Key = Any
-"""What a file names a node by."""
+"""A file's reference to a node."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Leaf:
-    """What a tree says, by result."""
+    """The output of a tree, by result."""
 
     values: Mapping[int, float]
 
@@ -52,7 +52,7 @@ class _Lists:
     values: list[Mapping[int, float]] = field(default_factory=list)
 
     def reserve(self, count: int) -> int:
-        """Room for so many nodes; the number of the first, each a leaf that says nothing."""
+        """Reserve `count` nodes, and return the number of the first; each is an empty leaf."""
         first = len(self.feature)
         for number in range(first, first + count):
             self.feature.append(0)

@@ -1,4 +1,4 @@
-"""DFT and STFT as products with the matrix of the transform where it is short; mel frequencies."""
+"""DFT and STFT as matmuls with the matrix of the transform if it is short; mel frequencies."""
 
 from __future__ import annotations
 

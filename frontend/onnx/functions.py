@@ -126,7 +126,7 @@ class _Expansion:
 
 
 class _Body:
-    """How the nodes of a body are copied for one call: the values of attributes, the opset and the prefix of names."""
+    """Parameters for copying a function body into one call: attribute values, the opset and the prefix of names."""
 
     def __init__(
         self,

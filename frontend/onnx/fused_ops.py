@@ -1,4 +1,4 @@
-"""com.microsoft: products and convolutions with their activation, as ONNX Runtime's optimizer writes them."""
+"""com.microsoft: matmuls and convolutions with their activation, as ONNX Runtime's optimizer writes them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _operand(node: NodeContext, index: int, side: str) -> GraphTensor:
 
 
 def _fused_matmul(node: NodeContext) -> Value:
-    """alpha * A @ B; a vector is never turned."""
+    """alpha * A @ B; a vector is never transposed."""
     a, b = _operand(node, 0, "A"), _operand(node, 1, "B")
     transposes = [node.attr_int(f"trans{side}", 0) for side in "AB"]
     if min(a.details.rank, b.details.rank) < 2:

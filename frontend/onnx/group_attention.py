@@ -67,7 +67,7 @@ def _query_parts(node: NodeContext) -> list[GraphTensor]:
 
 
 def _rotated(node: NodeContext, x: GraphTensor, start: Size | GraphTensor) -> GraphTensor:
-    """X [B, heads, L, size] with its heads turned."""
+    """Apply the rotary embedding to the heads of x [B, heads, L, size]."""
     if not node.has(7) or not node.has(8):
         raise node.rule("cos_cache and sin_cache must be given for do_rotary", "none")
     at = node.converted(node.tensor(9), S64) if node.has(9) else None
@@ -93,7 +93,7 @@ def _group_masks(node: NodeContext, cache: Cache, queries: Size) -> list[GraphTe
 
 
 def _bias(node: NodeContext, cache: Cache) -> list[GraphTensor]:
-    """What is added to scores, if it is given: a column for each key, by its position."""
+    """Return the bias that is added to scores, if there is one: a column for each key, by its position."""
     if not node.has(10):
         return []
     bias, at = node.tensor(10), cache.positions

@@ -1,6 +1,6 @@
 """The keys and values that GroupQueryAttention reads and writes: growing caches, buffers, and windows of the last keys.
 
-A buffer keeps its size, and its first keys count; each sentence has a length of its own. A windowed buffer holds the
+A buffer keeps its size, and its first keys count; each sentence has its own length. A windowed buffer holds the
 last keys only (`sliding_window_cache`): after T keys the last L(T) of them, from row 0 on, where G = C - W + 1 rows are
 given up at once when the C rows are full (ONNX Runtime's description of the operator).
 """
@@ -24,7 +24,7 @@ _FAR = 1 << 62
 
 @dataclass(frozen=True)
 class Cache:
-    """What queries read: keys and values, and the positions of keys, s64 [B or 1, 1, 1, keys]; `present`: what is kept.
+    """The cache that queries read: keys, values and key positions, s64 [B or 1, 1, 1, keys]; `present`: the new cache.
 
     `start` is the position of the first query: a number, a dynamic size, or s64 [B, 1].
     """
@@ -49,7 +49,8 @@ def is_windowed(node: NodeContext) -> bool:
 
 
 def start_of(node: NodeContext, batch: Size, queries: Size) -> Size | GraphTensor:
-    """Return the position of the first query: the length of the past, unless the cache has lengths of its own."""
+    """Return the position of the first query: the length of the past, unless each sentence of the cache has its
+    own length."""
     if not node.has(3):
         if node.has(ROWS):
             raise node.rule("past_key must be given beside query_seqlens", "none")
@@ -154,7 +155,7 @@ def _windowed(
 
 
 def _resident(node: NodeContext, count: GraphTensor, capacity: int, window: int) -> GraphTensor:
-    """How many of `count` keys a windowed cache holds."""
+    """Return how many of `count` keys a windowed cache holds."""
     given_up = node.constant(capacity - window + 1, S64)
     over = node.helper("sub", count, node.constant(capacity, S64))
     over = node.helper("max", over, node.constant(0, S64))

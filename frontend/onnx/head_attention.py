@@ -1,4 +1,4 @@
-"""com.microsoft: MultiHeadAttention, and (Q)Attention, which also has the product that gives Q, K and V."""
+"""com.microsoft: MultiHeadAttention, and (Q)Attention, which includes the matmul that computes Q, K and V."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _attention(node: NodeContext) -> list[Value]:
 
 
 def _quantized_attention(node: NodeContext) -> list[Value]:
-    """Attention whose first product is one of integers, scaled to f32; all else is f32."""
+    """Attention whose first matmul is on integers and scaled to f32; the rest is f32."""
     if node.attr_int("do_rotary", 0):
         raise node.unsupported("do_rotary")
     a = integers_of(node, 0, shaped(node, 6, ()) if node.has(6) else None)
@@ -81,7 +81,7 @@ def _quantized_attention(node: NodeContext) -> list[Value]:
 def _of_whole(
     node: NodeContext, whole: GraphTensor, past: int, mask: int, bias: int | None
 ) -> list[Value]:
-    """Attention of Q, K and V side by side; `past`, `mask` and `bias` are indices of inputs."""
+    """Attention of concatenated Q, K and V; `past`, `mask` and `bias` are indices of inputs."""
     heads = head_count(node, "num_heads")
     width = whole.details.plain_dims[2]
     sizes = node.attr_ints("qkv_hidden_sizes", None) or (width // 3,) * 3
@@ -144,10 +144,10 @@ def _causal(node: NodeContext, past: Size, queries: Size, keys: Size) -> GraphTe
 
 
 def _padding(node: NodeContext, mask: GraphTensor, q: GraphTensor, total: Size) -> GraphTensor:
-    """What is added to scores: a large negative number for keys of padding.
+    """Return the mask that is added to scores: a large negative number for keys of padding.
 
     The mask is the number of keys that count [B], or 1 for keys that count: [B, keys], [B, queries, keys] and, for
-    all that is there to be masked, [B, 1, queries, keys].
+    complete masks, [B, 1, queries, keys].
     """
     batch = q.details.plain_dims[0]
     dims = mask.details.plain_dims

@@ -1,4 +1,4 @@
-"""What all attention layers of a file share: heads in groups, capped scores, a softmax with sinks."""
+"""Parts shared by all attention layers of a file: heads in groups, capped scores, a softmax with sinks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Mix:
-    """What becomes of the scores: times `scale` (None: 1 / sqrt(size)), capped, added to, masked, softmax.
+    """Steps applied to the scores: times `scale` (None: 1 / sqrt(size)), capped, added to, masked, softmax.
 
     `sinks` are logits [1, heads, 1, 1] of a key that every query sees and whose value is zero.
     """

@@ -1,4 +1,4 @@
-"""Writes QuantizeLinear and DequantizeLinear around the products of an ONNX model, its other nodes as they are."""
+"""Writes QuantizeLinear and DequantizeLinear around the matmuls and convolutions of an ONNX model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = 127
 """Integers of weights on either side of zero."""
 
 LARGEST_BIAS = 1 << 30
-"""In steps of the products of both scales: what is left of s32 holds the sums."""
+"""Maximum bias in steps of both scales multiplied: the remaining range of s32 holds the accumulators."""
 
 Scale = tuple[float, int]
 """Scale and zero point of u8."""
@@ -48,7 +48,7 @@ def read_proto(path: str | os.PathLike[str]) -> ModelProto:
 
 
 def quantizable(model: ModelProto) -> list[Site]:
-    """The products and convolutions with constant f32 weights, in order. UserError if the opset is too old."""
+    """Return the matmuls and convolutions with constant f32 weights, in order. UserError if the opset is too old."""
     opset = next((x.version for x in model.opset_import if x.domain in ("", "ai.onnx")), 0)
     if opset < MIN_OPSET:
         raise UserError(
@@ -177,7 +177,7 @@ class _Writer:
         return np.where(narrow > 0, narrow, np.float32(1))
 
     def bias(self, site: Site) -> str:
-        """The bias as s32 in steps of the products of both scales, and back."""
+        """Add the bias as s32 in steps of both scales multiplied, and its dequantization."""
         scale = np.float32(self.scales[site.activation][0]) * self.weight_scales[site.node]
         value = numpy_helper.to_array(self.constants[site.bias]).astype(np.float64)
         whole = np.rint(np.divide(value, scale, out=np.zeros(scale.shape), where=scale > 0))

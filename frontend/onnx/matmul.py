@@ -1,4 +1,4 @@
-"""Matrix products: MatMul, Gemm and Einsum as `matmul_core` and surrounding ops."""
+"""Matmuls: MatMul, Gemm and Einsum as `matmul_core` and surrounding ops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _read_matmul(node: NodeContext, _: str) -> Value:
 
 
 def read_gemm(node: NodeContext, _: str) -> GraphTensor:
-    """A product of two matrices, scaled, and a bias."""
+    """Read a matmul of two matrices, scaled, and a bias."""
     a, b = node.tensor(0), node.tensor(1)
     if a.details.rank != 2 or b.details.rank != 2:
         raise node.rule("A and B must be matrices", f"{a.details} and {b.details}")

@@ -33,7 +33,7 @@ def _pools(node: NodeContext) -> list[tuple[int, Array, Array]]:
 
 
 def _occurrences(node: NodeContext, x: GraphTensor, grams: Array, skip: int) -> GraphTensor | None:
-    """How often each n-gram occurs in rows, f32[rows, count]; None where rows are too short."""
+    """Count the occurrences of each n-gram in rows, f32[rows, count]; None if rows are too short."""
     length, step = grams.shape[1], skip + 1
     windows = x.details.plain_dims[1] - (length - 1) * step
     if windows < 1:

@@ -1,4 +1,5 @@
-"""What opset 6 says otherwise than 7: a second operand that starts at an axis of the first, and layers that train."""
+"""Semantics of opset 6 that differ from 7: a second operand that starts at an axis of the first, and layers
+that train."""
 
 from __future__ import annotations
 

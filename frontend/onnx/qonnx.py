@@ -1,7 +1,7 @@
 """QONNX: quantizers whose results stay floats, as Brevitas writes them (Quant, FloatQuant, Trunc, BipolarQuant).
 
 Semantics: qonnx.custom_op.general of the package qonnx 1.0. Integers of at most 16 bits become integers of a type of
-graphc on the way, so that products of them are integer products.
+graphc on the way, so that their matmuls are integer matmuls.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def unit_of(node: NodeContext, x: GraphTensor, mantissa: int, smallest: int) -> 
 
 
 def _beyond(node: NodeContext, y: GraphTensor, bounded: GraphTensor) -> GraphTensor:
-    """What does not saturate: infinity or NaN for what is beyond the largest number."""
+    """Restore infinity or NaN for values beyond the largest number, which do not saturate."""
     has_infinity = node.attr_int("has_inf", 0)
     if not has_infinity and not node.attr_int("has_nan", 0):
         raise node.rule("floats that do not saturate must have infinities or NaN", "neither")

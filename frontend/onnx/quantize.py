@@ -1,4 +1,4 @@
-"""Quantized tensors: QuantizeLinear, DequantizeLinear and the products of 8-bit integers."""
+"""Quantized tensors: QuantizeLinear, DequantizeLinear and matmuls of 8-bit integers."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _quotient(node: NodeContext, x: GraphTensor, precision: DType) -> GraphTenso
 
 
 def dequantize(node: NodeContext) -> Value:
-    """DequantizeLinear: the product, computed in f32 as in ONNX Runtime, is rounded to the type of the result alone."""
+    """DequantizeLinear: the scaled value, computed in f32 as in ONNX Runtime, is rounded to the result dtype once."""
     x = node.tensor(0)
     scale, *zero = _parameters(node, x.details.plain_dims)
     given = node.attr_int("output_dtype", 0)

@@ -1,4 +1,4 @@
-"""ONNX Runtime's products and sums of 8-bit integers."""
+"""ONNX Runtime's matmuls and elementwise ops of 8-bit integers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _dynamic_matmul(node: NodeContext) -> Value:
 
 
 def _multiply(node: NodeContext) -> Value:
-    """The products of elements, minus their zero points, in s32."""
+    """Multiply elements, minus their zero points, in s32."""
     a, b = (
         integers_of(node, i, shaped(node, i + 1, ()) if node.has(i + 1) else None) for i in (0, 2)
     )

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN: the input contribution to all gates in one product, then a loop over the steps."""
+"""LSTM, GRU and RNN: the input contribution to all gates in one matmul, then a loop over the steps."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def _scales(node: NodeContext, inputs: Sequence[int], number: int, many: int) ->
 
 
 def _resets_matmul(node: NodeContext) -> bool:
-    """Return whether a GRU resets the product of its state, rather than the state."""
+    """Return whether a GRU applies the reset gate to the matmul of its state, rather than to the state."""
     return node.attr_bool("linear_before_reset", False)
 
 

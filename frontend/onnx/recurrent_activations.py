@@ -20,7 +20,7 @@ _DEFAULTS: dict[str, dict[str, float]] = {
     "scaledtanh": {"alpha": 1.0, "beta": 1.0},
 }
 _OPS = {"leakyrelu": "leaky_relu", "elu": "elu", "hardsigmoid": "hard_sigmoid"}
-"""Those that are ops, with the same parameters."""
+"""Activations that are ops with the same parameters."""
 
 
 def activations_of(

@@ -31,7 +31,7 @@ def _heads_apart(node: NodeContext, x: GraphTensor, size: int) -> GraphTensor:
 
 
 def _rotated(node: NodeContext, cos: GraphTensor, sin: GraphTensor, size: int) -> GraphTensor:
-    """The first input with its heads turned, in its own shape."""
+    """Apply the rotary embedding to the heads of the first input, in its shape."""
     x = node.tensor(0)
     apart = _heads_apart(node, x, size)
     y = rotary(node, apart, cos, sin, bool(node.attr_int("interleaved", 0)))

@@ -278,7 +278,7 @@ def _fits(
 
 
 def _fit(node: NodeContext, operand: Operand, values: Sequence[Sequence[int]]) -> GraphTensor:
-    """Which of the values the operand has: bool[values]."""
+    """Return which of the values the operand has: bool[values]."""
     count = len(values[0])
     given = node.reshaped(node.converted(node.tensor(operand.index), S64), (1, count))
     if operand.wraps is not None:
@@ -301,7 +301,7 @@ def _fit(node: NodeContext, operand: Operand, values: Sequence[Sequence[int]]) -
 def _same_set(
     build: OpBuilder, given: GraphTensor, values: Sequence[Sequence[int]], size: int
 ) -> GraphTensor:
-    """Which of the sets of numbers below `size` is the given one, [1, count], in any order."""
+    """Return which of the sets of numbers below `size` equals the given one, [1, count], in any order."""
     column = build.reshaped(given, (given.details.elements, 1))
     hits = build.helper("eq", column, build.constant(np.arange(size)[None], S64))
     hit = build.helper("reduce_any", hits, axes=(0,), keep_dims=True)

@@ -161,7 +161,8 @@ class NodeContext(ScopedReader[str, int]):
         self.scope.require(holds, f"{self.type} '{self.name}': {message}")
 
     def counted_name(self, index: int, axis: int) -> str:
-        """What the file calls the size of an axis of output `index`, which a run counts; empty where it has no name."""
+        """Return the file's name for the size of an axis of output `index`, which a run counts; empty if it
+        has none."""
         name = self.node.output[index] if self.wants(index) else ""
         written = self.scope.written_shapes.get(name, ())
         found = written[axis] if axis < len(written) else ""

@@ -128,7 +128,7 @@ def _with_mask(node: NodeContext, y: GraphTensor, total: GraphTensor) -> list[Va
 
 
 def _unmasked(node: NodeContext, shape: tuple[int, ...]) -> GraphTensor:
-    """How many words of each sentence the mask keeps; 0 without one."""
+    """Count the words of each sentence that the mask keeps; 0 without a mask."""
     if not node.has(7):
         return node.helper("broadcast", node.constant(0, S32), shape=shape)
     kept = node.helper("reduce_sum", node.converted(node.tensor(7), S64), axes=(1,))

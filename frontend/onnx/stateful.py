@@ -73,7 +73,7 @@ def _by_token(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTens
 
 
 def _decay(node: NodeContext, heads: _Heads, wanted: bool) -> GraphTensor | None:
-    """What the state is multiplied by: a factor per head, or per element of its keys; [T, B, heads, width or 1, 1]."""
+    """Return the decay of the state: a factor per head, or per element of its keys; [T, B, heads, width or 1, 1]."""
     sizes = (heads.count, heads.count * heads.width)
     if not _gate_is_given(node, 4, "decay", heads, wanted, sizes):
         return None
@@ -82,7 +82,7 @@ def _decay(node: NodeContext, heads: _Heads, wanted: bool) -> GraphTensor | None
 
 
 def _rate(node: NodeContext, heads: _Heads, wanted: bool) -> GraphTensor | None:
-    """What an update is multiplied by, [T, B, heads or 1, 1, 1]."""
+    """Return the factor of an update, [T, B, heads or 1, 1, 1]."""
     if not _gate_is_given(node, 5, "beta", heads, wanted, (heads.count, 1)):
         return None
     return _by_token(node, 5, (node.details(5).plain_dims[2], 1, 1))

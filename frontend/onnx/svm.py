@@ -20,7 +20,7 @@ def _kernel(node: NodeContext, x: GraphTensor, vectors: Array) -> GraphTensor:
     gamma, shift, degree = (*node.attr_floats("kernel_params"), 0.0, 0.0, 0.0)[:3]
     matrix = node.constant(vectors, F32)
     kind = node.attr_text("kernel_type", "LINEAR")
-    if kind == "RBF":  # of differences, not of products: those would cancel
+    if kind == "RBF":  # of differences: expanding the square would cancel
         rows, columns = x.details.plain_dims
         apart = node.helper("sub", node.reshaped(x, (rows, 1, columns)), matrix)
         distance = node.helper("reduce_sum_square", apart, axes=(2,), keep_dims=False)
@@ -86,7 +86,7 @@ def _classifier(node: NodeContext) -> list[Value]:
 
 def _linear_classifier(node: NodeContext, labels: tuple[int, ...], kind: str) -> list[Value]:
     """One row of coefficients for each class."""
-    if numbers_of(node, "rho").size == 1:  # ONNX Runtime then gives labels of its own, 0 and 1
+    if numbers_of(node, "rho").size == 1:  # ONNX Runtime then returns the labels 0 and 1
         raise node.unsupported("one rho for classes without support vectors")
     x, weights = in_f32(node), numbers_of(node, "coefficients")
     count, columns = len(labels), x.details.plain_dims[-1]
@@ -99,7 +99,7 @@ def _linear_classifier(node: NodeContext, labels: tuple[int, ...], kind: str) ->
 
 
 def _pair_weights(node: NodeContext, counts: tuple[int, ...]) -> Array:
-    """[vectors, pairs of classes]: a pair sums over the vectors of both, each with a row of coefficients of its own."""
+    """[vectors, pairs of classes]: a pair sums over the vectors of both, each with a separate row of coefficients."""
     total, given = sum(counts), numbers_of(node, "coefficients")
     if given.size != total * (len(counts) - 1):
         raise node.rule(f"there must be {len(counts) - 1} x {total} coefficients", str(given.size))
@@ -114,7 +114,7 @@ def _pair_weights(node: NodeContext, counts: tuple[int, ...]) -> Array:
 
 
 def _votes(node: NodeContext, scores: GraphTensor, classes: int) -> GraphTensor:
-    """How many pairs each class wins: the first of a pair where its score is positive, else the second."""
+    """Count the pairs each class wins: the first of a pair if its score is positive, else the second."""
     pairs = list(combinations(range(classes), 2))
     matrix, base = np.zeros((len(pairs), classes)), np.zeros(classes)
     for row, (i, j) in enumerate(pairs):

@@ -69,7 +69,7 @@ def _read_nodes(node: NodeContext, kind: str) -> dict[Key, Branch | Leaf]:
 
 
 def _sums(node: NodeContext, nodes: Mapping[Key, Branch | Leaf], count: int) -> GraphTensor:
-    """What all trees say: [rows, count]."""
+    """Return the output of all trees: [rows, count]."""
     x = _rows(node)
     how = node.attr_text("aggregate_function", "SUM")
     if how not in _REDUCTIONS:
@@ -156,7 +156,7 @@ def _ensemble(node: NodeContext) -> Value:
 
 
 def _named(node: NodeContext, names: Sequence[str], number: int) -> str:
-    """What a number stands for."""
+    """Return the name that belongs to a number."""
     if not 0 <= number < len(names):
         raise node.rule(f"numbers must be below {len(names)} ({', '.join(names)})", str(number))
     return names[number]

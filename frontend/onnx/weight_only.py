@@ -1,4 +1,4 @@
-"""Products and lookups of weights of 4 or 8 bits with a scale per block, and activations of floats."""
+"""Matmuls and lookups with weights of 4 or 8 bits with a scale per block, and activations of floats."""
 
 from __future__ import annotations
 

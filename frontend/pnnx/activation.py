@@ -39,7 +39,7 @@ def _write_prelu(e: Exporter, op: Op, _: str) -> str:
 
 
 def _write_add(e: Exporter, op: Op, _: str) -> Any:
-    """The operator of a product whose bias it is, else an expression."""
+    """Write the operator of the matmul that absorbs this bias, or else an expression."""
     producer = op.inputs[0].producer_owner
     if id(producer) in e.biases:
         return e.writers[producer.op_name](e, producer)

@@ -39,8 +39,8 @@ def _read_multihead(node: Node, _: str) -> Results:
 
 
 def _as_written(node: Node, y: GraphTensor, weights: GraphTensor) -> Results:
-    """What the module gives and its weights [N, heads, L, S], or their mean; or one of both, the one of the shape that
-    the file writes: it does not say which of the results the model takes, nor whether weights are averaged.
+    """Return the result of the module and its weights [N, heads, L, S], or their mean; or one of both, the one of the
+    shape that the file writes: it does not say which of the results the model takes, nor whether weights are averaged.
     """
     rank = y.details.rank
     written = [node.op.types.get(name) for name in node.op.outputs]

@@ -1,4 +1,4 @@
-"""Operators on complex numbers, which are pairs of real tensors here: by a formula, part by part, as real products."""
+"""Operators on complex numbers, which are pairs of real tensors here: by a formula, by parts, or as real matmuls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WHOLE = frozenset(("ListConstruct", "ListUnpack", "TupleConstruct", "TupleUnpac
 
 
 def complex_results(op: Operator, handler: Handler, scope: Scope) -> Any:
-    """What an operator gives for complex operands. UnsupportedError where it has no meaning for them here."""
+    """Read an operator with complex operands. UnsupportedError if it does not support them."""
     name = op.type.replace("::", ".").rpartition(".")[2]
     if op.type in MAKING or op.type in TRANSFORMS or name in _WHOLE:
         return handler.run(Node(op, handler, scope))
@@ -54,7 +54,7 @@ def _of_part(op: Operator, handler: Handler, scope: Scope, words: list[str]) -> 
 
 
 def _multiply(op: Operator, handler: Handler, scope: Scope) -> Complex:
-    """A product of two arrays, of which either may be real."""
+    """Multiply two arrays, of which either may be real."""
     sides = [
         ("real", "imag") if isinstance(scope.values[x], Complex) else ("real",) for x in op.inputs
     ]
@@ -96,7 +96,7 @@ MAKING: dict[str, Handler] = {
     **dict.fromkeys(("torch.polar", "aten::polar"), Handler(make_polar, ("abs", "angle"))),
     **dict.fromkeys(("torch.view_as_complex", "aten::view_as_complex"), Handler(parts_of_last)),
 }
-"""What makes complex numbers of real ones."""
+"""Handlers that make complex numbers of real ones."""
 
 HANDLERS: dict[str, Handler] = {
     **MAKING,

@@ -1,4 +1,4 @@
-"""Reads and writes matrix products; a module written for one also has its constants and the addition of its bias."""
+"""Reads and writes matmuls; a module written for one also has its constants and the addition of its bias."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _swapped(e: Exporter, op: Op, x: GraphTensor) -> str:
 def absorb_parts(e: Exporter) -> None:
     """Mark the ops covered by another op's operator.
 
-    nn.Linear and nn.Conv*: constant weights, and the product where a constant bias is added. F.prelu: the reshape of
+    nn.Linear and nn.Conv*: constant weights, and the matmul if a constant bias is added. F.prelu: the reshape of
     its vector of slopes.
     """
     for op in e.graph.ops:
@@ -85,7 +85,7 @@ def _owns_weight(op: Op) -> bool:
 
 
 def _absorb_bias(e: Exporter, layer: Op) -> None:
-    """Mark a product without other consumers to which a constant vector, one element per channel, is added."""
+    """Mark a matmul without other consumers to which a constant vector, one element per channel, is added."""
     (y,) = layer.outputs
     users = [user for index, user in y.uses if index == 0 and user.op_name == "add"]
     if len(y.uses) != 1 or not users:

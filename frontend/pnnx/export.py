@@ -66,7 +66,7 @@ class Exporter(ExportFrame[str]):
         self.weights: dict[str, Array] = {}
         self.operands: dict[int, str] = {}
         self.absorbed: set[int] = set()  # ids of ops that are part of another op's operator
-        self.biases: dict[int, GraphTensor] = {}  # by the id of the product whose operator has it
+        self.biases: dict[int, GraphTensor] = {}  # by the id of the matmul whose operator has it
         self._details: dict[str, LogicalTensor] = {}
         self._names = NameTable()
 

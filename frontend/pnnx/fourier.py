@@ -57,7 +57,7 @@ def _conjugate(node: Node, x: Spectrum) -> Spectrum:
 
 
 def _scale(norm: str | None, count: int, inverse: bool) -> float:
-    """What a transform of `count` elements is multiplied by; an inverse one is divided by the count already."""
+    """Return the scale of a transform of `count` elements; an inverse one is divided by the count already."""
     forward = {"ortho": 1 / math.sqrt(count), "forward": 1 / count}.get(norm or "", 1.0)
     return forward if not inverse else 1 / forward if norm in ("ortho", "forward") else 1.0
 

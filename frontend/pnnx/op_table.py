@@ -24,7 +24,7 @@ _ROWS = TABLE.reads("pnnx")
 
 
 def _handler(type_name: str, read: Read | Handler) -> Handler:
-    """What a row reads takes operands by position in the order of its cell."""
+    """Return a handler that reads operands by position, in the order of the row's cell."""
     if isinstance(read, Handler):
         return read
 

@@ -32,7 +32,7 @@ def _by_channel(node: Node) -> bool:
 def _quantize(node: Node) -> GraphTensor:
     """x / scale + zero point, rounded after the sum: one fused operation for a tensor, two roundings for channels.
 
-    The quotient is the product with 1 / scale; that is PyTorch's arithmetic, whose halves become other integers than
+     scale; that is PyTorch's arithmetic/ scale; that is PyTorch's arithmetic, whose halves become other integers than
     those of a zero point added to a whole number.
     """
     given = node.argument("dtype")

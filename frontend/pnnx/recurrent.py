@@ -1,4 +1,4 @@
-"""nn.RNN, nn.GRU and nn.LSTM: the input contribution to all gates in one product, then a loop over the steps."""
+"""nn.RNN, nn.GRU and nn.LSTM: the input contribution to all gates in one matmul, then a loop over the steps."""
 
 from __future__ import annotations
 

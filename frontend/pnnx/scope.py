@@ -109,7 +109,7 @@ class Node(Call):
         return self.op.params.get(name)
 
     def operand(self, name: str = "input") -> Operand:
-        """An argument that is a tensor or a number, or the attribute that a module has in its place."""
+        """Return a tensor or number argument, or the module attribute that replaces it."""
         if name in self.op.attributes or (self.is_module and name in ("weight", "bias")):
             return self.weight(name)
         return super().operand(name)

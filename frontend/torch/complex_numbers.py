@@ -46,7 +46,7 @@ def is_complex_call(name: str, bound: Mapping[str, Any]) -> bool:
 
 
 def read_complex(node: Node, read: Read | None) -> Any:
-    """What an operator gives that takes or makes complex numbers; `read` reads it for real ones. UnsupportedError."""
+    """Read an operator that takes or makes complex numbers; `read` reads it for real ones. UnsupportedError."""
     name = node.type.removeprefix("aten.").removesuffix("_copy")
     if name in MAKING:
         return MAKING[name](node)
@@ -87,7 +87,7 @@ def _of_part(node: Node, read: Read, first: str, second: str) -> Any:
 
 
 def _multiply(node: Node, read: Read) -> Complex:
-    """A product of two arrays, of which either may be real."""
+    """Multiply two arrays, of which either may be real."""
     sides = [
         ("real", "imag") if isinstance(value, Complex) else ("real",)
         for value in list(node.bound.values())[:2]

@@ -1,4 +1,4 @@
-"""Matrix products of ATen."""
+"""Matmuls of ATen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _read_linear(node: Node, _: str) -> Value:
 
 
 def _read_batch_sum(node: Node) -> Value:
-    """beta * self + alpha * (the sum of the products of a batch)."""
+    """beta * self + alpha * (the sum of a batch of matmuls)."""
     x = node.tensor_of()
     matmul = node.helper("matmul_core", node.tensor_of("batch1"), node.tensor_of("batch2"))
     total = node.helper("reduce_sum", matmul, axes=(0,), keep_dims=False)
@@ -27,7 +27,7 @@ def _read_batch_sum(node: Node) -> Value:
 
 
 def _read_three(node: Node) -> Value:
-    """The product of three tensors, each with axes of one element inserted, summed over some axes: `nn.Bilinear`."""
+    """Multiply three tensors, each with axes of one element inserted, summed over some axes: `nn.Bilinear`."""
     tensors = [node.tensor_of(f"i{k}") for k in (1, 2, 3)]
     added = [node.attr_ints(f"expand{k}") for k in (1, 2, 3)]
     axes, summed = range(tensors[0].details.rank + len(added[0])), node.attr_ints("sumdim")
@@ -49,7 +49,7 @@ def _read_groups(node: Node) -> Value:
 
 
 def _read_integer_matmul(node: Node) -> Value:
-    """The product of two matrices of bytes, with s32 sums."""
+    """Multiply two matrices of bytes with s32 accumulators."""
     return node.make("matmul_core", node.tensor_of(), node.tensor_of("mat2"), dtype=S32)
 
 

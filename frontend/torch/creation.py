@@ -81,7 +81,7 @@ def _read_memory(node: Node) -> Value:
 
 
 def _read_conversion(node: Node) -> Value:
-    """What Dynamo writes for numbers of Python that differ from call to call."""
+    """Read the conversion that Dynamo writes for Python numbers that differ from call to call."""
     return node.converted(node.tensor_of("a"), node.attr_dtype("dtype"))
 
 

@@ -155,7 +155,7 @@ class Call:
         self.kwargs = {name: repeated(name, x) for name, x in self.kwargs.items()}
 
     def _name_arguments(self) -> None:
-        """Those of a function of Python's, without `inplace`."""
+        """Name the arguments of a Python function, without `inplace`."""
         try:
             bound = signature_of(self.target).bind(*self.args, **self.kwargs).arguments
         except TypeError as error:

@@ -145,7 +145,7 @@ class _AtenGraph:
                 x, axis = make(aten.slice.Tensor, (x, axis, *ends)), axis + 1
         if tensors:
             return make(aten.index.Tensor, (x, tensors))
-        return make(aten.alias.default, (x,))  # a node of its own, also for x[...]
+        return make(aten.alias.default, (x,))  # a separate node, also for x[...]
 
 
 _INDICES = (int, slice, type(None), type(...))
@@ -162,7 +162,8 @@ def _is_listed(node: Any) -> bool:
 
 
 def _memory(example: Any, name: str) -> int:
-    """Which memory a tensor is in. UnsupportedError for other values, classes of tensors, and dynamic sizes."""
+    """Return an identifier of the memory of a tensor. UnsupportedError for other values, tensor subclasses and
+    dynamic sizes."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
 

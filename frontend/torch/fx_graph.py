@@ -19,9 +19,10 @@ from .tensors import details_of
 
 @dataclass(frozen=True)
 class FxGraph:
-    """What was read. `inputs`: positions of the placeholders that are inputs of `graph`. `results`: for each result the
-    position among the outputs of `graph`, or a Python value in a tuple. `refused`: calls that are not supported.
-    `opened`: positions of the placeholders that are dynamic sizes, and what they are; `sizes` knows their symbols."""
+    """A graph read from FX. `inputs`: positions of the placeholders that are inputs of `graph`. `results`: for each
+    result the position among the outputs of `graph`, or a Python value in a tuple. `refused`: calls that are not
+    supported. `opened`: positions of the placeholders that are dynamic sizes, and what they are; `sizes` knows
+    their symbols."""
 
     graph: Graph
     inputs: tuple[int, ...]

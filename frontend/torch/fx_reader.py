@@ -25,7 +25,7 @@ from .sizes import Sizes
 from .tensors import details_of
 
 Values = dict[Any, Any]
-"""What nodes of the FX graph are in the graph, by node: values, or lists of them."""
+"""Values of nodes of the FX graph in the Graph, by node: values, or lists of them."""
 
 MISSING = object()
 """In place of a value that cannot be in a graph."""
@@ -39,14 +39,14 @@ _ON_NUMBERS = {
 """Functions of Python that compute sizes."""
 
 _ROUNDED = {operator.floordiv: quotient, operator.mod: remainder}
-"""What they are of dynamic sizes, where a remainder is dropped on purpose."""
+"""Their equivalents for dynamic sizes, where a remainder is dropped on purpose."""
 
 _ON_SIZES = ("sym_max", "sym_min")
 """Functions of PyTorch that do."""
 
 
 def reader_of(target: Any) -> Read | None:
-    """How calls of a target are read; None where they are not."""
+    """Return the reader of calls of a target; None if there is none."""
     if target is operator.getitem:
         return lambda node: node.bound["0"][node.bound["1"]]
     if target in _ON_NUMBERS:
@@ -117,7 +117,7 @@ def unsupported(what: str) -> UnsupportedError:
 
 
 def _type_text(fx: Any) -> str:
-    """What PyTorch says that a node gives: `complex64`."""
+    """Return the type that PyTorch declares for a node: `complex64`."""
     value = fx.meta.get("val")
     return str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.")
 
@@ -270,7 +270,7 @@ def _value(arg: Any, values: Mapping[Any, Any], sizes: Sizes) -> Value:
 
 
 def source_line(fx: Any) -> str:
-    """Where in the model's source a call was made: `file.py:12`, or nothing."""
+    """Return the location of a call in the model's source, `file.py:12`, or ""."""
     for line in reversed(str(fx.meta.get("stack_trace") or "").splitlines()):
         words = line.strip().split(", ")
         if line.strip().startswith("File ") and len(words) >= 2:

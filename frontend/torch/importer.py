@@ -79,7 +79,7 @@ def _calls(program: Any) -> list[Any]:
 
 
 def _inputs(program: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -> Values:
-    """What placeholders stand for: types for inputs, (tensor, name) for constants, Python values; inputs first."""
+    """Return the values of placeholders: types of inputs, (tensor, name) of constants, Python values; inputs first."""
     signature = program.graph_signature
     kinds = {spec.arg.name: spec for spec in signature.input_specs}
     mutated = mutated_states(program)
@@ -171,7 +171,7 @@ def _results(program: Any, values: Values) -> Iterator[tuple[str, GraphTensor]]:
 
 
 def _keys(program: Any, count: int) -> list[str]:
-    """What the results are called: by their keys in a dictionary or a data class, else `output`, `output.0`."""
+    """Return the names of the results: their keys in a dictionary or a data class, else `output`, `output.0`."""
     import torch
     from torch.utils import _pytree as pytree
 

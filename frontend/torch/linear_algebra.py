@@ -236,7 +236,7 @@ def _read_ormqr(node: Node) -> Value:
 
 
 def _read_ormqr_transposed(node: Node) -> Value:
-    """ormqr: a matrix multiplied by all columns of the product of reflections."""
+    """Read ormqr: a matrix multiplied by all columns of Q."""
     packed, scales, other = (node.tensor_of(name) for name in ("self", "input2", "input3"))
     transposed = node.attr_bool("transpose", False)
     q = means.orthogonal_matrix(node, packed, scales, packed.details.plain_dims[-2])

@@ -9,7 +9,7 @@ from .node import Node, Read
 
 
 def _read_search(node: Node) -> Value:
-    """How many elements of a sorted row lie before each value: its index there."""
+    """Count the elements of a sorted row before each value: its index there."""
     names = ("boundaries", "self") if "bucketize" in node.type else ("sorted_sequence", "self")
     row, x = promoted(node, node.tensor_of(names[0]), node.operand(names[1]))
     if node.given("sorter"):

@@ -23,7 +23,7 @@ SAME_ARGUMENT = {
     "dim0": ("axis0",),
     "dim1": ("axis1",),
 }
-"""What operators call arguments that functions of Python call otherwise."""
+"""Names that operators use for arguments that Python functions call otherwise."""
 
 IGNORED = frozenset(
     (
@@ -41,14 +41,14 @@ IGNORED = frozenset(
         ),
     )
 )
-"""Arguments that do not affect the result, as far as it is defined, or only its shape, which is checked."""
+"""Arguments that do not affect the result, if it is defined, or only its shape, which is checked."""
 
 _SAME = object()
 
 
 @dataclass(frozen=True)
 class Examples:
-    """What PyTorch knows of a call's tensors without their elements: arguments by name, and what it gives."""
+    """PyTorch's metadata of a call's tensors: arguments by name, and results."""
 
     inputs: Mapping[str, Any]
     outputs: Sequence[Any]
@@ -74,14 +74,14 @@ class Node(Call):
         """In which steps PyTorch goes through the memory of an argument that is a tensor."""
         found = self.examples.inputs.get(name)
         if found is None or not all(type(step) is int for step in found.stride()):
-            raise self.unsupported(f"'{name}' whose place in memory is not known")
+            raise self.unsupported(f"'{name}' whose memory layout is not known")
         return tuple(found.stride())
 
     def first_element(self, name: str) -> int:
-        """Where in its memory an argument begins, in elements."""
+        """Return the offset of an argument in its memory, in elements."""
         begin = self.examples.inputs[name].storage_offset()
         if type(begin) is not int:
-            raise self.unsupported(f"'{name}' whose place in memory is not known")
+            raise self.unsupported(f"'{name}' whose memory layout is not known")
         return begin
 
     def example_dims(self, output: int) -> tuple[int, ...]:

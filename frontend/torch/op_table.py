@@ -34,7 +34,7 @@ from . import (  # noqa: F401
 from .scalars import OVER_AN_AXIS, of_scalars_too
 
 _PREFIXES = ("F.", "Tensor.", "torch.", "aten::")
-"""Where functions live; of two of one name, that of the later prefix is the operator."""
+"""Namespaces of functions; if two functions share a name, the one with the later prefix is the operator."""
 
 
 def _functions(*prefixes: str) -> Iterator[tuple[str, Read]]:

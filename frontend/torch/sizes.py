@@ -20,11 +20,11 @@ _RULES: dict[str, Callable[..., Size]] = {
     "Max": lambda *sizes: reduce(maximum, sizes),
     "Min": lambda *sizes: reduce(minimum, sizes),
 }  # fmt: skip
-"""What expressions of sizes are made of, by the names of their classes in sympy and PyTorch."""
+"""Functions of size expressions, by the names of their classes in sympy and PyTorch."""
 
 
 class Sizes:
-    """What the symbols of one program stand for; those that nobody has named keep PyTorch's names.
+    """The sizes of the symbols of one program; unnamed symbols keep PyTorch's names.
 
     `limits`: the limits that ops need, by name of a size; `most`: the maximum of other sizes. `ranges`: ranges that
     PyTorch promises, beyond those it found for its examples, by symbol.
@@ -42,7 +42,7 @@ class Sizes:
         self.limits = dict(limits or {})
 
     def bind(self, dim: Any, name: str, given: Size | None = None) -> None:
-        """Let a lone symbol be called `name`, or stand for a given size; one that is known stays as it is."""
+        """Name a lone symbol, or bind it to a given size; a symbol that is bound already is unchanged."""
         key = _name(dim)
         if key is None or key in self._known:
             return

@@ -44,7 +44,8 @@ class Subgraph:
 
 
 def attributes_of(graph: Graph, module: Any, sizes: Sizes, *, pairs: bool = False) -> Values:
-    """What attributes of a GraphModule are, by node. MISSING for a constant that no tensor of a graph can be."""
+    """Return the values of attributes of a GraphModule, by node. MISSING for a constant that no tensor of a graph
+    can be."""
     values = {}
     for node in module.graph.nodes:
         if node.op == "get_attr":
@@ -59,7 +60,7 @@ def attributes_of(graph: Graph, module: Any, sizes: Sizes, *, pairs: bool = Fals
 
 
 def constant_in(graph: Graph, value: Any, name: str, pairs: bool) -> Any:
-    """A tensor, or another value as it is."""
+    """Return a tensor for an array, or any other value unchanged."""
     if not hasattr(value, "shape"):
         return value
     with contextlib.suppress(UnsupportedError):

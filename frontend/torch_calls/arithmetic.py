@@ -104,7 +104,7 @@ def _truncated_remainder(
 
 
 def _remainder(b: Builder, x: Operand, y: Operand) -> GraphTensor:
-    """What x / y rounded down leaves; a zero of floats has the sign of x, not of y as in Python."""
+    """x - y * floor(x / y); a float zero has the sign of x, not of y as in Python."""
     left, right = promoted(b, x, y)
     if not left.details.dtype.is_float:
         return b.make("mod", left, right)
@@ -126,7 +126,7 @@ def _power(x: Number, y: Number) -> Any:
 
 
 def _on_sizes(of_sizes: Callable[..., Any], of_numbers: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that has a rule of its own where an operand is a dynamic size."""
+    """Return a function that applies a separate rule if an operand is a dynamic size."""
 
     def function(*numbers: Any) -> Any:
         is_size = any(isinstance(number, Dim) for number in numbers)

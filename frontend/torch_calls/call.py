@@ -42,7 +42,7 @@ class Call(Builder):
     """A call of the function `type`. Formats implement `argument` and `count`; tensors and numbers are operands."""
 
     is_module = False
-    """Whether it is a module, which owns its weights, rather than a function of them."""
+    """True for a module, which owns its weights; false for a function."""
 
     @property
     def count(self) -> int:
@@ -83,7 +83,7 @@ class Call(Builder):
         return self.tensor_of(name, dtype) if self.has(name) else None
 
     def number(self, name: str, default: float) -> float:
-        """A number as it is given: whether it is an integer matters to the type of a result."""
+        """Return a number with its Python type: an int or a float may decide the result dtype."""
         value: float = self.read_attribute(name, "float", default)
         return value
 

@@ -1,4 +1,4 @@
-"""Complex numbers in functions of PyTorch's, as pairs of real tensors: by a formula, part by part, as real products."""
+"""Complex numbers in PyTorch functions, as pairs of real tensors: by a formula, by parts, or as real matmuls."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def joined(real: Any, imag: Any) -> Any:
 
 
 def part_of(value: Any, word: str) -> Any:
-    """The `real` or `imag` part of a value or of those in a list; what is not complex as it is."""
+    """Return the `real` or `imag` part of a value or of the values in a list; real values are returned unchanged."""
     if isinstance(value, list):
         return [part_of(item, word) for item in value]
     return getattr(value, word) if isinstance(value, Complex) else value
@@ -130,7 +130,7 @@ FORMULAS: dict[str, tuple[int, Callable[..., Any]]] = {
     "eq": (2, _equal),
     "ne": (2, lambda build, x, y: build.helper("not", _equal(build, x, y))),
 }
-"""Functions of so many complex numbers that give a pair, or a tensor."""
+"""Functions that return a pair or a tensor, with their number of complex arguments."""
 
 
 def make_complex(node: Call) -> Any:

@@ -67,8 +67,10 @@ def _read_runs(node: Call) -> Results:
 
 
 def _read_bin_counts(node: Call) -> Value:
-    """How often each number from 0 on occurs, or the sum of its weights: up to the largest, at least `minlength`. A
-    negative number would be no size, so that PyTorch's error is one of the run."""
+    """Count the occurrences of each number from 0 to the largest, or add up its weights; at least `minlength` results.
+
+    A negative number is an error of the run, as in PyTorch.
+    """
     x, size = node.tensor_of("input", S64), node.attr_int("minlength", 0)
     most, least = (node.helper(f"reduce_{end}", x, axes=(0,)) for end in ("max", "min"))
     bins = node.helper("add", most, node.constant(1, S64))

@@ -52,11 +52,11 @@ def _read_scatter(node: Call, _: str) -> Value:
 
 
 Scatter = Callable[[GraphTensor, GraphTensor, str], GraphTensor]
-"""What `scatter_elements` makes of a tensor, values for some of its elements, and a reduction."""
+"""Function that returns `scatter_elements` of a tensor, values for some of its elements, and a reduction."""
 
 
 _OF_BOOLS = {"sum": "amax", "prod": "amin", "amax": "amax", "amin": "amin"}
-"""What reductions of bools are of the bytes 0 and 1."""
+"""Reductions of the bytes 0 and 1 that are equivalent to reductions of bools."""
 
 
 def combined(node: Call, x: GraphTensor, values: GraphTensor, word: str, scatter: Scatter) -> Value:
@@ -93,7 +93,7 @@ def filled_like(node: Call, x: GraphTensor, value: float) -> GraphTensor:
 
 
 def _read_scan(node: Call, op_name: str) -> Value:
-    """Cumulative sums and products; small integers and bools become s64."""
+    """Cumulative sums and cumulative products; small integers and bools become s64."""
     x = node.tensor_of()
     wanted = node.dtype() or (x.details.dtype if x.details.dtype.is_float else S64)
     x, axis = node.converted(x, wanted), node.axis(node.attr_int("dim", 0), x.details.rank)

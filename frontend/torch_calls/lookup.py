@@ -113,7 +113,7 @@ def _read_index_reduce(node: Call) -> Value:
 
 
 def _read_histogram(node: Call) -> Value:
-    """How many elements lie in each of `bins` intervals of one width between two bounds, the last one included."""
+    """Count the elements in each of `bins` intervals of one width between two bounds, the last one included."""
     x, bins = node.tensor_of(), node.attr_int("bins", 100)
     if bins < 1 or not x.details.dtype.is_float or not x.details.elements:
         raise node.rule("bins must be positive, the input floats", f"{bins}, {x.details}")

@@ -33,7 +33,7 @@ def _read_reshape(node: Call, _: str) -> Value:
 # Borders.
 
 OPEN_END = 2147483647
-"""What PNNX writes for an omitted index ("to the end"); PyTorch takes the largest s64."""
+"""The value PNNX writes for an omitted end index; PyTorch uses the largest s64."""
 
 PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 _MODULES = {

@@ -64,7 +64,8 @@ def _layouts(node: Node) -> dict[str, str]:
 
 
 def _key_of(hint: str, name: str) -> str:
-    """What follows a pattern of node names in `pattern.key` or `pattern.operator.key`; "" where it is of others."""
+    """Return the rest of a pattern of node names, `pattern.key` or `pattern.operator.key`; "" if the pattern
+    is another."""
     parts = hint.split(".")
     for count in (1, 2):
         pattern = ".".join(parts[:-count])
@@ -315,7 +316,7 @@ class _Importer:
     def preserved(
         self, rest: Sequence[str], results: Sequence[LogicalTensor], keeping: set[str]
     ) -> Sequence[LogicalTensor]:
-        """The kernel's only result where all later steps are among those that preserve what is asked."""
+        """The kernel's only result where all later steps are among those that preserve the requested property."""
         return results if len(results) == 1 and keeping.issuperset(rest) else ()
 
     def hinted(self, node: Node, name: str) -> dict[str, str]:

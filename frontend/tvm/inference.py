@@ -122,7 +122,7 @@ def _sets(rank: int) -> Iterator[tuple[int, ...]]:
 
 
 def _sections(parts: Sequence[Sequence[int]]) -> Choices:
-    """The positions between parts that lie side by side along each axis."""
+    """Return the positions between adjacent parts along each axis."""
     for axis in range(len(parts[0])):
         ends = itertools.accumulate(part[axis] for part in parts[:-1])
         yield axis, {"indices_or_sections": str([*ends]), "axis": str(axis)}
@@ -152,4 +152,4 @@ _TRIED: dict[str, Callable[[str, Sequence[int], Sequence[int]], Choices]] = {
     "reps": _copies,
     "src_layout": _layouts,
 }
-"""What is tried, by the attribute, or by it and the kind of its value."""
+"""Candidates, by the attribute, or by it and the kind of its value."""

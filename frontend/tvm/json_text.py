@@ -48,7 +48,7 @@ def _strict(text: str, label: str) -> Any:
 
 
 def _deep_at(text: str) -> int:
-    """Where the nesting first reaches `_DEEP` levels, which is less than what the parser gives up at."""
+    """Return the position at which the nesting first reaches `_DEEP` levels, which is below the parser's limit."""
     depth = 0
     for found in _BRACKET.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)

@@ -57,7 +57,7 @@ def _split(text: str, known: Collection[str]) -> list[str] | None:
 
 
 def _rest(text: str, known: Collection[str]) -> str:
-    """What follows the longest run of known operators."""
+    """Return the text after the longest run of known operators."""
     names = sorted(known, key=len, reverse=True)
     while True:
         name = next((n for n in names if text.startswith(n + "_")), None)

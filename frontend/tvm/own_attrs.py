@@ -35,7 +35,7 @@ def own_op(node: Node) -> tuple[str, dict[str, Any]] | None:
 
 
 def own_attrs(op: Op) -> dict[str, str]:
-    """What to leave in a node's attributes for `own_op`. UnsupportedError for an attribute JSON cannot hold."""
+    """Return the attributes to write into a node for `own_op`. UnsupportedError for an attribute JSON cannot hold."""
     shown = {key: value for key, value in op.attrs.items() if not key.startswith("temp.")}
     try:
         return {OP_KEY: op.op_name, ATTRS_KEY: json.dumps(shown, default=_encoded)}

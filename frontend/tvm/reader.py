@@ -16,7 +16,7 @@ from .json_text import parse_json
 _LISTS: dict[str, tuple[str, type]] = {
     "storage_id": ("list_int", int), "dltype": ("list_str", str), "shape": ("list_shape", list),
 }  # fmt: skip
-"""What each tensor has: attribute to its tag and the type of its elements."""
+"""Lists with an entry per tensor: attribute to its tag and the type of its elements."""
 
 _COUNT = re.compile(r"\d{1,6}", re.ASCII)
 _REQUIRED = ("nodes", "arg_nodes", "heads")

@@ -131,7 +131,8 @@ def _steps_and_padding(
 def _readings(
     size: int, extent: int, out: int, steps: Sequence[int], pads: Sequence[tuple[int, int]] | None
 ) -> list[tuple[int, int, int]]:
-    """(stride, before, after) that give `out` positions; where there is only one place, any stride means the same."""
+    """Return (stride, before, after) that give `out` positions; if there is only one position, any stride
+    is equivalent."""
     found = []
     for step in steps if out > 1 else steps[:1]:
         total = max((-(-size // step) - 1) * step + extent - size, 0)
@@ -279,4 +280,4 @@ PAIRS: dict[str, Pair] = {
     "global_pool": Pair(_global_pool), "adaptive": Pair(_adaptive), "upsampling": Pair(_upsampling),
     "resize": Pair(_resize), "layout_transform": Pair(_layout_transform),
 }  # fmt: skip
-"""What reads a cell that a row cannot say, by the name after `by`."""
+"""Functions that read cells that rows cannot express, by the name after `by`."""

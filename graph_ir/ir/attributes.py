@@ -30,7 +30,7 @@ REQUIRED: Any = object()
 
 
 class AttributeOwner(Protocol):
-    """What an attribute sees of its op."""
+    """The part of an op that its attributes see."""
 
     op_name: str
     name: str
@@ -113,7 +113,7 @@ class Attribute(Generic[T]):
 
 
 INTERNAL = "temp."
-"""How the names of attributes begin that passes leave for each other: any value, no part of what an op means."""
+"""Prefix of the names of attributes that passes leave for each other: any value, not part of an op's semantics."""
 
 
 class IntAttr(Attribute[int]):

@@ -11,7 +11,7 @@ from ...base.dims import Dim
 from .attributes import REQUIRED, Attribute, AttributeOwner, IntAttr, integer, number_of
 
 Count = Callable[[Any], int]
-"""How many entries a list of an op has."""
+"""The expected number of entries of a list, for an op."""
 
 
 def rank_of_first(op: AttributeOwner) -> int:

@@ -30,5 +30,5 @@ class ClassTable(Generic[Value]):
         return next((self._entries[cls] for cls in type(op).__mro__ if cls in self._entries), None)
 
     def items(self) -> Iterator[tuple[type[Op], Value]]:
-        """Every class that has a value of its own, and that value."""
+        """Iterate over the classes with an explicit value, with these values."""
         return iter(self._entries.items())

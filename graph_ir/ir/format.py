@@ -94,7 +94,7 @@ class Format:
         return any(self.blocks)
 
     def block_of(self, axis: int) -> int:
-        """Product of the block sizes of an axis: what its size is padded up to a multiple of."""
+        """The block size of an axis over all its blocks: its stored size is a multiple of this."""
         return math.prod(b for a, b in zip(self.order, self.blocks, strict=True) if a == axis and b)
 
     def named(self, axes: str) -> Format:
@@ -163,7 +163,8 @@ class Format:
         return np.asarray(plain[tuple(slice(size) for size in plain_dims)], order="C")
 
     def is_view_of(self, other: Format, plain_dims: Sequence[int]) -> bool:
-        """Return whether both place every element, and all padding, of a tensor of `plain_dims` at the same address."""
+        """Return whether both formats store every element and all padding of a tensor of `plain_dims` at the
+        same address."""
         return 0 in plain_dims or self._signature(plain_dims) == other._signature(plain_dims)
 
     def _axis_dims(self, axis: int) -> list[int]:

@@ -133,7 +133,7 @@ class Graph:
 
     @property
     def count_outputs(self) -> int:
-        """How many of the outputs before the checks are sizes that were counted."""
+        """Return the number of outputs before the checks that are counted sizes."""
         return int(self.attrs.get("counts", 0))
 
     @property

@@ -73,7 +73,7 @@ class GroupValues:
 
 
 def index_in(buffer: Buffer, tensor: GraphTensor, index: Index) -> Index:
-    """The index in its buffer of the element at a plain index; a buffer may be flat, as operands of products are."""
+    """Return the buffer index of the element at a plain index; a buffer may be flat, as matmul operands are."""
     return stored_at(buffer, tensor, tensor.details.format.blocked_index(index))
 
 

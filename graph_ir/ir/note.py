@@ -22,7 +22,7 @@ class Note(Generic[T]):
 
     @property
     def key(self) -> str:
-        """Where a graph keeps it."""
+        """The attribute under which a graph stores the note."""
         return INTERNAL + self.name
 
     def of(self, graph: Graph) -> T:

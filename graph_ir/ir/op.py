@@ -30,7 +30,7 @@ class GraphTensor:
 
     @property
     def index(self) -> int:
-        """Which output of its producer this is; -1 in a broken graph, so that it can still be shown."""
+        """The position among the outputs of its producer; -1 in a broken graph, so that it can still be shown."""
         outputs = self.producer_owner.outputs
         return next((i for i, tensor in enumerate(outputs) if tensor is self), -1)
 

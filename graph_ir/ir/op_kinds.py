@@ -14,7 +14,7 @@ class FusibleOp(Op):
 
     kind: ClassVar[str] = "fusible"
     elementwise: ClassVar[bool] = False
-    """Whether output element i reads only element i, or its broadcast, of every input."""
+    """True if output element i reads only element i, or its broadcast, of every input."""
 
     def computation(self) -> Computation:
         """The computation of one output element."""

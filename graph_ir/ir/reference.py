@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 def widen(array: Array) -> Array:
-    """Floats as float64, 2 and 4 bits as bytes, everything else as it is."""
+    """Return floats as float64, 2- and 4-bit integers as bytes, and other arrays unchanged."""
     dtype = from_numpy(array.dtype)
     if dtype.is_float:
         return array.astype(F64.numpy)

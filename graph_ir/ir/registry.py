@@ -1,4 +1,4 @@
-"""Which class implements which op name."""
+"""Registry of op classes by op name."""
 
 from __future__ import annotations
 

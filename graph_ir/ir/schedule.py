@@ -1,7 +1,8 @@
-"""How a kernel runs, as a value: an algorithm and its parameters. `gemm mr=4 nv=3 mc=32 kc=512 ng=2 b=panels use=fma`.
+"""A schedule, the algorithm of a kernel and its parameters, as a value: `gemm mr=4 nv=3 mc=32 kc=512 ng=2
+b=panels use=fma`.
 
-It is chosen by the pass `choose_schedules`, printed and parsed with the graph, and all that lowering asks. What the
-parameters mean is said by the `ScheduleSpace` of a kernel.
+The pass `choose_schedules` chooses it, it is printed and parsed with the graph, and lowering depends on nothing else.
+The `ScheduleSpace` of a kernel defines the parameters.
 """
 
 from __future__ import annotations

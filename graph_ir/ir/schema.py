@@ -61,7 +61,7 @@ class OpSchema:
 
     @property
     def fixed(self) -> int:
-        """How many operands are neither optional nor variadic; they come first."""
+        """The number of operands that are neither optional nor variadic; they come first."""
         return sum(not (operand.optional or operand.variadic) for operand in self.operands)
 
     def attribute(self, op_name: str, key: str) -> Attribute[Any]:
@@ -71,7 +71,8 @@ class OpSchema:
         return self.attributes[key]
 
     def span(self, operand: OperandDeclaration, count: int) -> range:
-        """Which of an op's `count` inputs an operand is; none, one, or several of a variadic one."""
+        """Return the range of an op's `count` inputs that belong to an operand: empty, one, or several if it
+        is variadic."""
         index = self.operands.index(operand)
         if not operand.variadic:
             return range(index, min(index + 1, count))

@@ -18,7 +18,8 @@ Rule = Callable[[Graph], Iterator[Violation]]
 
 
 def verify(graph: Graph, show: Callable[[Op], str] = repr) -> None:
-    """Check every rule on a graph and its subgraphs; InternalError at the first fault, its excerpt of ops by `show`."""
+    """Check every rule on a graph and its subgraphs. InternalError at the first violation, with an excerpt of ops
+    by `show`."""
     pending, seen = [graph], {id(graph)}
     while pending:
         current = pending.pop()

@@ -62,7 +62,8 @@ def _line(x: Expr, alpha: float, beta: float) -> Expr:
 
 
 def _parts(alpha: float, dtype: DType) -> tuple[float, float]:
-    """Alpha as a number of `dtype` and the rest, of one sign: products with an infinity are the same infinity."""
+    """Return alpha as a number of `dtype` and the remainder, with one sign: both times an infinity give the
+    same infinity."""
     nearest = dtype.numpy.type(alpha)
     high = float(np.nextafter(nearest, 0) if abs(float(nearest)) > abs(alpha) else nearest)
     return high, alpha - high

@@ -18,7 +18,7 @@ from ..ir.registry import register
 from .compose import Composer
 
 MAX_NARROW = (1 << 31) - 1
-"""Positions of axes of so many elements are searched in 32 bits, twice as many in a vector."""
+"""Largest axis whose positions are searched in 32 bits, twice as many per vector."""
 
 
 class _ArgReduce(CompositeOp):

@@ -23,7 +23,7 @@ ENTRIES = 256
 class ByteTable(FusibleOp):
     """The entry of the table for each byte of x: that of byte b, taken as unsigned, is at b.
 
-    A kernel of its own, not part of the epilogue that makes x: whole vectors of bytes are looked up at once.
+    A separate kernel, not part of the epilogue that makes x: whole vectors of bytes are looked up at once.
     """
 
     x = Operand("u8 or s8")

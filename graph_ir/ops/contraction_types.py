@@ -1,4 +1,4 @@
-"""Element types of products and convolutions: one type for all, or 8-bit integers with exact s32 results."""
+"""Element types of matmuls and convolutions: one type for all, or 8-bit integers with exact s32 results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def result_dtype_attr() -> Attribute[DType | None]:
     """The attribute `dtype` of ops that multiply two operands."""
     return optional(
         DTypeAttr(
-            "s32: operands are s8 or u8 in any pairing, or s16 the second, products exact, sums modulo 2^32; "
+            "s32: operands are s8 or u8 in any pairing, or s16 the second, accumulated exactly modulo 2^32; "
             "f32: they are f16 or bf16, sums are not rounded to their type; none: theirs"
         )
     )

@@ -49,7 +49,7 @@ class Case(ControlOp):
     branches = GraphsAttr("graphs of the same inputs and outputs")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """What all branches return."""
+        """Return the types that all branches return."""
         if _plain(inputs[0]) != LogicalTensor(S64, ()):
             raise self.rule("the index must be s64[]", str(inputs[0]))
         if not self.branches:

@@ -85,7 +85,7 @@ class Convolution(Windowed, FusibleOp):
         return [LogicalTensor(dtype, (x.plain_dims[0], outputs, *positions))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """im2col and a matrix product per image; floats are summed in float64 and rounded once, as bytes are."""
+        """Compute im2col and a matmul per image; floats are summed in float64 and rounded once, as bytes are."""
         wide = widen if self.dtype is None else lambda array: array.astype(np.float64)
         x, w = (wide(array) for array in inputs)
         out, groups, window = self.outputs[0].details, self.groups, self.window

@@ -39,7 +39,7 @@ class Phase:
 
     @property
     def window(self) -> tuple[int, int, int]:
-        """What phases have in common that one convolution can compute."""
+        """The properties that the phases of one convolution share."""
         return len(self.taps), self.first, self.dilation
 
 
@@ -104,7 +104,7 @@ class ConvolutionTranspose(Windowed, CompositeOp):
         return [LogicalTensor(dtype, (x.plain_dims[0], w.plain_dims[1] * groups, *sizes))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """One product per tap of the window, added at its positions, floats in float64 and rounded once."""
+        """Add one matmul per tap of the window at its positions, floats in float64 and rounded once."""
         x, w = (widen(array) for array in inputs)
         out, groups = self.outputs[0].details, self.groups
         batch, channels, *sizes = x.shape
@@ -251,7 +251,7 @@ def _without_overlap(
 ) -> tuple[list[range], list[int]]:
     """The elements of the window and the stride of each axis; an axis with one element of x may have any stride.
 
-    Its result is then one element of the window, scaled, and each of them is a phase: a product instead of a window
+    Its result is then one element of the window, scaled, and each of them is a phase: a matmul instead of a window
     of which all but one element meet zeros.
     """
     taps, strides = [range(size) for size in window.kernel], list(window.strides)

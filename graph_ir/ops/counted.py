@@ -55,7 +55,7 @@ class CountedRows(Movement):
     axis = AxisAttr("along which rows are counted", default=0)
 
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[Any, ...]:
-        """Those of x, but for the axis. UserError where x has fewer rows for sure."""
+        """Return the dims of x except for the counted axis. UserError if x is certain to have fewer rows."""
         (x,), axis = inputs, self.axis
         if bounds(self.size[0])[0] > bounds(x.plain_dims[axis])[1]:
             raise self.rule(f"x must have {self.size[0]} rows on axis {axis}", str(x))

@@ -63,6 +63,6 @@ class CumSum(Cumulative):
 
 @register("cum_prod")
 class CumProd(Cumulative):
-    """Product of the elements up to each one."""
+    """Cumulative product up to each element."""
 
     combine: ClassVar[str] = "mul"

@@ -116,7 +116,7 @@ class Elementwise(FusibleOp):
 
 
 def define(row: Row, base: type[Elementwise] = Elementwise) -> type[Elementwise]:
-    """Make and register the class of a row; `base` adds rules of its own."""
+    """Make and register the class of a row; `base` adds further rules."""
     name = "".join(part.capitalize() for part in row.name.split("_"))
     members = {
         "row": row,

@@ -44,7 +44,7 @@ def divide(a: Expr, b: Expr, rounding: str) -> Expr:
 
 
 def div_reference(a: Any, b: Any, rounding: str) -> Any:
-    """What `divide` computes, of arrays."""
+    """Return the result of `divide` on arrays."""
     if a.dtype.kind == "f":
         return a / b
     quotient = np.floor_divide(a, b)
@@ -101,7 +101,7 @@ def _pow(a: Expr, b: Expr) -> Expr:
 
 
 def _int_power(base: Expr, exponent: Expr, first: int, count: int) -> Expr:
-    """Product of `count` factors, number i being the base where i < exponent, else 1."""
+    """Multiply `count` factors, number i being the base where i < exponent, else 1."""
     if count == 1:
         return t.select(exponent > first, base, 1)
     half = count // 2

@@ -29,7 +29,7 @@ def rotation_limit(dtype: DType) -> float:
 
 @register("householder")
 class Householder(MatrixOp):
-    """(packed, scales): the factor R of a = Q @ R over the diagonal, and the reflections whose product is Q under it.
+    """(packed, scales): the factor R of a = Q @ R over the diagonal, and the reflections that make up Q below it.
 
     Reflection k is I - scales[k] v v.T, where v is 0 before row k, 1 there, and packed[k+1:, k] after it. As LAPACK's
     geqrf: an element of the diagonal has the sign opposite to what its column begins with.
@@ -82,7 +82,7 @@ def _reflect(matrix: Array, k: int) -> Array:
 
 @register("householder_product")
 class HouseholderProduct(MatrixOp):
-    """The first columns of the product of reflections, which `householder` makes: Q of a = Q @ R."""
+    """The first columns of Q of a = Q @ R, from the reflections that `householder` returns."""
 
     packed = Operand("reflections under the diagonal; columns behind those are not read")
     scales = Operand("a scale for each reflection")
@@ -200,7 +200,7 @@ def _scale(x: Array) -> Array:
 
 
 def _rotation(above: Array, below: Array, both: Array) -> tuple[Array, Array]:
-    """Return the sine s and s / (1 + cosine) of the rotation that makes rows of these products orthogonal."""
+    """Return the sine s and s / (1 + cosine) of the rotation that makes rows with these dot products orthogonal."""
     ratio = (below - above) / (2 * both)
     size = abs(ratio)
     tangent = 0.5 / size if size > 1e8 else 1 / (size + np.sqrt(1 + ratio * ratio))

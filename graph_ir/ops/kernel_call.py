@@ -27,7 +27,7 @@ class KernelCall(Op):
         return self.graph.outputs[0].inputs[0].producer_owner
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """What the op gives."""
+        """Return the result types of the op."""
         return [op.inputs[0].details for op in self.graph.outputs]
 
     def reference(self, inputs: list[Array]) -> list[Array]:

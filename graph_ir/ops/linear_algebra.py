@@ -123,7 +123,7 @@ class Cholesky(MatrixOp):
 class LU(MatrixOp):
     """(both factors in one matrix, pivots s32, order s32): row k was exchanged with row pivots[k], in the order of k.
 
-    So row k of the factors' product is row order[k] of a. The lower factor has ones on its diagonal, which are not
+    So row k of L @ U is row order[k] of a. The lower factor has ones on its diagonal, which are not
     stored. The pivot is the first of the largest elements of its column.
     """
 

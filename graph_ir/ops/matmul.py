@@ -1,4 +1,4 @@
-"""matmul_core: the batched matrix product, tuned for floats and bytes, a vectorized reduction for every other type."""
+"""matmul_core: the batched matmul, tuned for floats and bytes, a vectorized reduction for every other type."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_USES = 4
 a reduction per batch."""
 
 MAX_FEW = 4
-"""Rows of the largest product whose sums may be split (`k_splits`): with more there are enough accumulators."""
+"""Maximum number of rows whose accumulators are split (`k_splits`): more rows have enough accumulators."""
 
 MAX_WEIGHED = 256
 """Columns of a computed matrix whose rows are added up in place: longer rows lie too far apart."""
@@ -61,15 +61,15 @@ class MatmulCore(TunableOp):
 
     @property
     def is_tuned(self) -> bool:
-        """Return whether the register-tiled template runs this product (floats, or dot products of bytes; nothing
-        empty).
+        """Return whether the register-tiled template runs this matmul (floats, or dot products of bytes;
+        nothing empty).
 
-        Dynamic numbers of columns and terms are for products of f32 and f64 without layouts.
+        Dynamic numbers of columns and terms are for f32 and f64 matmuls without layouts.
         """
         return self.is_tuned_with(self.sizes[0])
 
     def is_tuned_with(self, rows: Size) -> bool:
-        """Return whether it does if its rows are so many, as the same rows of several matrices are."""
+        """Return whether `is_tuned` would hold with `rows` rows, as if rows of several matrices were merged."""
         if not is_known(*self.sizes[1:]) and not self._may_be_dynamic(rows):
             return False
         if any(x.details.is_empty for x in self.inputs):
@@ -81,11 +81,10 @@ class MatmulCore(TunableOp):
         return self.inputs[0].details.dtype.is_float or (bytes_ and not self.transpose_a)
 
     def _may_be_dynamic(self, rows: Size) -> bool:
-        """Return whether a product with a dynamic number of columns or terms has a template: one that reads B in
-        place, where
-        its rows are open, and copies it into panels, where its columns are.
+        """Return whether a matmul with a dynamic number of columns or terms has a template.
 
-        How a known number of few rows splits its sums depends on the number of columns.
+        The template reads B in place if the number of its rows is dynamic, and packs it into panels if the number of
+        columns is. A few static rows have a split accumulation that depends on the number of columns.
         """
         _, n, k = self.sizes
         wide = all(x.details.dtype.bits >= 32 and x.details.dtype.is_float for x in self.inputs)
@@ -173,7 +172,7 @@ class MatmulCore(TunableOp):
         return 2.0 * self.outputs[0].details.typical.elements * typical(self.sizes[2]) / 1e9
 
     def computation(self) -> Computation:
-        """The product as a reduction over k: how untuned dtypes run."""
+        """Return the matmul as a reduction over k: the form of untuned dtypes."""
         a, b = (x.details for x in self.inputs)
         dtype = self.dtype or a.dtype.accumulator
 

@@ -1,4 +1,4 @@
-"""matmul_nbits: a product with constant weights of 4 or 8 bits, which stay packed in memory, scaled in groups."""
+"""matmul_nbits: a matmul with constant weights of 4 or 8 bits, which stay packed in memory, scaled in groups."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MatmulNBits(TunableOp):
 
     @property
     def numbers(self) -> int:
-        """How many weights a word holds."""
+        """The number of weights in a word."""
         return 8 * WORD_BYTES // self.bits
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:

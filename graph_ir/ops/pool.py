@@ -74,7 +74,7 @@ class WindowReduce(Pool, FusibleOp):
 
     @property
     def fill(self) -> int | float | bool:
-        """What padding is."""
+        """The value of padding."""
         return identity(self.combination, self.inputs[0].details.dtype.accumulator)
 
     @property
@@ -136,7 +136,7 @@ class SumPool(WindowReduce):
 
 @register("prod_pool")
 class ProdPool(WindowReduce):
-    """The product of each window."""
+    """The cumulative product over each window."""
 
     combine: ClassVar[str] = "mul"
 

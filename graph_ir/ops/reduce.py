@@ -123,8 +123,8 @@ class Reduce(FusibleOp):
 
 
 class _Largest(Reduce):
-    """Where a NaN is seen elsewhere, as the exponentials of a softmax are, the largest element takes one instruction
-    a vector, not three."""
+    """A max reduction whose NaNs are seen elsewhere, as in the exponentials of a softmax: one instruction a vector,
+    not three."""
 
     keeps_nan = BoolAttr(
         "whether the result is NaN if any element is; else it may be anything", default=True
@@ -177,7 +177,7 @@ def _mean_ref(x: Array, axes: tuple[int, ...]) -> Any:
 
 
 def _own(function: Callable[..., Any]) -> Callable[[Array, tuple[int, ...]], Any]:
-    """Sum or product in the array's own type."""
+    """Return a sum or prod reduction in the array's dtype."""
     return lambda x, axes: function(x, axis=axes, dtype=x.dtype)
 
 
@@ -201,7 +201,7 @@ ROWS = (
     ReduceRow("reduce_max", "Largest element; NaN if any is NaN; `or` of bools.", "max", _extreme(np.max, "max"), ANY),
     ReduceRow("reduce_min", "Smallest element; NaN if any is NaN; `and` of bools.", "min", _extreme(np.min, "min"),
               ANY),
-    ReduceRow("reduce_prod", "Product; integers wrap.", "mul", _own(np.prod)),
+    ReduceRow("reduce_prod", "Multiplication; integers wrap.", "mul", _own(np.prod)),
     ReduceRow("reduce_any", "Whether any element is true.", "or", lambda x, axes: np.any(x, axis=axes), LOGICAL),
     ReduceRow("reduce_all", "Whether all elements are true.", "and", lambda x, axes: np.all(x, axis=axes), LOGICAL),
     ReduceRow("reduce_l1", "Sum of absolute values.", "add", lambda x, axes: _own(np.sum)(np.abs(x), axes), NUMBER,

@@ -34,7 +34,7 @@ class AlignRegions(Op):
     )
     scale = FloatAttr("scale of the coordinates", default=1.0)
     half_pixel = BoolAttr(
-        "place the center of the first pixel at 0.5; otherwise at 0, with regions of at least one pixel"
+        "put the center of the first pixel at 0.5; otherwise at 0, with regions of at least one pixel"
     )
     largest = BoolAttr("take the largest weighted pixel of a cell instead of the mean")
 

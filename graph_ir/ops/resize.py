@@ -37,8 +37,8 @@ NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 SAMPLE = 16
 """The size of an axis whose taps say how all sizes are repeated."""
 _MAX_TAPS = 4
-"""Up to this many elements are weighted individually; wider filters (antialiasing) are a product with a weight
-matrix."""
+"""Maximum number of elements that are weighted individually; wider filters (antialiasing) are a matmul with a
+weight matrix."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Resize(CompositeOp):
         return 0.0 if self.mode == "nearest" else 8 * super().get_gflop()
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """Gathers along each axis, weighted and summed, or a product with a matrix of weights."""
+        """Return gathers along each axis, weighted and summed, or a matmul with a matrix of weights."""
         make = Composer(graph, self)
         value = self.inputs[0]
         if self.mode != "nearest":
@@ -134,7 +134,8 @@ class Resize(CompositeOp):
         return [make.to(value, self.outputs[0].details.dtype)]
 
     def _counts(self) -> tuple[int, ...]:
-        """How often the elements of each axis are repeated, 1 for an axis that is not resized, or in another way."""
+        """Return the repeat count of the elements of each axis, 1 for an axis that is resized otherwise or not
+        at all."""
         counts = [1] * self.inputs[0].details.rank
         for axis in self._order() if self.mode == "nearest" else ():
             size, count = self._sample(axis)
@@ -205,7 +206,7 @@ class Resize(CompositeOp):
         return make("reshape", result, shape=(*dims[:axis], len(dense), *dims[axis + 1 :]))
 
     def axis_sampling(self, axis: int) -> AxisSampling:
-        """How an axis of dynamic sizes is sampled. UnsupportedError for what needs them when compiling."""
+        """Return the sampling of an axis of dynamic size. UnsupportedError if it must be known at compile time."""
         linear = self.mode in ("nearest", "linear") and not self.antialias
         if not linear or self.coordinates == "tf_crop_and_resize" or self.exclude_outside:
             wanted = (

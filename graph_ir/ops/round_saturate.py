@@ -90,6 +90,6 @@ class RoundSaturate(FusibleOp):
         return t.minimum(y, t.const(self.high, dtype)) if self.high < most else y
 
     def _quotients(self) -> tuple[float, float, float]:
-        """What x is bounded by, and what it is instead of NaN."""
+        """Return the bounds of x and the replacement of NaN."""
         low, high, nan = (float(x - self.zero) for x in (self.low, self.high, self.nan))
         return low, high, nan

@@ -22,7 +22,7 @@ from ..ir.registry import register
 def scaled_sum(x: Array, y: Array, a: float, b: float) -> Array:
     """The op on arrays of f32: exact where no number has more than 2^20 times the magnitude of another.
 
-    Products of two f32 are exact in f64, and so is the sum of one with an f32 then.
+    Two f32 multiplied in f64 are exact, and so is then the sum with an f32.
     """
     scaled = (y.astype(np.float64) * np.float32(b)).astype(F32.numpy)
     return (x.astype(np.float64) * np.float32(a) + scaled).astype(F32.numpy)
@@ -30,7 +30,7 @@ def scaled_sum(x: Array, y: Array, a: float, b: float) -> Array:
 
 @register("scaled_sum")
 class ScaledSum(FusibleOp):
-    """x * a + y * b, the second product rounded to f32, the sum of it and the exact first one too."""
+    """x * a + y * b, with y * b rounded to f32, x * a exact, and their sum rounded to f32."""
 
     elementwise: ClassVar[bool] = True
 

@@ -35,7 +35,7 @@ class Scatter(Op):
     indices = Operand("integers")
     data = VariadicOperand("arrays of one shape", least=1)
     updates = VariadicOperand("one for each data array", least=1)
-    run = IntAttr("consecutive elements one place stands for", default=1, least=1)
+    run = IntAttr("consecutive elements that one index stands for", default=1, least=1)
     reduction = ChoiceAttr(
         "with the old element; none: the last update wins", "none", *NUMBERS_ONLY, *BITS_ONLY
     )

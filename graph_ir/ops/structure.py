@@ -74,7 +74,7 @@ class Output(Op):
     result_name = _ResultNameAttr("name of the input or output", default="", key="temp.result")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """No outputs of its own."""
+        """Return no outputs."""
         return []
 
     def get_gflop(self) -> float:

@@ -103,7 +103,7 @@ class TreeEnsemble(Op):
 
     @property
     def planes(self) -> int:
-        """How many features there are, those negated counted too where nodes can look at them."""
+        """The number of features, including their negations if nodes may read those."""
         columns = int(self.x.details.plain_dims[1])
         return 2 * columns if 1 << self.feature_bits >= 2 * columns else columns
 

@@ -48,7 +48,7 @@ def _reference(op: UpdateSlice | UpdateInPlace, inputs: list[Array]) -> Array:
 
 
 def box_begins(op: UpdateSlice | UpdateInPlace, starts: Sequence[Expr]) -> dict[int, Expr]:
-    """Where the update begins along each axis it moves on, inside x."""
+    """Return the offset of the update inside x along each axis it moves on."""
     whole, part = (x.details.plain_dims for x in op.inputs[:2])
     return {
         axis: t.minimum(t.maximum(start, 0), whole[axis] - part[axis])

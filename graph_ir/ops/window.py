@@ -144,7 +144,8 @@ class Windowed(Op):
 
     @property
     def window_rank(self) -> int:
-        """How many axes the window slides over: known from operands, or an attribute declared before these."""
+        """The number of axes the window slides over: known from operands, or from an attribute declared
+        before these."""
         raise NotImplementedError
 
 

@@ -46,7 +46,7 @@ class WinogradWeights(FusibleOp):
 
     @property
     def form(self) -> WinogradForm:
-        """Which of the forms this is for."""
+        """The Winograd form of the transformed weights."""
         return _form(self.results, self.inputs[0].details.dtype)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
@@ -146,7 +146,7 @@ class WinogradConvolution(TunableOp):
 
     @property
     def form(self) -> WinogradForm:
-        """Which of the forms this is."""
+        """The Winograd form of the convolution."""
         return _form(self.results, self.inputs[1].details.dtype)
 
     @property
@@ -200,7 +200,7 @@ class WinogradConvolution(TunableOp):
             raise self.rule(rule, str(list(self.few)))
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """The transforms and products in float64, rounded once; direct where these are not finite."""
+        """Compute the transforms and matmuls in float64, rounded once; the direct form if these are not finite."""
         x, u = (array.astype(np.float64) for array in inputs[:2])
         matrices = self.form.input_matrix(), self.form.output_matrix()
         if self.form.sums == S32:
@@ -235,7 +235,7 @@ class WinogradConvolution(TunableOp):
         """The base of relative rounding errors, float64: the same sums with all terms positive.
 
         Each element of a result computed in f32 is within (C + 24) * 2^-24 times this of the exact one: C roundings in
-        a product, one of u, at most 8 in the transform of the input and 14 in that of the result, without fma.
+        a matmul, one of u, at most 8 in the transform of the input and 14 in that of the result, without fma.
         """
         matrices = self.form.input_matrix(), self.form.output_matrix()
         wide = (np.abs(array.astype(np.float64)) for array in (x, u, *matrices))
@@ -257,6 +257,6 @@ class WinogradConvolution(TunableOp):
         return np.asarray(y[:, :, : out[2], : out[3]])
 
     def get_gflop(self) -> float:
-        """Those of the direct form, two per multiply-add, so that rates can be compared."""
+        """Return the flops of the direct form, two per multiply-add, so that rates can be compared."""
         x = self.x.details.plain_dims
         return 2.0 * self.outputs[0].details.typical.elements * x[1] * 9 / 1e9

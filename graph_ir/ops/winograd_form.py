@@ -33,7 +33,7 @@ class WinogradForm:
     """F(m x m, 3 x 3) with the points 0, +-pairs, infinity; there are m / 2 pairs.
 
     `operand` is the type of the transformed image and weights. On each axis a result is `multiple` times the sum over
-    the window. Of that, what belongs to infinity is taken `last` times from its product, as s16 has no room for all of
+    the window. The term at infinity is added `last` times, because s16 has no room for all of
     it in the weights.
     """
 
@@ -54,17 +54,17 @@ class WinogradForm:
 
     @property
     def elements(self) -> int:
-        """Input elements, and products, per axis of a tile."""
+        """Input elements, and points, per axis of a tile."""
         return self.results + 2
 
     @property
     def matmuls(self) -> int:
-        """Matrix products: one per pair of points."""
+        """The number of matmuls: one per pair of points."""
         return self.elements**2
 
     @property
     def sums(self) -> DType:
-        """The type of the products and of results."""
+        """The accumulator dtype, also that of results."""
         return accumulator_of(self.operand, self.operand)
 
     @property
@@ -74,12 +74,13 @@ class WinogradForm:
 
     @property
     def inverse(self) -> int:
-        """What an integer result is multiplied by, modulo 2^32, to divide it by the odd part of `multiple` squared."""
+        """The factor that divides an integer result by the odd part of `multiple` squared, modulo 2^32."""
         found = pow(self.multiple**2 >> self.shift, -1, 1 << 32)
         return found - (found >> 31 << 32)
 
     def weight_matrix(self) -> Array:
-        """G [elements, 3], float64: the weights as a polynomial at each point, over the product of distances."""
+        """G [elements, 3], float64: the weights as a polynomial at each point, divided by all distances to
+        other points."""
         points = self._points()
         rows = [
             [self.multiple * x**i / np.prod([x - y for y in points if y != x]) for i in range(3)]
@@ -126,7 +127,7 @@ class WinogradForm:
         return [bind(x) for x in (*result, _sum(self._whole(), odd, madd))]
 
     def transform_output(self, m: Sequence[Expr], madd: MultiplyAdd, bind: Bind) -> list[Expr]:
-        """A^T m: `results` values of `elements` products."""
+        """Return A^T m: `results` values from `elements` points."""
         pairs = list(zip(m[1:-1:2], m[2:-1:2], strict=True))
         sums = [bind(madd(1.0, a, b)) for a, b in pairs]
         differences = [bind(madd(-1.0, b, a)) for a, b in pairs]
@@ -145,23 +146,23 @@ class WinogradForm:
         return [0.0, *(x for pair in self.pairs for x in (pair, -pair))]
 
     def _whole(self) -> Array:
-        """Coefficients in x^2, lowest first, of the product of (x^2 - p^2) over all pairs."""
+        """Return the coefficients in x^2, lowest first, of (x^2 - p^2) multiplied over all pairs."""
         return np.atleast_1d(np.poly([pair**2 for pair in self.pairs]))[::-1]
 
     def _without(self, left_out: float) -> Array:
-        """The same product without one pair."""
+        """Return the coefficients without one pair."""
         return np.atleast_1d(np.poly([pair**2 for pair in self.pairs if pair != left_out]))[::-1]
 
 
 F2 = WinogradForm("f2", (1.0,))
 F4 = WinogradForm("f4", (0.75, 1.5))
 FORMS = {form.results: form for form in (F2, F4)}
-"""Those of floats, by results."""
+"""Float forms, by number of results."""
 
 BYTES_F2 = WinogradForm("f2", (1.0,), S16, 2)
 BYTES_F4 = WinogradForm("f4", (1.0, 2.0), S16, 24, 2)
 BYTE_FORMS = {form.results: form for form in (BYTES_F2, BYTES_F4)}
-"""Those of bytes."""
+"""Byte forms, by number of results."""
 
 
 def holds(form: WinogradForm, w: Array, x: DType) -> bool:

@@ -4,7 +4,7 @@ before   %present = concat(%past[1,h,P,d], %new[1,h,1,d], axis=2), an output
 after    %past[1,h,P+1+P_free,d]; %present = update_in_place(%past, %new, P), an output; who read the former %present
          reads the first P+1 of its rows, who read %past the first P
 An input of a dynamic length on one axis becomes a buffer with room for more: only new rows are written. An input whose
-result has its own type is updated in place as it is.
+result has its own type is updated in place without changes.
 Requires: the graph as read. Ensures: the note `ALIASES` names each such pair, `graph.attrs["lengths"]` the sizes that
 no input has any more.
 """

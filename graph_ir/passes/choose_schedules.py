@@ -62,7 +62,8 @@ def _chosen(
 
 
 def _within_form(graph: Graph, name: str, requested: Schedule) -> Schedule:
-    """What was requested an op; of a convolution without the algorithm, which `select_convolution_algorithm` obeyed."""
+    """Return the requested schedule, for a convolution without the algorithm, which `select_convolution_algorithm`
+    has applied."""
     names = {name, f"{name}.convolution"}
     forms = (d for d in log_of(graph).decisions if d.kind == "form")
     obeyed = any(not names.isdisjoint(d.subjects) for d in forms)

@@ -16,7 +16,7 @@ from ..schedule.requested import wanted_by_name
 
 
 def convolve_planes(graph: Graph, ctx: LowerContext) -> bool:
-    """Put the planes that a window spans side by side as channels, and the depths of the result into the batch.
+    """Concatenate the planes that a window spans as channels, and the depths of the result into the batch.
 
     %y = convolution(%x[1,32,16,16,16], %w[64,32,3,3,3])
     ->

@@ -9,7 +9,7 @@ from ..rewriting.values import constant_values
 from ..schedule.context import LowerContext
 
 PRECISIONS = ("bf16", "f16", "int8")
-"""Those that have convolutions."""
+"""Precisions that apply to convolutions."""
 
 
 def decompose_transposed(graph: Graph, ctx: LowerContext) -> bool:

@@ -13,13 +13,13 @@ from ..schedule.context import LowerContext
 
 
 def defer_division(graph: Graph, ctx: LowerContext) -> bool:
-    """Move the final division of a softmax past the product that is its only consumer, if its rows have a dynamic size.
+    """Move the final division of a softmax past the matmul that is its only consumer, if its rows have a dynamic size.
 
     %p = div(%e, reduce_sum(%e)); %y = matmul_core(%p, %v)
     ->
     %m = matmul_core(%e, %v); %y = div(%m, reduce_sum(%e))
 
-    The template of attention does the same: fewer divisions, and the same bits at any size. Left to this pass is what
+    The template of attention does the same: fewer divisions, and the same bits at any size. This pass handles the cases
     that template does not run with dynamic sizes but with numbers for them: more keys than a thread's stack holds.
     Requires: softmaxes decomposed. Ensures: topological order.
     """

@@ -1,4 +1,4 @@
-"""Dequantize at compile time what no integer product has taken."""
+"""Dequantize at compile time the constants that no integer matmul reads."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def dequantize_constants(graph: Graph, ctx: LowerContext) -> bool:
     ->
     %y = matmul_core(%x, %w.folded)
 
-    However large: dequantizing weights in every run would cost more than the product of a few rows.
-    Requires: integer products have been made. Ensures: no dequantize reads constants only.
+    Constants of any size: dequantizing weights in every run would cost more than a matmul of a few rows.
+    Requires: integer matmuls have been made. Ensures: no dequantize reads constants only.
     """
     return rewrite(graph, {"dequantize": (_fold,)})
 

@@ -24,11 +24,11 @@ STEP_CYCLES = 6.0
 """For a vector of elements of a pass: two loads, one of which crosses cache lines, an operation and a store."""
 
 KERNEL_CYCLES = 600.0
-"""To begin a pass, a kernel of its own: 11 of them take 1.4 us of a row of 2,048 elements."""
+"""Cycles to begin a pass, which is a separate kernel: 11 of them take 1.4 us of a row of 2,048 elements."""
 
 
 MARGIN = 1.2
-"""How much faster passes must be: they keep windows from fusing with what is around them."""
+"""Minimum speedup of the passes, which keep windows from fusing with neighboring ops."""
 
 
 def double_windows(graph: Graph, ctx: LowerContext) -> bool:

@@ -89,7 +89,7 @@ def _affine(tensor: GraphTensor) -> Affine | None:
 
 
 def _step_of(op: Op, result: GraphTensor) -> tuple[GraphTensor, tuple[Any, Any]] | None:
-    """What `op` scales and shifts, used by nothing else, and its factor and offset."""
+    """Return the tensor that `op` scales and shifts, if nothing else uses it, and its factor and offset."""
     if op.op_name not in ("batch_norm", "mul", "add"):
         return None
     for x, *others in (op.inputs, op.inputs[::-1])[: 1 if op.op_name == "batch_norm" else 2]:

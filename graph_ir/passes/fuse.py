@@ -5,7 +5,7 @@ after    %e = fused(%a, %b, %bias) with the three ops in its subgraph
 Requires: layouts chosen, composites decomposed, no dead ops.
 Ensures: the same values; every group has one escaping tensor.
 
-A group grows from an anchor (first tuned products, then reductions, elementwise ops, transposes of slices): forward
+A group grows from an anchor (first tuned matmuls, then reductions, elementwise ops, transposes of slices): forward
 over elementwise consumers of the anchor's shape, then backward over pointwise producers without other consumers. Ops
 that would be computed twice, or would make the group depend on itself, stay outside.
 """
@@ -46,7 +46,7 @@ MAX_VISITED = 4096
 """Ops that are looked at to find out whether one depends on a group."""
 
 Fits = Callable[[Op, list[Op]], bool]
-"""Whether an op may join the group."""
+"""Function that returns whether an op may join the group."""
 
 
 def fuse(graph: Graph, ctx: LowerContext) -> bool:
@@ -164,7 +164,7 @@ def _without_widening(group: list[Op]) -> list[Op]:
 
 
 class _Growth:
-    """What is known around a group that grows, so that each op there is asked about once, or again when that changed.
+    """The neighborhood of a growing group, so that each op there is checked once, or again when its state changed.
 
     `inside`: the group; `first`: the least number of its ops in the graph. `leaving`: its tensors that others read.
     `queue`: a heap of its consumers, as (number of the op in the group, number of the use, consumer). `waiting`:
@@ -243,14 +243,14 @@ class _Growth:
 
 
 def _repeats(user: Op, producer: Op) -> bool:
-    """Return whether a product reads elements of a producer many times; reductions of one row read rows in place."""
+    """Return whether a matmul reads elements of a producer many times; reductions of one row read rows in place."""
     if user.kind != "tunable":
         return False
     return not (isinstance(user, MatmulCore) and user.weighs_rows and _costs_nothing(producer))
 
 
 def _costs_nothing(op: Op) -> bool:
-    """Return whether an op is only another place to read from: a broadcast, or a slice of whole rows."""
+    """Return whether an op only changes the address of reads: a broadcast, or a slice of whole rows."""
     if op.op_name == "slice":
         steps = set(op.attr("steps"))
         return steps == {1} and op.attr("sizes")[-1] == op.inputs[0].details.plain_dims[-1]
@@ -276,7 +276,7 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
                 or not is_pointwise(producer)
             ):
                 continue
-            # Operands of a product are read many times, so they are computed beforehand.
+            # Operands of a matmul are read many times, so they are computed beforehand.
             if any(user not in members or _repeats(user, producer) for _, user in tensor.uses):
                 continue
             if by_rows and (
@@ -311,7 +311,8 @@ def _asks_within_rows(op: Op) -> bool:
 
 
 def _requantizes_accumulators(op: Op) -> bool:
-    """Return whether the op makes bytes of the sums of a product: in its epilogue, so that no sums are stored."""
+    """Return whether the op requantizes accumulators of a matmul: in its epilogue, so that no accumulators
+    are stored."""
     if not op.inputs or not is_elementwise(op):
         return False
     narrows = op.outputs[0].details.dtype.bits < op.inputs[0].details.dtype.bits
@@ -323,7 +324,7 @@ def _moves(op: Op) -> bool:
 
 
 def _reads(op: Op) -> Any:
-    """How many elements the op computes from: a producer with fewer would be recomputed."""
+    """Return the number of elements the op reads: a producer with fewer would be recomputed."""
     count = op.outputs[0].details.elements
     computation = op.computation() if isinstance(op, FusibleOp) and is_reduction(op) else None
     return count * math.prod(computation.extents) if isinstance(computation, Reduction) else count
@@ -343,7 +344,7 @@ def _replace(graph: Graph, groups: list[list[Op]]) -> None:
 
 
 def _fused(graph: Graph, group: list[Op]) -> tuple[Op, Op]:
-    """(the op whose result leaves a group, a `fused` op in the place of the group, at the end of the graph)."""
+    """Return (the op whose result leaves a group, a `fused` op that replaces the group, at the end of the graph)."""
     members = sorted(set(group), key=lambda op: op.logical_op_id)
     (escaping,) = _escaping(members)
     inside = set(members)

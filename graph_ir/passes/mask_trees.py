@@ -100,7 +100,7 @@ class _Forest:
     """The first leaf of each tree, and the end."""
     targets: Array
     silent: float
-    """What adds nothing."""
+    """The leaf value that adds nothing."""
 
 
 class _Nodes:
@@ -231,12 +231,12 @@ class _Pieces:
         return (~removed).astype(np.uint32).view(np.int32)
 
     def begins(self) -> Array:
-        """Where the conditions of each piece begin, and the end."""
+        """The offsets of the conditions of each piece, and the end."""
         counts = np.bincount(self.piece, minlength=len(self.first))
         return np.append(_starts(counts), len(self.piece)).astype(np.int32)
 
     def leaves(self) -> Array:
-        """What the leaves of each piece say, [pieces, 32] or [pieces, count, 32]."""
+        """The leaf values of each piece, [pieces, 32] or [pieces, count, 32]."""
         said = self.forest.said
         table = np.full((len(self.first), LEAVES, *said.shape[1:]), self.forest.silent, said.dtype)
         sizes = self.end - self.first

@@ -1,4 +1,4 @@
-"""Lower products of a matrix and a vector to multiply and reduce, so that the matrix is not copied."""
+"""Lower matrix-vector multiplications to multiply and reduce, so that the matrix is not copied."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..schedule.context import LowerContext
 
 
 def matvec_to_reduction(graph: Graph, ctx: LowerContext) -> bool:
-    """Replace f32 products of one row or one column with a matrix whose sums lie along its rows.
+    """Replace f32 matmuls of one row or one column with a matrix that is reduced along its rows.
 
     %y = matmul_core(%x[1,k], %w[n,k], transpose_b=true)
     ->
     %p = mul(%x, %w); %s = reduce_sum(%p, axes={1}); %y = reshape(%s, shape={1,n})
 
-    and matmul_core(%w[m,k], %x[k,1]) likewise where w is gathered. A product's template would first pack the matrix
+    and matmul_core(%w[m,k], %x[k,1]) likewise where w is gathered. The matmul template would first pack the matrix
     into panels, or have it gathered, which takes several times as long as reductions that read it where it lies.
     Constant matrices and vectors stay: they are packed at compile time.
     Requires: topological order, transposes in `transpose_b`.

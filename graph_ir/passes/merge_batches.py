@@ -1,4 +1,4 @@
-"""Multiply a batch of matrices by one shared matrix as a single product: its rows are those of all of them."""
+"""Multiply a batch of matrices by one shared matrix in a single matmul with the rows of all of them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from ..schedule.context import LowerContext
 
 
 def merge_batches(graph: Graph, ctx: LowerContext) -> bool:
-    """Give products whose right-hand side is the same for the whole batch the rows of all matrices on the left.
+    """Merge the batch of a matmul whose right-hand side is shared into its rows.
 
     %y = matmul_core(%x[197,1,768], %w[768,2304])
     ->
     %r = reshape(%x, shape={197,768}); %p = matmul_core(%r, %w); %y = reshape(%p, shape={197,1,2304})
 
-    The template runs the matrices of a batch one at a time, each with register tiles of its own rows: 197 rows one
-    at a time
-    use one row of a tile that has eight. Products that are parts of attention keep their batches, which its template
-    needs.
-    Requires: topological order, plain layouts.
-    Ensures: topological order.
+    The template runs the matrices of a batch one at a time, each with separate register tiles: 197 matrices of one
+    row use one row of a tile that has eight. Matmuls that are parts of attention keep their batches, which its
+    template needs.
+
+    Requires: topological order, plain layouts. Ensures: topological order.
     """
     attention = {member for op in graph.ops for member in attention_group(op) or ()}
     return rewrite(graph, {"matmul_core": (partial(_as_rows, frozenset(attention)),)})

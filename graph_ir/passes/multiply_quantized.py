@@ -17,7 +17,7 @@ from ..rewriting.decisions import record
 from ..rewriting.quantized_operand import (
     FARTHEST,
     QuantizedOperand,
-    product_scale,
+    combined_scale,
     quantized_operand,
     reshaped,
     swapped,
@@ -29,17 +29,16 @@ from ..schedule.integer_gain import Account, convolution_account, matmul_account
 
 
 def multiply_quantized(graph: Graph, ctx: LowerContext) -> bool:
-    """Replace products and convolutions of dequantized operands by those of their integers, and their bias with them.
+    """Replace matmuls and convolutions of dequantized operands by integer ones, and their bias with them.
 
     %y = add(matmul_core(dequantize(%a, %sa, %za), dequantize(%b, %sb, %zb)), dequantize(%bias, %sa * %sb))
     ->
     %p = add(matmul_core(sub(cast(%a), %za), sub(cast(%b), %zb)), %bias)     all s32, exact
     %y = mul(cast(%p), %sa * %sb)                                            f32
 
-    What the cost model predicts to be slower stays f32; so do products so long that their sums might not fit s32, and
-    those whose scales differ along the summed axis. Results differ by the roundings of the f32 sums that are gone.
-    Requires: topological order, dequantize not decomposed.
-    Ensures: topological order.
+    What the cost model predicts to be slower stays f32; so do matmuls with a K so large that accumulators might not fit
+    s32, and those whose scales differ along the summed axis. Results differ by the roundings of the f32 sums that are
+    gone. Requires: topological order, dequantize not decomposed. Ensures: topological order.
     """
     rules: dict[str, tuple[Rule, ...]] = {
         "matmul_core": (partial(_matmul, ctx),),
@@ -64,7 +63,7 @@ def _matmul(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
         swapped(make, x.scale) if is_swapped else x.scale
         for x, is_swapped in ((a, op.transpose_a), (b, op.transpose_b))
     ]
-    return make("mul", make.to(integers, F32), product_scale(make, *scales))
+    return make("mul", make.to(integers, F32), combined_scale(make, *scales))
 
 
 def _convolution(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
@@ -85,7 +84,7 @@ def _convolution(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     outputs = w.scale.details.elements
     by_output = (outputs,) + (1,) * (rank - 2) if outputs > 1 else ()
     scales = reshaped(make, x.scale, ()), reshaped(make, w.scale, by_output)
-    return make("mul", make.to(integers, F32), product_scale(make, *scales))
+    return make("mul", make.to(integers, F32), combined_scale(make, *scales))
 
 
 def _flat_zero(make: Composer, x: QuantizedOperand) -> QuantizedOperand:
@@ -123,7 +122,7 @@ def _bias(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _scaled_sums(tensor: GraphTensor) -> tuple[GraphTensor, GraphTensor] | None:
-    """(s32 sums of a short product, scale) of a tensor that `multiply_quantized` has made."""
+    """Return (s32 accumulators of a matmul with few terms, scale) of a tensor that `multiply_quantized` has made."""
     op = tensor.producer_owner
     if op.op_name != "mul" or op.inputs[0].producer_owner.op_name != "cast":
         return None

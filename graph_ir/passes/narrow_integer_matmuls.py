@@ -1,4 +1,4 @@
-"""Multiply bytes as bytes: s32 products of widened operands become dot products of 8-bit integers."""
+"""Multiply bytes as bytes: s32 matmuls of widened operands become dot products of 8-bit integers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ..schedule.context import LowerContext
 
 
 def narrow_integer_matmuls(graph: Graph, ctx: LowerContext) -> bool:
-    """Take zero points out of integer products, whose operands are bytes then.
+    """Take zero points out of integer matmuls, whose operands are bytes then.
 
     %y = matmul_core(sub(cast(%a), %za), sub(cast(%b), %zb))                          all s32
     ->
     %y = matmul_core(%a, %b, dtype=s32) - %za * (sums of columns of %b - k * %zb) - %zb * sums of rows of %a
 
     Convolutions likewise; their padding is the zero point then. Corrections of constants are computed at compile time.
-    All of it wraps as the product does, so results are the same.
+    All of it wraps as the matmul does, so results are the same.
     Requires: topological order. Ensures: topological order.
     """
     rules = {
@@ -104,7 +104,7 @@ def _matmul(target: Target, graph: Graph, op: Op) -> GraphTensor | None:
 def _operands(
     make: Composer, op: MatmulCore | Convolution, axes: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> tuple[ByteOperand | None, ByteOperand | None]:
-    """Both operands as bytes, their zero points the same along the axes over which products are summed."""
+    """Return both operands as bytes, with zero points that are constant along the contracted axes."""
     if op.dtype is not None:
         given = [ByteOperand(x, None) if is_byte(x.details.dtype) else None for x in op.inputs]
         return given[0], given[1]
@@ -115,7 +115,7 @@ def _operands(
 def _prefers_unsigned(target: Target, op: Op) -> bool:
     """Return whether the CPU multiplies unsigned by signed bytes faster, and the correction is known at compile time.
 
-    What is given as a product of signed bytes stays one, and has the schedule that was requested.
+    A matmul given with signed bytes keeps them, and has the schedule that was requested.
     """
     is_faster = microkernel(U8, S8, target).rate(target) > microkernel(S8, S8, target).rate(target)
     is_given = op.attr("dtype") is not None
@@ -144,7 +144,7 @@ def _zero_by_columns(make: Composer, b: ByteOperand, transposed: bool) -> ByteOp
 def _corrected(
     make: Composer, op: MatmulCore, result: GraphTensor, a: ByteOperand, b: ByteOperand
 ) -> GraphTensor:
-    """The product of the bytes minus what their zero points add to it."""
+    """Subtract the contribution of the zero points from a matmul of bytes."""
     if a.zero is not None:
         sums = _sums(make, b.bytes, -1 if op.transpose_b else -2)
         if op.transpose_b:

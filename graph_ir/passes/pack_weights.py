@@ -31,7 +31,7 @@ SMALLEST_SCALE = 1e-30
 
 
 def pack_weights(graph: Graph, ctx: LowerContext) -> bool:
-    """Replace products of floats with dequantized constants by products with packed weights.
+    """Replace matmuls of floats with dequantized constants by matmuls with packed weights.
 
     %w = dequantize(%constant, %scale, %zero); %y = matmul_core(%x, %w)
     ->
@@ -39,7 +39,7 @@ def pack_weights(graph: Graph, ctx: LowerContext) -> bool:
 
     Scales are one per column and group of k, or per column. Where the model allows A to be rounded, its rows are
     quantized to s8 with a scale per group, so that sums of groups are exact and nothing but memory takes time.
-    Requires: integer products have been made. Ensures: the same formula; dequantized weights are not rounded.
+    Requires: integer matmuls have been made. Ensures: the same formula; dequantized weights are not rounded.
     """
     return rewrite(graph, {"matmul_core": (partial(_pack, ctx),)})
 

@@ -96,7 +96,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (optimize_subgraphs, ""),  # after constants have moved into them, and before memory is planned
     (eliminate_common, "cse"),
     (simplify_algebra, "simplify"),
-    (scale_queries, "simplify"),  # before products read transposes, which scaling hides
+    (scale_queries, "simplify"),  # before matmuls read transposes, which scaling hides
     (simplify_movement, "simplify"),
     (fold_padding, "simplify"),
     (eliminate_common, "cse"),  # patterns need equal parts to be merged

@@ -1,4 +1,4 @@
-"""Place every intermediate tensor in one arena, and every constant in one section.
+"""Assign offsets to every intermediate tensor in one arena, and to every constant in one section.
 
 before   tensors without an address
 after the note `MEMORY_PLAN`: byte offsets, 64-byte aligned; tensors that are never live together share bytes
@@ -86,7 +86,7 @@ class MemoryPlan:
     workspaces: dict[tuple[Op, int], Any] = field(default_factory=dict)
 
     def offset(self, life: Life) -> Any:
-        """Where a block begins."""
+        """Return the offset of a block."""
         return (
             self.offsets[life.tensors[0]]
             if life.tensors
@@ -129,7 +129,7 @@ def _by_units(lives: Iterable[Life]) -> dict[Size, list[tuple[Life, int]]]:
 
 
 def control_workspace(op: ControlOp) -> Workspace:
-    """How a control op lays out its block; its subgraphs must have been planned."""
+    """Return the layout of a control op's block; its subgraphs must have been planned."""
     spares: list[Size | None] = []
     at: Size = 0
     if isinstance(op, While):

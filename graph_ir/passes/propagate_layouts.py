@@ -80,7 +80,8 @@ def _offered(op: Op, ctx: LowerContext) -> list[FormatChoice]:
 
 
 def _considered(choices: list[FormatChoice], ctx: LowerContext) -> list[FormatChoice]:
-    """Those to choose from: what is offered on request only if the options ask for it, and then nothing else."""
+    """Return the choices to consider: a choice offered on request only if the options ask for it, and then
+    only that."""
     requested = [x for x in choices if x.on_request and ctx.options.layout == "blocked"]
     return requested or [x for x in choices if not x.on_request]
 

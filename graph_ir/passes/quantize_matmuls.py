@@ -21,7 +21,7 @@ STEPS = 127
 """Integers on either side of zero: -128 is not used, so that scales are the same for both signs."""
 
 MIDDLE = 128
-"""What stands for zero in unsigned bytes, which meet signed weights faster than signed ones do."""
+"""Zero point of unsigned bytes, which are multiplied with signed weights faster than signed bytes are."""
 
 SMALLEST_SCALE = 1e-30
 """Of a row of zeros."""
@@ -31,18 +31,18 @@ MIN_GROUP_CHANNELS = 16
 as f32 (measured on Sapphire Rapids; 9 to 15 were not), which the model of the direct form does not see."""
 
 QUANTIZING = 3
-"""How often activations are read or written to quantize them."""
+"""Number of times activations are read or written to quantize them."""
 
 
 def quantize_matmuls(graph: Graph, ctx: LowerContext) -> bool:
-    """Quantize activations and constant weights of f32 products and convolutions, if int8 was requested.
+    """Quantize activations and constant weights of f32 matmuls and convolutions, if int8 was requested.
 
     %y = matmul_core(%x, %w)
     ->
     %s = max(abs(%x)) / 127 per row
     %y = matmul_core(dequantize(quantize(%x, %s, 128), %s, 128), dequantize(%bytes, %scales))
 
-    `multiply_quantized` makes integer products of these. Rows of a product have scales of their own, an image of a
+    `multiply_quantized` makes integer matmuls of these. A matmul has one scale per row, an image of a
     convolution has one; weights have one per output. What the cost model predicts to be slower stays f32.
     Requires: topological order. Ensures: topological order.
     """
@@ -92,7 +92,7 @@ def _dynamic(make: Composer, x: GraphTensor, axes: tuple[int, ...]) -> GraphTens
 
 
 def _static(make: Composer, weights: Array, axes: tuple[int, ...]) -> GraphTensor:
-    """Weights as bytes with a scale for what is left without `axes`."""
+    """Return weights as bytes, with one scale per index of the axes other than `axes`."""
     largest = np.max(np.abs(weights), axis=axes, keepdims=True)
     scale = np.maximum(largest / np.float32(STEPS), np.float32(SMALLEST_SCALE)).astype(np.float32)
     whole = np.clip(np.rint(weights / scale), -STEPS, STEPS).astype(S8.numpy)

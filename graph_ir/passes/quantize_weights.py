@@ -23,7 +23,7 @@ LOWEST, HIGHEST = -8, 7
 
 
 def quantize_weights(graph: Graph, ctx: LowerContext) -> bool:
-    """Round the constant weights of f32 products to 4 bits, if int4 was requested.
+    """Round the constant weights of f32 matmuls to 4 bits, if int4 was requested.
 
     %y = matmul_core(%x, %w)
     ->

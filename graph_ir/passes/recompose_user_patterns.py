@@ -29,5 +29,5 @@ def recompose_user_patterns(graph: Graph, ctx: LowerContext) -> bool:
         return rewrite(graph, rules)
     except InternalError as error:
         raise UserError(
-            f"patterns {', '.join(PATTERNS)} of user code: {error}; mend what they make"
+            f"patterns {', '.join(PATTERNS)} of user code: {error}; fix the patterns"
         ) from error

@@ -15,7 +15,7 @@ def repeat_widening(graph: Graph, ctx: LowerContext) -> bool:
     ->
     %a = relu(mul(sub(cast(%q), 3), 0.5)); %b = add(mul(sub(cast(%q), 3), 0.5), %x)
 
-    The bytes are in memory, not the floats. Products, which read elements many times, share one copy.
+    The bytes are in memory, not the floats. Matmuls, which read elements many times, share one copy.
     Requires: composites decomposed, layouts chosen. Ensures: topological order.
     """
     found = [(op.outputs[0], chain) for op in graph.ops if (chain := widening_of(op))]

@@ -25,7 +25,7 @@ to 1.05 with 6 on Zen 5 with AVX2)."""
 
 
 def round_operands(graph: Graph, ctx: LowerContext) -> bool:
-    """Round both operands of every f32 product and convolution, if that precision was requested.
+    """Round both operands of every f32 matmul and convolution, if that precision was requested.
 
     %y = matmul_core(%x, %w)
     ->

@@ -1,4 +1,4 @@
-"""Scale one operand of a product by both numbers that its operands are scaled by."""
+"""Merge the scales of both operands of a matmul into one operand."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 
 _LEAST = 2.0**-16
-"""The smallest number: products of numbers from here to 1 stay far from what has no full precision."""
+"""The smallest number: two numbers from here to 1 multiplied stay far from subnormals."""
 
 
 def scale_queries(graph: Graph, ctx: LowerContext) -> bool:
-    """Move a number from the right operand of a product to the left one, if that is scaled too.
+    """Move a factor from the right operand of a matmul to the left one, if that is scaled too.
 
     %y = matmul_core(mul(%q, 0.35), mul(%k, 0.35))
     ->
@@ -34,7 +34,7 @@ def _scale_left(graph: Graph, op: Op) -> GraphTensor | None:
     (queries, first), (keys, second) = left, right
     number = graph.make_constant(first * second, f"{op.name}.scale")
     scaled = graph.make("mul", [queries, number], name=f"{op.name}.scaled").outputs[0]
-    return graph.make(op.op_name, [scaled, keys], op.attrs, f"{op.name}.product").outputs[0]
+    return graph.make(op.op_name, [scaled, keys], op.attrs, f"{op.name}.matmul").outputs[0]
 
 
 def _scaled(tensor: GraphTensor) -> tuple[GraphTensor, Array] | None:

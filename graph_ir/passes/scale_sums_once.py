@@ -135,6 +135,6 @@ def _around(a: float, b: float) -> Iterator[tuple[float, float]]:
 
 
 def _moved(value: float, steps: int) -> float:
-    """The f32 so many units in the last place from the one nearest to `value`, which is above 0."""
+    """Return the f32 that is `steps` ULP from the one nearest to `value`, which is above 0."""
     bits = np.float32(value).view(np.int32) + np.int32(steps)
     return float(bits.view(np.float32))

@@ -1,4 +1,4 @@
-"""Choose the algorithm of each convolution: direct, depthwise, Winograd, or im2col with a matrix product."""
+"""Choose the algorithm of each convolution: direct, depthwise, Winograd, or im2col with a matmul."""
 
 from __future__ import annotations
 

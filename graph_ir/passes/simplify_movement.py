@@ -133,7 +133,7 @@ def _merge_slices(graph: Graph, op: Op) -> GraphTensor | None:
 def _split_before_slice(graph: Graph, op: Op) -> GraphTensor | None:
     """reshape(slice(x)) that splits the sliced axis at multiples of its parts: slice(reshape(x)), a view.
 
-    Heads of Q, K and V that one product made: what reads the slice transposed then reads the product's result.
+    For heads of Q, K and V from one matmul: a consumer that reads the slice transposed then reads the matmul's result.
     """
     inner = op.inputs[0].producer_owner
     if not isinstance(inner, Slice) or op.outputs[0].details.is_empty:
@@ -193,7 +193,7 @@ def _source_axes(dims: tuple[int, ...], larger: tuple[int, ...]) -> list[int | N
 
 
 def _share_heads(graph: Graph, op: Op) -> GraphTensor | None:
-    """The product of one row with heads that are copies, for those who share them: of the heads as they are.
+    """Multiply one row by heads that are broadcast copies without materializing the copies.
 
     %w = reshape(broadcast(%k[b,h,1,t,d], {b,h,g,t,d}), {b,h*g,t,d}); %y = matmul_core(%q[b,h*g,1,d], %w)
     ->

@@ -120,7 +120,7 @@ def _moved_parameters(op: Op, source: Dequantize) -> list[Array] | None:
 
 
 def _same_axis(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:
-    """Where a reshape leaves an axis whole."""
+    """Return the axis of the result of a reshape that is the whole axis `axis` of its input."""
     lead = math.prod(before[:axis])
     for other, size in enumerate(after):
         if size == before[axis] and math.prod(after[:other]) == lead:

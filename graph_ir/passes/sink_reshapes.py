@@ -1,4 +1,4 @@
-"""Move the reshape after a product past elementwise ops, so that they can fuse into the product's epilogue."""
+"""Move the reshape after a matmul past elementwise ops, so that they can fuse into the matmul's epilogue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..schedule.context import LowerContext
 
 
 def sink_reshapes(graph: Graph, ctx: LowerContext) -> bool:
-    """Compute elementwise ops in the shape that a product or convolution has, rather than in that of its consumers.
+    """Compute elementwise ops in the shape of the matmul or convolution, rather than in that of its consumers.
 
     %c = reshape(matmul_core(%w, %p)); %y = relu(add(%c, %bias))
     ->
@@ -45,10 +45,10 @@ def _join(graph: Graph, op: Op) -> GraphTensor | None:
 def _past(graph: Graph, op: Op) -> GraphTensor | None:
     dims = op.outputs[0].details.plain_dims
     if not any(_is_free(x, dims) for x in op.inputs):
-        return None  # before any search for products, which long chains of residuals make long
+        return None  # before any search for matmuls, which long chains of residuals make long
     sources = {_source_dims(x) for x in op.inputs if x.details.plain_dims == dims} - {None}
     if len(sources) != 1:
-        return None  # products of several shapes: what suits one of them does not suit the others
+        return None  # several matmuls of different shapes: no reshape suits all of them
     source = sources.pop()
     if source is None or source == dims:
         return None
@@ -62,14 +62,14 @@ def _past(graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _source_dims(tensor: GraphTensor) -> tuple[int, ...] | None:
-    """The shape in which a product computed a tensor, before a reshape if there is one; None if no product did."""
+    """Return the shape in which a matmul computed a tensor, before a reshape if there is one; None if no matmul did."""
     op = tensor.producer_owner
     source = op.inputs[0] if op.op_name == "reshape" else tensor
     return source.details.plain_dims if comes_from_tunable(source.producer_owner) else None
 
 
 def _is_free(tensor: GraphTensor, dims: tuple[int, ...]) -> bool:
-    """Return whether only elementwise ops read a product's reshape of the full shape, which could all do without it."""
+    """Return whether only elementwise ops that do not need it read a matmul's reshape of the full shape."""
     is_full = tensor.details.plain_dims == dims and 0 not in dims
     if tensor.producer_owner.op_name != "reshape" or not is_full or _source_dims(tensor) is None:
         return False

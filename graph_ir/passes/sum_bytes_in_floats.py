@@ -1,4 +1,4 @@
-"""Sum products of bytes in f32 where a depthwise convolution is faster so and f32 holds every sum."""
+"""Accumulate byte convolutions in f32 if a depthwise convolution is faster so and f32 holds every sum."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sum_bytes_in_floats(graph: Graph, ctx: LowerContext) -> bool:
     ->
     %f = add(depthwise_convolution(%x, cast(%w, f32), dtype=f32), cast(%bias, f32))
 
-    Pairs of rows save a third of the products, but have to be made, and what reads the sums reads them in f32. Only
+    Pairs of rows save a third of the multiplications, but have to be made, and consumers read f32 sums. Only
     where weights and bias are known, and so small that no sum can pass 2^24. Requires: forms of convolutions chosen,
     topological order. Ensures: topological order.
     """
@@ -77,7 +77,7 @@ def _known(tensor: GraphTensor) -> Array | None:
 
 
 def _is_exact(conv: DepthwiseConvolution, weights: Array, bias: Array | None) -> bool:
-    """Return whether no sum of some of the products, with the bias or without it, passes `MOST`."""
+    """Return whether no partial sum, with the bias or without it, passes `MOST`."""
     largest = max(map(abs, conv.x.details.dtype.limits))
     most = np.abs(weights.astype(np.int64)).sum(axis=tuple(range(1, weights.ndim))) * largest
     added = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))

@@ -18,7 +18,7 @@ from ..schedule.context import LowerContext
 
 MAX_OPS = 64
 MIN_WORK = 10
-"""Instructions per vector from which on a table, which is a kernel of its own, is faster than an epilogue."""
+"""Minimum instructions per vector for which a table, which is a separate kernel, is faster than an epilogue."""
 SIMPLE = frozenset((
     "abs", "add", "cast", "clamp", "dequantize", "leaky_relu", "max", "min", "mul", "neg",
     "quantize", "relu", "sub",

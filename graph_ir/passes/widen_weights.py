@@ -22,7 +22,7 @@ costs more than to read twice the bytes from memory while they are multiplied.""
 
 
 def widen_weights(graph: Graph, ctx: LowerContext) -> bool:
-    """Widen constant weights at compile time instead of in registers, for products in pairs of 16 bits.
+    """Widen constant weights at compile time instead of in registers, for matmuls in pairs of 16 bits.
 
     %y = matmul_core(%x, %w, dtype=s32)                               x u8, w s8
     ->
@@ -50,7 +50,7 @@ def _widened(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
 
 
 def _rows(op: MatmulCore | DirectConvolution) -> int:
-    """How many rows, or pixels, of typical sizes meet each weight."""
+    """Return the number of rows, or pixels, of typical sizes that each weight is multiplied with."""
     dims = op.outputs[0].details.typical.plain_dims
     if isinstance(op, DirectConvolution):
         return dims[0] * math.prod(dims[2:])

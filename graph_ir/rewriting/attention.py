@@ -1,4 +1,4 @@
-"""Recognizes attention: a product, row operations with reductions on its result, and a second product of that."""
+"""Recognizes attention: a matmul, row operations with reductions on its result, and a second matmul of that."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from .groups import is_elementwise, reduces_rows
 from .operand_rows import sliced_operands
 
 MAX_OPS = 64
-"""Ops between the two products, beyond which nobody looks for the first."""
+"""Maximum number of ops between the two matmuls."""
 
 PACKED_BYTES = 2 << 20
 """Limit for packed keys and values kept on a thread's stack; beyond it, only a softmax can be computed in blocks."""
 
 
 def attention_group(second: Op) -> list[Op] | None:
-    """The ops of the group whose second product is `second`, in topological order; None if there is no such group."""
+    """Return the ops of the group whose second matmul is `second`, in topological order; None if there is no
+    such group."""
     if not _is_float_matmul(second) or second.attr("transpose_a"):
         return None
     weights = second.inputs[0]
@@ -47,7 +48,7 @@ def attention_group(second: Op) -> list[Op] | None:
 
 
 def _is_float_matmul(op: Op) -> bool:
-    """A tuned product of floats whose rows are plain; its right-hand side may be packed in panels."""
+    """Return whether `op` is a tuned float matmul with plain rows; its right-hand side may be packed in panels."""
     if not isinstance(op, MatmulCore) or not op.is_tuned or not op.contraction.result.is_float:
         return False
     if op.could_weigh_rows or op.could_dot_rows:
@@ -65,7 +66,7 @@ def has_dynamic_sizes(first: Op, second: Op) -> bool:
 
 
 def panel_groups(matmuls: Sequence[Op]) -> set[int]:
-    """How many neighboring k lie together in the panels that right-hand sides of products are packed in."""
+    """Return the k group sizes of the panels that right-hand sides of matmuls are packed in."""
     formats = [op.inputs[1].details.format for op in matmuls]
     return {
         fmt.blocks[-1] if len(fmt.blocks) > fmt.rank + 1 else 1 for fmt in formats if fmt.is_blocked
@@ -122,7 +123,7 @@ def before_narrowing(weights: GraphTensor) -> GraphTensor:
 
 
 def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
-    """(the product, ops between it and `weights`) if those ops have no other consumers and read no other product."""
+    """Return (matmul, ops between it and `weights`) if those ops have no other consumers and read no other matmul."""
     dims = weights.details.plain_dims
     shapes = {dims, (*dims[:-1], 1)}
     between: list[Op] = []
@@ -142,7 +143,7 @@ def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
         else:
             return None, []
     if matmul is not None and any(x.producer_owner in between for x in matmul.inputs):
-        return None, []  # what the product reads cannot be computed after it
+        return None, []  # operands of the matmul cannot be computed after it
     inside = {*between} | ({matmul} if matmul is not None else set())
     closed = all(
         user in inside
@@ -155,7 +156,7 @@ def _row_work_before(weights: GraphTensor) -> tuple[Op | None, list[Op]]:
 
 
 def _is_row_work(op: Op, dims: tuple[Size, ...]) -> bool:
-    """An elementwise op, or a reduction of rows as long as the product's: one of other rows belongs elsewhere."""
+    """Return whether `op` is elementwise, or a reduction of rows as long as the matmul's."""
     return is_elementwise(op) or (reduces_rows(op) and op.inputs[0].details.plain_dims == dims)
 
 
@@ -164,7 +165,7 @@ def _computed(tensor: GraphTensor) -> bool:
 
 
 def _transpose_after(matmul: Op) -> Op | None:
-    """The only consumer of the product, if it permutes all axes but the last."""
+    """Return the only consumer of the matmul, if it permutes all axes but the last."""
     result = matmul.outputs[0]
     consumers = {user for _, user in result.uses}
     if len(consumers) != 1:

@@ -49,9 +49,9 @@ def fits_type(value: int, dtype: DType) -> bool:
 
 
 def byte_operand(make: Composer, x: GraphTensor, shared: tuple[int, ...]) -> ByteOperand | None:
-    """What s32 tensor `x` is made of, if it was widened from bytes or is a constant of a narrow range.
+    """Return the bytes and zero point of an s32 tensor that was widened from bytes or is a constant of a narrow range.
 
-    Its zero point does not vary along the axes `shared`, counted from the end, over which products are summed.
+    The zero point is constant along the axes `shared`, counted from the end, over which the contraction accumulates.
     """
     value = constant_value(x)
     if value is not None:
@@ -72,7 +72,8 @@ def byte_operand(make: Composer, x: GraphTensor, shared: tuple[int, ...]) -> Byt
 
 
 def _narrowed(make: Composer, value: Array, shared: tuple[int, ...]) -> ByteOperand | None:
-    """A constant as signed bytes: as it is, or minus an offset for all of it or for each slice that is summed."""
+    """Return a constant as signed bytes: unchanged, or minus an offset for all of it or for each slice that
+    is summed."""
     for axes in (tuple(range(value.ndim)), shared):
         low = value.min(axis=axes, keepdims=True).astype(np.int64)
         high = value.max(axis=axes, keepdims=True).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Which products and convolutions of an f32 model a lower precision may take, and the loop that replaces them."""
+"""The matmuls and convolutions of an f32 model that a lower precision may take, and the loop that replaces them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..ir.graph import Graph, GraphTensor, Op
 from .decisions import record
 
 FEWEST_MULTIPLY_ADDS = 4096
-"""Smaller products take no time worth saving."""
+"""Smaller matmuls take no time worth saving."""
 
 MIN_GAIN = 1.05
 """Least predicted time in f32 over that in a lower precision: closer predictions are noise."""
@@ -21,7 +21,7 @@ Lower = Callable[[Op], tuple[GraphTensor | None, str]]
 
 
 def replace_contractions(graph: Graph, precision: str, lower: Lower) -> bool:
-    """Replace the products and convolutions that `lower` takes; each choice is recorded with its reason."""
+    """Replace the matmuls and convolutions that `lower` takes; each choice is recorded with its reason."""
     replaced: list[Op] = []
     for op in list(graph.ops):
         if op.op_name not in CONTRACTIONS:

@@ -130,7 +130,7 @@ class DecisionLog:
                             heappush(pending, later)
 
     def _index_mentions(self) -> None:
-        """Positions of the decisions that name an op, for those made since it was last asked."""
+        """Index the decisions that name an op, for those made since the last query."""
         for number in range(self._indexed, len(self.decisions)):
             decision = self.decisions[number]
             for name in {*decision.subjects, *decision.results}:

@@ -1,4 +1,4 @@
-"""Writes products of bytes that wrap as exact ones and a cast, for formats whose products of bytes have s32 results."""
+"""Rewrites byte matmuls that wrap as exact ones and a cast, for formats whose byte matmuls have s32 results."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..ops.matmul import MatmulCore
 
 
 def _wraps(op: Op) -> bool:
-    """Return whether sums of products of bytes are kept as bytes."""
+    """Return whether the accumulators of a byte matmul are kept as bytes."""
     is_matmul = isinstance(op, Convolution | MatmulCore)
     return is_matmul and is_byte(op.outputs[0].details.dtype)
 
 
 def with_exact_matmuls(graph: Graph) -> Graph:
-    """The graph, or a copy in which products of bytes are in s32 and cast: both wrap, so that values are the same."""
+    """Return the graph, or a copy whose byte matmuls are in s32 and cast: both wrap, so that values are the same."""
     if not any(map(_wraps, graph.ops)):
         return graph
     twin = graph.copy()

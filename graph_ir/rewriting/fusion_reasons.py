@@ -32,7 +32,7 @@ def record_fusion(graph: Graph, groups: Sequence[Sequence[Op]]) -> None:
 def anchor_text(op: Op) -> str:
     """The anchor a group grew from."""
     if is_tuned(op):
-        return "a product: the others run on its accumulators, before the store"
+        return "a matmul: the others run on its accumulators, before the store"
     if reduces_rows(op):
         return "a reduction of rows: the others run while the row is in cache"
     if is_reduction(op):
@@ -59,11 +59,11 @@ def refusal(
         if is_view(end):
             return f"{end.name} is a view: no code runs for it"
     if producer.op_name == "reorder" or consumer.op_name == "reorder":
-        return "a change of layout is a kernel of its own"
+        return "a change of layout is a separate kernel"
     if consumer.kind == "tunable":
-        return f"operands of the product {consumer.name} are read many times, so they are stored"
+        return f"operands of the matmul {consumer.name} are read many times, so they are stored"
     if not is_pointwise(consumer) and not is_reduction(consumer):
-        return f"{consumer.op_name} has a kernel of its own"
+        return f"{consumer.op_name} has a separate kernel"
     if consumer_group and producer_group:
         return f"{consumer.name} belongs to the group of {consumer_group[0].name}"
     return _shape_refusal(tensor, consumer, anchor)

@@ -1,4 +1,4 @@
-"""Constant weights of a product that are dequantized integers: their numbers, and scales per group of k."""
+"""Constant matmul weights that are dequantized integers: the integers, and scales per group of k."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class GroupedWeights:
 
 
 def grouped_weights(tensor: GraphTensor, transposed: bool) -> GroupedWeights | None:
-    """What a matrix [k, n] ([n, k] if `transposed`) of floats is made of; None if it is not of constant bytes."""
+    """Return the integers and scales of a float matrix [k, n] ([n, k] if `transposed`); None if it is not made of
+    constant bytes."""
     moves: list[Op] = []
     while tensor.producer_owner.op_name in _MOVES:
         moves.append(tensor.producer_owner)

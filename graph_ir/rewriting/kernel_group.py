@@ -17,7 +17,7 @@ class KernelGroup:
 
 
 def group_of(op: Op) -> KernelGroup:
-    """What the kernel that `op` becomes computes: the body of a fused op, else the op alone."""
+    """Return the ops that the kernel of `op` computes: the body of a fused op, or the op alone."""
     if not isinstance(op, Fused):
         return KernelGroup((op,), tuple(op.inputs), tuple(op.outputs))
     body = tuple(inner for inner in op.graph.ops if inner.kind not in ("source", "sink"))

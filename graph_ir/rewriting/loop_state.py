@@ -1,4 +1,4 @@
-"""How a loop's body uses the state of the loop."""
+"""Uses of a loop's state in its body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operands of products that are the first rows of a larger tensor: caches, read where they lie."""
+"""Matmul operands that are the first rows of a larger tensor: caches, read in place."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..ops.matmul import MatmulCore
 
 
 def sliced_operands(matmuls: Sequence[Op]) -> list[Op]:
-    """The slices of first rows that are right operands of products and nothing else, if products have dynamic sizes.
+    """Return slices of first rows that are only right operands of matmuls, if these matmuls have dynamic sizes.
 
-    Of known sizes, templates fetch ahead what lies behind an operand.
+    With static sizes, templates prefetch the memory behind an operand.
     """
     found = []
     for matmul in matmuls:

@@ -1,4 +1,4 @@
-"""Operands of products that are dequantized bytes: the integers, and what they are scaled by."""
+"""Matmul operands that are dequantized bytes: the integers and their scale."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..ops.quantize import Dequantize
 from .values import constant_value, constant_values
 
 FARTHEST = 255
-"""How far a byte lies from its zero point at most."""
+"""Maximum distance of a byte from its zero point."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class QuantizedOperand:
 
 
 def quantized_operand(tensor: GraphTensor) -> QuantizedOperand | None:
-    """What a dequantized f32 tensor is made of; None if it is another, or not of bytes."""
+    """Return the integers and scale of a dequantized f32 tensor; None if it is not a dequantized byte tensor."""
     op = tensor.producer_owner
     if (
         not isinstance(op, Dequantize)
@@ -58,8 +58,8 @@ def quantized_operand(tensor: GraphTensor) -> QuantizedOperand | None:
     return QuantizedOperand(op.x, op.scale, op.zero_point)
 
 
-def product_scale(make: Composer, a: GraphTensor, b: GraphTensor) -> GraphTensor:
-    """The product of two scales in f32; a constant where both are."""
+def combined_scale(make: Composer, a: GraphTensor, b: GraphTensor) -> GraphTensor:
+    """Multiply two scales in f32; a constant if both are."""
     known = constant_values((a, b))
     if known is None:
         return make("mul", a, b)

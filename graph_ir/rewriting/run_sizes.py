@@ -60,7 +60,7 @@ def whole_number(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array
 
 
 def _followed(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array | None:
-    """What an op computes of sizes, as expressions; None where it is none of shape arithmetic."""
+    """Return the result of shape arithmetic as expressions; None if the op is not shape arithmetic."""
     op = x.producer_owner
     if op.op_name in ("constant", "dynamic_sizes"):
         return op.reference([])[0]

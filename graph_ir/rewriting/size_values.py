@@ -1,7 +1,7 @@
-"""Shape arithmetic on dynamic sizes: what a graph of small constants and sizes computes, as arrays of expressions.
+"""Shape arithmetic on dynamic sizes: the value of a graph of small constants and sizes, as arrays of expressions.
 
 An array of objects holds expressions (`base.dims`) and integers. Ops that move elements run by their references; sums,
-products, quotients and comparisons have a row here.
+multiplications, quotients and comparisons have a row here.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def quotient(value: Size, divisor: Size) -> Size:
 
 
 def remainder(value: Size, divisor: Size) -> Size:
-    """What `quotient` leaves. NeedsLimit where a dynamic divisor must be more than the value."""
+    """Return the remainder that belongs to `quotient`. NeedsLimit if a dynamic divisor must be more than the value."""
     if isinstance(divisor, Dim) and bounds(value)[0] >= 0 and at_least(divisor - value, 1):
         return value
     if isinstance(divisor, Dim) and bounds(value)[1] < 0 and at_least(divisor + value, 0):

@@ -20,9 +20,9 @@ _MAX_COUNTED = 4096  # elements of a value that determines a loop's length
 
 
 def short_trip_count(op: While, known: Known = constant_value) -> int | None:
-    """How often the body runs, if that follows from known values and the copies would be at most `MAX_UNROLLED` ops.
+    """Return the trip count, if known values determine it and the copies would be at most `MAX_UNROLLED` ops.
 
-    `known` gives the value of an input of the loop, or None where it depends on the model's inputs.
+    `known` gives the value of an input of the loop, or None if it depends on the model's inputs.
     """
     copied = sum(inner.kind not in ("source", "sink") for inner in op.body.ops)
     most = MAX_UNROLLED // max(copied, 1)

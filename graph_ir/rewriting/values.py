@@ -50,7 +50,7 @@ def uniform_value(tensor: GraphTensor) -> Any | None:
 
 
 def is_finite(tensor: GraphTensor) -> bool:
-    """Return whether every product with zero is zero: of integers, and of constants without infinities and NaN."""
+    """Return whether every element times zero is zero: integers, and constants without infinities and NaN."""
     value = constant_value(tensor)
     if value is None:
         return not tensor.details.dtype.is_float

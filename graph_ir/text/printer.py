@@ -37,7 +37,7 @@ SIZES = "sizes"
 """The attribute of a graph's line with the ranges of sizes that are first printed in an expression."""
 
 SHOWN = 6
-"""How many elements a constant may have before its middle is left out."""
+"""Maximum number of elements of a constant that is printed in full."""
 
 _PLAIN_NAME = re.compile(r'[^\s,()\[\]{}"=%]+')
 _PLAIN_KEY = re.compile(r'[^\s,()\[\]{}"=%:<>]+')

@@ -3,7 +3,7 @@
 before   brgemm(C, A, B, m=8, n=16, k=64)
 after    for i in range(0, 8, 4): acc[4 x 16] = 0; for k: b = B[k, :]; acc[r, :] = fma(A[i + r, k], b, acc[r, :]) ...
 Requires: slices of 1-D buffers. Ensures: no Brgemm; the accumulators are locals indexed by constants, which LLVM keeps
-in registers; each C element sums its products in an order fixed by the sizes.
+in registers; each element of C is accumulated in an order fixed by the sizes.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Tile:
         self.addend = self._addend()
 
     def _addend(self) -> Addend | None:
-        """What whole vectors of integer sums start with: the bias, which all rows have in common."""
+        """Return the initial value of whole vectors of integer accumulators: the bias that all rows share."""
         g = self.g
         if g.epilogue is None or g.accumulate or self.dtype.is_float or g.n % self.lanes:
             return None
@@ -160,7 +160,7 @@ class _Tile:
         )
 
     def _reduce(self) -> list[Stmt]:
-        """All products: loop over the batch, over k in unrolled steps, then the rest of k."""
+        """Accumulate over the batch and k: a loop over the batch, over k in unrolled steps, then the remainder of k."""
         if self.g.batch < 1:
             return []
         batch = Var(self.names.fresh("batch")) if self.g.batch > 1 else t.as_expr(0)
@@ -188,8 +188,8 @@ class _Tile:
         return body
 
     def _reduce_dynamic(self, batch: Expr, depth: Expr, unroll: int) -> list[Stmt]:
-        """As `_reduce` for a k that is known when it runs: what is left of the unrolled steps is decided one at a
-        time."""
+        """Accumulate as `_reduce` does for a k that is known at run time; the remainder of the unrolled steps is one k
+        at a time."""
         k, whole = Var(self.names.fresh("k")), Var(self.names.fresh("k_whole"))
         steps = [s for i in range(unroll) for s in self._step(batch, k + i, i)]
         rest = [
@@ -237,7 +237,7 @@ class _Tile:
         return t.bitcast(Broadcast(word, self.lanes), self.a_dtype)
 
     def _prefetch(self, step: Expr) -> list[Stmt]:
-        """This step's share of the prefetch hints, spread evenly over the rows of the product.
+        """This step's share of the prefetch hints, spread evenly over the rows of the tile.
 
         A step may prefetch a line twice, which costs only a load slot, and these loops have some to spare.
         """

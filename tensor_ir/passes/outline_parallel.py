@@ -1,4 +1,4 @@
-"""Move the body of each outermost `parallel` loop into a function of its own, called for every iteration.
+"""Move the body of each outermost `parallel` loop into a separate function, called for every iteration.
 
 before   for i in parallel(0, 8): for j in parallel(0, 4): c[i * 4 + j] = a[i]
 after    def f__task0(a, c, i_j_task): i = i_j_task // 4; j = i_j_task % 4; c[i * 4 + j] = a[i]
@@ -97,7 +97,8 @@ class _Outliner(Rewriter):
         return ParallelInvoke(task.name, tuple(args), count)
 
     def _count(self, loop: For) -> int | Expr | None:
-        """How often a loop runs, where callers can say it: a number, or an expression of the function's sizes."""
+        """Return the trip count of a loop that callers can compute: a number, or an expression of the
+        function's sizes."""
         trips = self.algebra.trips(loop)
         if trips is not None:
             return trips

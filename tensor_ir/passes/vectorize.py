@@ -163,7 +163,7 @@ class _VectorLoop:
         return [For(var, self.loop.begin, end, body, "serial", step)]
 
     def _copies(self, base: Expr, lanes: int, copies: int, trips: tuple[int, int]) -> Stmt:
-        """`copies` vectors, one after the other or, of functions, all at once: their sums lie side by side."""
+        """Emit `copies` vectors, one after the other or, for functions, interleaved."""
         if all(a.count == 1 for a in self.accumulators.values()):
             together = min(chained_together(self.loop.body, self.target), copies)
             lanes, copies = lanes * together, copies // together
@@ -173,7 +173,8 @@ class _VectorLoop:
         return t.block_of(_spliced(body))
 
     def _tail(self, extent: int, lanes: int, least: int) -> list[Stmt]:
-        """The last iterations: of several vectors at once halves, quarters, and what is left of one vector."""
+        """Emit the last iterations: halves and quarters of the interleaved vectors, then the remaining
+        partial vector."""
         rest = extent % lanes
         result: list[Stmt] = []
         while lanes > least:

@@ -1,4 +1,5 @@
-"""Many cases of one seed: counted, their faults collected, and a file from which a run goes on where it was stopped."""
+"""Many cases of one seed: counted, their failures collected, and a file from which a run goes on where it
+was stopped."""
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ CHECKPOINT = 100
 
 @dataclass
 class Tally:
-    """What became of the first `done` cases of a seed.
+    """Counts of the outcomes of the first `done` cases of a seed.
 
-    `refusals`: sentences of the compiler and of formats without what differs from case to case, and how often;
-    `failures`: the index and the outcome of each. `seconds`: of all cases, in their processes.
+    `refusals`: sentences of the compiler and of formats, without the parts that differ from case to case, and their
+    counts; `failures`: the index and the outcome of each. `seconds`: of all cases, in their processes.
     """
 
     seed: int
@@ -54,7 +55,7 @@ class Tally:
 
     @staticmethod
     def from_json(facts: dict[str, Any]) -> Tally:
-        """What `to_json` wrote."""
+        """Read the JSON that `to_json` wrote."""
         failures = [(index, Outcome.from_json(outcome)) for index, outcome in facts["failures"]]
         counts, refusals = Counter(facts["counts"]), Counter(facts["refusals"])
         return Tally(**{**facts, "counts": counts, "refusals": refusals, "failures": failures})

@@ -30,7 +30,7 @@ size left open ("open") is one more, for those who ask: it compiles five models 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a graph is compiled and run.
+    """The settings a graph is compiled and run with.
 
     `target`: the vector shapes of an ISA, for whatever instructions this CPU has. `routes`: of `ROUTES`, tried beside
     the direct way. `check_bounds`: the code checks its accesses itself.
@@ -99,7 +99,7 @@ class Case:
 
     @staticmethod
     def from_json(facts: dict[str, Any]) -> Case:
-        """What `to_json` wrote. UserError where the graph does not parse."""
+        """Read the JSON that `to_json` wrote. UserError if the graph does not parse."""
         graph = parse_graph(facts["graph"])
         loaded = _decoded(facts["arrays"])
         if len(loaded) != len(graph.inputs):
@@ -131,7 +131,7 @@ class FileCase:
 
     @staticmethod
     def from_json(facts: dict[str, Any]) -> FileCase:
-        """What `to_json` wrote."""
+        """Read the JSON that `to_json` wrote."""
         model = base64.b64decode(facts["model"])
         return FileCase(model, _decoded(facts["arrays"]), Setting.from_json(facts["setting"]))
 

@@ -1,9 +1,9 @@
-"""How well the value of each tensor of a graph is known before it is computed: what may be asked of a result.
+"""The certainty of the value of each tensor of a graph before it is computed: how exact a result must be.
 
-EXACT values have one right bit pattern (a zero may have either sign): what is given, what is moved, integers, and sums
-and products of whole numbers so small that no order of summation rounds. ROUGH values are right within a bound. Where
-a rough value decides something (a comparison, a rounding, an index), all that depends on it is UNKNOWN: a difference
-there says nothing.
+EXACT values have one right bit pattern (a zero may have either sign): inputs, moved values, integers, and arithmetic
+of integers so small that no order of summation rounds. ROUGH values are right within a bound. If a rough value
+decides something (a comparison, a rounding, an index), all values that depend on it are UNKNOWN: a difference there
+says nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...graph_ir.ops.elementwise import Elementwise
 
 
 class Certainty(IntEnum):
-    """What is known of a value, from most to least."""
+    """Certainty of a value, from most to least."""
 
     EXACT = 0
     ROUGH = 1
@@ -48,13 +48,13 @@ SUMMING = frozenset((
     "direct_convolution", "matmul_core", "mul", "prod_pool", "reduce_l1", "reduce_prod", "reduce_sum",
     "reduce_sum_square", "square", "sub", "sum_pool",
 ))  # fmt: skip
-"""Sums and products: exact on whole numbers as long as the same of their sizes stays small."""
+"""Sums and multiplications: exact on integers as long as the same of their sizes stays small."""
 
 ROUNDED_AT_ONCE = frozenset(("add", "mul", "sub"))
-"""Of floats of less than 16 bits, sums and products of two, which have one rounded value; another is a step apart."""
+"""Ops on floats of less than 16 bits with one rounded result; any other result is at least a step away."""
 
 MULTIPLYING = frozenset(("cum_prod", "prod_pool", "reduce_prod"))
-"""Products in any order: some of the factors may overflow before a zero is met."""
+"""Multiplications in any order: some of the factors may overflow before a zero is met."""
 
 SIGN_OF_ZERO = frozenset(("atan2", "bitcast", "div", "pow", "reciprocal", "rsqrt"))
 """The sign of a zero operand, which no one promises, changes the result."""
@@ -69,7 +69,7 @@ do so with weights on padding."""
 
 
 def certainties(graph: Graph, arrays: Sequence[Array], winograd: bool) -> list[Certainty]:
-    """What is known of each result. `winograd`: whether convolutions may take that form, which rounds."""
+    """Return the certainty of each result. `winograd`: whether convolutions may take that form, which rounds."""
     known = dict.fromkeys((op.outputs[0] for op in graph.inputs), Certainty.EXACT)
     return _walk(graph, arrays, known, winograd)[1]
 
@@ -197,7 +197,8 @@ def _sums_exactly(op: Op, arrays: list[Array], worst: Certainty, winograd: bool)
 
 
 def _sizes(op: Op, arrays: list[Array]) -> Array:
-    """What the op makes of the sizes of its operands; of products, whatever the order and however few."""
+    """Return the op applied to the sizes of its operands; for multiplications, an upper bound over all orders
+    and subsets."""
     least = 1 if op.op_name in MULTIPLYING else 0
     return op.reference([np.maximum(np.abs(a), a.dtype.type(least)) for a in arrays])[0].astype(
         np.float64
@@ -231,7 +232,7 @@ def _is_huge(op: Op, arrays: list[Array]) -> bool:
 
 
 def _weighed(op: Op, arrays: list[Array]) -> list[Array]:
-    """The operands that the op may multiply by zeros of its own."""
+    """Return the operands that the op may multiply by zeros of padding."""
     if isinstance(op, Convolution):
         return arrays[1:] if op.window.is_padded else []
     return arrays if op.op_name in WEIGHING else []
@@ -258,5 +259,5 @@ def _is_finite(array: Array) -> bool:
 
 
 def _reduction(op: Op) -> str:
-    """How an op that moves elements combines them; most do not."""
+    """Return the reduction with which an op that moves elements combines them; "" for most."""
     return op.attr("reduction") if "reduction" in op.schema.attributes else "none"

@@ -147,11 +147,11 @@ class Check:
         return self._reread("onnx")
 
     def _peer_results(self, folder: Path) -> list[Array]:
-        """What ONNX Runtime computes."""
+        """Return the results of ONNX Runtime."""
         return run_by_onnxruntime(self.case.graph, folder, self.case.arrays)
 
     def _peer(self, expected: Expectation, known: list[Certainty]) -> None:
-        """The file is run as it is, and read back for the bounds of the ops that it has."""
+        """Run the file unchanged, and read it back for the bounds of the ops that it has."""
         twin = self._peer_twin()
         if twin is None:
             return
@@ -189,7 +189,7 @@ class Check:
             known = [Certainty.UNKNOWN if c == Certainty.ROUGH else c for c in known]
 
         def together(walks: int) -> list[Expected]:
-            """What the format expresses in other ops rounds as those do."""
+            """Evaluate ops that the format expresses by others with the rounding of those."""
             return [
                 Expected(e.value, e.bound + o.bound) if e.value.shape == o.value.shape else e
                 for e, o in zip(expected(walks), own(walks), strict=True)
@@ -199,7 +199,7 @@ class Check:
 
 
 Expectation = Callable[[int], list[Expected]]
-"""Perturbed evaluations -> the expected results, with the bounds that so many give."""
+"""Number of perturbed evaluations -> the expected results, with the bounds they give."""
 
 
 def _expectation(graph: Graph, arrays: Sequence[Array]) -> Expectation:
@@ -255,7 +255,7 @@ def _rounds_parameters(name: str, graph: Graph) -> bool:
 
 
 def check(case: Case) -> Outcome:
-    """What becomes of a case in this process, which may not survive it."""
+    """Return the outcome of a case in this process, which may not survive it."""
     return outcome_of(Check(case))
 
 

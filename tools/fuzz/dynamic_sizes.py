@@ -20,7 +20,7 @@ from ...graph_ir.rewriting.known_sizes import with_sizes
 
 OPENED = "N"
 SIZES = (1, 2, 3, 5, 12, 13, 17, 64)
-"""What the symbol is, beside the size it stands for and its neighbors."""
+"""Values of the symbol besides its example size and the neighbors of that."""
 MAX_SIZES = 4
 
 

@@ -15,7 +15,7 @@ from ...graph_ir.ir.logical_tensor import LogicalTensor
 from .case import Case
 
 Rewrite = Callable[[Graph, Op, list[GraphTensor]], Sequence[GraphTensor] | None]
-"""What stands for an op in the new graph, given its new inputs; None for the op itself."""
+"""Function that returns the replacement of an op in the new graph, given its new inputs; None keeps the op."""
 
 
 def candidates(case: Case) -> Iterator[Case]:
@@ -27,7 +27,7 @@ def candidates(case: Case) -> Iterator[Case]:
 
 
 def size_of(case: Case) -> tuple[int, int, int, int, float]:
-    """What a candidate must lower: ops, attributes, elements and inputs, the setting, then the values."""
+    """Return the size that an edit must reduce: ops, attributes, elements and inputs, the setting, then the values."""
     body = [op for op in case.graph.ops if op.kind not in ("source", "sink")]
     attributes = sum(len(repr(op.attrs)) for op in body)
     elements = sum(a.size for a in case.arrays) + 10 * len(case.graph.ops)

@@ -1,4 +1,4 @@
-"""A file checked: read, checked as the graph that it becomes, and run as it is by ONNX Runtime."""
+"""Checks a file: read, checked as the graph that it becomes, and run unchanged by ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ class _FileCheck(Check):
 
 
 def check_any(case: Case | FileCase) -> Outcome:
-    """What becomes of a case in this process, which may not survive it."""
+    """Return the outcome of a case in this process, which may not survive it."""
     return outcome_of(_FileCheck(case)) if isinstance(case, FileCase) else check(case)

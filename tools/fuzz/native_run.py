@@ -17,7 +17,7 @@ from ...runtime.native import NativeModel
 from .guarded import Edge, guarded, guarded_copy
 
 FILL = 0xA5
-"""What scratch memory and results hold before the run, and inputs do not."""
+"""Byte that scratch memory and results are filled with before the run."""
 
 
 class GuardedModel:

@@ -1,4 +1,4 @@
-"""What became of a case."""
+"""The outcome of a case."""
 
 from __future__ import annotations
 
@@ -37,16 +37,17 @@ class Outcome:
 
     @property
     def signature(self) -> str:
-        """What is the same for cases with one cause, as far as one can tell: no numbers, no names."""
+        """Return the part of the message shared by cases with one cause, as far as one can tell: no numbers,
+        no names."""
         about = "" if self.kind == WRONG else _NUMBER.sub("#", self.message)[:160]
         return f"{self.kind} {self.stage} {about}".strip()
 
     def is_alike(self, other: Outcome) -> bool:
-        """Return whether a smaller case still shows the same fault."""
+        """Return whether a smaller case still shows the same failure."""
         return self.signature == other.signature
 
     @staticmethod
     def from_json(facts: dict[str, Any]) -> Outcome:
-        """What a worker wrote."""
+        """Read the JSON that a worker wrote."""
         known = {key: facts[key] for key in Outcome.__dataclass_fields__ if key in facts}
         return Outcome(**{**known, "refusals": tuple(known.get("refusals", ()))})

@@ -1,7 +1,7 @@
 """Runs an ONNX file in ONNX Runtime: `python -m graphc.tools.fuzz.peer_worker FOLDER`, which holds m.onnx and inputs.
 
-A process of its own, as a model may end it. Inputs and results are pickled lists of arrays, the latter in `results`;
-where ONNX Runtime raises, `results` holds its sentence.
+A separate process, because a model may crash it. Inputs and results are pickled lists of arrays, the latter in
+`results`; where ONNX Runtime raises, `results` holds its sentence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What random graphs are made of: element types, sizes, how many ops, which ops, which values."""
+"""The distribution of random graphs: element types, sizes, number of ops, ops and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A failing case as files: the model as text, its inputs, the setting, and the command that shows the fault again."""
+"""A failing case as files: the model as text, its inputs, the setting, and the command that shows the failure again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A random graph while it grows: its tensors with their values, and random choices that all come from one seed.
 
 Every op that is added is evaluated by its reference at once. So recipes see values, a graph that takes too long or
-grows too large is not made in the first place, and what the result must be is known when the graph is.
+grows too large is never made, and what the result must be is known when the graph is.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Scope:
     # --- tensors ---------------------------------------------------------------------------------------------------
 
     def value(self, tensor: GraphTensor) -> Array:
-        """What the reference gives for a tensor of the graph."""
+        """Return the reference value of a tensor of the graph."""
         return self.values[tensor]
 
     def input(self, dtype: DType, dims: Dims, fill: str = "") -> GraphTensor:
@@ -129,7 +129,7 @@ class Scope:
         return self.constant(random_array(self.rng, dtype, dims, fill or self.fill))
 
     def weight(self, dtype: DType, dims: Dims) -> GraphTensor:
-        """What models have as weights: mostly a constant."""
+        """Add weights as models have them: mostly a constant."""
         if self.chance(0.3):
             return self.input(dtype, dims)
         return self.constant(random_array(self.rng, dtype, dims, self.fill), "w")

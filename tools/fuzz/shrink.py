@@ -1,4 +1,4 @@
-"""A failing case made as small as it gets: edits are tried in a worker process and kept while the fault stays."""
+"""A failing case made as small as it gets: edits are tried in a worker process and kept while the failure stays."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def round_half_away(node: OpBuilder, x: Tensor) -> Tensor:
 
 
 def cube_root(node: OpBuilder, x: Tensor) -> Tensor:
-    """The real cube root; 1/3 is a number of the accumulator's type, as it is none of a small float."""
+    """The real cube root; 1/3 is in the accumulator dtype, because small floats cannot represent it well enough."""
     wide = node.converted(x, x.details.dtype.accumulator)
     root = node.helper("pow", node.helper("abs", wide), like(node, 1 / 3, wide))
     return node.converted(node.helper("mul", node.helper("sign", wide), root), x.details.dtype)
@@ -164,7 +164,7 @@ def nan_to_num(
 
 
 def cross(node: OpBuilder, x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
-    """The vector product along an axis of three: each element is a difference of two products."""
+    """The cross product along an axis of three: each element is a1 * b2 - a2 * b1 of the two other axes."""
     at = node.axis(axis, x.details.rank)
     ranks, sizes = zip(*((z.details.rank, z.details.plain_dims) for z in (x, y)), strict=True)
     if len(set(ranks)) > 1 or any(dims[at] != 3 for dims in sizes):
@@ -178,7 +178,7 @@ def cross(node: OpBuilder, x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
 
 
 def cross_of_first(node: OpBuilder, x: Tensor, y: Tensor, axis: int | None = None) -> Tensor:
-    """The vector product along an axis, by default the first of three elements (torch.cross)."""
+    """The cross product along an axis, by default the first of three elements (torch.cross)."""
     if axis is None:
         threes = [i for i, n in enumerate(x.details.plain_dims) if n == 3]
         if not threes:
@@ -281,7 +281,7 @@ def scaled_by(node: OpBuilder, x: Tensor, factor: float) -> Tensor:
 
 
 def fraction(node: OpBuilder, x: Tensor) -> Tensor:
-    """What is left of x without its whole part, with the sign of x."""
+    """The fractional part of x, with the sign of x."""
     return node.make("sub", x, node.helper("trunc", x))
 
 

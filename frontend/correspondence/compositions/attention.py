@@ -1,4 +1,4 @@
-"""Attention: two products around a softmax, with heads and masks."""
+"""Attention: two matmuls around a softmax, with heads and masks."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def diag_embed(
 def rotate_quarters(
     node: OpBuilder, x: Tensor, quarters: int = 1, axes: tuple[int, ...] = (0, 1)
 ) -> Tensor:
-    """X turned by 90 degrees in a plane, from the first of two axes toward the second."""
+    """X rotated by 90 degrees in a plane, from the first of two axes toward the second."""
     if len(axes) != 2:
         raise node.rule("there must be two axes", str(list(axes)))
     first, second = (node.axis(axis, x.details.rank) for axis in axes)

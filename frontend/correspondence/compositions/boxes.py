@@ -13,10 +13,10 @@ from .indexing import row_major
 
 @dataclass(frozen=True)
 class Suppression:
-    """How many boxes of an image and class are kept at most, and among which: numbers that may be a run's.
+    """Limits of non-maximum suppression: how many boxes per image and class are kept, possibly known only at run time.
 
-    `room`: a size that is at least `most`. Boxes that share more than `overlap` of what they cover with a better one
-    are left out, and those that score no more than `least`, where it is given.
+    `room`: a size that is at least `most`. Boxes whose overlap with a better one exceeds `overlap` are left out, and
+    those that score no more than `least`, if given.
     """
 
     most: Tensor

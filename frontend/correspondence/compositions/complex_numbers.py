@@ -31,7 +31,7 @@ def _repeated(build: OpBuilder, x: GraphTensor, dims: Sequence[int]) -> GraphTen
 
 
 def times(build: OpBuilder, x: Number, y: Number) -> Number:
-    """The product."""
+    """Multiply two complex numbers."""
     (a, b), (c, d) = x, y
     real = build.helper("sub", build.helper("mul", a, c), build.helper("mul", b, d))
     return real, build.helper("add", build.helper("mul", a, d), build.helper("mul", b, c))

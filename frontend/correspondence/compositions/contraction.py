@@ -1,4 +1,4 @@
-"""Matrix products of vectors, with a bias, with factors, and by equations."""
+"""Matmuls of vectors and matrices, with a bias, with scale factors, and by equations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .linear_algebra import identity_like, inverse
 def matmul(
     node: OpBuilder, a: Tensor, b: Tensor, a_rank: int | None = None, b_rank: int | None = None
 ) -> Tensor:
-    """NumPy's product: a vector is a row on the left, a column on the right, and that axis is removed again."""
+    """NumPy's matmul: a vector is a row on the left, a column on the right, and that axis is removed again."""
     a_dims, b_dims = a.details.plain_dims, b.details.plain_dims
     if not a_dims or not b_dims:
         raise node.rule("inputs must not be scalars", f"{a.details} and {b.details}")
@@ -60,7 +60,7 @@ def scaled(node: OpBuilder, x: Tensor, factor: float) -> Tensor:
 
 
 def plus(node: OpBuilder, contracted: Tensor, added: Tensor) -> Tensor:
-    """A product plus a tensor that broadcasts to its shape."""
+    """Add a tensor to a matmul to whose shape it broadcasts."""
     dims = contracted.details.plain_dims
     try:
         fits = broadcast_sizes(added.details.plain_dims, dims) == dims
@@ -93,7 +93,7 @@ def add_matmul(
 
 
 def einsum(node: OpBuilder, *operands: Tensor, equation: str) -> Tensor:
-    """The sum of products that an equation names."""
+    """Contract operands as an einsum equation says."""
     return equations.einsum(node, equation, operands)
 
 
@@ -143,7 +143,7 @@ def kronecker(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
 def tensordot(
     node: OpBuilder, x: Tensor, y: Tensor, left: tuple[int, ...], right: tuple[int, ...]
 ) -> Tensor:
-    """The sum over pairs of axes, of x and of y, of products of all other elements."""
+    """Contract pairs of axes of x and y, with the outer product of all other axes."""
     if len(left) != len(right):
         raise node.rule("there must be as many axes of each", f"{list(left)} and {list(right)}")
     letters = iter("abcdefghijklmnopqrstuvwxyz")
@@ -155,7 +155,7 @@ def tensordot(
 
 
 def matrix_power(node: OpBuilder, x: Tensor, n: int) -> Tensor:
-    """The product of n copies of a matrix, by squaring, or of its inverse."""
+    """Multiply n copies of a matrix, or of its inverse, by squaring."""
     if not n:
         return node.make("cast", identity_like(node, x), dtype=x.details.dtype)
     x, n, total = inverse(node, x) if n < 0 else x, abs(n), None

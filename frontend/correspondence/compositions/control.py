@@ -102,7 +102,7 @@ _MAX_TRIES = 8
 
 @dataclass(frozen=True)
 class Rounds:
-    """What limits a loop's iterations: at most `most` (None: nothing does); `all_run`, asked when the body is built,
+    """Limits of a loop's iterations: at most `most` (None: no limit); `all_run`, called when the body is built,
     says whether it ends after these only."""
 
     most: Size | None = None
@@ -150,7 +150,7 @@ def while_loop(
 
 @dataclass(frozen=True)
 class Round:
-    """What an iteration gives: the state, rows to collect, whether another follows (None: the count decides)."""
+    """Results of an iteration: the state, rows to collect, and whether another follows (None: the count decides)."""
 
     state: list[Tensor]
     rows: Sequence[Tensor] = ()

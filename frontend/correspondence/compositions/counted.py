@@ -17,7 +17,7 @@ from .movement import broadcast_to
 
 
 def is_set(node: OpBuilder, x: Tensor) -> Tensor:
-    """Where x is not 0, as bool."""
+    """X != 0, as bool."""
     return x if x.details.dtype == BOOL else node.helper("ne", x, like(node, 0, x))
 
 
@@ -27,7 +27,7 @@ def first_rows(node: OpBuilder, x: Tensor, number: Size) -> Tensor:
 
 
 def true_indices(node: OpBuilder, mask: Tensor, name: str = "") -> Tensor:
-    """Where a list of bool is true: s64[K], K a size called like `name`."""
+    """Indices of the true elements of a bool list: s64[K], K a size named after `name`."""
     (most,) = mask.details.plain_dims
     op = node.graph.make("true_indices", [mask], {}, f"{node.name}.true_indices")
     return first_rows(node, op.outputs[0], node.counted(op.outputs[1], most, name))
@@ -46,7 +46,7 @@ def nonzero(node: OpBuilder, x: Tensor, name: str = "") -> list[Tensor]:
 
 
 def stacked(node: OpBuilder, lists: list[Tensor], axis: int) -> Tensor:
-    """Lists of one size side by side along a new axis."""
+    """Stack lists of one size along a new axis."""
     (number,) = lists[0].details.plain_dims
     shape = (1, number) if axis == 0 else (number, 1)
     rows = [node.reshaped(one, shape) for one in lists]
@@ -54,7 +54,7 @@ def stacked(node: OpBuilder, lists: list[Tensor], axis: int) -> Tensor:
 
 
 def rows_where(node: OpBuilder, x: Tensor, mask: Tensor, axis: int, name: str = "") -> Tensor:
-    """What lies along an axis where a list of bool, at most as long, is true."""
+    """Select the entries along an axis at which a bool list, at most as long, is true."""
     return node.make("gather", x, true_indices(node, mask, name), axis=axis)
 
 
@@ -122,7 +122,7 @@ def distinct(node: OpBuilder, x: Tensor, in_order: bool, name: str = "") -> Dist
 
 
 def _begins(node: OpBuilder, x: Tensor) -> Tensor:
-    """Where a list has another element than before; its first is one."""
+    """Mark elements that differ from their predecessor; the first element counts as different."""
     (size,) = x.details.plain_dims
     later, earlier = (node.sliced(x, 0, begin, size - 1) for begin in (1, 0))
     changes = node.helper("ne", later, earlier)
@@ -130,7 +130,7 @@ def _begins(node: OpBuilder, x: Tensor) -> Tensor:
 
 
 def _counts(node: OpBuilder, inverse: Tensor, first: Tensor) -> Tensor:
-    """How many elements of a list have each number, for as many as there are of `first`."""
+    """Count the elements of a list that have each number, for as many numbers as `first` has entries."""
     zeros, each = (
         node.constant(make(inverse.details.plain_dims), S64) for make in (np.zeros, np.ones)
     )
@@ -139,7 +139,7 @@ def _counts(node: OpBuilder, inverse: Tensor, first: Tensor) -> Tensor:
 
 
 def _numbers(node: OpBuilder, begins: Tensor) -> Tensor:
-    """How many of a list of bool are true before and at each, less one."""
+    """Count the true elements of a bool list up to and including each element, minus one."""
     total = node.helper("cum_sum", node.converted(begins, S64), axis=0)
     return node.helper("sub", total, node.constant(1, S64))
 

@@ -30,7 +30,7 @@ def qr(node: OpBuilder, a: Tensor, is_complete: bool) -> tuple[Tensor, Tensor]:
 
 
 def orthogonal_matrix(node: OpBuilder, packed: Tensor, scales: Tensor, count: int) -> Tensor:
-    """Return the first columns of the product of reflections."""
+    """Return the first `count` columns of Q, given the reflections of a QR factorization."""
     *outer, _, columns = packed.details.plain_dims
     if count <= columns:
         packed = node.sliced(packed, len(outer) + 1, 0, count)

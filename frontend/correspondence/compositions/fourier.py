@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms of any length in O(N log N): products with the matrices of the factors of the length, and
+"""Discrete Fourier transforms of any length in O(N log N): matmuls with the matrices of the factors of the length, and
 convolutions with a chirp for large prime factors."""
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
 
 DIRECT = 128
-"""Up to this length one product with the whole matrix is faster than two with its factors and what lies between."""
+"""Up to this length, one matmul with the whole matrix is faster than two with its factors and the steps between."""
 
 DIRECT_PRIME = 400
-"""Up to this prime length the product is faster than a convolution with a chirp, which takes two transforms of more
+"""Up to this prime length the matmul is faster than a convolution with a chirp, which takes two transforms of more
 than twice the length (measured, as are the next two)."""
 
 MANY_ROWS = 16
@@ -145,8 +145,8 @@ def _convolved(node: OpBuilder, x: Spectrum, length: int, inverse: bool) -> Spec
     """The unscaled transform of any length as a convolution (Bluestein's algorithm).
 
     As 2jk = j^2 + k^2 - (k - j)^2, y[k] = c[k] sum over j of (x[j] c[j]) / c[k - j], where c[j] = w^(j^2 / 2). The sum
-    is a product of spectra of a length without large prime factors, where the chirp 1 / c has room for both signs of
-    k - j.
+    is the multiplication of spectra of a length without large prime factors, where the chirp 1 / c has room for both
+    signs of k - j.
     """
     axis, size = x.real.details.rank - 1, smooth(2 * length - 1)
     chirp = _roots(np.arange(length) ** 2, 2 * length, inverse)
@@ -212,7 +212,7 @@ def matrix(length: int, given: int, inverse: bool, onesided: bool) -> Array:
 
 
 def _multiply(node: OpBuilder, x: Spectrum, whole: Array) -> Spectrum:
-    """One product of both parts, side by side, with the matrix of both results."""
+    """Multiply both parts, concatenated, by one matrix that yields both results."""
     *outer, given = x.real.details.plain_dims
     parts = [x.real] if x.imag is None else [x.real, x.imag]
     results, columns = whole.shape[1], whole.shape[3]

@@ -98,9 +98,9 @@ class GrowingState:
     def following(
         self, graph: Graph, before: Sequence[Tensor], after: Sequence[Tensor]
     ) -> GrowingState:
-        """What a round in `graph`, built for this, shows to grow, and how much; the same where that was known.
+        """Return the parts of the state that grow in a round of `graph`, built for this purpose, and by how much.
 
-        UnsupportedError where a part changes otherwise, or nothing limits it.
+        UnsupportedError if a part changes otherwise, or nothing limits it.
         """
         known = {one.part: one for one in self.parts}
         own = {str(one.before): one.room for one in self.parts}

@@ -121,7 +121,7 @@ def wrapped(node: OpBuilder, indices: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 def tuple_depth(node: OpBuilder, indices: Tensor, rank: int) -> int:
-    """How many axes the tuples of the last axis of `indices` index."""
+    """Return the number of axes that the tuples of the last axis of `indices` index."""
     depth = indices.details.plain_dims[-1] if indices.details.rank else 0
     if not 1 <= depth <= rank:
         raise node.rule(

@@ -1,4 +1,4 @@
-"""What formats ask of the factors of matrices."""
+"""Operators of formats that use matrix factorizations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def pivot_signs(node: OpBuilder, pivots: Tensor, dtype: DType) -> Tensor:
 
 
 def determinant(node: OpBuilder, x: Tensor) -> Tensor:
-    """Of matrices [.., n, n]: the product of the pivots, with a sign for each exchange of rows."""
+    """Determinants of matrices [.., n, n]: the pivots multiplied, with a sign for each exchange of rows."""
     dtype, size = x.details.dtype, x.details.plain_dims[-1]
     if not size:
         return node.constant(np.ones(x.details.plain_dims[:-2]), dtype)

@@ -30,7 +30,8 @@ from ...op_builder import OpBuilder
 def with_rest(
     node: OpBuilder, old: Sequence[int], shape: Sequence[int], zero_copies: bool
 ) -> tuple[int, ...]:
-    """A wanted shape with -1 (what is left of the elements) and, if `zero_copies`, 0 (the old size) replaced."""
+    """Return a wanted shape with -1 (inferred from the number of elements) and, if `zero_copies`, 0 (the old
+    size) replaced."""
     sizes, wanted = list(shape), f"{sizes_text(old)} to {sizes_text(shape)}"
     if any(one < -1 for one in sizes) or sizes.count(-1) > 1:
         raise node.rule("sizes must be 0 or more, and at most one may be -1", str(sizes))
@@ -54,9 +55,7 @@ def reshape(node: OpBuilder, x: Tensor, shape: tuple[int, ...], allowzero: bool 
         sizes = with_rest(node, dims, shape, not allowzero)
     except NeedsLimit:
         raise
-    except (
-        UndecidedSize
-    ):  # whether the other sizes divide a product of sizes, which a run finds out
+    except UndecidedSize:  # divisibility by the other sizes is checked at run time
         total, others = math.prod(dims), [size for size in shape if size != -1]
         if not is_known(*others) or math.prod(others) < 1:
             raise
@@ -153,7 +152,7 @@ def broadcast_to(node: OpBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def tile(node: OpBuilder, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
-    """Copies of x side by side, a count for each axis; x gets axes in front where there are more counts."""
+    """Repeat x along each axis by a count; x gets leading axes if there are more counts."""
     rank = max(len(repeats), x.details.rank)
     dims = (1,) * (rank - x.details.rank) + x.details.plain_dims
     if len(repeats) < rank or any(one < 0 for one in repeats):

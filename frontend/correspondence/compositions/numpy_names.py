@@ -1,4 +1,4 @@
-"""What PyTorch has under the names of NumPy: stacks, flat views, membership."""
+"""PyTorch functions with names of NumPy: stacks, flat views, membership."""
 
 from __future__ import annotations
 

@@ -168,9 +168,10 @@ _BETWEEN: dict[str, Callable[[float], float]] = {
 def insertion_index(
     node: OpBuilder, rows: Tensor, x: Tensor, right: bool = False, narrow: bool = False
 ) -> Tensor:
-    """Where each element of x belongs in its sorted row, before or (`right`) after equal ones: s64, or s32 if `narrow`.
+    """Return the insertion index of each element of x in its sorted row, before or (`right`) after equal ones: s64, or
+    s32 if `narrow`.
 
-    `rows` is one row for all, or a row for each of those of x.
+    `rows` is one row for all, or a row for each row of x.
     """
     dims, sizes = x.details.plain_dims, rows.details.plain_dims
     if len(sizes) != 1 and sizes[:-1] != dims[:-1]:

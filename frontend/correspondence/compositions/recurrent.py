@@ -30,9 +30,9 @@ def input_gates(
     hidden: int,
     resets_matmul: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """[steps, batch, gates * hidden]: what x [steps, batch, size] and the biases contribute to all gates.
+    """[steps, batch, gates * hidden]: the contribution of x [steps, batch, size] and the biases to all gates.
 
-    A GRU that resets the product of the state has the last gate's bias of the state apart: the second result.
+    A GRU that resets the matmul of the state has the last gate's bias of the state apart: the second result.
     """
     steps, batch, size = x.details.plain_dims
     flat, b_h, bias = node.reshaped(x, (steps * batch, size)), None, None
@@ -73,7 +73,7 @@ class Cell:
         return {name: self.build.sliced(x, 1, i * size, size) for i, name in enumerate(gates)}
 
     def recurrent(self, h: Tensor, r: Tensor) -> Tensor:
-        """What the state contributes to the gates that r has the rows of."""
+        """Return the contribution of the state to the gates that r has the rows of."""
         if "r_scale" in self.weights:
             given = [self.weights[name] for name in ("r_scale", "r_zero") if name in self.weights]
             h, r = rounded_by_range(self.build, h), self.build.helper("dequantize", r, *given)

@@ -25,7 +25,7 @@ PER_ELEMENT = {
     "reduce_sum_square": "square",
     "reduce_log_sum": "log",
 }
-"""What remains of a reduction over no axes."""
+"""Elementwise equivalents of reductions over no axes."""
 
 
 def log_sum_exp(
@@ -118,7 +118,7 @@ def with_mean(
 
 
 def count_nonzero(node: OpBuilder, x: Tensor, axes: tuple[int, ...] | None = None) -> Tensor:
-    """How many elements are not 0, NaN among them, as s64."""
+    """Count the elements that are not 0, NaN among them, as s64."""
     is_set = x if x.details.dtype == BOOL else node.helper("ne", x, like(node, 0, x))
     counted = node.converted(is_set, S64)
     return node.make("reduce_sum", counted, axes=_some(x, axes), keep_dims=False)

@@ -1,4 +1,4 @@
-"""Rotary position embedding: pairs of elements turned by angles that grow with the position."""
+"""Rotary position embedding: pairs of elements rotated by angles that grow with the position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...op_builder import OpBuilder
 def rotary(
     node: OpBuilder, x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False
 ) -> Tensor:
-    """Turn the first elements of each head of x [B, L, heads, size]; cos and sin are [B or 1, L, turned / 2].
+    """Rotate the first elements of each head of x [B, L, heads, size]; cos and sin are [B or 1, L, rotated / 2].
 
     A pair is two halves apart, or two neighbors where they are interleaved; elements beyond `rotated` stay.
     """

@@ -1,4 +1,4 @@
-"""What slices, ranges and padding are where only a run knows their numbers.
+"""Slices, ranges and padding with bounds that are known only at run time.
 
 `Require` has each run check that a condition (bool[]) holds, with a message: that a result has the size declared.
 """
@@ -73,7 +73,7 @@ def counted_range(node: OpBuilder, start: Tensor, limit: Tensor, delta: Tensor) 
 
 
 def _range_count(node: OpBuilder, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
-    """How many numbers a range has, f64[]."""
+    """The number of elements of a range, f64[]."""
     first, last, step = _wide(node, start, limit, delta)
     distance, each = (node.converted(x, F64) for x in (node.helper("sub", last, first), step))
     count = node.helper("ceil", node.helper("div", distance, each))
@@ -109,7 +109,7 @@ def pad_with(
 
 @dataclass(frozen=True)
 class Border:
-    """What is added before and after an axis, s64[] each, by which mode; "constant" adds `value` (one element)."""
+    """Padding before and after an axis, s64[] each, and its mode; "constant" adds `value` (one element)."""
 
     mode: str
     before: Tensor

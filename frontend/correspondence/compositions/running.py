@@ -11,7 +11,7 @@ from .arithmetic import log_add_exp
 from .indexing import positions
 
 Joined = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
-"""What the elements of an earlier and a later stretch are together."""
+"""Function that combines the elements of an earlier and a later stretch."""
 
 
 def _doubled(node: OpBuilder, state: list[Tensor], axis: int, joined: Joined) -> list[Tensor]:

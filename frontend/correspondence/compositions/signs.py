@@ -1,4 +1,4 @@
-"""What depends on signs and on NaN: sign bits, magnitudes with another sign, extremes that pass over NaN."""
+"""Functions of signs and NaN: sign bits, magnitudes with another sign, extremes that ignore NaN."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ _TAIL = (
 
 
 def inverse_erf(node: OpBuilder, x: Tensor) -> Tensor:
-    """Where erf is x, in ]-1, 1[: Giles' approximation of f32, and two steps of Halley's method in f64."""
+    """The inverse of erf in ]-1, 1[: Giles' approximation of f32, and two steps of Halley's method in f64."""
     wide = node.converted(x, F64)
     one, zero = like(node, 1, wide), like(node, 0, wide)
     inside = node.helper("lt", node.helper("abs", wide), one)
@@ -131,7 +131,7 @@ def entropy(node: OpBuilder, x: Tensor) -> Tensor:
 
 
 def normal_distribution(node: OpBuilder, x: Tensor) -> Tensor:
-    """How much of the standard normal distribution lies below x."""
+    """The cumulative distribution function of the standard normal distribution."""
     wide = node.converted(x, F64)
     above = erfc(node, node.helper("mul", wide, like(node, -math.sqrt(0.5), wide)))
     half = node.helper("mul", above, like(node, 0.5, wide))

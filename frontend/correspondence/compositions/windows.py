@@ -1,4 +1,4 @@
-"""What convolutions and pools of all formats need: padding by words, the bias, pools over everything."""
+"""Parts of convolutions and pools in all formats: padding modes, the bias, global pools."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def transposed_padding(
 def scaled_sizes(sizes: Sequence[Size], scales: Sequence[float]) -> tuple[Any, ...]:
     """Sizes times scales, rounded down, computed in f32 as other programs do.
 
-    Of dynamic sizes only by scales that are short fractions, as then every product that matters is exact.
+    Of dynamic sizes only by scales that are short fractions, because then size times scale is exact.
     """
     return tuple(_scaled(n, s) for n, s in zip(sizes, scales, strict=True))
 
@@ -85,7 +85,7 @@ def biased(node: OpBuilder, y: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def per_channel(node: OpBuilder, x: Tensor, vector: Tensor) -> Tensor:
-    """A vector with an element per channel, aligned with axis 1 of x; anything else as it is."""
+    """Align a vector with an element per channel with axis 1 of x; return anything else unchanged."""
     if vector.details.rank != 1 or x.details.rank <= 2:
         return vector
     return node.reshaped(vector, (vector.details.elements,) + (1,) * (x.details.rank - 2))

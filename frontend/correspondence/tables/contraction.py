@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matmuls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..compositions import contraction as means
 from ..row import Means, Op
 
 ROWS = (
-    # A product of two matrices of which one is transposed is a Gemm.
+    # A matmul with one transposed operand is a Gemm.
     Op("matmul_core", onnx="Gemm(A, B | transA, transB) where rank=2, transpose_a=true by gemm"),
     Op("matmul_core", onnx="Gemm(A, B | transA, transB) where rank=2, transpose_b=true by gemm"),
     Op(

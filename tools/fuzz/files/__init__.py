@@ -16,7 +16,7 @@ KINDS: dict[str, Callable[[random.Random], ModelProto]] = {
     "functions": random_functions,
     "trees": random_trees,
 }
-"""What makes a model with one f32 input of two axes, `x`."""
+"""Builders of models with one f32 input of two axes, `x`."""
 
 
 def random_file(seed: str) -> tuple[bytes, list[Array]]:

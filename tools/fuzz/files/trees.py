@@ -30,7 +30,8 @@ Lists = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class _Form:
-    """What an ensemble says. `named`: the results that have weights ("one" of them, "each" leaf another one, "all")."""
+    """The options of an ensemble. `named`: the results that have weights ("one" of them, "each" leaf another
+    one, "all")."""
 
     is_classifier: bool
     results: int

@@ -1,4 +1,4 @@
-"""How each op, and each pattern that the compiler looks for, is added to a random graph: one recipe a name."""
+"""Recipes that add an op, or a pattern that the compiler looks for, to a random graph, by name."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RECIPES: dict[str, Recipe] = {name: r for family, _ in _FAMILIES for name, r in 
 """Every recipe by its name: the op's, or a pattern's in words."""
 
 WEIGHTS = {name: often / len(family) for family, often in _FAMILIES for name in family}
-"""How often each is taken."""
+"""Relative frequency of each recipe."""
 
 NOT_MADE = {
     "count_up": "a size that is open says how long it is",
@@ -70,7 +70,7 @@ NOT_MADE = {
     "sort_rows": "made by the pass sort_long_rows, of top_k along long axes",
     "reorder": "made by the pass propagate_layouts; graphs that are read have plain layouts",
     "masked_trees": "made by the pass mask_trees, of trees",
-    "matmul_nbits": "made by the pass pack_weights, of products with dequantized constants",
+    "matmul_nbits": "made by the pass pack_weights, of matmuls with dequantized constants",
     "update_in_place": "made by the pass of that name: whoever runs it must see to the memory",
     "direct_convolution": "a form of convolution that the pass select_convolution_algorithm chooses",
     "depthwise_convolution": "a form of convolution that the pass select_convolution_algorithm chooses",

@@ -1,4 +1,5 @@
-"""What compilers fuse and recognize: epilogues, attention, chains around convolutions, decomposed activations."""
+"""Patterns that compilers fuse and recognize: epilogues, attention, chains around convolutions,
+decomposed activations."""
 
 from __future__ import annotations
 

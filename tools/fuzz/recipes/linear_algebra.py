@@ -56,7 +56,7 @@ def lu(scope: Scope) -> None:
 
 
 def householder(scope: Scope) -> None:
-    """Reflections, and their product."""
+    """Add reflections and the matrix they form."""
     packed, scales = scope.make("householder", [_matrices(scope)])
     scope.make("householder_product", [packed, scales])
 

@@ -38,7 +38,7 @@ def transpose(scope: Scope) -> None:
     perm = list(range(x.details.rank))
     if scope.chance(0.5):
         scope.random.shuffle(perm)
-    else:  # the last two, as products want them
+    else:  # the last two, as matmuls want them
         perm[-2:] = perm[-2:][::-1]
     scope.make("transpose", [x], perm=tuple(perm))
 
@@ -123,7 +123,7 @@ def _padding(scope: Scope, size: int, mode: str) -> int:
 
 
 def two_way(scope: Scope, x: GraphTensor) -> GraphTensor:
-    """x transposed, reshaped or as it is: what stands around products."""
+    """Add x transposed, reshaped or unchanged, as movement around matmuls."""
     kind = scope.random.randrange(4)
     if kind == 0 and x.details.rank > 1:
         perm = list(range(x.details.rank))

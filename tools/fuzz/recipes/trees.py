@@ -20,7 +20,7 @@ _MAX_SPLITS = 9
 
 @dataclass
 class _Nodes:
-    """What `tree_ensemble` takes of nodes: their ways and thresholds, the roots, and the steps of each group."""
+    """Node attributes of a `tree_ensemble`: their ways and thresholds, the roots, and the steps of each group."""
 
     ways: Array
     threshold: Array

@@ -106,7 +106,7 @@ def pool(scope: Scope, name: str, kinds: tuple[str, ...], extra: dict[str, Any])
 
 
 def im2col(scope: Scope) -> None:
-    """What each window sees."""
+    """Add the elements of each window (im2col)."""
     x = _any_image(scope)
     sizes = x.details.plain_dims[2:]
     kernel = kernel_for(scope, sizes)
