@@ -75,11 +75,11 @@ SWITCHES = {
     ),
     "row-blocks": Switch(
         "interleave several rows of softmax and norms",
-        "graph_ir/templates/test_row_panel.py::test_rows_side_by_side_or_one_by_one",
+        "graph_ir/templates/test_row_panel.py::test_rows_interleaved_or_one_at_a_time",
     ),
     "shuffled-rows": Switch(
         "repeat elements of rows by vector shuffles",
-        "graph_ir/templates/test_repeat_rows.py::test_shuffled_or_one_by_one",
+        "graph_ir/templates/test_repeat_rows.py::test_shuffled_or_one_at_a_time",
     ),
     "masked-trees": Switch(
         "evaluate all conditions of small decision trees in vectors of rows, instead of walking",

@@ -11,7 +11,7 @@ from ..base.records import dataclass
 
 @dataclass(frozen=True)
 class OtherFormat:
-    """What a file is, which first bytes tell so, and what to do about it."""
+    """A foreign file format: its name, its first bytes, and advice for its users."""
 
     name: str
     begins: Callable[[bytes], bool]

@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["GRAPHC_CACHE_DIR"] = ""
     os.environ["GRAPHC_VERIFY"] = "1"
     os.environ["GRAPHC_JOBS"] = "1"  # the suite itself takes every CPU
-    # NumPy's threads wait in a loop after each product, 20 ms of a CPU that another worker could use.
+    # NumPy's threads wait in a loop after each matmul, 20 ms of a CPU that another worker could use.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     isa.pretend(config.getoption("--isa"))
     # OpenVINO's telemetry forks, of which JAX warns wherever a test has started it.
@@ -89,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Reproducers of planted faults, and what killed processes leave, go where pytest's own folders go."""
+    """Reproducers of planted errors, and files of killed processes, go where pytest's own folders go."""
     folder = str(tmp_path_factory.mktemp("temporary"))
     os.environ["TMPDIR"] = tempfile.tempdir = folder
 
@@ -105,7 +105,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection() -> Iterator[None]:
     """Collected tests and the modules they import stay until the end: the collector never searches them.
 
-    It took an eighth of the CPU time of the suite. What tests leave is searched less often, as it is mostly nothing.
+    It took an eighth of the CPU time of the suite. Garbage of tests is searched less often, because there is little
+    of it.
     """
     with paused_collector():
         result = yield

@@ -1,4 +1,4 @@
-"""Who may import whom, as tables: rooms, the floors inside rooms, libraries; and no import circle anywhere.
+"""Import rules, as tables: rooms, the floors inside rooms, libraries; and no import circle anywhere.
 
 Imports inside functions and under TYPE_CHECKING count too.
 """
@@ -123,7 +123,7 @@ def violations(root: Path) -> list[str]:
 
 
 def _inside(file: str, line: int, module: str, root: Path) -> list[str]:
-    """What is wrong with an import of a room's own module, by the floors and parts of the room."""
+    """Return the violation of an import within a room, by the floors and parts of the room."""
     here, there = file.removesuffix(".py").split("/"), module.split(".")
     room, mine, other = here[0], here[1], there[1] if len(there) > 1 else "__init__"
     if room == "graph_ir" and mine != "__init__":

@@ -202,7 +202,7 @@ def test_equal_texts_are_compiled_once() -> None:
 def test_equal_kernels_are_compiled_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Zeros of either sign and other targets are not equal; what replaces a pass is asked each time."""
+    """Zeros of either sign and other targets are not equal; the replacement of a pass is looked up each time."""
     requested: list[Part] = []
 
     def compiled(part: Part, target: Target, check: bool) -> CompiledPart:

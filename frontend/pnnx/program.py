@@ -45,7 +45,7 @@ def type_code(suffix: str) -> int:
 
 
 def type_suffix(code: int) -> str:
-    """Return the text of an element type code, as it is written after a shape."""
+    """Return the text of an element type code, in the form that follows a shape."""
     return _CODES[code]
 
 

@@ -1,4 +1,4 @@
-"""Arrays that start at a multiple of so many bytes."""
+"""Arrays aligned to a given number of bytes."""
 
 from __future__ import annotations
 

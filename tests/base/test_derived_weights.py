@@ -26,7 +26,7 @@ RANDOM = np.random.default_rng(0)
 @pytest.mark.parametrize(
     "form", [*FORMS.values(), *BYTE_FORMS.values()], ids=lambda form: form.name
 )
-def test_transforms_are_the_matrix_products(form: WinogradForm) -> None:
+def test_transforms_are_the_matmuls_of_their_matrices(form: WinogradForm) -> None:
     is_bytes = form.operand.numpy == np.int16
     w = RANDOM.integers(-128, 128, (5, 3, 3, 3)).astype(np.int8 if is_bytes else np.float32)
     g = form.weight_matrix()

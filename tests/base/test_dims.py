@@ -174,7 +174,7 @@ def test_multiples_that_are_known() -> None:
 
 
 def test_quotients_have_a_normal_form() -> None:
-    """What strides leave of a size, one after the other, is one quotient; what has no remainder is none."""
+    """Repeated strides of a size become one quotient; a quotient without remainder disappears."""
     half = floor_quotient(b - 1, 2) + 1
     assert half == ceil_quotient(b, 2) and str(half) == "(B+1)//2"
     assert floor_quotient(half - 1, 2) + 1 == floor_quotient(b + 3, 4)
@@ -190,7 +190,7 @@ def test_quotients_have_a_normal_form() -> None:
 
 
 def test_ranges_of_quotients() -> None:
-    """Symbols cancel in what is left of a division."""
+    """Symbols cancel in the remainder of a division."""
     half = ceil_quotient(b, 2)
     assert bounds(2 * half - b) == (0, 1) and 2 * half >= b
     assert bounds(ceil_quotient(n, 2)) == (1, 256)

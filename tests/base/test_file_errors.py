@@ -1,4 +1,4 @@
-"""What is said of files that the system refuses: each reason has its remedy."""
+"""Errors about files that the system refuses: each reason has its remedy."""
 
 from __future__ import annotations
 

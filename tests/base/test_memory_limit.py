@@ -1,4 +1,4 @@
-"""What limits memory: texts of sizes, control groups, the tightest of all limits."""
+"""The memory limit: texts of sizes, control groups, the tightest of all limits."""
 
 from __future__ import annotations
 

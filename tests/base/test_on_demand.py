@@ -16,7 +16,7 @@ def test_it_calls_the_function_that_is_named() -> None:
     assert on_demand(".printable:printable", "graphc.base")("a\n") == printable("a\n")
 
 
-def test_a_relu_loads_no_template_of_products() -> None:
+def test_a_relu_loads_no_template_of_matmuls() -> None:
     report = """
 import sys, graphc
 from graphc.base.dtypes import F32

@@ -1,4 +1,4 @@
-"""Who else could exchange a folder or a file."""
+"""Other users' access to a folder or a file."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def classes(dataclass: Maker) -> list[type]:
 
     @dataclass(frozen=True, repr=False)
     class Own:
-        """Methods of its own, which stay."""
+        """Methods that the class defines, which are kept."""
 
         x: int
 
@@ -86,7 +86,7 @@ ARGUMENTS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 
 
 def outcome(act: Callable[[], Any]) -> Any:
-    """What a call gives, or the type of what it raises."""
+    """Return the result of a call, or the type of its exception."""
     try:
         return act()
     except (TypeError, ValueError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""Exact results of integer products: nothing that ONNX Runtime is given can saturate on a CPU without VNNI."""
+"""Exact results of integer matmuls: nothing that ONNX Runtime is given can saturate on a CPU without VNNI."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_trial_is_checked_timed_and_has_an_inner_loop_without_spills() -> None
     ("a", "b"), [(F64, F64), (F16, F16), (BF16, BF16), (U8, S8), (S8, S8), (F32, F32)]
 )
 @pytest.mark.parametrize("requested", ["", "b=plain", "nv=1 kc=16"])
-def test_products_of_every_type_run_under_a_given_schedule(
+def test_matmuls_of_every_type_run_under_a_given_schedule(
     a: DType, b: DType, requested: str
 ) -> None:
     """Each compared with NumPy; the schedule that ran is the one requested."""

@@ -1,4 +1,4 @@
-"""Suites timed in pieces: what is kept in the file, what is left, and files that are none."""
+"""Suites timed in pieces: the entries in the file, the remaining cases, and invalid files."""
 
 from __future__ import annotations
 

@@ -152,14 +152,14 @@ def test_the_roof_of_what_nearly_fills_the_last_cache_is_that_of_its_size(
 
 
 @pytest.mark.parametrize("rounds", [False, True])
-def test_packed_weights_are_compared_with_the_product_of_the_same_numbers(rounds: bool) -> None:
+def test_packed_weights_are_compared_with_the_matmul_of_the_same_numbers(rounds: bool) -> None:
     case = in_four_bits("packed", 3, 48, 64, rounds)
     row = row_of(replace(case, op_gflop=1.0, multiplied="s8" if rounds else "f32"), "ort")
     assert row.agree and not row.refused and row.roof is not None
     assert (row.worst > 1e-4) == rounds
 
 
-def test_single_products_have_the_peak_of_what_they_multiply() -> None:
+def test_single_matmuls_have_the_peak_of_what_they_multiply() -> None:
     found = quantized.with_roof(Case("128x768x768 bf16", b"", {}), "bf16")
     assert found.multiplied == "bf16"
     assert found.op_gflop == pytest.approx(2 * 128 * 768 * 768 / 1e9)

@@ -86,7 +86,7 @@ def test_a_damaged_or_old_file_is_measured_again(tmp_path: Path, content: str) -
 
 
 def times(*factors: float) -> Iterator[Roofline]:
-    """Measurements in which all roofs are so many times those of `ROOFS`."""
+    """Return measurements in which all roofs are multiples of `ROOFS`."""
     for factor in factors:
         levels = tuple(replace(x, gbytes_per_second=x.gbytes_per_second * factor) for x in LEVELS)
         yield replace(ROOFS, gflops=ROOFS.gflops * factor, levels=levels)
@@ -131,7 +131,7 @@ def test_what_was_not_steady_is_measured_again_and_the_higher_counts(tmp_path: P
     assert requested(fresh=True) == lower, "requested anew, nothing old counts"
 
 
-def test_a_file_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_no_bug(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("")
     path = tmp_path / "x" / "y"
     assert roofline(Target("avx2"), 1, path=path, measure=lambda t, n: ROOFS) == ROOFS

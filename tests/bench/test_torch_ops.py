@@ -1,4 +1,4 @@
-"""How results of PyTorch's operators are judged."""
+"""The comparison of results of PyTorch's operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which command lines mean `python -m gc`, and that every other one leaves the garbage collector's module alone."""
+"""Command lines that mean `python -m gc`, and others, which leave the garbage collector's module alone."""
 
 from __future__ import annotations
 

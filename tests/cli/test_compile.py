@@ -206,7 +206,7 @@ def test_an_input_file_of_another_type(tmp_path: Path, capsys: Capture) -> None:
     assert sentence.endswith(f"(in '{path}')")
 
 
-def test_a_free_size_may_stay_open(tmp_path: Path, capsys: Capture) -> None:
+def test_a_free_size_may_stay_dynamic(tmp_path: Path, capsys: Capture) -> None:
     assert run(free(tmp_path)) == 0
     shown = capsys.readouterr().out.splitlines()[0]
     assert shown == "model     test: x: f32[batch,3] -> y: f32[batch,3]"
@@ -252,7 +252,7 @@ def test_unknown_ops_are_listed_at_once(tmp_path: Path, capsys: Capture) -> None
     assert not (tmp_path / "m.gcm").exists()
 
 
-def test_a_fault_of_ours_leaves_the_old_artifact(
+def test_an_internal_error_leaves_the_old_artifact(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "m.gcm"

@@ -102,7 +102,7 @@ def test_an_artifact_runs_at_any_size(network: str, tmp_path: Path, capsys: Capt
     assert out.startswith("y: f32[2,5]  ")
 
 
-def test_explain_convert_diff_and_text_keep_sizes_open(
+def test_explain_convert_diff_and_text_keep_sizes_dynamic(
     network: str, tmp_path: Path, capsys: Capture
 ) -> None:
     assert "matmul" in printed(capsys, "explain", network)

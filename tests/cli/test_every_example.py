@@ -46,7 +46,7 @@ def test_a_command_takes_an_example(
 def test_verify_takes_an_example(
     example: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two schedules a layout, and no products of boundary sizes: that there are more is tested by its own tests."""
+    """Two schedules a layout, and no matmuls of boundary sizes: that there are more is tested by its own tests."""
     monkeypatch.setattr(variants, "_boundary_matmuls", lambda ctx: iter(()))
     monkeypatch.setattr(variants, "MAX_SCHEDULES", 2)
     assert (

@@ -167,7 +167,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert done.wait(30) == 141
 
 
-def test_a_full_disk_is_not_a_fault_of_graphc() -> None:
+def test_a_full_disk_is_not_a_bug_of_graphc() -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "graphc", "dev", "info"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)

@@ -59,7 +59,7 @@ def test_sentences(samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_what_has_no_range_or_no_measure(
     samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A product of a constant stays; results that are not finite in one model only have no share."""
+    """A matmul of a constant stays; results that are not finite in one model only have no share."""
     path, out, random = tmp_path / "m.onnx", tmp_path / "o.onnx", np.random.default_rng(0)
     held = {name: random.standard_normal((13, 13)).astype(np.float32) for name in ("w", "c")}
     nodes = [

@@ -41,7 +41,7 @@ def network(folder: Path) -> str:
     return str(path)
 
 
-def test_products_inside_a_loop_are_measured(
+def test_matmuls_inside_a_loop_are_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     size = LogicalTensor(F32, (12, 12))
@@ -56,7 +56,7 @@ def test_products_inside_a_loop_are_measured(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("types", ["bf16", "f16", "f64", "u8xs8"])
-def test_products_of_every_type_are_measured_and_then_compiled(
+def test_matmuls_of_every_type_are_measured_and_then_compiled(
     types: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph = parse_problem(f"matmul m9n40k24 {types}").graph()

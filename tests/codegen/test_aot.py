@@ -49,7 +49,7 @@ def test_equal_text_gives_equal_objects() -> None:
 
 
 def test_objects_hold_no_text_relocations() -> None:
-    """What a shared library and the loader need: constants are reached relative to the code."""
+    """Objects suit shared libraries and the loader: constants are addressed relative to the code."""
     text = GOOD.replace("1.0", "0x3FD5555560000000")
     assert "(%rip)" in assembly(text, target_for("generic")) or "$1051372203" in assembly(
         text, target_for("generic")

@@ -24,7 +24,7 @@ from support.native_functions import SHAPES, NativeModule, runnable_target
 
 
 def run(body: str, shape: str = "avx2", sizes: tuple[int, int] = (40, 40)) -> tuple[int, str, int]:
-    """What stopped a function of two s64 arrays, x and y: the code, the access and its index."""
+    """Return the error of a function of two s64 arrays, x and y: the code, the access and its index."""
     head = f'def f(x: s64[{sizes[0]}], y: s64[{sizes[1]}]):\n    """op1 [plain]"""\n'
     module = parse_module(head + "\n".join(f"    {line}" for line in body.splitlines()))
     target = runnable_target(shape)

@@ -68,7 +68,7 @@ def test_the_module_is_legal_and_prints() -> None:
 
 
 def variants(shape: str) -> list[Target]:
-    """The target as it is, and as if it had no dot instructions."""
+    """The target, and the target as if it had no dot instructions."""
     target = runnable_target(shape)
     absent = "-avx512vnni,-avx512bf16,-avxvnni"
     plain = [f for f in target.features.split(",") if f[1:] not in absent.replace("-", "")]
@@ -86,8 +86,8 @@ def test_same_bits_as_the_interpreter(shape: str, rng: np.random.Generator) -> N
                     native.check(f"{kind[0]}_{kind[1]}_{lanes}", arrays(kind, lanes, rng))
 
 
-def test_all_products_of_two_bytes_at_their_extremes() -> None:
-    """Four products of 255 and 127, or -128 and -128, which a 16-bit sum would not hold."""
+def test_dot_products_of_bytes_at_their_extremes() -> None:
+    """Four terms of 255 * 127, or -128 * -128, which a 16-bit accumulator would not hold."""
     for kind, x, y in ((KINDS[2], 255, 127), (KINDS[2], 255, -128), (KINDS[3], -128, -128)):
         module = Module((dot(*kind, 4),))
         data = [np.full(4, 2**31 - 1, np.int32), np.full(16, x, kind[1].numpy)]

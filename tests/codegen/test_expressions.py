@@ -63,7 +63,7 @@ class Case:
 
 @cache
 def expected(name: str, cases: Callable[[], dict[str, Case]]) -> Array:
-    """What the interpreter makes of a case, all elements at once."""
+    """Return the interpreter's result for a case, all elements at once."""
     case = cases()[name]
     function, out = case.function(case.inputs[0].size), case.result()
     interpreter.run(Module((function,)), function.name, [*case.inputs, out])

@@ -1,4 +1,4 @@
-"""Where instructions go: out of loops, not out of branches, and never twice."""
+"""Positions of instructions: hoisted out of loops, not out of branches, and never duplicated."""
 
 from __future__ import annotations
 

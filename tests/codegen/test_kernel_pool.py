@@ -105,7 +105,7 @@ def test_what_a_worker_cannot_compile_is_raised_here() -> None:
 
 
 def test_a_failure_comes_back_from_the_worker() -> None:
-    """Asked directly, so that it is not this process that finds the fault."""
+    """Called directly, so that it is not this process that finds the error."""
     *_, callers = split_program(program())
     broken = replace(callers, module=Module(callers.module.functions[-1:], callers.module.entry))
     with KernelPool(2) as pool:

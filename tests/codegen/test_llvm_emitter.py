@@ -117,7 +117,7 @@ def test_a_while_loop_looks_at_memory_before_every_round() -> None:
             b.store(OUT, (0,), value * 3 + 1)
         with b.otherwise():
             b.store(OUT, (0,), value // 2)
-        b.store(OUT, (1,), OUT[1] + many * 3)  # the product leaves the loop
+        b.store(OUT, (1,), OUT[1] + many * 3)  # the multiplication leaves the loop
     b.store(OUT, (2,), many * 3)
     module = native(b.function("f", (OUT, n, many)))
     for start in (1, 2, 27):
@@ -165,7 +165,7 @@ def test_a_local_of_each_iteration_and_of_each_function() -> None:
     native(b.function("f", (OUT,))).check("f", [out()])
 
 
-def test_calls_pass_places_and_numbers() -> None:
+def test_calls_pass_addresses_and_numbers() -> None:
     row, n = Buffer("row", S64, (8,)), Var("n")
     b = t.LoopBuilder()
     b.store(row, (1,), row[0] + n)
@@ -223,7 +223,7 @@ def test_what_a_pass_should_have_removed_is_named() -> None:
 
 
 def test_large_locals_of_both_arms_of_an_if_share_memory() -> None:
-    """The second arm takes the place of the first one's local if its own fits there."""
+    """The second arm reuses the memory of the first one's local if its own local fits there."""
     many, few = (
         Buffer(name, S64, (size,), "local") for name, size in (("many", 600), ("few", 512))
     )
@@ -333,7 +333,7 @@ def test_random_programs() -> None:
 
 
 def test_a_hint_is_an_instruction_and_nothing_else() -> None:
-    """A place far outside its buffer is no fault. LLVM counts from the core: 3 is L1, 2 is L2."""
+    """An address far outside its buffer is no error. LLVM counts from the core: 3 is L1, 2 is L2."""
     slot = Slice(OUT, (t.as_expr(1 << 40),))
     one = Store(OUT, (t.as_expr(0),), t.as_expr(1))
     module = Module((Function("f", (OUT,), Block((Prefetch(slot), Prefetch(slot, 1), one))),))

@@ -1,4 +1,4 @@
-"""Products of every row of the microkernel table: native code, interpreter and NumPy agree at every boundary."""
+"""Matmuls of every row of the microkernel table: native code, interpreter and NumPy agree at every boundary."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def sizes(kernel: Microkernel, target: Target) -> list[tuple[int, int, int]]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("isa, kernel", ROWS, ids=IDS)
 @pytest.mark.parametrize("to_a", [False, True], ids=["sums", "converted"])
-def test_products(isa: str, kernel: Microkernel, to_a: bool, rng: np.random.Generator) -> None:
+def test_matmuls(isa: str, kernel: Microkernel, to_a: bool, rng: np.random.Generator) -> None:
     target = runnable_target(isa)
     for m, n, k in sizes(kernel, target):
         module = matmul(kernel, m, n, k, kernel.tiles[0].rows, to_a)

@@ -21,7 +21,7 @@ SIZES = (F64, F32, BF16, S8, BOOL, S64)
 
 
 def boundary_counts(lanes: int) -> list[int]:
-    """How many of `lanes` elements are there."""
+    """Return counts of active elements among `lanes`."""
     return sorted(
         {1, 2, 3, lanes // 2, lanes // 2 + 1, lanes - 1, lanes} & set(range(1, lanes + 1))
     )

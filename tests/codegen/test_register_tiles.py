@@ -60,7 +60,7 @@ def test_accumulators_stay_in_registers(isa: str, rows: int, vectors: int) -> No
 @pytest.mark.parametrize(
     "rows, columns, k", [(6, 16, 9), (4, 24, 8), (3, 13, 5), (1, 1, 1), (2, 7, 3), (5, 33, 4)]
 )
-def test_products(shape: str, rows: int, columns: int, k: int) -> None:
+def test_matmuls(shape: str, rows: int, columns: int, k: int) -> None:
     """Small integers, for which every order of the sum is exact."""
     target = runnable_target(shape)
     native = NativeModule(expand_brgemm(matmul(rows, columns, k), target), target)

@@ -1,4 +1,4 @@
-"""What the functions of codegen.math rely on, operation by operation, in both implementations."""
+"""The operations that codegen.math relies on, in both implementations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_numpy_fma_rounds_once(bits: int, dtype: type, rng: np.random.Generator)
 
 def test_numpy_fma_resolves_the_double_rounding_that_f64_alone_gets_wrong() -> None:
     a, b = np.float32(1 + 2.0**-12), np.float32(1 + 2.0**-12)
-    # The product is halfway between two f32; c decides, and is lost in f64.
+    # a * b is halfway between two f32; c decides, and is lost in f64.
     c = np.float32(2.0**-60)
     exact = np.float64(a) * np.float64(b)
     assert np.float32(exact + np.float64(c)) == np.float32(1 + 2.0**-11)

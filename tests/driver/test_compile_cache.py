@@ -280,7 +280,7 @@ def test_a_link_is_no_folder(tmp_path: Path) -> None:
 def test_a_folder_above_that_others_may_write_to(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They could rename the cache and put their own in its place; compiling goes on and says so once."""
+    """They could rename the cache and put their own there; compiling goes on and says so once."""
     kept = CompileCache(tmp_path / "open" / "user" / "compiled")
     assert kept.put("a", artifact())
     kept.put_kernels({"k": b"code"})
@@ -327,7 +327,7 @@ def test_an_entry_that_is_a_link_is_none(kept: CompileCache, tmp_path: Path) -> 
     assert [(tmp_path / path.name).read_bytes() for path in entries] == before
 
 
-def test_a_cache_that_cannot_be_made_is_no_fault(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_made_is_no_bug(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     kept = CompileCache(tmp_path / "file" / "compiled")
     outcome = compile_cached(small(), kept)
@@ -389,7 +389,7 @@ def test_two_writers_and_a_reader(kept: CompileCache, tmp_path: Path) -> None:
 def test_a_writer_that_is_killed_leaves_nothing_half_done(
     kept: CompileCache, tmp_path: Path
 ) -> None:
-    """kill -9 at several moments: the entry is whole or absent, and what is left behind is cleared."""
+    """kill -9 at several moments: the entry is whole or absent, and partial files are cleared."""
     source, name = tmp_path / "m.gcm", "a" * 64
     large = np.random.default_rng(0).integers(0, 255, 4 << 20, np.uint8)
     replace(artifact(), constants=large).save(source)

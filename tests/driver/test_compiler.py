@@ -150,7 +150,7 @@ def test_save_and_load(x: np.ndarray, tmp_path: Path) -> None:
     assert loaded(x).tobytes() == m(x).tobytes()
 
 
-def test_inputs_fix_what_the_file_leaves_open(rng: np.random.Generator) -> None:
+def test_inputs_fix_dynamic_sizes_of_the_file(rng: np.random.Generator) -> None:
     for batch in (1, 5):
         m = graphc.compile(layer("batch"), inputs={"x": f"f32[{batch},13]"})
         x = rng.integers(-4, 5, (batch, 13)).astype(np.float32)
@@ -231,7 +231,7 @@ def test_no_switch_changes_a_result(switch: str, x: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL)
-def test_products_and_elementwise_ops_of_every_dtype(dtype: str, rng: np.random.Generator) -> None:
+def test_matmuls_and_elementwise_ops_of_every_dtype(dtype: str, rng: np.random.Generator) -> None:
     graph = Graph("g")
     a, b = (graph.make_input(LogicalTensor(by_name(dtype), s)) for s in ((3, 9), (9, 5)))
     p = graph.make("matmul_core", (a, b)).outputs[0]

@@ -21,7 +21,7 @@ def served() -> CompiledModel:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("length", LENGTHS)
-def test_every_length_has_the_bits_of_its_own_model(served: CompiledModel, length: int) -> None:
+def test_every_length_has_the_bits_of_its_static_model(served: CompiledModel, length: int) -> None:
     given = feeds(length)
     alone = graphc.compile(step(), inputs={"pk": f"f32[1,2,{length},16]"})
     for got, wanted in zip(served(**given), alone(**given), strict=True):

@@ -130,7 +130,7 @@ def same_bits(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("isa", "threads"), [("native", (1, 2)), ("avx2", (1,))])
-def test_products_have_the_bits_of_the_model_of_that_size(
+def test_matmuls_have_the_bits_of_the_model_of_that_size(
     isa: str, threads: tuple[int, ...]
 ) -> None:
     same_bits(layers, isa, ROWS, threads)
@@ -138,12 +138,12 @@ def test_products_have_the_bits_of_the_model_of_that_size(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [F16, BF16])
-def test_products_of_16_bits(dtype: DType) -> None:
+def test_matmuls_of_16_bits(dtype: DType) -> None:
     same_bits(lambda rows: layers(rows, dtype, 40, 9), "native", (1, 2, 5, 12, 40))
 
 
 def test_few_rows_and_deep_sums() -> None:
-    """One row of a wide product splits its sums, and blocks of k depend on the width of its panels."""
+    """One row of a wide matmul splits its accumulators, and blocks of k depend on the width of its panels."""
     same_bits(lambda rows: layers(rows, F32, 2100, 130), "native", (1, 2, 3, 4, 5))
     same_bits(lambda rows: layers(rows, F32, 1024, 1024), "native", (3,))
 
@@ -184,11 +184,11 @@ def keys(number: Size) -> Graph:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["native", "avx2"])
-def test_products_of_known_rows_and_open_columns_or_terms(isa: str) -> None:
+def test_matmuls_of_static_rows_and_dynamic_columns_or_terms(isa: str) -> None:
     same_bits(keys, isa, (1, 5, 16, 33), threads=(1, 2))
 
 
-def test_softmaxes_divide_before_the_product_where_attention_is_not_one_kernel() -> None:
+def test_softmaxes_divide_before_the_matmul_where_attention_is_not_one_kernel() -> None:
     same_bits(keys, "native", (5, 16), disabled=("fuse",))
 
 
@@ -289,7 +289,7 @@ def test_control_flow_over_dynamic_sizes() -> None:
         a = Constant <value_ints = [0]> ()
         b = Constant <value_ints = [2]> ()
         d = Constant <value_ints = [1]> ()
-        o = Slice (x, a, b, d) }, else_branch = product () => (float[N,2] p) {
+        o = Slice (x, a, b, d) }, else_branch = multiply () => (float[N,2] p) {
         w = Constant <value = float[3,2] {1, 2, 3, 4, 5, 6}> ()
         p = MatMul (x, w) }>
     }""")

@@ -1,4 +1,4 @@
-"""What user code adds is part of the key of what is compiled with it."""
+"""User code is part of the key of the models compiled with it."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ print(user_code() == UserCode(), [name for name in names() if is_foreign_op(look
 
 
 def test_every_op_pass_and_rule_of_the_package_is_its_own() -> None:
-    """In a process of its own: other tests define ops."""
+    """In a separate process: other tests define ops."""
     assert run_python("-c", OWN).stdout == "True []\n"
 
 

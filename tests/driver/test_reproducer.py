@@ -1,4 +1,4 @@
-"""A fault of graphc shows one screen and leaves a file with everything, from Python, commands and other processes."""
+"""An internal error shows one screen and leaves a file with everything, from Python, commands and other processes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_command_prints_one_screen(
     assert found and LONG in Path(found[1]).read_text()
 
 
-def test_a_fault_outside_the_compiler_leaves_one_too(
+def test_an_error_outside_the_compiler_leaves_one_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from graphc.tools import debugger
@@ -97,7 +97,7 @@ def test_users_errors_leave_none(tmp_path: Path) -> None:
 
 
 def test_where_no_file_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    plant(monkeypatch, InternalError("a fault"))
+    plant(monkeypatch, InternalError("a bug"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(InternalError) as caught:
         graphc.compile(named(lambda i: f"n{i}"))

@@ -1,4 +1,4 @@
-"""Every example runs, in a folder of its own, and without a warning."""
+"""Every example runs, in a separate folder, and without a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test adds to the compiler is gone after it."""
+"""Registrations of a test are gone after it."""
 
 from __future__ import annotations
 

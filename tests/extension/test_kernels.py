@@ -28,7 +28,7 @@ X = random_array("f32", (6, 21))
 
 
 def notes(model: Any) -> list[str]:
-    """What each kernel computes, without its schedule."""
+    """Return the formula of each kernel, without its schedule."""
     return [call["note"].partition(" [pointwise")[0] for call in model.stats["calls"]]
 
 
@@ -157,7 +157,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_kernel_that_cannot_be_is_told_as_its_fault(case: str) -> None:
+def test_an_invalid_kernel_is_the_error_of_its_author(case: str) -> None:
     build, message = WRONG[case]
     define_root_mean()
     kernel("root_mean")(build)

@@ -240,7 +240,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_what_goes_wrong_in_user_code_is_told_as_its_fault(case: str) -> None:
+def test_an_exception_of_user_code_is_the_error_of_its_author(case: str) -> None:
     changes, message = BROKEN[case]
     define_root_mean(**changes)
     with pytest.raises(UserError) as caught:

@@ -102,7 +102,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("function", WRONG)
-def test_what_a_pass_does_wrong_is_told_as_its_fault(function: Any) -> None:
+def test_an_invalid_pass_is_the_error_of_its_author(function: Any) -> None:
     graph_pass(before="decompose")(function)
     graph = graph_of(
         """

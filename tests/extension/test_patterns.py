@@ -154,7 +154,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("build", WRONG)
-def test_what_a_pattern_does_wrong_is_told_as_its_fault(build: Any) -> None:
+def test_an_invalid_pattern_is_the_error_of_its_author(build: Any) -> None:
     recompose(node("sub", X, node("tanh", X)))(build)
     with pytest.raises(UserError) as caught:
         graphc.compile(graph_of(SHRINK), cache=False)

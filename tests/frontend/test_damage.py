@@ -34,7 +34,7 @@ SECONDS = 5.0  # of CPU time, for any file
 
 
 class Sample:
-    """A model file in a folder of its own, with what it takes to read it."""
+    """A model file in a separate folder, with what it takes to read it."""
 
     def __init__(self, target: str, folder: Path) -> None:
         graph = chain() if target != "onnx" else perceptron()

@@ -1,4 +1,4 @@
-"""Which reader a model goes to."""
+"""The choice of the reader of a model."""
 
 from __future__ import annotations
 

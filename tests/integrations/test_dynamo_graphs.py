@@ -73,7 +73,7 @@ def behind(x: Any) -> Any:
 
 
 def renamed(x: Any) -> Any:
-    """What is written to has two names, and the older one is read again."""
+    """The tensor that is written to has two names, and the older one is read again."""
     y = x * 2
     z = y.relu_()
     z.add_(1)
@@ -131,7 +131,7 @@ def converts(x: Any) -> Any:
 def test_graphs_as_dynamo_gives_them(
     function: Callable[[Any], Any], traced: int, traces: list[Any]
 ) -> None:
-    """What they give and what they write to; the same through AOTAutograd, where they did not need it."""
+    """Results and writes are right; the same through AOTAutograd, where they did not need it."""
     x = torch.randn(2, 3, 4, 4)
     wanted_x, close = x.clone(), torch.testing.assert_close
     wanted = function(wanted_x)

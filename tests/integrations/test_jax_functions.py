@@ -162,7 +162,7 @@ def test_arguments_that_are_not_used_and_results_that_are_arguments() -> None:
 
 
 def test_the_text_and_the_model_behind_a_call() -> None:
-    table = np.arange(64, dtype=np.float32)  # larger than what XLA prints unless it is asked to
+    table = np.arange(64, dtype=np.float32)  # larger than XLA prints by default
     fast = graphc.jax.jit(lambda i: jnp.asarray(table)[i])
     text = fast.lower(np.int32(3))
     assert text.startswith("HloModule") and "{...}" not in text

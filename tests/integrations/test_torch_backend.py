@@ -193,8 +193,8 @@ def test_halves_of_dynamic_sizes(compiles: list[Any]) -> None:
     assert len(compiles) == 1
 
 
-def test_open_sizes_that_must_be_multiples(compiles: list[Any]) -> None:
-    """What is halved and doubled again is added to the input, so that its length is even."""
+def test_dynamic_sizes_that_must_be_multiples(compiles: list[Any]) -> None:
+    """A halved and doubled length is added to the input, so that its length must be even."""
     down, up = torch.nn.Conv1d(2, 2, 2, stride=2), torch.nn.ConvTranspose1d(2, 2, 2, stride=2)
     fast = torch.compile(lambda x: (up(down(x)) + x).mT, backend=graphc.torch.backend, dynamic=True)
     for length in (8, 14, 22):

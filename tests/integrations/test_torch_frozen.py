@@ -26,7 +26,7 @@ class Scale(torch.nn.Module):
 
 @pytest.fixture
 def arguments(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many arguments each call of a compiled graph has."""
+    """The number of arguments of each call of a compiled graph."""
     counts, original = [], torch_backend._read_directly
 
     def counted(*given: Any) -> Any:

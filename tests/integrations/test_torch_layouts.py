@@ -70,7 +70,7 @@ def test_views_of_dynamic_sizes() -> None:
 
 
 class Writing(torch.nn.Module):
-    """Gives back what it is given, as views and written to, and a buffer of its own."""
+    """Returns its inputs, views of them and tensors it wrote to, and a buffer it owns."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -60,7 +60,7 @@ def test_it_is_pickled(pair: Any) -> None:
         assert torch.equal(again(x, 3.0, log=torch.zeros(1))["y"], wanted)
 
 
-def test_sizes_that_stay_open() -> None:
+def test_sizes_that_stay_dynamic() -> None:
     module, rows = torch.nn.Linear(4, 3), torch.export.Dim("rows", max=64)
     fast = graphc.torch.compile(module, torch.randn(2, 4), dynamic={"input": {0: rows}})
     for count in (1, 5, 64):
@@ -108,7 +108,7 @@ def test_what_is_not_supported_is_refused() -> None:
 
 
 def test_functions_and_modes_of_parts() -> None:
-    """What is compiled is inference; each part keeps its mode."""
+    """The compiled module is inference; each part keeps its mode."""
     module = torch.nn.Sequential(torch.nn.BatchNorm1d(3).eval(), torch.nn.Dropout()).train()
     module[0].eval()
     x = torch.randn(4, 3)

@@ -1,4 +1,4 @@
-"""What one call costs beside its work: checked calls, bound calls, and opening a parallel loop.
+"""Overhead of a call: checked calls, bound calls, and opening a parallel loop.
 
     python tests/measurements/call_overhead.py [--threads 2]
 

@@ -11,7 +11,7 @@ operands. A size is measured as the best of some calls. Reported are
     refused   a size that is not compiled, with its message
     slow      a size that takes longer than the limit; larger ones are left out
 
-Elements are those of all inputs and results; of products and convolutions, multiplications count. Calls of less than
+Elements are those of all inputs and results; of matmuls and convolutions, multiplications count. Calls of less than
 20 us are left out of `run` and `jump`, and compilations of less than 1 s out of `compile`. With --json, each row is
 an object of one line, with all times.
 """
@@ -146,7 +146,7 @@ class Cliff:
 
 
 def cliffs(points: list[Point]) -> Iterator[Cliff]:
-    """What is reported of the times of a growth."""
+    """Return the reported cliffs in the times of a growth."""
     for number, here in enumerate(points):
         for back, kind, limit, compiled in ((1, "jump", 3, 3), (3, "run", 4, 14)):
             if number < back:

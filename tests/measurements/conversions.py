@@ -84,7 +84,7 @@ def network(name: str) -> Graph:
 
 
 def converted(graph: Graph, target: str, folder: Path) -> Graph:
-    """What is read of a file that was written. GraphcError where the format cannot hold the network."""
+    """Write a file and return the graph read back. GraphcError if the format cannot hold the network."""
     source = folder / "m.graph"
     with _as_source(graph, source):
         done = convert(source, target, folder / f"m{FORMATS[target].suffix}")
@@ -107,7 +107,7 @@ def _as_source(graph: Graph, path: Path) -> Any:
 
 
 def measure(names: list[str], say: Callable[[str], None]) -> Counter[str]:
-    """How many conversions are the same, differ or cannot be written, by target."""
+    """Count the conversions that are the same, differ or cannot be written, by target."""
     counts: Counter[str] = Counter()
     for name in names:
         graph = network(name)

@@ -1,9 +1,9 @@
-"""What becomes of damaged model files, by format: how many are read all the same, refused with a sentence, or neither.
+"""Outcomes of damaged model files, by format: read all the same, refused with a sentence, or neither.
 
     python tests/measurements/damage.py [--count 1000] [--seed 1]
 
 Each file is a small network with bytes flipped, runs of bytes cut, doubled or replaced, its end cut off, or parts of
-two places swapped. Slow files, more than five seconds of CPU time, and any exception that is no sentence are faults.
+two positions swapped. Slow files, over five seconds of CPU time, and exceptions that are no sentence are failures.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 
 
 def outcome(sample: Sample, data: bytes) -> str:
-    """read, refused by blame, or a fault."""
+    """read, refused by blame, or a failure."""
     sample.path.write_bytes(data)
     started = time.process_time()
     try:
@@ -59,12 +59,12 @@ def outcome(sample: Sample, data: bytes) -> str:
     except UnsupportedError:
         found = "unsupported"
     except Exception as error:  # noqa: BLE001 - that is what is looked for
-        found = f"FAULT {type(error).__name__}"
-    return found if time.process_time() - started < SECONDS else "FAULT slow"
+        found = f"FAILURE {type(error).__name__}"
+    return found if time.process_time() - started < SECONDS else "FAILURE slow"
 
 
 def main() -> int:
-    """Print a line per format; 1 if there was a fault."""
+    """Print a line per format; 1 if there was a failure."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=1000, help="files of each format")
     parser.add_argument("--seed", type=int, default=1)
@@ -76,7 +76,7 @@ def main() -> int:
             sample = Sample(name, Path(folder))
             outcomes = (outcome(sample, damaged(sample.data, rng)) for _ in range(arguments.count))
             counts = Counter(outcomes)
-        failures += sum(count for found, count in counts.items() if found.startswith("FAULT"))
+        failures += sum(count for found, count in counts.items() if found.startswith("FAILURE"))
         texts = ", ".join(f"{count} {found}" for found, count in counts.most_common())
         print(f"{name:<6} {arguments.count} files: {texts}", flush=True)
     return int(failures > 0)

@@ -1,4 +1,4 @@
-"""What processes leave in the compile cache that are killed while they write to it: nothing that is read as a model.
+"""Files that killed processes leave in the compile cache: nothing that is read as a model.
 
     python tests/measurements/kills.py [--kills 50] [--seed 1]
 

@@ -1,4 +1,4 @@
-"""Whether memory stays flat: over models compiled, run and freed, over calls of one model, and of many sizes.
+"""Memory use over time: over models compiled, run and freed, over calls of one model, and of many sizes.
 
     python tests/measurements/steadiness.py [--cycles 10000] [--calls 1000000] [--sizes 10000]
 
@@ -31,7 +31,7 @@ def resident_kib() -> int:
 
 
 def compiled(width: int) -> graphc.CompiledModel:
-    """A product, a reduction and elementwise ops of one size."""
+    """A matmul, a reduction and elementwise ops of one size."""
     graph = Graph("steady")
     x = graph.make_input(LogicalTensor(F32, (4, width)), "x")
     w = graph.make_constant(np.ones((width, 8), np.float32))
@@ -48,7 +48,7 @@ def any_size(model: graphc.CompiledModel) -> Callable[[int], object]:
 
 
 def of_any_size() -> graphc.CompiledModel:
-    """Two products and a softmax of a dynamic number of rows."""
+    """Two matmuls and a softmax of a dynamic number of rows."""
     graph = Graph("any")
     x = graph.make_input(LogicalTensor(F32, (size(Symbol("N", 1, 4096)), 64)), "x")
     for width in (512, 64):

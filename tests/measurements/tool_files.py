@@ -30,11 +30,11 @@ EXACT = ("keras", "jax2onnx", "catboost", "skl2onnx", "hummingbird-ml")
 """Tools that neither quantize nor write half precision."""
 
 SHARES = {True: 1e-4, False: 2e-3}
-"""What every element may be off by, of the largest number of a result: of exact tools, and of the others, where an
+"""Error bound of every element, relative to the largest of a result: for exact tools, and for others, where an
 integer inside of the model may be the next one."""
 
 STEPS = 0.02
-"""What a few elements may be off by: integers of few bits that fell to the other side of a boundary."""
+"""Error bound of a few elements: integers of few bits that fell to the other side of a boundary."""
 
 MAX_STEPPED = 0.1
 """The share of such elements."""

@@ -233,7 +233,7 @@ def _compiled(module: Any, tensors: tuple[Any, ...]) -> Callable[[], list[Any]]:
 
 
 DOORS = {"export": _exported, "compile": _compiled}
-"""How a module is captured, and what runs it."""
+"""Ways to capture a module, with the runner of each."""
 
 
 def _compared(found: list[Any], wanted: list[Any]) -> tuple[str, str]:

@@ -22,7 +22,7 @@ LEAST = np.int64(np.iinfo(np.int64).min)
 
 
 def long_kernel() -> Graph:
-    """A product that takes a second of one core, in one parallel loop."""
+    """A matmul that takes a second of one core, in one parallel loop."""
     graph = Graph("long")
     x, w = (graph.make_input(LogicalTensor(F32, (SIZE, SIZE)), name) for name in "xw")
     graph.make_output(graph.make("matmul_core", [x, w]).outputs[0], "y")
@@ -40,7 +40,7 @@ def handler(number: signal.Signals, handle: object) -> Iterator[None]:
 
 @contextmanager
 def interrupted(seconds: float) -> Iterator[None]:
-    """The block is ended by Ctrl-C, which comes after so many seconds."""
+    """The block is ended by Ctrl-C after `seconds`."""
     timer = threading.Timer(seconds, signal.raise_signal, (signal.SIGINT,))
     with handler(signal.SIGINT, signal.default_int_handler), pytest.raises(KeyboardInterrupt):
         timer.start()
@@ -118,7 +118,7 @@ def test_a_long_parallel_loop_is_cut_short(threads: int) -> None:
 
 def test_calls_of_other_threads_go_on(endless_model: graphc.CompiledModel) -> None:
     """Ctrl-C ends the call of the main thread, not those of others."""
-    soon = np.iinfo(np.int64).max - (1 << 27)  # so many rounds before it wraps
+    soon = np.iinfo(np.int64).max - (1 << 27)  # number of rounds before it wraps
     results: list[int] = []
     other = threading.Thread(target=lambda: results.append(int(endless_model(np.int64(soon)))))
     other.start()

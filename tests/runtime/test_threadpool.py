@@ -1,4 +1,4 @@
-"""How many threads to run with, and the pools that models share."""
+"""The number of threads to run with, and the pools that models share."""
 
 from __future__ import annotations
 

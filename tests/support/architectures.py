@@ -158,7 +158,7 @@ TORCHVISION: dict[str, Callable[[Any], Any]] = {
 
 
 def _cut_head(module: Any, name: str, features: int) -> Any:
-    """Large products are in other tests."""
+    """Large matmuls are in other tests."""
     import torch
 
     setattr(module, name, torch.nn.Linear(features, 7))

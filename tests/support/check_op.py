@@ -108,7 +108,7 @@ def check_op(
 
 
 def evaluate_parts(op: CompositeOp, arrays: Sequence[Array]) -> Array:
-    """What the ops that a composite op decomposes into compute point by point."""
+    """Evaluate the decomposition of a composite op point by point."""
     graph = Graph()
     tensors = [graph.make_input(x.details, f"in{i}") for i, x in enumerate(op.inputs)]
     copy = graph.make(op.op_name, tensors, op.attrs, op.name)

@@ -24,7 +24,7 @@ def layer(folder: Path) -> str:
 
 
 def tiny(folder: Path) -> str:
-    """y = relu(-x) of shape [2,3]: no products, so quick to verify."""
+    """y = relu(-x) of shape [2,3]: no matmuls, so quick to verify."""
     return _write(
         folder / "tiny.onnx", [node("Neg", "x", "n"), node("Relu", "n")], {"x": [2, 3]}, {}
     )

@@ -1,4 +1,4 @@
-"""A decoder's step in ONNX: projections, grouped attention with a cache and turned heads, and a residual."""
+"""A decoder's step in ONNX: projections, grouped attention with a cache and rotated heads, and a residual."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ IMAGE = ("B", 4, "H", "W")
 
 @dataclass(frozen=True)
 class DynamicModule:
-    """How to make a module, and the shape of its input: names are dynamic axes.
+    """A module and the shape of its input: names are dynamic axes.
 
     `traced` are the sizes of the example that exporters see, `others` those of the comparison.
     """
@@ -294,7 +294,7 @@ DOORS: dict[str, Callable[[DynamicModule, Path], Any]] = {
     "onnx": from_onnx,
     "onnx of a trace": from_trace,
 }
-"""How a module is exported for each format."""
+"""Exporters of a module for each format."""
 
 
 LOST = {
@@ -309,7 +309,7 @@ LOST = {
         "adaptive pooling",
     ): "the windows are those of the trace; ONNX Runtime gives the same or fails",
 }
-"""What an exporter loses, so that no reader can be right, by door and module."""
+"""Information that an exporter loses, so that no reader can be right, by door and module."""
 
 
 def _axes(module: DynamicModule) -> dict[int, Any]:

@@ -74,7 +74,7 @@ READ: dict[str, Collection[str]] = {
 
 
 def operator_list(form: str) -> str:
-    """How many operators of a format are read, and their names there."""
+    """Return the number of operators of a format that are read, and their names there."""
     names = sorted(READ[form])
     text = f"{len(names)} operators: {', '.join(f'`{name}`' for name in names)}."
     return textwrap.fill(text, 116, break_on_hyphens=False, break_long_words=False)

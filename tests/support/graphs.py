@@ -28,7 +28,7 @@ def graph_of(body: str) -> Graph:
 
 
 def text_of(graph: Graph) -> str:
-    """What `graph_of` reads: the text without the graph line, blank lines and user counts."""
+    """Return the text that `graph_of` reads: without the graph line, blank lines and user counts."""
     lines = print_graph(graph, full=True).splitlines()[1:]
     return "\n".join(
         line.strip().replace(" : [#users=1] = Node", " = Node") for line in lines if line
@@ -36,7 +36,7 @@ def text_of(graph: Graph) -> str:
 
 
 def random_input(rng: np.random.Generator, details: LogicalTensor) -> Array:
-    """Small integers in any dtype, so that sums and products are exact."""
+    """Small integers in any dtype, so that arithmetic is exact."""
     low = -4 if details.dtype.is_signed else 0
     high = 2 if details.dtype.kind == "bool" else 5
     return rng.integers(low, high, details.plain_dims).astype(details.dtype.numpy)

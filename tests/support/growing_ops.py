@@ -21,7 +21,8 @@ from support.every_op import OURS
 
 @dataclass(frozen=True)
 class Source:
-    """An input: normal values, or integers below `high`; for products numbers next to 1, so that none is subnormal."""
+    """An input: normal values, or integers below `high`; for multiplications numbers next to 1, so that none
+    is subnormal."""
 
     dtype: DType
     dims: tuple[int, ...]
@@ -46,7 +47,8 @@ Build = Callable[[Graph, list[GraphTensor]], list[GraphTensor]]
 
 @dataclass(frozen=True)
 class Growth:
-    """What grows from 1 to 2 ** `most`. Work is counted in elements, or in operations where those grow faster."""
+    """A parameter that grows from 1 to 2 ** `most`. Work is counted in elements, or in operations where those
+    grow faster."""
 
     make: Make
     most: int = 22
@@ -292,7 +294,7 @@ GROWTHS: dict[str, dict[str, Growth]] = {
     **{name: _elementwise(cls) for name, cls in CLASSES.items() if issubclass(cls, Elementwise)},
     **{name: _reduction(cls) for name, cls in CLASSES.items() if issubclass(cls, Reduce)},
 }
-"""What grows, by op."""
+"""Growing parameters, by op."""
 
 FORMS = "a form of another op, which is grown"
 NOT_GROWN = {

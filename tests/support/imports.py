@@ -1,4 +1,4 @@
-"""What each shipped file imports, read from its syntax tree, and the circles of such imports."""
+"""The imports of each shipped file, read from its syntax tree, and the cycles of such imports."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _read_imports(path: Path, root: Path, source: bytes) -> Iterator[tuple[int, 
 
 
 def _on_demand(call: ast.Call, package: tuple[str, ...]) -> str:
-    """What `on_demand(".module:function", __package__)` will import."""
+    """Return the module that `on_demand(".module:function", __package__)` will import."""
     name, anchor = call.args
     assert isinstance(name, ast.Constant) and isinstance(name.value, str)
     assert isinstance(anchor, ast.Name) and anchor.id == "__package__"

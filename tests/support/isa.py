@@ -1,4 +1,4 @@
-"""Which CPU the tests run on, and how to pretend a smaller one: `pytest --isa avx2` or GRAPHC_TEST_ISA=avx2."""
+"""The CPU the tests run on, and how to pretend a smaller one: `pytest --isa avx2` or GRAPHC_TEST_ISA=avx2."""
 
 from __future__ import annotations
 

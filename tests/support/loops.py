@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 def random_array(buffer: Buffer, rng: np.random.Generator) -> Array:
-    """Small whole numbers, so that sums and products are exact in any order."""
+    """Small integers, so that arithmetic is exact in any order."""
     low = -4 if buffer.dtype.is_signed else 0
     return (
         rng.integers(low, 5, math.prod(buffer.shape))

@@ -20,7 +20,7 @@ HOSTILE = (
 )  # fmt: skip
 """Digits first, characters that some text or file gives a meaning, and words of the languages we write."""
 
-# Without surrogates: two side by side are another character as soon as they are JSON.
+# Without surrogates: two in sequence are another character as soon as they are JSON.
 ROWS = [HOSTILE[i : i + 14] for i in range(0, len(HOSTILE) - 13, 12)] + [HOSTILE[-14:]]
 """All of them, as many at a time as `named` takes."""
 

@@ -78,7 +78,7 @@ end:
 
 
 def signature_ir(metadata: Metadata, constants_bytes: int) -> str:
-    """What says what hand-written code was compiled for, and how much scratch memory it takes."""
+    """Return the signature of hand-written code: what it was compiled for, and how much scratch memory it takes."""
     text = abi.signature(
         metadata.inputs,
         metadata.outputs,

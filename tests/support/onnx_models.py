@@ -53,7 +53,7 @@ def evaluate(proto: ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
 
 
 def expected(proto: ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
-    """What onnx's own evaluator computes."""
+    """Return the results of onnx's own evaluator."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = ReferenceEvaluator(proto).run(None, dict(feeds))

@@ -1,4 +1,4 @@
-"""A product with packed weights whose sums are exact in any order."""
+"""A matmul with packed weights whose sums are exact in any order."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def run_operator(
     weights: Mapping[str, Array] | None = None,
     outputs: int = 1,
 ) -> list[Array]:
-    """What the references of its graph compute; see `operator_lines`."""
+    """Return the results of the references of the graph; see `operator_lines`."""
     graph = load_operator(folder, line, inputs, weights, outputs)
     with np.errstate(all="ignore"):
         return graph.evaluate(list(inputs))

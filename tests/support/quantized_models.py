@@ -149,7 +149,7 @@ NETS: dict[str, Callable[[], ModelProto]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is quantized."""
+    """The options by which a network is quantized."""
 
     form: str
     activations: str = "u8"
@@ -222,7 +222,7 @@ def quantized(net: str, recipe: Recipe) -> bytes:
 
 
 def peer_results(model: bytes, x: Array, *others: Array) -> list[Array]:
-    """What ONNX Runtime computes with all its optimizations off; the inputs are in the model's order."""
+    """Return the results of ONNX Runtime with all its optimizations off; the inputs are in the model's order."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3

@@ -1,4 +1,4 @@
-"""One model of QDQ products and convolutions whose integers have every width ONNX has, scales of every kind."""
+"""One model of QDQ matmuls and convolutions whose integers have every width ONNX has, scales of every kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BRANCHES = [
 
 
 class _Model:
-    """Nodes and initializers; every branch has names of its own."""
+    """Nodes and initializers; every branch has separate names."""
 
     def __init__(self) -> None:
         self.random = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Random loop nests around a vector loop that run without a fault: every index is brought in bounds by a remainder."""
+"""Random loop nests around a vector loop that run without an error: every index is brought in bounds by a remainder."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Generator:
                 self.known.append(self.b.let("v", self.value(1)))
 
     def own_local(self) -> None:
-        """Each iteration sums up in a local of its own."""
+        """Each iteration sums up in a separate local."""
         if not self.likely(0.3):
             return
         own = self.b.allocate("own", self.dtype, (2,))

@@ -125,7 +125,7 @@ def _hash(data: bytes) -> bytes:
 
 
 def _steps() -> tuple[object, ...]:
-    """What makes an object of loops, as it is now."""
+    """Return the inputs that determine the object code of loops."""
     return pipeline.PASSES, getattr(kernel_parts, "compile_to_part")  # noqa: B009 - as below
 
 

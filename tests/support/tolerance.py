@@ -1,4 +1,4 @@
-"""How far a result may be from its reference, by dtype: one table for every test."""
+"""The tolerance of a result by dtype: one table for every test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What layers of transformers compute, in NumPy, and models of one node of theirs."""
+"""Formulas of transformer layers in NumPy, and models of one such node."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def tanh_gelu(x: Array) -> Array:
 
 
 def rotate(x: Array, cos: Array, sin: Array, interleaved: bool = False) -> Array:
-    """X [B, L, heads, size]; the first elements of each head are turned."""
+    """X [B, L, heads, size]; the first elements of each head are rotated."""
     count = 2 * cos.shape[-1]
     cos, sin = cos[:, :, None], sin[:, :, None]
     part, y = x[..., :count], x.copy()

@@ -53,7 +53,7 @@ def root_mean_rows(b: Any, op: Any, x: Any, scale: Any, y: Any) -> None:
 
 
 def accepts_rows(op: Any, target: Any) -> bool:
-    """What `root_mean_rows` computes."""
+    """Return whether `root_mean_rows` computes the op."""
     details = op.x.details
     return details.rank == 2 and details.dtype == F32 and op.scale is None
 

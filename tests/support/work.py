@@ -1,4 +1,4 @@
-"""How much work a call is, counted and not timed: lines of graphc's code that run, by function."""
+"""The work of a call, counted and not timed: lines of graphc's code that run, by function."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_what_is_worth_sharing_is_the_machine_s_to_say() -> None:
 
 
 def test_windows_and_bands_follow_the_machine() -> None:
-    """Results side by side hide the latency; images of more channels than prefetchers follow are not read as planes."""
+    """Interleaved results hide the latency; images of more channels than prefetchers follow are not read as planes."""
     g = ConvolutionGeometry(1, 1, 8, 16, (9, 64), (9, 64), (3, 3), before=(1, 1))
     assert pixels_per_block(g, ZEN5) == 8
     assert pixels_per_block(g, replace(ZEN5, fma_latency=2)) == 4

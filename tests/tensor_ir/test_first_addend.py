@@ -1,4 +1,4 @@
-"""What an epilogue adds first, and when sums may start with it."""
+"""The first addend of an epilogue, and when accumulators may start with it."""
 
 from __future__ import annotations
 

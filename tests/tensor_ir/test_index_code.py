@@ -72,7 +72,7 @@ def test_what_has_no_text_is_evaluated_node_by_node() -> None:
 
 @pytest.mark.parametrize("touched", [0, 1, 4])
 @pytest.mark.parametrize("shape", [(10,), (3, 5), (2, 3, 4), (0, 3)])
-def test_places_are_inside_or_an_error(shape: tuple[int, ...], touched: int) -> None:
+def test_indices_are_inside_or_an_error(shape: tuple[int, ...], touched: int) -> None:
     names = [Var(f"i{axis}") for axis in range(len(shape))]
     flat_index = compile_index(Buffer("b", S64, shape), names, touched)
     rng, count = random.Random(1), math.prod(shape)
@@ -102,7 +102,7 @@ def test_sums_that_leave_64_bits_and_dynamic_sizes() -> None:
     assert wrapped({ROW.name: S64_MIN, COL.name: S64_MIN}) == 0
 
 
-def test_a_place_without_a_text_is_left_to_the_other_way() -> None:
+def test_an_index_without_a_text_is_evaluated_otherwise() -> None:
     buffer = Buffer("b", S64, (4,))
     index = Load(buffer, (ROW,))
     assert flat_index_function((4,), [index], 1, lambda env: -1) is None

@@ -44,7 +44,7 @@ from graphc.tensor_ir.parser import parse_module
 
 
 def value(expr: Expr, **variables: Any) -> Any:
-    """What an expression without loads evaluates to."""
+    """Return the value of an expression without loads."""
     out = Buffer("out", expr.dtype, (expr.lanes,))
     params = [Var(name, S64) for name in variables]
     function = Function("f", (out, *params), t.Block((Store(out, (t.as_expr(0),), expr),)))
@@ -248,10 +248,10 @@ def test_brgemm(
     )
     made = LoopBuilder()
     to, *sources = (Slice(x, (t.as_expr(at),)) for x, at in ((out, 4), (a, 1), (b, 2)))
-    product = t.brgemm(
+    brgemm = t.brgemm(
         to, sources[0], sources[1], m, n, k, batch, 20, 5, 1, 24, 6, 7, accumulate=accumulate, n_padded=6
     )  # fmt: skip
-    made.emit(product)
+    made.emit(brgemm)
     arrays = [rng.integers(0, 4, p.shape).astype(p.dtype.numpy) for p in (a, b, out)]
     expected = arrays[2].astype(np.int64)
     region = expected[4:25].reshape(3, 7)[:, :n]
@@ -290,7 +290,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("statement", BAD)
-def test_faults_are_found(statement: str) -> None:
+def test_errors_are_found(statement: str) -> None:
     module = program(
         f"def g(d: f32[4]):\n    pass\ndef f(a: f32[2, 4], c: f32[4]):\n    {statement}\n"
     )

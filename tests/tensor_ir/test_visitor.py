@@ -148,7 +148,7 @@ def test_substitution_replaces_uses() -> None:
     assert substitute_expr(Var("n"), {"n": Var("m")}) == Var("m")
 
 
-def test_a_copy_binds_names_of_its_own() -> None:
+def test_a_copy_binds_fresh_names() -> None:
     function = example()
     copy = renamed_copy(function.body, Names(bound_names(function)))
     assert set(bound_names(copy)).isdisjoint(bound_names(function.body))

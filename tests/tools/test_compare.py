@@ -44,7 +44,7 @@ def network(rows: int = 6) -> Graph:
     for layer in range(3):
         w = graph.make_constant(rng.standard_normal((10, 10), np.float32), f"w{layer}")
         b = graph.make_constant(rng.standard_normal(10, np.float32), f"b{layer}")
-        matmul = graph.make("matmul_core", (y, w), {}, f"product{layer}").outputs[0]
+        matmul = graph.make("matmul_core", (y, w), {}, f"matmul{layer}").outputs[0]
         biased = graph.make("add", (matmul, b), {}, f"biased{layer}").outputs[0]
         y = graph.make("max", (biased, matmul), {}, f"max{layer}").outputs[0]
     soft = graph.make("softmax", (y,), {"axis": -1}, "soft").outputs[0]
@@ -131,7 +131,7 @@ def test_a_bug_in_a_graph_pass(name: str, break_, monkeypatch: Patch) -> None:
     assert finding.model is not None and len(finding.model.ops) <= len(network().ops)
 
 
-def test_the_reproducer_of_a_pass_is_smaller_and_shows_the_fault(monkeypatch: Patch) -> None:
+def test_the_reproducer_of_a_pass_is_smaller_and_shows_the_error(monkeypatch: Patch) -> None:
     break_graph_pass(monkeypatch, "simplify_algebra", max_becomes_min)
     finding = found(run())
     assert finding.op == "max1"
@@ -303,7 +303,7 @@ def test_the_command_writes_a_reproducer_that_fails_again(
 
 
 def recorded(model: Path, arrays: dict[str, Any]) -> list[tuple[str, str, Any]]:
-    """What an engine would say of a model: the values of a right import, by their names in the file."""
+    """Return the values of a right import, by their names in the file, as an engine would report them."""
     graph = load(model)
     values = {
         op.outputs[0].name: value

@@ -34,7 +34,7 @@ def network() -> Graph:
     y = x
     for layer in range(2):
         w = graph.make_constant(integers((9, 9), layer), f"w{layer}")
-        matmul = graph.make("matmul_core", (y, w), {}, f"product{layer}").outputs[0]
+        matmul = graph.make("matmul_core", (y, w), {}, f"matmul{layer}").outputs[0]
         relu = graph.make("relu", (matmul,), {}, f"relu{layer}").outputs[0]
         y = graph.make("add", (relu, x), {}, f"add{layer}").outputs[0]
     view = graph.make("reshape", (relu,), {"shape": (9, 5)}, "view").outputs[0]
@@ -169,7 +169,7 @@ def test_an_op_inside_a_node_has_its_value() -> None:
     debugger.set_input("x", X)
     (node, *_) = [op for op in debugger.graph.ops if op.op_name == "fused"]
     inside = {op.name for op in node.attr("graph").ops} & set(reference())
-    assert {"product0", "relu0", "add0"} <= inside
+    assert {"matmul0", "relu0", "add0"} <= inside
     for name in inside:
         np.testing.assert_array_equal(debugger.get_node_output(name), reference()[name])
 
@@ -220,7 +220,7 @@ def test_an_artifact_holds_what_the_debugger_needs(tmp_path: Path) -> None:
         artifact_graph(old)
 
 
-def test_open_sizes_are_those_of_the_inputs(tmp_path: Path) -> None:
+def test_dynamic_sizes_are_those_of_the_inputs(tmp_path: Path) -> None:
     graph = Graph("open")
     x = graph.make_input(LogicalTensor(F32, (size(Symbol("N")), 9)), "x")
     middle = graph.make("relu", [x], name="middle").outputs[0]

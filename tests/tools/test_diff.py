@@ -1,4 +1,4 @@
-"""Which graphs are the same, and what is said where they are not."""
+"""Comparisons of equal graphs, and reports of differences."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_another_format_is_the_same_network(network: str) -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("%w", "%weight"), ("%y", "%product"), ("axis: -1", "axis: 1"), ("z=%z", "result=%z"), ("%x", "%input.1"),
+    [("%w", "%weight"), ("%y", "%matmul"), ("axis: -1", "axis: 1"), ("z=%z", "result=%z"), ("%x", "%input.1"),
      ("inputs = (x=%y), attrs = {axis: -1}", "inputs = (x=%y)")],
 )  # fmt: skip
 def test_names_and_spellings_do_not_count(old: str, new: str) -> None:

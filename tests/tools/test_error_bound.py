@@ -1,4 +1,4 @@
-"""Bounds of correct results: wide enough for any order of summation, narrow enough to show a real fault."""
+"""Bounds of correct results: wide enough for any order of summation, narrow enough to show a real error."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def test_sums_in_any_order_are_within_the_bound(k: int) -> None:
     graph = build({"a": (4, k), "b": (k, 3)}, lambda make, x: make("matmul_core", x["a"], x["b"]))
     a, b = (RNG.standard_normal(s, np.float32) for s in ((4, k), (k, 3)))
     (expected,) = expected_outputs(graph, [a, b])
-    one_by_one = np.zeros((4, 3), np.float32)
+    sequential = np.zeros((4, 3), np.float32)
     for i in range(k):
-        one_by_one += a[:, i : i + 1] * b[i]
-    for result in (a @ b, one_by_one, (a[:, ::-1] @ b[::-1])):
+        sequential += a[:, i : i + 1] * b[i]
+    for result in (a @ b, sequential, (a[:, ::-1] @ b[::-1])):
         assert expected.error(result).ok, expected.error(result)
-    missing = one_by_one - a[:, :1] * b[0]  # one term of k lost
+    missing = sequential - a[:, :1] * b[0]  # one term of k lost
     assert not expected.error(missing).ok
 
 

@@ -27,7 +27,8 @@ def made(graph: Graph, op_name: str, *inputs: GraphTensor, **attrs: object) -> G
 
 
 def convnet() -> Graph:
-    """What the writers write differently: batch norm, hard ops, pools with ceil_mode, means, a product with a bias."""
+    """Networks that writers spell differently: batch norm, hard ops, pools with ceil_mode, means, a matmul with
+    a bias."""
     graph = Graph("convnet")
     rng = np.random.default_rng(0)
 
@@ -56,7 +57,7 @@ def convnet() -> Graph:
 
 
 def embedding() -> Graph:
-    """Indices that HLO wraps and clamps; a product of a batch by one matrix; attention."""
+    """Indices that HLO wraps and clamps; a matmul of a batch by one matrix; attention."""
     graph = Graph("embedding")
     ids = graph.make_input(LogicalTensor(S64, (2, 6)), "ids")
     table = graph.make_constant(

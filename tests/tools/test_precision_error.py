@@ -78,7 +78,7 @@ def test_unknown() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("precision", ["bf16", "int8", "int4"])
-def test_models_whose_batch_is_open(precision: str) -> None:
+def test_models_whose_batch_is_dynamic(precision: str) -> None:
     proto = onnx.load(MODEL)
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "B"
     model = compile_model(proto, precision=precision, threads=1, cache=False)
@@ -87,7 +87,7 @@ def test_models_whose_batch_is_open(precision: str) -> None:
     assert np.abs(model(x) - wanted).max() < 0.3 * np.abs(wanted).max()
 
 
-def test_products_inside_loops_are_lowered_too() -> None:
+def test_matmuls_inside_loops_are_lowered_too() -> None:
     graph, w = Graph("loop"), np.random.default_rng(0).standard_normal((64, 64), np.float32) / 8
     x = graph.make_input(LogicalTensor(F32, (8, 64)), "x")
     count = constant(graph, 0, S32)

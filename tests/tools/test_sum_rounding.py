@@ -29,8 +29,8 @@ FEEDS: dict[str, Feed] = {
 }
 
 
-def one_by_one(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A product summed term by term in f32, as kernels do."""
+def sequential(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Multiply two matrices, accumulated term by term in f32, as kernels do."""
     total = np.zeros((a.shape[0], b.shape[1]), np.float32)
     for i in range(a.shape[1]):
         total += a[:, i : i + 1] * b[i]
@@ -39,11 +39,11 @@ def one_by_one(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
 @pytest.mark.parametrize("k", [2, 40, 600])
-def test_products_are_within_the_bound_and_a_fault_of_1e_5_is_not(k: int, feed: Feed) -> None:
+def test_matmuls_are_within_the_bound_and_an_error_of_1e_5_is_not(k: int, feed: Feed) -> None:
     graph = build({"a": (30, k), "b": (k, 30)}, lambda make, x: make("matmul_core", x["a"], x["b"]))
     a, b = feed((30, k)), feed((30, k)).T.copy()
     (expected,) = expected_outputs(graph, [a, b])
-    right = one_by_one(a, b)
+    right = sequential(a, b)
     assert expected.error(right).ok
     assert not expected.error(right * np.float32(1.00001)).ok
 
@@ -55,7 +55,7 @@ def test_a_good_part_of_the_bound_is_used() -> None:
     rng = np.random.default_rng(9)  # its own: how much is used depends on the values
     a, b = (rng.standard_normal(shape, np.float32) for shape in ((64, 512), (512, 64)))
     (expected,) = expected_outputs(graph, [a, b])
-    assert 0.15 < expected.error(one_by_one(a, b)).share < 0.8
+    assert 0.15 < expected.error(sequential(a, b)).share < 0.8
 
 
 @pytest.mark.parametrize("lanes", [1, 8, 16])
@@ -126,7 +126,7 @@ def test_few_terms_round_at_worst_each() -> None:
 @pytest.mark.parametrize("name", ["reduce_l2", "lp_pool"])
 @pytest.mark.parametrize("size", [1e-30, 1e-22, 1e-3, 1e3])
 def test_roots_of_squares_that_underflow_are_within_the_bound(name: str, size: float) -> None:
-    """As they are computed in f32 by every library; where nothing underflows, a fault of 1e-5 is seen."""
+    """Every library computes them in f32; if nothing underflows, an error of 1e-5 is seen."""
     attrs = {"axes": (1,)} if name == "reduce_l2" else {"kernel": (20,)}
     graph = build({"x": (9, 20)}, lambda make, x: make(name, x["x"], **attrs))
     x = RNG.standard_normal((9, 20), np.float32) * np.float32(size)
@@ -164,7 +164,7 @@ def test_results_that_underflow_move_what_follows() -> None:
 
 
 def test_rows_in_fixed_point_lose_what_is_small_beside_the_largest_of_a_group() -> None:
-    """A step is 2^-22 of the largest; a fault of 1e-4 is seen."""
+    """A step is 2^-22 of the largest; an error of 1e-4 is seen."""
     rng = np.random.default_rng(3)
     x = rng.standard_normal((4, 128)).astype(np.float32)
     x[1, 5] = 100

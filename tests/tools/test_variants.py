@@ -33,7 +33,7 @@ def matmul_graph(m: int, n: int, k: int) -> Graph:
 
 
 def own(found: list[Variant]) -> list[Variant]:
-    """Those of the model's op, without the products of boundary sizes."""
+    """Return the variants of the model's op, without the matmuls of boundary sizes."""
     return [variant for variant in found if variant.op == "matmul_core matmul"]
 
 

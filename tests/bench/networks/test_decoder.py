@@ -1,4 +1,4 @@
-"""The steps of decoders, small: every length has the bits of its own model, and other engines agree."""
+"""The steps of decoders, small: every length has the bits of its static model, and other engines agree."""
 
 from __future__ import annotations
 

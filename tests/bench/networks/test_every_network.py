@@ -43,7 +43,7 @@ SMALL = (*NETWORKS, *SMALL_TRANSFORMERS)
 
 
 def small(name: str) -> Net:
-    """The smallest image whose last layer still has a place, and an eighth of the channels; few blocks and tokens.
+    """The smallest image whose last layer still has a pixel, and an eighth of the channels; few blocks and tokens.
 
     All 58 layers of a densenet are compiled in `test_light_models.py`.
     """

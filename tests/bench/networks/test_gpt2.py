@@ -22,17 +22,17 @@ KERNELS = {
     "f32_slice_transpose": 6,
     "f32_attention": 2,
 }
-"""Of two blocks: biases, gelus and residuals are computed where the products store their results."""
+"""Kernels of two blocks: biases, gelus and residuals are computed in the epilogues of the matmuls."""
 
 
 def matrices_of_three_axes(net: Net, x: str, outputs: int) -> str:
-    """A product of all sequences without reshapes, as older exporters, HLO and PNNX have it."""
+    """Multiply all sequences without reshapes, as older exporters, HLO and PNNX do."""
     weight = net.random(net.shape(x)[-1], outputs, scale=0.1)
     return net.pair("Add", net.matmul(x, weight, outputs), net.random(outputs))
 
 
 @pytest.mark.parametrize("rows", [gpt2._rows, matrices_of_three_axes], ids=["flat", "three axes"])
-def test_what_follows_a_product_has_no_kernel_of_its_own(
+def test_consumers_of_a_matmul_have_no_separate_kernel(
     rows: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpt2, "_rows", rows)

@@ -23,7 +23,7 @@ def test_right_graphs_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_fault_is_shrunk_and_written_once(
+def test_a_failure_is_shrunk_and_written_once(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Worker, "check", lambda self, job: Outcome(WRONG, "run", "result 0 is off"))

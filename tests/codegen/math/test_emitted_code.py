@@ -1,4 +1,4 @@
-"""What holds for every function of vector math: none is missing, none calls a library, the hot ones are short."""
+"""Properties of every function of vector math: none is missing, none calls a library, the hot ones are short."""
 
 from __future__ import annotations
 

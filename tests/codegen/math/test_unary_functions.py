@@ -27,7 +27,7 @@ ELSEWHERE = {"pow", "atan2", "fmod", "exp_nonpositive"}
 
 @dataclass(frozen=True)
 class Function:
-    """What is promised of one, and where to look: `bound` in ULP (`unfused`: without FMA, if another).
+    """Error bound and test points of a function: `bound` in ULP (`unfused`: without FMA, if another).
 
     `points`: all f32 next to them and their negatives are tried, beside every `stride`-th f32 and an even grid over
     the range `steps`. `special`: (argument, result) pairs whose results must have that value and sign.
@@ -49,7 +49,7 @@ class Function:
 SAME = tuple((x, x) for x in (0.0, -0.0, NAN, TINY, -TINY))
 """Of functions that are their argument next to zero."""
 GATE = ((NAN, NAN), (INF, INF), (-INF, NAN), (3e38, 3e38), (-3e38, -0.0), (0.0, 0.0), (-0.0, -0.0))
-"""Of functions that are x for large x, and a product with 0 for negative ones."""
+"""Special values of functions that are x for large x, and x times 0 for negative x."""
 ANGLES = (1e-30, 0.78539816, 1.5707964, 3.1415927, 9.0071993e15, 2.4178516e24, 6.4903711e32, 3.4e38)
 UNDEFINED = ((INF, NAN), (-INF, NAN))
 

@@ -107,7 +107,7 @@ def test_what_is_moved(line, x, expected):
     assert_close(got, expected, 16)
 
 
-def test_deviations_shapes_and_places_known_beforehand():
+def test_deviations_shapes_and_indices_known_beforehand():
     lines = node("ReduceStd", "x=%x", "dim: {1, 2}", users=2) + outputs(2)
     spread, mean = run(lines, {"x": "f32[3,4,5]"}, X)
     assert_close(spread, X.std((1, 2), ddof=1), 16)

@@ -1,4 +1,4 @@
-"""Quantized products of GE's dumps against NumPy: exact sums, scales of either form, every way to round."""
+"""Quantized matmuls of GE's dumps against NumPy: exact sums, scales of either form, every way to round."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_back_to_floats() -> None:
 
 
 @pytest.mark.parametrize("kind", ["floats", "bits"])
-def test_a_product_of_bytes(kind: str) -> None:
+def test_a_matmul_of_bytes(kind: str) -> None:
     """Floats, bytes, sums in s32, floats: scales are f32, or those bits in u64."""
     w = RANDOM.integers(-128, 128, (8, 5)).astype(np.int8)
     scale = abs(RANDOM.standard_normal(5)).astype(np.float32)

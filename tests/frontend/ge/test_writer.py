@@ -43,7 +43,7 @@ def test_reading_gives_the_graph_that_was_written(name, types, attrs):
         ("convolution", [(1, 7, 9), (2, 7, 3)]),
     ],
 )
-def test_products_of_bytes_come_back(name, shapes, byte, dtype):
+def test_matmuls_of_bytes_come_back(name, shapes, byte, dtype):
     """GE's are in s32; those that wrap are cast after them."""
     graph = Graph("g")
     types = [LogicalTensor(by_name(byte), shape) for shape in shapes]

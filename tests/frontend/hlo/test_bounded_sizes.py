@@ -16,10 +16,10 @@ one = f32[] constant(1)
 ones = f32[8,4] broadcast(one), dimensions={}
 positions = f32[8,4] iota(), iota_dimension=0
 sum = f32[<=8,4] add(x, ones)
-product = f32[<=8,4] multiply(positions, sum)
-flat = f32[<=32] reshape(product)
+scaled = f32[<=8,4] multiply(positions, sum)
+flat = f32[<=32] reshape(scaled)
 again = f32[<=8,2,2] reshape(flat)
-turned = f32[2,<=8,2] transpose(again), dimensions={1,0,2}
+transposed = f32[2,<=8,2] transpose(again), dimensions={1,0,2}
 row = f32[4] constant({1, 2, 3, 4})
 rows = f32[<=8,4] broadcast(row), dimensions={1}
 n = s32[] get-dimension-size(x), dimensions={0}
@@ -27,7 +27,7 @@ cut = f32[<=8,4] set-dimension-size(rows, n), dimensions={0}
 other = f32[<=8,4] subtract(cut, y)
 spread = f32[3,<=8,4] broadcast(other), dimensions={1,2}
 both = f32[<=16,4] concatenate(x, y), dimensions={0}
-ROOT t = (f32[2,<=8,2], f32[3,<=8,4], s32[], f32[<=16,4]) tuple(turned, spread, n, both)"""
+ROOT t = (f32[2,<=8,2], f32[3,<=8,4], s32[], f32[<=16,4]) tuple(transposed, spread, n, both)"""
 
 
 @pytest.mark.parametrize("size", [1, 5, 8])

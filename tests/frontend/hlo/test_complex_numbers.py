@@ -129,7 +129,7 @@ def test_what_treats_both_parts_alike(opcode: str) -> None:
 
 
 @pytest.mark.parametrize("opcode", ["dot", "multiply"])
-def test_products_with_real_numbers(opcode: str) -> None:
+def test_matmuls_with_real_numbers(opcode: str) -> None:
     x, y = RNG.standard_normal((3, 3)).astype(np.float32), c64(3, 3)
     text = module(
         f"""x = f32[3,3] parameter(0)
@@ -184,11 +184,11 @@ next {
         ("c64[3,4]", "complex(s32[] constant(1), s32[] constant(1))", graphc.UserError, "must both be f32 or f64"),
         ("c64[3,4]", "cbrt(p0)", graphc.UnsupportedError, "an operation on complex numbers is not supported"),
         ("pred[3,4]", "compare(p0, p0), direction=LT", graphc.UserError, "direction of complex numbers must be EQ or"),
-        ("c64[3]", "reduce(p0, c64[] constant((1, 2))), dimensions={1}, to_apply=product", graphc.UnsupportedError,
+        ("c64[3]", "reduce(p0, c64[] constant((1, 2))), dimensions={1}, to_apply=prod", graphc.UnsupportedError,
          "complex numbers in a body other than sums"),
     ],
 )  # fmt: skip
 def test_what_is_refused(result: str, operation: str, error: type[Exception], message: str) -> None:
-    prod = SUM.replace("sum", "product").replace("add", "multiply")
+    prod = SUM.replace("sum", "prod").replace("add", "multiply")
     with pytest.raises(error, match=message):
         run(one_op(["c64[3,4]"], result, operation, prod))

@@ -200,7 +200,7 @@ body { s = (s32[], f32[4], f32[300,4], f32[300,4]) parameter(0)
 
 
 def test_rows_a_loop_collects_are_written_in_place() -> None:
-    """What jax.lax.scan becomes."""
+    """The loop that jax.lax.scan is lowered to."""
     graph = graph_of(
         """x = f32[300,4] parameter(0)
         k = f32[] constant(0)

@@ -26,7 +26,7 @@ def relu(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("form", ["fusions", "flat", "text"])
-def test_products_of_onednn(form: str) -> None:
+def test_matmuls_of_onednn(form: str) -> None:
     ops = ["BIAS", "BINARY_ADD", "LINEAR", "RELU"]
     half = int(np.float32(0.5).view(np.int32))
     fused = (
@@ -45,7 +45,7 @@ def test_products_of_onednn(form: str) -> None:
 
 @pytest.mark.parametrize("result", ["f32", "bf16"])
 @pytest.mark.parametrize("scaled", [False, True])
-def test_products_of_onednn_of_16_bits_have_the_written_type(result: str, scaled: bool) -> None:
+def test_matmuls_of_onednn_of_16_bits_have_the_written_type(result: str, scaled: bool) -> None:
     """Sums, and what is fused, in f32 where the result is f32."""
     half = int(np.float32(0.5).view(np.int32))
     matmul = {"fused_ops": ["LINEAR"], "alpha_typecast": half} if scaled else {"fused_ops": []}

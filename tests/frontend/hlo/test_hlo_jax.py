@@ -232,7 +232,7 @@ def test_written_text_computes_the_same_in_xla(name: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"sort"}))
 def test_optimized_dump(name: str) -> None:
-    """What XLA makes of a function on a CPU: fusions, layouts, bitcasts, stack-frame tables."""
+    """XLA's optimized HLO of a function on a CPU: fusions, layouts, bitcasts, stack-frame tables."""
     function, arguments = CASES[name]
     text = jax.jit(function).lower(*arguments).compile().as_text()
     inputs = [np.asarray(x) for x in jax.tree.leaves(arguments)]

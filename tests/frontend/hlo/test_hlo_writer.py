@@ -119,7 +119,7 @@ def test_reductions(name: str, dtype: DType) -> None:
         round_trip(graph, values(dtype, 3, 4, 2))
 
 
-def test_movement_products_and_indices() -> None:
+def test_movement_matmuls_and_indices() -> None:
     graph = Graph()
     x = graph.make_input(LogicalTensor(F32, (2, 3, 4)), "x")
     index = graph.make_input(LogicalTensor(S32, (2,)), "i")

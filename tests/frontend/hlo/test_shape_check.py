@@ -50,7 +50,7 @@ def test_shapes_left_out_are_inferred(shapes: list[str], operation: str, expecte
     read(one_op(shapes, expected, operation, ADD))
     with pytest.raises(UserError) as caught:
         read(one_op(shapes, "u8[9,9]", operation, ADD))
-    # The result of a product may be of another type than its operands.
+    # The result of a dot may be of another type than its operands.
     wanted = expected.replace("f32", "u8") if operation.startswith(("dot", "conv")) else expected
     assert str(caught.value).endswith(f"must be {wanted}, got u8[9,9]")
 

@@ -95,7 +95,7 @@ def test_channels_last_and_zeros_behind_those_of_an_image() -> None:
     np.testing.assert_allclose(found, run(plain, x, {"w": w}), rtol=1e-5, atol=1e-5)
 
 
-def test_blocks_that_the_file_leaves_open_are_refused() -> None:
+def test_dynamic_blocks_are_refused() -> None:
     nodes = [nchwc("Conv", "x w", "y")]
     proto = model(nodes, {"x": [1, 32, 4, 4]}, {"w": floats(32, 32, 1, 1)}, domains=[DOMAIN])
     with pytest.raises(UnsupportedError, match="blocks of 8 or of 16, .* ORT_ENABLE_EXTENDED"):

@@ -104,7 +104,7 @@ def test_an_exponent_alone_is_rounded_as_requested(mode: str, expected: list[flo
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_written_casts_and_constants_read_back(dtype: DType) -> None:
-    """What is written says that numbers are not saturated, and in which opset there is the type."""
+    """The written model states that numbers are not saturated, and uses an opset that has the type."""
     graph = graphc.Graph("casts")
     value = np.arange(3).astype(dtype.numpy)
     wide = graph.make("cast", [graph.make_constant(value, "c")], {"dtype": "f32"}).outputs[0]

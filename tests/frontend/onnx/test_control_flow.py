@@ -1,6 +1,6 @@
 """If, Loop and Scan, by the references and as native code, against onnx's own evaluator.
 
-That does without loops that have no condition and scans along other axes or backwards; for those ONNX Runtime is asked.
+It does not support loops without a condition and scans along other axes or backwards; ONNX Runtime runs those.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def inner(
 
 
 def by_runtime(proto: ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
-    """What ONNX Runtime computes."""
+    """Return the results of ONNX Runtime."""
     onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     return [np.asarray(result) for result in session.run(None, dict(feeds))]

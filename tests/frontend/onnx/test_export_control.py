@@ -21,7 +21,7 @@ X = LogicalTensor(F32, (3,))
 
 
 def branch(*names: str) -> Graph:
-    """A chain of ops on the first input, and the second input as it is."""
+    """A chain of ops on the first input, and the second input unchanged."""
     graph = Graph("_".join(names) or "same")
     first, second = graph.make_input(X, "x"), graph.make_input(X, "b")
     for name in names:

@@ -1,4 +1,4 @@
-"""com.microsoft's products and convolutions with an activation, against the standard ops they stand for."""
+"""com.microsoft's matmuls and convolutions with an activation, against the standard ops they stand for."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_convolutions(attrs: dict[str, Any], then: NodeProto) -> None:
     assert np.array_equal(run(plain, **arrays), run(fused, **arrays))
 
 
-def test_products() -> None:
+def test_matmuls() -> None:
     a, b = (
         RNG.standard_normal((4, 3)).astype(np.float32),
         RNG.standard_normal((3, 4)).astype(np.float32),

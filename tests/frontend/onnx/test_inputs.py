@@ -44,7 +44,7 @@ def test_all_inputs_without_a_number_of_axes_are_named_at_once() -> None:
     )
 
 
-def test_open_sizes_stay_open() -> None:
+def test_dynamic_sizes_stay_dynamic() -> None:
     assert shapes({"x": ["batch", 13], "w": ["batch", 1]}, {}) == ["f32[batch,13]", "f32[batch,1]"]
     assert shapes({"v": ["a b", None]}, {}) == ["f32[a_b,v_1]"]
     named = {"x": "f32[N=1..8,13]"}
@@ -150,7 +150,7 @@ def test_an_input_whose_value_is_given_is_a_constant() -> None:
         load(proto, {"x": "f32[2]"}, {"repeats": np.array(3)})
 
 
-def test_open_sizes_are_written_by_name() -> None:
+def test_dynamic_sizes_are_written_by_name() -> None:
     graph = load(model([node("Relu", "x")], {"x": ["batch", 13]}), {})
     (written,) = to_onnx(graph).graph.input
     assert [d.dim_param or d.dim_value for d in written.type.tensor_type.shape.dim] == ["batch", 13]

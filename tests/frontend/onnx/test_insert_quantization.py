@@ -1,4 +1,4 @@
-"""Q and DQ nodes around products: which nodes, what the file holds, what it computes, and what ONNX Runtime says."""
+"""Q and DQ nodes around matmuls: the nodes, the file, its results, and ONNX Runtime's results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def normal(*shape: int) -> Array:
 
 
 def model(opset: int = 17) -> onnx.ModelProto:
-    """conv with a bias, relu, flatten, two Gemm that share their weights, a product of two computed matrices."""
+    """conv with a bias, relu, flatten, two Gemm that share their weights, a matmul of two computed matrices."""
     weights = {
         "k": normal(6, 3, 3, 3),
         "kb": normal(6),

@@ -1,4 +1,4 @@
-"""What older opsets spell otherwise, against onnx's own evaluator."""
+"""Spellings of older opsets, against onnx's own evaluator."""
 
 from __future__ import annotations
 

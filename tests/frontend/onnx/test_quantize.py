@@ -30,7 +30,7 @@ def model(kind: str, x: Any, opset: int, attrs: dict[str, Any], *constants: Any)
 
 
 def results(proto: ModelProto, x: Any) -> list[Any]:
-    """What the graph means and what its native code computes."""
+    """Return the results of the references and of native code."""
     return [load(proto).evaluate([x])[0], graphc.compile(proto)(x)]
 
 

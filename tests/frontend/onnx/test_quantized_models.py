@@ -81,7 +81,7 @@ def test_integers_of_every_width_and_scales_of_every_kind(isa: str) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("net", ["mlp", "convnet"])
-def test_open_sizes_are_multiplied_in_bytes_too(net: str) -> None:
+def test_dynamic_sizes_are_multiplied_in_bytes_too(net: str) -> None:
     proto = onnx.load_from_string(quantized(net, KNOWN[0]))
     dims = proto.graph.input[0].type.tensor_type.shape.dim
     dims[0].dim_param = "N"

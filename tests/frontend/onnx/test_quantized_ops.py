@@ -55,9 +55,9 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
         "QGemm", [of(U, 7, 3), *X, of(S, 4, 7), F(0.01), S(2)], {"transA": 1, "transB": 1, "alpha": 0.5}),
     "gemm per column": (
         "QGemm", [of(U, 3, 7), *X, of(S, 4, 7), abs(of(F, 4)), of(S, 4)], {"transB": 1}),
-    "product to floats": (
+    "matmul to floats": (
         "MatMulIntegerToFloat", [of(U, 2, 3, 7), of(S, 7, 4), F(0.1), abs(of(F, 4)), U(9), of(S, 4), of(F, 4)], {}),
-    "dynamic product": ("DynamicQuantizeMatMul", [of(F, 3, 7), of(S, 7, 4), F(0.1), S(3), of(F, 4)], {}),
+    "dynamic matmul": ("DynamicQuantizeMatMul", [of(F, 3, 7), of(S, 7, 4), F(0.1), S(3), of(F, 4)], {}),
     "max pool of channels last": (
         "NhwcMaxPool", [of(U, 2, 5, 6, 3)], {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}),
     "convolution of channels last": (

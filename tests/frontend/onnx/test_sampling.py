@@ -1,4 +1,4 @@
-"""RoiAlign against ONNX Runtime, of which each region may have samples of its own."""
+"""RoiAlign against ONNX Runtime, where each region may have its own number of samples."""
 
 from __future__ import annotations
 

@@ -99,9 +99,9 @@ def test_positions_are_checked() -> None:
     model = onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["": 17]>
         at (float[2] a) => (float[2] y) {
-            place = Constant <value = int64 {3}> ()
+            position = Constant <value = int64 {3}> ()
             all = SequenceConstruct (a, a)
-            y = SequenceAt (all, place)
+            y = SequenceAt (all, position)
         }"""
     )
     with pytest.raises(UserError, match=r"the position must be in -2..1, got 3"):

@@ -112,7 +112,7 @@ PLAIN = {
         lambda v: 0.5 * v["a"].swapaxes(1, 2) @ v["b"].swapaxes(1, 2),
         alpha=0.5, transA=1, transB=1,
     ),
-    "product of batches behind": Case(
+    "matmul of batches behind": Case(
         MS + "FusedMatMul",
         {"a": f(4, 2, 3), "b": f(2, 4, 5)},
         lambda v: v["a"].transpose(1, 2, 0) @ v["b"],
@@ -248,7 +248,7 @@ ATTENTION = {
         "y present_k present_v",
         num_heads=4, kv_num_heads=2, smooth_softmax=1,
     ),
-    "groups, turned": Case(
+    "groups, rotated": Case(
         MS + "GroupQueryAttention",
         {"q": f(1, 2, 128), "k": None, "v": None, "pk": f(1, 2, 5, 16), "pv": f(1, 2, 5, 16)}
         | {"last": ints(6), "total": np.array(7, np.int32)}
@@ -261,7 +261,7 @@ ATTENTION = {
 
 
 def rotated(v: Feeds, start: int) -> tuple[Array, Array, Array]:
-    """Q, K and V of one packed input, turned and behind the past."""
+    """Q, K and V of one packed input, rotated and after the past."""
     apart = v["q"].reshape(1, 2, 8, 16)
     at = slice(start, start + 2)
     q, k = (

@@ -73,7 +73,7 @@ ROUNDED = (
 
 
 def reference_of(proto: ModelProto, inputs: list[Array]) -> list[Array]:
-    """What onnx's evaluator computes."""
+    """Return the results of onnx's evaluator."""
     names = [info.name for info in proto.graph.input]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""What is wrong with a file gives one sentence with file and line; damage anywhere never gives anything else."""
+"""An error of a file is one sentence with file and line; damage anywhere never gives anything else."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ FLAGS = ["pnnx.Expression t 0 1 t expr=True", "pnnx.Expression f 0 1 f expr=None
 
 
 def run(folder: Path, op: str, x: Array) -> list[Array]:
-    """What the native code of a model of one operator with three results gives."""
+    """Return the results of the native code of a model of one operator with three results."""
     names = [f"y{i}" for i in range(3)]
     lines = [
         f"pnnx.Input x 0 1 x #x={annotation(x)}",

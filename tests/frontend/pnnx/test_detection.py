@@ -1,4 +1,4 @@
-"""YOLOv5's last layer against the formula of its own code, in NumPy."""
+"""YOLOv5's last layer against its formula, in NumPy."""
 
 from __future__ import annotations
 

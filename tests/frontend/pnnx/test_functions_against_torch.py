@@ -273,7 +273,7 @@ def test_assignment_by_a_mask(tmp_path: Path) -> None:
 
 
 def test_lists_masks_and_bytes(tmp_path: Path) -> None:
-    """What takes more operators than one: meshgrid of a list, a mask that is known, bytes and back, nested tuples."""
+    """Functions that need several operators: meshgrid of a list, a constant mask, bytes and back, nested tuples."""
     mask = X[0, 0] > 0
     lines = [
         "pnnx.Input x 0 1 x #x=(4)f32", "pnnx.Input y 0 1 y #y=(3)f32",

@@ -22,13 +22,13 @@ def shape_of(path: Path, **inputs: str) -> str:
     return str(load(path, inputs).inputs[0].outputs[0].details)
 
 
-def test_open_sizes_are_given_by_name(tmp_path: Path) -> None:
+def test_dynamic_sizes_are_given_by_name(tmp_path: Path) -> None:
     path = write_model(tmp_path, ["pnnx.Input in 0 1 x #x=(?,-1,3)f32", *RELU])
     assert shape_of(path, **{"in": "f32[5,2,3]"}) == "f32[5,2,3]"
     assert shape_of(path, **{"in": "f32[N=1..9,2,3]"}) == "f32[N,2,3]"
 
 
-def test_open_sizes_stay_open(tmp_path: Path) -> None:
+def test_dynamic_sizes_stay_dynamic(tmp_path: Path) -> None:
     path = write_model(tmp_path, ["pnnx.Input in 0 1 x #x=(?,-1,3)f32", *RELU])
     assert shape_of(path) == "f32[in_0,in_1,3]"
     value = np.random.default_rng(0).standard_normal((2, 5, 3)).astype(np.float32)
@@ -164,7 +164,7 @@ def test_a_key_beside_those_of_arguments_is_not_taken_for_one(tmp_path: Path) ->
         run_operator(tmp_path, "torch.mm $input=a $mat2=b $other=c", [x, x, x])
 
 
-def test_a_parameter_in_the_first_place_leaves_the_next_to_the_input(tmp_path: Path) -> None:
+def test_a_parameter_in_the_first_position_leaves_the_next_to_the_input(tmp_path: Path) -> None:
     condition, y = np.array([True, False]), np.array([1, 2], np.float32)
     (result,) = run_operator(tmp_path, "torch.where input=0.0", [condition, y])
     np.testing.assert_array_equal(result, [0, 2])

@@ -218,7 +218,7 @@ def test_two_inputs(line: str, tmp_path: Path) -> None:
 M, N, C = floats(5, 7), floats(7, 3, seed=1), floats(5, 3, seed=2)
 P, Q = floats(2, 5, 7), floats(2, 7, 3, seed=3)
 MASK = np.array([[True, False, True], [True, True, False]])
-PRODUCTS: dict[str, tuple[Sequence[Array], Callable[..., Any]]] = {
+MATMULS: dict[str, tuple[Sequence[Array], Callable[..., Any]]] = {
     "torch.mm": ([M, N], np.matmul),
     "torch.bmm": ([P, Q], np.matmul),
     "torch.matmul": ([P, N], np.matmul),
@@ -273,9 +273,9 @@ PRODUCTS: dict[str, tuple[Sequence[Array], Callable[..., Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("line", PRODUCTS)
+@pytest.mark.parametrize("line", MATMULS)
 def test_several_inputs(line: str, tmp_path: Path) -> None:
-    inputs, formula = PRODUCTS[line]
+    inputs, formula = MATMULS[line]
     (y,) = run_operator(tmp_path, line, inputs)
     assert_close(y, np.asarray(formula(*wide(*inputs))).astype(y.dtype), 4)
 

@@ -305,7 +305,7 @@ def test_bools_and_integers_stand_as_literals(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("op_name", ["convolution", "convolution_transpose"])
-def test_a_convolution_with_weights_of_its_own_is_a_module(
+def test_a_convolution_that_owns_its_weights_is_a_module(
     op_name: str, has_bias: bool, tmp_path: Path
 ) -> None:
     graph = Graph("g")
@@ -325,7 +325,7 @@ def test_a_convolution_with_weights_of_its_own_is_a_module(
     assert reread(once, tmp_path).compare_contents(once)
 
 
-def test_places_of_a_pool_share_its_operator(tmp_path: Path) -> None:
+def test_positions_of_a_pool_share_its_operator(tmp_path: Path) -> None:
     graph = Graph("g")
     x = graph.make_input(LogicalTensor(F32, (1, 2, 6, 6)), "x")
     attrs = {"kernel": (2, 2), "strides": (2, 2)}

@@ -42,7 +42,7 @@ def planes(x: Any) -> Any:
 
 
 def rotated(x: Any) -> Any:
-    """Positions as rotations, and products of complex matrices, of real ones and both."""
+    """Positions as rotations, and matmuls of complex matrices, of real ones and both."""
     z = torch.view_as_complex(x.view(2, 8, 4, 2))
     y = z * torch.polar(torch.ones(8, 4), torch.arange(32.0).view(8, 4))
     matmul = y.transpose(1, 2) @ z + (y.mT @ x.view(2, 8, 8)[..., :4].to(torch.complex64))

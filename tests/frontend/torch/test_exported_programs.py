@@ -69,7 +69,7 @@ class Convolutions(Module):
 
 
 def encoder() -> Any:
-    """What eager mode runs as one operator."""
+    """An encoder that eager mode runs as one operator."""
     return nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, activation="gelu")
 
 
@@ -131,7 +131,7 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         load(path)
 
 
-def test_dynamic_sizes_stay_open_or_are_fixed_by_the_caller() -> None:
+def test_dynamic_sizes_stay_dynamic_or_are_fixed_by_the_caller() -> None:
     class Rows(Module):
         def forward(self, x: Any) -> Any:
             return x.reshape(x.shape[0] * 2, -1) + torch.arange(x.shape[0] * 2)[:, None]
@@ -147,7 +147,7 @@ def test_dynamic_sizes_stay_open_or_are_fixed_by_the_caller() -> None:
     assert np.array_equal(result, np.ones((10, 3)) + np.arange(10)[:, None])
 
 
-def test_one_model_for_all_sizes_that_a_program_leaves_open() -> None:
+def test_one_model_for_all_dynamic_sizes_of_a_program() -> None:
     class Reader(Module):
         """A table of 32 positions, attention, an end cut off."""
 

@@ -25,7 +25,7 @@ FACTOR = linalg.cholesky(POSITIVE)
 
 
 def kept(found: Any) -> Any:
-    """What signs of vectors do not change: U S V, and the products that are identities."""
+    """Return values that signs of vectors do not change: U S V, and the matmuls that are identities."""
     u, s, v = found
     return (
         s,

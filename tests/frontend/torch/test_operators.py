@@ -42,9 +42,9 @@ def reduced(word: str, with_self: bool) -> Callable[..., Any]:
 
 
 CALLS: dict[str, tuple[Any, ...]] = {
-    "a view of memory turned": (lambda x: torch.as_strided(x, (4, 1, 3), (1, 7, 4)), X),
+    "a view of permuted memory": (lambda x: torch.as_strided(x, (4, 1, 3), (1, 7, 4)), X),
     "windows of memory": (lambda x: torch.as_strided(x, (3, 4), (2, 1), 1), X),
-    "a view of a turned tensor": (lambda x: torch.as_strided(x.t() * 1, (3, 2), (4, 2)), X),
+    "a view of a transposed tensor": (lambda x: torch.as_strided(x.t() * 1, (3, 2), (4, 2)), X),
     "memory assigned": (lambda x, y: torch.as_strided_scatter(x, y, (2, 2), (5, 1), 1), X, SORTED[:2, :2]),
     "searchsorted": (lambda s, x: torch.searchsorted(s, x), SORTED, X[:, :2]),
     "bucketize": (lambda s, x: torch.bucketize(x, s, right=True, out_int32=True), SORTED[0], X[0]),
@@ -58,7 +58,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "index_reduce amin": (reduced("amin", False), X, SORTED),
     "index_reduce prod": (reduced("prod", True), X, SORTED),
     "histogram": (lambda x: torch.histc(x, 4, -1, 3), SORTED),
-    "histogram of its own bounds": (lambda x: torch.histc(x, 3), SORTED),
+    "histogram between minimum and maximum": (lambda x: torch.histc(x, 3), SORTED),
     "bools scattered": (
         lambda x, i, y: [x.scatter_reduce(0, i, y, word) for word in ("sum", "prod", "amax", "amin")]
         + [x.scatter_add(0, i, y), x.scatter_reduce(0, i, y, "amin", include_self=False),
@@ -96,7 +96,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
         torch.cat([X, SORTED]), torch.tensor([0.0, 0.3, 0.5, 1.0]),
     ),
     "axes exchanged": (lambda x: torch.swapaxes(x, 0, -1), X),
-    "products of bytes": (
+    "matmuls of bytes": (
         torch._int_mm, (torch.arange(18 * 24).reshape(18, 24) * 37 % 256 - 128).to(torch.int8),
         (torch.arange(24 * 16).reshape(24, 16) * 91 % 256 - 128).to(torch.int8),
     ),
@@ -115,7 +115,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
         lambda x: F.avg_pool2d(x[None], (1, 2), divisor_override=-3), torch.tensor([[-3, 2, 5, -9]]),
     ),
     "memory as new": (lambda x: torch.empty_strided((2, 2), (1, 2)).fill_(3) + x[0, 0], X),
-    "types side by side": (lambda x, i: torch.cat((i[None, :4], x), 0) + torch.stack((x[0, 0], i[0])).sum(), X, ROWS),
+    "types concatenated": (lambda x, i: torch.cat((i[None, :4], x), 0) + torch.stack((x[0, 0], i[0])).sum(), X, ROWS),
     "rows twice": (lambda x: torch.repeat_interleave(x, 2, 0, output_size=6), X),
     "columns": (lambda x: F.fold(x[None], (4, 3), (2, 2), padding=(0, 1)), torch.ones(4, 12)),
     "5-D grids": (lambda x, g: F.grid_sample(x, g, align_corners=False), torch.ones(1, 2, 2, 2, 3),

@@ -60,7 +60,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "chosen": (lambda x: dynamic(x, "choose_qparams", *U8), X),
     "chosen above 0": (lambda x: dynamic(x, "choose_qparams", *U8), X.abs() + 1),
     "chosen of zeros": (lambda x: dynamic(x, "choose_qparams", -128, 127, torch.int8), X * 0),
-    "products of bytes": (torch._int_mm, torch.flip(BYTES, (1,)).T.repeat(6, 1), BYTES),
+    "matmuls of bytes": (torch._int_mm, torch.flip(BYTES, (1,)).T.repeat(6, 1), BYTES),
     "symmetric": (lambda x: dynamic(x, "choose_qparams_symmetric", *S8), X),
 }
 

@@ -369,7 +369,7 @@ def test_truncations():
             load(SAMPLE[:end].encode())
 
 
-def test_sizes_that_a_graph_leaves_open():
+def test_dynamic_sizes_of_a_graph():
     """TVM writes -1; results follow from the operands."""
     graph = one("fused_nn_dense_add_nn_relu", [[-1, 5], [3, 5], [3]], [-1, 3])
     (x, _, _) = graph.inputs

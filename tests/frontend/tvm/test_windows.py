@@ -117,7 +117,7 @@ def test_layouts_that_the_node_holds(layouts, x, w, expected):
         ("fused_topk", [[2, 5]], [2, 3], "axis"),
     ],
 )  # fmt: skip
-def test_what_sizes_leave_open(func, shapes, result, key):
+def test_attributes_that_sizes_do_not_determine(func, shapes, result, key):
     """Stride 2 with window 3: padding before may be 1 (the same on both sides) or 0 (TensorFlow's SAME)."""
     with pytest.raises(UnsupportedError) as error:
         one(func, shapes, result)

@@ -1,4 +1,4 @@
-"""Which changes of layout are left in a graph."""
+"""Changes of layout that remain in a graph."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_none_without_layouts() -> None:
 
 
 def test_a_reorder_between_kernels_is_inside() -> None:
-    """What only knows plain layouts, here a reshape that joins channels and rows, makes two of them."""
+    """An op that only knows plain layouts, here a reshape that joins channels and rows, causes two of them."""
     graph = layers(1)
     (output,) = graph.outputs
     y: GraphTensor = output.inputs[0]

@@ -196,7 +196,7 @@ def test_letters_of_matrices(text: str, axes: str) -> None:
 
 
 def test_letters_are_for_reading_alone() -> None:
-    """A product's result is its reader's operand: no layout differs."""
+    """A matmul's result is its reader's operand: no layout differs."""
     mn, mk = plain(2, "MN"), plain(2, "MK")
     assert mn == mk == plain(2) and hash(mn) == hash(mk) and str(mn) != str(mk)
     assert parse_format("NK16n", "NK").named("OI") == parse_format("OI16o", "OI")

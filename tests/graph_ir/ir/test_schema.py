@@ -1,4 +1,4 @@
-"""What `Graph.make` does with attributes and operands: checked, in one spelling, defaults left out."""
+"""Attributes and operands in `Graph.make`: checked, in one spelling, defaults left out."""
 
 from __future__ import annotations
 

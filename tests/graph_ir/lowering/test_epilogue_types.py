@@ -1,4 +1,4 @@
-"""What follows a product in its kernel reads the product's own type: integers wrap before the next op."""
+"""Epilogues read the result dtype of their matmul: integers wrap before the next op."""
 
 import numpy as np
 import pytest

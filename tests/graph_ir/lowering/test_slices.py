@@ -1,4 +1,4 @@
-"""Slices whose elements lie side by side: copies that share a kernel, wherever they begin."""
+"""Contiguous slices: copies that share a kernel, wherever they begin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHERS = [((0, 0, 0), (2, 2, 4)), ((0, 0, 1), (1, 2, 2))]
 
 
 def sliced(pieces: list[tuple[tuple[int, ...], tuple[int, ...]]], source: str) -> Graph:
-    """Slices of an input, of a product, which lies in the arena, or of a reshape of the input."""
+    """Slices of an input, of a matmul, which lies in the arena, or of a reshape of the input."""
     graph = Graph("pieces")
     dims = (6, 4) if source == "reshape" else (2, 3, 4)
     x = graph.make_input(LogicalTensor(F32, dims), "x")

@@ -1,4 +1,4 @@
-"""Products whose number of rows is known when they run: every number of rows, with numbers as the reference."""
+"""Matmuls whose number of rows is known at run time: every number of rows, with numbers as the reference."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ SEVERAL = (1, 24, 25, 85, 87)
 def test_every_number_of_rows(
     isa: str, transposed: bool, threads: int, counts: tuple[int, ...]
 ) -> None:
-    """B is copied into panels, as it is no constant; its last panel is narrow. Threads share what has several tiles."""
+    """B is copied into panels, because it is no constant; its last panel is narrow. Threads share what has
+    several tiles."""
     graph = Graph("matmul")
     a = graph.make_input(LogicalTensor(F32, (N, 5)), "a")
     b = graph.make_input(LogicalTensor(F32, (37, 5) if transposed else (5, 37)), "b")

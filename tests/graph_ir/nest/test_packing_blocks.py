@@ -1,4 +1,4 @@
-"""Products and convolutions whose operands and results lie in blocks: offered, costed, right, and run on request."""
+"""Matmuls and convolutions whose operands and results lie in blocks: offered, costed, right, and run on request."""
 
 from __future__ import annotations
 

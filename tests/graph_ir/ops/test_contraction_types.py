@@ -1,4 +1,4 @@
-"""Products and convolutions of 8-bit integers with exact s32 results, alone, compiled, and through every format."""
+"""Matmuls and convolutions of 8-bit integers with exact s32 results, alone, compiled, and through every format."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
 
 
 @pytest.mark.parametrize("types", PAIRS, ids="x".join)
-def test_the_product_is_exact(types: tuple[str, str]) -> None:
+def test_the_matmul_is_exact(types: tuple[str, str]) -> None:
     arrays = [extremes(types[0], (3, 37)), extremes(types[1], (37, 5), 1)]
     check_op("matmul_core", arrays, {"dtype": "s32"}, wide_matmul(*arrays))
     assert check_op("matmul_core", arrays, {"dtype": "s32"}).dtype == np.int32
@@ -74,7 +74,7 @@ def test_long_sums_wrap_in_s32() -> None:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("target", ["onnx", "hlo", "tvm", "ge", "graph"])
 def test_formats(target: str, case: str, tmp_path: Path) -> None:
-    """What a format can express comes back with the same results."""
+    """A graph that a format can express comes back with the same results."""
     arrays, graph = example(case)
     (result,) = reread(graph, target, tmp_path).evaluate(arrays)
     (wanted,) = graph.evaluate(arrays)

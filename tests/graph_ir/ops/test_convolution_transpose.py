@@ -141,10 +141,10 @@ def test_phases_with_one_window_are_one_convolution():
     assert sum("conv" in name or "gemm" in name for name in kernels) == 1
 
 
-def test_one_element_is_a_product_with_the_elements_of_the_window_that_are_kept():
+def test_one_element_is_a_matmul_with_the_elements_of_the_window_that_are_kept():
     """Padding it for a window of stride 1 would multiply 16 elements for each one of the result."""
     shapes = {"x": (1, 24, 1, 1), "w": (24, 8, 4, 4)}
     graph = graph_from("convolution_transpose(x, w, before=(1, 0))", **shapes)
     kernels = [call.kernel for call in compile_stages(graph, "avx2").lowered.calls]
-    assert len(kernels) == 3, "the rows that are kept, their order, and the product"
+    assert len(kernels) == 3, "the rows that are kept, their order, and the matmul"
     assert "conv_matmul_c24i1x1o96r1x1k1x1" in kernels[-1]

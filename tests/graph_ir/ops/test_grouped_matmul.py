@@ -1,4 +1,4 @@
-"""grouped_matmul: values against a product of each row, and what is refused."""
+"""grouped_matmul: values against a matmul of each row, and what is refused."""
 
 from __future__ import annotations
 

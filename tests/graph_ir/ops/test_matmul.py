@@ -1,4 +1,4 @@
-"""matmul_core: shapes it takes, its reference, its layouts, and products of every dtype as loops."""
+"""matmul_core: shapes it takes, its reference, its layouts, and matmuls of every dtype as loops."""
 
 from __future__ import annotations
 
@@ -170,16 +170,16 @@ def test_random_floats(dtype: str) -> None:
 
 
 def test_one_row_times_computed_rows_is_a_reduction() -> None:
-    """It reads both in place; as a product it would copy the matrix into panels."""
+    """It reads both in place; as a matmul it would copy the matrix into panels."""
     for dtype, tuned in (("f16", False), ("bf16", False), ("f64", False), ("f32", True)):
         assert matmul_op(dtype, (1, 8), (5, 8), transpose_b=True).is_tuned == tuned
         assert matmul_op(dtype, (2, 8), (5, 8), transpose_b=True).is_tuned
 
-    assert not matmul_op("f32", (1, 8), (8, 5)).is_tuned  # columns are results side by side
+    assert not matmul_op("f32", (1, 8), (8, 5)).is_tuned  # columns are independent results
     assert matmul_op("f32", (1, 8), (8, 500)).is_tuned
 
 
-def test_which_products_are_tuned() -> None:
+def test_which_matmuls_are_tuned() -> None:
     assert matmul_op("f32", (4, 3), (3, 5)).is_tuned
     for dtype, a, b in (("s32", (4, 3), (3, 5)), ("f32", (0, 3), (3, 5)), ("f32", (4, 0), (0, 5))):
         op = matmul_op(dtype, a, b)

@@ -24,7 +24,7 @@ def image(dtype=np.float32):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("attrs", GRID)
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float16])
-def test_elements_at_the_places_are_the_largest_ones(attrs, dtype):
+def test_elements_at_the_indices_are_the_largest_ones(attrs, dtype):
     x = image(dtype)
     indices = check_op("max_pool_indices", [x], attrs)
     rank = len(attrs["kernel"])
@@ -53,7 +53,7 @@ def test_the_first_of_equal_elements_and_nan_above_all():
     check_native("max_pool_indices", [x], attrs)
 
 
-def test_bools_have_no_place():
+def test_bools_have_no_position():
     with pytest.raises(UserError) as error:
         make_op("max_pool_indices", [np.zeros((2, 2), bool)], {"kernel": (2,)})
     assert str(error.value) == (

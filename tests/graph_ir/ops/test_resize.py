@@ -15,7 +15,8 @@ def integers(shape, dtype=np.float32):
 
 
 def coordinate(kind, i, size, count, roi):
-    """Where element i of `count` lies among `size` elements, for scales that are the ratio of the sizes."""
+    """Return the coordinate of element i of `count` among `size` elements, for scales that are the ratio of
+    the sizes."""
     scale = count / size
     start, end = roi
     return {

@@ -23,7 +23,7 @@ def allowed(dtype: str) -> list[str]:
     return ["none", *numbers, *(["and", "or", "xor"] if kind != "float" else [])]
 
 
-def one_by_one(data: np.ndarray, updates: np.ndarray, reduction: str) -> np.ndarray:
+def sequential(data: np.ndarray, updates: np.ndarray, reduction: str) -> np.ndarray:
     result = data.copy().reshape(-1)
     for index, update in zip(INDICES, updates, strict=True):
         if 0 <= index < result.size:
@@ -49,7 +49,7 @@ def test_every_dtype_and_reduction(dtype: str) -> None:
     data, updates = random_array(dtype, (4, 5)), random_array(dtype, (7,), 1)
     with np.errstate(all="ignore"):
         for reduction in allowed(dtype):
-            expected = one_by_one(data, updates, reduction)
+            expected = sequential(data, updates, reduction)
             attrs = {"reduction": reduction}
             check_op("scatter", [INDICES, data, updates], attrs, expected)
 
@@ -80,7 +80,7 @@ def test_runs_are_all_or_nothing(rows: int) -> None:
 
 
 def best_and_index() -> Graph:
-    """(old value, old place, value, place) -> the larger value and where it is from."""
+    """(old value, old index, value, index) -> the larger value and its index."""
     body = Graph("best")
     old, was, new, index = (
         body.make_input(LogicalTensor(dtype, ()), f"p{i}")

@@ -1,4 +1,4 @@
-"""A box written into a tensor at a place known when the model runs."""
+"""A box written into a tensor at an offset known at run time."""
 
 from __future__ import annotations
 

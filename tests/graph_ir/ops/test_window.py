@@ -17,7 +17,7 @@ def windows(size):
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 9])
-def test_places_are_those_that_begin_and_end_where_they_may(size):
+def test_positions_begin_and_end_inside_the_padding(size):
     for window in windows(size):
         (b,), (a,), (extent,), (step,) = window.before, window.after, window.extents, window.strides
         if (

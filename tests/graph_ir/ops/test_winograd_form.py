@@ -58,7 +58,7 @@ def test_forms_by_results() -> None:
 
 @pytest.mark.parametrize("form", BYTE_FORMS.values(), ids=lambda form: form.name)
 def test_bytes_fit_16_bits(form: WinogradForm) -> None:
-    """Both transforms of any bytes, in integers, and two products in s32."""
+    """Both transforms of any bytes, in integers, and two matmuls in s32."""
     matrices = form.input_matrix(), form.weight_matrix(), form.output_matrix()
     assert all((matrix == np.rint(matrix)).all() for matrix in matrices)
     both = [np.kron(matrix, matrix) for matrix in matrices[:2]]
@@ -87,7 +87,7 @@ def test_weights_prove_what_results_may_be() -> None:
 
 
 def rounding_error(form: WinogradForm) -> float:
-    """Root mean square error of a channel sum in f32, relative to the result's, products summed in order."""
+    """Root mean square error of a channel sum in f32, relative to the result's, terms added in order."""
     rng = np.random.default_rng(2)
     bt, at, g = form.input_matrix(), form.output_matrix(), form.weight_matrix()
     d = rng.standard_normal((64, 128, form.elements, form.elements)).astype(np.float32)

@@ -24,7 +24,7 @@ from support.lowered import Make, build, context, integers, interpret
 
 
 def network() -> Graph:
-    """Convolutions, a pool, products, attention, a row panel, a reduction, a transpose."""
+    """Convolutions, a pool, matmuls, attention, a row panel, a reduction, a transpose."""
 
     def body(make: Make, x: dict[str, GraphTensor]) -> GraphTensor:
         image = make("convolution", x["image"], x["w"], before=(1, 1), after=(1, 1))
@@ -247,8 +247,8 @@ def test_a_form_that_is_switched_off_is_refused() -> None:
         optimized(layer(), ctx)
 
 
-def test_the_form_of_a_product_is_not_requested() -> None:
-    """im2col is a form of convolutions alone, though its kernel is a product."""
+def test_the_form_of_a_matmul_is_not_requested() -> None:
+    """im2col is a form of convolutions alone, though its kernel is a matmul."""
     graph = build(
         {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
     )

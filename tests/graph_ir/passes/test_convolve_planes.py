@@ -63,7 +63,7 @@ def test_sums_of_narrow_operands_stay_wide(dtype: str) -> None:
         ),
     ],
 )
-def test_what_is_left(text: str, dtype: str) -> None:
+def test_other_convolutions_are_unchanged(text: str, dtype: str) -> None:
     channels = 2 if "groups" in text else 4
     graph = graph_from(text, dtype, x=(1, 4, 6, 4, 5), w=(4, channels, 3, 2, 2))
     assert not run_pass(convolve_planes, graph)

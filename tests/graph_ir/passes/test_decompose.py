@@ -61,7 +61,7 @@ def test_composites_inside_composites() -> None:
     assert not any(isinstance(op, CompositeOp) for op in graph.ops)
 
 
-def test_a_wrong_decomposition_is_our_fault() -> None:
+def test_a_wrong_decomposition_is_an_internal_error() -> None:
     graph = graph_of(SOFTMAX.replace("softmax", "test_nested").replace(", attrs = {axis: -1}", ""))
     graph.ops[1].set_attr("wrong", True)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""The division of a softmax over a dynamic size happens after the product; all others stay where they are."""
+"""The division of a softmax over a dynamic size happens after the matmul; all others stay where they are."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def weighed(keys: Size, twice: bool = False) -> Graph:
     return graph
 
 
-def test_the_product_is_divided() -> None:
+def test_the_matmul_is_divided() -> None:
     graph = weighed(S)
     assert defer_division(graph, CONTEXT)
     last = graph.outputs[0].inputs[0].producer_owner

@@ -1,4 +1,4 @@
-"""dequantize_constants: weights that no integer product takes are floats when the model runs."""
+"""dequantize_constants: weights that no integer matmul takes are floats when the model runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_constants_are_dequantized() -> None:
     )
 
 
-def test_not_before_products_have_been_looked_at() -> None:
+def test_not_before_matmuls_have_been_looked_at() -> None:
     assert not run_pass(fold_constants, graph_of(BEFORE))
 
 

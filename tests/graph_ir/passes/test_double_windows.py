@@ -74,7 +74,7 @@ def test_results_are_those_of_reading_each_window(
     graph = pool(op_name, dtype, dims, **attrs)
     x = values(dtype, dims)
     if op_name == "prod_pool":
-        x = np.sign(x) + (x == 0)  # products stay in range
+        x = np.sign(x) + (x == 0)  # values stay in range
     (expected,) = graph.evaluate([x])
     (found,) = compile_model(graph).run(None, {"x": x})
     if op_name in ("avg_pool", "lp_pool"):

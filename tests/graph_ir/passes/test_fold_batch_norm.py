@@ -84,12 +84,12 @@ def test_one_bias_is_left_alone():
 
 
 @pytest.mark.parametrize(
-    "what", ["another reader", "a factor per place", "an unknown factor", "an infinite factor"]
+    "what", ["another reader", "a factor per pixel", "an unknown factor", "an infinite factor"]
 )
 def test_stays(what):
     net = Net()
     factor = net.per_channel(POWERS)
-    if what == "a factor per place":
+    if what == "a factor per pixel":
         factor = net.constant(np.ones(5))
     elif what == "an unknown factor":
         factor = net.graph.make_input(LogicalTensor(F32, (3, 1)), "factor")

@@ -74,7 +74,7 @@ def test_evaluate_is_a_parameter() -> None:
     assert seen == ["b"]
 
 
-def test_a_wrong_reference_is_our_fault() -> None:
+def test_a_wrong_reference_is_an_internal_error() -> None:
     def evaluate(op: Op, arrays: Sequence[Array]) -> list[Array]:
         return [np.zeros(4)]
 

@@ -1,4 +1,4 @@
-"""Which ops become one kernel, which stay apart, and that the groups compute what the ops did."""
+"""Groups of ops that become one kernel: their members, and their results."""
 
 from __future__ import annotations
 
@@ -104,17 +104,17 @@ def test_a_value_read_by_two_ops_that_do_not_meet_is_stored_once() -> None:
 
 
 def test_what_an_outside_op_computes_from_the_group_stays_outside() -> None:
-    """c reads p and a product of p: with c in p's group, the group would wait for itself."""
+    """c reads p and a matmul of p: with c in p's group, the group would wait for itself."""
     body = X + matmul("p", "x", "x") + matmul("q", "p", "x") + node("c", "add", "a=%p, b=%q")
     assert groups(body + "return (y=%c)") == ["p", "q c"]
 
 
-def test_two_products_are_never_one_group_without_row_work() -> None:
+def test_two_matmuls_are_never_one_group_without_row_work() -> None:
     body = X + matmul("p", "x", "x") + node("a", "relu", "x=%p") + matmul("q", "a", "x")
     assert groups(body + node("b", "relu", "x=%q") + "return (y=%b)") == ["p a", "q b"]
 
 
-def test_operands_of_a_product_are_computed_before_it() -> None:
+def test_operands_of_a_matmul_are_computed_before_it() -> None:
     body = X + node("a", "neg", "x=%x") + matmul("p", "a", "x") + node("b", "neg", "x=%p")
     assert groups(body + "return (y=%b)") == ["a", "p b"]
 
@@ -129,7 +129,7 @@ def test_a_smaller_value_is_computed_once_and_not_for_every_element() -> None:
     assert groups(body + node("a", "add", "a=%x, b=%e") + "return (y=%a)") == ["e", "a"]
 
 
-def test_a_joined_value_read_at_several_places_is_stored() -> None:
+def test_a_joined_value_read_at_several_positions_is_stored() -> None:
     def body(make: Make, x: Inputs) -> GraphTensor:
         joined = make("concat", x["a"], x["b"], axis=1)
         left = make("slice", joined, starts=(0, 0), sizes=(3, 4))
@@ -166,7 +166,7 @@ def test_sums_of_rows_spread_over_columns_are_no_row_work() -> None:
 
 
 def attend(name: str, q: str, k: str, v: str) -> str:
-    """Softmax without its maximum, between two products."""
+    """Softmax without its maximum, between two matmuls."""
     body = matmul(f"{name}p", q, k) + node(f"{name}e", "exp", f"x=%{name}p")
     body += node(f"{name}s", "reduce_sum", f"x=%{name}e", "4,1", **SUM)
     return (
@@ -193,7 +193,7 @@ def test_weights_times_themselves_are_no_attention() -> None:
 
 
 def test_attention_after_attention_shares_no_op() -> None:
-    """The product between the two softmaxes could belong to either; the first has it."""
+    """The matmul between the two softmaxes could belong to either; the first has it."""
     body = X + attend("a", "x", "x", "x") + node("e", "exp", "x=%ao")
     body += node("s", "reduce_sum", "x=%e", "4,1", **SUM) + node("d", "div", "a=%e, b=%s")
     found = groups(body + matmul("q", "d", "x") + "return (y=%q)")
@@ -264,7 +264,7 @@ def test_groups_that_were_once_wrong(body) -> None:  # type: ignore[no-untyped-d
 
 
 def test_layouts_must_agree_in_a_group() -> None:
-    """A product of packed weights, its bias and activation: the reorder is not a part of the group."""
+    """A matmul of packed weights, its bias and activation: the reorder is not a part of the group."""
     graph = graph_of(LAYER)
     propagate_layouts(graph, CONTEXT)
     run_pass(fuse, graph)
@@ -281,7 +281,7 @@ def test_what_overlapping_windows_read_is_computed_once(step: int, together: boo
 
 
 def test_a_kernel_ends_where_sums_have_become_bytes() -> None:
-    """Both products of a residual sum store bytes; neither leaves its s32 sums to the other's epilogue."""
+    """Both matmuls of a residual sum store bytes; neither leaves its s32 sums to the other's epilogue."""
     body = """
     %x = Node[type=input] () -> u8[4,8]
     %w = Node[type=input] () -> s8[8,4]
@@ -388,7 +388,7 @@ def test_one_row_and_a_plain_constant_are_no_attention(dtype: DType) -> None:
 def test_a_mean_of_other_rows_is_no_row_work_of_attention(
     dtype: DType, rng: np.random.Generator
 ) -> None:
-    """Added to a product of one column, it has its shape, but not its rows."""
+    """Added to a matmul of one column, it has its shape, but not its rows."""
     graph = Graph("attention")
     shapes = [(2, 2, 2), (2, 2, 1), (2, 2, 2)]
     a, b, rows = (graph.make_input(LogicalTensor(dtype, s), n) for s, n in zip(shapes, "abr", strict=True))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which trees get masks, and that masks reach the leaves that walks reach."""
+"""Trees that get masks, whose masks reach the leaves that walks reach."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tree(rng: np.random.Generator, leaves: int, nodes: list[list[Any]]) -> tuple
 
 
 def forest(rows: Size, sizes: list[int], targets: tuple[int, ...], reduction: str) -> Graph:
-    """An ensemble of trees of so many leaves, 16 for each of the targets."""
+    """An ensemble of trees with these numbers of leaves, 16 trees for each of the targets."""
     rng = np.random.default_rng(len(sizes))
     nodes: list[list[Any]] = []
     found = [tree(rng, size, nodes) for size in sizes]

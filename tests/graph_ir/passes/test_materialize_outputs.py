@@ -29,7 +29,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_output_has_memory_of_its_own(name: str) -> None:
+def test_every_output_has_separate_memory(name: str) -> None:
     text, copies = CASES[name]
     graph = graph_of(text)
     assert run_pass(materialize_outputs, graph) == (copies > 0)

@@ -1,4 +1,4 @@
-"""Products of one row or column: which become sums, and what they compute."""
+"""Matmuls of one row or column: those that become sums, and their results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def matmul(
     return graph
 
 
-def test_what_is_left_to_the_template() -> None:
+def test_other_matmuls_are_unchanged() -> None:
     ctx = context()
     assert matvec_to_reduction(matmul((1, 8), (5, 8)), ctx)
     assert not matvec_to_reduction(matmul((2, 8), (5, 8)), ctx), "two rows"
@@ -76,8 +76,8 @@ def test_what_is_left_to_the_template() -> None:
     ],
     ids=str,
 )
-def test_open_sizes_may_leave_it_open_whether_a_matrix_is_read_often(x: Shape, w: Shape) -> None:
-    """Then it is a product; it was an error."""
+def test_dynamic_sizes_may_leave_it_open_whether_a_matrix_is_read_often(x: Shape, w: Shape) -> None:
+    """Then it is a matmul; it was an error."""
     transpose = w[-1] == x[-1]
     model = compile_model(matmul(x, w, transpose_b=transpose))
     for number in (1, 3, 17):

@@ -1,4 +1,4 @@
-"""Batches of products with one shared matrix: which become one product, and what native code computes."""
+"""Batches of matmuls with one shared matrix: those that become one matmul, and the results of native code."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_attention_keeps_its_batches() -> None:
     text = f"matmul_core(softmax({scores}, axis=2), v)"
     graph = graph_from(text, q=(3, 8, 4), k=(8, 4), v=(8, 4))
     calls = compile_stages(graph, "avx2").lowered.calls
-    assert len(calls) == 1, "one kernel: both products and the softmax between them"
+    assert len(calls) == 1, "one kernel: both matmuls and the softmax between them"
 
 
 @pytest.mark.parametrize("rows", [1, 2, 11])
@@ -71,7 +71,7 @@ def test_one_kernel_with_its_epilogue(rows: int) -> None:
         np.testing.assert_array_equal(y, np.maximum(x @ w + b, 0))
 
 
-def test_the_product_keeps_its_name_and_takes_its_schedule() -> None:
+def test_the_matmul_keeps_its_name_and_takes_its_schedule() -> None:
     graph = graph_from("matmul_core(x, w)", x=(13, 1, 33), w=(33, 50))
     y = graph.outputs[0].inputs[0].producer_owner
     ctx = replace(context(), requested={y.name: parse_schedule("gemm mc=7")})

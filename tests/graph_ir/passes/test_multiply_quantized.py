@@ -1,4 +1,4 @@
-"""multiply_quantized: which products become integer ones, exactly, with their bias, and which stay f32."""
+"""multiply_quantized: which matmuls become integer ones, exactly, with their bias, and which stay f32."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Case:
         return [op.op_name for op in self.graph.ops if op.kind not in ("source", "sink")]
 
 
-def test_a_product_with_its_bias() -> None:
+def test_a_matmul_with_its_bias() -> None:
     case = Case()
     a = case.dequantized(case.bytes((M, K)), 0.5, 7)
     b = case.dequantized(case.bytes((K, N), S8, known=True), 0.25)
@@ -193,8 +193,8 @@ def test_floats_that_become_bytes_are_stored_and_read_once_more() -> None:
     (Target("avx512"), 1.5, 1.75),
     (VNNI, 3.0, 4.5),
 ])  # fmt: skip
-def test_large_products_gain_what_was_measured(target: Target, least: float, most: float) -> None:
-    """What narrow register tiles cost is part of the measured rate, and not counted twice."""
+def test_large_matmuls_gain_what_was_measured(target: Target, least: float, most: float) -> None:
+    """The cost of narrow register tiles is part of the measured rate, and not counted twice."""
     case = Case()
     a, b = case.bytes((512, 1024)), case.bytes((1024, 1024), S8, known=True)
     attrs = {"dtype": S32}

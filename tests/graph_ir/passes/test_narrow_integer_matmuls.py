@@ -1,4 +1,4 @@
-"""Integer products as dot products of bytes: every pair of types, zero points of every shape, exact results."""
+"""Integer matmuls as dot products of bytes: every pair of types, zero points of every shape, exact results."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_the_correction_of_constants_is_the_epilogue() -> None:
     a, b = extremes(np.dtype("i1"), (32, 12), 1), extremes(np.dtype("i1"), (12, 64), 2)
     lowered = lower(matmul_graph(a, b, 5, None, True), VNNI)
     assert [call.kernel.split("_")[0] for call in lowered.calls][-1] == "u8"
-    assert len(lowered.calls) == 2, "flipping the upper bits, the product"
+    assert len(lowered.calls) == 2, "flipping the upper bits, the matmul"
     lowered = lower(matmul_graph(a.view(np.uint8), b, 5, None, True), VNNI)
     assert len(lowered.calls) == 1
 

@@ -44,7 +44,7 @@ def weights_of(
 
 
 def packed(graph: Graph, tolerance: float = 1e-5) -> Op | None:
-    """The product with packed weights that the pass makes, if any; results stay near."""
+    """The matmul with packed weights that the pass makes, if any; results stay near."""
     x = RANDOM.standard_normal(graph.inputs[0].outputs[0].details.plain_dims).astype(np.float32)
     (wanted,) = graph.evaluate([x])
     pack_weights(graph, context())
@@ -90,7 +90,7 @@ def test_rows_are_rounded_only_where_the_model_allows_it() -> None:
 @pytest.mark.parametrize(
     "wrong", ["few columns", "scale of each number", "infinite scale", "computed"]
 )
-def test_what_is_left_alone(wrong: str) -> None:
+def test_other_weights_are_unchanged(wrong: str) -> None:
     rows = 8 if wrong == "few columns" else 24
     numbers = RANDOM.integers(0, 16, (rows, 64)).astype(np.uint8)
     scale = RANDOM.random((rows, 64 if wrong == "scale of each number" else 1)).astype(np.float32)

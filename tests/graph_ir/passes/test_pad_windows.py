@@ -1,4 +1,4 @@
-"""Pools whose padding is stored, and those whose template reads the image as it is."""
+"""Pools whose padding is stored, and those whose template reads the image unpadded."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _draw_op(draw: st.DrawFn, graph: Graph, tensors: list[GraphTensor]) -> Graph
     def make(op_name: str, *inputs: GraphTensor, **attrs: object) -> GraphTensor:
         return graph.make(op_name, inputs, attrs).outputs[0]
 
-    def small(x: GraphTensor) -> GraphTensor:  # sums of products stay exact in f32
+    def small(x: GraphTensor) -> GraphTensor:  # accumulators stay exact in f32
         return make("clamp", x, min=-64.0, max=64.0)
 
     recent = st.sampled_from(tensors[-4:])

@@ -29,7 +29,7 @@ def plan_of(graph: Graph, in_place: bool = True) -> MemoryPlan:
 
 
 def check(graph: Graph, plan: MemoryPlan) -> None:
-    """Every computed tensor that is not the caller's has a place; lives that meet in time lie apart."""
+    """Every computed tensor that is not the caller's has an offset; lives that meet in time lie apart."""
     callers = {storage_root(op.inputs[0]) for op in graph.outputs}
     placed = {
         y

@@ -130,7 +130,7 @@ def test_without_blocked_layouts_everything_is_plain() -> None:
     assert [str(c.inputs[1]) for c in decision.candidates] == ["KN"] and decision.chosen == 0
 
 
-def test_untuned_products_are_plain() -> None:
+def test_untuned_matmuls_are_plain() -> None:
     graph = graph_of(
         """
         %x = Node[type=input] () -> s32[4,8]
@@ -233,7 +233,7 @@ def _check_as_laid_out(graph: Graph, disabled: tuple[str, ...]) -> None:
     np.testing.assert_array_equal(result, expected)
 
 
-def test_many_products_in_a_row_are_chosen_one_after_the_other() -> None:
+def test_many_matmuls_in_a_row_are_chosen_one_after_the_other() -> None:
     """Four choices each: 4 ** 5 combinations are too many to try, and the answer is the same."""
     graph = Graph("deep")
     y = graph.make_input(LogicalTensor(F32, (4, 24)), "x")

@@ -1,4 +1,4 @@
-"""quantize_matmuls: f32 models as integer products of rows quantized when they are known."""
+"""quantize_matmuls: f32 models as integer matmuls of rows that are quantized at run time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def normal(*shape: int) -> Array:
         ("convolution", (1, 64, 20, 20), (64, 64, 3, 3), {"strides": (2, 2), "before": (1, 1)}),
     ],
 )
-def test_products_become_integers(op_name: str, x: Any, w: Any, attrs: dict[str, Any]) -> None:
+def test_matmuls_become_integers(op_name: str, x: Any, w: Any, attrs: dict[str, Any]) -> None:
     graph, given = model(op_name, x, normal(*w), **attrs), normal(*x)
     (exact,) = graph.evaluate([given])
     assert quantize_matmuls(graph, VNNI)

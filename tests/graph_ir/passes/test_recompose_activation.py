@@ -104,7 +104,7 @@ def test_parts_used_elsewhere_stay() -> None:
     ] == ["input", "sigmoid", "silu", "output", "output"]
 
 
-def test_every_order_of_a_product() -> None:
+def test_every_order_of_a_matmul() -> None:
     parts = ("x", "c(0.5)", ERF1)
     for a, b, c in itertools.permutations(parts):
         for text in (f"mul(mul({a}, {b}), {c})", f"mul({a}, mul({b}, {c}))"):

@@ -1,4 +1,4 @@
-"""repeat_widening: consumers of a dequantized tensor each read the bytes; products share one copy of the floats."""
+"""repeat_widening: consumers of a dequantized tensor each read the bytes; matmuls share one copy of the floats."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_each_consumer_widens_and_no_floats_are_stored() -> None:
     assert [op.kind for op in graph.ops if op.kind not in ("source", "sink")] == ["fused", "fused"]
 
 
-def test_products_share_the_floats() -> None:
+def test_matmuls_share_the_floats() -> None:
     matmuls = """
     %a = Node[type=matmul_core] (inputs = (a=%d, b=%d)) -> f32[4,4]
     %y = Node[type=relu] (inputs = (x=%d)) -> f32[4,4]
     return (output=%a, output_1=%y)
     """
     graph = graph_of(HEAD + matmuls)
-    # One for the product, one for relu.
+    # One for the matmul, one for relu.
     assert run_pass(repeat_widening, graph) and casts(graph) == 2
 
 

@@ -1,4 +1,4 @@
-"""round_operands: products of an f32 model with 16-bit operands, against the same sums of rounded operands."""
+"""round_operands: matmuls of an f32 model with 16-bit operands, against the same sums of rounded operands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RANDOM = np.random.default_rng(0)
 
 
 def layers() -> Graph:
-    """A convolution, a product of what it gives, a product that is too small."""
+    """A convolution, a matmul of its result, and a matmul that is too small."""
     graph = Graph("layers")
     x = graph.make_input(LogicalTensor(F32, (1, 16, 10, 10)), "x")
     kernel = graph.make_constant(RANDOM.standard_normal((24, 16, 1, 1)).astype(np.float32), "k")

@@ -31,8 +31,8 @@ AFTER = """
     %k = Node[type=input] () -> f32[2,4,5]
     %y.scale = Node[type=constant] (attrs = {value: [0.125]}) -> f32[]
     %y.scaled = Node[type=mul] (inputs = (a=%q, b=%y.scale)) -> f32[2,3,4]
-    %y.product = Node[type=matmul_core] (inputs = (a=%y.scaled, b=%k)) -> f32[2,3,5]
-    return (z=%y.product)
+    %y.matmul = Node[type=matmul_core] (inputs = (a=%y.scaled, b=%k)) -> f32[2,3,5]
+    return (z=%y.matmul)
 """
 P = size(Symbol("P", 1, 100))
 

@@ -69,7 +69,7 @@ def test_direct(x, w, attrs):
 
 @pytest.mark.parametrize(("last", "form"), [("relu", "patches"), ("reduce_max", "direct")])
 def test_a_result_that_is_returned_has_its_channels_put_first_again(last, form):
-    """Few terms and many results: what moves the result takes longer than the products."""
+    """Few terms and many results: moving the result takes longer than the matmuls."""
     attrs = {"axes": (1,)} if last == "reduce_max" else {}
     graph = Graph("audio")
     x, w = (graph.make_input(LogicalTensor(F32, shape)) for shape in ((1, 1, 8000), (256, 1, 10)))

@@ -1,4 +1,4 @@
-"""What is known about control flow before the model runs: branches taken, lengths of loops, what stays the same."""
+"""Control flow known before the model runs: branches taken, trip counts, loop invariants."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def only(graph: Graph, kind: type[Op]) -> Op:
 
 
 @pytest.mark.parametrize("index, kept", [(0, "add"), (1, "neg"), (7, "neg"), (-1, "neg")])
-def test_a_known_branch_takes_the_place_of_the_case(index: int, kept: str) -> None:
+def test_a_known_branch_replaces_the_case(index: int, kept: str) -> None:
     graph = Graph("g")
     x, y = graph.make_input(X, "x"), graph.make_input(X, "y")
     op = make_case(

@@ -202,7 +202,7 @@ def test_heads_are_split_before_they_are_sliced(before: str, after: str) -> None
     assert expression_of(graph) == expression_of(graph_from(after or before, **shapes))
 
 
-def test_q_k_and_v_of_one_product_are_read_where_it_wrote_them() -> None:
+def test_q_k_and_v_of_one_matmul_are_read_where_it_wrote_them() -> None:
     """As PyTorch's dynamo exporter writes GPT-2: a view, a split, and heads moved to the front."""
     heads = "transpose(reshape(slice({}, starts=(0, 0, {}), steps=(1, 1, 1), sizes=(1, 8, 16)), {}), {})"
     joined = "reshape(add(matmul_core(x, w), b), shape=(1, 8, 48))"
@@ -213,5 +213,5 @@ def test_q_k_and_v_of_one_product_are_read_where_it_wrote_them() -> None:
     text = f"matmul_core(softmax({scores}, axis=3), {v})"
     graph = graph_from(text, x=(8, 16), w=(16, 48), b=(48,))
     kernels = [call.kernel for call in compile_stages(graph, "avx2").lowered.calls]
-    assert len(kernels) == 5, "the product with its bias, three transposes of slices, attention"
+    assert len(kernels) == 5, "the matmul with its bias, three transposes of slices, attention"
     assert "gemm_add" in kernels[0] and "attention" in kernels[-1]

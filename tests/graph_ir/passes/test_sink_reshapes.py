@@ -50,7 +50,7 @@ def test_rows_that_are_reduced_keep_their_shape():
     assert not run_pass(sink_reshapes, graph)
 
 
-def test_products_of_two_shapes_do_not_take_turns():
+def test_matmuls_of_two_shapes_do_not_take_turns():
     shapes = {"m": (6, 4), "n": (4, 5), "a": (2, 3, 4), "b": (2, 4, 5)}
     direct = "matmul_core(a, b)"
     reshaped = "reshape(matmul_core(m, n), shape=(2, 3, 5))"

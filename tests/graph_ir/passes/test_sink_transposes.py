@@ -109,7 +109,7 @@ def test_a_network_that_keeps_channels_last_is_not_moved_at_all(isa: str) -> Non
     np.testing.assert_allclose(graph.evaluate([x])[0], wanted, rtol=1e-3, atol=1e-3)
 
 
-def test_past_a_reshape_of_a_product():
+def test_past_a_reshape_of_a_matmul():
     shapes = {"x": (6, 4), "w": (4, 5), "b": (1, 1, 2)}
     moved = "transpose(reshape(matmul_core(x, w), shape=(2, 3, 5)), perm=(1, 2, 0))"
     graph = graph_from(f"relu(add({moved}, b))", **shapes)

@@ -1,4 +1,4 @@
-"""Which top_k become row sorts, along which axis, and that the way without them gives the same."""
+"""Top_k ops that become row sorts, their axes, and equal results without the pass."""
 
 from __future__ import annotations
 

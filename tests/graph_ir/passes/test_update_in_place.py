@@ -83,7 +83,7 @@ def test_only_where_nothing_else_looks(name: str) -> None:
             kept = rows.copy()
             for got, want in zip(model(*arrays), graph.evaluate(arrays), strict=True):
                 np.testing.assert_array_equal(got, want)
-            np.testing.assert_array_equal(rows, kept)  # the caller's array stays as it is
+            np.testing.assert_array_equal(rows, kept)  # the caller's array is unchanged
         model.close()
 
 

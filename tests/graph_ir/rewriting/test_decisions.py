@@ -1,4 +1,4 @@
-"""What passes did and why, as the decision log tells it."""
+"""Decisions of passes with their reasons, as the decision log tells them."""
 
 from __future__ import annotations
 

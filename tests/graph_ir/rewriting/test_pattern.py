@@ -50,7 +50,7 @@ def test_only_commutative_ops_swap() -> None:
     assert found(node("div", node("exp", X), Y), "div(p, exp(q))") is None
 
 
-def test_backtracking_over_nested_products() -> None:
+def test_backtracking_over_nested_matmuls() -> None:
     three = multiplied(X, node("exp", X), 0.5)
     for text in (
         "mul(mul(p, exp(p)), c(0.5))",

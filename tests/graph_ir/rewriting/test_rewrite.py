@@ -64,13 +64,13 @@ def test_what_became_unused_goes_and_the_rest_stays() -> None:
     assert [op.op_name for op in graph.ops] == ["input", "exp", "output", "output"]
 
 
-def test_rules_that_undo_each_other_are_our_fault() -> None:
+def test_rules_that_undo_each_other_are_an_internal_error() -> None:
     graph = graph_from("neg(x)", x=(3,))
     with pytest.raises(InternalError, match="rewriting around .* does not end"):
         rewrite(graph, {"neg": [become("abs")], "abs": [become("neg")]})
 
 
-def test_a_replacement_of_another_shape_is_our_fault() -> None:
+def test_a_replacement_of_another_shape_is_an_internal_error() -> None:
     graph = graph_from("exp(x)", x=(3,))
     with pytest.raises(InternalError, match=r"exp 'exp': f32\[3\] was replaced by f32\[\]"):
         rewrite(graph, {"exp": [become("reduce_sum")]})

@@ -1,4 +1,4 @@
-"""What attention offers: whole rows or blocks, what is a task, what is fetched ahead; each computes the same."""
+"""Schedules of attention: whole rows or blocks, tasks, prefetching; each computes the same."""
 
 from __future__ import annotations
 

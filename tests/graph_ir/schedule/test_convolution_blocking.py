@@ -136,7 +136,7 @@ def test_planes_are_for_few_channels() -> None:
     assert not ranked_choices(problem(square(64, 8, 16)), ("planes",))
 
 
-def test_products_are_single_pixels() -> None:
+def test_matmuls_are_single_pixels() -> None:
     single = square(64, 14, 64, 1)
     assert {c.band for c in ranked_matmuls(problem(single))} == {"matmul"}
     assert not ranked_matmuls(problem(replace(single, strides=(2, 2), result=(7, 7))))

@@ -1,4 +1,4 @@
-"""Which form a convolution takes, what turns forms off, and that every form computes the same."""
+"""The form of a convolution, switches that turn forms off, and equal results of every form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What loops offer: tasks, and how the innermost axis is run through; each schedule computes the same."""
+"""Schedules of loops: tasks, and the iteration of the innermost axis; each computes the same."""
 
 from __future__ import annotations
 

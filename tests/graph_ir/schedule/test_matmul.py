@@ -1,4 +1,4 @@
-"""What a product offers: instructions beside tiles and blocks, and only those that suit the layouts."""
+"""Schedules of a matmul: instructions besides tiles and blocks, and only those that suit the layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cost model says of a blocking: work and traffic, tails, and threads that wait for others."""
+"""The predicted cost of a blocking: work and traffic, tails, and threads that wait for others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cycles(
     return blocking_cycles(gemm, blocking, packed)
 
 
-def test_a_large_product_takes_its_multiply_adds() -> None:
+def test_a_large_matmul_takes_its_multiply_adds() -> None:
     work = 512 * gemm_cycles(480, 480, WIDE, AVX512, f32_kernel(AVX512))
     assert work <= cycles((1, 480, 480, 512), MatmulBlocking(WIDE, 480, 512, 1)) < 1.1 * work
 
@@ -56,7 +56,7 @@ def test_groups_of_panels_are_tasks_of_equal_and_unequal_blocks_alike() -> None:
     assert uneven[1] < 0.6 * uneven[0]
 
 
-def test_small_products_open_no_loop() -> None:
+def test_small_matmuls_open_no_loop() -> None:
     sizes = (1, 8, 16, 16)
     assert cycles(sizes, MatmulBlocking(WIDE, 8, 16, 1), threads=2) < ZEN5.open_cycles
 

@@ -48,7 +48,7 @@ def test_small_tiles_split_k() -> None:
     assert [k_splits(*tile) for tile in ((1, 1), (1, 2), (2, 3), (4, 3))] == [4, 4, 1, 1]
 
 
-def test_narrow_products_take_the_narrow_tile() -> None:
+def test_narrow_matmuls_take_the_narrow_tile() -> None:
     assert best_tile(f32(1, 128, 7, 1, AVX2)).columns(AVX2) == 8
     assert best_tile(f32(1, 1024, 1024, 1, AVX512)).columns(AVX512) >= 32
 

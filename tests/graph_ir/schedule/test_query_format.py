@@ -48,7 +48,7 @@ def convolution(x: Dims, w: Dims, **attrs: object) -> DirectConvolution:
     return op
 
 
-def test_ops_without_a_rule_and_untuned_products_are_plain() -> None:
+def test_ops_without_a_rule_and_untuned_matmuls_are_plain() -> None:
     for op in (make_op("relu", [random_array("f32", (2, 3))]), matmul_op("s32", (4, 3), (3, 5))):
         (choice,) = query_format(op, context())
         assert all(f.is_plain for f in (*choice.inputs, *choice.outputs)) and choice.cost == 0
@@ -76,7 +76,7 @@ def test_a_class_has_the_rule_of_its_nearest_base(monkeypatch: pytest.MonkeyPatc
     assert query_format(op, context()) == only
 
 
-def test_products_read_panels_of_b() -> None:
+def test_matmuls_read_panels_of_b() -> None:
     op = matmul_op("f32", (2, 4, 8), (2, 30, 8), transpose_b=True)
     *choices, blocked = query_format(op, context())
     assert blocked.on_request and str(blocked.inputs[1]) == "BKN16n16k"

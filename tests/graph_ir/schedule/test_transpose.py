@@ -1,4 +1,4 @@
-"""Which kernels are permutations of axes, with what merged, and the tiles they get."""
+"""Kernels that are permutations of axes, with merged axes, and their tiles."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_fuse_can_be_switched_off() -> None:
 
 
 def test_the_next_head_is_fetched_while_this_one_is_computed() -> None:
-    """The hints of a head's products add up to its keys, values and queries, and little more."""
+    """The hints of a head's matmuls add up to its keys, values and queries, and little more."""
     b, h, s, d = 1, 2, 48, 16
     module = lower(attention(b, h, s, d), context("avx512")).module
     matmuls = [node for node in walk(module) if isinstance(node, Brgemm)]
@@ -69,7 +69,7 @@ def test_the_next_head_is_fetched_while_this_one_is_computed() -> None:
 
 
 def _times(module, matmul) -> int:  # type: ignore[no-untyped-def]
-    """How often a product runs per head: the trips of the loops over panels around it."""
+    """Return the number of runs of a matmul per head: the trips of the loops over panels around it."""
     around = [n for n in walk(module) if isinstance(n, For) and n.body is matmul]
     counts: list[int] = [int(n.end.value) - int(n.begin.value) for n in around]
     return math.prod(counts)
@@ -106,8 +106,8 @@ def test_reductions_of_a_row_that_depend_on_another() -> None:
     check_interpreted(build(shapes, body), context("avx512"), exact=False)
 
 
-def test_a_reduction_that_the_first_product_reads_is_no_row_work() -> None:
-    """It is computed before the product, though what follows the product reads it too."""
+def test_a_reduction_that_the_first_matmul_reads_is_no_row_work() -> None:
+    """It is computed before the matmul, though consumers of the matmul read it too."""
 
     def body(make, x):  # type: ignore[no-untyped-def]
         total = make("reduce_sum_square", x["x"], axes=(-1,), keep_dims=True)

@@ -1,4 +1,4 @@
-"""Bands: the steps of a sum cover each term once, at the place the band lays it."""
+"""Bands: the steps of a sum cover each term once, at the offset the band assigns to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def operand(g: ConvolutionGeometry, band: str) -> ImageOperand:
 
 
 def offset(g: ConvolutionGeometry, band: str, i: int, j: int, c: int) -> int:
-    """Where term (i, j, c) of a pixel lies, from the pixel's place."""
+    """Return the offset of term (i, j, c) of a pixel, relative to the pixel."""
     if band == "im2col":
         return (i * g.kernel[1] + j) * g.channels + c
     columns = g.image[1] if band == "image" else g.span(1, g.result[1])

@@ -90,7 +90,7 @@ def test_bands_of_any_number_of_rows_and_threads_have_the_same_bits(rows: int) -
 
 
 def test_a_first_layer_alone_is_one_kernel_and_im2col_where_it_is_off() -> None:
-    """Padding, im2col and product took 136 us, with results on their way between cores; patches take 110."""
+    """Padding, im2col and matmul took 136 us, with results on their way between cores; patches take 110."""
     case: Case = (
         (1, 3, 224, 224),
         (32, 3, 3, 3),
@@ -116,6 +116,6 @@ def test_f64() -> None:
     np.testing.assert_array_equal(np.asarray(model(*arrays)), graph.evaluate(arrays)[0])
 
 
-def test_windows_are_no_product_of_single_pixels() -> None:
+def test_windows_are_no_matmul_of_single_pixels() -> None:
     with pytest.raises(UserError, match="band must be patches in the layouts chosen, got"):
         graphc.compile(layer(CASES[0]), schedules={"conv": "band=matmul"})

@@ -19,7 +19,7 @@ from support.lowered import context
 
 
 def windows(n: Size, h: Size, w: Size) -> Graph:
-    """Windows over channels, products of pixels, pools: what sums in one order whatever the sizes."""
+    """Windows over channels, matmuls of pixels, pools: ops whose summation order does not depend on the sizes."""
     layers = Layers(16, n, h, w)
     layers.convolve(24, 1)
     layers.convolve(24, 3, groups=24, strides=(2, 2))

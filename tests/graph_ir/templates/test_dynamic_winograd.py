@@ -35,7 +35,7 @@ def network(images: Size) -> Graph:
 
 
 def form(graph: Graph, isa: str) -> str:
-    """What was decided about the form of its convolution."""
+    """Return the decision about the form of its convolution."""
     select_convolution_algorithm(graph, context(isa))
     (decision,) = (d for d in log_of(graph).decisions if d.kind == "form")
     return decision.text

@@ -26,7 +26,7 @@ from support.lowered import check_interpreted
 N, K, GROUP = 33, 128, 32
 VNNI = Target("avx512", features="+avx512vnni")
 USES = {isa: dots_of(4, target_for(isa)) for isa in ("native", "avx2") if host_supports("avx2")}
-"""What multiplies digits by weights of 4 bits on this machine."""
+"""Instructions that multiply digits by weights of 4 bits on this machine."""
 
 CASES = [(isa, bits) for isa in USES for bits in (4, 8) if dots_of(bits, target_for(isa))]
 
@@ -69,7 +69,7 @@ def in_digits(graph: Graph, isa: str, **options: Any) -> Any:
 
 
 def bound(x: Array, w: Array) -> Array:
-    """What sums of K terms in f32 may lose, half as much again, and what small numbers may beside large ones."""
+    """Return an error bound: sums of K terms in f32, half as much again, and small numbers beside large ones."""
     groups, magnitudes = (K // GROUP, GROUP), np.abs(x.astype(np.float64))
     rounding = 2.0**-24 * (K + 32) * (magnitudes @ np.abs(w).T)
     apart = magnitudes.reshape(-1, *groups)

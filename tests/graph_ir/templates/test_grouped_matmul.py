@@ -1,4 +1,4 @@
-"""Products of groups of rows between guard pages, on one thread and two."""
+"""Matmuls of groups of rows between guard pages, on one thread and two."""
 
 from __future__ import annotations
 

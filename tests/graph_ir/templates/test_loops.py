@@ -70,7 +70,7 @@ def test_reorders_between_layouts(dims: tuple[int, ...], source: str, result: st
 
 @pytest.mark.parametrize("shape", [(3, 5, 9), (3, 5, 4), (8, 2), (1, 4)])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_few_elements_from_apart_are_loaded_one_by_one(
+def test_few_elements_from_apart_are_loaded_one_at_a_time(
     shape: tuple[int, ...], threads: int
 ) -> None:
     """The inner axis of the result is the outer one of the operand: a vector only where it is long."""

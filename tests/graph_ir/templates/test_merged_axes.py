@@ -1,4 +1,4 @@
-"""Which loops run as one."""
+"""Axes that are merged into one loop."""
 
 from __future__ import annotations
 

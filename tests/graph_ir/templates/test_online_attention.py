@@ -80,7 +80,7 @@ def test_masks_and_what_is_not_finite_natively(columns: int) -> None:
 
 
 def test_other_row_work_is_not_done_in_blocks() -> None:
-    """Without its division by the total it is not a softmax: the products run apart rather than wrongly."""
+    """Without its division by the total it is not a softmax: the matmuls run apart rather than wrongly."""
     shapes = {"q": (9, 4), "k": (4, 19), "v": (19, 5)}
 
     def body(make, x):  # type: ignore[no-untyped-def]

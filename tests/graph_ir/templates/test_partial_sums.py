@@ -64,7 +64,7 @@ def test_threads_do_not_change_a_bit():
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("k", "most"), [(4096, 2.0), (65536, 0.6)])
-def test_products_add_blocks_of_k(k, most):
+def test_matmuls_add_blocks_of_k(k, most):
     """In units of what rounding once per term would lose; one chain of k terms loses 3.4 times that."""
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((32, k), (k, 48)))
@@ -100,7 +100,7 @@ def reduced(dims: tuple[Size, ...], axes: tuple[int, ...]) -> Graph:
         ((3, "N", 5), (2,)),
     ],
 )
-def test_sums_of_open_sizes_have_the_bits_of_the_sum_of_that_size(dims, axes):
+def test_sums_of_dynamic_sizes_have_the_bits_of_the_sum_of_that_size(dims, axes):
     """Return whether there are blocks is known when it runs; a whole number of blocks has no rest."""
     n = size(Symbol("N"))
     model = graphc.compile(reduced(tuple(n if d == "N" else d for d in dims), axes), threads=1)

@@ -1,4 +1,4 @@
-"""Square tiles turned by shuffles, interpreted: every lane count and element size."""
+"""Square tiles transposed by shuffles, interpreted: every lane count and element size."""
 
 from __future__ import annotations
 

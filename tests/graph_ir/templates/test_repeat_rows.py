@@ -14,7 +14,7 @@ from support.compiled import graph_of_op
 @pytest.mark.parametrize("target", ["native", "avx2", "generic"])
 @pytest.mark.parametrize("columns", [1, 5, 16, 19, 40])
 @pytest.mark.parametrize("counts", [(1, 1, 2), (1, 2, 3), (2, 1, 5), (1, 3, 1)])
-def test_shuffled_or_one_by_one(target: str, columns: int, counts: tuple[int, ...]) -> None:
+def test_shuffled_or_one_at_a_time(target: str, columns: int, counts: tuple[int, ...]) -> None:
     """Whole vectors and a rest of every kind, on and off."""
     x = random_array("f32", (2, 3, columns))
     graph = graph_of_op("repeat", [x], {"counts": counts})

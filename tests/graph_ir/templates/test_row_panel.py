@@ -70,7 +70,7 @@ def softmax_of(dims: tuple[int, ...], dtype: str = "f32", op_name: str = "softma
         ((9, 50), "f64"),
     ],
 )
-def test_rows_side_by_side_or_one_by_one(target: str, dims: tuple[int, ...], dtype: str) -> None:
+def test_rows_interleaved_or_one_at_a_time(target: str, dims: tuple[int, ...], dtype: str) -> None:
     """Whole blocks and a rest; one row at a time; rows that are kept in the result."""
     x = np.random.default_rng(5).standard_normal(dims).astype(by_name(dtype).numpy)
     for op_name in ("softmax", "log_softmax"):

@@ -1,4 +1,5 @@
-"""Running sums and products: the same values for every length, direction and type, and the same bits on any threads."""
+"""Cumulative sums and cumulative products: the same values for every length, direction and type, and the same bits on
+any threads."""
 
 import itertools
 
@@ -69,7 +70,7 @@ def test_long_sums_are_more_accurate_than_one_addition_after_the_other() -> None
     assert ours < naive / 10
 
 
-def test_what_is_not_finite_spreads_from_its_place_on() -> None:
+def test_what_is_not_finite_spreads_from_its_position_on() -> None:
     x = np.ones((2000,), np.float32)
     x[1500] = np.inf
     x[1700] = -np.inf

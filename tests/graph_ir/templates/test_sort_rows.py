@@ -127,7 +127,7 @@ def top(dtype: DType, dims: tuple[int, ...], k: int, axis: int = -1, largest: bo
 @pytest.mark.parametrize("dtype", [F32, S64], ids=str)
 @pytest.mark.parametrize(("k", "axis"), [(1, 1), (10, 1), (40, 1), (10, 0)])
 def test_rows_of_dynamic_size(dtype: DType, k: int, axis: int, threads: int) -> None:
-    """Those that are too short for a selection, and those that are not."""
+    """Rows that are too short for a selection, and rows that are not."""
     first, second = (
         size(Symbol(name, 40 if axis == at else 1, 4096)) for at, name in enumerate("NS")
     )

@@ -1,4 +1,4 @@
-"""Typed products, convolutions and attention of awkward sizes between guard pages: exact, nothing else is touched."""
+"""Typed matmuls, convolutions and attention of awkward sizes between guard pages: exact, nothing else is touched."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def values(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:
 
 
 class Cases:
-    """A graph of many small cases, each with inputs and an output of its own."""
+    """A graph of many small cases, each with separate inputs and a separate output."""
 
     def __init__(self, dtype: DType) -> None:
         self.graph = Graph("cases")
@@ -71,7 +71,7 @@ class Cases:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_products(isa: str, dtype: DType) -> None:
+def test_matmuls(isa: str, dtype: DType) -> None:
     cases = Cases(dtype)
     for m, n, k in SIZES:
         for constant in (True, False):

@@ -1,4 +1,4 @@
-"""Where a Winograd convolution finds pixels and the planes of its points."""
+"""Addresses of pixels and of the planes of points of a Winograd convolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where tiles lie, and multiply-adds of either kind of number."""
+"""Positions of tiles, and multiply-adds of either kind of number."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from support.graphs import graph_of
 
 
 class AnySchema(OpSchema):
-    """Takes every attribute as it is."""
+    """Takes every attribute unchecked."""
 
     def checked(self, op: AttributeOwner, given: Mapping[str, Any]) -> dict[str, Any]:
         return dict(given)

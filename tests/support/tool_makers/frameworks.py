@@ -169,7 +169,7 @@ def genai(save: Save) -> None:
                 whole = onnx.load(made / "model.onnx")
                 for attribute in (a for node in whole.graph.node for a in node.attribute):
                     if attribute.name == "accuracy_level":
-                        attribute.i = 1  # products in f32, not in bytes, which any level allows
+                        attribute.i = 1  # matmuls in f32, not in bytes, which any level allows
                 target = new_folder() / "m.onnx"
                 onnx.save(whole, target)
                 for step, (past, new) in {"prompt": (0, 5), "token": (5, 1)}.items():

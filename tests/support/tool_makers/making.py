@@ -1,4 +1,4 @@
-"""What makers share: the folders of files, exports of PyTorch's modules, and what a tool itself refuses."""
+"""Parts shared by makers: the folders of files, exports of PyTorch's modules, and refusals of tools."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from .making import Save, attempt, new_folder, write_onnx
 
 
 class Reader:
-    """What calibrates: the input, a few times."""
+    """Calibration data: the input, a few times."""
 
     def __init__(self, x: Any) -> None:
         self._left = [{"x": x}] * 4

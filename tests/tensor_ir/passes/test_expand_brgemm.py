@@ -169,7 +169,7 @@ def test_integer_sums_start_with_the_bias(dtype: DType, n: int, accumulate: bool
 @pytest.mark.parametrize(("isa", "columns"), [("generic", 16), ("avx2", 32), ("avx512", 16)])
 @pytest.mark.parametrize("n", [7, 8, 9, 16, 17, 24, 33])
 def test_bytes_of_a_row_are_made_together(isa: str, columns: int, n: int) -> None:
-    """Where two vectors are packed into one of bytes, the epilogue is one loop over the row of a tile."""
+    """If two vectors are packed into one of bytes, the epilogue is one loop over the row of a tile."""
     (function,) = module_of(3, n, 6, pad_to=8).functions
     (brgemm,) = function.body.body
     c = Buffer("c", U8, function.params[-1].shape)
@@ -258,7 +258,7 @@ def test_a_few_rows_whose_sums_are_split_are_one_tile() -> None:
 
 
 class _MarkPrefetched(Rewriter):
-    """Hints turned into stores, so that the interpreter shows where they point."""
+    """Hints replaced by stores, so that the interpreter shows where they point."""
 
     def __init__(self, marks: Buffer) -> None:
         self.marks = marks

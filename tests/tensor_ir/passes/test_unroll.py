@@ -50,7 +50,7 @@ def test_meaning_is_kept(begin: int, end: int, step: int, rng: np.random.Generat
     assert_same_meaning(before, after, rng)
 
 
-def test_what_copies_bind_has_names_of_its_own() -> None:
+def test_copies_bind_fresh_names() -> None:
     verify(unroll(parse_module(TILE), TARGET))
 
 

@@ -1,4 +1,4 @@
-"""What is known of a value: exact, within a bound, or nothing."""
+"""The certainty of a value: exact, within a bound, or unknown."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_conditions_of_a_run_end_it_or_do_not(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     ("error", "kind"),
-    [(InternalError("a fault"), INTERNAL), (KeyError("k"), INTERNAL), (UnsupportedError("no"), REFUSED)],
+    [(InternalError("a bug"), INTERNAL), (KeyError("k"), INTERNAL), (UnsupportedError("no"), REFUSED)],
 )  # fmt: skip
 def test_errors_are_sorted_by_blame(
     monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str
@@ -129,7 +129,7 @@ def test_other_bits_on_other_threads_are_wrong(monkeypatch: pytest.MonkeyPatch) 
     assert (check(tanh_case(threads=2)).stage, check(tanh_case()).stage) == ("threads", "run again")
 
 
-def test_what_a_format_refuses_is_no_fault() -> None:
+def test_a_refusal_of_a_format_is_no_failure() -> None:
     graph = graph_of("""
         %x = Node[type=input] () -> u16[3]
         %t = Node[type=popcount] (inputs = (x=%x)) -> u16[3]
@@ -145,7 +145,7 @@ def test_what_a_format_refuses_is_no_fault() -> None:
 )
 def test_numbers_that_a_format_rounds_are_not_called_wrong(op: str, attrs: str) -> None:
     """GE's text has six decimals: a slope of 1/6 is not the same afterwards, nor is selu's default scale, and that is
-    no fault of ours."""
+    no failure."""
     graph = graph_of(f"""
         %x = Node[type=input] () -> f64[1]
         %y = Node[type={op}] (inputs = (x=%x), attrs = {{{attrs}}}) -> f64[1]

@@ -22,7 +22,7 @@ from graphc.tools.fuzz.dynamic_sizes import MAX_SIZES, arrays_at, opened, sizes_
 
 
 def network(rows: int = 6) -> Graph:
-    """relu(x @ w) as one row; the constant has a 5 of its own."""
+    """relu(x @ w) as one row; the constant also has a 5."""
     graph = Graph("network")
     x = graph.make_input(LogicalTensor(F32, (rows, 5)), "x")
     w = graph.make_constant(np.ones((5, 4), np.float32), "w")
@@ -65,7 +65,7 @@ def test_arrays_have_the_values_that_were_given() -> None:
     assert arrays_at(scalar, [np.full((), 3, np.float32)])[0].shape == ()
 
 
-def test_a_wrong_result_of_open_sizes_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_result_of_dynamic_sizes_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(network(), [np.ones((6, 5), np.float32)], Setting(threads=1, routes=("open",)))
     assert check(case).kind == "right" and not check(case).refusals
     relu: Any = lookup("relu")

@@ -45,7 +45,7 @@ def test_the_same_seed_is_the_same_graph_and_inputs() -> None:
 
 
 def test_the_seed_means_the_same_next_year() -> None:
-    """What a seed stands for must not depend on the order of sets, on addresses or on the process."""
+    """The case of a seed must not depend on the order of sets, on addresses or on the process."""
     graph, arrays = random_graph("fixed", Plan(ops=frozenset(("add", "transpose", "matmul_core"))))
     known = [op.op_name for op in graph.ops if op.kind not in ("source", "sink")]
     assert set(known) <= {"add", "transpose", "matmul_core"} and len(arrays) == len(graph.inputs)
@@ -73,7 +73,7 @@ def test_limits_are_kept() -> None:
 def test_a_graph_of_nothing_but_a_recipe_that_failed_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Such a recipe leaves inputs that may be larger than any op may return; the graph then copies one that is not."""
+    """The recipe leaves inputs that may be larger than any op may return; the graph then copies one that is not."""
 
     def refused(scope: Scope) -> None:
         scope.input(F32, (scope.plan.max_elements, 3))

@@ -1,4 +1,4 @@
-"""Shrinking: what is left is what the fault needs."""
+"""Shrinking: only the parts that the failure needs remain."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_candidates_are_legal_graphs_with_their_inputs() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["softmax", "convolution", "matmul_core", "while", "reshape"])
-def test_a_fault_of_one_op_becomes_a_graph_of_that_op(name: str) -> None:
+def test_a_failure_of_one_op_becomes_a_graph_of_that_op(name: str) -> None:
     case = needs(name)
 
     def check(candidate: Case) -> Outcome:

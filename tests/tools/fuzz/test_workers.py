@@ -50,7 +50,7 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
         read_tally(file, 16)
 
 
-def test_a_tally_counts_faults_and_refusals() -> None:
+def test_a_tally_counts_failures_and_refusals() -> None:
     tally = Tally(1)
     tally.add(0, Outcome(RIGHT, refusals=("onnx: no word for it",)))
     tally.add(1, Outcome("refused", "compile", "op 'a' of 7 elements"))

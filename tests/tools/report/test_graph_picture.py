@@ -1,4 +1,4 @@
-"""The drawing of a graph as a file of its own."""
+"""The drawing of a graph as a separate file."""
 
 from __future__ import annotations
 
