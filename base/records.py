@@ -143,8 +143,8 @@ class _Initializer:
 def _initializer(
     fields: tuple[Field[Any], ...], has_post_init: bool, slotted: type | None
 ) -> Callable[..., None]:
-    """`__init__`, which sets each field from its parameter, its default or its factory; of a class with slots, in its
-    slot."""
+    """`__init__`, which sets each field from its parameter, its default or its factory; of a class with slots, in
+    its slot."""
     names: dict[str, Any] = {"assign": object.__setattr__, "MISSING": MISSING}
     parameters, lines = ["self"], []
     for f in fields:

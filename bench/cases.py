@@ -74,7 +74,7 @@ class Case:
 
 
 def specs_of(arrays: Mapping[str, Array]) -> dict[str, str]:
-    """`dtype[dims]` of each input, which fixes dimensions that a model leaves open."""
+    """`dtype[dims]` of each input, which fixes dimensions that are dynamic in a model."""
     return {
         name: f"{from_numpy(a.dtype)}[{','.join(map(str, a.shape))}]" for name, a in arrays.items()
     }

@@ -1,8 +1,8 @@
 """A model with dynamic dimensions beside other engines with dynamic shapes, and beside graphc's own model of each size.
 
 Everything is loaded once and then called with each of the case's sizes: results are compared first, then calls are
-timed in interleaved rounds. The last row calls all sizes in turn, as a server does: no call has the sizes of the one
-before.
+timed in interleaved rounds. The last row calls all sizes in turn, as a server does: no call has the sizes of the
+one before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One workload of a model that leaves sizes open: the model, its calls, and what they are made of."""
+"""One workload of a model of dynamic sizes: the model, its calls, and what they are made of."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Call:
 class OpenCase:
     """A model with dynamic dimensions and the sizes it is called with: a row of a table each, and one of all in turn.
 
-    `inputs`: specs for what the file leaves open. `options`: those of `graphc.compile` beside.
+    `inputs`: specs for dynamic shapes of the file. `options`: those of `graphc.compile` beside.
     """
 
     name: str

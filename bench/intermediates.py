@@ -130,8 +130,8 @@ def _in_chunks(
 ) -> Iterator[tuple[str, str, Array]]:
     """Run the model several times, each time with other values of it as outputs: as many as fit into memory.
 
-    Making a session takes most of the time, so a run asks for twice as many values as the one before if these were
-    small.
+    Making a session takes most of the time, so a run asks for twice as many values as the one before if these
+    were small.
     """
     who = {name: _who(node) for node in proto.graph.node for name in node.output if name}
     names, count = list(who), CHUNK

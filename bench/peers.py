@@ -40,8 +40,8 @@ Session = Callable[[Arrays], Contender]
 
 
 def graphc_contender(model: CompiledModel, inputs: Arrays, name: str = "graphc") -> Contender:
-    """graphc through `bind`, run once, on outputs that it allocated itself, as the other engines do: aligned to cache
-    lines."""
+    """graphc through `bind`, run once, on outputs that it allocated itself, as the other engines do: aligned to
+    cache lines."""
     outputs = model.allocate(inputs)
     call = model.bind(inputs, outputs)
     call()

@@ -1,8 +1,8 @@
 """Measures the roofs of this machine: multiply-add peaks, and read bandwidth of each level of memory.
 
-A kernel can be no faster than its operations at the compute peak, and no faster than its operands read once from the
-nearest level that holds all of them. Measured once per CPU, target and thread count, and stored in the user's cache
-folder.
+A kernel can be no faster than its operations at the compute peak, and no faster than its operands read once from
+the nearest level that holds all of them. Measured once per CPU, target and thread count, and stored in the user's
+cache folder.
 
 Other programs can only make a roof look lower, so each is measured several times and the highest value counts. The
 spread is stored too: roofs measured on a busy machine are measured again at the next request.
@@ -226,8 +226,8 @@ def typed_kernels(target: Target) -> tuple[Microkernel, ...]:
 
 
 def highest(once: Callable[[], Roofline]) -> Roofline:
-    """Measure until the best two values of each roof agree or time is up: the highest values, the time, and the
-    spread."""
+    """Measure until the best two values of each roof agree or time is up: the highest values, the time, and
+    the spread."""
     found: list[Roofline] = []
     end = time.monotonic() + MAX_SECONDS
     best, spread = once(), 1.0

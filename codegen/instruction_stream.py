@@ -1,5 +1,5 @@
-"""The text of one function as it grows: blocks, fresh names, and pure values emitted once and hoisted as far as
-possible.
+"""The text of one function as it grows: blocks, fresh names, and pure values emitted once and hoisted as far
+as possible.
 
 Each loop or branch opens a scope. A pure scalar instruction goes to the outermost scope that has all its operands, at
 the end of the block that was open there, and is found again by its text. That gives loop-invariant code motion and

@@ -1,5 +1,5 @@
-"""Merges relocatable ELF objects into one with a single section: `ld -r` for the few kinds of sections LLVM makes for
-kernels.
+"""Merges relocatable ELF objects into one with a single section: `ld -r` for the few kinds of sections LLVM makes
+for kernels.
 
 Code and constants are concatenated in `.text`, symbols and relocations move with them, and undefined symbols are
 resolved to definitions in other objects. There is one section because code addresses its constants by 32-bit offsets,

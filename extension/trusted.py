@@ -46,8 +46,8 @@ def is_trusted_name(module: str) -> bool:
 
 
 def is_outside(module: str) -> bool:
-    """Return whether a module of the standard library is not trusted: it may depend on the world outside the
-    program."""
+    """Return whether a module of the standard library is not trusted: it may depend on the world outside
+    the program."""
     return module.partition(".")[0] in sys.stdlib_module_names and not is_trusted_name(module)
 
 

@@ -1,4 +1,4 @@
-"""Names of the sizes that a file leaves open."""
+"""Names of the dynamic sizes of a file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def sum_of(text: str, known: Mapping[str, Size]) -> Size | None:
 
 
 class OpenNames:
-    """The sizes that stay open, called as in the file, or after their input and axis; `taken` are the caller's names.
+    """The sizes that stay dynamic, called as in the file, or after their input and axis; `taken` are the
+    caller's names.
 
     Names that an exporter numbered say nothing: the first input and axis that have them do.
     """

@@ -1,6 +1,6 @@
-"""Type specs for the shapes a model file leaves open: `f32[8,13]`, or with a name `x=f32[8,13]`.
+"""Type specs for dynamic shapes of a model file: `f32[8,13]`, or with a name `x=f32[8,13]`.
 
-A size may stay open: `f32[N,13]` names it, `f32[N=1..64,13]` bounds it as well, `f32[1..64,13]` and `f32[?,13]` do
+A size may stay dynamic: `f32[N,13]` names it, `f32[N=1..64,13]` bounds it as well, `f32[1..64,13]` and `f32[?,13]` do
 without a name. Sizes of one name are equal in all inputs. The command line (`--input`) and Python (`inputs=`) take the
 same text.
 """
@@ -85,7 +85,7 @@ def _parse_dims(text: str, dims: str, own: str) -> tuple[Size, ...]:
 
 
 def _dynamic_size(text: str, part: str, own: str, axis: int) -> Size:
-    """The size that `N`, `N=1..64`, `1..64` or `?` leaves open."""
+    """The size that `N`, `N=1..64`, `1..64` or `?` stands for."""
     name, equals, range_ = part.partition("=")
     if ".." in name or name == "?":
         name, range_ = dynamic_name(own, axis), "" if part == "?" else part

@@ -80,8 +80,8 @@ def backend(
 
 
 def _needs_autograd(options: Mapping[str, Any]) -> bool:
-    """Return whether AOTAutograd must trace the graph: it also does what surrounds a call, such as autocast and
-    vmap."""
+    """Return whether AOTAutograd must trace the graph: it also does what surrounds a call, such as autocast
+    and vmap."""
     import torch
 
     return bool(
@@ -138,7 +138,8 @@ def _is_static(placeholder: Any) -> bool:
 class _Graph:
     """A graph of ATen operators as a function of its arguments in a list, which it empties.
 
-    Symbolic sizes stay open in one piece of code; where that is not supported, each combination of sizes has its own.
+    Symbolic sizes stay dynamic in one piece of code; where that is not supported, each combination of sizes has
+    its own.
     """
 
     _boxed_call = True  # what PyTorch asks for, to pass a list that may be emptied

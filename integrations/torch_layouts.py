@@ -170,8 +170,8 @@ def _are_known(examples: Iterable[Any]) -> bool:
 
 
 def _overlapping(same: list[tuple[int, Any]]) -> list[list[tuple[int, Any]]]:
-    """Groups of results, of one type and memory, that reach into one another's range; all of them where sizes are
-    open."""
+    """Groups of results, of one type and memory, that reach into one another's range; all of them where sizes
+    are open."""
     if not _are_known(x for _, x in same):
         return [same]
     groups: list[list[tuple[int, Any]]] = []

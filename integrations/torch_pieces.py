@@ -56,7 +56,7 @@ def left_to_pytorch(module: Any, reason: str) -> Pieces:
 
 
 def read_dynamic(module: Any, frozen: Mapping[int, Any]) -> FxGraph:
-    """Read a GraphModule whose symbolic sizes stay open, as a whole. UnsupportedError where that cannot be."""
+    """Read a GraphModule whose symbolic sizes stay dynamic, as a whole. UnsupportedError where that cannot be."""
     found = within_limits(lambda limits: read_fx(module, "torch", frozen, limits, MAX_DYNAMIC), {})
     if found.refused:
         raise UnsupportedError(next(iter(found.refused.values())))

@@ -85,7 +85,7 @@ class Results:
 
 
 def _dynamic_axes(taken: Mapping[str, Any], sizes: Sizes) -> list[tuple[int, int, Dim]]:
-    """Positions of tensors, and axes of theirs whose sizes are open, with what they are."""
+    """Positions of tensors, and axes of theirs whose sizes are dynamic, with what they are."""
     return [
         (i, axis, size)
         for i, node in enumerate(taken.values())

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 class TensorSpec:
     """Name, element type and shape of a model's input or output.
 
-    A size that the model leaves open is an expression (`base.dims`): `x: f32[N,13]`.
+    A dynamic size is an expression (`base.dims`): `x: f32[N,13]`.
     """
 
     name: str
@@ -42,7 +42,7 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the dense array. UndecidedSize where sizes are open."""
+        """Bytes of the dense array. UndecidedSize where sizes are dynamic."""
         return int(math.prod(self.shape) * self.dtype.size)
 
     def at(self, sizes: Mapping[str, int]) -> TensorSpec:
@@ -59,7 +59,7 @@ class Metadata:
 
     `isa` names the row of `targets.isa.ISAS` the code was blocked for, `cpu_features` the LLVM features its
     instructions need (`avx2`, `fma`, ...), `triple` the LLVM target triple ("" = any). `arena_bytes` is the scratch
-    memory of one call. `sizes` are those that the model leaves open, with their ranges, in the order native code takes
+    memory of one call. `sizes` are the dynamic ones, with their ranges, in the order native code takes
     them. `threads` is the thread count it was compiled for (a hint). `versions` names graphc, llvmlite and LLVM;
     `stats` is what the compiler counted, plain JSON values. `checks`: the last outputs are conditions that must hold,
     else a run raises these messages; callers do not see them. `aliases`: outputs in the memory of inputs; `inputs` and

@@ -107,8 +107,8 @@ def check_bytes(meta: Metadata, values: Mapping[str, int]) -> None:
 
 
 def call_sizes(metadata: Metadata, arrays: Mapping[str, Any]) -> dict[str, int]:
-    """The dynamic sizes, by name, of a call with these inputs, by name. UserError where one is missing or does not
-    fit."""
+    """The dynamic sizes, by name, of a call with these inputs, by name. UserError where one is missing or does
+    not fit."""
     missing = [spec.name for spec in metadata.inputs if spec.name not in arrays]
     if missing:
         raise UserError(f"model '{metadata.model}' needs input '{missing[0]}'")

@@ -43,8 +43,8 @@ _SAPPHIRE_RAPIDS_RATES = {
     "generic": Rates(s16_dot2=0.32),
 }
 """Measured by `graphc dev roofline` on Sapphire Rapids, where `vdpbf16ps` starts every other cycle and `vfmadd231ps`
-twice a cycle. `s16_dot2` of AVX-512 is 1.96 alone (`vpdpwssd`); 1.65, that of Zen 5 in matmuls that widen operands, is
-assumed."""
+twice a cycle. `s16_dot2` of AVX-512 is 1.96 alone (`vpdpwssd`); 1.65, that of Zen 5 in matmuls that widen operands,
+is assumed."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ SAPPHIRE_RAPIDS = Machine(family="sapphire-rapids", rates=_SAPPHIRE_RAPIDS_RATES
 UNKNOWN = Machine(
     family="unknown", rates=_ZEN5_RATES | {"avx512": Rates(s16_dot2=1.65, s8s8_dot4=1.7)}
 )
-"""Cores that were not measured: Zen 5's rates, but for signed bytes that of Sapphire Rapids, and for bf16 that of
-`fma`."""
+"""Cores that were not measured: Zen 5's rates, but for signed bytes that of Sapphire Rapids, and for bf16 that
+of `fma`."""
 
 MACHINES = {machine.family: machine for machine in (ZEN5, SAPPHIRE_RAPIDS, UNKNOWN)}
 """The core families described, by name."""

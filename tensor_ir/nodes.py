@@ -17,14 +17,14 @@ s32. Integers wrap; `dot2` of u8 x s8 to s16 saturates the sum of two terms, the
 exact, the second is added first and each sum is rounded to f32; a subnormal operand or sum may count as zero there, as
 it does for `vdpbf16ps`, so that results agree within 2^-126 times the largest other operand, 1 at least.
 
-Memory. A `Buffer` is a dense row-major array. Its sizes are numbers, or, for a parameter, expressions of the function's
-own scalar parameters called `size_...`: sizes that are known when a model runs, from 0 to 2^31 - 1. Distinct parameters
-of one function may alias only if an op was planned in place: then each element is written at the address from which it
-was last read. Indices are in bounds. `Load` and `Store` with `lanes` > 1 touch `lanes` consecutive elements from the
-indexed one. `active` (a constant, 0 < active <= lanes) limits that to the first `active`: the others are neither read
-nor written, and load as zero. A `Load` whose last index has lanes > 1 is a gather, a `Store` with such an index a
-scatter. Locals (`Allocate`) start undefined, live to the end of the enclosing block, and are private to a parallel
-iteration.
+Memory. A `Buffer` is a dense row-major array. Its sizes are numbers, or, for a parameter, expressions of the
+function's own scalar parameters called `size_...`: sizes that are known when a model runs, from 0 to 2^31 - 1.
+Distinct parameters of one function may alias only if an op was planned in place: then each element is written at the
+address from which it was last read. Indices are in bounds. `Load` and `Store` with `lanes` > 1 touch `lanes`
+consecutive elements from the indexed one. `active` (a constant, 0 < active <= lanes) limits that to the first
+`active`: the others are neither read nor written, and load as zero. A `Load` whose last index has lanes > 1 is a
+gather, a `Store` with such an index a scatter. Locals (`Allocate`) start undefined, live to the end of the enclosing
+block, and are private to a parallel iteration.
 
 Loops. `begin` and `end` are evaluated once; `step` is a positive constant. `serial` runs in order. `parallel`: the
 iterations are independent and may run at the same time. `unrolled`: bounds are constants; copied by the unroll pass.

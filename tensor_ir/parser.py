@@ -1,7 +1,7 @@
 """Tensor IR from its text (see `printer`), by way of Python's own parser: `parse_module(print_module(m)) == m`.
 
-Types are written only where they cannot be inferred: names are declared with a type, operators keep their operands'
-type.
+Types are written only where they cannot be inferred: names are declared with a type, operators keep their
+operands' type.
 """
 
 from __future__ import annotations

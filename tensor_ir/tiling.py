@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 def k_splits(rows: int, vectors: int) -> int:
-    """Number of accumulator sets that k is split over: tiles of few accumulators would wait for the multiply-add's
-    latency.
+    """Number of accumulator sets that k is split over: tiles of few accumulators would wait for the
+    multiply-add's latency.
 
-    Eight independent accumulators keep two multiply-adds per cycle of latency 4 busy. `rows` is the height the problem
-    is tiled with, not that of a remainder, so the order of each sum does not depend on how rows are distributed over
-    threads.
+    Eight independent accumulators keep two multiply-adds per cycle of latency 4 busy. `rows` is the height the
+    problem is tiled with, not that of a remainder, so the order of each sum does not depend on how rows are
+    distributed over threads.
     """
     return min(4, max(1, 8 // (rows * vectors)))
 

@@ -121,8 +121,8 @@ def calibrate(
 ) -> dict[str, Range]:
     """The range of each of the model's `values` over all batches, 0 within; the model runs natively.
 
-    `percentile`: the share of values, in percent, that method "percentile" keeps. UserError for values that are not
-    finite.
+    `percentile`: the share of values, in percent, that method "percentile" keeps. UserError for values that are
+    not finite.
     """
     report = step or (lambda phase, done, total: None)
     seen = {name: _Seen() for name in values}

@@ -91,8 +91,8 @@ class DebugExecutor:
     ) -> list[NodeRow]:
         """Run all nodes; time those whose name matches the glob `nodes`, and write the dump where there is a root.
 
-        A time is the median of `repeats` runs of the node after `warmup` untimed ones. Values stream to disk one by
-        one.
+        A time is the median of `repeats` runs of the node after `warmup` untimed ones. Values stream to disk one
+        by one.
         """
         from .debug_dump import Dump
 

@@ -63,7 +63,7 @@ def diff(first: Graph, second: Graph) -> GraphDifference:
         return found
     try:
         forms = normal_form(first), normal_form(second)
-    except GraphcError:  # it has no meaning to simplify, such as one whose sizes are open
+    except GraphcError:  # it has no meaning to simplify, such as one whose sizes are dynamic
         return found
     if not _Comparison(*forms, rounded=True).run().same:
         return found

@@ -79,8 +79,8 @@ def walk_expected(
 ) -> Iterator[tuple[Op, list[tuple[GraphTensor, Expected]]]]:
     """Run the references op by op, yielding each op with the expected values of its outputs.
 
-    For `output` ops it is the value of their operand. An array is dropped after its last use. `walks`: perturbed
-    evaluations.
+    For `output` ops it is the value of their operand. An array is dropped after its last use. `walks`:
+    perturbed evaluations.
     """
     rng = np.random.default_rng(11)
     values: dict[GraphTensor, list[Array]] = {}

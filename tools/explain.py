@@ -86,8 +86,8 @@ class Explanation:
         return [str(d) for d in self.log.decisions if d.kind == "not fused"]
 
     def memory(self) -> Facts:
-        """The arena: its size, the lower bound of any plan, and each block with its lifetime and the block it
-        reuses."""
+        """The arena: its size, the lower bound of any plan, and each block with its lifetime and the block
+        it reuses."""
         plan = MEMORY_PLAN.of(self.graph)
         return {
             "arena_bytes": plan.arena_bytes,

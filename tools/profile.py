@@ -309,8 +309,8 @@ def _tasks(
 
 
 def trace_events(profile: Profile) -> dict[str, Any]:
-    """The traced run in the format of chrome://tracing and Perfetto: kernels in row 0, iterations in a row per
-    thread."""
+    """The traced run in the format of chrome://tracing and Perfetto: kernels in row 0, iterations in a row
+    per thread."""
     events: list[dict[str, Any]] = [_row_name(0, "kernels")]
     for k in profile.kernels:
         args = {

@@ -1,4 +1,4 @@
-"""A model that leaves sizes open, at the sizes of one call."""
+"""A model of dynamic sizes, at the sizes of one call."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def sizes_of_call(model: Graph, arrays: Mapping[str, Any]) -> dict[str, int]:
 
 
 def sized_model(model: Graph, arrays: Mapping[str, Any]) -> Graph:
-    """The model with the sizes of these inputs for those it leaves open. UserError where they do not fit."""
+    """The model with the sizes of these inputs for its dynamic ones. UserError where they do not fit."""
     return with_sizes(model, sizes_of_call(model, arrays))

@@ -28,7 +28,7 @@ class StampedProgram:
     """A model bound to inputs, with and without stamps. `stamps` is s64[calls + 1]: cycle counts of the last run.
 
     `plain()` runs the compiled model without stamps, `stamped()` with stamps; `traced()`, which is None where loops run
-    serially, records every iteration of its parallel loops in `trace` too. `sizes` are those of open ones, by name.
+    serially, records every iteration of its parallel loops in `trace` too. `sizes` are those of dynamic ones, by name.
     """
 
     def __init__(self, compilation: Compilation, inputs: Mapping[str, Any]) -> None:

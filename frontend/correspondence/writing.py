@@ -158,8 +158,8 @@ def _writer(spellings: Sequence[Spelling], pairs: Mapping[str, Pair]) -> Write:
 
 
 def objection(op: Op, spelling: Spelling, is_row: bool = True) -> str | None:
-    """The property of the op that the spelling cannot express; None if it expresses all, or a function handles the
-    rest."""
+    """The property of the op that the spelling cannot express; None if it expresses all, or a function handles
+    the rest."""
     subject = op.inputs[conditions_of(op.op_name)].details
     if spelling.kinds and subject.dtype.kind not in spelling.kinds:
         return f"of {subject.dtype}"

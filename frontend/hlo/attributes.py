@@ -1,5 +1,5 @@
-"""Values of attributes: one table says what each looks like in the text; values of unknown attributes are kept as
-text."""
+"""Values of attributes: one table says what each looks like in the text; values of unknown attributes are kept
+as text."""
 
 from __future__ import annotations
 

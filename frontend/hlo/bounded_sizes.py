@@ -1,4 +1,5 @@
-"""Sizes of which HLO text has only a bound, `f32[<=8,4]`: open ones of the parameters, and what follows from them."""
+"""Sizes of which HLO text has only a bound, `f32[<=8,4]`: dynamic ones of the parameters, and what follows
+from them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _PART = re.compile(r"\.(real|imag)\Z")
 
 
 class ParameterTypes:
-    """The types of the graph's inputs: those that the text says, and for sizes with a bound open ones, from 1 on.
+    """The types of the graph's inputs: those that the text says, and for sizes with a bound dynamic ones, from 1 on.
 
     `specs` name these, bound them or fix them; `limits` are what they must be, by name.
     """

@@ -1,5 +1,5 @@
-"""Elementwise opcodes that are more than one op. Graph ops broadcast, so the same handlers apply scalar bodies to
-arrays."""
+"""Elementwise opcodes that are more than one op. Graph ops broadcast, so the same handlers apply scalar bodies
+to arrays."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Imports HLO as a Graph: inlines calls, flattens tuples, and maps every instruction of the entry to ops of the Graph
-IR."""
+"""Imports HLO as a Graph: inlines calls, flattens tuples, and maps every instruction of the entry to ops of the
+Graph IR."""
 
 from __future__ import annotations
 

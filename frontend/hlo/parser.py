@@ -35,9 +35,9 @@ def parse_hlo(text: str, label: str = "text", fragment: bool = False) -> Module:
     """Parse HLO text. `label` names the file in messages. Shapes are checked by the import, which also finds those that
     the text leaves out.
 
-    `fragment`: part of a module, such as one computation or one instruction; it may call computations that it does not
-    hold, and a bare instruction may read what has no shape. UserError with label, line and column for any error in the
-    syntax.
+    `fragment`: part of a module, such as one computation or one instruction; it may call computations that it does
+    not hold, and a bare instruction may read what has no shape. UserError with label, line and column for any error
+    in the syntax.
     """
     return _Parser(Lexer(Origin(text, label)), fragment).module()
 

@@ -147,7 +147,7 @@ class Step(NodeReader):
         return " and ".join(shape_of(x).logical() for x in tensors)
 
     def alike(self, tensors: Sequence[GraphTensor]) -> list[GraphTensor]:
-        """The tensors, which must have one shape; those with a bound of a size that is open are cut to it."""
+        """The tensors, which must have one shape; those with a bound of a dynamic size are cut to it."""
         shapes = [x.details.plain_dims for x in tensors]
         other = next((x for x in tensors if x.details.plain_dims != shapes[0]), None)
         if self.is_mapped or other is None:

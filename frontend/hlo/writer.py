@@ -13,8 +13,8 @@ from .op_table import WRITERS
 def write_hlo(graph: Graph) -> str:
     """HLO text equivalent to the graph. UnsupportedError naming every op that cannot be written as HLO.
 
-    The result is always a tuple. Names of inputs are kept as far as HLO allows; composite ops are written as their
-    parts.
+    The result is always a tuple. Names of inputs are kept as far as HLO allows; composite ops are written as
+    their parts.
     """
     writer = Writer(_decomposed(graph), WRITERS)
     text = writer.module()

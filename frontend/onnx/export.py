@@ -65,8 +65,8 @@ class Exporter(ExportFrame[str]):
         return max(self.opsets)
 
     def nested(self) -> Exporter:
-        """The writer of a subgraph: it sees all values of this one, and its constants are stored with those of the
-        model."""
+        """The writer of a subgraph: it sees all values of this one, and its constants are stored with those of
+        the model."""
         inner = Exporter(Graph(), self.writers)
         inner.initializers, inner.opsets = self.initializers, self.opsets
         inner.domains = self.domains
@@ -216,8 +216,8 @@ class Exporter(ExportFrame[str]):
         return infos
 
     def between(self) -> list[ValueInfoProto]:
-        """The types of the ops' values that are neither inputs, constants nor results, for programs that display
-        them."""
+        """The types of the ops' values that are neither inputs, constants nor results, for programs that
+        display them."""
         known = {op.name for op in self.graph.inputs} | {*self._results, *self.initializers}
         return [value_info(name, d) for name, d in self._details.items() if name not in known]
 

@@ -42,7 +42,7 @@ def load_onnx(
     constants: Mapping[str, Any] | None = None,
     limits: Mapping[str, Limit] = MappingProxyType({}),
 ) -> Graph:
-    """Read an ONNX model. `specs` fixes shapes that the file leaves open, `constants` values of inputs, by input name;
+    """Read an ONNX model. `specs` fixes dynamic shapes of the file, `constants` values of inputs, by input name;
     dynamic sizes are within their `limits`.
 
     An input of a fixed value is no longer one of the graph.

@@ -1,4 +1,4 @@
-"""The inputs of the graph: the file's declarations, completed by the caller. Sizes that both leave open stay open."""
+"""The inputs of the graph: the file's declarations, completed by the caller. Sizes that neither fixes are dynamic."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ..refusals import WITHOUT
 from ..shape_spec import InputSpec, check_names, check_size
 from .tensors import to_dtype
 
-_EXAMPLE_SIZE = 8  # the size of open dimensions in the message's example
+_EXAMPLE_SIZE = 8  # the size of dynamic dimensions in the message's example
 
 
 @dataclass(frozen=True)
 class _Declared:
-    """An input as the file has it; an open dimension is a symbol (maybe "") instead of a number."""
+    """An input as the file has it; a dynamic dimension is a symbol (maybe "") instead of a number."""
 
     name: str
     dtype: DType
@@ -49,8 +49,8 @@ def resolve_inputs(
 ) -> dict[str, LogicalTensor]:
     """dtype and shape of every input, in the file's order; dynamic sizes are within their `limits`.
 
-    A symbol fixed for one input holds for all; one that is fixed for none stays open. UserError for specs that
-    contradict the file or each other, and, naming all of them at once, for inputs whose number of axes is open.
+    A symbol fixed for one input holds for all; one that is fixed for none stays dynamic. UserError for specs that
+    contradict the file or each other, and, naming all of them at once, for inputs whose number of axes is unknown.
     """
     declared = [_declaration(info, label) for info in infos]
     names = [d.name for d in declared]

@@ -1,5 +1,5 @@
-"""Writes a graph as an ONNX model: nodes of the default domain, weights as initializers, large ones in an external
-file."""
+"""Writes a graph as an ONNX model: nodes of the default domain, weights as initializers, large ones in an
+external file."""
 
 from __future__ import annotations
 

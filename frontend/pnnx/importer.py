@@ -37,7 +37,7 @@ def load_pnnx(
     specs: Mapping[str, InputSpec] | None = None,
     limits: Mapping[str, Limit] = MappingProxyType({}),
 ) -> Graph:
-    """Read `X.param` and the weights in `X.bin` beside it. `specs` fixes sizes that the file leaves open, by input
+    """Read `X.param` and the weights in `X.bin` beside it. `specs` fixes dynamic sizes of the file, by input
     name; dynamic sizes are within their `limits`.
 
     UserError for errors in the files or the specs, UnsupportedError for everything not handled, in one message.
@@ -142,8 +142,8 @@ def _import_operator(op: Operator, scope: Scope) -> None:
 
 
 def _check_shapes(op: Operator, outputs: tuple[Value, ...]) -> None:
-    """UnsupportedError where a result has not the shape that the file says: the operator is not all there, or read
-    incompletely.
+    """UnsupportedError where a result has not the shape that the file says: the operator is not all there, or
+    read incompletely.
     """
     for name, value in zip(op.outputs, outputs, strict=True):
         written = op.types.get(name)

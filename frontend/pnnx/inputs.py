@@ -1,4 +1,4 @@
-"""The inputs of a PNNX model: the file's annotations, completed by the caller. Sizes that both leave open stay open."""
+"""The inputs of a PNNX model: the file's annotations, completed by the caller. Sizes that neither fixes are dynamic."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def resolve_inputs(
 ) -> dict[str, LogicalTensor]:
     """dtype and shape of every pnnx.Input by operator name, in the file's order; dynamic sizes within their `limits`.
 
-    Sizes written `?` are open, each for itself; those of one `%name` are equal. UserError for specs that contradict the
-    file, and, naming all of them at once, for inputs whose dtype or number of axes is open.
+    Sizes written `?` are dynamic, each for itself; those of one `%name` are equal. UserError for specs that contradict
+    the file, and, naming all of them at once, for inputs whose dtype or number of axes is unknown.
     """
     label = program.label
     declared = [_declaration(op, program) for op in program.operators if op.type == "pnnx.Input"]

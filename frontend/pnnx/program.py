@@ -55,7 +55,7 @@ WORD_DTYPES = element_types("pnnx")
 
 @dataclass(frozen=True)
 class TensorType:
-    """`(1,?,32)f32`: dims are numbers, or the text of what is open (`?`, `%name`); `suffix` may be `null`."""
+    """`(1,?,32)f32`: dims are numbers, or the text of a dynamic size (`?`, `%name`); `suffix` may be `null`."""
 
     dims: tuple[int | str, ...]
     suffix: str

@@ -127,7 +127,7 @@ def _add_pair(operator: Operator, key: str, value: str) -> None:
 
 
 def parse_type(who: str, text: str) -> TensorType:
-    """Parse `(1,32)f32`; open dimensions stay text. UserError for any other text and for absurd sizes."""
+    """Parse `(1,32)f32`; dynamic dimensions stay text. UserError for any other text and for absurd sizes."""
     match = _TYPE.fullmatch(text)
     if not match or match[2] not in _SUFFIXES:
         raise UserError(f"{who}: a shape must look like (1,32)f32, got '{text[:64]}'")
@@ -138,7 +138,7 @@ def parse_type(who: str, text: str) -> TensorType:
     for part in parts:
         if not _DIM.fullmatch(part) and not _DYNAMIC_DIM.fullmatch(part):
             raise UserError(
-                f"{who}: every size must be a number from 0 to 10^18, or ? where it is open, "
+                f"{who}: every size must be a number from 0 to 10^18, or ? if it is dynamic, "
                 f"got '{part[:32]}'"
             )
         dims.append(int(part) if _DIM.fullmatch(part) else "?" if part == "-1" else part)

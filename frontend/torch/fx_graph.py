@@ -41,7 +41,7 @@ def read_fx(
 ) -> FxGraph:
     """Read a GraphModule whose nodes have examples (`meta["val"]`).
 
-    `frozen`: tensors and numbers that placeholders always stand for, by position. Symbolic sizes stay open, up to
+    `frozen`: tensors and numbers that placeholders always stand for, by position. Symbolic sizes stay dynamic, up to
     `most`, or by name up to `limits`. UnsupportedError for a result of no type of graphs; NeedsLimit where one would
     help. Complex numbers are pairs of real ones where all of them are between inputs and results.
     """

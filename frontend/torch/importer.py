@@ -29,7 +29,7 @@ def load_exported(
     specs: Mapping[str, InputSpec] | None = None,
     limits: Mapping[str, Limit] | None = None,
 ) -> Graph:
-    """Read an ExportedProgram, or a `.pt2` file of one. Sizes that were exported as dynamic stay open, named after
+    """Read an ExportedProgram, or a `.pt2` file of one. Sizes that were exported as dynamic stay dynamic, named after
     their input and axis, unless `specs` fixes or names them; `limits` are what ops need of those.
 
     Outputs are those of the program, then the new values of mutated buffers and inputs; mutated buffers are inputs,

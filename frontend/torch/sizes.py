@@ -1,4 +1,4 @@
-"""Sizes that PyTorch leaves open: its symbolic integers as expressions of this project's."""
+"""Dynamic sizes of PyTorch: its symbolic integers as expressions of this project's."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Entry:
 
 
 OPEN = -1
-"""A size that a graph leaves open."""
+"""A dynamic size of a graph."""
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ _CPU = 1  # DLDevice
 def write_tvm(graph: Graph) -> tuple[str, dict[str, Array]]:
     """The graph JSON and the parameters p0, p1, ... it reads, for `write_params`.
 
-    Storage ids are those of the memory plan of a run in this order, without results in place of operands: inputs,
-    parameters and results keep theirs. UnsupportedError names all ops that cannot be written (subgraphs, blocked
-    layouts).
+    Storage ids are those of the memory plan of a run in this order, without results in place of operands:
+    inputs, parameters and results keep theirs. UnsupportedError names all ops that cannot be written (subgraphs,
+    blocked layouts).
     """
     return _Writer(graph.copy()).write()
 

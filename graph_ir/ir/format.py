@@ -2,9 +2,8 @@
 
 A format is written with one capital letter per axis and `size + small letter` per inner block: `NCHW`, `NCHW16c`,
 `MK16m16k`, `NK16n`. The letters in plain order (`axes`) say which axis each one is, so `NHWC` is a permutation of the
-plain `NCHW`. Blocks of one axis nest from left to right: in `NK8k16n2k` k = (k_outer * 8 + k1) * 2 + k2.
-An axis whose size is not a multiple of its blocks is padded up; padding has unspecified values and never affects a
-result.
+plain `NCHW`. Blocks of one axis nest from left to right: in `NK8k16n2k` k = (k_outer * 8 + k1) * 2 + k2. An axis whose
+size is not a multiple of its blocks is padded up; padding has unspecified values and never affects a result.
 """
 
 from __future__ import annotations

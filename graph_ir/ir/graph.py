@@ -179,9 +179,8 @@ class Graph:
         return twin
 
     def at_sizes(self, sizes: Mapping[str, Size]) -> Graph:
-        """A copy with numbers, or other sizes, for the dynamic sizes that have one, by name: formats and schedules
-        are the
-        same."""
+        """A copy with numbers, or other sizes, for the dynamic sizes that have one, by name: formats and schedules are
+        the same."""
         twin = Graph(self.name, dict(self.attrs))
         mapping: dict[GraphTensor, GraphTensor] = {}
         for op in self.ops:
@@ -214,9 +213,9 @@ class Graph:
     def sort(self) -> None:
         """Restore topological order and renumber ids densely.
 
-        Inputs come first and outputs last, each in their present order. The others keep their positions; an op needed
-        earlier moves to just before its first user, so that values live no longer than needed. InternalError on a
-        cycle.
+        Inputs come first and outputs last, each in their present order. The others keep their positions; an op
+        needed earlier moves to just before its first user, so that values live no longer than needed. InternalError
+        on a cycle.
         """
         rest = [op for op in self.ops if op.op_name not in ("input", "output")]
         dependencies = self.dependencies()
@@ -270,8 +269,8 @@ class Graph:
     def walk_reference(self, inputs: Sequence[Array]) -> Iterator[tuple[Op, Array]]:
         """Run the references op by op, yielding (op, value of its last output; of its input for an output op).
 
-        An array is dropped after its last use, so memory stays at the live set. UserError if `inputs` do not match the
-        graph's.
+        An array is dropped after its last use, so memory stays at the live set. UserError if `inputs` do not match
+        the graph's.
         """
         fed = iter(self._checked(inputs))
         values: dict[int, Array] = {}

@@ -1,4 +1,4 @@
-"""Attributes and types with numbers for the sizes that are open in them."""
+"""Attributes and types with numbers for the dynamic sizes in them."""
 
 from __future__ import annotations
 

@@ -123,8 +123,8 @@ class Op:
         return digest(self.content_tokens())
 
     def compare_contents(self, other: Op) -> bool:
-        """Return whether both ops have the same name and attributes, whatever they read; `temp.` attributes are
-        ignored."""
+        """Return whether both ops have the same name and attributes, whatever they read; `temp.` attributes
+        are ignored."""
         pairs = zip_longest(self.content_tokens(), other.content_tokens())
         return all(mine == theirs for mine, theirs in pairs)
 

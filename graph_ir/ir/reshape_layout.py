@@ -28,8 +28,8 @@ def reshape_groups(
 
 
 def _is_part(left: Size, right: Size) -> bool:
-    """Return whether `left` is the smaller of two different monomials; of other expressions: whether it divides
-    `right`."""
+    """Return whether `left` is the smaller of two different monomials; of other expressions: whether it
+    divides `right`."""
     if is_known(left, right):
         return bool(left < right)
     try:

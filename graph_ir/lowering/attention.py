@@ -1,4 +1,4 @@
-"""Derives the arguments of the attention template from a fused attention group (product, row operations, product)."""
+"""Derives the arguments of the attention template from a fused attention group (matmul, row operations, matmul)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .notes import group_note
 
 
 def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Function:
-    """Two tuned products with row work between them; the last op may be a transpose that keeps rows whole."""
+    """Lower two tuned matmuls with row work between them; the last op may be a transpose that keeps rows whole."""
     ops = group.ops
     first, second = (op for op in ops if isinstance(op, MatmulCore))
     (output,) = group.outputs
@@ -91,7 +91,8 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
 def _few(
     problem: AttentionProblem, kernel: Microkernel, ctx: LowerContext
 ) -> dict[int, AttentionTemplate]:
-    """Attention of a few rows as it is compiled for that many, where their number says how many columns there are."""
+    """Return the problem of attention compiled for a fixed number of rows, if that number determines the number
+    of columns."""
     found: dict[int, AttentionTemplate] = {}
     symbol = lone_symbol(problem.rows)
     if symbol is None:
@@ -125,7 +126,7 @@ def _stored_as(value: EpilogueValue | None, sums: DType, dtype: DType) -> Epilog
 def _scores_epilogue(
     first: Op, scores: GraphTensor | None, in_memory: dict[GraphTensor, Buffer], sums: DType
 ) -> EpilogueValue | None:
-    """What is done to the first product before its rows are; scores are kept in the type of the sums."""
+    """Return the epilogue of the first matmul before the row work; scores are kept in the accumulator dtype."""
     result = first.outputs[0]
     if scores is None or scores is result:
         return None
@@ -139,7 +140,7 @@ def _tiles_text(blocking: AttentionBlocking, ctx: LowerContext) -> str:
 
 
 def _division_put_off(group: RowGroup) -> tuple[RowGroup, GraphTensor | None]:
-    """Moves a softmax's final division to the second product's epilogue: (the group without it, its divisor).
+    """Move a softmax's final division to the second matmul's epilogue: (the group without it, its divisor).
 
     Only where exponentials are divided by their own sum: there the exchange neither overflows nor loses a NaN.
     """
@@ -159,7 +160,7 @@ def _division_put_off(group: RowGroup) -> tuple[RowGroup, GraphTensor | None]:
 def split_row_work(
     ops: Sequence[Op], first: Op, second: Op, has_epilogue: bool = True
 ) -> tuple[GraphTensor, RowGroup]:
-    """(scores, the row group): where the first product's epilogue ends and the row operations begin.
+    """Return (scores, the row group): the boundary between the first matmul's epilogue and the row operations.
 
     The epilogue takes the elementwise ops before any reduction, if only one tensor leaves them; without it, they are
     row operations too.
@@ -205,7 +206,8 @@ def _problem(
 
 
 def _output_operand(second: MatmulCore, output: GraphTensor, buffer: Buffer) -> Operand:
-    """Strides of the result in the order of the second product's axes, through a final transpose if there is one."""
+    """Return the strides of the result in the order of the second matmul's axes, through a final transpose if there
+    is one."""
     rank = second.outputs[0].details.rank
     if not _is_transpose(output):
         return operand_of(second.outputs[0], buffer, rank - 2, False)

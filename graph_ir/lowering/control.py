@@ -138,7 +138,8 @@ def _parameters_of(
     around: Surroundings,
     called: Sequence[Function],
 ) -> tuple[Buffer | Var, ...]:
-    """Those of an op's function: its tensors, what surrounds it, and dynamic sizes, its own and of what it calls."""
+    """Return the parameters of an op's function: its tensors, surrounding values, and its dynamic sizes and those
+    of `called`."""
     own = symbols_of(size for x in (*op.inputs, *op.outputs) for size in x.details.plain_dims)
     sizes = [Var(t.SIZE_PREFIX + symbol.name) for symbol in own]
     sizes += [size for function in called for size in sizes_of(function)]

@@ -206,8 +206,8 @@ def _patches(
 
 
 def _lines(g: ConvolutionGeometry, wanted: int) -> ConvolutionGeometry:
-    """The same product over lines of equally many pixels, close to the wanted number, so that register tiles span
-    rows."""
+    """Return the same matmul over lines of equally many pixels, close to the wanted number, so that register tiles
+    span rows."""
     pixels = math.prod(g.image)
     count = next(n for n in range(min(wanted, pixels), 0, -1) if pixels % n == 0)
     line = (count, pixels // count)

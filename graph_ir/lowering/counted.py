@@ -31,7 +31,7 @@ def lower_true_indices(op: TrueIndices, ctx: LowerContext) -> Module:
 
 
 def lower_count(op: Count, ctx: LowerContext) -> Module:
-    """One number, within its ends. An unlimited one is as it is: callers compare it with the room that they gave."""
+    """One number, within its ends. An unlimited one is not clamped: callers compare it with the room that they gave."""
     x, y = Buffer("x", S64, (1,)), Buffer("y", S64, (1,))
     b = t.LoopBuilder(("x", "y"))
     number = x[0]

@@ -1,4 +1,4 @@
-"""Derives the arguments of the template of grouped products from the op."""
+"""Derives the arguments of the grouped-matmul template from the op."""
 
 from __future__ import annotations
 

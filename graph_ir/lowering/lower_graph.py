@@ -1,5 +1,5 @@
-"""Lowers the final graph to one Tensor IR module: a function per distinct kernel, and `main`, which calls them in
-order.
+"""Lowers the final graph to one Tensor IR module: a function per distinct kernel, and `main`, which calls them
+in order.
 
 `main` takes the graph's inputs, its outputs, the constants section and the arena, the last two as bytes. The function
 of a control op's subgraph does the same; its arena is part of that of the enclosing graph.
@@ -70,8 +70,8 @@ class KernelCall:
 class LoweredModel:
     """The program of a model: module, constants section (u8), arena size, and the calls `main` makes in order.
 
-    `offsets`: the offset of each constant of the graph in the section. `derived`: those that can be computed from
-    others.
+    `offsets`: the offset of each constant of the graph in the section. `derived`: those that can be computed
+    from others.
     """
 
     module: Module
@@ -282,7 +282,7 @@ class _Storage:
         self._buffers.update(zip(counts, self.local_counts, strict=True))
 
     def counted(self, op: Op) -> Iterator[Let]:
-        """What makes the number that an op has counted a size of all that follows, which is within its range."""
+        """Yield the statements that bind a counted number, within its range, as a size for all that follows."""
         if isinstance(op, Count):
             value: Expr = self._buffers[op.outputs[0]][0]
             if op.unlimited:
@@ -325,7 +325,7 @@ class _Storage:
 
 
 def _first_element(op: SliceOp) -> int | None:
-    """Where a slice begins whose elements lie side by side in memory, in elements; None for any other."""
+    """Return the offset, in elements, of a slice that is contiguous in memory; None for any other."""
     (x,), (y,) = op.inputs, op.outputs
     plain = x.details.format.is_plain and y.details.format.is_plain
     dims, sizes = x.details.plain_dims, op.sizes

@@ -48,7 +48,7 @@ TEMPLATES = ClassTable[Lowering](
         WinogradConvolution: on_demand(".winograd:winograd_function", __package__),
     }
 )
-"""How the group around a tuned op is lowered, by the op's class; `@TEMPLATES.register(MyOp)` adds another."""
+"""Lowerings of the group around a tuned op, by the op's class; `@TEMPLATES.register(MyOp)` adds another."""
 
 attention_function: Callable[..., Function] = on_demand(
     ".attention:attention_function", __package__

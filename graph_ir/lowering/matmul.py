@@ -1,4 +1,4 @@
-"""Derives the arguments of the matmul template from a tuned product and its epilogue ops."""
+"""Derives the arguments of the matmul template from a tuned matmul and its epilogue ops."""
 
 from __future__ import annotations
 
@@ -175,12 +175,12 @@ def operand_of(tensor: GraphTensor, buffer: Buffer, batch_rank: int, transposed:
 def epilogue_value(
     acc_tensor: GraphTensor, output: GraphTensor, buffers: dict[GraphTensor, Buffer]
 ) -> EpilogueValue:
-    """The value of `output` as a function of the product's accumulator; `buffers` holds its other operands."""
+    """Return the value of `output` as a function of the matmul's accumulator; `buffers` holds its other operands."""
     in_memory = {x: b for x, b in buffers.items() if x is not output}
 
     def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
         values = GroupValues(in_memory)
-        # Integers wrap to the product's type before the next op; floats stay in that of the sums, as in any group.
+        # Integers wrap to the result dtype before the next op; floats stay in the accumulator dtype, as in any group.
         gemm = computed(acc, acc_tensor.details.dtype)
         values.given[acc_tensor] = lambda _: gemm
         result = narrow(values.read(output)(index), output.details.dtype)

@@ -1,4 +1,4 @@
-"""Derives the arguments of the template of products with packed weights from an op and its epilogue."""
+"""Derives the arguments of the template of matmuls with packed weights from an op and its epilogue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .notes import group_note
 def nbits_function(
     op: MatmulNBits, group: KernelGroup, schedule: Schedule, ctx: LowerContext
 ) -> Function:
-    """A product with packed weights and the elementwise ops after it."""
+    """Lower a matmul with packed weights and the elementwise ops after it."""
     (output,) = group.outputs
     buffers = parameters(group.inputs, group.outputs)
     memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}

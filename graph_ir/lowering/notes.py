@@ -1,4 +1,4 @@
-"""What the loops of a group say of themselves in a printed program."""
+"""Comments that describe the loops of a group in a printed program."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ LOWERINGS = ClassTable[LowerOp](
         UpdateInPlace: on_demand(".update_in_place:lower_update_in_place", __package__),
     }
 )
-"""How an op becomes loops, by its class; `@LOWERINGS.register(MyOp)` adds a function for a custom op."""
+"""Lowerings of ops to loops, by class; `@LOWERINGS.register(MyOp)` adds a function for a custom op."""
 
 
 def _no_kernel(op: Op) -> UserError:

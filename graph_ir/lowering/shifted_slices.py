@@ -65,7 +65,7 @@ def _is_forward(op: Op) -> bool:
 
 
 def _without(op: Op, moved: Mapping[int, tuple[int, ...]]) -> Op:
-    """The op in a graph of its own, its slices without what was moved."""
+    """Return the op in a separate graph, its slices without the moved offsets."""
     graph = Graph("shifted")
     made = {x: graph.make_input(x.details, x.name) for x in dict.fromkeys(op.inputs)}
     attrs = dict(op.attrs)

@@ -12,8 +12,8 @@ from .convolution import Convolution
 
 @register("depthwise_convolution")
 class DepthwiseConvolution(Convolution, TunableOp):
-    """A `convolution` over one or two spatial axes, one result per channel, run by `templates.channel_windows` or
-    `templates.row_windows`.
+    """A `convolution` over one or two spatial axes, one result per channel, run by `templates.channel_windows`
+    or `templates.row_windows`.
 
     Floats, or bytes with s32 sums; with dtype=f32 also bytes by f32.
     """

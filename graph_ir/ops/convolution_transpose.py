@@ -74,8 +74,8 @@ def phases_of(elements: range, stride: int, dilation: int, before: int) -> list[
 class ConvolutionTranspose(Windowed, CompositeOp):
     """The adjoint of `convolution`: each element of x adds w, scaled by it, at `strides` times its index.
 
-    x [N, C, sizes...], w [C, O / groups, kernel...]; result [N, O, (size - 1) * stride + extent - before - after +
-    output_padding].
+    x [N, C, sizes...], w [C, O / groups, kernel...]; result [N, O, (size - 1) * stride + extent - before - after
+    + output_padding].
     """
 
     x = Operand("image [N, C, sizes...]")
@@ -278,8 +278,8 @@ def _windows_of(
 
 
 def _interleaved(make: Composer, parts: list[GraphTensor], runs: Sequence[int]) -> GraphTensor:
-    """[N, O, count, stride, count, stride, ...] from the parts of all combinations of `runs` per axis, the last axis
-    fastest."""
+    """[N, O, count, stride, count, stride, ...] from the parts of all combinations of `runs` per axis, the last
+    axis fastest."""
     for axis in range(len(runs) - 1, -1, -1):
         step = runs[axis]
         if step > 1:

@@ -30,7 +30,7 @@ class OpenSizes(FusibleOp):
         return [LogicalTensor(S64, (len(self.values),))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """The numbers; expressions where they are open."""
+        """The numbers; expressions where they are dynamic."""
         dtype = np.int64 if is_known(*self.values) else object
         return [np.array(self.values, dtype)]
 

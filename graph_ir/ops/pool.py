@@ -264,8 +264,8 @@ class LpPool(FloatPool):
 
 
 MAX_SLICES = 16
-"""Up to this window size, squares of neighboring channels are added individually; a pool would need the plain
-layout."""
+"""Up to this window size, squares of neighboring channels are added individually; a pool would need the
+plain layout."""
 
 
 @register("lrn")

@@ -39,8 +39,8 @@ class MaxPoolIndices(PooledOp):
         return [LogicalTensor(S64, pooled.plain_dims)]
 
     def positions(self) -> Array:
-        """s64 [positions..., kernel...]: the position of each element of each window, out of range where it is
-        padding."""
+        """s64 [positions..., kernel...]: the position of each element of each window, out of range where it
+        is padding."""
         window = self.window
         sizes = self.inputs[0].details.plain_dims[-window.rank :]
         count = math.prod(sizes)

@@ -150,7 +150,7 @@ class Resize(CompositeOp):
     def _sample(self, axis: int) -> tuple[int, int]:
         """The sizes of an axis before and after; of an open one that grows by a whole factor, numbers that do too.
 
-        How far an element is from where it comes from does not depend on the sizes then. (0, 0) for other open ones.
+        How far an element is from where it comes from does not depend on the sizes then. (0, 0) for other dynamic ones.
         """
         size, count = self._sizes(axis)
         if is_known(size, count):

@@ -26,9 +26,9 @@ UFUNCS: dict[str, Any] = {
 class Scatter(Op):
     """Combine updates with data at flat indices, in the order of the updates.
 
-    indices[i] is the row-major position in data of updates[i], or of the first of `run` consecutive updates, which lie
-    contiguously in data too. A run that does not lie inside data as a whole changes nothing. Each new element is
-    rounded.
+    indices[i] is the row-major position in data of updates[i], or of the first of `run` consecutive updates, which
+    lie contiguously in data too. A run that does not lie inside data as a whole changes nothing. Each new element
+    is rounded.
     """
 
     kind: ClassVar[str] = "loop"

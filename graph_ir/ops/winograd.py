@@ -125,10 +125,10 @@ class WinogradConvolution(TunableOp):
 
     u f32[points, C, O] as of `winograd_weights`. Padding is zeros. Rounding errors are larger than those of the direct
     form, see `winograd_form`. A tile with a result that is not finite is convolved directly, with weights recovered
-    from u: there may be an infinity or NaN in the image, which the transforms would spread, or they overflow.
-    Of x u8 or s8 and u s16, y s32 is exact, but wraps to 30 bits for 2 results, to 26 for 4.
-    Where sizes are open, `others` are the weights of the forms that run for up to `few` pixels of results, fewest last:
-    u of another Winograd form, or w f32 or s8[O, C, 3, 3] itself for the direct form.
+    from u: there may be an infinity or NaN in the image, which the transforms would spread, or they overflow. Of x u8
+    or s8 and u s16, y s32 is exact, but wraps to 30 bits for 2 results, to 26 for 4. Where sizes are dynamic, `others`
+    are the weights of the forms that run for up to `few` pixels of results, fewest last: u of another Winograd form, or
+    w f32 or s8[O, C, 3, 3] itself for the direct form.
     """
 
     x = Operand("f32, u8 or s8[N, C, H, W]")

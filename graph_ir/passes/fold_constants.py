@@ -21,8 +21,8 @@ from ..schedule.context import LowerContext
 Evaluate = Callable[[Op, Sequence[Array]], list[Array]]
 
 GROWTH_BYTES = 1 << 20
-"""A result above this is folded only if it is not larger than its inputs: a broadcast scalar is better left
-implicit."""
+"""A result above this is folded only if it is not larger than its inputs: a broadcast scalar is better
+left implicit."""
 
 SOURCE = "temp.source"
 """The attribute of transformed weights that holds the weights and the matrix of the transform, () for none."""
@@ -49,9 +49,8 @@ def fold_constants(graph: Graph, ctx: LowerContext, evaluate: Evaluate = _refere
     A broadcast read only by elementwise ops is kept, for `simplify_movement` to remove. Loops are not evaluated, as
     they may be long or infinite: `simplify_control` unrolls the short ones.
 
-    Requires: topological order.
-    Ensures: topological order; any op left that reads only constants is a dequantize, or would grow them by more than
-    `GROWTH_BYTES`.
+    Requires: topological order. Ensures: topological order; any op left that reads only constants is a dequantize, or
+    would grow them by more than `GROWTH_BYTES`.
     """
     known = _Known(graph, evaluate)
     sources: dict[int, Array] = {}

@@ -126,8 +126,7 @@ def _fits_rows(anchor: Op) -> Fits:
 
 def _reads_other_rows(op: Op, group: list[Op]) -> bool:
     """Return whether per-row values, without their last axis, would broadcast along columns: x[i, j] - sum[j] of a
-    square
-    x."""
+    square x."""
     rank = op.outputs[0].details.rank
     inside = [x.details for x in op.inputs if x.producer_owner in group]
     return any(details.rank != rank and details.elements != 1 for details in inside)

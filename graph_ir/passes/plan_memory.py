@@ -4,9 +4,9 @@ before   tensors without an address
 after the note `MEMORY_PLAN`: byte offsets, 64-byte aligned; tensors that are never live together share bytes
 Requires: the op order is final. Ensures: live ranges of tensors that overlap in the arena do not overlap in time.
 
-A control op has its own block while it runs: a second copy of the loop-carried values, then the arenas of its
-subgraphs, which share memory as they never run at the same time. So has a kernel that needs a workspace
-(`schedule.workspaces`).
+A control op has its own block while it runs: a second copy of the loop-carried values, then the arenas of
+its subgraphs, which share memory as they never run at the same time. So has a kernel that needs a
+workspace (`schedule.workspaces`).
 
 Largest tensors are placed first, each at the lowest offset that is free during its lifetime (greedy by size). With
 `in-place`, an elementwise op overwrites an input that dies there.

@@ -1,5 +1,5 @@
-"""Simplify data movement: remove identities, merge neighbors, and let consumers read transposes and broadcasts in
-place."""
+"""Simplify data movement: remove identities, merge neighbors, and let consumers read transposes and broadcasts
+in place."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _SINGLE_BOOL = ("reduce_any", "reduce_all")
 
 
 def simplify_movement(graph: Graph, ctx: LowerContext) -> bool:
-    """Remove movement ops that move nothing, merge consecutive ones, and use consumers that transpose or broadcast
-    themselves.
+    """Remove movement ops that move nothing, merge consecutive ones, and use consumers that transpose or
+    broadcast themselves.
 
     %t = transpose(%x, {1, 0}); %y = matmul_core(%t, %w); %r = reshape(reshape(%y)); %z = add(%r, broadcast(%b))
     ->

@@ -82,8 +82,8 @@ def packed_bytes(first: Op, second: Op) -> Size:
 
 
 def is_online(ops: Sequence[Op]) -> bool:
-    """Return whether a group's row operations are elementwise ops followed by a softmax, so that it can be computed in
-    blocks."""
+    """Return whether a group's row operations are elementwise ops followed by a softmax, so that it can be computed
+    in blocks."""
     matmuls = [op for op in ops if isinstance(op, MatmulCore)]
     plain = all(op.inputs[1].details.format.is_plain for op in matmuls)
     return plain and is_softmax(ops)

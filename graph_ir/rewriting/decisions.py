@@ -108,8 +108,8 @@ class DecisionLog:
     def _follow(self, name: str, without: str = "") -> Iterator[tuple[Decision, bool]]:
         """Decisions that name an op or its replacements so far, and whether it was their subject.
 
-        Follows links from one decision to the next that names the op, so that queries for every op of a large model are
-        cheap.
+        Follows links from one decision to the next that names the op, so that queries for every op of a large model
+        are cheap.
         """
         self._index_mentions()
         names, pending = {name}, list(self._mentions.get(name, ()))

@@ -11,8 +11,8 @@ _MAX_WALKED = 4096  # ops visited to determine whether a value is known
 
 
 class Known:
-    """Values that depend neither on the model's inputs nor their sizes, computed with the references of their ops on
-    demand."""
+    """Values that depend neither on the model's inputs nor their sizes, computed with the references of their ops
+    on demand."""
 
     def __init__(self) -> None:
         self._values: dict[GraphTensor, Array | None] = {}

@@ -10,9 +10,9 @@ from ..ir.graph import Graph, GraphTensor, Op
 from .decisions import record
 
 Rule = Callable[[Graph, Op], GraphTensor | None]
-"""Returns the tensor that replaces the op's first output: another tensor, this output if the op was changed in place,
-or None if the rule does not match. A rule may append ops; every application must make progress, so that rewriting
-terminates."""
+"""Returns the tensor that replaces the op's first output: another tensor, this output if the op was changed in
+place, or None if the rule does not match. A rule may append ops; every application must make progress, so that
+rewriting terminates."""
 
 Rules = Mapping[str, Sequence[Rule]]
 """Rules by the name of the op they match, tried in order."""

@@ -50,7 +50,7 @@ def size_values(graph: Graph) -> list[Array] | None:
 
 
 def settled(value: Array) -> Array:
-    """An array of integers where no size of it is open; else the array itself."""
+    """An array of integers where no size of it is dynamic; else the array itself."""
     if value.dtype != object or not is_known(*value.reshape(-1)):
         return value
     return value.astype(np.int64)

@@ -32,8 +32,8 @@ def constant_values(tensors: Iterable[GraphTensor]) -> list[Array] | None:
 
 
 def uniform_value(tensor: GraphTensor) -> Any | None:
-    """The NumPy scalar that all elements of a constant equal bit for bit, looking through movement ops; None if they
-    differ."""
+    """The NumPy scalar that all elements of a constant equal bit for bit, looking through movement ops; None if
+    they differ."""
     while tensor.producer_owner.op_name in _COPIES:
         tensor = tensor.producer_owner.inputs[0]
     value = constant_value(tensor)

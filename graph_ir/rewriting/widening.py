@@ -24,8 +24,8 @@ def widening_of(last: Op) -> list[Op] | None:
 
 
 def reads_widened(op: Op) -> bool:
-    """Return whether a consumer computes the chain itself at no loss: it reads each element about once, in plain
-    loops."""
+    """Return whether a consumer computes the chain itself at no loss: it reads each element about once, in
+    plain loops."""
     if isinstance(op, WindowReduce) or is_view(op) or op.op_name == "concat":
         return False
     return is_pointwise(op) or is_reduction(op)

@@ -1,4 +1,4 @@
-"""How ops may run: layouts (`query_format`), tiles, blockings and forms, ranked by a model of the machine.
+"""Candidates for running ops: layouts (`query_format`), tiles, blockings and forms, ranked by a model of the machine.
 
 May import: ir, text, ops, rewriting.
 """

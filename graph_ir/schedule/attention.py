@@ -1,4 +1,4 @@
-"""How attention may run: whole rows of scores or blocks of them, register tiles, tasks, prefetching."""
+"""Schedules of attention: whole rows of scores or blocks of them, register tiles, tasks, prefetching."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .register_tile import MAX_ACCUMULATORS, tile_of
 from .space import ScheduleSpace
 
 OPEN = ("heads", "none")
-"""What is a task, and what is fetched ahead, where rows or columns are known when the kernel runs."""
+"""Task and prefetching settings for rows or columns that are known at run time."""
 
 COLUMNS = 256
 """Columns of a block of online attention. Fewer would scale the result more often; more leave room in L2 for fewer rows
@@ -36,7 +36,7 @@ beside them, and rows are what pays for packing keys and values: 4 points of pea
 
 @dataclass(frozen=True)
 class AttentionBlocking:
-    """`rows` of the scores at a time, `columns` of them (all, unless online); the register tiles of both products.
+    """`rows` of the scores at a time, `columns` of them (all, unless online); the register tiles of both matmuls.
 
     `splits_rows`: blocks of rows are tasks, not heads. `prefetches`: the next head's matrices.
     """
@@ -154,7 +154,7 @@ class AttentionSpace(ScheduleSpace):
         return dict(found)
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Blocks of rows and columns there are, memory there is, and tiles that code can be made for."""
+        """Require existing blocks of rows and columns that fit in memory, and supported register tiles."""
         if schedule.word("softmax") == "online":
             if not self.may_be_online:
                 return (
@@ -167,7 +167,7 @@ class AttentionSpace(ScheduleSpace):
         elif schedule.number("columns") != self.columns:
             return f"columns must be all {self.columns} with softmax=whole"
         elif self.is_dynamic and (schedule.word("split"), schedule.word("prefetch")) != OPEN:
-            return "split must be heads and prefetch none where sizes are open"
+            return "split must be heads and prefetch none where sizes are dynamic"
         return self._unsupported_sizes_reason(schedule)
 
     def _unsupported_sizes_reason(self, schedule: Schedule) -> str:

@@ -1,4 +1,4 @@
-"""Schedules of a product whose operands and result lie in blocks."""
+"""Schedules of a matmul whose operands and result are blocked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BlockedSpace(MatmulSpace):
         return list(self.candidates)
 
     def cycles(self, schedule: Schedule) -> float:
-        """What the cost model says."""
+        """Return the predicted cycles of a schedule."""
         gemm = self._gemm(kernel_of(schedule, self.op, self.ctx.target))
         return blocked_cycles(gemm, blocking_of(schedule, gemm.kernel))
 
@@ -43,7 +43,7 @@ class BlockedSpace(MatmulSpace):
         return {"b": "blocked", "nv": BLOCK // lanes}
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Rows and k are cut between blocks."""
+        """Require row and k blocks that are multiples of the block size."""
         for name in ("mc", "kc"):
             if schedule.number(name) % BLOCK:
                 return f"{name} must be a multiple of {BLOCK} with b=blocked"

@@ -27,7 +27,7 @@ from .window_tile import WindowBlocking, pick_blocking, window_cycles
 def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[FormatChoice]:
     """Channels last everywhere, or plain everywhere, which windows over rows run.
 
-    Behind other products and convolutions only channels last: a network that has both layouts pays for reorders.
+    After other matmuls and convolutions only channels last: a network that has both layouts pays for reorders.
     """
     rank, g, dtype = op.inputs[0].details.rank, geometry_of(op), op.inputs[0].details.dtype
     last, first = channels_last(rank), plain(rank)
@@ -52,7 +52,7 @@ def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[Forma
 
 
 def _follows_contraction(op: Op) -> bool:
-    """Return whether the image is made by a product or convolution, a few ops before."""
+    """Return whether the image is made by a matmul or convolution, a few ops before."""
     for _ in range(FEW_OPS):
         if not op.inputs:
             return False
@@ -69,10 +69,10 @@ def convolves_by_row(op: DepthwiseConvolution) -> bool:
 
 
 FEW_OPS = 16
-"""As far as the search for a product goes: activations, norms and shuffles lie between two of them."""
+"""Search depth for a matmul: activations, norms and shuffles lie between two of them."""
 
 ALGORITHMS = ("windows", "row-windows")
-"""What a depthwise convolution may be asked to run as: channels last, or in rows."""
+"""Algorithms that can be requested for a depthwise convolution: channels last, or in rows."""
 
 
 def taps_first(rank: int) -> Format:
@@ -136,7 +136,7 @@ class WindowSpace(ScheduleSpace):
 
     algorithm = "windows"
     meanings = {
-        "np": "results side by side",
+        "np": "pixels of a register tile",
         "nc": "channels per slice",
         "rows": "rows of results per task",
         "split": "parallel or serial",
@@ -157,7 +157,7 @@ class WindowSpace(ScheduleSpace):
         return window_schedule(self.blocking)
 
     def ranked(self) -> list[Schedule]:
-        """The pick, then fewer results side by side, other slices and tasks of other sizes."""
+        """Return the pick, then schedules with fewer pixels per tile, other slices and other task sizes."""
         pick, g = self.blocking, self.geometry
         pixels = {pick.pixels, *(min(n, g.result[1]) for n in (2, 4, 6, 8))}
         channels = {pick.channels, g.groups, max(pick.channels // 2, 1)}
@@ -169,7 +169,7 @@ class WindowSpace(ScheduleSpace):
         return list(dict.fromkeys(map(window_schedule, (pick, *others))))
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Blocks inside the image, of few enough results for registers."""
+        """Require blocks inside the image, with few enough results for the registers."""
         g, most = self.geometry, 4 * 8
         limits = {"np": min(g.result[1], most), "nc": g.groups, "rows": g.result[0]}
         for name, limit in limits.items():

@@ -1,4 +1,4 @@
-"""What lowering may look at: the target, the options and the schedules requested, passed down as one argument."""
+"""Inputs of lowering: the target, the options and the requested schedules, passed down as one argument."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ class LowerContext:
     requested: Mapping[str, Schedule] = field(default_factory=dict)
 
     def threads_for(self, elements: Size) -> int:
-        """All threads for loops over so many elements at most; 1 where waking the others would cost more."""
+        """Return the threads for loops over at most `elements`: all, or 1 if waking the others would cost more."""
         large = bounds(elements)[1] >= self.target.machine.parallel_elements
         return self.options.threads if large else 1

@@ -1,4 +1,4 @@
-"""Which band, register tile and blocks a direct convolution uses: the cost model over the ISA's table."""
+"""Choice of the band, register tile and blocks of a direct convolution: the cost model over the ISA's table."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ def _sums_at_once(p: ConvolutionGemm) -> bool:
 
 
 def fits_stack(p: ConvolutionGemm, band: str, height: int) -> bool:
-    """Return whether the copy of the rows that `height` rows of the result read, and sums beside it, are not too
-    large."""
+    """Return whether the copy of the rows that `height` rows of the result read, and sums beside it, are not
+    too large."""
     g = p.geometry
     channels = g.channels if band == "planes" else p.channels
     copied = g.span(0, height) * g.span(1, g.result[1]) * channels * p.copied.size

@@ -40,7 +40,7 @@ from .requested import wanted_by_name
 from .window_tile import depthwise_cycles
 
 MIN_ROWS = 8
-"""Below this many results per group, a product leaves most of its register tile empty, and a loop is faster."""
+"""Below this many results per group, a matmul leaves most of its register tile empty, and a loop is faster."""
 
 MODERATE = 2.0**100
 """The largest weights of a Winograd form of floats."""
@@ -213,10 +213,11 @@ def _reads_all(window: Window) -> bool:
 def _im2col_cycles(
     g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
 ) -> float | None:
-    """The product, the copy of its right-hand side into panels, and writing and reading the im2col matrix.
+    """Return the cycles of the matmul, packing its right-hand side into panels, and writing and reading the
+    im2col matrix.
 
     Weights that do not stay in L2 are read in rows a page or more apart, once for each image. Every image pays for the
-    kernels of its own that padding and im2col are: the order of sums is another than that of the direct form, and the
+    separate kernels for padding and im2col: the order of sums is another than that of the direct form, and the
     number of images must not decide it.
     """
     kernel = kernels[0]
@@ -269,8 +270,8 @@ def _winograd(form: WinogradForm, make: Composer, op: Convolution) -> GraphTenso
 def _winograd_cycles(
     form: WinogradForm, g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
 ) -> float | None:
-    """The cycles of its best register tile and blocking; of f32 and of bytes, as floats of 16 bits lose too much in the
-    transforms."""
+    """The cycles of its best register tile and blocking; of f32 and of bytes, as floats of 16 bits lose too much in
+    the transforms."""
     once = g.groups == 1 and g.strides == (1, 1)
     types = kernels[0].a, kernels[0].b
     known = ((F32, F32),) if form.operand == F32 else ((U8, S8), (S8, S8))
@@ -318,7 +319,7 @@ def _depthwise_cycles(
 WINOGRAD = tuple(form.name for form in FLOAT_FORMS.values())
 
 LOOPS = "reduction"
-"""What is requested to have loops instead of a template."""
+"""Algorithm that is requested to have loops instead of a template."""
 
 FORMS = (
     ConvolutionForm(

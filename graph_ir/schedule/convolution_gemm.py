@@ -61,7 +61,7 @@ class ConvolutionGemm:
 
     @property
     def gemm(self) -> Gemm:
-        """A convolution of single pixels as the product of weights and image."""
+        """Return a convolution of single pixels as a GEMM of weights and image."""
         g = self.geometry
         sizes = (g.batch * g.groups, g.outputs, math.prod(g.result), g.channels)
         return Gemm(*sizes, self.kernel, self.target, self.threads)

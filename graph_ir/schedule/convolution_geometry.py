@@ -17,7 +17,8 @@ class ConvolutionGeometry:
 
     `channels` and `outputs` are those of one group. Padding is zeros: `before` the image, and after it as far as the
     last window reaches. `is_dynamic`: the code must run for other sizes of images too, of which these are typical.
-    `fewest`: so many images, and more, the code must run for, of which `batch` is typical; 0 where the number is known.
+    `fewest`: minimum number of images that the code must run for, of which `batch` is typical; 0 where the number
+    is known.
     """
 
     batch: int
@@ -35,7 +36,7 @@ class ConvolutionGeometry:
 
     @property
     def terms(self) -> int:
-        """Number of products summed per result element."""
+        """Number of terms accumulated per result element."""
         return self.channels * math.prod(self.kernel)
 
     @property

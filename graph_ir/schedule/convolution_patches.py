@@ -11,11 +11,11 @@ from .convolution_gemm import ConvolutionGemm
 from .matmul_tile import MatmulBlocking, gemm_cycles, ranked_tiles
 
 MAX_COLUMNS = 64
-"""Columns of a window, each of which has a loop of its own."""
+"""Maximum columns of a window, each of which has a separate loop."""
 
 COPY_CYCLES = 2.0
-"""Of a vector of patches: loaded from any place and stored; an element apart, two loads and a shuffle more (fitted to
-first layers on Zen 5)."""
+"""Cycles of a vector of patches: loaded from any address and stored; an element apart, two loads and a shuffle more
+(fitted to first layers on Zen 5)."""
 
 
 def fits_patches(p: ConvolutionGemm, rows: int = 1) -> bool:
@@ -33,7 +33,7 @@ def fits_patches(p: ConvolutionGemm, rows: int = 1) -> bool:
 
 
 def patch_bytes(p: ConvolutionGemm, rows: int) -> int:
-    """Bytes of the patches of so many rows of results."""
+    """Return the bytes of the patches of `rows` rows of results."""
     return p.geometry.terms * patch_stride(rows * p.geometry.result[1]) * p.kernel.a.size
 
 

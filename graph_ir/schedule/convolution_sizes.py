@@ -37,7 +37,7 @@ def _fewest(op: Op) -> int:
 
 
 def typical_images(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
-    """The sizes of an op's image and result that cost models assume, and whether their spatial ones are open."""
+    """The sizes of an op's image and result that cost models assume, and whether their spatial ones are dynamic."""
     x, y = (tensor.details.plain_dims for tensor in (op.inputs[0], op.outputs[0]))
     image = {
         symbol.name: min(max(symbol.least, TYPICAL_IMAGE), symbol.most)

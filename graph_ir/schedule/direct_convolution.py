@@ -1,4 +1,4 @@
-"""How a direct convolution may run: the layouts of its operands, and bands and blockings for the layouts they have."""
+"""Schedules of a direct convolution: the layouts of its operands, and bands and blockings for given layouts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NOTHING = Schedule("")
 
 def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[FormatChoice]:
     """Channels last with the weights in panels; the image may be plain if it has few channels, and everything if it
-    is a product of weights and image."""
+    is a matmul of weights and image."""
     rank = op.inputs[0].details.rank
     last = channels_last(rank)
     first = plain(rank, last.axes)
@@ -235,7 +235,7 @@ class DirectSpace(ScheduleSpace):
         return [convolution_schedule(choice) for choice in found]
 
     def cycles(self, schedule: Schedule) -> float:
-        """What the cost model says, in the layouts the convolution has."""
+        """Return the predicted cycles of a schedule in the layouts of the convolution."""
         problem, band = self._problem_of(schedule), schedule.word("band")
         blocking = blocking_of(schedule, problem.kernel)
         if band == "matmul":
@@ -271,7 +271,7 @@ class DirectSpace(ScheduleSpace):
         return super().tuned(found)
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """A band that suits the layouts, and rows that fit on the stack."""
+        """Require a band that suits the layouts, and rows that fit on the stack."""
         band, height = schedule.word("band"), schedule.number("mc")
         if band not in self._bands():
             return f"band must be {' or '.join(self._bands())} in the layouts chosen"

@@ -1,4 +1,4 @@
-"""Which forms a convolution runs as, by the number of its results: the same in the model of one number and of any.
+"""Forms of a convolution by the number of its results: the same in the static model and in the dynamic one.
 
 Weights of a Winograd form are larger than those of all others, and with few pixels reading weights is what takes the
 time: the direct form or F(2x2) is best for few images, F(4x4) for many. These add in other orders, so what a number of
@@ -33,7 +33,7 @@ Best = Callable[[int], ConvolutionForm]
 
 @dataclass(frozen=True)
 class FormsBySize:
-    """The form for most results first; each of the others runs for up to so many pixels of results (`few`)."""
+    """The form for most results first; each of the others runs for up to `few` pixels of results."""
 
     forms: tuple[ConvolutionForm, ...]
     few: tuple[int, ...] = ()
@@ -52,7 +52,7 @@ def forms_by_size(op: Convolution, ctx: LowerContext) -> FormsBySize:
 
 
 def _by_images(op: Convolution, ctx: LowerContext) -> FormsBySize:
-    """Those for the numbers of images there may be: of all numbers, those that are possible."""
+    """Return the forms for each possible number of images."""
     g = geometry_of(op)
     least, most = bounds(op.inputs[0].details.plain_dims[0])
 
@@ -71,14 +71,14 @@ def _by_images(op: Convolution, ctx: LowerContext) -> FormsBySize:
 
 
 def _may_change(form: ConvolutionForm, g: ConvolutionGeometry, ctx: LowerContext) -> bool:
-    """Return whether more images may run in another form than one: few channels may be read as planes, in another
-    order."""
+    """Return whether more images may run in another form than one: few channels may be read as planes, in
+    another order."""
     is_last = g.channels > ctx.target.machine.streams
     return _is_winograd(form) or (form.name in FEWEST_FIRST and is_last)
 
 
 def _by_height(op: Convolution, ctx: LowerContext) -> FormsBySize:
-    """Those for images of dynamic height and width; other sizes are the smallest there may be."""
+    """Return the forms for images of dynamic height and width; other sizes are taken at their minimum."""
     x, y = (tensor.details.plain_dims for tensor in (op.inputs[0], op.outputs[0]))
     symbols = symbols_of(x[2:])
     least, most = IMAGE_SIZES

@@ -1,4 +1,4 @@
-"""A batched matrix product on a machine: all that its cost model and its blockings depend on."""
+"""A batched matmul on a machine: all that its cost model and its blockings depend on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...targets.isa import GemmTile, Microkernel, Target
 
 @dataclass(frozen=True)
 class Gemm:
-    """`batch` products of m x k by k x n, the microkernel that multiplies them, and the cores that may share them."""
+    """A batch of `batch` matmuls of m x k by k x n, their microkernel, and the cores that may share them."""
 
     batch: int
     m: int
@@ -36,7 +36,7 @@ class Gemm:
 
 
 def worth_threads(multiply_adds: Size, target: Target) -> bool:
-    """Return whether a product is large enough for several threads: below, waking them costs more than it saves.
+    """Return whether a matmul is large enough for several threads: below, waking them costs more than it saves.
 
     Of dynamic sizes those that are typical count: the choice changes no result.
     """

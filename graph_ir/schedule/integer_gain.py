@@ -1,4 +1,4 @@
-"""What a product of dequantized operands costs in integers and in f32, by the cost models of both."""
+"""Cost of a matmul of dequantized operands in integers and in f32, by the cost models of both."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SCALING = 3
 
 @dataclass(frozen=True)
 class Account:
-    """Predicted cycles of either way, for typical numbers where sizes are open."""
+    """Predicted cycles of either way, for typical numbers where sizes are dynamic."""
 
     integers: float
     floats: float
 
 
 def matmul_account(op: MatmulCore, a: DType, ctx: LowerContext) -> Account:
-    """Of a product whose left operand is of bytes of type `a`."""
+    """Return the account of a matmul whose left operand has bytes of type `a`."""
     target = ctx.target
     sums = op.outputs[0].details.typical.elements
     scaling = sums * SCALING / (target.lanes(S32) * target.machine.fma_per_cycle)
@@ -75,8 +75,8 @@ def convolution_account(
 
 
 def _is_quantized(op: Convolution) -> bool:
-    """Return whether the result becomes bytes: of f32, which is stored where partial sums are kept, by a loop of its
-    own."""
+    """Return whether the result becomes bytes: of f32, which is stored where partial sums are kept, by a loop of
+    its own."""
     pending, seen = [op.outputs[0]], set[Op]()
     while pending:
         users = {user for _, user in pending.pop().uses} - seen
@@ -107,7 +107,7 @@ def best_form_cycles(
 
 
 def _slowness(kernel: Microkernel, target: Target) -> float:
-    """How much longer than the tile model says a microkernel takes.
+    """Return the ratio of a microkernel's cycles to those of the tile model.
 
     The model counts the instructions of a register tile, as many for each group of k as `fma` has for one; the rate is
     measured against `fma`, so that what the model says of either's best tile cancels out.
@@ -123,6 +123,6 @@ def _slowness(kernel: Microkernel, target: Target) -> float:
 
 
 def _cycles_per_vector(kernel: Microkernel, target: Target) -> float:
-    """The model's cycles for one vector of products, in the best tile."""
+    """Return the predicted cycles for one vector of results, in the best tile."""
     tiles = [(tile.rows, tile.vectors) for tile in kernel.tiles]
     return min(tile_cycles(rows, n, target.machine) / (rows * n) for rows, n in tiles)

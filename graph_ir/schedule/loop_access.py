@@ -1,4 +1,4 @@
-"""How the loops of a group would read memory: along the axis that they write, or from apart."""
+"""Memory access of the loops of a group: contiguous along the axis that they write, or strided."""
 
 from __future__ import annotations
 

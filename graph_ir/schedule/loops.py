@@ -1,4 +1,4 @@
-"""How groups without a tuned op may run: which of the loop generators, its tasks and its innermost loops."""
+"""Schedules of groups without a tuned op: the loop generator, its tasks and its innermost loops."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STRIDED = ("transpose", "reorder")
 
 
 MAX_ROWS = 8
-"""Rows side by side: enough to hide the latency of a reduction behind the work of the others."""
+"""Maximum number of interleaved rows: enough to hide the latency of a reduction behind the work of the others."""
 
 LONG = 64
 """Elements of an axis that is worth vectors."""
@@ -128,7 +128,7 @@ class PointwiseSpace(LoopSpace):
         return [{"inner": word} for word in dict.fromkeys(words)]
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Short axes are written out; what has edges falls into parts."""
+        """Require repeated rows, edges or a short innermost axis where `inner` depends on them."""
         if schedule.word("inner") == "shuffled":
             return "" if self.may_shuffle else "inner must be vector, as no row is repeated"
         if schedule.word("inner") == "parts":
@@ -148,7 +148,7 @@ class TransposeSpace(PointwiseSpace):
 
     meanings: Mapping[str, str] = {
         **PointwiseSpace.meanings,
-        "inner": "tiles turned in registers, vector or unrolled: how the innermost axis is run through",
+        "inner": "tiles transposed in registers, vector or unrolled: how the innermost axis is run through",
         "block": "elements of the innermost axis before the next one along which is read; rows of tiles",
     }
     choices = {"inner": ("vector", "unrolled", "tiles")}
@@ -188,7 +188,7 @@ class TransposeSpace(PointwiseSpace):
         return found
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Blocks of an axis there is; tiles of a permutation."""
+        """Require existing blocks of an axis; tiles only for a permutation."""
         if schedule.word("inner") == "tiles" and not self.tiles:
             return "inner must be vector, as this is more than a permutation of axes"
         if schedule.word("inner") == "tiles":
@@ -202,7 +202,7 @@ class TransposeSpace(PointwiseSpace):
 
 
 class ReductionSpace(LoopSpace):
-    """Which axis of a reduction is the vector axis: the last one of the result, or that of the terms.
+    """Schedules of a reduction: the vector axis is the last one of the result, or that of the terms.
 
     Along the result, each vector of it reads from as many rows as there are terms, or a block of columns at once stays
     in L1 and rows are read one after the other.
@@ -238,23 +238,23 @@ class ReductionSpace(LoopSpace):
         return [{"vector": word} for word in words] if self.dims else []
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """A single sum has no axis, and blocks have sizes."""
+        """Require a result with axes for `result`, and blocks that are on for `columns`."""
         word = schedule.word("vector")
         if word != "terms" and not self.dims:
             return "vector must be terms, as the result is a scalar"
-        return "vector must be terms or result, as sizes are open or blocks turned off" * (
+        return "vector must be terms or result, as sizes are dynamic or blocks turned off" * (
             word == "columns" and not self.may_block
         )
 
 
 class RowSpace(LoopSpace):
-    """Whether rows of expensive values that several loops read wait in memory, or are computed again; how many rows run
-    side by side."""
+    """Schedules of row groups: expensive values that several loops read are stored or recomputed; number of
+    interleaved rows."""
 
     meanings: Mapping[str, str] = TASKS | {
         "values": "kept (in local rows), result (kept where the result will be) or recomputed: exponentials and the "
         "like that several loops of a row read",
-        "block": "rows that run side by side, so that their reductions do not wait for each other",
+        "block": "interleaved rows, so that their reductions do not wait for each other",
     }
     words = ("values",)
     choices = {"values": ("kept", "result", "recomputed")}
@@ -290,7 +290,7 @@ class RowSpace(LoopSpace):
         ]
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Blocks of rows there are."""
+        """Require existing blocks of rows."""
         return f"block must be at most {self.max_rows}" * (schedule.number("block") > self.max_rows)
 
 
@@ -320,7 +320,7 @@ def loop_space(group: KernelGroup, ctx: LowerContext) -> LoopSpace:
 
 
 def combines(op: Op) -> bool:
-    """Return whether the op is lowered as a reduction: products of types that no template multiplies are."""
+    """Return whether the op is lowered as a reduction: matmuls of types without a template are."""
     return isinstance(op, FusibleOp) and isinstance(op.computation(), Reduction)
 
 

@@ -1,4 +1,4 @@
-"""How a matrix product may run: the layouts of its operands, and the blockings for the layout they have."""
+"""Schedules of a matmul: the layouts of its operands, and the blockings for given layouts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MAX_BLOCKINGS = 6
 """Of a register tile that is tried when sweeping."""
 
 MAX_ROWS = 4096
-"""Rows that the blocks are chosen for where the number of rows is known when the product runs."""
+"""Number of rows that blocks are chosen for if the number of rows is known at run time."""
 
 USE_MEANING = "fma, dot2 or dot4: the instruction, which takes 1, 2 or 4 neighboring k"
 
@@ -100,14 +100,14 @@ def panel_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
 
 
 def gemm_of(op: MatmulCore, kernel: Microkernel, ctx: LowerContext) -> Gemm:
-    """A product multiplied by a microkernel."""
+    """Return the GEMM of an op with a microkernel."""
     batch = math.prod(op.outputs[0].details.typical.plain_dims[:-2])
     m, n, k = typical_all(op.sizes)
     return Gemm(batch, m, n, k, kernel, ctx.target, ctx.options.threads)
 
 
 def _ranked(op: MatmulCore, gemm: Gemm) -> list[GemmTile]:
-    """The register tiles of the table for a product, the best first."""
+    """Return the register tiles of the table for a GEMM, the best first."""
     if not is_known(*op.sizes):
         return tiles_for_any_rows(gemm)
     return ranked_tiles(gemm.m, gemm.n, gemm.target, gemm.kernel)
@@ -190,13 +190,13 @@ def matmul_schedule(blocking: MatmulBlocking, b: str, kernel: Microkernel) -> Sc
 
 
 def blocking_of(schedule: Schedule, kernel: Microkernel) -> MatmulBlocking:
-    """The blocking of a schedule of a matrix product or a direct convolution."""
+    """Return the blocking of a schedule of a matmul or a direct convolution."""
     tile = tile_of(schedule.number("mr"), schedule.number("nv"), kernel)
     return MatmulBlocking(tile, *(schedule.number(name) for name in ("mc", "kc", "ng")))
 
 
 class MatmulSpace(ScheduleSpace):
-    """Blockings of a tuned matrix product."""
+    """Blockings of a tuned matmul."""
 
     algorithm = "gemm"
     meanings = BLOCKING_MEANINGS | {
@@ -270,12 +270,13 @@ class MatmulSpace(ScheduleSpace):
         return "panels" if self._packed else "plain"
 
     def cycles(self, schedule: Schedule) -> float:
-        """What the cost model says, given the layout B has."""
+        """Return the predicted cycles of a schedule, given the layout of B."""
         gemm = self._gemm(kernel_of(schedule, self.op, self.ctx.target))
         return blocking_cycles(gemm, blocking_of(schedule, gemm.kernel), self._packed)
 
     def fixed(self) -> dict[str, Parameter]:
-        """Where B lies in panels, their width; the instruction where the layouts leave one."""
+        """Schedule settings already implied by the operand layouts: the panel width of B, and the instruction if only
+        one remains."""
         fixed: dict[str, Parameter] = {"b": "plain"}
         if self._packed:
             fixed = {"b": "panels", "nv": self._panel_vectors()}
@@ -284,7 +285,7 @@ class MatmulSpace(ScheduleSpace):
         return fixed
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Instructions there are, and tiles of a size that code can be made for."""
+        """Require available instructions, and supported register tiles."""
         known = [kernel.instruction for kernel in self.kernels]
         if schedule.word("use") not in known:
             return f"use must be {' or '.join(known)} in the layouts chosen"

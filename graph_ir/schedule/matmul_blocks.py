@@ -1,7 +1,7 @@
-"""Products whose operands and result all lie in blocks of 16 by 16: `MK16m16k, KN16n16k -> MN16m16n`.
+"""Matmuls whose operands and result all lie in blocks of 16 by 16: `MK16m16k, KN16n16k -> MN16m16n`.
 
-They lose against a plain A and C with B in panels, as the blocks of B are turned into panels in every run, so that they
-are taken only where they are requested (`-X layout=blocked`, `b=blocked`).
+They lose against a plain A and C with B in panels, because the blocks of B are packed into panels in every run, so that
+they are taken only where they are requested (`-X layout=blocked`, `b=blocked`).
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def block_tile(kernel: Microkernel, target: Target) -> GemmTile | None:
 
 
 def runs_blocks(op: MatmulCore, kernel: Microkernel, target: Target) -> bool:
-    """Return whether a microkernel can multiply blocks: padding of A may hold anything, and NaN times zero is no
-    zero."""
+    """Return whether a microkernel can multiply blocks: padding of A may hold anything, and NaN times zero is
+    no zero."""
     is_even = not op.contraction.a.is_float or op.sizes[2] % kernel.k_group == 0
     return is_known(*op.sizes) and is_even and block_tile(kernel, target) is not None
 

@@ -1,5 +1,4 @@
-"""The predicted cost of a matrix product's blocking, in cycles: `explain` shows it, `verify` compares it with
-measurements."""
+"""Predicted cost of a matmul blocking, in cycles: `explain` shows it, `verify` compares it with measurements."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ MAX_TASKS = 64
 
 
 def blocking_cycles(gemm: Gemm, blocking: MatmulBlocking, packed: bool = True) -> float:
-    """Cycles from the start of a batched product to its end, per the model; `packed`: B lies in panels."""
+    """Return the predicted cycles of a batched GEMM; `packed`: B lies in panels."""
     full, rest = divmod(gemm.m, blocking.m_block)
     sizes = [blocking.m_block] * full + ([rest] if rest else [])
     cycles = {r: _row_block_cycles(r, gemm, blocking, packed) for r in set(sizes)}

@@ -1,4 +1,4 @@
-"""How a product with packed weights may run: the layouts of its operands, and where weights are unpacked."""
+"""Schedules of a matmul with packed weights: the layouts of its operands, and the step that dequantizes weights."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DIGITS = 3
 """Bytes that a number of f32 is multiplied as by dot products."""
 
 MAX_GROUP = 1 << 14
-"""Terms of a group whose sums of products of bytes fit s32, zero points among them."""
+"""Maximum number of terms of a group of byte dot products that fits s32, zero points included."""
 
 MAX_IN_PAIRS = 4
 """Rows of f32 that are multiplied two bytes at a time: for more, panels of floats are faster."""
@@ -74,7 +74,7 @@ def nbits_formats(op: MatmulNBits, ctx: LowerContext) -> list[FormatChoice]:
 
 
 def _vectors(op: MatmulNBits, ctx: LowerContext) -> int:
-    """Wide panels where weights are unpacked in registers, else those of products of floats."""
+    """Return wide panels if weights are dequantized in registers, or else the panels of float matmuls."""
     m, n, _ = op.sizes
     kernel, lanes = f32_kernel(ctx.target), ctx.target.lanes(f32_kernel(ctx.target).accumulator)
     if has_digits(op, ctx):
@@ -93,8 +93,11 @@ def max_rows(op: MatmulNBits, ctx: LowerContext) -> int:
 
 
 def dots_of(bits: int, target: Target) -> str:
-    """The dot product of bytes for weights of so many bits: of four, or of two in 16 bits, which suffice for weights
-    of 4 bits; "" where the CPU has none."""
+    """Return the byte dot product for weights of `bits` bits: of four bytes, or of two in 16 bits, enough for
+    4-bit weights.
+
+    "" if the CPU has none.
+    """
     if microkernel(U8, S8, target).k_group == WORD_BYTES:
         return "dot4"
     return "dot2" if bits == 4 and target.table.has_fma else ""
@@ -119,7 +122,7 @@ def _max_digits(ctx: LowerContext) -> int:
 
 
 class NBitsSpace(ScheduleSpace):
-    """Where weights are unpacked, what multiplies them, and blockings."""
+    """Schedules of the step that dequantizes weights, of the instruction and of blockings."""
 
     algorithm = "nbits"
     meanings = BLOCKING_MEANINGS | {
@@ -165,7 +168,7 @@ class NBitsSpace(ScheduleSpace):
         return dots_of(self.op.bits, self.ctx.target) or "dot4"
 
     def _tallest(self, accumulators: int) -> int:
-        """Rows of a tile where each vector of sums has so many accumulators."""
+        """Return the rows of a tile in which each vector of results has `accumulators` accumulators."""
         most = (self.ctx.target.table.registers - 4) // accumulators // self.vectors
         return max(1, min(most, self.op.sizes[0]))
 
@@ -247,7 +250,7 @@ class NBitsSpace(ScheduleSpace):
         return {"nv": self.vectors}
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Floats and bytes are unpacked as such; tiles of a size that code can be made for."""
+        """Require a dequantization that suits the instruction, and supported register tiles."""
         use, unpack, given = schedule.word("use"), schedule.word("unpack"), self.op.x.details.dtype
         dots = self._dots
         if use not in ("fma", dots):

@@ -1,4 +1,4 @@
-"""Which register tile and blocks a matrix product uses: the cost model over the ISA's table."""
+"""Choice of the register tile and blocks of a matmul: the cost model over the ISA's table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .gemm import Gemm
 def tile_cycles(rows: int, vectors: int, machine: Machine, splits: int = 0) -> float:
     """Cycles of one k step of a tile: bound by multiply-adds, by loads, or by the latency of few accumulators.
 
-    `splits`: the sets of sums, where they are not those of a product of so many rows.
+    `splits`: the number of accumulator sets, if it is not that of a matmul of `rows` rows.
     """
     return max(
         rows * vectors / machine.fma_per_cycle,
@@ -38,12 +38,14 @@ def rows_for(columns: int, tile: GemmTile, target: Target, kernel: Microkernel) 
 
 
 def rows_that_fit(vectors: int, target: Target) -> int:
-    """The height of the highest tile of so many vectors beside which a row of B and a broadcast have registers."""
+    """Return the height of the highest tile of `vectors` vectors that leaves registers for a row of B and
+    a broadcast."""
     return (target.table.registers - vectors - 1) // vectors
 
 
 def gemm_cycles(m: int, n: int, tile: GemmTile, target: Target, kernel: Microkernel) -> float:
-    """Cycles of one k, or group of k, of the whole m x n product cut into `tile`s, per the model; lower is better."""
+    """Return the predicted cycles of one k, or group of k, of a whole m x n matmul split into `tile`s; lower
+    is better."""
     lanes = target.lanes(kernel.accumulator)
     panels, rest = divmod(n, tile.vectors * lanes)
     widths = [(tile.vectors * lanes, panels), (rest, 1 if rest else 0)]
@@ -59,7 +61,7 @@ def gemm_cycles(m: int, n: int, tile: GemmTile, target: Target, kernel: Microker
 
 
 def ranked_tiles(m: int, n: int, target: Target, kernel: Microkernel) -> list[GemmTile]:
-    """The tiles of a microkernel, least waste on an m x n product first; of equal ones the narrowest panel."""
+    """Return the tiles of a microkernel, least waste on an m x n matmul first; of equal ones the narrowest panel."""
 
     def cost(tile: GemmTile) -> tuple[float, int]:
         return gemm_cycles(m, n, tile, target, kernel), tile.vectors
@@ -68,12 +70,12 @@ def ranked_tiles(m: int, n: int, target: Target, kernel: Microkernel) -> list[Ge
 
 
 def pick_tile(m: int, n: int, target: Target, kernel: Microkernel) -> GemmTile:
-    """The tile with the least waste on an m x n product."""
+    """Return the tile with the least waste on an m x n matmul."""
     return ranked_tiles(m, n, target, kernel)[0]
 
 
 def extra_bytes(gemm: Gemm, tile: GemmTile) -> float:
-    """The time a tile loses against the best one on all products of a batch, as bytes that could be moved meanwhile."""
+    """Return the time a tile loses against the best one on the whole batch, as bytes that could be moved meanwhile."""
     m, n, target, kernel = gemm.m, gemm.n, gemm.target, gemm.kernel
     best = gemm_cycles(m, n, pick_tile(m, n, target, kernel), target, kernel)
     more = gemm_cycles(m, n, tile, target, kernel) - best
@@ -82,7 +84,7 @@ def extra_bytes(gemm: Gemm, tile: GemmTile) -> float:
 
 
 def tile_of_plain(gemm: Gemm, is_row_major: bool) -> GemmTile:
-    """The tile of a product whose B is computed: panels as wide as a row-major B are B as it lies, and cost no copy."""
+    """Return the tile for a computed B: panels as wide as a row-major B are B itself, and need no packing."""
     copied = gemm.batch * gemm.k * gemm.n * gemm.kernel.b.size
     for tile in gemm.kernel.tiles if is_row_major else ():
         if gemm.columns(tile) == gemm.n and extra_bytes(gemm, tile) < copied:
@@ -91,14 +93,14 @@ def tile_of_plain(gemm: Gemm, is_row_major: bool) -> GemmTile:
 
 
 def reads_in_place(rows: int, tile: GemmTile) -> bool:
-    """Return whether so few rows share a row-major B that copying it into panels costs more than cache and page
-    misses."""
+    """Return whether so few rows share a row-major B that copying it into panels costs more than cache and
+    page misses."""
     return rows <= 4 * tile.rows
 
 
 @dataclass(frozen=True)
 class MatmulBlocking:
-    """How one product is cut. `m_block` rows and `k_block` of k share a panel while it is in cache; `n_groups`
+    """The blocking of one matmul. `m_block` rows and `k_block` of k share a panel while it is in cache; `n_groups`
     contiguous groups of panels are independent tasks."""
 
     tile: GemmTile
@@ -157,20 +159,21 @@ def candidate_blockings(gemm: Gemm, tile: GemmTile) -> list[MatmulBlocking]:
 
 
 MAX_TILE_ROWS = 12
-"""The highest register tile where the number of rows is known when the product runs: each height is code."""
+"""Height of the highest register tile if the number of rows is known at run time: each height is code."""
 
 
 def sums_of_few(gemm: Gemm, rows: int) -> tuple[int, int]:
-    """(sets of sums, block of k) of each element of the product if it had `rows` rows."""
+    """Return (accumulator sets, block of k) of each element of the matmul if it had `rows` rows."""
     whole = replace(gemm, m=rows)
     tile = pick_tile(rows, gemm.n, gemm.target, gemm.kernel)
     return k_splits(min(rows, tile.rows), tile.vectors), pick_blocking(whole, tile).k_block
 
 
 def few_rows(gemm: Gemm, tile: GemmTile) -> dict[int, MatmulBlocking]:
-    """The blockings with panels as wide as `tile` of products of few rows, with the sums they have when compiled alone.
+    """Return the blockings, with panels as wide as `tile`, of matmuls of few rows with the accumulation of their
+    static model.
 
-    Only of those whose sums differ from those of many rows.
+    Only of those whose accumulation differs from that of many rows.
     """
     found = {}
     for rows in range(1, MAX_FEW + 1):
@@ -185,13 +188,14 @@ def few_rows(gemm: Gemm, tile: GemmTile) -> dict[int, MatmulBlocking]:
 
 
 def height_with(splits: int, vectors: int) -> int:
-    """The highest register tile of so many vectors whose sums are split in `splits`; 0 if there is none."""
+    """Return the height of the highest register tile of `vectors` vectors with accumulators split in `splits`; 0
+    if none."""
     heights = range(1, 8 // vectors + 2)
     return max((rows for rows in heights if k_splits(rows, vectors) == splits), default=0)
 
 
 def tiles_for_any_rows(gemm: Gemm) -> list[GemmTile]:
-    """The register tiles for a number of rows that is known when the product runs, the best first.
+    """The register tiles for a number of rows that is known at run time, the best first.
 
     A few rows must have the sums that they have when compiled alone: wide tiles cannot split theirs as often. Of the
     others, with the blocks of k of the best one for a typical number of rows, that one is best which loses least where
@@ -226,7 +230,8 @@ def tiles_for_any_rows(gemm: Gemm) -> list[GemmTile]:
 
 
 def few_cycles(rows: int, gemm: Gemm, tile: GemmTile, splits: int) -> float:
-    """Cycles of one k of a product of a few rows, whose sums are split so, in panels as wide as a tile."""
+    """Return the cycles of one k of a matmul of a few rows with `splits` accumulator sets, in panels as wide as
+    a tile."""
     target, kernel = gemm.target, gemm.kernel
     if splits == 1 or not height_with(splits, tile.vectors):
         return gemm_cycles(rows, gemm.n, tile, target, kernel)

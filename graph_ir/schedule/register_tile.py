@@ -1,4 +1,4 @@
-"""Register tiles and blocks as parameters of schedules: what products and convolutions share."""
+"""Register tiles and blocks as parameters of schedules, shared by matmuls and convolutions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which repeats run by shuffles of the vectors of a row."""
+"""Repeats that run by shuffles of the vectors of a row."""
 
 from __future__ import annotations
 

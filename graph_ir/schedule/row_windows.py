@@ -16,7 +16,7 @@ from .convolution_geometry import ConvolutionGeometry
 from .space import ScheduleSpace
 
 MAX_TAPS = 64
-"""Elements of the window of a convolution, each of which has a weight of its own in the code."""
+"""Maximum number of elements of the window of a convolution, each of which has a separate weight in the code."""
 
 MAX_HEIGHT = 16
 """Rows of a convolution at once, where there are registers: their sums hide the latency of multiply-adds, and each
@@ -42,8 +42,8 @@ class RowBlocking:
 
 
 def pools_by_row(op: WindowReduce) -> bool:
-    """Return whether the template of row windows runs a pool: floats, plain, one or two spatial axes behind two
-    others."""
+    """Return whether the template of row windows runs a pool: floats, plain, one or two spatial axes behind
+    two others."""
     x, y = op.inputs[0].details, op.outputs[0].details
     spatial = x.rank - 2
     if not x.dtype.is_float or spatial not in (1, 2) or op.window.rank != spatial:
@@ -169,7 +169,7 @@ class RowWindowSpace(ScheduleSpace):
         return self.pick.replaced(rows=rows, height=min(height, rows))
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Rows there are, whose lines fit on the stack."""
+        """Require existing rows, whose lines fit on the stack."""
         g, rows = self.geometry, schedule.number("rows")
         if rows > g.result[0]:
             return f"rows must be at most {g.result[0]}"

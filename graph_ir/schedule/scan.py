@@ -1,4 +1,5 @@
-"""How running sums and products may run: blocks side by side along the last axis, columns in tiles along others."""
+"""Schedules of cumulative sums and cumulative products: interleaved blocks along the last axis, tiles of columns
+along others."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from .context import LowerContext
 from .space import ScheduleSpace
 
 CHAINS = (8, 4, 16)
-"""Blocks that run side by side: an addition takes up to four cycles, and two begin in each."""
+"""Numbers of interleaved blocks: an addition takes up to four cycles, and two begin in each."""
 
 BLOCKS = (128, 64, 256)
 """Most elements of a block, so that partial sums stay in L1."""
@@ -21,7 +22,7 @@ PARTS = 4
 """Of the stack: groups of blocks, smaller ones, single ones and the rest of a kernel have memory of their own."""
 
 MAX_CHAINS = 64
-"""Each is a statement of its own."""
+"""Maximum number of interleaved blocks, each of which is a separate statement."""
 
 COLUMNS = (512, 128, 256, 1024)
 """Most columns that run together: their sums stay in L1 too."""
@@ -39,7 +40,7 @@ def axis_sizes(op: Cumulative) -> tuple[Size, Size, int]:
 
 
 class _ScanSpace(ScheduleSpace):
-    """What both directions share: the sizes, and the tasks."""
+    """Base of both directions: the sizes, and the tasks."""
 
     def __init__(self, op: Cumulative, ctx: LowerContext) -> None:
         x = op.inputs[0].details
@@ -57,22 +58,23 @@ class _ScanSpace(ScheduleSpace):
         return self.machine.max_local_bytes // PARTS // self.size
 
     def _shared(self, tasks: int, rows: Size, cycles: float) -> float | None:
-        """Cycles of so many rows or tiles of them, shared by the threads if there are tasks."""
+        """Return the cycles of `rows` rows or tiles of them, shared by the threads if there are tasks."""
         return -(-rows // min(tasks, self.threads)) * cycles if isinstance(rows, int) else None
 
 
 class RowScanSpace(_ScanSpace):
-    """Along the last axis: blocks of a row run side by side, so that no addition waits for the one before it."""
+    """Along the last axis: blocks of a row are interleaved, so that no addition waits for the one before it."""
 
     algorithm = "row-scan"
     meanings: Mapping[str, str] = {
         "tasks": "1 runs the rows on one thread, more on all",
-        "chains": "blocks of a row that run side by side",
+        "chains": "interleaved blocks of a row",
         "block": "most elements of a block",
     }
 
     def ranked(self) -> Sequence[Schedule]:
-        """Eight blocks of 128 elements as the row allows, then fewer and more of both; open rows run one at a time."""
+        """Eight blocks of 128 elements as the row allows, then fewer and more of both; dynamic rows run one at
+        a time."""
         if not isinstance(self.n, int):
             return [Schedule.of(self.algorithm, tasks=self.threads, chains=1, block=1)]
         found = [
@@ -98,10 +100,10 @@ class RowScanSpace(_ScanSpace):
         return self._shared(schedule.number("tasks"), self.outer, row)
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """A block is a part of the row, and blocks that run side by side wait on the stack."""
+        """Require a block smaller than the row, and interleaved blocks that fit on the stack."""
         chains, block = schedule.number("chains"), schedule.number("block")
         if not isinstance(self.n, int):
-            return "chains and block must be 1, as the row is open" * (chains * block > 1)
+            return "chains and block must be 1, as the row is dynamic" * (chains * block > 1)
         if chains > MAX_CHAINS:
             return f"chains must be at most {MAX_CHAINS}"
         most = self._block(chains, min(self.n, self._max_waiting // chains))
@@ -133,7 +135,7 @@ class ColumnScanSpace(_ScanSpace):
         return self._shared(schedule.number("tasks"), tiles, self.n * row)
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """A tile is a part of the columns, and its sums wait on the stack."""
+        """Require a tile smaller than the columns, whose sums fit on the stack."""
         most = max(min(self.inner, self._max_waiting), 1)
         return f"columns must be at most {most}" * (schedule.number("columns") > most)
 

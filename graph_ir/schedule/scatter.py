@@ -1,4 +1,4 @@
-"""How scatters may run: the copy of the data is shared, the updates come one after the other."""
+"""Schedules of scatters: the copy of the data is shared, the updates come one after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIECES = (4096, 1024, 16384)
 
 
 class ScatterSpace(ScheduleSpace):
-    """Whether threads share the copy of the data, and in what pieces."""
+    """Schedules of the copy of the data: serial, or shared by threads in pieces."""
 
     algorithm = "scatter"
     meanings: Mapping[str, str] = {

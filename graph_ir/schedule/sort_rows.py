@@ -1,4 +1,4 @@
-"""How rows may be sorted: all elements of them, or those that reach a bound which groups of elements give."""
+"""Schedules of row sorts: all elements of a row, or those that reach a bound given by groups of elements."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ GROUPS = 32
 """Groups are counted in these, as their best elements are found in vectors."""
 
 FEW = 4
-"""Elements are selected first where at most one in so many is in a group of its own."""
+"""Minimum ratio of elements to selected elements for which a selection comes first."""
 
 KEY_CYCLES = 10
 """To order an element: its key, and a count and a move for each digit."""
 
 
 class SortSpace(ScheduleSpace):
-    """Whether few of many elements are selected before they are sorted, and by how many groups."""
+    """Schedules of a row sort: with or without a selection of few elements, and its number of groups."""
 
     algorithm = "row-sort"
     meanings: Mapping[str, str] = {
-        "tasks": "parts of the rows that are sorted in parallel, each in memory of its own",
+        "tasks": "parts of the rows that are sorted in parallel, each in separate memory",
         "groups": "groups of elements whose best ones bound those that are sorted, a multiple of 32; 1 sorts all",
     }
 
@@ -63,7 +63,7 @@ class SortSpace(ScheduleSpace):
         return -(-self.rows // min(schedule.number("tasks"), self.threads)) * row
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Each of the k best may be in a group of its own, and no group is empty."""
+        """Require enough groups for each of the k best, and no empty group."""
         groups, tasks = schedule.number("groups"), schedule.number("tasks")
         most = bounds(self.rows)[1]
         if not 1 <= tasks <= max(most, 1):

@@ -10,9 +10,9 @@ from ..ir.schedule import Parameter, Schedule
 
 
 class ScheduleSpace:
-    """What one kernel offers, in the layouts its tensors have. Subclasses say which candidates there are.
+    """The schedules of one kernel, in the layouts of its tensors. Subclasses define the candidates.
 
-    `name`: the kernel, for messages. `problem`: what a tuning file knows it by, "" where it keeps nothing of its kind.
+    `name`: the kernel, for messages. `problem`: its key in a tuning file, "" if it is not tuned.
     """
 
     algorithm: str
@@ -52,7 +52,7 @@ class ScheduleSpace:
         return None
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Why the kernel cannot run with a schedule that has every parameter, "" if it can."""
+        """Return why the kernel cannot run with a schedule that has every parameter, "" if it can."""
         return ""
 
     def fixed(self) -> Mapping[str, Parameter]:
@@ -81,7 +81,7 @@ class ScheduleSpace:
         return schedule
 
     def complete(self, requested: Schedule) -> Schedule:
-        """What was requested; what was left out is as in the best candidate with the `leading` parameters requested.
+        """Return the requested schedule, completed from the best candidate with the `leading` parameters requested.
 
         UserError if the kernel cannot run with it.
         """
@@ -97,7 +97,8 @@ class ScheduleSpace:
         return self.check(near[0].replaced(**requested.settings))
 
     def tuned(self, found: Schedule | None) -> Schedule:
-        """What a tuning file has for the problem, where it fits these layouts; else the cost model's pick."""
+        """Return the schedule of a tuning file for the problem, if it fits these layouts, or else the cost
+        model's pick."""
         if found is None or found.algorithm != self.algorithm:
             return self.pick
         kept = {name: value for name, value in self.fixed().items() if name in found.settings}

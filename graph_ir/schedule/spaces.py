@@ -61,7 +61,7 @@ def pool_space(op: WindowReduce, ctx: LowerContext) -> ScheduleSpace:
 
 
 def matmul_space(op: MatmulCore, group: KernelGroup, ctx: LowerContext) -> ScheduleSpace:
-    """Those of a product, in blocks if its result lies in them."""
+    """Return the space of a matmul, a blocked one if its result is blocked."""
     make = BlockedSpace if op.outputs[0].details.format.is_blocked else MatmulSpace
     return make(op, group, ctx)
 
@@ -107,7 +107,7 @@ def space_of(op: Op, ctx: LowerContext) -> ScheduleSpace | None:
 
 
 def pick_schedule(space: ScheduleSpace, ctx: LowerContext) -> Schedule:
-    """What a kernel runs with unless somebody asks for more: as measured, else as the cost model says."""
+    """Return the default schedule of a kernel: as measured, or else as the cost model predicts."""
     return space.tuned(ctx.tuned.get(space.problem))
 
 

@@ -1,4 +1,4 @@
-"""Which transposes and reorders run through register tiles, and with which tile."""
+"""Choice of transposes and reorders that run through register tiles, and of the tile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_WOVEN = 3
 """Two shuffles make a vector of three rows, such as the channels of a photograph; of five, four do."""
 
 PART_BYTES = 16
-"""Vectors are turned in parts of so many bytes, which the lanes of a tile must fill."""
+"""Bytes of the parts in which vectors are transposed, which the lanes of a tile must fill."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class TransposeTiles:
     `dims`: of the result; `strides`: of the source along each of them, in elements; `along`: the axis of the result
     along which the source is contiguous, not the last. `lanes`: rows and columns of a register tile. `strip`: columns
     of the result that one strip has, a multiple of `lanes`. `size`, `line`: bytes of an element and of a cache line.
-    `woven`: so many columns, if no power of two, are interleaved by shuffles of any lanes.
+    `woven`: number of columns that, if no power of two, are interleaved by shuffles of any lanes.
     """
 
     dims: tuple[int, ...]
@@ -45,7 +45,8 @@ class TransposeTiles:
 
     @property
     def best_rows(self) -> int:
-        """Rows of the result that are written side by side: few, so that few lines and pages are open at once.
+        """Return the number of rows of the result that are written together: few, so that few lines and pages are open
+        at once.
 
         Where rows of the source begin inside cache lines, or a tile reads less than one, twice as many: 1024 x 1024
         floats take 0.21 ms in blocks of 16 rows, 0.33 in 32 and 0.49 in all; 8 x 768 x 196 take 0.12, 0.11 and 0.21.

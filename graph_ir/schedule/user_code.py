@@ -1,6 +1,6 @@
-"""What user code adds to the compiler besides ops: kernels, passes and patterns, by name. Empty unless it does.
+"""User code registered with the compiler besides ops: kernels, passes and patterns, by name.
 
-Each is an object of the room `extension`, which checks it; what it means is part of every key (`driver/extensions`).
+Each is an object of the room `extension`, which checks it; its fingerprint is part of every key (`driver/extensions`).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ the bytes save (measured: 1.13 to 1.36 in f16, 1.27 to 2.36 in bf16, on Sapphire
 
 @dataclass(frozen=True)
 class WindowBlocking:
-    """`pixels` results side by side of `channels` channels; `rows` rows of results per task."""
+    """A tile of `pixels` results of `channels` channels; `rows` rows of results per task."""
 
     pixels: int
     channels: int
@@ -45,7 +45,7 @@ def pick_blocking(
 
 
 def pixels_per_block(g: ConvolutionGeometry, machine: Machine) -> int:
-    """Results side by side, in blocks of about equal size.
+    """Return the number of results per tile, in blocks of about equal size.
 
     As many independent sums as hide the latency of a multiply-add; elements they share are loaded once.
     """
@@ -64,7 +64,7 @@ def window_cycles(g: ConvolutionGeometry, target: Target, dtype: DType = F32) ->
 def depthwise_cycles(g: ConvolutionGeometry, kernel: Microkernel, target: Target) -> float:
     """Cycles on one core of a depthwise convolution of the types of a microkernel.
 
-    By dot products (`templates.dot_windows`): words of columns, which neighboring results share, and products, whose
+    By dot products (`templates.dot_windows`): words of columns, which neighboring results share, and terms, whose
     sums are apart where they are made in pairs. Half of the instructions run beside the others: vectors of integers
     have twice the ports of multiply-adds.
     """

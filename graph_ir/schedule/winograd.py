@@ -1,4 +1,4 @@
-"""How a Winograd convolution may run: the layouts of its operands, and the blocking for the layout they have."""
+"""Schedules of a Winograd convolution: the layouts of its operands, and the blocking for given layouts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def few_tile(op: WinogradConvolution, form: WinogradForm, few: int, ctx: LowerCo
 def few_blocking(
     op: WinogradConvolution, form: WinogradForm, few: int, many: WinogradBlocking, ctx: LowerContext
 ) -> WinogradBlocking:
-    """How few results are computed in another form; V and M must fit where those of `many` lie."""
+    """Return the blocking for few results in another form; V and M must fit where those of `many` lie."""
     tile, g = few_tile(op, form, few, ctx), few_geometry(op, few)
 
     def fits(b: WinogradBlocking) -> bool:
@@ -158,7 +158,7 @@ class WinogradSpace(ScheduleSpace):
         return blocking_cycles(blocking, self.geometry, self.ctx.target, threads)
 
     def cycles(self, schedule: Schedule) -> float:
-        """What the cost model says."""
+        """Return the predicted cycles of a schedule."""
         return self._cycles(winograd_blocking(schedule, self.op.form, self.ctx.target))
 
     def fixed(self) -> dict[str, Parameter]:
@@ -168,7 +168,7 @@ class WinogradSpace(ScheduleSpace):
         return {"form": form.name, "nv": width // self.ctx.target.lanes(form.sums)}
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Blocks that fit on the stack."""
+        """Require blocks that fit on the stack."""
         blocking = winograd_blocking(schedule, self.op.form, self.ctx.target)
         most = self.ctx.target.machine.max_local_bytes
         if schedule.number("tiles") * schedule.number("nc") > 1 and (

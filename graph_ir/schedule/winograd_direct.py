@@ -1,4 +1,4 @@
-"""The direct form of a Winograd convolution, which runs for few results where sizes are open."""
+"""The direct form of a Winograd convolution, which runs for few results where sizes are dynamic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which register tile and block of tiles a Winograd convolution uses, and the cycles it takes: the cost model."""
+"""Choice of the register tile and block of tiles of a Winograd convolution, and its predicted cycles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ MAX_CUTS = 512
 
 @dataclass(frozen=True)
 class WinogradBlocking:
-    """How one convolution is cut: `block` tiles at a time, results in `groups` of panels, `chunk` panels at a time."""
+    """The blocking of one convolution: `block` tiles at a time, results in `groups` of panels, `chunk` panels at
+    a time."""
 
     form: WinogradForm
     tile: GemmTile
@@ -41,7 +42,7 @@ class WinogradBlocking:
 
 
 def winograd_kernel(form: WinogradForm, target: Target) -> Microkernel:
-    """What multiplies the transformed image by the transformed weights."""
+    """Return the microkernel that multiplies the transformed image by the transformed weights."""
     return microkernel(form.operand, form.operand, target)
 
 
@@ -99,7 +100,7 @@ def _blocks(
 def blocking_cycles(
     b: WinogradBlocking, g: ConvolutionGeometry, target: Target, threads: int
 ) -> float:
-    """Cycles on the busiest of `threads` cores: the products, or the bytes they stream, and the transforms.
+    """Cycles on the busiest of `threads` cores: the matmuls, or the bytes they stream, and the transforms.
 
     U streams through once per block, fetched ahead. V is read once per chunk of panels, from L2 if it and M fit; else
     nothing is computed while it comes again.

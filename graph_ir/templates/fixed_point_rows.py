@@ -5,8 +5,8 @@ group, and N has three signed digits of 8 bits, N = d2 * 2^16 + d1 * 2^8 + d0. M
 numbers below 2^22 among them; others lose at most half a step. That is 2^-19 of a number of more than a 16th of the
 largest, as much as a sum of 32 terms in f32 may lose of it. Where the smaller ones are more than half of the group and
 together lose more than 2^-17 of the sum of their magnitudes, as beside a number 200 times as large, the group stays as
-it is, to be multiplied as floats. So do infinities, NaN, and groups so large or small that a step or a sum might not be
-normal.
+it is, to be multiplied as floats. So do infinities, NaN, and groups so large or small that a step or a sum might not
+be normal.
 """
 
 from __future__ import annotations

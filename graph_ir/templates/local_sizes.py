@@ -13,8 +13,8 @@ from ..schedule.convolution_geometry import ConvolutionGeometry
 
 
 class LocalSizes:
-    """Variables for the sizes of a kernel: what an expression of dynamic sizes is, computed once where its loops
-    begin."""
+    """Variables for the sizes of a kernel: what an expression of dynamic sizes is, computed once where its
+    loops begin."""
 
     def __init__(self, taken: Iterable[Size]) -> None:
         self._taken = {symbol.name for symbol in symbols_of(taken)}

@@ -52,7 +52,7 @@ def blocked_sum(
 ) -> tuple[list[Stmt], Expr]:
     """(statements, total) of the sum of `value`, which `term` binds, over `index`; `vector`: along the last axis.
 
-    Where extents are open, the axis that is cut into blocks is chosen when it runs. A sum of no more than a block is
+    Where extents are dynamic, the axis that is cut into blocks is chosen when it runs. A sum of no more than a block is
     one block then: the same bits as without any, as nothing is lost of a single one.
     """
     total, lost, part = (Buffer(n, value.dtype, (1,), "local") for n in ("total", "lost", "acc"))

@@ -74,8 +74,8 @@ class RowGroup:
         )
 
     def is_per_row(self, op: Op) -> bool:
-        """Return whether an op's result is one value per row. Other tensors that do not span a row are read where
-        needed."""
+        """Return whether an op's result is one value per row. Other tensors that do not span a row are read
+        where needed."""
         tensor = op.outputs[0]
         if self.spans_row(tensor):
             return False
@@ -202,9 +202,9 @@ class RowEmitter:
     def phases(self, carried: Carried) -> list[list[Stmt]]:
         """The statements of `row`, split after each reduction, so that each part runs for many rows before the next.
 
-        A reduction is a chain of dependent instructions, and the rest of its row waits for its end; the same part of
-        other rows does not. Results of reductions are passed between parts in memory. A row with local rows is one
-        part.
+        A reduction is a chain of dependent instructions, and the rest of its row waits for its end; the same part
+        of other rows does not. Results of reductions are passed between parts in memory. A row with local rows is
+        one part.
         """
         return self._phases(carried)
 
@@ -257,8 +257,8 @@ class RowEmitter:
         return self.given[tensor](self._index(tensor, t.as_expr(0)))
 
     def _kept_in(self) -> dict[GraphTensor, _Kept]:
-        """The buffer in which the first loop stores a tensor that several loops need: a local row, or the output
-        itself."""
+        """The buffer in which the first loop stores a tensor that several loops need: a local row, or the
+        output itself."""
         columns = self.group.dims[-1]
         output = self.group.output
         needed = any(output in self.group.reads(stage) for stage in self.group.stages())

@@ -5,8 +5,8 @@ last axis    chains of neighboring blocks run side by side, so that no addition 
              then y = partial + what came before the block
 other axes   for i: for columns, in vectors: sum[column] += x[i, column]; y[i, column] = sum[column]
 
-The order of the additions follows from the sizes alone; a dynamic number of steps on the last axis is one after
-another.
+The order of the additions follows from the sizes alone; a dynamic number of steps on the last axis is one
+after another.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Loop nest of transposes: tiles as wide as a cache line are read along one axis, turned in registers, written along
-another.
+"""Loop nest of transposes: tiles as wide as a cache line are read along one axis, turned in registers, written
+along another.
 
 for every outer index, every block of rows of the result and every line-wide strip of its columns:
     for tiles along the rows, along which the source is contiguous:
@@ -94,8 +94,8 @@ class _Tiles:
 
     @property
     def _is_narrow(self) -> bool:
-        """Return whether the rows of a tile lie one behind the other in the result, and are best made as whole
-        vectors."""
+        """Return whether the rows of a tile lie one behind the other in the result, and are best made as
+        whole vectors."""
         is_dense = self.out_strides[self.shape.along] == self.columns
         is_woven = self.columns.bit_count() == 1 or self.columns <= self.shape.woven
         return is_dense and self.columns < self.shape.lanes and is_woven

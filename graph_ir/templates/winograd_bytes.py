@@ -9,9 +9,8 @@ from .winograd_tiles import WinogradTiles
 
 
 class ByteResults(WinogradTiles):
-    """Results of s32, a panel at a time: first all sums of a tile, which are a few lines of L1,
-    then pixel by pixel what comes after them, in loops that know their length, as bytes of several vectors are stored
-    together."""
+    """Results of s32, a panel at a time: first all sums of a tile, which are a few lines of L1, then pixel by pixel
+    what comes after them, in loops that know their length, as bytes of several vectors are stored together."""
 
     def finish(
         self, number: Expr, tile: Expr, panels: tuple[Expr, Expr], start: Expr, columns: Expr, m: Planes,

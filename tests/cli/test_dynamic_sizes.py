@@ -1,4 +1,4 @@
-"""Commands on a model with an open batch: they run it at the sizes that are requested, with the code for all."""
+"""Commands on a model with a dynamic batch: they run it at the sizes that are requested, with the code for all."""
 
 from __future__ import annotations
 

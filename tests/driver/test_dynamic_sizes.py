@@ -157,7 +157,7 @@ def test_attention_over_an_open_sequence() -> None:
 
 
 def sums(number: Size) -> Graph:
-    """Sums over several axes, of which the first is open."""
+    """Sums over several axes, of which the first is dynamic."""
     graph = Graph("sums")
     x = graph.make_input(LogicalTensor(F32, (number, 6, 5)), "x")
     for axes in ((0, 1), (0, 1, 2), (0,)):

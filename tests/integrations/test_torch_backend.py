@@ -115,7 +115,7 @@ def test_sizes_that_cannot_be_open_have_code_of_their_own(
 
 
 def test_numbers_among_the_arguments(compiles: list[Any]) -> None:
-    """Dynamo makes symbols of those that differ; what no tensor's size tells cannot stay open."""
+    """Dynamo makes symbols of those that differ; what no tensor's size tells cannot stay dynamic."""
 
     def scaled(x: Any, factor: float, count: int) -> Any:
         return x * factor, x[:count]

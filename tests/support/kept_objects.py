@@ -1,8 +1,8 @@
 """Object code kept between test runs: the folder that GRAPHC_TEST_CACHE names, if any.
 
-Entries lie in a folder named by the hash of all sources that make them, so none is ever stale: objects of loops below
-`LOOPS`, objects of LLVM IR below `TEXTS`. They are neither read nor written while a test has replaced a name in those
-sources.
+Entries lie in a folder named by the hash of all sources that make them, so none is ever stale: objects of loops
+below `LOOPS`, objects of LLVM IR below `TEXTS`. They are neither read nor written while a test has replaced a name
+in those sources.
 """
 
 from __future__ import annotations

@@ -216,14 +216,14 @@ def _whole_limit(dtype: DType) -> float:
 
 
 def _overflows(arrays: list[Array], results: list[Array], worst: Certainty) -> bool:
-    """Return whether a bound may be crossed where another rounding does not cross it: infinities and NaN of rough
-    numbers."""
+    """Return whether a bound may be crossed where another rounding does not cross it: infinities and NaN of
+    rough numbers."""
     return worst == Certainty.ROUGH and not all(_is_finite(y) for y in (*arrays, *results))
 
 
 def _is_huge(op: Op, arrays: list[Array]) -> bool:
-    """Return whether squares and sums of the operands may overflow before they cancel, which float64 would not
-    notice."""
+    """Return whether squares and sums of the operands may overflow before they cancel, which float64 would
+    not notice."""
     if isinstance(op, Elementwise):
         return False
     largest = 1e70 if op.inputs[0].details.dtype == F64 else 1e9

@@ -91,7 +91,7 @@ class Check:
             raise Wrong(f"a call ends with '{found}', not with '{wanted}'")
 
     def _open(self) -> None:
-        """A model with one size left open, from 0 on if it can be, against models of several sizes."""
+        """A model with one dynamic size, from 0 on if it can be, against models of several sizes."""
         setting = self.case.setting
         disabled = setting.options().disabled | {"winograd"}  # not offered for dynamic dimensions
         options, target = replace(setting.options(), disabled=disabled), setting.resolved_target()

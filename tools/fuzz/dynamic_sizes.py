@@ -1,4 +1,4 @@
-"""Random graphs with a size left open: the same graph, one of whose sizes is a symbol wherever it is an input's.
+"""Random graphs with a dynamic size: the same graph, one of whose sizes is a symbol wherever it is an input's.
 
 Attributes that hold the size, or a multiple of it, follow where the graph is one only then. What does not fit together
 any more (a constant of that size, say) is no such graph.
@@ -25,7 +25,7 @@ MAX_SIZES = 4
 
 
 def opened(graph: Graph, least: int = 1) -> tuple[Graph, int] | None:
-    """(the graph with a size of `least` or more, the size that it had); None where no size can be left open."""
+    """(the graph with a size of `least` or more, the size that it had); None where no size can be dynamic."""
     count = Counter(
         one for op in graph.inputs for one in op.outputs[0].details.plain_dims if one > 1
     )

@@ -41,8 +41,8 @@ def orthogonal_matrix(node: OpBuilder, packed: Tensor, scales: Tensor, count: in
 
 
 def svd(node: OpBuilder, a: Tensor, is_full: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return U [.., m, k], values [.., k] in descending order and V transposed, [.., k, n]; with `is_full`, both are
-    square."""
+    """Return U [.., m, k], values [.., k] in descending order and V transposed, [.., k, n]; with `is_full`, both
+    are square."""
     rows, columns = a.details.plain_dims[-2:]
     is_tall = rows > columns
     left, values, right = outputs(node, "svd", _flat_matrix(node, a))

@@ -43,8 +43,8 @@ def transformed(
 ) -> Spectrum:
     """The transform along an axis, inverse ones over `length`.
 
-    Onesided, the forward transform gives the first half of the spectrum, and the inverse one takes it and gives a real
-    result.
+    Onesided, the forward transform gives the first half of the spectrum, and the inverse one takes it and gives a
+    real result.
     """
     rank = x.real.details.rank
     order = [*(i for i in range(rank) if i != axis), axis]

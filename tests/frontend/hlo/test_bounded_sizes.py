@@ -32,7 +32,7 @@ ROOT t = (f32[2,<=8,2], f32[3,<=8,4], s32[], f32[<=16,4]) tuple(transposed, spre
 
 @pytest.mark.parametrize("size", [1, 5, 8])
 def test_what_follows_from_a_bound(size: int) -> None:
-    """Values of the bound's size are cut where they meet open ones; two that must be equal are one size."""
+    """Values of the bound's size are cut where they meet dynamic ones; two that must be equal are one size."""
     graph = load(module(BODY).encode())
     assert [str(op.outputs[0].details) for op in graph.inputs] == ["f32[x_0,4]"] * 2
     x, y = np.random.default_rng(0).standard_normal((2, size, 4)).astype(np.float32)

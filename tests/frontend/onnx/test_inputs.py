@@ -1,4 +1,4 @@
-"""Shapes the file leaves open."""
+"""Dynamic shapes of a file."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ LINES = [
     ("F.relu r 1 1 y y", 4, "F.relu 'r' reads operand 'y', which is produced only on line 4; lines must be in order, "
      "and a graph acyclic"),
     ("nn.Linear l 1 1 x y @weight=(4,-3)f32", 4, "nn.Linear 'l', attribute 'weight': every size must be a number "
-     "from 0 to 10^18, or ? where it is open, got '-3'"),
+     "from 0 to 10^18, or ? if it is dynamic, got '-3'"),
     ("nn.Linear l 1 1 x y @weight=(4,3f32", 4, "nn.Linear 'l', attribute 'weight': a shape must look like (1,32)f32, "
      "got '(4,3f32'"),
     ("nn.Linear l 1 1 x y @weight=(4,?)f32", 4, "nn.Linear 'l', attribute 'weight': its shape and dtype must be "

@@ -89,7 +89,7 @@ def test_rows_of_open_length_run_one_at_a_time_at_unknown_cost() -> None:
     found = space(graph.make("cum_sum", [x], {"axis": 1}, "y"))
     assert (str(found.pick), len(found.candidates)) == ("row-scan tasks=1 chains=1 block=1", 1)
     assert found.cycles(found.pick) is None
-    with pytest.raises(UserError, match="chains and block must be 1, as the row is open, got"):
+    with pytest.raises(UserError, match="chains and block must be 1, as the row is dynamic, got"):
         found.complete(parse_schedule("chains=8"))
 
 

@@ -71,7 +71,7 @@ def test_few_channels_are_not_worth_the_transforms() -> None:
     "graph", [layer(8, 4), layer(16, 4, kernel=2, before=(0, 0), after=(0, 0)), layer(8, 8)]
 )
 def test_the_order_of_sums_is_that_of_one_image_for_any_number(graph: Graph) -> None:
-    """An open batch has the bits of each: im2col and the direct form add in other orders."""
+    """A dynamic batch has the bits of each: im2col and the direct form add in other orders."""
     op = next(op for op in graph.ops if isinstance(op, Convolution))
     one, many = (
         ranked_forms(op, asking("auto", "winograd"), replace(geometry_of(op), batch=images))
