@@ -12,8 +12,8 @@ them after the generation, and a later successful claim proves that the loop was
 Waiting is a spin with the `pause` instruction, then a futex. Where other threads keep all CPUs busy, the system may
 wake a worker on the caller's CPU and leave it there for milliseconds: the loop is serial then, and while the worker
 spins, the caller does not run. So a worker that finds itself there moves. It does not call `sched_yield`, which gives
-its CPU to threads of any priority. A caller that finds the pool busy (another Python thread,
-or a loop inside a task) runs its loop itself, so nothing can deadlock.
+its CPU to threads of any priority. A caller that finds the pool busy (another Python thread, or a loop inside a task)
+runs its loop itself, so nothing can deadlock.
 
 Stopping. `rt` says whether the call is stopped (runtime/abi.py); what is left of its loop is then claimed but not run.
 

@@ -55,8 +55,7 @@ def user_code(graph: Graph | None = None) -> UserCode:
 
 def loops_are_extended() -> bool:
     """Return whether a pass over Tensor IR comes from user code: kernels then depend on more than their Tensor IR as
-    lowered,
-    and other processes do not know it."""
+    lowered, and other processes do not know it."""
     return any(map(_is_foreign, loop_pipeline.PASSES))
 
 

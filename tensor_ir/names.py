@@ -20,8 +20,7 @@ _MAX_LETTERS = 60
 
 def is_identifier(name: str) -> bool:
     """Return whether Tensor IR may use `name`: ASCII letters, digits and underscores, and no keyword of Python, as
-    whose
-    syntax the text is parsed."""
+    whose syntax the text is parsed."""
     return _IDENTIFIER.fullmatch(name) is not None and not keyword.iskeyword(name)
 
 

@@ -1,9 +1,8 @@
 """The whole Tensor IR: loop nests over buffers, on one page.
 
-Semantics
----------
-Types. Every expression has a `dtype` and a number of `lanes` (1 = scalar). Operands of one operation agree in
-both; `Broadcast`, `Ramp` and `Cast` convert. Index arithmetic is `s64`, loop variables are scalar `s64`.
+Semantics --------- Types. Every expression has a `dtype` and a number of `lanes` (1 = scalar). Operands of one
+operation agree in both; `Broadcast`, `Ramp` and `Cast` convert. Index arithmetic is `s64`, loop variables are
+scalar `s64`.
 
 Arithmetic. Integers wrap. Integer division and remainder round towards minus infinity; x // 0 and x % 0 are 0 and MIN
 // -1 is MIN. Float division is IEEE; floats have no `mod` but the intrinsic `fmod`. `min` and `max` return NaN when

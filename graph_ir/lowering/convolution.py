@@ -237,8 +237,7 @@ def strides_of(fmt: Format, dims: Sequence[int]) -> list[int]:
 
 def _reads_by_pixel(output: GraphTensor, reads: Sequence[GraphTensor], ops: Sequence[Op]) -> bool:
     """Return whether a pixel may be indexed by its number alone: every epilogue operand has all pixels, in order, or
-    one value
-    for all."""
+    one value for all."""
     if not all(map(is_elementwise, ops)):
         return False
     rank = output.details.rank

@@ -27,8 +27,7 @@ MAX_COMPARED = 32
 class MaxPoolIndices(PooledOp):
     """The positions (s64) that `max_pool` takes its elements from, as flat indices over the window axes of x.
 
-    Of equal elements the first one counts; NaN is larger than any number. Padding is
-    never taken.
+    Of equal elements the first one counts; NaN is larger than any number. Padding is never taken.
     """
 
     accepts = NUMBER

@@ -47,8 +47,7 @@ def first_in_order(x: Array, axis: int, k: int, largest: bool) -> list[Array]:
 class TopK(CompositeOp):
     """(values, indices s64) of the first `k` elements of `axis` in descending order.
 
-    Equal elements keep their order: the lowest
-    index first. NaN counts as the largest value.
+    Equal elements keep their order: the lowest index first. NaN counts as the largest value.
     """
 
     x = Operand()

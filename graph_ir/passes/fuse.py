@@ -298,9 +298,8 @@ def _grow_backward(group: list[Op], taken: set[Op], by_rows: bool) -> None:
 
 
 def _asks_within_rows(op: Op) -> bool:
-    """Return whether lanes of one row come from different addresses. A loop would ask for each element, in each of
-    its passes
-    over the row; stored, the row is copied part by part."""
+    """Return whether lanes of one row come from different addresses. A loop would ask for each element, in each of its
+    passes over the row; stored, the row is copied part by part."""
     last = op.outputs[0].details.rank - 1
     if op.op_name == "reorder":  # of rows whose elements lie apart, as channels last do
         return op.inputs[0].details.format.order[-1] != last

@@ -132,9 +132,8 @@ class DynamicAttention(AttentionTemplate):
     def softmax(self, scores: EpilogueValue | None) -> RowWork:
         """Row work that leaves exponentials in the panel and their sum as divisor; `scores`: what comes before it.
 
-        Loops over a dynamic number of columns take the last ones one at a time. The one of the exponentials has
-        none: it
-        goes on in the padding.
+        Loops over a dynamic number of columns take the last ones one at a time. The one of the exponentials has none:
+        it goes on in the padding.
         """
         lanes, columns = self.target.lanes(self.sums), t.as_expr(self.problem.columns)
         padded = ceil_div(columns, t.as_expr(lanes)) * lanes

@@ -3,9 +3,9 @@
     python tests/measurements/onnx_cases.py [--native]
     python tests/measurements/onnx_cases.py --others        models that PyTorch wrote, simple ones, real networks
 
-Two columns: `graphc.compile(model)` alone, which knows no value of an input, and the class `graphc.onnx_backend`, which
-may compile for the values of small inputs. Without `--native` ops run as their NumPy
-references, which takes half a minute.
+Two columns: `graphc.compile(model)` alone, which knows no value of an input, and the class `graphc.onnx_backend`,
+which may compile for the values of small inputs. Without `--native` ops run as their NumPy references, which takes
+half a minute.
 """
 
 from __future__ import annotations
