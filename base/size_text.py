@@ -43,12 +43,12 @@ class _Reader:
         self.symbols = symbols
 
     def sum(self) -> Size:
-        total = self._product(self._taken("-"))
+        total = self._term(self._taken("-"))
         while self.tokens and self.tokens[-1] in "+-":
-            total = total + self._product(self.tokens.pop() == "-")
+            total = total + self._term(self.tokens.pop() == "-")
         return total
 
-    def _product(self, negative: bool) -> Size:
+    def _term(self, negative: bool) -> Size:
         value = self._factor()
         while self.tokens and self.tokens[-1] in ("*", "//"):
             if self.tokens.pop() == "*":

@@ -65,7 +65,7 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Samples:
-    """Where a cell begins, and the numbers of its samples that are visited."""
+    """The start of a cell, and the range of its samples that are visited."""
 
     begin: Expr
     low: Expr

@@ -1,13 +1,13 @@
-"""Two matrix products with row operations between them in one loop nest: attention without a score matrix in memory.
+"""Two matmuls with row operations between them in one loop nest: attention without a score matrix in memory.
 
     for each batch and head (parallel):
-      pack the right-hand sides of both products into local panels (unless they already are)
+      pack the right-hand sides of both matmuls into local panels (unless they already are)
       for each block of rows:
         panel = epilogue(A x B)                    scores, scaled and masked in registers
         for each row of the panel: row work        softmax, in place
         C = epilogue(panel x D) written with the output's strides
 
-The panel (rows x columns of the first product) stays in cache, which it shares with the packed keys and values: the
+The panel (rows x columns of the first matmul) stays in cache, which it shares with the packed keys and values: the
 schedule cuts rows accordingly.
 """
 
@@ -50,7 +50,7 @@ from ..schedule.matmul_tile import rows_for
 
 RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Sequence[Stmt]]]
 """(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row
-in place, and store its divisor if rows are divided after the second product: parts, each run for all rows at once."""
+in place, and store its divisor if rows are divided after the second matmul: parts, each run for all rows at once."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ class AttentionTemplate:
         result: EpilogueValue | None,
         divides: bool,
     ) -> Stmt:
-        """The whole computation; `scores` and `result` are the epilogues of the two products.
+        """The whole computation; `scores` and `result` are the epilogues of the two matmuls.
 
-        With `divides`, `row_work` leaves each row's divisor in `divisors`, and the second product's rows are divided:
+        With `divides`, `row_work` leaves each row's divisor in `divisors`, and the second matmul's rows are divided:
         the sum of (e / s) v is the sum of e v, divided by s once, in as many divisions as the row is wide.
         """
         p = self.problem
@@ -205,7 +205,7 @@ class AttentionTemplate:
     def _prefetch_hints(
         self, row: Expr, panel: Expr, columns: int, width: int, *matrices: tuple[Operand, int]
     ) -> tuple[PrefetchHint, ...]:
-        """Prefetch hints for the next head's matrices, distributed evenly over the products of this one.
+        """Prefetch hints for the next head's matrices, distributed evenly over the matmuls of this one.
 
         Heads are contiguous in memory, but hardware prefetchers do not run from one into the next: without hints every
         head starts by waiting for memory.
@@ -215,7 +215,7 @@ class AttentionTemplate:
             return ()
         panels = -(-columns // width)
         parts = math.ceil(p.rows / self.block) * panels
-        # Row blocks and panels number the products: row is a multiple of the block, so this is the number times block.
+        # Row blocks and panels number the matmuls: row is a multiple of the block, so this is the number times block.
         hints = []
         for matrix, elements in matrices:
             if not (p.batch and matrix.batch_strides[-1]):
@@ -263,12 +263,13 @@ def _one_of(number: Var, full: int, whole: list[Stmt], last: list[Stmt]) -> list
 
 
 def scoped(before: list[Stmt], matmuls: list[Stmt]) -> list[Stmt]:
-    """Products after the copy of their left operand, which lives as long as they run; alone where there is none."""
+    """Return matmuls after the copy of their left operand, whose scope they are; the matmuls alone if there is
+    no copy."""
     return [Block((*before, *matmuls))] if before else matmuls
 
 
 def over_panels(n: int, columns: int, matmul: Callable[[Expr, Expr, int], Stmt]) -> list[Stmt]:
-    """One product per panel of `columns`, the last one narrower."""
+    """Return one matmul per panel of `columns`, the last one narrower."""
     full, rest = divmod(n, columns)
     var = Var("nb")
     body: list[Stmt] = []

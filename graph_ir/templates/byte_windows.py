@@ -9,9 +9,9 @@
           sums[pixels, vector] = acc
         y[pixels] = epilogue(sums)
 
-A 3 x 3 window takes 9 multiply-adds and 7.5 instructions for elements per vector of results, instead of 6 products, 6
-sums and 7 for words of two rows (`dot_windows`), and its sums need no conversion. They are kept in L1 for the epilogue,
-as sums of several vectors for all pixels would leave no registers for elements and weights.
+A 3 x 3 window takes 9 multiply-adds and 7.5 instructions for elements per vector of results, instead of 6 dot products,
+6 sums and 7 for words of two rows (`dot_windows`), and its sums need no conversion. They are kept in L1 for the
+epilogue, as sums of several vectors for all pixels would leave no registers for elements and weights.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ...tensor_ir.visitor import walk
 from .channel_windows import WindowTemplate
 
 Tap = tuple[int, int, int]
-"""(column of the window, place in the block, image column relative to that of the block)."""
+"""(column of the window, pixel of the block, image column relative to that of the block)."""
 
 _SUM = Var("sum", F32)
 
@@ -63,7 +63,7 @@ class ByteWindowTemplate(WindowTemplate):
         taps: Sequence[Tap],
         rows: tuple[Expr, Expr],
     ) -> None:
-        """`count` results side by side of `channels` channels from [image, channel, row, column] on."""
+        """Store `count` results of `channels` channels from [image, channel, row, column] on."""
         b, lanes = self.b, self.target.lanes(F32)
         image, channel, row, at = index
         with b.block():
@@ -85,7 +85,7 @@ class ByteWindowTemplate(WindowTemplate):
                     self._finish((image, c, row, at + slot), value, is_started)
 
     def _addend(self, index: tuple[Expr, ...], acc: Var = _SUM) -> Addend | None:
-        """What all results of a channel begin with; the sums, exact, may start with it."""
+        """Return the initial value shared by all results of a channel; the accumulators, exact, may start with it."""
         if self.epilogue is None:
             return None
         image, _, row, at = index
@@ -117,7 +117,7 @@ class ByteWindowTemplate(WindowTemplate):
         count: int,
         is_started: bool,
     ) -> Buffer:
-        """The sums of `active` channels for `count` results side by side."""
+        """Accumulate `active` channels for `count` results."""
         b, g, lanes = self.b, self.g, self.target.lanes(F32)
         image, channel, row, at = index
         acc = b.allocate("acc", F32, (count, lanes))

@@ -10,8 +10,8 @@
 Loop bounds skip window rows outside the image; columns outside are skipped at compile time, as the first and last
 blocks of a row have separate code. So nothing is padded, and the loops contain no border checks.
 
-A slice has so many channels that the rows read for one row of results stay in L1 for the next one: 1.2 to 2.3 times
-faster on MobileNetV2.
+A slice has a number of channels for which the rows read for one row of results stay in L1 for the next one: 1.2 to 2.3
+times faster on MobileNetV2.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class WindowProblem:
     """y[n, p, c] = combine over the window of x[n, p * stride + k * dilation - before, c], all with channels last.
 
     `geometry`: sizes; its groups are the channels. `combine` is add, mul, min or max; or fma, the sum of
-    the products with `weights` [kernel rows, columns, channels]. `start` is what an empty window gives. Elements are
+    elements times `weights` [kernel rows, columns, channels]. `start` is what an empty window gives. Elements are
     combined in the type of their sums.
     """
 
@@ -131,7 +131,8 @@ class WindowTemplate:
         return first >= 0 and last < g.image[1]
 
     def _taps(self, at: int, count: int) -> list[tuple[int, int, int]]:
-        """(column of the window, place in the block, image column relative to that of the block) inside the image."""
+        """Return (column of the window, pixel of the block, image column relative to that of the block) inside
+        the image."""
         g = self.g
         first = at * g.strides[1] - g.before[1]
         found = []
@@ -151,7 +152,7 @@ class WindowTemplate:
         begin: Expr,
         end: Expr,
     ) -> None:
-        """`count` results side by side from [image, channel, row, column] on, `channels` of them."""
+        """Store `count` results of `channels` channels from [image, channel, row, column] on."""
         b, g, p = self.b, self.g, self.problem
         image, channel, row, at = index
         line = b.let("line", row * g.strides[0] - g.before[0])
@@ -205,7 +206,7 @@ class WindowTemplate:
             b.store(self.problem.y, (position,), value)
 
     def _index(self, index: tuple[Expr, ...]) -> Expr:
-        """Where a result lies in y."""
+        """Return the offset of a result in y."""
         g, (image, channel, row, column) = self.g, index
         line = image * g.result[0] + row
         return (line * g.result[1] + column) * g.groups + channel

@@ -170,7 +170,8 @@ class ConvolutionTemplate:
         return For(line, t.as_expr(0), self._lines(y), Block(tuple(body)))
 
     def _finish(self, row: Expr, panel: Expr, columns: int, sums: Buffer) -> Stmt:
-        """What is done to the finished sums of a line, from the local buffer to the result."""
+        """Apply the epilogue to the finished accumulators of a line, and store them from the local buffer to
+        the result."""
         assert self.epilogue is not None
         pixel, j, out = Var("fp"), Var("fc"), self.problem.y
         sum_ = Var("sum", sums.dtype)
@@ -193,7 +194,7 @@ class ConvolutionTemplate:
         )
 
     def _line_of_result(self, row: Expr, output: Expr) -> Expr:
-        """Where the first pixel of a row of the result lies, from `output` on."""
+        """Return the offset of the first pixel of a row of the result, from `output` on."""
         out = self.problem.y
         line = self.image * out.image + row * out.row
         return line + output * out.channel

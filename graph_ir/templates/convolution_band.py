@@ -1,4 +1,4 @@
-"""Where a direct convolution reads the image: in place, or from a copy of a band of rows with its padding.
+"""Sources from which a direct convolution reads the image: in place, or from a copy of a band of rows with its padding.
 
 All provide the microkernel with rows of A, one result pixel each, `pixel` elements apart, and with the sum over the
 terms as a few steps of equal strides. A copy costs one load and store for each element; every element is then

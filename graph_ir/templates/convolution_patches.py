@@ -160,5 +160,5 @@ class PatchTemplate:
 
     @staticmethod
     def _indexed(epilogue: EpilogueValue, image: Expr) -> EpilogueValue:
-        """The epilogue of a product, whose index is (output, pixel)."""
+        """Return the epilogue of a matmul, whose index is (output, pixel)."""
         return lambda index, acc: epilogue((image, index[0], t.ZERO, index[1]), acc)

@@ -3,13 +3,13 @@
     for each image, piece of rows, slice of channels, row, block of pixels:
       for each vector of channels:
         acc[pixels] = 0
-        for each group of rows of the window (4 for bytes as they are, 2 widened to 16 bits):
+        for each group of rows of the window (4 for bytes, 2 for bytes widened to 16 bits):
           each column of the group is zipped once (a 32-bit word per channel), for all results of the block that use it
           acc[pixel] = dot(acc[pixel], word, weights of the tap)
         y[pixels] = epilogue(acc)
 
 Of rows outside the image, rows inside are read instead and the weights are zero; columns outside are skipped at compile
-time. Per vector of results a 3 x 3 window takes 3 dot products and about 7 instructions for words, or 6 products, 6
+time. Per vector of results a 3 x 3 window takes 3 dot products and about 7 instructions for words, or 6 dot products, 6
 sums and 5, instead of 9 multiplications, 9 sums and 3 loads.
 """
 
@@ -46,7 +46,7 @@ class DotWindowTemplate(WindowTemplate):
         self.masks: dict[int, Expr] = {}
 
     def _row(self, image: Expr, row: Expr, channel: Expr, channels: int) -> None:
-        """Where the rows of the window begin in memory, and the weights that count, for all blocks of the row."""
+        """Bind the addresses of the rows of the window, and their weights, for all blocks of the row."""
         b, g = self.b, self.g
         line = row * g.strides[0] - g.before[0]
         is_whole = not g.before[0] and g.span(0, g.result[0]) <= g.image[0]
@@ -96,7 +96,7 @@ class DotWindowTemplate(WindowTemplate):
         count: int,
         taps: Sequence[tuple[int, int, int]],
     ) -> None:
-        """`count` results side by side of `active` channels from [image, channel, row, column] on."""
+        """Store `count` results of `active` channels from [image, channel, row, column] on."""
         b, g = self.b, self.g
         image, c, row, at = index
         column = at * g.strides[1] - g.before[1]
@@ -121,7 +121,7 @@ class DotWindowTemplate(WindowTemplate):
         taps: Sequence[tuple[int, int, int]],
         acc: Buffer,
     ) -> None:
-        """The products of the columns of a group of rows."""
+        """Accumulate the dot products of the columns of a group of rows."""
         b = self.b
         weights = {
             tap: b.let("w", self._weights(group, tap, c, active))
@@ -136,7 +136,8 @@ class DotWindowTemplate(WindowTemplate):
                     b.store(acc, (lane, 0), t.call(name, old, word, weights[tap]))
 
     def _weights(self, group: int, tap: int, c: Expr, active: int) -> Expr:
-        """Those of a tap for a vector of channels, as they are multiplied; zero for rows outside the image."""
+        """Return the weights of a tap for a vector of channels, in their compute dtype; zero for rows outside
+        the image."""
         weights, size = self.problem.weights, self.kernel.k_group
         assert weights is not None
         number = (group * self.g.kernel[1] + tap) * self.g.groups

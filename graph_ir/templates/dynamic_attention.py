@@ -76,7 +76,7 @@ class DynamicAttention(AttentionTemplate):
         result: EpilogueValue | None,
         divides: bool,
     ) -> Stmt:
-        """The whole computation, without an epilogue of the first product: a loop over heads."""
+        """Return the whole computation, without an epilogue of the first matmul: a loop over heads."""
         assert scores is None
         p, task = self.problem, Var("task")
         head = self._head(row_work, result, divides)

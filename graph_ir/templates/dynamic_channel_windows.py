@@ -60,7 +60,8 @@ class DynamicWindowTemplate(WindowTemplate):
         return b.function(name, params, note)
 
     def _inner_columns(self) -> tuple[Expr, Expr, Expr]:
-        """Where the results begin whose windows lie inside the image, where whole blocks of them end, and all."""
+        """Return the first result whose window lies inside the image, the end of whole blocks of them, and the end
+        of all."""
         b, g, size = self.b, self.g, self.blocking.pixels
         first = -(-g.before[1] // g.strides[1])
         begin = b.let("begin", t.minimum(t.as_expr(first), g.result[1]))

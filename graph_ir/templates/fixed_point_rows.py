@@ -32,7 +32,7 @@ HEADROOM = 1 + 2.0**-7
 """The largest magnitude times this is below 2^23 steps: the third digit does not reach 128."""
 
 STEPS = 2.0**22
-"""The power of two at or below that has so many steps."""
+"""Number of steps of the fixed-point scale up to the power of two at or below the maximum."""
 
 LEAST, MOST = 2.0**-80, 2.0**100
 """The powers of two that a group may have."""
@@ -49,7 +49,7 @@ class FixedPointRows(GivenRows):
 
     @property
     def has_starts(self) -> bool:
-        """Return whether sums begin at the products of zero points."""
+        """Return whether accumulators start with the contributions of zero points."""
         return self.weights.has_one_zero
 
     @property
@@ -58,7 +58,7 @@ class FixedPointRows(GivenRows):
 
     @property
     def _steps(self) -> Buffer:
-        """The step of each group, 0 where it stays as it is."""
+        """Return a buffer with the step of each group, 0 where the group is multiplied as floats."""
         return Buffer("x_steps", F32, (self.most * self.groups,), "local")
 
     @property
@@ -150,7 +150,7 @@ class FixedPointRows(GivenRows):
     def _store_sums(
         self, b: t.LoopBuilder, row: Var, group: Var, sums: list[Expr], zero: Var
     ) -> None:
-        """What zero points are multiplied by: the sums of the digits of a group."""
+        """Store the sums of the digits of each group, which zero points are multiplied by."""
         if self.has_starts:
             for digit, total in enumerate(sums):
                 start = t.const(0, S32) - zero * total
@@ -162,7 +162,7 @@ class FixedPointRows(GivenRows):
         b.store(self._totals, (self._of_group(row, group),), total)
 
     def is_float(self, row: Expr, group: Expr) -> Expr:
-        """Return whether a group is to be multiplied as it is."""
+        """Return whether a group is to be multiplied as floats."""
         return t.equal(self._steps[self._of_group(row, group)], 0.0)
 
     def has_floats(self, row: Expr) -> Expr:

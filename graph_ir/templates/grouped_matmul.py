@@ -1,4 +1,4 @@
-"""Products of groups of rows with a matrix each; where groups end is known when the product runs.
+"""Matmuls of groups of rows with a matrix each; the ends of groups are known at run time.
 
     for each panel of columns, for each group (parallel):
       begin, end of the group: the largest end before it, and its own
@@ -63,7 +63,7 @@ def grouped_matmul_function(
 
 
 def _end(b: t.LoopBuilder, p: GroupedProblem, group: Expr) -> Expr:
-    """What `ends` says of a group, in the rows there are."""
+    """Return the end of a group, clamped to the number of rows."""
     end = t.cast(p.ends[group], S64)
     return t.minimum(t.maximum(end, 0), p.rows)
 

@@ -1,4 +1,4 @@
-"""Loop nests of Householder's reflections: QR factors, and the products of reflections.
+"""Loop nests of Householder's reflections: QR factors, and the matrix Q of reflections.
 
 A reflection adds multiples of whole rows: sums = v.T @ rows; rows -= scale v sums. Matrices of a batch are shared by
 threads; `sums` is a row of the workspace for each matrix.

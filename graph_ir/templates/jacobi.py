@@ -129,7 +129,7 @@ class _Matrix:
         self.b.store(total, (0,), t.fma(x, y, total[0]))
 
     def dots(self, pairs: Sequence[tuple[Buffer, Expr, Buffer, Expr]]) -> list[Var]:
-        """Return scalar products of rows: of (x, i, y, j) that of row i of x and row j of y."""
+        """Return dot products of rows: for (x, i, y, j) that of row i of x and row j of y."""
         b = self.b
         sums = [b.allocate("sum", self.dtype, (1,)) for _ in pairs]
         for total in sums:
@@ -143,7 +143,7 @@ class _Matrix:
         return [b.let("dot", total[0]) for total in sums]
 
     def rotation(self, above: Expr, below: Expr, both: Expr) -> tuple[Var, Var]:
-        """Return the sine s and s / (1 + cosine) of the rotation that makes rows of these products orthogonal."""
+        """Return the sine s and s / (1 + cosine) of the rotation that makes rows with these dot products orthogonal."""
         b, dtype = self.b, above.dtype
         one, half = t.const(1.0, dtype), t.const(0.5, dtype)
         b.store(self.rotated, (0,), 1)

@@ -4,7 +4,7 @@ All three add multiples of whole rows to rows, in vectors; matrices of a batch, 
 by threads.
 
 triangular_solve   for row: for solved row before it: x[row, :] -= a[row, other] x[other, :]; x[row, :] /= a[row, row]
-cholesky           the transposed factor u, whose rows are contiguous, then turned in place
+cholesky           the transposed factor u, whose rows are contiguous, then transposed in place
                    for k: u[k, k:] /= sqrt(u[k, k]); for row after k: u[row, row:] -= u[k, row] u[k, row:]
 lu                 for k: choose and exchange rows; for row after k: row -= (row[k] / pivot) pivot's row
 """
@@ -24,7 +24,7 @@ COLUMNS = 64
 
 @dataclass(frozen=True)
 class Triangle:
-    """Which half of a is read and how: `forward` from the first row on."""
+    """The half of a that is read, and the order: `forward` from the first row on."""
 
     forward: bool
     transposed: bool

@@ -21,7 +21,7 @@ class LocalSizes:
         self.lets: list[Stmt] = []
 
     def of(self, value: Size, name: str) -> Any:
-        """A size as a symbol of the kernel, which `lets` bind; a number as it is."""
+        """Return a size as a symbol of the kernel, which `lets` bind; a number is returned unchanged."""
         if not isinstance(value, Dim):
             return value
         while name in self._taken:

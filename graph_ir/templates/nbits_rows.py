@@ -37,7 +37,7 @@ class GivenRows:
 
     @property
     def has_starts(self) -> bool:
-        """Return whether sums begin at the products of zero points."""
+        """Return whether accumulators start with the contributions of zero points."""
         return self.scale is not None and self.weights.has_one_zero
 
     @property
@@ -46,7 +46,8 @@ class GivenRows:
         return Buffer("x_sums", kind, (self.most * self.groups,), "local")
 
     def prepared(self, rows: int) -> list[Stmt]:
-        """The sum of each group of each row, which zero points are multiplied by; their product where it is known."""
+        """Compute the sum of each group of each row, or, if zero points are constant, its multiple by the
+        zero point."""
         sums, r, g, i = self._sums, Var("sr"), Var("sg"), Var("si")
         zero, kind = (t.as_expr(0),), sums.dtype
         total = Buffer("x_sum", kind, (1,), "local")

@@ -1,4 +1,4 @@
-"""Register tiles of products with packed weights: floats by multiply-adds, bytes and digits by dot products."""
+"""Register tiles of matmuls with packed weights: floats by multiply-adds, bytes and digits by dot products."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ MAX_UNROLLED = 4
 """Words of a column that one iteration multiplies: enough to hide its counter."""
 
 MAX_S32 = 2**31
-"""What sums of s32 stay below."""
+"""Upper bound of s32 accumulators."""
 
 
 @dataclass(frozen=True)
 class Means:
-    """`fetches`: words are fetched ahead. `fused`: multiply and add are one instruction. `in_pairs`: two products of
+    """`fetches`: words are fetched ahead. `fused`: multiply and add are one instruction. `in_pairs`: two terms of
     bytes at a time are summed in 16 bits, which hold the 16 of a few words of 4 bits."""
 
     fetches: bool
@@ -90,7 +90,7 @@ class RegisterTile:
         ]
 
     def _starts(self, group: Expr) -> list[Stmt]:
-        """The products of zero points in the first accumulator of each sum, zero in the others."""
+        """Store the contributions of zero points in the first accumulator of each sum, zero in the others."""
         body: list[Stmt] = []
         for digit in range(self.x.digits):
             for r in range(self.rows):
@@ -131,15 +131,15 @@ class RegisterTile:
         return [*body, *self._multiplied(packed, at * weights.numbers, number)]
 
     def _begun(self) -> list[Stmt]:
-        """What comes before the products of a few words."""
+        """Return the statements before the multiplications of a few words."""
         return []
 
     def _multiplied(self, packed: list[Var], k: Expr, number: int) -> list[Stmt]:
-        """The products of a word of each column, which begins at `k`; `number` makes names unique."""
+        """Return the multiplications of a word of each column, which begins at `k`; `number` makes names unique."""
         raise NotImplementedError
 
     def _ended(self) -> list[Stmt]:
-        """What comes after them."""
+        """Return the statements after the multiplications."""
         return []
 
     def _value(self, r: int, v: int, group: Expr) -> Expr:
@@ -215,7 +215,7 @@ class FloatTile(RegisterTile):
 class DotTile(RegisterTile):
     """Rows of s8, times four numbers of a word at once.
 
-    In pairs, a sum of `MAX_UNROLLED` words is 16 products of up to 15 and 128 at most, and fits 16 bits.
+    In pairs, a sum of `MAX_UNROLLED` words is 16 terms of up to 15 and 128 at most, and fits 16 bits.
     """
 
     dtype = S32

@@ -78,7 +78,7 @@ class OnlineAttention:
         scores: EpilogueValue | None,
         result: EpilogueValue | None,
     ) -> Function:
-        """The whole computation; `scores` is the epilogue of the first product, `result` that of the quotient."""
+        """The whole computation; `scores` is the epilogue of the first matmul, `result` that of the quotient."""
         p = self.problem
         full, rest = divmod(p.rows, self.block)
         row = Var("mb")

@@ -171,7 +171,7 @@ def _longest_run(b: t.LoopBuilder, entries: Entries, count: Expr, shift: Expr) -
 
 
 class _Digits:
-    """Where the entries of each value of each digit begin: counts at first."""
+    """Offsets of the entries of each value of each digit: counts at first."""
 
     def __init__(self, b: t.LoopBuilder, shifts: range, size: int) -> None:
         self.b, self.shifts, self.size = b, shifts, size
@@ -193,7 +193,7 @@ class _Digits:
                 b.store(starts, (at,), starts[at] + 1)
 
     def max_alike(self, digit: int) -> Expr:
-        """How many keys have the most frequent value of a digit."""
+        """Return the number of keys with the most frequent value of a digit."""
         b = self.b
         most = b.allocate("most", S32, (1,))
         b.store(most, (0,), 0)
@@ -227,7 +227,7 @@ class _Digits:
                 b.store(ends, (1,), source.start)
 
     def _add_up(self, digit: Expr) -> None:
-        """Where the entries of each value begin, of its counts."""
+        """Replace the counts of each value by the offsets of its entries."""
         b, starts = self.b, self.starts
         total = b.allocate("total", S32, (1,))
         b.store(total, (0,), 0)

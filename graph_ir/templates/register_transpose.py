@@ -1,7 +1,7 @@
 """Transposes in vector registers: a square tile of rows becomes its columns by shuffles of pairs of vectors.
 
 Inside 16 bytes, vectors of neighboring rows are interleaved, by one element, then by two, and so on; then 16-byte
-parts change places. On x86 each step is one instruction: unpack, or a shuffle of 128-bit parts. log2(lanes) steps for
+parts are exchanged. On x86 each step is one instruction: unpack, or a shuffle of 128-bit parts. log2(lanes) steps for
 each vector.
 """
 

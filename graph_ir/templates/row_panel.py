@@ -54,7 +54,7 @@ class RowGroup:
     """Ops in order, `dims` of the tensors that span whole rows, the reductions among the ops, and the result.
 
     `keeps`: whether expensive values that several loops need wait in memory: in local rows if `keeps_local`.
-    `block`: rows whose loops run side by side. `has_fma`: quotients may be products, corrected.
+    `block`: number of interleaved rows. `has_fma`: quotients may be multiplications, corrected.
     """
 
     ops: tuple[Op, ...]
@@ -171,7 +171,8 @@ class Rows:
 class RowEmitter:
     """Statements of the row at plain index `outer`.
 
-    Inputs are in memory or `given` by the enclosing nest; the output is stored to `result` at `place(its plain index)`.
+    Inputs are in memory or `given` by the enclosing nest; the output is stored to `result` at `result_index(its
+    plain index)`.
     """
 
     def __init__(
@@ -367,7 +368,7 @@ class RowEmitter:
         self._loop(column, [*values.lets, stored])
 
     def _multiply_shares(self, values: GroupValues) -> None:
-        """Divide by the sum of a softmax as a product with its inverse, corrected: the quotient, rounded once.
+        """Divide by the sum of a softmax by multiplying by its inverse, corrected: the quotient, rounded once.
 
         q = a r is off by at most two units in the last place, and its remainder a - q s is exact. The sum is at least
         1, which one of its terms is, or NaN, and no term is above 1, so that none of it overflows.
@@ -387,7 +388,7 @@ class RowEmitter:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A row in memory: element `index` of the tensor is at `place(index)`."""
+    """A row in memory: element `index` of the tensor is at `result_index(index)`."""
 
     buffer: Buffer
     result_index: Callable[[Index], Index]

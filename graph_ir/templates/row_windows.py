@@ -203,7 +203,8 @@ class RowWindowTemplate:
             b.store(stage, (position + c,), value)
 
     def _inside(self, top: Expr, count: int, step: int) -> tuple[Expr, Expr]:
-        """Which of `count` rows, `step` apart from image row `top` on, lie inside the image: [begin, end)."""
+        """Return the range [begin, end) of `count` rows, `step` apart from image row `top` on, that lie inside
+        the image."""
         b, g = self.b, self.g
         if not g.before[0] and g.span(0, g.result[0]) <= g.image[0]:
             return t.as_expr(0), t.as_expr(count)
@@ -274,7 +275,7 @@ class RowWindowTemplate:
                 yield line, users
 
     def _store(self, index: tuple[Expr, ...], position: Expr, value: Expr) -> None:
-        """y[place] = epilogue(value) for the plain index [image, channel, row, column]."""
+        """y[position] = epilogue(value) for the plain index [image, channel, row, column]."""
         with self.b.block():
             if self.epilogue is not None:
                 lets, value = self.epilogue(index, value)

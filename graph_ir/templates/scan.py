@@ -1,6 +1,6 @@
-"""Loop nests of running sums and products along one axis of [outer, n, inner].
+"""Loop nests of cumulative sums and cumulative products along one axis of [outer, n, inner].
 
-last axis    chains of neighboring blocks run side by side, so that no addition waits for the one before it:
+last axis    chains of neighboring blocks are interleaved, so that no addition waits for the one before it:
              for i in a block: for every chain: sum[chain] += x[chain, i]; partial[chain, i] = sum[chain]
              then y = partial + what came before the block
 other axes   for i: for columns, in vectors: sum[column] += x[i, column]; y[i, column] = sum[column]
@@ -34,7 +34,7 @@ class Scan:
 
     @property
     def identity(self) -> int:
-        """What the running value starts with."""
+        """The initial value of the accumulator."""
         return 1 if self.combine == "mul" else 0
 
 
@@ -53,7 +53,8 @@ def scan_function(
 
 
 class _Row:
-    """One row, in groups of a block for each chain, then in smaller blocks, then what is left one at a time."""
+    """One row, in groups of a block for each chain, then in smaller blocks, then the remaining elements one at
+    a time."""
 
     def __init__(self, b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, row: Var) -> None:
         self.b, self.x, self.y, self.scan = b, x, y, scan
@@ -61,7 +62,7 @@ class _Row:
         self.first = b.let("first", row * scan.n)
 
     def run(self, chains: int, block: int) -> None:
-        """Emit all of the row, in blocks of so many elements."""
+        """Emit all of the row, in blocks of `block` elements."""
         b, n = self.b, self.scan.n
         if isinstance(n, Dim):
             self._one_by_one(n)
@@ -115,7 +116,7 @@ class _Row:
             b.store(total, (0,), after)
 
     def _position(self, i: Var, chain: int, size: int, block: int) -> Expr:
-        """Where step i of a chain lies in the group's memory."""
+        """Return the offset of step i of a chain in the group's memory."""
         if self.scan.reverse:
             return size - 1 - chain * block - i
         return i + chain * block

@@ -1,9 +1,8 @@
-"""Loop nest of transposes: tiles as wide as a cache line are read along one axis, turned in registers, written
-along another.
+"""Loop nest of transposes: tiles of one cache line's width, transposed in registers.
 
 for every outer index, every block of rows of the result and every line-wide strip of its columns:
     for tiles along the rows, along which the source is contiguous:
-        load rows, turn, store rows
+        load rows, transpose, store rows
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .register_transpose import interleaved, transposed
 def transpose_tiles(
     name: str, x: Buffer, y: Buffer, shape: TransposeTiles, block: int, tasks: int, note: str
 ) -> Function:
-    """The function (x, y) of flat buffers, in blocks of so many rows; strips are shared among `tasks`."""
+    """The function (x, y) of flat buffers, in blocks of `block` rows; strips are shared among `tasks`."""
     return Function(name, (x, y), Block((_Tiles(x, y, shape, block).nest(tasks),)), note)
 
 
@@ -84,7 +83,7 @@ class _Tiles:
     def _line(
         self, b: t.LoopBuilder, at: tuple[Expr, Expr], row: Expr, rows: int, columns: int
     ) -> None:
-        """Register tiles side by side, `rows` of the result from `row` on."""
+        """Store adjacent register tiles, `rows` of the result from `row` on."""
         along = self.out_strides[self.shape.along]
         source, target = at[0] + row, at[1] + row * along
         for first in range(0, columns, self.shape.lanes):

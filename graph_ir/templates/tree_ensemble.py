@@ -6,7 +6,7 @@ for block of rows (parallel):
                       sums[row] += values[node]
 There each lane of a vector is a tree. The nodes of a group stay in the first cache while a block of rows passes them;
 several rows at a time hide the latency of the loads, each of which depends on the last one. A row that is left walks
-the 16 trees of a group side by side as scalars, as single loads cost less than gathers whose latency nothing hides.
+the 16 trees of a group interleaved as scalars, because single loads cost less than gathers whose latency nothing hides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function
 
-_TOGETHER = 4  # rows that walk a group side by side
+_TOGETHER = 4  # interleaved rows of a group
 _MAX_COPIED = 1 << 12  # features of a row that is copied: 16 KB, half of the first cache
 _SHARED = 64  # rows of a block that threads take, of a dynamic number
 _MAX_SUMS = 1 << 13  # partial sums of a block of rows: 32 KB of f32, next to the nodes of a group
@@ -87,7 +87,8 @@ def walk_rows(b: t.LoopBuilder, forest: Forest, first: Expr, size: Expr, most: i
 
 
 def _rows_of_block(rows: int | Expr, most: int, threads: int) -> int:
-    """How many rows pass a group of trees before the next: all that fit the cache, or fewer, so that threads share."""
+    """Return the number of rows that pass a group of trees before the next: all that fit the cache, or fewer, so that
+    threads share."""
     if not isinstance(rows, int):
         return min(most, _SHARED) if threads > 1 else most
     share = -(-rows // (2 * threads)) if threads > 1 else rows

@@ -45,7 +45,7 @@ from .winograd_tiles import all_of
 
 @dataclass(frozen=True)
 class DynamicImages:
-    """What a problem of dynamic sizes adds: the model's number of images and result sizes, the local sizes that the
+    """Additions for dynamic sizes: the model's number of images and result sizes, the local sizes that the
     problem is in terms of, and the threads that share the blocks."""
 
     images: Size
@@ -203,7 +203,7 @@ class WinogradTemplate:
     def _block_matmuls(
         self, block: Var, begin: Expr, end: Expr, count: Expr, v: Planes, m: Planes
     ) -> None:
-        """The products of a block of `count` tiles, which is the number of a whole one or of the last."""
+        """Multiply a block of `count` tiles, which is the number of a whole one or of the last."""
         b, size, total = self.b, self.blocking.block, self._total()
         if not isinstance(total, int):
             self._matmuls(begin, end, count, v, m)

@@ -30,7 +30,7 @@ class ByteResults(WinogradTiles):
     def _panel(
         self, at: tuple[Expr, Expr, Expr], tile: Expr, start: Expr, index: Expr, columns: int, sums: Buffer, m: Planes,
     ) -> None:  # fmt: skip
-        """One panel, `index` columns behind the first, of which so many columns are used."""
+        """One panel, `index` columns behind the first, of which `columns` columns are used."""
         b, y, size = self.b, self.problem.y, self.form.results
         with b.loop("o", 0, columns, "vector") as o:
             self._sums(tile, index + o, o, sums, m)

@@ -123,7 +123,7 @@ class FloatResults(WinogradTiles):
     def _add_window(
         self, at: tuple[Expr, Expr, Expr], c: Expr, taps: Buffer, sums: Buffer, index: Expr
     ) -> None:
-        """Add the products of a channel to one result; what lies outside the image is zero."""
+        """Accumulate a channel into one result; pixels outside the image are zero."""
         b, x = self.b, self.problem.x
         batch, row, column = at
         below, beside = self.problem.dilations

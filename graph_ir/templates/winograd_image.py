@@ -1,4 +1,4 @@
-"""What a Winograd convolution reads and writes: images, and the planes of a block of tiles, one per point."""
+"""Memory of a Winograd convolution: images, and the planes of a block of tiles, one per point."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..schedule.winograd_tile import plane_strides
 class Image:
     """An image per batch index, channels last, in a flat buffer: [batch][height][width][channels].
 
-    Height and width may be known when the model runs (`winograd_open`).
+    Height and width may be dynamic.
     """
 
     buffer: Buffer
@@ -49,7 +49,7 @@ class WinogradProblem:
 
 @dataclass(frozen=True)
 class Planes:
-    """A matrix [tiles, columns] per point in a local buffer. Strides place points and rows in different cache sets."""
+    """A matrix [tiles, columns] per point in a local buffer. Strides put points and rows in different cache sets."""
 
     buffer: Buffer
     plane: int

@@ -1,4 +1,4 @@
-"""Where the tiles of a Winograd convolution lie, how they are transformed, and how one result is stored."""
+"""The tiles of a Winograd convolution: their positions, their transforms, and the store of one result."""
 
 from __future__ import annotations
 
