@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 from ...base.dims import bounds, is_known, substitute, symbols_of
-from ...base.records import dataclass
 from ...base.size_queries import typical, typical_all
+from ...targets.isa import GemmTile
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
-from ...tensor_ir.nodes import Block, Buffer, Expr, Function, If, Let, Stmt
+from ...tensor_ir.nodes import Buffer, Expr, Function, If, Let, Stmt
 from ...tensor_ir.sizes import elements_of
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
@@ -18,7 +18,7 @@ from ..ir.group_values import GroupValues, computed, narrow, parameters
 from ..ir.schedule import Schedule
 from ..nest.epilogue import EpilogueValue
 from ..nest.lower import lower
-from ..nest.matmul import blocked_view, matmul_nest, matrix_view
+from ..nest.matmul import blocked_view, matmul_nest, matmul_schedule, matrix_view
 from ..nest.nest import Nest, Sharing
 from ..nest.operand import Operand
 from ..nest.problem import Contraction, matmul
@@ -29,28 +29,12 @@ from ..schedule.context import LowerContext
 from ..schedule.gemm import Gemm
 from ..schedule.matmul import blocking_of, kernel_of
 from ..schedule.matmul_tile import (
-    MatmulBlocking,
     few_rows,
     pick_blocking,
     tile_of_plain,
 )
+from .contraction import ContractionKernel
 from .notes import group_note
-
-
-@dataclass(frozen=True)
-class MatmulKernel:
-    """A matmul and the elementwise ops after it, before it is lowered: the problem, its blocking, the function around
-    it. The parameters are the inputs, each once, then the output."""
-
-    name: str
-    params: tuple[Buffer, ...]
-    problem: Contraction
-    blocking: MatmulBlocking
-    note: str
-
-    def function(self, body: Stmt) -> Function:
-        """Return the kernel's function with a body."""
-        return Function(self.name, self.params, as_block(body), self.note)
 
 
 def matmul_function(
@@ -58,13 +42,14 @@ def matmul_function(
 ) -> Function:
     """Return the kernel of a matmul and the elementwise ops after it."""
     kernel = matmul_kernel(op, group, schedule, ctx)
-    return kernel.function(matmul_statement(kernel.problem, kernel.blocking, ctx))
+    tile = blocking_of(schedule, kernel.problem.kernel).tile
+    return kernel.function(matmul_statement(kernel, tile, ctx))
 
 
 def matmul_kernel(
     op: MatmulCore, group: KernelGroup, schedule: Schedule, ctx: LowerContext
-) -> MatmulKernel:
-    """Return the problem and blocking of a matmul and the elementwise ops after it."""
+) -> ContractionKernel:
+    """Return the problem and schedule of a matmul and the elementwise ops after it."""
     (output,) = group.outputs
     buffers = parameters(group.inputs, group.outputs)
     a, b = (in_memory(x, group.ops) for x in op.inputs)
@@ -87,49 +72,45 @@ def matmul_kernel(
     sizes = "x".join(map(str, (*batch, m, n, k)))
     tile = f"{blocking.tile.rows}x{columns}"
     name = identifier(f"{op.contraction.a}_gemm{post}_{sizes}_{tile}__{ctx.target.isa}", 120)
-    return MatmulKernel(
-        name, tuple(memory.values()), problem, blocking, group_note(group, schedule)
+    text = matmul_schedule(problem, blocking, ctx.target)
+    return ContractionKernel(
+        name, tuple(memory.values()), problem, text, group_note(group, schedule), sharing_of(ctx)
     )
 
 
-def as_block(body: Stmt) -> Block:
-    """Return the body of a function."""
-    return body if isinstance(body, Block) else Block((body,))
+def sharing_of(ctx: LowerContext) -> Sharing:
+    """Return the threads that share nests with dynamic sizes."""
+    return Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
 
 
-def matmul_statement(problem: Contraction, blocking: MatmulBlocking, ctx: LowerContext) -> Stmt:
+def matmul_statement(kernel: ContractionKernel, tile: GemmTile, ctx: LowerContext) -> Stmt:
     """Return the nest of a matmul; a few dynamic rows have separate nests."""
-    sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
-    body = lower(matmul_nest(problem, blocking, ctx.target, sharing), ctx.target)
-    sizes = problem.sizes
+    body, sizes = kernel.lowered(ctx.target), kernel.problem.sizes
     if is_known(sizes["m"], sizes["n"], sizes["k"]):
         return body
     rows, (low, high) = t.as_expr(sizes["m"]), bounds(sizes["m"])
-    for count, nest in _few(problem, blocking, ctx, sharing).items():
+    for count, nest in _few(kernel.problem, tile, ctx).items():
         if low <= count <= high:
             body = If(t.equal(rows, count), lower(nest, ctx.target), body)
     return body
 
 
-def _few(
-    problem: Contraction, blocking: MatmulBlocking, ctx: LowerContext, sharing: Sharing
-) -> dict[int, Nest]:
+def _few(problem: Contraction, tile: GemmTile, ctx: LowerContext) -> dict[int, Nest]:
     """Return the nests of matmuls of few rows, whose sums have another order when they are compiled alone."""
     sizes, target, threads = problem.sizes, ctx.target, ctx.options.threads
+    sharing = sharing_of(ctx)
     batch = math.prod(typical_all([sizes[axis] for axis in problem.batch]))
     if not is_known(sizes["n"], sizes["k"]):
-        return _few_of_dynamic(problem, batch, ctx, sharing)
+        return _few_of_dynamic(problem, batch, ctx)
     m, n, k = typical(sizes["m"]), sizes["n"], sizes["k"]
     whole = Gemm(batch, m, n, k, problem.kernel, target, threads)
     return {
         rows: matmul_nest(problem.of_sizes(m=rows), own, target, sharing, exact=True)
-        for rows, own in few_rows(whole, blocking.tile).items()
+        for rows, own in few_rows(whole, tile).items()
     }
 
 
-def _few_of_dynamic(
-    problem: Contraction, batch: int, ctx: LowerContext, sharing: Sharing
-) -> dict[int, Nest]:
+def _few_of_dynamic(problem: Contraction, batch: int, ctx: LowerContext) -> dict[int, Nest]:
     """The same of matmuls whose columns or depth are dynamic too, where the number of rows says how many."""
     found: dict[int, Nest] = {}
     sizes = problem.sizes
@@ -143,7 +124,7 @@ def _few_of_dynamic(
         gemm = Gemm(batch, rows, n, k, problem.kernel, ctx.target, ctx.options.threads)
         blocking = pick_blocking(gemm, tile_of_plain(gemm, problem.b.strides["n"] == 1))
         known = problem.of_sizes(m=rows, n=n, k=k)
-        found[rows] = matmul_nest(known, blocking, ctx.target, sharing)
+        found[rows] = matmul_nest(known, blocking, ctx.target, sharing_of(ctx))
     return found
 
 

@@ -14,7 +14,8 @@ from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of
 from ..templates.matmul_nbits import NBitsLowering
 from ..templates.packed_weights import PackedWeights
-from .matmul import as_block, epilogue_names, epilogue_value, flat, operand_of
+from .contraction import as_block
+from .matmul import epilogue_names, epilogue_value, flat, operand_of
 from .notes import group_note
 
 

@@ -17,7 +17,7 @@ from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, For, If, Stmt, Var
 from .nest import Loop, Nest, Stage
 from .position import Position
 from .stages import Staged, staged
-from .tasks import task_loops
+from .tasks import clamped, task_loops
 from .tile import register_tiles
 
 
@@ -38,7 +38,9 @@ class Lowering:
 
     def statement(self) -> Stmt:
         """Return the whole nest."""
-        return task_loops(self.nest, Position.outermost(self.nest.problem), self.task)
+        problem = self.nest.problem
+        loops = task_loops(self.nest, Position.outermost(problem), self.task)
+        return Block((*problem.lets, loops)) if problem.lets else loops
 
     def stage(self, stage: Stage, position: Position) -> Staged | None:
         """Return what a stage does at `position`."""
@@ -77,7 +79,16 @@ class Lowering:
         loop = self.outer[depth]
         if self.nest.is_reduced(loop):
             return self._reduced(depth, loop, position)
+        if loop.axis == "y":
+            return self._clamped(depth, loop, position)
         return self._free(depth, loop, position)
+
+    def _clamped(self, depth: int, loop: Loop, position: Position) -> list[Stmt]:
+        """All iterations in one loop; the last one has fewer inside."""
+        trips, inner, var = clamped(position, loop)
+        if isinstance(trips, int) and trips == 1:
+            return self._inside(depth + 1, inner)
+        return [For(var, t.ZERO, t.as_expr(trips), t.block_of(self._inside(depth + 1, inner)))]
 
     def _reduced(self, depth: int, loop: Loop, position: Position) -> list[Stmt]:
         """One copy of the body per iteration: the first starts the sums, the last runs the epilogue."""

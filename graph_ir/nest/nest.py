@@ -39,12 +39,16 @@ class Loop:
 
 @dataclass(frozen=True)
 class Stage:
-    """A local buffer for what the loops inside `at` touch of an operand; B only if more than `above` rows share it."""
+    """A local buffer for what the loops inside `at` touch of an operand; B only if more than `above` rows share it.
+
+    `layout`: the dimensions of the buffer, outermost first; () for the usual one.
+    """
 
     operand: str
     at: str
     name: str
     above: int = 0
+    layout: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,11 @@ class Nest:
     def is_reduced(self, loop: Loop) -> bool:
         """Return whether the iterations of a loop add to the same elements of C."""
         return loop.axis in self.problem.reduced
+
+    def largest(self, loop: Loop) -> int:
+        """Return the most iterations of a loop over an axis of known size."""
+        around = [x.step for x in self.loops if x.axis == loop.axis and x.step > loop.step]
+        return -(-min([self.problem.sizes[loop.axis], *around]) // loop.step)
 
     def changed(self, **changes: Any) -> Nest:
         """Return the nest with some fields replaced."""

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from ...base.dims import Size
+from ...base.dims import Size, bounds
 from ...base.records import dataclass
 from ...targets.isa import Microkernel
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Slice
+from ...tensor_ir.nodes import Buffer, Expr, Slice, Stmt
 from .epilogue import EpilogueValue, storing
 
 Terms = tuple[tuple[Expr, Any], ...]
@@ -23,17 +23,37 @@ Terms = tuple[tuple[Expr, Any], ...]
 
 
 @dataclass(frozen=True)
+class Window:
+    """A dimension of a padded image: position sum(axis * `steps[axis]`) - `before`, zero outside of [0, `size`).
+
+    `stride` is the distance of neighboring positions in memory.
+    """
+
+    steps: Mapping[str, int]
+    before: int
+    size: Any
+    stride: Any
+
+    def is_padded(self, sizes: Mapping[str, Any]) -> bool:
+        """Return whether windows reach outside of the image, for some values of dynamic sizes."""
+        reach = 1 - self.before + sum((sizes[axis] - 1) * step for axis, step in self.steps.items())
+        return self.before > 0 or bounds(reach - self.size)[1] > 0
+
+
+@dataclass(frozen=True)
 class View:
     """The layout of an operand: an element lies at the sum over the axes of position * stride, in elements of `buffer`.
 
     `base` is the offset of the first element. `blocks` maps an axis that is cut into blocks to (width of a block,
-    distance of the blocks): position p lies at p // width * distance + p % width * stride.
+    distance of the blocks): position p lies at p // width * distance + p % width * stride. `windows` are the dimensions
+    of a padded image, by name; their axes have strides too, and `base` may lie before the image.
     """
 
     buffer: Buffer
     strides: Mapping[str, Any]
     blocks: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
     base: Expr = t.ZERO
+    windows: Mapping[str, Window] = field(default_factory=dict)
 
     def at(self, offset: Expr) -> View:
         """Return the view from `offset` elements on."""
@@ -77,6 +97,17 @@ class View:
             at = at + iteration * step
         return at // width * distance + at % width * self.strides[axis]
 
+    def outside(self, position: Mapping[str, Terms]) -> list[tuple[Expr, Any]]:
+        """Return (position in a dimension, its size) of each dimension of a padded image."""
+        found = []
+        for window in self.windows.values():
+            at: Expr = t.as_expr(-window.before)
+            for axis, factor in window.steps.items():
+                for iteration, step in position[axis]:
+                    at = at + iteration * (step * factor)
+            found.append((at, window.size))
+        return found
+
     @property
     def block_of_columns(self) -> int:
         """Return the width of the blocks that axis n is cut into, 0 if it is not."""
@@ -87,7 +118,8 @@ class View:
 class Contraction:
     """The problem. `free` and `reduced` map axes to sizes, in the order of the naive nest.
 
-    `kernel` says which instruction multiplies the operands and in which dtype they are summed.
+    `kernel` says which instruction multiplies the operands and in which dtype they are summed. `lets` bind variables
+    that sizes and strides use.
     """
 
     free: Mapping[str, Any]
@@ -97,6 +129,7 @@ class Contraction:
     c: View
     kernel: Microkernel
     epilogue: EpilogueValue | None = None
+    lets: tuple[Stmt, ...] = ()
 
     def view(self, operand: str) -> View:
         """Return the view of operand "A", "B" or "C"."""
@@ -115,8 +148,13 @@ class Contraction:
 
     @property
     def batch(self) -> tuple[str, ...]:
-        """Return the free axes before m and n."""
-        return tuple(axis for axis in self.free if axis not in ("m", "n"))
+        """Return the free axes of a batch: all but y, m and n."""
+        return tuple(axis for axis in self.free if axis not in ("y", "m", "n"))
+
+    def axes_of(self, operand: str) -> tuple[str, ...]:
+        """Return the axes that an operand has, in the order of the naive nest."""
+        view = self.view(operand)
+        return tuple(axis for axis in self.sizes if axis in view.strides)
 
 
 def matmul(

@@ -55,7 +55,7 @@ class RegisterTile:
     a: View
     b: View
     c: View
-    m: int | Expr
+    m: Size | Expr
     n: int
     k: Size | Expr
     kernel: Microkernel
@@ -70,7 +70,7 @@ class RegisterTile:
         """Return the tile, or tiles of every height where rows are dynamic."""
         if isinstance(self.m, int):
             return self.rows(t.ZERO, self.m)
-        return row_tiles(self.m, self.height, self.rows, self._remainder)
+        return row_tiles(t.as_expr(self.m), self.height, self.rows, self._remainder)
 
     def rows(self, first: Expr, count: int) -> Brgemm:
         """Return the tile of `count` rows from row `first` on."""

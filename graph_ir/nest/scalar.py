@@ -10,14 +10,12 @@ from typing import Any
 from ...base.dims import is_known
 from ...base.errors import UserError
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, For, Let, Stmt, Store, Var
+from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, For, If, Let, Stmt, Store, Var
 from .nest import Loop, Nest, Stage
 from .packing import loop
 from .position import Position
 from .problem import View
 from .stages import epilogue_value
-
-AXES = {"A": ("m", "k"), "B": ("k", "n"), "C": ("m", "n")}
 
 
 def lower_scalar(nest: Nest) -> Block:
@@ -42,8 +40,9 @@ class _Scalar:
         before: list[Stmt] = []
         after: list[Stmt] = []
         if depth == 0 and not self.nest.staged("C"):
-            before.append(self._over(position, ("m", "n"), self._zero, batch=True))
-            after.append(self._over(position, ("m", "n"), self._finish, batch=True))
+            axes = tuple(self.nest.problem.free)
+            before.append(self._over(position, axes, self._zero))
+            after.append(self._over(position, axes, self._finish))
         for stage in self.nest.stages:
             if stage.at == at:
                 position, first, last = self._stage(stage, position)
@@ -78,7 +77,15 @@ class _Scalar:
     def _multiply_add(self, position: Position) -> Stmt:
         a, b, c = (self._element(position, operand) for operand in "ABC")
         term = t.cast(a, self.accumulator) * t.cast(b, self.accumulator)
-        return Store(position.view("C").buffer, (position.offset("C"),), c + term)
+        add = Store(position.view("C").buffer, (position.offset("C"),), c + term)
+        return self._inside(position, add, None)
+
+    @staticmethod
+    def _inside(position: Position, inside: Stmt, outside: Stmt | None) -> Stmt:
+        """`inside` where A has an element at a position, which padding has not."""
+        for at, size in position.view("A").outside(position.terms):
+            inside = If((at >= 0) & (at < size), inside, outside)
+        return inside
 
     @staticmethod
     def _element(position: Position, operand: str) -> Expr:
@@ -86,27 +93,39 @@ class _Scalar:
 
     def _stage(self, stage: Stage, position: Position) -> tuple[Position, list[Stmt], list[Stmt]]:
         """A dense local of what the loops inside touch: rows and columns of the current tile."""
-        rows, columns = AXES[stage.operand]
-        width = self._largest(columns, position)
+        axes = self._staged_axes(stage)
+        strides: dict[str, Any] = {}
+        size = 1
+        for axis in reversed(axes):
+            strides[axis], size = size, size * self._largest(axis, position)
         dtype = (
             self.accumulator if stage.operand == "C" else position.view(stage.operand).buffer.dtype
         )
-        local = Buffer(stage.name, dtype, (self._largest(rows, position) * width,), "local")
-        inner = position.staged(stage.operand, View(local, {rows: width, columns: 1}))
+        local = Buffer(stage.name, dtype, (size,), "local")
+        inner = position.staged(stage.operand, View(local, strides))
         allocate = Allocate(local)
         if stage.operand == "C":
-            zero = self._over(inner, (rows, columns), self._zero)
+            zero = self._over(inner, axes, self._zero)
 
             def finish(at: Position) -> Stmt:
                 return self._finished(at, self._element(self._entered(inner, at, position), "C"))
 
-            return inner, [allocate, zero], [self._over(position, (rows, columns), finish)]
+            return inner, [allocate, zero], [self._over(position, axes, finish)]
 
         def copy(at: Position) -> Stmt:
-            to = self._entered(inner, at, position)
-            return Store(local, (to.offset(stage.operand),), self._element(at, stage.operand))
+            to = self._entered(inner, at, position).offset(stage.operand)
+            element = Store(local, (to,), self._element(at, stage.operand))
+            if stage.operand != "A":
+                return element
+            return self._inside(at, element, Store(local, (to,), t.const(0, dtype)))
 
-        return inner, [allocate, self._over(position, (rows, columns), copy)], []
+        return inner, [allocate, self._over(position, axes, copy)], []
+
+    def _staged_axes(self, stage: Stage) -> tuple[str, ...]:
+        """The axes of an operand that a staged buffer has: those with loops inside."""
+        loops = self.nest.loops[self.nest.depth(stage.at) :]
+        inside = {loop.axis for loop in loops}
+        return tuple(x for x in self.nest.problem.axes_of(stage.operand) if x in inside)
 
     def _largest(self, axis: str, position: Position) -> int:
         """The extent of the largest tile on an axis that the loops inside run through."""
@@ -120,13 +139,11 @@ class _Scalar:
         taken = len(position.terms[axis])
         return steps[taken - 1] if taken else size
 
-    def _over(
-        self, position: Position, axes: tuple[str, str], statement: Any, batch: bool = False
-    ) -> Stmt:
-        """Loops over the current tile of two axes, and over all batch axes, around a statement."""
-        own = [*(self.nest.problem.batch if batch else ()), *axes]
+    @staticmethod
+    def _over(position: Position, axes: tuple[str, ...], statement: Any) -> Stmt:
+        """Loops over the current tile of some axes around a statement."""
         at, variables = position, []
-        for axis in own:
+        for axis in axes:
             var = Var(f"s{axis}")
             variables.append((var, position.extents[axis]))
             at = at.enter(axis, var, 1, 1)

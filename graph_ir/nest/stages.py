@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from ...base.dims import is_known
@@ -16,6 +17,7 @@ from .packing import convert_rows, loop, pack, pack_dynamic, panel_elements
 from .packing_blocks import pack_blocks
 from .position import Position
 from .problem import View
+from .windows import stage_image
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,17 @@ def max_rows(nest: Nest) -> int:
     """Return the rows of the largest block, which local buffers have room for."""
     size = nest.problem.sizes["m"]
     step = next(loop.step for loop in nest.loops if loop.axis == "m")
+    if step == 1 and isinstance(size, int):
+        return size
     return int(min(step, size)) if isinstance(size, int) else step
 
 
 def _rows_of_a(nest: Nest, stage: Stage, position: Position, target: Target) -> Staged:
-    """Rows of A in the dtype they are multiplied in."""
+    """Rows of A, or a part of an image, in the dtype they are multiplied in."""
+    if position.view("A").windows:
+        image = stage_image(nest, stage, position)
+        inner = replace(position, extents={**position.extents, "k": image.channels})
+        return Staged(image.view.buffer, inner.staged("A", image.view), image.statements, [])
     dtype, view = nest.problem.kernel.copied_a, position.view("A")
     rows = position.extents["m"], max_rows(nest)
     source = Operand(view.buffer, (), view.step("m"), view.step("k"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from ...base.dims import Size, is_known
+from ...base.dims import Dim, Size, ceil_quotient, is_known
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Expr, For, If, Let, LoopKind, Stmt, Var
 from .nest import Loop, Nest
@@ -21,12 +22,10 @@ Body = Callable[[int, Position], Stmt]
 
 def task_loops(nest: Nest, position: Position, body: Body) -> Stmt:
     """Return the loops of a nest that are tasks, those outside of the reduced loops and stages, around `body`."""
-    is_static = is_known(
-        *(size for axis, size in nest.problem.sizes.items() if axis not in nest.problem.batch)
-    )
-    if is_static or not nest.is_parallel:
-        return _nested(nest, 0, position, body)
-    return _DynamicTasks(nest).loops(position, body)
+    is_static = is_known(*(nest.problem.sizes[axis] for axis in "mnk"))
+    if not is_static and nest.is_parallel and any(loop.kind == "chunk" for loop in nest.loops):
+        return _DynamicTasks(nest).loops(position, body)
+    return _nested(nest, 0, position, body)
 
 
 def _task_count(nest: Nest) -> int:
@@ -48,6 +47,10 @@ def _nested(nest: Nest, depth: int, position: Position, body: Body) -> Stmt:
     extent = position.extents[loop.axis]
     if loop.kind == "chunk":
         return _chunks(nest, depth, position, body, kind)
+    if loop.axis == "y":
+        trips, inside, var = clamped(position, loop)
+        inner = _nested(nest, depth + 1, inside, body)
+        return For(var, t.ZERO, t.as_expr(trips), inner, kind)
     if not is_known(extent):  # a batch
         var = Var(loop.name)
         inner = _nested(nest, depth + 1, position.enter(loop.axis, var, 1, 1), body)
@@ -62,6 +65,21 @@ def _nested(nest: Nest, depth: int, position: Position, body: Body) -> Stmt:
         last = position.enter(loop.axis, t.as_expr(full), step, rest)
         whole = If(var < full, whole, _nested(nest, depth + 1, last, body))
     return For(var, t.ZERO, t.as_expr(full + bool(rest)), whole, kind)
+
+
+def clamped(position: Position, loop: Loop) -> tuple[Any, Position, Var]:
+    """Return (iterations, position inside, variable) of a loop whose last iteration is shorter."""
+    extent, var = position.extents[loop.axis], Var(loop.name)
+    size: Any = loop.step
+    if not (isinstance(extent, int) and extent % loop.step == 0) and loop.step > 1:
+        size = t.minimum(t.as_expr(extent) - var * loop.step, loop.step)
+    trips: Any = extent
+    if loop.step > 1:
+        known = isinstance(extent, int | Dim)
+        trips = (ceil_quotient if known else ceil_div)(extent, loop.step)
+    if isinstance(trips, int) and trips == 1:
+        return 1, position.enter(loop.axis, t.ZERO, loop.step, extent), var
+    return trips, position.enter(loop.axis, var, loop.step, size), var
 
 
 def even_step(loop: Loop, extent: int) -> int:

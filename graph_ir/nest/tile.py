@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from ...base.errors import UserError
+from ...base.records import dataclass
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, PrefetchHint, Slice, Stmt
+from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, PrefetchHint, Slice, Stmt, Var
 from ..ir.computation import Index
 from ..schedule.matmul_tile import rows_for
-from .nest import Nest
+from .nest import Loop, Nest
 from .position import Position
 from .problem import View
 from .register_tile import RegisterTile
 from .row_tiles import TileHeight, by_height, row_tiles
 from .stages import epilogue_value, finish, tile_columns
+
+
+@dataclass(frozen=True)
+class Level:
+    """A loop of `count` iterations, and the distances of its elements in A and B (of rows: in A and C)."""
+
+    count: Any
+    a: Any
+    b: Any
+
+
+def level_of(loop: Loop, position: Position, loops: Sequence[Loop]) -> Level:
+    """Return a loop over a sum, of those inside a register tile, at a position."""
+    inner = [x.step for x in loops if x.axis == loop.axis and x.step < loop.step]
+    outer = [x.step for x in loops if x.axis == loop.axis and x.step > loop.step]
+    extent = outer[-1] if outer else position.extents[loop.axis]
+    a, b = (position.view(operand).step(loop.axis, loop.step) for operand in "AB")
+    return Level(extent // loop.step if inner else extent, a, b)
+
+
+def merged(levels: Sequence[Level], may_drop_last: bool = True) -> list[Level]:
+    """Return the loops without those of one iteration, neighbors whose elements are equally far apart as one."""
+    found = [x for x in levels[:-1] if x.count != 1] + [levels[-1]]
+    if len(found) > 1 and found[-1].count == 1 and may_drop_last:
+        found.pop()
+    at = len(found) - 1
+    while at > 0:
+        outer, inner = found[at - 1 : at + 1]
+        if outer.a == inner.a * inner.count and outer.b == inner.b * inner.count:
+            found[at - 1 : at + 1] = [Level(outer.count * inner.count, inner.a, inner.b)]
+        at -= 1
+    return found
+
 
 EDGE = "edge"
 """The local buffer for a tile with a dynamic number of columns to store."""
@@ -59,9 +96,9 @@ class _Tiles:
             return self._through_accumulators(position, parts)
         runs_epilogue = position.is_last and not self.nest.staged("C")
         tiles = []
-        for part, batch in parts:
+        for part, levels in parts:
             ends = runs_epilogue and part is parts[-1][0] and self.nest.problem.epilogue is not None
-            one = self._tile(part, part.here("C"), n, batch)
+            one = self._tile(part, self._result(part), n, levels)
             one = one.changed(epilogue=self._epilogue(part)) if ends else one
             tiles.append(one.statement())
         return t.block_of(tiles)
@@ -69,55 +106,98 @@ class _Tiles:
     def edge(self, position: Position) -> Stmt:
         """A tile of which a dynamic number of columns is stored."""
         view = View(self.edge_buffer, {"m": self.columns, "n": 1})
-        tile = self._tile(position, view, self.columns).statement()
+        ((_, levels),) = self._parts(position)
+        tile = self._tile(position, view, self.columns, levels).statement()
         rows, columns = position.extents["m"], position.extents["n"]
         store = finish(self.nest, position, self.edge_buffer, self.columns, rows, columns)
         return Block((tile, store))
 
-    def _parts(self, position: Position) -> list[tuple[Position, int]]:
-        """(position, number of blocks of k) of the tiles that sum a block of k."""
-        if len(self.tile.loops) == 3:
-            return [(position, 1)]
-        depth = position.extents["k"]
-        full, rest = divmod(depth, self._block_of_k)
+    def _parts(self, position: Position) -> list[tuple[Position, list[Level]]]:
+        """(position, loops over the sum) of the register tiles that add to the same accumulators."""
+        inner = self.loops[-1]
+        if [x.axis for x in self.loops].count(inner.axis) == 1:
+            return self._few_levels(position, self.loops)
+        outer, depth = self.loops[-2], position.extents[inner.axis]
+        full, rest = divmod(depth, outer.step)
         parts = []
         if full:
-            parts.append((position.enter("k", t.ZERO, 1, self._block_of_k), full))
+            whole = position.enter(inner.axis, t.ZERO, 1, full * outer.step)
+            parts += self._few_levels(whole.reduced(True, not rest), self.loops)
         if rest:
-            last = position.enter("k", t.as_expr(full), self._block_of_k, rest)
-            parts.append((last.reduced(not full, True), 1))
+            last = position.enter(inner.axis, t.as_expr(full), outer.step, rest)
+            parts += self._few_levels(last.reduced(not full, True), (*self.loops[:-2], inner))
         return parts
 
     @property
-    def _block_of_k(self) -> int:
-        """Elements of k in a block of a batch."""
-        return self.nest.loops[-2].step
+    def loops(self) -> tuple[Loop, ...]:
+        """Return the loops of the tile that sum."""
+        return tuple(x for x in map(self.nest.loop, self.tile.loops) if self.nest.is_reduced(x))
 
-    def _through_accumulators(self, position: Position, parts: list[tuple[Position, int]]) -> Stmt:
+    def _few_levels(
+        self, position: Position, loops: Sequence[Loop]
+    ) -> list[tuple[Position, list[Level]]]:
+        """The tiles of some loops. `Brgemm` has two: neighbors become one loop, outer ones several tiles."""
+        levels = merged(
+            [level_of(loop, position, loops) for loop in loops], self.kernel.k_group == 1
+        )
+        if len(levels) <= 2:
+            return [(position, levels)]
+        first, (outer, *rest) = levels[0], loops
+        parts = []
+        for number in range(first.count):
+            inner = position.enter(outer.axis, t.as_expr(number), outer.step, outer.step)
+            inner = inner.reduced(not number, number == first.count - 1)
+            parts += self._few_levels(inner, rest if outer.step == 1 else loops)
+        return parts
+
+    def _through_accumulators(
+        self, position: Position, parts: list[tuple[Position, list[Level]]]
+    ) -> Stmt:
         """The tiles of all parts into a local buffer, where C cannot hold accumulators, and the epilogue."""
-        rows, n = position.extents["m"], position.extents["n"]
+        rows, n = self._rows(position).count, position.extents["n"]
         local = Buffer("sums", self.kernel.accumulator, (rows * self.columns,), "local")
         view = View(local, {"m": self.columns, "n": 1})
-        tiles = [self._tile(part, view, n, batch).statement() for part, batch in parts]
+        tiles = [self._tile(part, view, n, levels).statement() for part, levels in parts]
         store = finish(self.nest, position, local, self.columns, rows, n)
         return Block((Allocate(local), *tiles, store))
 
-    def _tile(self, position: Position, c: View, n: int, batch: int = 1) -> RegisterTile:
-        m, k = position.extents["m"], position.extents["k"]
+    def _tile(self, position: Position, c: View, n: int, levels: Sequence[Level]) -> RegisterTile:
         a, b = position.here("A"), position.here("B")
-        if batch > 1:
-            a, b = (x.with_stride("r", x.step("k", self._block_of_k)) for x in (a, b))
+        *outer, depth = levels
+        batch = outer[0] if outer else Level(1, 0, 0)
+        rows = self._rows(position)
+        left = View(a.buffer, {"m": rows.a, "k": depth.a, "r": batch.a}, base=a.base)
+        right = replace(b, strides={"k": depth.b, "n": 1, "r": batch.b}, base=b.base)
         return RegisterTile(
-            a, b, c, m, n, k, self.kernel, self._height(n), batch, not position.is_first,
-            prefetch=self._prefetch(position, b, k), prefetch_from=self.nest.prefetch,
+            left, right, c, rows.count, n, depth.count, self.kernel, self._height(n, rows.count), batch.count,
+            not position.is_first, prefetch=self._prefetch(position, b, depth.count * batch.count),
+            prefetch_from=self.nest.prefetch,
         )  # fmt: skip
 
-    def _height(self, columns: int) -> TileHeight:
+    def _result(self, position: Position) -> View:
+        """The elements of C that the tiles store."""
+        c = position.here("C")
+        return replace(c, strides={**c.strides, "m": self._rows(position).b})
+
+    def _rows(self, position: Position) -> Level:
+        """The rows of the tiles, and their distances in A and C."""
+        loops = [self.nest.loop(name) for name in self.tile.loops]
+        outer = [Level(position.extents[x.axis], position.view("A").step(x.axis), position.view("C").step(x.axis))
+                 for x in loops if not self.nest.is_reduced(x) and x.axis != "n"]  # fmt: skip
+        levels = merged(outer)
+        if len(levels) > 1:
+            raise UserError(
+                "schedule: tensorize: the rows of a tile must be equally far apart in A and C; name the loop m alone"
+            )
+        return levels[0]
+
+    def _height(self, columns: int, number: Any) -> TileHeight:
         """The rows of a register tile for a panel of which `columns` are used; it says how sums are split."""
         if self.tile.exact:
             return TileHeight(self.shape.rows)
         rows = rows_for(columns, self.shape, self.target, self.kernel)
         size: Any = self.nest.problem.sizes["m"]
+        size = max(size, number) if isinstance(size, int) and isinstance(number, int) else size
         return TileHeight(min(size, rows) if isinstance(size, int) else rows)
 
     def _epilogue(self, position: Position) -> Any:
@@ -129,7 +209,7 @@ class _Tiles:
 
         return value
 
-    def _prefetch(self, position: Position, b: View, k: Any) -> tuple[PrefetchHint, ...]:
+    def _prefetch(self, position: Position, b: View, terms: Any) -> tuple[PrefetchHint, ...]:
         """Prefetch hints for the panel of B after this one, if a tile has time to fetch it.
 
         Without hints, the first tile of a panel causes all its memory traffic and the others none: 5 % on
@@ -139,4 +219,9 @@ class _Tiles:
             return ()
         width, distance = b.blocks["n"]
         following: Expr = position.offset("B") + distance
-        return (PrefetchHint(Slice(b.buffer, (following,)), k * width),)
+        # Each of several lines of rows fetches a share.
+        lines = next((x for x in self.nest.loops if x.axis == "y" and x.step == 1), None)
+        if lines is None or lines.name in self.tile.loops:
+            return (PrefetchHint(Slice(b.buffer, (following,)), terms * width),)
+        share = -(-terms * width // self.nest.largest(lines))
+        return (PrefetchHint(Slice(b.buffer, (following + Var(lines.name) * share,)), share),)

@@ -14,39 +14,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...targets.isa import Target
+from ...targets.isa import Microkernel, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, Stmt
+from ..nest.convolution import ConvolutionOperands
 from ..nest.epilogue import EpilogueValue, shifted, storing
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
 from ..nest.row_tiles import TileHeight
+from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_patches import patch_stride
 from ..schedule.gemm import worth_threads
 from ..schedule.matmul_tile import MatmulBlocking, rows_for
-from .convolution import ConvolutionProblem
 
 
 class PatchTemplate:
     """Builds the loop nest for a blocking: `m_block` rows of results per band, all terms at once.
 
-    The problem's weights are plain [groups, outputs, terms], terms in the order channels, rows, columns. The epilogue
+    The weights are plain [groups, outputs, terms], terms in the order channels, rows, columns. The epilogue
     gets the index (image, output, 0, pixel).
     """
 
     def __init__(
         self,
-        problem: ConvolutionProblem,
+        geometry: ConvolutionGeometry,
+        operands: ConvolutionOperands,
+        kernel: Microkernel,
         blocking: MatmulBlocking,
         target: Target,
         epilogue: EpilogueValue | None,
     ) -> None:
-        self.problem, self.g = problem, problem.geometry
+        self.operands, self.kernel, self.g = operands, kernel, geometry
         self.tile, self.target = blocking.tile, target
         self.rows = min(blocking.m_block, self.g.result[0])
-        self.columns = blocking.tile.columns(target, problem.kernel.accumulator)
+        self.columns = blocking.tile.columns(target, kernel.accumulator)
         self.stride = patch_stride(self.rows * self.g.result[1])
-        self.epilogue = storing(epilogue, problem.kernel.accumulator, problem.y.buffer.dtype)
+        self.epilogue = storing(epilogue, kernel.accumulator, operands.y.buffer.dtype)
         parallel = worth_threads(self.g.multiply_adds, target)
         self.kind: LoopKind = "parallel" if parallel else "serial"
         self.b = t.LoopBuilder()
@@ -74,7 +77,7 @@ class PatchTemplate:
     def _band(self, image: Expr, band: Expr, group: Expr, rows: int) -> None:
         """`rows` rows of results from the first of a band on."""
         b, first = self.b, band * self.rows
-        patches = b.allocate("patches", self.problem.kernel.a, (self.g.terms * self.stride,))
+        patches = b.allocate("patches", self.kernel.a, (self.g.terms * self.stride,))
         self._copy(patches, image, group, first, rows)
         pixels, columns = rows * self.g.result[1], self.columns
         start = b.let("pixel", first * self.g.result[1])
@@ -89,7 +92,7 @@ class PatchTemplate:
 
     def _copy(self, patches: Buffer, image: Expr, group: Expr, first: Expr, rows: int) -> None:
         """The element of each window that a term multiplies, pixel by pixel: of each channel and row of the window."""
-        b, g, x = self.b, self.g, self.problem.x
+        b, g, x = self.b, self.g, self.operands.x
         channels = group * g.channels * x.channel
         plane = image * x.image + channels
         with (
@@ -113,7 +116,7 @@ class PatchTemplate:
 
     def _lines(self, patches: Buffer, start_offset: Expr, start: Expr) -> None:
         """The columns of the window in a row of the image, from `start` on."""
-        b, g, x = self.b, self.g, self.problem.x
+        b, g, x = self.b, self.g, self.operands.x
         for column, low, high in self._columns():
             to = start_offset + column * self.stride
             self._zero(patches, to, 0, low)
@@ -144,12 +147,12 @@ class PatchTemplate:
         self, patches: Buffer, where: tuple[Expr, Expr], start: Expr, at: Expr, columns: int
     ) -> Stmt:
         """All outputs of a group for `columns` pixels from `at` on in a band that begins at pixel `start`."""
-        g, y, (image, group) = self.g, self.problem.y, where
+        g, y, (image, group) = self.g, self.operands.y, where
         output, pixel = group * g.outputs, start + at
-        kernel, epilogue = self.problem.kernel, None
+        kernel, epilogue = self.kernel, None
         if self.epilogue is not None:
             epilogue = shifted(self._indexed(self.epilogue, image), (), output, pixel)
-        a = View(self.problem.w, {"m": g.terms, "k": 1}, base=output * g.terms)
+        a = View(self.operands.w, {"m": g.terms, "k": 1}, base=output * g.terms)
         b = View(patches, {"k": self.stride}, base=at)
         start_offset = image * y.image + output * y.channel + pixel
         c = View(y.buffer, {"m": y.channel}, base=start_offset)

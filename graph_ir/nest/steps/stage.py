@@ -5,7 +5,8 @@ after    for n0: { panel[k, n1] = B[k, n0 * 16 + n1] }; for k: for n1: C[..] += 
 
 The copy converts to the dtype that the instruction multiplies. A becomes rows, B a panel of the tile's columns. C
 becomes accumulators, which start at zero and pass through the epilogue on their way out. `stage B at n0 as panel above
-32` reads B in place where at most 32 rows share it.
+32` reads B in place where at most 32 rows share it. An image needs a layout, as in `stage A at y0 as band[iy,ix,k]`
+(`nest/windows.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from ..nest import Nest, Stage
 
 def stage(nest: Nest, operand: str, at: str, name: str, above: int = 0) -> Nest:
     """Keep what the loops inside `at` touch of A, B or C in a local buffer called `name`."""
+    name, _, dimensions = name.partition("[")
+    layout = tuple(dimensions.removesuffix("]").split(",")) if dimensions else ()
     if operand not in ("A", "B", "C"):
         raise UserError(f"schedule: stage {operand}: the operand must be A, B or C")
     if nest.staged(operand):
@@ -28,4 +31,13 @@ def stage(nest: Nest, operand: str, at: str, name: str, above: int = 0) -> Nest:
         raise UserError(
             f"schedule: stage C at {at}: {reduced[0]} must be inside, as its iterations add to C"
         )
-    return nest.changed(stages=(*nest.stages, Stage(operand, at, name, above)))
+    lines = [loop.name for loop in nest.loops[depth:] if loop.axis == "y"]
+    if operand == "C" and lines:
+        raise UserError(
+            f"schedule: stage C at {at}: {lines[-1]} must be outside, as the accumulators of one row wait"
+        )
+    if bool(layout) != (operand == "A" and bool(nest.problem.a.windows)):
+        raise UserError(
+            f"schedule: stage {operand} at {at}: an image needs a layout such as band[iy,ix,k], other operands none"
+        )
+    return nest.changed(stages=(*nest.stages, Stage(operand, at, name, above, layout)))
