@@ -24,6 +24,25 @@ def bitcast(step: Step, x: GraphTensor, dtype: DType) -> GraphTensor:
     return x if x.details.dtype == dtype else step.make("bitcast", x, dtype=dtype.name)
 
 
+def total_order(step: Step, x: GraphTensor) -> GraphTensor:
+    """Signed integers in the total order of floats, from -NaN by -0 and +0 to NaN; integers return unchanged."""
+    dtype = by_name(f"s{x.details.dtype.bits}")
+    return _magnitude_folded(step, bitcast(step, x, dtype)) if x.details.dtype.is_float else x
+
+
+def from_total_order(step: Step, keys: GraphTensor, dtype: DType) -> GraphTensor:
+    """The values whose integers in the total order are `keys`."""
+    return bitcast(step, _magnitude_folded(step, keys), dtype) if dtype.is_float else keys
+
+
+def _magnitude_folded(step: Step, x: GraphTensor) -> GraphTensor:
+    """Negative integers with all bits but the sign inverted, which is its own inverse."""
+    zero, ones = (
+        step.constant(number, x.details.dtype) for number in (0, x.details.dtype.limits[1])
+    )
+    return step.make("select", step.make("lt", x, zero), step.make("xor", x, ones), x)
+
+
 def same_width(step: Step) -> GraphTensor:
     """Elements read as another type of their width."""
     (x,), target = step.tensors(1), step.dtype

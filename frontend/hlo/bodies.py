@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .syntax import Called, Computation, Operand, Word
+from dataclasses import replace
+
+from .syntax import Called, Computation, Instruction, Operand, Raw, Word
 
 _MAX_INSTRUCTIONS = 24
 _MAX_TEXT = 2000
@@ -59,26 +61,46 @@ def is_arg_extreme(computation: Computation) -> str:
     return ""
 
 
-def sort_order(computation: Computation) -> str:
-    """ "GT" or "LT" for a comparator of the first array alone, "" for any other.
+def sort_key(body: Computation) -> tuple[Instruction, Computation, bool] | None:
+    """(comparison, the scalar computation of the key, largest first) of a comparator of one key per element."""
+    known = {i.name: i for i in body.instructions}
+    root = known[body.root]
+    direction = root.attributes.get("direction")
+    if root.opcode != "compare" or direction not in (Word("LT"), Word("GT")):
+        return None
+    a, b = root.operands
+    for first, second, larger in ((a, b, "GT"), (b, a, "LT")):
+        if not first.path and _is_mirrored(known, first.name, second.name, set()):
+            key = replace(body, root=first.name)
+            return root, key, direction == Word(larger)
+    return None
 
-    Both elements may pass through the same canonicalization of zeros and NaNs first.
-    """
-    text = describe(computation)
-    for direction in ("GT", "LT"):
-        start = f"compare.{direction}("
-        if text.startswith(start):
-            inside = text[len(start) : -1]
-            half = len(inside) // 2
-            left, comma, right = inside[:half], inside[half : half + 1], inside[half + 1 :]
-            same = left.replace("p0", "p1") == right and "p1" not in left and comma == ","
-            return direction if same and (left == "p0" or left in _CANONICAL) else ""
-    return ""
+
+def _is_mirrored(known: dict[str, Instruction], a: str, b: str, seen: set[tuple[str, str]]) -> bool:
+    """Return whether b computes from each parameter 2i + 1 what a computes from 2i."""
+    x, y = known[a], known[b]
+    if x.opcode == "parameter":
+        return y.opcode == "parameter" and x.number % 2 == 0 and y.number == x.number + 1
+    if (a, b) in seen:
+        return True
+    seen.add((a, b))
+    return _form(x) == _form(y) and all(
+        p.path == q.path and _is_mirrored(known, p.name, q.name, seen)
+        for p, q in zip(x.operands, y.operands, strict=True)
+    )
+
+
+def _form(x: Instruction) -> tuple[object, ...]:
+    attributes = {k: v for k, v in x.attributes.items() if not isinstance(v, Raw)}
+    return x.opcode, x.shape, len(x.operands), attributes, repr(x.literal)
+
+
+def is_canonical(key: Computation, is_total: bool) -> bool:
+    """Return whether a key orders elements of the first array as `top_k` does: equal zeros, NaN the largest value."""
+    text = describe(key)
+    return text == _CANONICAL if is_total else text in ("p0", _ZERO, _NAN, _CANONICAL)
 
 
 _ZERO = "select(compare.EQ(p0,0.0),0.0,p0)"
-_CANONICAL = (
-    _ZERO,
-    f"select(compare.NE(p0,p0),nan,{_ZERO})",
-    "select(compare.NE(p0,p0),nan,p0)",
-)
+_NAN = "select(compare.NE(p0,p0),nan,p0)"
+_CANONICAL = f"select(compare.NE(p0,p0),nan,{_ZERO})"

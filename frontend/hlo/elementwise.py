@@ -9,6 +9,7 @@ from ...base.dtypes import by_name
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.cast import Cast
 from ..correspondence.reading import Pair
+from .bits import total_order
 from .frame import Value, Writer
 from .opcodes import DIRECTIONS, OPS
 from .scope import Handler, Step
@@ -70,32 +71,9 @@ def _compare(step: Step) -> GraphTensor:
     direction = step.word("direction")
     if direction not in DIRECTIONS:
         raise step.rule(f"direction must be one of {', '.join(DIRECTIONS)}", direction or "none")
-    if step.word("type") == "TOTALORDER" and a.details.dtype.is_float:
-        return _total_order(step, direction, a, b)
+    if step.word("type") == "TOTALORDER":
+        a, b = (total_order(step, x) for x in (a, b))
     return step.make(DIRECTIONS[direction], a, b)
-
-
-def _total_order(step: Step, direction: str, a: GraphTensor, b: GraphTensor) -> GraphTensor:
-    """Total order: -0 before +0, and NaN of either sign last."""
-    if direction in ("GT", "LE"):
-        a, b = b, a
-    less = _precedes(step, a, b)
-    if direction in ("LT", "GT"):
-        return less
-    if direction in ("GE", "LE"):
-        return step.make("not", less)
-    differ = step.make("or", less, _precedes(step, b, a))
-    return differ if direction == "NE" else step.make("not", differ)
-
-
-def _precedes(step: Step, a: GraphTensor, b: GraphTensor) -> GraphTensor:
-    number = step.make("not", step.make("isnan", a))
-    to_nan = step.make("and", step.make("isnan", b), number)
-    zeros = step.make("eq", a, b)
-    # Only zeros are equal to each other and have different reciprocals: -inf and inf.
-    signs = step.make("lt", step.make("reciprocal", a), step.make("reciprocal", b))
-    signed = step.make("and", zeros, signs)
-    return step.make("or", step.make("lt", a, b), step.make("or", to_nan, signed))
 
 
 def _clamp(step: Step, _: str) -> GraphTensor:

@@ -7,9 +7,10 @@ from typing import Any
 from ...base.dtypes import S32, S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.indexing import positions
-from .bodies import sort_order
+from .bits import from_total_order, total_order
+from .bodies import is_canonical, sort_key
 from .scope import Handler, Step
-from .syntax import Computation
+from .syntax import Computation, Word
 
 _MAX_COMPARED = 2048  # elements of an axis that are all compared with one another
 
@@ -20,15 +21,20 @@ def _sort(step: Step) -> Any:
     dims = arrays[0].details.plain_dims
     axis = step.one_axis("dimensions", len(dims))
     body, _ = step.body("to_apply", [x for x in arrays for _ in range(2)], ["pred"])
-    order = sort_order(body)
-    if not order:
+    found = sort_key(body)
+    if found is None:
         return _ranked_sort(step, arrays, axis, body)
-    attrs = {"k": dims[axis], "axis": axis, "largest": order == "GT"}
-    values, indices = step.outputs("top_k", arrays[0], **attrs)
-    if len(arrays) == 1:
-        return values
-    others = [step.make("gather_elements", x, indices, axis=axis) for x in arrays[1:]]
-    return (values, *others)
+    comparison, key, largest = found
+    is_total = comparison.attributes.get("type") == Word("TOTALORDER")
+    is_plain = is_canonical(key, is_total and arrays[0].details.dtype.is_float)
+    keys = arrays[0]
+    if not is_plain:
+        keys = step.owner.inline_mapped(key, [x for x in arrays for _ in range(2)])
+        keys = total_order(step, keys) if is_total else keys
+    values, indices = step.outputs("top_k", keys, k=dims[axis], axis=axis, largest=largest)
+    others = [step.make("gather_elements", x, indices, axis=axis) for x in arrays[is_plain:]]
+    results = (values, *others) if is_plain else tuple(others)
+    return results if len(results) > 1 else results[0]
 
 
 def _ranked_sort(step: Step, arrays: list[GraphTensor], axis: int, body: Computation) -> Any:
@@ -65,10 +71,11 @@ def _ranked_sort(step: Step, arrays: list[GraphTensor], axis: int, body: Computa
 
 
 def top_k(step: Step, k: int, is_largest: bool) -> Any:
-    """(values, s32 indices) of the last axis."""
+    """(values, s32 indices) of the last axis, floats in their total order."""
     (x,) = step.tensors(1)
-    values, indices = step.outputs("top_k", x, k=k, axis=-1, largest=is_largest)
-    return values, step.converted(indices, S32)
+    keys = total_order(step, x)
+    values, indices = step.outputs("top_k", keys, k=k, axis=-1, largest=is_largest)
+    return from_total_order(step, values, x.details.dtype), step.converted(indices, S32)
 
 
 def _top_k(step: Step) -> Any:

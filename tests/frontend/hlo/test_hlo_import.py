@@ -10,6 +10,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import graphc
+from graphc.base.dtypes import by_name
 from graphc.frontend.hlo import import_hlo, parse_hlo
 from graphc.frontend.onnx import to_onnx
 from support.hlo_text import ADD, module, one_op, run
@@ -152,17 +153,20 @@ def test_integer_division_is_that_of_xla() -> None:
     assert rest.tolist() == [1, 0, 9, 1, 4, 0]
 
 
+ORDERED = np.array([-np.nan, -np.inf, -1, -0.0, 0.0, 1, np.inf, np.nan], np.float32)
+"""Floats in their total order."""
+
+
 def test_total_order() -> None:
-    values = np.array([-np.inf, -1, -0.0, 0.0, 1, np.inf, np.nan], np.float32)
-    a, b = np.repeat(values, 7), np.tile(values, 7)
-    order = np.arange(7)
-    i, j = np.repeat(order, 7), np.tile(order, 7)
+    a, b = np.repeat(ORDERED, 8), np.tile(ORDERED, 8)
+    order = np.arange(8)
+    i, j = np.repeat(order, 8), np.tile(order, 8)
     for direction, function in (
         ("LT", np.less), ("LE", np.less_equal), ("GT", np.greater), ("GE", np.greater_equal), ("EQ", np.equal),
         ("NE", np.not_equal),
     ):  # fmt: skip
         text = one_op(
-            ["f32[49]"] * 2, "pred[49]", f"compare(p0, p1), direction={direction}, type=TOTALORDER"
+            ["f32[64]"] * 2, "pred[64]", f"compare(p0, p1), direction={direction}, type=TOTALORDER"
         )
         (got,) = run(text, a, b)
         np.testing.assert_array_equal(got, function(i, j))
@@ -287,7 +291,7 @@ def test_sort_with_payload_and_top_k() -> None:
         ROOT t = tuple(s#0, s#1, k#0, k#1)""",
         before,
     )
-    x = value("f32[3,5]").round()
+    x = value("f32[3,5]").round() + 0.0
     ordered, indices, largest, at = run(text, x)
     np.testing.assert_array_equal(indices, np.argsort(x, 1, kind="stable"))
     np.testing.assert_array_equal(ordered, np.sort(x, 1))
@@ -344,10 +348,38 @@ def test_fusion_in_a_column_major_dump_runs_natively(tmp_path: Any) -> None:
     np.testing.assert_allclose(result, np.maximum(x @ w, 0), rtol=1e-5, atol=1e-5)
 
 
-def test_sort_by_another_comparator() -> None:
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"])
+def test_sort_and_top_k_in_total_order(dtype: str) -> None:
+    order = np.array([3, 7, 0, 5, 1, 4, 6, 2])
+    x = ORDERED.astype(by_name(dtype).numpy)[order]
+    text = module(
+        f"""x = {dtype}[8] parameter(0)
+        i = s32[8] iota(), iota_dimension=0
+        s = ({dtype}[8], s32[8]) sort(x, i), dimensions={{0}}, is_stable=true, to_apply=gt
+        k = ({dtype}[7], s32[7]) topk(x), k=7, largest=true
+        ROOT t = tuple(s#0, s#1, k#0, k#1)""",
+        f"gt {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) i = s32[] parameter(2) j = s32[] parameter(3)"
+        " ROOT r = pred[] compare(b, a), direction=LT, type=TOTALORDER }\n",
+    )
+    ordered, indices, largest, at = run(text, x)
+    wanted = np.argsort(-order)
+    assert indices.tolist() == wanted.tolist() and at.tolist() == wanted[:7].tolist()
+    assert ordered.tobytes() == x[wanted].tobytes() and largest.tobytes() == x[wanted[:7]].tobytes()
+
+
+@pytest.mark.parametrize(
+    "compared",
+    [
+        "c = abs(a) d = abs(b) ROOT r = pred[] compare(c, d), direction=GT",
+        "e = abs(a) f = abs(b) g = pred[] compare(e, f), direction=GT h = pred[] compare(e, f), direction=EQ "
+        "k = pred[] compare(i, j), direction=LT l = pred[] and(h, k) ROOT r = pred[] or(g, l)",
+    ],
+    ids=["by a key", "by two keys"],
+)
+def test_sort_by_another_comparator(compared: str) -> None:
     before = (
         "by_size { a = f32[] parameter(0) b = f32[] parameter(1) i = s32[] parameter(2) j = s32[] parameter(3) "
-        "c = abs(a) d = abs(b) ROOT r = pred[] compare(c, d), direction=GT }\n"
+        f"{compared} }}\n"
     )
     text = module(
         """x = f32[3,5,2] parameter(0)
