@@ -9,11 +9,11 @@ import numpy as np
 from ...base.dims import Dim, Size, is_known
 from ...base.dtypes import S64, from_numpy
 from ...graph_ir.ir.graph import GraphTensor
-from ...graph_ir.rewriting.run_sizes import whole_number
+from ...graph_ir.rewriting.run_sizes import Reading, whole_number
 from ...graph_ir.rewriting.size_values import settled
 from ..correspondence.compositions.indexing import size_range
 from ..correspondence.compositions.known import number_range
-from ..correspondence.compositions.run_time import counted_range, range_from
+from ..correspondence.compositions.run_time import counted_range, end_of_range, range_from
 from ..correspondence.compositions.triangles import diagonal_mask
 from ..correspondence.scoped import details_of
 from ..folding import LARGEST_ARRAY
@@ -67,7 +67,6 @@ def _size(node: NodeContext) -> Value:
 
 
 def _range(node: NodeContext) -> Value:
-    names = ("start", "limit", "delta")
     sizes = node.scope.declared.get(node.node.output[0])
     if sizes is not None and node.scope.checks is not None and None in map(node.known, range(3)):
         given = [node.tensor(i) for i in range(3)]
@@ -80,7 +79,9 @@ def _range(node: NodeContext) -> Value:
         raise node.rule("inputs must have one dtype", ", ".join(sorted(map(str, dtypes))))
     if len(known) == 3:
         return number_range(node, known[0], known[1], known[2])
-    start, limit, delta = (_whole(node, i, may_count=names[i] == "limit") for i in range(3))
+    start, delta = _whole(node, 0), _whole(node, 2)
+    is_counted = isinstance(delta, int) and delta > 0 and isinstance(start, int) and start >= 0
+    limit = _whole(node, 1, end_of_range(node) if is_counted else None)
     if isinstance(delta, int) and delta and start is not None and limit is not None:
         return node.converted(size_range(node, start, limit, delta), next(iter(dtypes), S64))
     if not node.may_count:
@@ -88,12 +89,12 @@ def _range(node: NodeContext) -> Value:
     return counted_range(node, *(node.tensor(i) for i in range(3)))
 
 
-def _whole(node: NodeContext, index: int, may_count: bool) -> Size | None:
-    """An operand as a size or a whole number; None for other numbers."""
+def _whole(node: NodeContext, index: int, reading: Reading | None = None) -> Size | None:
+    """An operand as a size or a whole number; None for other numbers, but for those that a run counts by `reading`."""
     value = node.known(index)
     if value is None:
-        count = node.count_size if may_count else None
-        value = whole_number(node.graph, node.tensor(index), count)
+        count = node.count_size if reading else None
+        value = whole_number(node.graph, node.tensor(index), count, reading)
     number = None if value is None or value.size != 1 else value.reshape(-1)[0]
     if number is None or isinstance(number, Dim):
         return number

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
+from ...base.dims import Size
 from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ..correspondence.compositions.indexing import wrapped
 from ..correspondence.compositions.movement import slice_axes, split
 from ..correspondence.compositions.run_time import (
     Border,
+    end_of_slice,
     pad_from,
     pad_with,
     slice_from,
@@ -70,7 +73,7 @@ def _read_slice(node: NodeContext, _: str) -> Value:
     sizes = _moving_size(node, 1)
     if node.opset >= 10 and sizes is not None:
         return _slice_at(node, x, sizes)
-    return slice_axes(node, x, *_slice_arguments(node, x.details.rank))
+    return slice_axes(node, x, *_slice_arguments(node, x.details.plain_dims))
 
 
 def _moving_size(node: NodeContext, first: int) -> tuple[int, ...] | None:
@@ -115,7 +118,7 @@ def _on_axis(
     return node.reshaped(node.sliced(full, 0, axis, 1), ())
 
 
-def _slice_arguments(node: NodeContext, rank: int) -> tuple[tuple[int, ...], ...]:
+def _slice_arguments(node: NodeContext, dims: Sequence[Size]) -> tuple[tuple[int, ...], ...]:
     """Starts, ends, axes and steps, of one length."""
     axes: tuple[int, ...] | None
     if node.opset < 10:
@@ -124,9 +127,13 @@ def _slice_arguments(node: NodeContext, rank: int) -> tuple[tuple[int, ...], ...
             raise node.rule("attributes 'starts' and 'ends' must be given", f"{begins} and {ends}")
         axes, steps = node.attr_ints("axes", None), None
     else:
-        begins, ends = node.ints(1, "starts", sizes=True), node.ints(2, "ends", sizes=True)
-        axes = node.ints(3, "axes") if node.has(3) else None
-        steps = node.ints(4, "steps") if node.has(4) else None
+        axes = node.ints(3, "axes") if node.has(3) else tuple(range(node.details(1).elements))
+        steps = node.ints(4, "steps") if node.has(4) else (1,) * len(axes)
+        pairs = zip(axes, steps, strict=False)
+        ends_of = [end_of_slice(node, dims[node.axis(a, len(dims))], step) for a, step in pairs]
+        begins, ends = (
+            node.ints(i, what, True, ends_of) for i, what in ((1, "starts"), (2, "ends"))
+        )
     axes = tuple(range(len(begins))) if axes is None else axes
     steps = (1,) * len(begins) if steps is None else steps
     return begins, ends, axes, steps

@@ -9,14 +9,16 @@ each run, once however often it is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from ...base.dims import Size, UndecidedSize
+from ...base.dims import Size, UndecidedSize, symbols_of
 from ..ir.contents import attribute_tokens
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.note import Note
+from ..ops.movement import Movement
 from .size_values import NoExpressionError, is_arithmetic, value_of
 
 CountSize = Callable[[GraphTensor, str], Size]
@@ -34,7 +36,24 @@ _CHOICES = ("max", "min", "reduce_max", "reduce_min")
 _FOUND: Note[dict[GraphTensor, Array]] = Note("run_sizes", dict)
 
 
-def run_sizes(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array | None:
+class Reading(NamedTuple):
+    """What an op makes of a number that is no size, such as a negative end of a slice, and a key of that.
+
+    `of` gives one s64 of one s64. A number that is counted for several readings is counted as it is, and a negative
+    one is then an error of the run.
+    """
+
+    key: tuple[Hashable, ...]
+    of: Callable[[GraphTensor], GraphTensor]
+
+
+_READINGS: Note[dict[str, tuple[Reading, GraphTensor, GraphTensor]]] = Note("readings", dict)
+"""(reading, number, what it makes of the number) of the sizes that only one reading has counted, by name."""
+
+
+def run_sizes(
+    graph: Graph, x: GraphTensor, count: CountSize | None, reading: Reading | None = None
+) -> Array | None:
     """The elements of an integer tensor as sizes; None where it has too many, or is no tensor of integers.
 
     Without `count`, None as well where a run would have to count some.
@@ -42,24 +61,72 @@ def run_sizes(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array | 
     details, found = x.details, _FOUND.of(graph)
     if details.dtype.kind not in ("int", "uint") or not details.is_known:
         return None
-    if x in found or details.elements > _MAX_FOLLOWED:
-        return found.get(x)
-    value = _followed(graph, x, count)
-    if value is None and count is not None:
-        value = _counted(graph, x, count)
-    if value is not None:
-        found[x] = value
-    return value
+    if x not in found and details.elements <= _MAX_FOLLOWED:
+        value = _followed(graph, x, count, reading)
+        if value is None and count is not None:
+            value = _counted(graph, x, count, reading)
+        if value is not None:
+            found[x] = value
+    if x in found and count is not None:
+        _agree(graph, found[x], reading)
+    return found.get(x)
 
 
-def whole_number(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array | None:
+def run_list(
+    graph: Graph, x: GraphTensor, count: CountSize | None, readings: Sequence[Reading | None]
+) -> Array | None:
+    """As `run_sizes` of a list, each of whose elements has its own reading, if there are any."""
+    if count is None or not readings or x.details.elements != len(readings):
+        return run_sizes(graph, x, count)
+    parts = zip(_elements(graph, x), readings, strict=True)
+    found = [run_sizes(graph, part, count, reading) for part, reading in parts]
+    arrays = [one.reshape(-1) for one in found if one is not None]
+    return np.concatenate(arrays) if len(arrays) == len(readings) else None
+
+
+def _elements(graph: Graph, x: GraphTensor) -> Iterator[GraphTensor]:
+    """The elements of a list as tensors of one each, those of joined lists as these have them."""
+    op = x.producer_owner
+    if op.op_name in ("concat", "reshape"):
+        for part in op.inputs:
+            yield from _elements(graph, part)
+    elif x.details.elements == 1:
+        yield x
+    else:
+        yield from _sliced(graph, x)
+
+
+def _sliced(graph: Graph, x: GraphTensor) -> Iterator[GraphTensor]:
+    count, name = x.details.elements, x.producer_owner.name
+    flat = graph.make("reshape", [x], {"shape": (count,)}, f"{name}.flat").outputs
+    for number in range(count):
+        attrs = {"starts": (number,), "sizes": (1,)}
+        yield graph.make("slice", flat, attrs, f"{name}.{number}").outputs[0]
+
+
+def _agree(graph: Graph, value: Array, reading: Reading | None) -> None:
+    """Count numbers as they are that another reading has counted in its way."""
+    readings = _READINGS.of(graph)
+    for symbol in symbols_of(value.reshape(-1)):
+        if symbol.name in readings and (
+            reading is None or readings[symbol.name][0].key != reading.key
+        ):
+            _, number, read = readings.pop(symbol.name)
+            read.replace_uses(number)
+
+
+def whole_number(
+    graph: Graph, x: GraphTensor, count: CountSize | None, reading: Reading | None
+) -> Array | None:
     """`run_sizes` of a tensor of integers, or of floats that were integers."""
     made = x.producer_owner
     is_float = x.details.dtype.is_float and made.op_name == "cast"
-    return run_sizes(graph, made.inputs[0] if is_float else x, count)
+    return run_sizes(graph, made.inputs[0] if is_float else x, count, reading)
 
 
-def _followed(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array | None:
+def _followed(
+    graph: Graph, x: GraphTensor, count: CountSize | None, reading: Reading | None
+) -> Array | None:
     """Return the result of shape arithmetic as expressions; None if the op is not shape arithmetic."""
     op = x.producer_owner
     if op.op_name in ("constant", "dynamic_sizes"):
@@ -68,7 +135,11 @@ def _followed(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array | 
         return None
     # The larger of two numbers that a run counts is counted itself.
     count = None if op.op_name in _CHOICES else count
-    operands = [run_sizes(graph, operand, count) for operand in op.inputs]
+    # One of several numbers is counted by its own reading, not with the others by theirs.
+    is_part = reading and op.op_name == "slice" and x.details != op.inputs[0].details
+    count = None if is_part else count
+    reading = reading if isinstance(op, Movement) or op.op_name == "cast" else None
+    operands = [run_sizes(graph, operand, count, reading) for operand in op.inputs]
     arrays = [one for one in operands if one is not None]
     if len(arrays) < len(operands):
         return None
@@ -78,7 +149,9 @@ def _followed(graph: Graph, x: GraphTensor, count: CountSize | None) -> Array | 
         return None
 
 
-def _counted(graph: Graph, x: GraphTensor, count: CountSize) -> Array | None:
+def _counted(
+    graph: Graph, x: GraphTensor, count: CountSize, reading: Reading | None
+) -> Array | None:
     """Each element as a size that a run counts."""
     if x.details.elements > _MAX_COUNTED:
         return None
@@ -86,10 +159,13 @@ def _counted(graph: Graph, x: GraphTensor, count: CountSize) -> Array | None:
     if same is not None:
         return same
     sizes, name = np.empty(x.details.elements, object), x.producer_owner.name
-    flat = graph.make("reshape", [x], {"shape": (len(sizes),)}, f"{name}.flat").outputs
-    for number in range(len(sizes)):
-        one = graph.make("slice", flat, {"starts": (number,), "sizes": (1,)}, f"{name}.{number}")
-        sizes[number] = count(one.outputs[0], f"{name}_{number}" if len(sizes) > 1 else name)
+    for number, one in enumerate(_sliced(graph, x)):
+        called = f"{name}_{number}" if len(sizes) > 1 else name
+        one = graph.make("cast", [one], {"dtype": "s64"}, f"{one.name}.cast").outputs[0]
+        read = one if reading is None else reading.of(one)
+        sizes[number] = count(read, called)
+        if reading is not None:
+            _READINGS.of(graph)[str(sizes[number])] = reading, one, read
     return sizes.reshape(x.details.plain_dims)
 
 

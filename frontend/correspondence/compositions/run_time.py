@@ -11,8 +11,9 @@ from ....base.dims import Size
 from ....base.dtypes import BOOL, F64, S64
 from ....base.records import dataclass
 from ....graph_ir.ir.graph import GraphTensor as Tensor
-from ...op_builder import OpBuilder
-from .indexing import positions
+from ....graph_ir.rewriting.run_sizes import Reading
+from ...op_builder import OpBuilder, like
+from .indexing import dynamic_size, positions, wrapped
 
 Require = Callable[[Tensor, str], None]
 
@@ -54,6 +55,26 @@ def slice_from(
     return node.helper("gather", x, node.helper("add", steps, first), axis=axis)
 
 
+def end_of_slice(node: OpBuilder, dim: Size, step: int) -> Reading | None:
+    """What a slice makes of an end of an axis: negative ones count from the back, and none lies outside."""
+
+    def cut(end: Tensor) -> Tensor:
+        size = dynamic_size(node, dim)
+        return node.helper("min", not_negative(node, wrapped(node, end, (dim,))), size)
+
+    return Reading(("slice", dim), cut) if step > 0 else None
+
+
+def end_of_range(node: OpBuilder) -> Reading:
+    """What a range from 0 on makes of its end: none is before it."""
+    return Reading(("range",), lambda end: not_negative(node, end))
+
+
+def not_negative(node: OpBuilder, x: Tensor) -> Tensor:
+    """Numbers, at least 0."""
+    return node.helper("max", x, like(node, 0, x))
+
+
 def range_from(
     node: OpBuilder, start: Tensor, limit: Tensor, delta: Tensor, size: int, require: Require
 ) -> Tensor:
@@ -77,7 +98,7 @@ def _range_count(node: OpBuilder, start: Tensor, limit: Tensor, delta: Tensor) -
     first, last, step = _wide(node, start, limit, delta)
     distance, each = (node.converted(x, F64) for x in (node.helper("sub", last, first), step))
     count = node.helper("ceil", node.helper("div", distance, each))
-    return node.helper("max", count, node.constant(0, F64))
+    return not_negative(node, count)
 
 
 def _range_of(node: OpBuilder, start: Tensor, delta: Tensor, size: Size) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -116,11 +118,50 @@ def test_shapes_of_a_number_of_the_run(name: str, rng: np.random.Generator) -> N
 
 
 def test_numbers_that_are_no_size_are_refused() -> None:
-    model, _ = compiled_from(BODIES["range"])
+    model, _ = compiled_from(BODIES["filled"])
     x = np.zeros((1, 4), np.float32)
     for number in (-1, 1 << 40):
         with pytest.raises(UserError, match=rf"the data decide, must be in 0\.\., got {number}"):
             model(np.array(number), x)
+
+
+def test_ranges_to_a_negative_number_are_empty() -> None:
+    both = """
+        r = Range(zero, n, one)
+        y = ConstantOfShape<value=int64[1]{5}>(n1)"""
+    for body, is_right in ((BODIES["range"], True), (BODIES["arithmetic"], False), (both, False)):
+        model, _ = compiled_from(body)
+        feed = np.array(-3), np.zeros((1, 4), np.float32)
+        if is_right:
+            assert model(*feed).shape == (0,)
+        else:  # another op takes the number for a size as it is
+            with pytest.raises(UserError, match=r"must be in 0\.\., got -3"):
+                model(*feed)
+
+
+ENDS = [(0, 3), (2, 2), (3, 1), (-3, -1), (-100, 100), (4, 10), (5, -9), (0, -1), (9, 12)]
+
+
+@pytest.mark.parametrize("ends", ["s, e", "s, max1", "s1, e", "s2, e2"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_ends_of_slices_that_the_data_decide(ends: str, step: int) -> None:
+    text = f"""g (int64[1] s, int64[1] e, float[R,7] x) => (y) {{
+        s1 = Constant<value_ints=[-3]>()
+        max1 = Constant<value_ints=[{2**63 - 1}]>()
+        six = Constant<value_ints=[6]>()
+        s2 = Concat<axis=0>(s, s1)
+        e2 = Concat<axis=0>(six, e)
+        axes = Constant<value_ints={[0, 1] if "2" in ends else [1]}>()
+        steps = Constant<value_ints={[step, step] if "2" in ends else [step]}>()
+        y = Slice(x, {ends}, axes, steps) }}"""
+    proto = onnx.parser.parse_model(HEAD + text)
+    model = graphc.compile(proto, threads=1)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    for rows, (start, end) in itertools.product((2, 5), ENDS):
+        x = np.arange(7 * rows, dtype=np.float32).reshape(rows, 7)
+        feed = {"s": np.array([start]), "e": np.array([end]), "x": x}
+        (wanted,), (got,) = session.run(None, feed), model.run(None, feed)
+        np.testing.assert_array_equal(got, wanted)
 
 
 def test_an_op_that_needs_elements_is_checked_by_each_run() -> None:
