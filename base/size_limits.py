@@ -191,8 +191,10 @@ def _assumptions(
             yield found
 
 
-def at_least(value: Size, number: int) -> bool:
+def at_least(value: Size, number: Size) -> bool:
     """value >= number; NeedsLimit where that is so from or up to some value of its only symbol."""
+    if isinstance(number, Dim):
+        value, number = value - number, 0
     try:
         return value >= number
     except UndecidedSize as undecided:
@@ -214,18 +216,25 @@ def _only_factors(value: Size) -> list[Size]:
 
 
 def _limit_for(value: Size, number: int) -> tuple[str, Limit] | None:
-    """From or up to which value of its only symbol an expression that grows or falls with it is at least `number`."""
+    """From or up to which value of its only symbol an expression that grows or falls with it is at least `number`.
+
+    Of a sum that grows with all of several symbols, from which value of the one whose least value is the largest.
+    """
     symbols = symbols_of([value])
-    if len(symbols) != 1 or not isinstance(value, Dim):
+    if not symbols or not isinstance(value, Dim):
         return None
     signs = {factor > 0 for monomial, factor in value.terms.items() if monomial}
     if len(signs) > 1:
         return None
-    (symbol,), (grows,) = symbols, signs
+    (grows,) = signs
+    symbol = max(symbols, key=lambda each: each.least)
+    others = {each.name: each.least for each in symbols}
+    if len(symbols) > 1 and not grows:
+        return None
     inside, outside = (symbol.most, symbol.least) if grows else (symbol.least, symbol.most)
 
     def is_enough(at: int) -> bool:
-        return evaluate(value, {symbol.name: at}) >= number
+        return evaluate(value, {**others, symbol.name: at}) >= number
 
     if not is_enough(inside):
         return None
@@ -337,7 +346,16 @@ def equality(one: Any, other: Any) -> NeedsLimit | None:
             not symbol.has_range or (same and same.range_text == symbol.range_text)
         ):
             return NeedsLimit(message, symbol.name, Limit(equal=value))
-    return None
+    return _least_sum(difference)
+
+
+def _least_sum(value: Size) -> NeedsLimit | None:
+    """Return what makes the first term of a sum the least that it can be, where the sum is 0 only for those of all."""
+    if not isinstance(value, Dim) or 0 not in bounds(value):
+        return None
+    symbol = value.symbols[0]
+    message = f"'{symbol.name}' must be {symbol.least}"
+    return NeedsLimit(message, symbol.name, Limit(least=symbol.least, most=symbol.least))
 
 
 def _primitive(value: Size) -> Size:

@@ -102,6 +102,11 @@ class OpBuilder:
         """
         name, top = self.size_name(name), MOST if most is None else min(bounds(most)[1], MOST)
         limit = self.limits.get(name, Limit())
+        if limit.least == limit.most <= top:
+            fixed = self.constant(limit.most, number.details.dtype)
+            fits = self.helper("eq", self.reshaped(number, ()), fixed)
+            self.require(fits, f"'{name}', which the data decide, must be {limit.most}")
+            return limit.most
         least = min(limit.least, max(top - 1, 0))
         found = size(Symbol(name, least, top if limit.most <= least else min(top, limit.most)))
         if isinstance(found, Dim):

@@ -15,6 +15,7 @@ from ..correspondence.compositions.windows import (
     same_padding,
     scaled_sizes,
     transposed_padding,
+    windowed,
 )
 from ..correspondence.reading import Pair
 from ..op_builder import Value
@@ -89,7 +90,7 @@ def _convolution(node: NodeContext) -> Value:
         attrs |= {"before": before, "after": after}
     _check_unquantized(node)
     attrs |= sums_of_bytes(image.x, w)
-    return _biased(node, image, node.make("convolution", image.x, w, **attrs, groups=groups))
+    return _biased(node, image, windowed(node, "convolution", image.x, w, **attrs, groups=groups))
 
 
 def _by_channel(node: NodeContext, image: _Image, w: GraphTensor) -> GraphTensor:
@@ -169,12 +170,12 @@ def _pool(node: NodeContext) -> Value:
         raise node.rule("the padding must be SAME, VALID or, with pads, CALCULATED", f"'{mode}'")
     attrs["ceil_mode"] = "ceil_mode" in given and node.attr_bool("ceil_mode")
     if not is_mean:
-        return image.back(node.make("max_pool", image.x, **attrs))
+        return image.back(windowed(node, "max_pool", image.x, **attrs))
     divisor = node.attr_int("divisor_override") if "divisor_override" in given else 0
     if divisor:
         return image.back(mean_by(node, image.x, divisor, **attrs))
     counted = "exclusive" in given and not node.attr_bool("exclusive")
-    return image.back(node.make("avg_pool", image.x, **attrs, count_include_pad=counted))
+    return image.back(windowed(node, "avg_pool", image.x, **attrs, count_include_pad=counted))
 
 
 def _whole(node: NodeContext, image: _Image, is_mean: bool) -> GraphTensor:

@@ -10,7 +10,15 @@ from ...base.dims import Dim
 from ...base.dtypes import S32, S64
 from ...base.size_limits import at_least
 from ...graph_ir.ir.graph import GraphTensor, Op
-from ..correspondence.compositions.counted import distinct, is_set, nonzero, rows_where, stacked
+from ..correspondence.compositions.counted import (
+    Distinct,
+    along,
+    distinct,
+    is_set,
+    nonzero,
+    rows_where,
+    stacked,
+)
 from ..correspondence.compositions.indexing import dynamic_size, positions
 from ..correspondence.compositions.movement import select_index
 from ..correspondence.reading import Pair
@@ -159,18 +167,23 @@ def _non_zero(node: NodeContext) -> Value:
 
 
 def _unique(node: NodeContext) -> list[Value]:
-    """The distinct elements or, of values known at import, slices, sorted or in order of appearance."""
-    details = node.details(0)
-    if node.known(0) is None and (details.rank == 1 or not node.given("axis")):
-        flat = node.reshaped(node.tensor(0), (details.elements,))
-        found = distinct(node, flat, bool(node.attr_int("sorted")), node.counted_name(0, 0))
+    """The distinct elements or slices, sorted or in order of appearance."""
+    details, in_order = node.details(0), bool(node.attr_int("sorted"))
+    axis = node.axis(node.attr_int("axis"), details.rank) if node.given("axis") else None
+    if node.known(0) is None:
+
+        def find(x: GraphTensor) -> Distinct:
+            return distinct(node, x, in_order, node.counted_name(0, axis or 0))
+
+        x = node.tensor(0)
+        flat = details.rank == 1 or axis is None
+        found = find(node.reshaped(x, (details.elements,))) if flat else along(node, x, axis, find)
         return [found.values, found.first, found.inverse, found.counts]
-    x = node.array(0, "a value to look through")
-    axis = node.axis(node.attr_int("axis"), x.ndim) if node.given("axis") else None
+    x = node.array(0)
     values, first, inverse, counts = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
-    if not node.attr_int("sorted"):
+    if not in_order:
         order = np.argsort(first)
         values = np.take(values, order, axis=axis or 0)
         inverse, first, counts = np.argsort(order)[inverse], first[order], counts[order]

@@ -8,6 +8,7 @@ from ...base.dtypes import BF16, F16, F32, S32, U8, DType
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.rewriting.values import constant_value
 from ..correspondence.compositions.contraction import matmul
+from ..correspondence.compositions.windows import windowed
 from ..op_builder import Value
 from .casting import cast_to
 from .reader import DEFAULT_DOMAINS
@@ -200,7 +201,7 @@ def _convolution_by_layout(node: NodeContext) -> Value:
 def _convolved(node: NodeContext, x: GraphTensor) -> Value:
     """The convolution of an image, minus its zero point, with the other operands of the node."""
     w = centered(node, 3, 5)
-    y = node.helper("convolution", x, w, **convolution_attrs(node, x, w))
+    y = windowed(node, "convolution", x, w, **convolution_attrs(node, x, w))
     per_channel = (y.details.plain_dims[1],) + (1,) * (y.details.rank - 2)
     if node.has(8):
         y = node.helper("add", y, node.reshaped(node.tensor(8), per_channel))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.windows import global_average_pool
+from ..correspondence.compositions.windows import global_average_pool, windowed
 from ..op_builder import Value
 from .channels_last import channels_back, channels_first
 from .quantize import shaped
@@ -70,7 +70,7 @@ def _matmul(dims: tuple[int, ...]) -> int:
 
 def _average_pool(node: NodeContext, x: GraphTensor) -> GraphTensor:
     x = _channels_first(node, x)
-    y = node.helper("avg_pool", x, **pool_attrs(node, x, "avg_pool"))
+    y = windowed(node, "avg_pool", x, **pool_attrs(node, x, "avg_pool"))
     return _channels_back(node, y)
 
 

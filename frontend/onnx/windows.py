@@ -10,7 +10,13 @@ import numpy as np
 
 from ...base.dtypes import S32, S64
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.windows import biased, halved, same_padding, transposed_padding
+from ..correspondence.compositions.windows import (
+    biased,
+    halved,
+    same_padding,
+    transposed_padding,
+    windowed,
+)
 from ..correspondence.reading import Pair
 from ..op_builder import Value
 from .export_windows import write_convolution, write_min_pool, write_pool
@@ -21,13 +27,13 @@ def read_convolution(node: NodeContext, op_name: str) -> GraphTensor:
     """A convolution and its bias."""
     x, w = node.tensor(0), node.tensor(1)
     attributes = convolution_attrs if op_name == "convolution" else _transpose_attrs
-    result = node.make(op_name, x, w, **attributes(node, x, w))
+    result = windowed(node, op_name, x, w, **attributes(node, x, w))
     return biased(node, result, node.tensor(2) if node.has(2) else None)
 
 
 def _convolution_integer(node: NodeContext) -> Value:
     x, w = centered(node, 0, 2), centered(node, 1, 3)
-    return node.make("convolution", x, w, **convolution_attrs(node, x, w))
+    return windowed(node, "convolution", x, w, **convolution_attrs(node, x, w))
 
 
 def centered(node: NodeContext, index: int, zero_index: int) -> GraphTensor:
@@ -139,7 +145,7 @@ def pool_attrs(node: NodeContext, x: GraphTensor, op_name: str) -> dict[str, Any
 def _read_pool(node: NodeContext, op_name: str) -> Value | list[Value]:
     x = node.tensor(0)
     attrs = pool_attrs(node, x, op_name)
-    result = node.make(op_name, x, **attrs)
+    result = windowed(node, op_name, x, **attrs)
     if op_name == "max_pool" and node.wants(1):
         return [result, _indices(node, x, attrs)]
     return result

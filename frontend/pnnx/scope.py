@@ -76,6 +76,10 @@ class Node(Call):
         self._inputs = named
         self.is_module = op.type.startswith("nn.")
 
+    def require(self, holds: GraphTensor, message: str) -> None:
+        """Have each run check that a condition (bool[]) holds."""
+        self.scope.require(holds, f"{self.type} '{self.name}': {message}")
+
     @property
     def count(self) -> int:
         """Number of outputs in the file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ..correspondence.compositions.arithmetic import filled
 from ..correspondence.compositions.assignment import masked_select
 from ..correspondence.compositions.counted import (
     Distinct,
+    along,
     distinct,
     nonzero,
     repeat_rows,
@@ -43,27 +45,29 @@ def _read_nonzero(node: Call) -> Value:
 
 def _read_unique(node: Call) -> Results:
     """Values in ascending order, which of them each element is, and how often each occurs."""
-    x = node.tensor_of()
-    flat = node.reshaped(x, (x.details.elements,))
     node.argument("sorted")  # all are
-    return _requested(node, x, distinct(node, flat, in_order=True))
+    return _requested(node, lambda x: distinct(node, x, in_order=True))
 
 
-def _requested(node: Call, x: GraphTensor, found: Distinct) -> Results:
-    """The values; what is not requested has no elements."""
+def _requested(node: Call, find: Callable[[GraphTensor], Distinct]) -> Results:
+    """What is found in all elements or in the slices of an axis; what is not requested has no elements."""
+    x, dims = node.tensor_of(), node.tensor_of().details.plain_dims
+    if node.given("dim"):
+        axis = node.axis(node.attr_int("dim"), len(dims))
+        dims = (dims[axis],)
+        found = along(node, x, axis, find)
+    else:
+        found = find(node.reshaped(x, (x.details.elements,)))
     wanted = [node.attr_bool(f"return_{name}", False) for name in ("inverse", "counts")]
-    others = node.reshaped(found.inverse, x.details.plain_dims), found.counts
+    wanted = [True, True] if node.given("dim") else wanted  # as ATen's functions return them
+    others = node.reshaped(found.inverse, dims), found.counts
     none = node.constant(np.zeros(0), S64)
     return found.values, *(y if one else none for y, one in zip(others, wanted, strict=True))
 
 
 def _read_runs(node: Call) -> Results:
     """The same of runs of equal elements, in the order of the elements."""
-    x = node.tensor_of()
-    if node.given("dim") and x.details.rank != 1:
-        raise node.unsupported("dim")
-    flat = node.reshaped(x, (x.details.elements,))
-    return _requested(node, x, runs(node, flat))
+    return _requested(node, lambda x: runs(node, x))
 
 
 def _read_bin_counts(node: Call) -> Value:
@@ -111,6 +115,9 @@ CALLS: dict[str, Handler] = {
     "nonzero": Handler(_read_nonzero),
     "argwhere": Handler(_read_nonzero),
     "_unique2": Handler(_read_unique, ("input", "sorted", "return_inverse", "return_counts")),
+    "unique_dim": Handler(
+        _read_unique, ("input", "dim", "sorted", "return_inverse", "return_counts")
+    ),
     "unique_consecutive": Handler(_read_runs, ("input", "return_inverse", "return_counts", "dim")),
     "bincount": Handler(_read_bin_counts, ("input", "weights", "minlength")),
     "repeat_interleave": Handler(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import Size, bounds, ceil_quotient, floor_quotient
+from ...base.dims import Size, UndecidedSize, bounds, ceil_quotient, floor_quotient, minimum
 from ...base.records import dataclass
 from ...base.size_limits import at_least
 from ...tensor_ir import builder as t
@@ -56,9 +56,7 @@ class Window:
             room = size + before + after - extent
             quotient = ceil_quotient if self.ceil_mode else floor_quotient
             count = quotient(room, step) + 1
-            if self.ceil_mode and (count - 1) * step >= size + before:
-                count -= 1  # that window would begin in the padding after the input
-            found.append(count)
+            found.append(_inside(count, step, size + before) if self.ceil_mode else count)
         return tuple(found)
 
     def ends(self, sizes: Sequence[Size]) -> tuple[Any, ...]:
@@ -115,6 +113,14 @@ class Window:
         for condition in inside:
             result = t.select(condition, result, fill(value))
         return result
+
+
+def _inside(count: Size, step: int, size: Size) -> Size:
+    """The number of windows without one that would begin in the padding after the input."""
+    try:
+        return count - 1 if (count - 1) * step >= size else count
+    except UndecidedSize:
+        return minimum(count, ceil_quotient(size, step))
 
 
 Value = Callable[[Expr], Expr]

@@ -31,13 +31,13 @@ def fold_padding(graph: Graph, ctx: LowerContext) -> bool:
 def _fold(graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, Windowed)
     pad = op.inputs[0].producer_owner
-    if not isinstance(pad, Pad) or pad.mode != "constant" or not _pads_with_own_value(op, pad):
+    if not isinstance(pad, Pad) or pad.mode != "constant":
         return None
     lead = len(pad.before) - op.window_rank
     sizes = [*pad.before, *pad.after]
-    if any((*pad.before[:lead], *pad.after[:lead])):
-        return None
     if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        return None
+    if any((*pad.before[:lead], *pad.after[:lead])) or not _pads_with_own_value(op, pad):
         return None
     for name in ("before", "after"):
         pairs = zip(getattr(op, name), getattr(pad, name)[lead:], strict=True)

@@ -305,7 +305,7 @@ def _asks_within_rows(op: Op) -> bool:
         return op.inputs[0].details.format.order[-1] != last
     if op.op_name == "concat":
         return op.attr("axis") == last
-    return op.op_name == "pad" and any(op.attr(side)[last] for side in ("before", "after"))
+    return op.op_name == "pad" and any(op.attr(side)[last] != 0 for side in ("before", "after"))
 
 
 def _requantizes_accumulators(op: Op) -> bool:

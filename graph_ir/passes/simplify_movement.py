@@ -48,7 +48,7 @@ def _drop_identity(graph: Graph, op: Op) -> GraphTensor | None:
     x = op.inputs[0]
     if len(op.inputs) > 1 or x.details.plain_dims != op.outputs[0].details.plain_dims:
         return None
-    if op.op_name == "pad" and any((*op.attr("before"), *op.attr("after"))):
+    if op.op_name == "pad" and any(n != 0 for n in (*op.attr("before"), *op.attr("after"))):
         return None  # a pad may crop on one side and pad on the other
     if op.op_name == "slice" and any(step < 0 for step in op.attr("steps")):
         return None  # reversed

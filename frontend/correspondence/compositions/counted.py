@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-
-import numpy as np
+from collections.abc import Callable
 
 from ....base.dims import Size
 from ....base.dtypes import BOOL, S64
@@ -14,6 +13,8 @@ from ...op_builder import OpBuilder, like
 from .arithmetic import filled
 from .indexing import dynamic_size, positions
 from .movement import broadcast_to
+
+_MAX_COMPARED = 64  # elements of the slices that are put in order, each by a sort
 
 
 def is_set(node: OpBuilder, x: Tensor) -> Tensor:
@@ -88,8 +89,22 @@ class Distinct:
     counts: Tensor
 
 
+def along(node: OpBuilder, x: Tensor, axis: int, find: Callable[[Tensor], Distinct]) -> Distinct:
+    """What `find` finds in the matrix whose rows are the slices of an axis."""
+    dims = x.details.plain_dims
+    perm = (axis, *(i for i in range(len(dims)) if i != axis))
+    outer = [dims[i] for i in perm[1:]]
+    width = math.prod(outer)
+    if not isinstance(width, int) or not 0 < width <= _MAX_COMPARED:
+        raise node.unsupported(f"to compare slices other than of 1 to {_MAX_COMPARED} elements")
+    found = find(node.reshaped(node.transposed(x, perm), (dims[axis], width)))
+    values = node.reshaped(found.values, (found.values.details.plain_dims[0], *outer))
+    back = [perm.index(i) for i in range(len(dims))]
+    return Distinct(node.transposed(values, back), found.first, found.inverse, found.counts)
+
+
 def runs(node: OpBuilder, x: Tensor, name: str = "") -> Distinct:
-    """The same of runs of equal elements of a list, in the order of its elements."""
+    """The same of runs of equal elements of a list, or rows of a matrix, in the order of its elements."""
     begins = _begins(node, x)
     first, inverse = true_indices(node, begins, name), _numbers(node, begins)
     values = node.helper("gather", x, first, axis=0)
@@ -97,12 +112,10 @@ def runs(node: OpBuilder, x: Tensor, name: str = "") -> Distinct:
 
 
 def distinct(node: OpBuilder, x: Tensor, in_order: bool, name: str = "") -> Distinct:
-    """Of a list, in ascending order or, not `in_order`, as they first appear."""
-    (size,) = x.details.plain_dims
-    values, indices = node.graph.make(
-        "top_k", [x], {"k": size, "axis": 0, "largest": False}, f"{node.name}.top_k"
-    ).outputs
-    begins = _begins(node, values)
+    """Of a list or the rows of a matrix, in ascending order or, not `in_order`, as they first appear."""
+    size = x.details.plain_dims[0]
+    indices = _in_order(node, x)
+    begins = _begins(node, node.helper("gather", x, indices, axis=0))
     group = _numbers(node, begins)
     if in_order:
         starts = true_indices(node, begins, name)
@@ -121,19 +134,34 @@ def distinct(node: OpBuilder, x: Tensor, in_order: bool, name: str = "") -> Dist
     return Distinct(values, first, inverse, _counts(node, inverse, first))
 
 
+def _in_order(node: OpBuilder, x: Tensor) -> Tensor:
+    """The indices of a list's elements, or of a matrix's rows by their first, second, ... element, ascending."""
+    size, *width = x.details.plain_dims
+    columns = [node.sliced(x, 1, i, 1) for i in range(width[0])] if width else [x]
+    order: Tensor | None = None
+    for column in reversed(columns):
+        keys = node.reshaped(column, (size,))
+        keys = keys if order is None else node.helper("gather", keys, order, axis=0)
+        attrs = {"k": size, "axis": 0, "largest": False}
+        indices = node.graph.make("top_k", [keys], attrs, f"{node.name}.top_k").outputs[1]
+        order = indices if order is None else node.helper("gather", order, indices, axis=0)
+    assert order is not None
+    return order
+
+
 def _begins(node: OpBuilder, x: Tensor) -> Tensor:
     """Mark elements that differ from their predecessor; the first element counts as different."""
-    (size,) = x.details.plain_dims
+    size = x.details.plain_dims[0]
     later, earlier = (node.sliced(x, 0, begin, size - 1) for begin in (1, 0))
     changes = node.helper("ne", later, earlier)
+    if x.details.rank > 1:
+        changes = node.helper("reduce_any", changes, axes=(1,), keep_dims=False)
     return node.helper("concat", node.constant([True], BOOL), changes, axis=0)
 
 
 def _counts(node: OpBuilder, inverse: Tensor, first: Tensor) -> Tensor:
     """Count the elements of a list that have each number, for as many numbers as `first` has entries."""
-    zeros, each = (
-        node.constant(make(inverse.details.plain_dims), S64) for make in (np.zeros, np.ones)
-    )
+    zeros, each = (filled(node, inverse.details.plain_dims, n, S64) for n in (0, 1))
     counts = node.helper("scatter", inverse, zeros, each, reduction="add", run=1)
     return first_rows(node, counts, first.details.plain_dims[0])
 
@@ -146,5 +174,5 @@ def _numbers(node: OpBuilder, begins: Tensor) -> Tensor:
 
 def _placed(node: OpBuilder, indices: Tensor, values: Tensor) -> Tensor:
     """`values` at these indices of a list as long."""
-    zeros = node.constant(np.zeros(values.details.plain_dims), S64)
+    zeros = filled(node, values.details.plain_dims, 0, S64)
     return node.helper("scatter", indices, zeros, values, reduction="none", run=1)

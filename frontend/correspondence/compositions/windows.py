@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ....base.dims import Dim, Size, UndecidedSize, floor_quotient
+from ....base.dims import Dim, Size, UndecidedSize, ceil_quotient, floor_quotient, is_known, maximum
 from ....graph_ir.ir.graph import GraphTensor as Tensor
+from ....graph_ir.ops.reduce import identity
 from ...op_builder import OpBuilder, like
 from .reduction import lp_norm
 
 MAX_PARTS = 64
 """The greatest denominator of a scale of a dynamic size."""
 
-Padding = tuple[tuple[int, ...], tuple[int, ...]]
+Padding = tuple[tuple[Any, ...], tuple[Any, ...]]
 """Elements before and after each spatial axis."""
 
 
@@ -29,15 +30,48 @@ def same_padding(
 ) -> Padding:
     """TensorFlow's SAME: size / stride positions, rounded up; the odd element behind, or before if `is_lower`."""
     totals = [
-        max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+        (ceil_quotient(n, s) - 1) * s + (k - 1) * d + 1 - n
         for n, s, k, d in zip(sizes, strides, kernel, dilations, strict=True)
     ]
-    return halved(totals, is_lower)
+    if is_known(*sizes):
+        return halved([max(total, 0) for total in totals], is_lower)
+    # Windows that are shorter than their stride leave out elements behind.
+    extents = ((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
+    gaps = [max(s - extent, 0) for s, extent in zip(strides, extents, strict=True)]
+    padded = [maximum(t, 0) if gap else t for t, gap in zip(totals, gaps, strict=True)]
+    before = halved(padded, is_lower)[0]
+    return before, tuple(t - b for t, b in zip(totals, before, strict=True))
+
+
+def windowed(node: OpBuilder, op_name: str, x: Tensor, *others: Tensor, **attrs: Any) -> Tensor:
+    """A convolution or pool; padding that depends on dynamic sizes is stored around x first."""
+    dims, before, after = x.details.plain_dims, attrs["before"], attrs["after"]
+    if is_known(*before, *after):
+        return node.make(op_name, x, *others, **attrs)
+    none = (0,) * len(before)
+
+    def padded(y: Tensor, fill: float = 0) -> Tensor:
+        widths = {"before": (0, 0, *before), "after": (0, 0, *after)}
+        return node.helper("pad", y, value=fill, **widths)
+
+    attrs |= {"before": none, "after": none}
+    if op_name == "max_pool":
+        return node.make(op_name, padded(x, identity("max", x.details.dtype)), **attrs)
+    if op_name != "avg_pool" or attrs.pop("count_include_pad", False):
+        return node.make(op_name, padded(x), *others, **attrs)
+    one = node.constant(1, x.details.dtype.accumulator)
+    ones = node.helper("broadcast", one, shape=(1, 1, *dims[2:]))
+    total, count = (
+        node.helper("sum_pool", padded(y), **attrs)
+        for y in (node.converted(x, one.details.dtype), ones)
+    )
+    return node.converted(node.make("div", total, count), x.details.dtype)
 
 
 def halved(totals: Sequence[int], is_lower: bool = False) -> Padding:
     """Padding split in two, the odd element behind, or before if `is_lower`."""
-    less, more = tuple(p // 2 for p in totals), tuple(p - p // 2 for p in totals)
+    less = tuple(floor_quotient(p, 2) for p in totals)
+    more = tuple(p - part for p, part in zip(totals, less, strict=True))
     return (more, less) if is_lower else (less, more)
 
 
