@@ -5,6 +5,8 @@ The formulas and their order are those of `resize` for numbers, so the results h
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 from ...base.dims import Size
 from ...base.dtypes import F64, S64
 from ...base.errors import UnsupportedError
@@ -17,7 +19,8 @@ from .compose import Composer
 class AxisSampling:
     """An axis of `size` elements with `count` afterwards; `scale` None: the ratio of these.
 
-    `coordinates` as of `resize`; `nearest`: how coordinates are rounded, "" for linear interpolation.
+    `coordinates` as of `resize`; `nearest`: how coordinates are rounded, "" for interpolation, which is linear or, with
+    a coefficient, `cubic`; `exclude_outside`: elements outside have no weight.
     """
 
     size: Size
@@ -25,6 +28,8 @@ class AxisSampling:
     scale: float | None
     coordinates: str
     nearest: str
+    cubic: float | None = None
+    exclude_outside: bool = False
 
 
 def resampled(make: Composer, how: AxisSampling, x: GraphTensor, axis: int) -> GraphTensor:
@@ -35,17 +40,41 @@ def resampled(make: Composer, how: AxisSampling, x: GraphTensor, axis: int) -> G
             "gather", x, _index(make, how, _rounded(make, coordinates, how.nearest)), axis=axis
         )
     base = make("floor", coordinates)
-    beside = make("sub", coordinates, base)
-    one = make.scalar(1, F64)
-    weights = [make("sub", one, beside), make("sub", one, make("abs", make("sub", one, beside)))]
-    total = make("add", *weights)
+    indices, weights = [], []
+    for offset in range(2) if how.cubic is None else range(-1, 3):
+        index = base if offset == 0 else make("add", base, make.scalar(offset, F64))
+        indices.append(_index(make, how, index))
+        beside = make("sub", make.scalar(offset, F64), make("sub", coordinates, base))
+        weight = _weight(make, how, make("abs", beside))
+        if how.exclude_outside:
+            inside = make("eq", make.to(indices[-1], F64), index)
+            weight = make("select", inside, weight, make.scalar(0, F64))
+        weights.append(weight)
+    total = reduce(partial(make, "add"), weights)
     parts = []
-    for index, weight in zip((base, make("add", base, one)), weights, strict=True):
+    for index, weight in zip(indices, weights, strict=True):
         column = make.to(make("div", weight, total), x.details.dtype)
         shape = tuple(how.count if i == axis else 1 for i in range(x.details.rank))
-        taken = make("gather", x, _index(make, how, index), axis=axis)
+        taken = make("gather", x, index, axis=axis)
         parts.append(make("mul", taken, make("reshape", column, shape=shape)))
-    return make("add", *parts)
+    return reduce(partial(make, "add"), parts)
+
+
+def _weight(make: Composer, how: AxisSampling, distance: GraphTensor) -> GraphTensor:
+    """The weight of an element by its distance: of linear interpolation, or Keys' cubic convolution (1981)."""
+
+    def number(value: float) -> GraphTensor:
+        return make.scalar(value, F64)
+
+    a = how.cubic
+    if a is None:
+        return make("sub", number(1), distance)
+    near = make("sub", make("mul", number(a + 2), distance), number(a + 3))
+    near = make("add", make("mul", near, make("mul", distance, distance)), number(1))
+    far = make("add", make("mul", make("sub", distance, number(5)), distance), number(8))
+    far = make("mul", number(a), make("sub", make("mul", far, distance), number(4)))
+    far = make("select", make("lt", distance, number(2)), far, number(0))
+    return make("select", make("le", distance, number(1)), near, far)
 
 
 def _index(make: Composer, how: AxisSampling, coordinates: GraphTensor) -> GraphTensor:
@@ -77,6 +106,10 @@ def _coordinates(make: Composer, how: AxisSampling) -> GraphTensor:
     centered = make("sub", moved, half)
     if how.coordinates == "half_pixel":
         return centered
+    if how.coordinates == "half_pixel_symmetric":
+        whole = make("div", count, make("mul", size, scale))
+        shift = make("mul", make("mul", size, half), make("sub", one, whole))
+        return make("sub", make("add", shift, moved), half)
     if how.coordinates == "pytorch_half_pixel":
         return make("select", is_one, i, centered)
     raise UnsupportedError(

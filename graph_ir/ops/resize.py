@@ -207,16 +207,17 @@ class Resize(CompositeOp):
 
     def axis_sampling(self, axis: int) -> AxisSampling:
         """Return the sampling of an axis of dynamic size. UnsupportedError if it must be known at compile time."""
-        linear = self.mode in ("nearest", "linear") and not self.antialias
-        if not linear or self.coordinates == "tf_crop_and_resize" or self.exclude_outside:
-            wanted = (
-                "an axis of dynamic size must be resized by nearest or linear, without antialias"
-            )
-            who = f"resize '{self.name}': {wanted}, exclude_outside or a roi, got mode={self.mode}"
+        is_widened = self.antialias and self.mode != "nearest"
+        if is_widened or self.coordinates == "tf_crop_and_resize":
+            wanted = "an axis of dynamic size must be resized without antialias or a roi"
+            who = f"resize '{self.name}': {wanted}, got mode={self.mode}"
             raise UnsupportedError(who, "give that size as a number")
         scale = None if self.scales is None else self.scales[axis]
         nearest = self.nearest_mode if self.mode == "nearest" else ""
-        return AxisSampling(*self._sizes(axis), scale, self.coordinates, nearest)
+        cubic = self.cubic_coeff if self.mode == "cubic" else None
+        return AxisSampling(
+            *self._sizes(axis), scale, self.coordinates, nearest, cubic, self.exclude_outside
+        )
 
     def taps(self, axis: int, size: int | None = None, count: int | None = None) -> Taps:
         """The taps of one axis of the result; of other sizes, if they are given."""

@@ -85,6 +85,20 @@ def test_distinct_elements(is_sorted: int, rng: np.random.Generator) -> None:
     )
 
 
+@pytest.mark.parametrize("is_sorted", [0, 1])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_distinct_slices(axis: int | None, is_sorted: int, rng: np.random.Generator) -> None:
+    attributes = f"sorted={is_sorted}" + (f", axis={axis}" if axis is not None else "")
+    dims = "9,3,2" if axis else "N,3,2"
+    feeds = [rng.integers(0, 2, (9 if axis else rows, 3, 2)) for rows in (9, 1, 40)]
+    check(
+        f"""g (float[{dims}] x) => (y, first, inverse, counts) {{
+            y, first, inverse, counts = Unique<{attributes}>(x)
+        }}""",
+        [{"x": x.astype(np.float32)} for x in feeds],
+    )
+
+
 LOOP = """g (float[4] x, float end, int64 rounds) => (float[4] last, float[K,4] rows) {
     start = Constant<value_int=1>()
     going = Cast<to=9>(start)

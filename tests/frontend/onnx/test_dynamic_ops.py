@@ -97,3 +97,53 @@ def test_a_dynamic_size_is_cropped_from_some_size_on() -> None:
         np.testing.assert_array_equal(compiled(x), np.concatenate([[0], x])[:-3])
     with pytest.raises(UserError, match=r"N in 2\.\."):
         compiled(np.zeros(1, np.int32))
+
+
+IMAGES = [(1, 3, 7, 8), (2, 3, 6, 9), (1, 3, 3, 16)]
+
+
+def check_images(call: str, weights: str = "", opset: int = 19) -> None:
+    text = f"g (float[N,3,H,W] x) => (y) {{ {weights} y = {call} }}"
+    model = onnx.parser.parse_model(HEAD.replace("17", str(opset)) + text)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = graphc.compile(model, threads=1)
+    for size in IMAGES:
+        x = np.arange(np.prod(size), dtype=np.float32).reshape(size) % 17 - 11
+        found, (wanted,) = compiled(x), session.run(None, {"x": x})
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("op_type", ["Conv", "MaxPool", "AveragePool", "LpPool"])
+def test_same_padding_of_any_size(op_type: str, mode: str) -> None:
+    """Odd sizes have another padding than even ones, and strides beyond the window leave elements out."""
+    weights = "w = ConstantOfShape<value=float[1]{2}>(s)"
+    shape = "s = Constant<value_ints=[4,3,3,2]>()"
+    for strides in ([2, 2], [2, 3]):
+        pool = f'kernel_shape=[3,{strides[1]}], strides={strides}, auto_pad="{mode}"'
+        if op_type == "Conv":
+            check_images(f'Conv<strides={strides}, auto_pad="{mode}">(x, w)', shape + weights)
+        else:
+            check_images(f"{op_type}<{pool}>(x)")
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+def test_windows_that_would_begin_in_the_padding(op_type: str) -> None:
+    check_images(f"{op_type}<kernel_shape=[2,2], strides=[3,3], pads=[1,1,1,1], ceil_mode=1>(x)")
+
+
+def test_pads_of_all_axes_that_the_data_decide() -> None:
+    text = """g (float[N,3,H,W] x, int64[8] p) => (y) {
+        s = Constant<value_ints=[4,3,3,3]>() w = ConstantOfShape<value=float[1]{2}>(s)
+        z = Pad(x, p) y = Conv(z, w)
+    }"""
+    model = onnx.parser.parse_model(HEAD + text)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = graphc.compile(model, threads=1)
+    x = np.arange(90, dtype=np.float32).reshape(1, 3, 5, 6)
+    for pads in ([0] * 8, [0, 0, 1, 2, 0, 0, 3, 0], [1, 0, 0, 0, 2, 0, 0, 1]):
+        feed = {"x": x, "p": np.array(pads)}
+        np.testing.assert_array_equal(compiled.run(None, feed)[0], session.run(None, feed)[0])
+    with pytest.raises(UserError, match="'p_1', which the data decide, must be 0"):
+        compiled(x, np.array([0, 1, 0, 0, 0, 0, 0, 0]))

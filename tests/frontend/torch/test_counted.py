@@ -86,6 +86,8 @@ def test_rows_repeated_as_often_as_each_says() -> None:
         lambda x: torch.masked_select(x, x != 3),
         lambda x: torch.unique(x, return_inverse=True, return_counts=True),
         lambda x: torch.unique_consecutive(x),
+        lambda x: torch.unique(x.repeat(2).view(-1, 2) % 3, dim=0, return_counts=True),
+        lambda x: torch.unique_consecutive(x.repeat(2).view(2, -1) // 2, dim=1),
         lambda x: torch.bincount(x).float() / x.shape[0],
         lambda x: torch.bincount(x, minlength=4),
         lambda x: torch.repeat_interleave(x),

@@ -17,6 +17,8 @@ def resized(n: Size, h: Size, w: Size) -> Graph:
         {"mode": "linear", "coordinates": "pytorch_half_pixel", "shape": shape},
         {"mode": "linear", "coordinates": "align_corners", "shape": shape},
         {"mode": "nearest", "coordinates": "asymmetric", "nearest_mode": "floor", "shape": shape},
+        {"mode": "cubic", "coordinates": "half_pixel_symmetric", "shape": shape},
+        {"mode": "cubic", "cubic_coeff": -0.5, "exclude_outside": True, "shape": shape},
     )
     for number, way in enumerate(ways):
         layers.x = half
