@@ -94,14 +94,19 @@ class OpBuilder:
         )
 
     def counted(
-        self, number: GraphTensor, most: Size | None, name: str = "", room: Size | None = None
+        self,
+        number: GraphTensor,
+        most: Size | None,
+        name: str = "",
+        within: Limit | None = None,
+        room: Size | None = None,
     ) -> Size:
-        """A number that a run computes (one s64) as a size from 0 to `most`, which is called like `name`.
+        """A number that a run computes (one s64) as a size from 0 to `most` and `within` a limit, called like `name`.
 
         Without `most`, callers choose how much `room` there is. Where an op needs another range, a run checks it.
         """
         name, top = self.size_name(name), MOST if most is None else min(bounds(most)[1], MOST)
-        limit = self.limits.get(name, Limit())
+        limit = self.limits.get(name, Limit()).within(within or Limit())
         if limit.least == limit.most <= top:
             fixed = self.constant(limit.most, number.details.dtype)
             fits = self.helper("eq", self.reshaped(number, ()), fixed)

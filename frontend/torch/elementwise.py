@@ -10,6 +10,7 @@ from ...base.size_limits import broadcast_sizes
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..correspondence.compositions.control import while_loop
 from ..correspondence.compositions.signs import sign
+from ..correspondence.compositions.special import fraction_and_exponent
 from ..op_builder import OpBuilder, like
 from ..torch_calls.arithmetic import as_float, promoted
 from ..torch_calls.call import Results, Value
@@ -105,6 +106,7 @@ def _read_next(node: Node) -> Value:
 HANDLERS: dict[str, Read] = {
     **dict.fromkeys(("gcd", "lcm"), _read_gcd),
     "nextafter": _read_next,
+    "prims::frexp": lambda node: fraction_and_exponent(node, node.tensor_of("self")),
     "elu": _read_elu,
     "round": _read_round,
     "clamp_min": _read_clamp_bound,

@@ -157,7 +157,7 @@ def _read(graph: Graph, fx: Any, values: Values, sizes: Sizes, pairs: bool) -> A
         raise
     result = list(result) if isinstance(result, tuple) else result
     if isinstance(result, GraphTensor) and is_size(fx.meta.get("val")):
-        count = sizes.count(fx.meta["val"], lambda name: node.counted(result, None, name))
+        count = sizes.count(fx.meta["val"], partial(node.counted, result, None))
         return result if count is None else count
     _bind_counts(result if isinstance(result, list) else [result], outputs, sizes)
     _check(node, result if isinstance(result, list) else [result], outputs, sizes)
@@ -195,7 +195,7 @@ def _bind_counts(results: list[Any], wanted: list[Any], sizes: Sizes) -> None:
                     sizes.count(dim, partial(_same, size))
 
 
-def _same(size: Size, _: str) -> Size:
+def _same(size: Size, *_: Any) -> Size:
     return size
 
 

@@ -286,6 +286,10 @@ def _read_pseudo_inverse(node: Node) -> Value:
     return means.pseudo_inverse(node, a, *columns)
 
 
+def _read_exponential(node: Node) -> Value:
+    return means.matrix_exponential(node, node.tensor_of("self"))
+
+
 def _check(node: Node) -> Results:
     """A check of what LAPACK says, which is not made; the result is the token that orders effects."""
     if "_linalg_check_errors" not in str(node.bound.get("1", node.type)):
@@ -305,6 +309,7 @@ HANDLERS: dict[str, Read] = {
         ("slogdet", "linalg_slogdet", "_linalg_slogdet", "logdet"), _read_log_determinant
     ),
     **dict.fromkeys(("linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex"), _read_lu),
+    **dict.fromkeys(("matrix_exp", "linalg_matrix_exp"), _read_exponential),
     "lu_unpack": _read_unpack,
     "linalg_lu_solve": _read_factored_solve,
     "linalg_qr": _read_qr,

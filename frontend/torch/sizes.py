@@ -64,9 +64,9 @@ class Sizes:
         known = [part for part in parts if part is not None]
         return rule(*known) if rule and len(known) == len(parts) else None
 
-    def count(self, dim: Any, counted: Callable[[str], Size]) -> Size | None:
-        """Bind a lone symbol that the data decide to what `counted` makes of its name. None where it may be negative,
-        and is no size."""
+    def count(self, dim: Any, counted: Callable[[str, Limit], Size]) -> Size | None:
+        """Bind a lone symbol that the data decide to what `counted` makes of its name and range. None where it may be
+        negative, and is no size."""
         key = _name(dim)
         if key is None:
             return None
@@ -74,7 +74,8 @@ class Sizes:
             found = self._found_range(dim.node.expr, dim.node.shape_env)
             if found is None or not found.lower >= 0:
                 return None
-            self._known[key] = counted(key)
+            most = int(found.upper) if found.upper.is_Integer else MOST
+            self._known[key] = counted(key, Limit(int(found.lower), min(most, MOST)))
         return self._known[key]
 
     def _value(self, symbol: Any, environment: Any) -> Size | None:

@@ -95,7 +95,7 @@ def _read_repeats(node: Call) -> Value:
         axis = node.attr_int("dim") if node.given("dim") else None
         x = node.tensor_of()
         axis = axis if axis is None else node.axis(axis, x.details.rank)
-        return repeat_each(node, x, node.attr_int("repeats"), axis)
+        return repeat_each(node, x, node.attr_ints("repeats")[0], axis)
     if not node.given("input"):  # the number of each element
         (size,) = repeats.details.plain_dims
         return node.converted(

@@ -329,7 +329,7 @@ def _first_element(op: SliceOp) -> int | None:
     (x,), (y,) = op.inputs, op.outputs
     plain = x.details.format.is_plain and y.details.format.is_plain
     dims, sizes = x.details.plain_dims, op.sizes
-    if not is_known(*dims, *sizes):
+    if not is_known(*dims, *sizes, *op.starts):
         return None
     outer = next((axis for axis, size in enumerate(sizes) if size != 1), len(sizes))
     whole = all(

@@ -81,7 +81,7 @@ def _rolled(node: OpBuilder, x: Tensor, shifts: Sequence[int], axes: Sequence[in
         axis = node.axis(given, x.details.rank)
         size = x.details.plain_dims[axis] if x.details.rank else 0
         moved = remainder(shift, size) if size else 0
-        if moved:
+        if moved != 0:
             ends = ((size - moved, moved), (0, size - moved))
             parts = [node.sliced(x, axis, start, count) for start, count in ends]
             x = node.helper("concat", *parts, axis=axis)

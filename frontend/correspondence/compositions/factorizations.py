@@ -1,15 +1,18 @@
-"""QR factors, singular values and eigenvectors of matrices [.., m, n], in the shapes that LAPACK's routines give."""
+"""Factors, singular values, eigenvectors and exponentials of matrices [.., m, n], in the shapes that LAPACK gives."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from ....base.dtypes import BOOL
+from ....base.dtypes import BOOL, F32, F64, S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
-from .linear_algebra import diagonal, outputs, swapped
+from .control import CountedLoop, Round
+from .linear_algebra import diagonal, identity_like, outputs, swapped
+from .special import fraction_and_exponent
 
 
 def upper(node: OpBuilder, x: Tensor) -> Tensor:
@@ -108,3 +111,32 @@ def matrix_norm(node: OpBuilder, a: Tensor, order: float | str) -> Tensor:
         axis = a.details.rank - 2
     kind = "sum" if order == "nuc" else "max" if float(order) > 0 else "min"
     return node.helper(f"reduce_{kind}", terms, axes=(axis,), keep_dims=False)
+
+
+def matrix_exponential(node: OpBuilder, x: Tensor) -> Tensor:
+    """Of matrices [.., n, n]: a Taylor polynomial of them halved to a norm of 1 or less, squared as often."""
+    dtype = x.details.dtype
+    if not x.details.elements:
+        return x
+    x = node.converted(x, F64 if dtype == F64 else F32)
+    norm = node.helper("reduce_sum", node.helper("abs", x), axes=(-2,), keep_dims=True)
+    norm = node.helper("reduce_max", norm, axes=(-1,), keep_dims=True)
+    halvings = fraction_and_exponent(node, norm)[1]
+    halvings = node.helper("max", halvings, like(node, 0, halvings))
+    power = node.helper("pow", like(node, 0.5, x), node.converted(halvings, x.details.dtype))
+    x = node.helper("mul", x, power)
+    one = node.converted(identity_like(node, x), x.details.dtype)
+    y = one
+    for number in range(18 if dtype == F64 else 12, 0, -1):
+        term = node.helper("div", node.helper("matmul_core", x, y), like(node, number, x))
+        y = node.helper("add", one, term)
+
+    def square(build: OpBuilder, i: Tensor, own: Sequence[Tensor], same: Sequence[Tensor]) -> Round:
+        twice = build.helper("matmul_core", own[0], own[0])
+        return Round([build.helper("select", build.helper("lt", i, same[0]), twice, own[0])])
+
+    wide = node.converted(halvings, S64)
+    axes = tuple(range(wide.details.rank))
+    most = node.helper("reduce_max", wide, axes=axes, keep_dims=False)
+    (y,) = CountedLoop(node, most).make([y], [wide], square)
+    return node.converted(y, dtype)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ....base.dtypes import F64
+import numpy as np
+
+from ....base.dtypes import F32, F64, S32, S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .arithmetic import erfc
@@ -158,3 +160,31 @@ def _times_log(node: OpBuilder, a: Tensor, b: Tensor, log: str) -> Tensor:
 def scaled_by_power(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
     """X * 2 ** y."""
     return node.make("mul", x, node.helper("pow", like(node, 2, y), y))
+
+
+def fraction_and_exponent(node: OpBuilder, x: Tensor) -> tuple[Tensor, Tensor]:
+    """(f, e s32) with x = f * 2 ** e and 0.5 <= |f| < 1; f is x and e is 0 where x is 0, infinite or NaN."""
+    dtype = x.details.dtype
+    wide = node.converted(x, F64 if dtype == F64 else F32)
+    facts, bits = np.finfo(wide.details.dtype.numpy), S64 if dtype == F64 else S32
+    size = node.helper("abs", wide)
+    is_small = node.helper("lt", size, like(node, facts.smallest_normal, wide))
+    raised = node.helper("mul", wide, like(node, 2.0**facts.nmant, wide))
+    pattern = node.helper("bitcast", node.helper("select", is_small, raised, wide), dtype=bits.name)
+    mask = ((1 << facts.nexp) - 1) << facts.nmant
+    exponent = node.helper(
+        "shr",
+        node.helper("and", pattern, like(node, mask, pattern)),
+        like(node, facts.nmant, pattern),
+    )
+    less = (like(node, n, pattern) for n in (facts.nmant - facts.minexp, -facts.minexp))
+    exponent = node.helper("sub", exponent, node.helper("select", is_small, *less))
+    kept = node.helper("and", pattern, like(node, ~mask, pattern))
+    half = node.helper("bitcast", node.constant(0.5, wide.details.dtype), dtype=bits.name)
+    fraction = node.helper("bitcast", node.helper("or", kept, half), dtype=wide.details.dtype.name)
+    is_plain = node.helper("lt", size, like(node, math.inf, wide))
+    is_plain = node.helper("and", is_plain, node.helper("gt", size, like(node, 0, wide)))
+    fraction = node.converted(node.helper("select", is_plain, fraction, wide), dtype)
+    return fraction, node.converted(
+        node.helper("select", is_plain, exponent, like(node, 0, exponent)), S32
+    )
