@@ -41,6 +41,10 @@ class Limit:
         return Limit(least, most, math.lcm(self.divisor, other.divisor), equal)
 
 
+Limits = Mapping[str, Limit]
+"""What sizes must be, by name."""
+
+
 class NeedsLimit(UndecidedSize):
     """A decision that is known if the size `name` is within `limit`: a model with that limit can be made."""
 

@@ -16,12 +16,12 @@ from typing import Any
 from ..base.errors import GraphcError, UnsupportedError, UserError
 from ..base.file_errors import unreadable, unwritable
 from ..base.records import dataclass
-from ..base.symbols import Limit
+from ..base.symbols import Limits
 from ..base.whole_file import whole_file
 from ..graph_ir.ir.graph import Array, Graph
 from .model_text import is_stablehlo
 from .other_formats import check_read
-from .shape_spec import InputSpec, check_inputs
+from .shape_spec import InputSpecs, check_inputs
 
 HEAD_BYTES = 1 << 16
 """Bytes at the beginning of a file by which formats are told apart."""
@@ -44,10 +44,10 @@ class Reading:
     `limits`: what some op of the model needs of dynamic sizes, by name.
     """
 
-    inputs: Mapping[str, InputSpec] = field(default_factory=dict)
+    inputs: InputSpecs = field(default_factory=dict)
     constants: Mapping[str, Any] | None = None
     attrs: Mapping[str, str] | None = None
-    limits: Mapping[str, Limit] = field(default_factory=dict)
+    limits: Limits = field(default_factory=dict)
 
 
 Detect = Callable[[str, bytes], bool]
@@ -163,10 +163,7 @@ def output_format(name: str) -> Format:
 
 
 def write_text(
-    output: Path,
-    text: str,
-    beside: Path | None = None,
-    arrays: Mapping[str, Array] | None = None,
+    output: Path, text: str, beside: Path | None = None, arrays: Mapping[str, Array] | None = None
 ) -> list[Path]:
     """A text file, and its arrays, if there are any, in the `.params` file `beside`; the paths. UserError."""
     from .tvm.params import write_params

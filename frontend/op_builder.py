@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ..base.dims import MOST, Dim, Limit, Size, Symbol, bounds, size
 from ..base.dtypes import S64, DType
 from ..base.errors import UnsupportedError, UserError
-from ..base.symbols import fresh_symbol_name, symbol_name
+from ..base.symbols import Limits, fresh_symbol_name, symbol_name
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, sizes_in
 from .refusals import WITHOUT
 from .shape_spec import check_size
@@ -32,7 +32,7 @@ class OpBuilder:
         # The names of dynamic sizes that are taken besides those in `graph`.
         self.size_names: set[str] = set()
         # What ops need of sizes, by name.
-        self.limits: Mapping[str, Limit] = {}
+        self.limits: Limits = {}
 
     def make(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
         """Append the node's main op, which takes its name; its first output."""

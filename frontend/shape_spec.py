@@ -42,6 +42,10 @@ class InputSpec:
         return f"{self.name}={text}" if self.name else text
 
 
+InputSpecs = Mapping[str, InputSpec]
+"""Those of several inputs, by name."""
+
+
 def parse_spec(text: str, own: str = "") -> InputSpec:
     """Parse `[name=]dtype[dim,dim,...]`; `f32[]` is a scalar. Types may have the names NumPy and ONNX use.
 
@@ -163,7 +167,7 @@ def check_size(who: str, dtype: DType, dims: Sequence[Size]) -> None:
         )
 
 
-def check_inputs(graph: Graph, specs: Mapping[str, InputSpec]) -> None:
+def check_inputs(graph: Graph, specs: InputSpecs) -> None:
     """UserError where specs do not agree with the inputs of a graph, which leaves none open."""
     details = {op.name: op.outputs[0].details for op in graph.inputs}
     check_names(f"graph '{graph.name}'", "input", specs, details)

@@ -15,9 +15,10 @@ from ..base.records import dataclass
 from ..base.whole_file import whole_file
 from ..driver.compiler import compile as compile_model
 from ..frontend import format_of, load
-from ..frontend.onnx.insert_quantization import insert_quantization, quantizable, read_proto
+from ..frontend.onnx.reader import read_proto
 from ..graph_ir.ir.graph import Array
 from .calibration import OnStep, batches_of, calibrate, computed_values, scale_of
+from .insert_quantization import insert_quantization, quantizable
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
 from ...base.dims import Dim
@@ -10,7 +10,7 @@ from ...base.dtypes import S64, from_numpy
 from ...base.errors import GraphcError, InternalError, UnsupportedError
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ...graph_ir.rewriting.run_sizes import CountSize, Reading, run_list
+from ...graph_ir.rewriting.run_sizes import CountSize, Readings, run_list
 from ..folding import fold, is_foldable
 from ..op_builder import Value
 from ..refusals import FIXED
@@ -128,18 +128,12 @@ class ScopedReader(NodeReader, Generic[K, I]):
         """Element type and shape of an operand."""
         return details_of(self.value(operand))
 
-    def array(
-        self,
-        operand: I,
-        what: str = "",
-        sizes: bool = False,
-        readings: Sequence[Reading | None] = (),
-    ) -> Array:
+    def array(self, operand: I, what: str = "", sizes: bool | Readings = False) -> Array:
         """An operand, which must be known. UnsupportedError where it depends on the model's inputs, unless its elements
-        are `sizes`, which a run may count, each in one of the `readings`."""
+        are `sizes`, which a run may count, perhaps each with a reading."""
         value = self.known(operand)
         if value is None and sizes and self.has(operand):
-            value = run_list(self.graph, self.tensor(operand), self.count_size, readings)
+            value = run_list(self.graph, self.tensor(operand), self.count_size, sizes)
         if value is None:
             key = self.key_of(operand)
             what = f"{what or operand} ('{self.scope.constant_name(key)}')"
@@ -149,15 +143,9 @@ class ScopedReader(NodeReader, Generic[K, I]):
             raise error
         return value
 
-    def ints(
-        self,
-        operand: I,
-        what: str = "",
-        sizes: bool = False,
-        readings: Sequence[Reading | None] = (),
-    ) -> tuple[Any, ...]:
+    def ints(self, operand: I, what: str = "", sizes: bool | Readings = False) -> tuple[Any, ...]:
         """Known integers: a shape, axes, indices; a scalar counts as one. Dynamic `sizes` are expressions."""
-        value = self.array(operand, what, sizes, readings)
+        value = self.array(operand, what, sizes)
         if value.dtype.kind not in "iuO" or value.ndim > self.list_axes:
             given = f"{value.dtype.name}{list(value.shape)}"
             raise self.rule(f"{what or operand} must be a list of integers", given)

@@ -16,7 +16,10 @@ from .spelling import Spelling
 from .values import as_array, attributes_of, conditions_of, kind_of, same
 
 V = TypeVar("V")
-"""A format's reference to a value: its name, or another reference."""
+
+Named = Sequence[tuple[str, V | None]]
+"""Operands of a node by their names; absent optional ones are None."""
+"""How a format refers to a value: its name, or a reference."""
 
 Write = Callable[[Any, Any], Any]
 """Writes one kind of op."""
@@ -111,13 +114,7 @@ class ExportFrame(Generic[V]):
         """An attribute of the op in an operand: a constant, unless the format has it otherwise."""
         return self.held(op, name, as_array(value, kind))
 
-    def emit(
-        self,
-        op: Op,
-        type_name: str,
-        operands: Sequence[tuple[str, V | None]],
-        attrs: dict[str, Any],
-    ) -> Any:
+    def emit(self, op: Op, type_name: str, operands: Named[V], attrs: dict[str, Any]) -> Any:
         """The op's main node, whose outputs are those of the op. Absent optional operands are None."""
         raise NotImplementedError
 

@@ -14,7 +14,7 @@ from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..refusals import foreign_ops
-from ..shape_spec import InputSpec, check_names
+from ..shape_spec import InputSpecs, check_names
 from .document import Dump, DumpGraph, GraphName, Node, TensorText
 from .liveness import live_nodes
 from .printer import print_value
@@ -43,10 +43,7 @@ def data_index(node: Node) -> int:
 
 
 def complete(
-    dump: Dump,
-    specs: Mapping[str, InputSpec],
-    constants: Mapping[str, Any],
-    supported: set[str],
+    dump: Dump, specs: InputSpecs, constants: Mapping[str, Any], supported: set[str]
 ) -> Completed:
     """The inputs with their types, and the constants by node.
 
@@ -146,7 +143,7 @@ def _check_missing(
     dump: Dump,
     used: list[DumpGraph],
     inputs: list[Node],
-    specs: Mapping[str, InputSpec],
+    specs: InputSpecs,
     given: Mapping[tuple[str, str], Array],
 ) -> None:
     shapes = [node.name for node in inputs if node.name not in specs]

@@ -120,7 +120,4 @@ PAIRS = {
 }
 """Functions that rows name after `by`."""
 
-HANDLERS: dict[str, Handler] = {
-    "ArgMaxWithValue": _arg_max_with_value,
-    "Einsum": _einsum,
-}
+HANDLERS: dict[str, Handler] = {"ArgMaxWithValue": _arg_max_with_value, "Einsum": _einsum}

@@ -12,14 +12,7 @@ from ..op_builder import Value
 from .document import DumpGraph, GraphName
 from .loops import HANDLERS as LOOPS
 from .scope import NodeContext
-from .subgraphs import (
-    Call,
-    ControlHandler,
-    Typed,
-    arguments_of,
-    bound,
-    fitted,
-)
+from .subgraphs import Call, ControlHandler, Typed, arguments_of, bound, fitted
 
 
 def _call(node: NodeContext, call: Call) -> list[Value]:

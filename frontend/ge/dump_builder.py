@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.rewriting.exact_matmuls import with_exact_matmuls
 from ...graph_ir.rewriting.plain_quantization import quantization_written_out
 from ...graph_ir.rewriting.written_names import with_names
-from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable, Write
+from ..correspondence.writing import ExportFrame, InexpressibleError, Named, NameTable, Write
 from .document import Dump, DumpGraph, GraphName, Node, Reference, TensorText
 from .enumerations import dtype_number
 from .signatures import signatures
@@ -137,11 +137,7 @@ class DumpBuilder(ExportFrame[Reference]):
     # The interface used by rows.
 
     def emit(
-        self,
-        op: Op,
-        type_name: str,
-        operands: Sequence[tuple[str, Reference | None]],
-        attrs: dict[str, Any],
+        self, op: Op, type_name: str, operands: Named[Reference], attrs: dict[str, Any]
     ) -> None:
         """Append the node of an op, which takes its name; the inputs of a dynamic one are numbered and counted."""
         signature = signatures()[type_name]
@@ -172,12 +168,7 @@ class DumpBuilder(ExportFrame[Reference]):
             self.references[tensor] = Reference(op.name, index)
 
     def part(
-        self,
-        op: Op,
-        type_name: str,
-        inputs: dict[str, Reference],
-        outputs: int = 1,
-        **attrs: Any,
+        self, op: Op, type_name: str, inputs: dict[str, Reference], outputs: int = 1, **attrs: Any
     ) -> Reference:
         """Append a node that the main one of an op needs, named after both; its first output."""
         name = self.names.unique(f"{op.name}.{type_name}")

@@ -12,7 +12,7 @@ from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Array, Graph
 from ..correspondence.scoped import results_of
 from ..op_builder import Value
-from ..shape_spec import InputSpec, check_size
+from ..shape_spec import InputSpecs, check_size
 from .completion import complete, data_index, is_source
 from .control import HANDLERS as CONTROL
 from .document import Dump, DumpGraph, Node, Reference, TensorText
@@ -27,7 +27,7 @@ _DEEPEST = 32
 
 def load_ge(
     source: str | os.PathLike[str] | bytes | Dump,
-    specs: Mapping[str, InputSpec] | None = None,
+    specs: InputSpecs | None = None,
     constants: Mapping[str, Array] | None = None,
 ) -> Graph:
     """Read a GE readable dump. `specs` gives dtype and shape of every `Data` node of the main graph, by its name.
@@ -132,10 +132,7 @@ def _caller(scope: Scope) -> Call:
     """Lets a control-flow node import a graph it names, with values for its Data nodes."""
 
     def call(
-        source: DumpGraph,
-        name: str,
-        arguments: Mapping[int, Typed],
-        graph: Graph | None = None,
+        source: DumpGraph, name: str, arguments: Mapping[int, Typed], graph: Graph | None = None
     ) -> list[Typed]:
         session = scope.session
         if scope.depth >= _DEEPEST:

@@ -65,10 +65,7 @@ def _where(node: NodeContext) -> Value:
     return np.ascontiguousarray(found.T) if transposed else found
 
 
-PAIRS = {
-    "gather": Pair(_read_gather),
-    "scatter_elements": Pair(_read_scatter_elements),
-}
+PAIRS = {"gather": Pair(_read_gather), "scatter_elements": Pair(_read_scatter_elements)}
 """Pairs of functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {

@@ -13,28 +13,14 @@ from ...base.dtypes import S64
 from ...base.errors import UnsupportedError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.rewriting.trip_count import MAX_UNROLLED
-from ..correspondence.compositions.control import (
-    CountedLoop,
-    Round,
-    truth,
-    unroll,
-    while_loop,
-)
+from ..correspondence.compositions.control import CountedLoop, Round, truth, unroll, while_loop
 from ..correspondence.compositions.growing_state import changing_state
 from ..correspondence.scoped import details_of
 from ..op_builder import OpBuilder, Value
 from .document import DumpGraph
 from .liveness import live_nodes
 from .scope import NodeContext
-from .subgraphs import (
-    Call,
-    ControlHandler,
-    Typed,
-    arguments_of,
-    as_tensor,
-    bound,
-    fitted,
-)
+from .subgraphs import Call, ControlHandler, Typed, arguments_of, as_tensor, bound, fitted
 
 _LOG = logging.getLogger("graphc.ge")
 

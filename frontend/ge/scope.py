@@ -253,8 +253,3 @@ class NodeContext(ScopedReader[Reference, str]):
     def _like(self, x: GraphTensor, other: GraphTensor) -> GraphTensor:
         x = self.retyped(x, other.details.dtype)
         return self.reshaped(x, ()) if not other.details.rank and x.details.elements == 1 else x
-
-
-def known_scalar(value: Array) -> Any:
-    """The only element of an array as a Python number."""
-    return np.asarray(value).reshape(-1)[0].item()

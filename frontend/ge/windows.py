@@ -157,10 +157,7 @@ def _pool(node: NodeContext) -> Value:
     given = node.signature.defaults
     if "global_pooling" in given and node.attr_bool("global_pooling"):
         return image.back(_whole(node, image, is_mean))
-    attrs: dict[str, Any] = {
-        "kernel": image.entries("ksize"),
-        "strides": image.entries("strides"),
-    }
+    attrs: dict[str, Any] = {"kernel": image.entries("ksize"), "strides": image.entries("strides")}
     mode = node.attr_text("padding_mode" if "padding_mode" in given else "padding")
     if mode == "SAME":
         attrs |= _same(node, image.sizes, attrs["kernel"], attrs)

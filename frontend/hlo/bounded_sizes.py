@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from types import MappingProxyType
 
-from ...base.dims import Dim, Limit, Size, Symbol, bounds, size, symbols_of
+from ...base.dims import Dim, Size, Symbol, bounds, size, symbols_of
 from ...base.errors import UserError
 from ...base.size_limits import check_equal, limited
 from ...base.size_queries import lone_symbol
+from ...base.symbols import Limits
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..dynamic_names import OpenNames
-from ..shape_spec import InputSpec, check_names, check_size
+from ..shape_spec import InputSpec, InputSpecs, check_names, check_size
 from .shapes import DTYPES, Shape
 
 _PART = re.compile(r"\.(real|imag)\Z")
@@ -29,8 +30,8 @@ class ParameterTypes:
     def __init__(
         self,
         label: str,
-        specs: Mapping[str, InputSpec],
-        limits: Mapping[str, Limit] = MappingProxyType({}),
+        specs: InputSpecs,
+        limits: Limits = MappingProxyType({}),
     ) -> None:
         self.label, self.specs, self.limits = label, specs, limits
         given = symbols_of(one for spec in specs.values() for one in spec.dims)

@@ -14,7 +14,7 @@ from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ops.elementwise import Elementwise
 from ...graph_ir.rewriting.known_values import Known
-from ..correspondence.writing import ExportFrame, NameTable, Write
+from ..correspondence.writing import ExportFrame, Named, NameTable, Write
 from .literal_text import write_literal
 from .opcodes import OPCODES
 from .shapes import DTYPES, HLO_NAMES, Layout, Shape, tuple_shape
@@ -169,13 +169,7 @@ class Writer(ExportFrame[Value]):
         """Return the values written for all inputs of an op."""
         return [self.operand(x) for x in op.inputs]
 
-    def emit(
-        self,
-        op: Op,
-        type_name: str,
-        operands: Sequence[tuple[str, Value | None]],
-        attrs: dict[str, Any],
-    ) -> Value:
+    def emit(self, op: Op, type_name: str, operands: Named[Value], attrs: dict[str, Any]) -> Value:
         """The instruction of an op; operands of elementwise ones are broadcast to the result."""
         details = op.outputs[0].details
         values = [value for _, value in operands if value is not None]

@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 
 from ...base.collector import paused_collector
-from ...base.dims import Limit, NeedsLimit
+from ...base.dims import NeedsLimit
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
+from ...base.symbols import Limits
 from ...base.unequal_sizes import recording_unequal
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ...graph_ir.rewriting.known_values import Known
 from ..correspondence.compositions.complex_numbers import Complex
-from ..shape_spec import InputSpec, check_size
+from ..shape_spec import InputSpecs, check_size
 from .bounded_sizes import ParameterTypes
 from .collectives import sends_first
 from .complex_numbers import complex_value, is_complex
@@ -43,9 +44,9 @@ _WHO = re.compile(r"\A[\w.-]+ '[^']*': ")  # in front of an op's message
 
 def load_hlo(
     source: str | os.PathLike[str] | bytes,
-    specs: Mapping[str, InputSpec] | None = None,
+    specs: InputSpecs | None = None,
     constants: Mapping[str, Array] | None = None,
-    limits: Mapping[str, Limit] = MappingProxyType({}),
+    limits: Limits = MappingProxyType({}),
 ) -> Graph:
     """Read HLO text, a file or its bytes; where jaxlib is installed also StableHLO, files of jax.export and HLO protos.
 
@@ -65,8 +66,8 @@ def load_hlo(
 def import_hlo(
     module: Module,
     constants: Mapping[str, Array] | None = None,
-    specs: Mapping[str, InputSpec] | None = None,
-    limits: Mapping[str, Limit] = MappingProxyType({}),
+    specs: InputSpecs | None = None,
+    limits: Limits = MappingProxyType({}),
 ) -> Graph:
     """The graph of a module's entry. Arguments as in `load_hlo`."""
     check_supported(module)

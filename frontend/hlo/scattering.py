@@ -186,11 +186,7 @@ def _selected(step: Step, body: Computation, windows: Windows) -> GraphTensor:
 
 
 def _window_element(
-    step: Step,
-    x: GraphTensor,
-    windows: Windows,
-    sizes: tuple[int, ...],
-    offsets: tuple[int, ...],
+    step: Step, x: GraphTensor, windows: Windows, sizes: tuple[int, ...], offsets: tuple[int, ...]
 ) -> tuple[GraphTensor, GraphTensor, GraphTensor]:
     """(values, flat indices into x, whether they are inside) of one element of every window."""
     dims = x.details.plain_dims

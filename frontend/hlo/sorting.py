@@ -50,10 +50,7 @@ def _ranked_sort(step: Step, arrays: list[GraphTensor], axis: int, body: Computa
     pairs = (*dims[:axis], size, size, *dims[axis + 1 :])
     operands = []
     for x in arrays:
-        for shape in (
-            (*dims[: axis + 1], 1, *dims[axis + 1 :]),
-            (*dims[:axis], 1, *dims[axis:]),
-        ):
+        for shape in ((*dims[: axis + 1], 1, *dims[axis + 1 :]), (*dims[:axis], 1, *dims[axis:])):
             operands.append(step.broadcast(step.reshaped(x, shape), pairs))
     before = step.owner.inline_mapped(body, operands)
     swap = [*range(axis), axis + 1, axis, *range(axis + 2, rank + 1)]

@@ -53,9 +53,7 @@ def _shown(name: str, count: int) -> str:
     return f"{name} ({count}x{remedy})"
 
 
-def foreign(
-    computations: Iterable[Computation],
-) -> tuple[Counter[str], Counter[str], Counter[str]]:
+def foreign(computations: Iterable[Computation]) -> tuple[Counter[str], Counter[str], Counter[str]]:
     """Count the unsupported opcodes, element types and unbounded shapes."""
     opcodes: Counter[str] = Counter()
     types: Counter[str] = Counter()

@@ -7,12 +7,7 @@ import math
 from ...base.dtypes import BOOL, S64
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.attention import (
-    joined_heads,
-    masked,
-    scores_of,
-    split_heads,
-)
+from ..correspondence.compositions.attention import joined_heads, masked, scores_of, split_heads
 from ..correspondence.compositions.indexing import positions
 from ..correspondence.reading import Pair
 from ..op_builder import OpBuilder, Value

@@ -13,7 +13,7 @@ from ...base.dtypes import DType, from_numpy
 from ...base.printable import encodable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable, Write
+from ..correspondence.writing import ExportFrame, InexpressibleError, Named, NameTable, Write
 from .tensors import DTYPES
 
 OPSET = 22
@@ -87,13 +87,7 @@ class Exporter(ExportFrame[str]):
         for tensor in op.outputs:
             self.bind(tensor, tensor.name)
 
-    def emit(
-        self,
-        op: Op,
-        type_name: str,
-        operands: Sequence[tuple[str, str | None]],
-        attrs: dict[str, Any],
-    ) -> None:
+    def emit(self, op: Op, type_name: str, operands: Named[str], attrs: dict[str, Any]) -> None:
         """The node whose outputs are the op's own; ONNX's inputs go by position."""
         inputs = [value or "" for _, value in operands]
         while inputs and not inputs[-1]:
@@ -173,12 +167,7 @@ class Exporter(ExportFrame[str]):
             self.bind(tensor, name)
 
     def part(
-        self,
-        op: Op,
-        op_type: str,
-        inputs: Sequence[str],
-        dtype: DType | None = None,
-        **attrs: Any,
+        self, op: Op, op_type: str, inputs: Sequence[str], dtype: DType | None = None, **attrs: Any
     ) -> str:
         """A node the op's own one needs; its only value, of the first input's element type unless given."""
         return self.parts(op, op_type, inputs, [dtype or self._dtypes[inputs[0]]], **attrs)[0]

@@ -14,13 +14,13 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from ...base.dims import symbols_of
 from ...base.dtypes import from_numpy
 from ...base.errors import UnsupportedError, UserError
-from ...base.symbols import Limit
+from ...base.symbols import Limits
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ..correspondence.scoped import NotKnownError, results_of
 from ..op_builder import Value
 from ..refusals import FIXED, WITHOUT, foreign_ops
-from ..shape_spec import InputSpec, check_size
+from ..shape_spec import InputSpec, InputSpecs, check_size
 from .blocked_layout import channel_block
 from .inline import inline_functions, is_handled, type_of
 from .inputs import declared_shapes, implied_values, resolve_inputs, written_shapes
@@ -38,9 +38,9 @@ from .wiring import ordered_nodes
 
 def load_onnx(
     source: str | os.PathLike[str] | bytes | ModelProto,
-    specs: Mapping[str, InputSpec] | None = None,
+    specs: InputSpecs | None = None,
     constants: Mapping[str, Any] | None = None,
-    limits: Mapping[str, Limit] = MappingProxyType({}),
+    limits: Limits = MappingProxyType({}),
 ) -> Graph:
     """Read an ONNX model. `specs` fixes dynamic shapes of the file, `constants` values of inputs, by input name;
     dynamic sizes are within their `limits`.
@@ -99,7 +99,7 @@ def load_onnx(
 
 
 def _scope_of(
-    parsed: ModelSource, graph: Graph, import_graph: ImportGraph, limits: Mapping[str, Limit]
+    parsed: ModelSource, graph: Graph, import_graph: ImportGraph, limits: Limits
 ) -> Scope:
     """The scope of the whole model, with what its file says of values."""
     proto = parsed.model.graph
@@ -129,9 +129,9 @@ def _arguments(proto: GraphProto) -> list[ValueInfoProto]:
 def _make_inputs(
     infos: list[ValueInfoProto],
     scope: Scope,
-    specs: Mapping[str, InputSpec],
+    specs: InputSpecs,
     label: str,
-    limits: Mapping[str, Limit],
+    limits: Limits,
 ) -> None:
     for name, details in resolve_inputs(infos, specs, label, limits).items():
         check_size(f"{label}: input '{name}'", details.dtype, details.plain_dims)

@@ -191,10 +191,7 @@ def _unique(node: NodeContext) -> list[Value]:
     return [np.ascontiguousarray(values), *others]
 
 
-PAIRS = {
-    "gather": Pair(_read_gather, _write_indexed),
-    "elements": Pair(None, _write_indexed),
-}
+PAIRS = {"gather": Pair(_read_gather, _write_indexed), "elements": Pair(None, _write_indexed)}
 """Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {

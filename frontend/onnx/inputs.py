@@ -8,15 +8,16 @@ from types import MappingProxyType
 
 from onnx import GraphProto, ValueInfoProto
 
-from ...base.dims import Limit, Size, symbols_of
+from ...base.dims import Size, symbols_of
 from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
 from ...base.records import dataclass
 from ...base.size_limits import limited
+from ...base.symbols import Limits
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..dynamic_names import OpenNames, is_plain_name, sum_of
 from ..refusals import WITHOUT
-from ..shape_spec import InputSpec, check_names, check_size
+from ..shape_spec import InputSpec, InputSpecs, check_names, check_size
 from .tensors import to_dtype
 
 _EXAMPLE_SIZE = 8  # the size of dynamic dimensions in the message's example
@@ -43,9 +44,9 @@ class _Declared:
 
 def resolve_inputs(
     infos: list[ValueInfoProto],
-    specs: Mapping[str, InputSpec],
+    specs: InputSpecs,
     label: str,
-    limits: Mapping[str, Limit] = MappingProxyType({}),
+    limits: Limits = MappingProxyType({}),
 ) -> dict[str, LogicalTensor]:
     """dtype and shape of every input, in the file's order; dynamic sizes are within their `limits`.
 
@@ -84,8 +85,7 @@ def _declaration(info: ValueInfoProto, label: str) -> _Declared:
         if kind is None:
             raise UserError(f"{who} must have a type, but has none")
         raise UnsupportedError(
-            f"{who}: only tensors are supported, got {kind.removesuffix('_type')}",
-            WITHOUT,
+            f"{who}: only tensors are supported, got {kind.removesuffix('_type')}", WITHOUT
         )
     dtype = to_dtype(who, info.type.tensor_type.elem_type)
     if not info.type.tensor_type.HasField("shape"):

@@ -21,10 +21,7 @@ def read_gemm(node: NodeContext, _: str) -> GraphTensor:
     a, b = node.tensor(0), node.tensor(1)
     if a.details.rank != 2 or b.details.rank != 2:
         raise node.rule("A and B must be matrices", f"{a.details} and {b.details}")
-    attrs = {
-        "transpose_a": node.attr_bool("transA"),
-        "transpose_b": node.attr_bool("transB"),
-    }
+    attrs = {"transpose_a": node.attr_bool("transA"), "transpose_b": node.attr_bool("transB")}
     result = node.make("matmul_core", a, b, **attrs)
     result = scaled(node, result, node.attr_float("alpha"))
     if not node.has(2):

@@ -131,9 +131,7 @@ def _slice_arguments(node: NodeContext, dims: Sequence[Size]) -> tuple[tuple[int
         steps = node.ints(4, "steps") if node.has(4) else (1,) * len(axes)
         pairs = zip(axes, steps, strict=False)
         ends_of = [end_of_slice(node, dims[node.axis(a, len(dims))], step) for a, step in pairs]
-        begins, ends = (
-            node.ints(i, what, True, ends_of) for i, what in ((1, "starts"), (2, "ends"))
-        )
+        begins, ends = (node.ints(i, what, ends_of) for i, what in ((1, "starts"), (2, "ends")))
     axes = tuple(range(len(begins))) if axes is None else axes
     steps = (1,) * len(begins) if steps is None else steps
     return begins, ends, axes, steps

@@ -49,6 +49,14 @@ def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> ModelSour
     return parsed
 
 
+def read_proto(path: str | os.PathLike[str]) -> ModelProto:
+    """A model to rewrite, with all its weights inside. UserError if it cannot be read."""
+    try:
+        return onnx.load(os.fspath(path))
+    except (OSError, ValueError, DecodeError) as error:
+        raise unreadable(path, error, "quantize") from error
+
+
 def read_file(path: Path) -> memoryview:
     """The bytes of a model file, mapped. UserError if there is no readable file."""
     try:

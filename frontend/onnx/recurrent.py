@@ -13,15 +13,7 @@ from ..correspondence.compositions.control import CountedLoop, Round
 from ..correspondence.compositions.dynamic_range import rounded_by_range
 from ..correspondence.compositions.indexing import dynamic_size
 from ..correspondence.compositions.movement import stack
-from ..correspondence.compositions.recurrent import (
-    Bend,
-    Cell,
-    State,
-    gru,
-    input_gates,
-    lstm,
-    rnn,
-)
+from ..correspondence.compositions.recurrent import Bend, Cell, State, gru, input_gates, lstm, rnn
 from ..correspondence.reading import Pair
 from ..op_builder import OpBuilder, Value
 from .recurrent_activations import activations_of

@@ -12,7 +12,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, defs, helper
 
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
-from ...base.symbols import Limit
+from ...base.symbols import Limits
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ..correspondence.scoped import ScopedReader, ValueScope
 from ..correspondence.spelling import Formal
@@ -70,7 +70,7 @@ class Scope(ValueScope[str]):
         # The names of dynamic sizes, in this graph and in all around it and inside it.
         self.size_names: set[str] = set()
         # What ops need of sizes, by name.
-        self.limits: Mapping[str, Limit] = {}
+        self.limits: Limits = {}
 
     def as_tensor(self, value: Value) -> GraphTensor:
         """A value as a tensor of the graph. UnsupportedError for a sequence."""

@@ -21,14 +21,14 @@ from ..correspondence.compositions.axes import move_axes
 from ..correspondence.compositions.movement import insert_axes
 from ..op_builder import Value
 from ..refusals import FIXED
-from ..shape_spec import InputSpec
+from ..shape_spec import InputSpecs
 from .nesting import reads
 from .scope import Handler, Listed, NodeContext, Scope
 
 
 def read_inputs(
     infos: Iterable[ValueInfoProto],
-    specs: Mapping[str, InputSpec],
+    specs: InputSpecs,
     constants: Mapping[str, Any],
     label: str,
 ) -> tuple[list[ValueInfoProto], dict[str, list[str] | None]]:
@@ -56,7 +56,7 @@ def read_inputs(
 
 
 def _element_names(
-    name: str, specs: Mapping[str, InputSpec], constants: Mapping[str, Any], label: str
+    name: str, specs: InputSpecs, constants: Mapping[str, Any], label: str
 ) -> list[str]:
     given = 0
     while f"{name}.{given}" in specs:

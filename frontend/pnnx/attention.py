@@ -92,7 +92,5 @@ def _projections(node: Node, inputs: Sequence[GraphTensor]) -> list[GraphTensor]
     return results
 
 
-PAIRS = {
-    "multihead": Pair(_read_multihead),
-}
+PAIRS = {"multihead": Pair(_read_multihead)}
 """Functions that rows name after `by`."""

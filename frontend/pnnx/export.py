@@ -11,7 +11,7 @@ import numpy as np
 from ...base.printable import printable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..correspondence.writing import ExportFrame, InexpressibleError, NameTable, Write
+from ..correspondence.writing import ExportFrame, InexpressibleError, Named, NameTable, Write
 from .param_value import print_float, print_param_value, to_f32
 from .program import SUFFIX_DTYPES, WORD_DTYPES, Operator, TensorType
 
@@ -96,11 +96,7 @@ class Exporter(ExportFrame[str]):
         self.operands.update((id(y), name) for y, name in zip(op.outputs, names, strict=True))
 
     def emit(
-        self,
-        op: Op,
-        type_name: str,
-        operands: Sequence[tuple[str, str | None]],
-        attrs: dict[str, Any],
+        self, op: Op, type_name: str, operands: Named[str], attrs: dict[str, Any]
     ) -> str | tuple[str, ...]:
         """The op's main operator, or a function of a pnnx.Expression where PNNX uses one.
 

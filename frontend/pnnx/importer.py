@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ...base.errors import InternalError, UnsupportedError, UserError
-from ...base.symbols import Limit
+from ...base.symbols import Limits
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ..correspondence.compositions.complex_numbers import Complex
 from ..refusals import WITHOUT, foreign_ops
-from ..shape_spec import InputSpec
+from ..shape_spec import InputSpecs
 from ..torch_calls.builder import Builder
 from ..torch_calls.complex_numbers import holds_complex
 from ..torch_calls.promotion import number_dtype
@@ -34,8 +33,8 @@ _INPUT, _OUTPUT = "pnnx.Input", "pnnx.Output"
 
 def load_pnnx(
     path: str | os.PathLike[str],
-    specs: Mapping[str, InputSpec] | None = None,
-    limits: Mapping[str, Limit] = MappingProxyType({}),
+    specs: InputSpecs | None = None,
+    limits: Limits = MappingProxyType({}),
 ) -> Graph:
     """Read `X.param` and the weights in `X.bin` beside it. `specs` fixes dynamic sizes of the file, by input
     name; dynamic sizes are within their `limits`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -11,10 +10,10 @@ from ...base.dtypes import DType
 from ...base.errors import UserError
 from ...base.records import dataclass
 from ...base.size_limits import limited
-from ...base.symbols import Limit
+from ...base.symbols import Limits
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..dynamic_names import OpenNames
-from ..shape_spec import InputSpec, check_names
+from ..shape_spec import InputSpec, InputSpecs, check_names
 from .program import Operator, Program, TensorType
 
 _EXAMPLE_SIZE = 8  # the value of dynamic sizes in the message's example
@@ -51,8 +50,8 @@ class _Declared:
 
 def resolve_inputs(
     program: Program,
-    specs: Mapping[str, InputSpec],
-    limits: Mapping[str, Limit] = MappingProxyType({}),
+    specs: InputSpecs,
+    limits: Limits = MappingProxyType({}),
 ) -> dict[str, LogicalTensor]:
     """dtype and shape of every pnnx.Input by operator name, in the file's order; dynamic sizes within their `limits`.
 

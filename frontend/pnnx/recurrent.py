@@ -9,15 +9,7 @@ from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.control import CountedLoop, Round
 from ..correspondence.compositions.indexing import dynamic_size
 from ..correspondence.compositions.movement import stack, unstack
-from ..correspondence.compositions.recurrent import (
-    Cell,
-    State,
-    affine,
-    gru,
-    input_gates,
-    lstm,
-    rnn,
-)
+from ..correspondence.compositions.recurrent import Cell, State, affine, gru, input_gates, lstm, rnn
 from ..correspondence.reading import Pair
 from ..op_builder import OpBuilder
 from .scope import Node, Results

@@ -27,8 +27,5 @@ def _read_encoder_layer(node: Node, name: str) -> Value:
     return READS["encoder_layer"](node, name)
 
 
-PAIRS = {
-    "attention_kernel": Pair(_read_kernel),
-    "encoder_layer_kernel": Pair(_read_encoder_layer),
-}
+PAIRS = {"attention_kernel": Pair(_read_kernel), "encoder_layer_kernel": Pair(_read_encoder_layer)}
 """Functions that rows name after `by`."""

@@ -6,9 +6,10 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from ...base.dims import MOST, Dim, Limit, Size
+from ...base.dims import MOST, Dim, Size
 from ...base.errors import UnsupportedError
 from ...base.records import dataclass
+from ...base.symbols import Limits
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..torch_calls.complex_numbers import holds_complex
 from .fx_reader import MISSING, Values, read_nodes, unsupported
@@ -36,7 +37,7 @@ def read_fx(
     module: Any,
     name: str,
     frozen: Mapping[int, Any],
-    limits: Mapping[str, Limit] | None = None,
+    limits: Limits | None = None,
     most: int = MOST,
 ) -> FxGraph:
     """Read a GraphModule whose nodes have examples (`meta["val"]`).
@@ -54,7 +55,7 @@ def _read_as(
     module: Any,
     name: str,
     frozen: Mapping[int, Any],
-    limits: Mapping[str, Limit] | None,
+    limits: Limits | None,
     most: int,
 ) -> tuple[FxGraph, bool]:
     """And whether complex numbers as pairs would have to leave the graph, for a call of PyTorch's or as a result."""

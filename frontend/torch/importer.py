@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ...base.dims import Limit
 from ...base.errors import UnsupportedError, UserError
 from ...base.size_limits import limited
+from ...base.symbols import Limits
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..correspondence.compositions.complex_numbers import Complex
 from ..refusals import DEFINED
-from ..shape_spec import InputSpec, check_names, dynamic_name
+from ..shape_spec import InputSpecs, check_names, dynamic_name
 from .complex_numbers import constant_of
 from .fx_reader import MISSING, Values, read_nodes, source_line
 from .program import decomposed, mutated_states, open_program
@@ -26,8 +26,8 @@ _WHO = "exported program"
 
 def load_exported(
     source: Any,
-    specs: Mapping[str, InputSpec] | None = None,
-    limits: Mapping[str, Limit] | None = None,
+    specs: InputSpecs | None = None,
+    limits: Limits | None = None,
 ) -> Graph:
     """Read an ExportedProgram, or a `.pt2` file of one. Sizes that were exported as dynamic stay dynamic, named after
     their input and axis, unless `specs` fixes or names them; `limits` are what ops need of those.
@@ -62,7 +62,7 @@ def _listed(refused: Mapping[Any, str]) -> str:
     """Every reason once, with its number of calls and the first line of the model's source where it is met."""
     lines: dict[str, list[str]] = {}
     for node, reason in refused.items():
-        lines.setdefault(reason.replace(f" '{node.name}'", ""), []).append(source_line(node))
+        lines.setdefault(reason.replace(f" '{node.name}'", "", 1), []).append(source_line(node))
     told = []
     for reason, lines_of in [*lines.items()][:_MAX_REASONS]:
         first = f", first at {lines_of[0]}" if lines_of[0] else ""
@@ -78,7 +78,7 @@ def _calls(program: Any) -> list[Any]:
 # Inputs.
 
 
-def _inputs(program: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -> Values:
+def _inputs(program: Any, specs: InputSpecs, sizes: Sizes) -> Values:
     """Return the values of placeholders: types of inputs, (tensor, name) of constants, Python values; inputs first."""
     signature = program.graph_signature
     kinds = {spec.arg.name: spec for spec in signature.input_specs}
@@ -102,7 +102,7 @@ def _inputs(program: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -> Value
     return values
 
 
-def _name_sizes(nodes: Iterable[Any], specs: Mapping[str, InputSpec], sizes: Sizes) -> None:
+def _name_sizes(nodes: Iterable[Any], specs: InputSpecs, sizes: Sizes) -> None:
     """Dynamic sizes are what the specs of their inputs say, or are called after the first input that has them."""
     for node in nodes:
         given = specs[node.name].dims if node.name in specs else ()
@@ -111,7 +111,7 @@ def _name_sizes(nodes: Iterable[Any], specs: Mapping[str, InputSpec], sizes: Siz
             sizes.bind(dim, dynamic_name(node.name, axis), value)
 
 
-def _input(node: Any, spec: Any, specs: Mapping[str, InputSpec], sizes: Sizes) -> Any:
+def _input(node: Any, spec: Any, specs: InputSpecs, sizes: Sizes) -> Any:
     """The type of an input, the value of one that is no tensor."""
     tensor = node.meta.get("val")
     if not hasattr(tensor, "shape"):

@@ -75,8 +75,5 @@ def _read_assignment(node: Node) -> Value:
     return node.transposed(stored, [order.index(axis) for axis in range(len(dims))])
 
 
-HANDLERS: dict[str, Read] = {
-    "as_strided": _read_view,
-    "as_strided_scatter": _read_assignment,
-}
+HANDLERS: dict[str, Read] = {"as_strided": _read_view, "as_strided_scatter": _read_assignment}
 """Operators of this family."""

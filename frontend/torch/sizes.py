@@ -9,6 +9,7 @@ from typing import Any
 
 from ...base.dims import MOST, Limit, Size, Symbol, maximum, minimum, size
 from ...base.size_limits import limited
+from ...base.symbols import Limits
 from ...graph_ir.rewriting.size_values import quotient, remainder
 
 _RULES: dict[str, Callable[..., Size]] = {
@@ -32,7 +33,7 @@ class Sizes:
 
     def __init__(
         self,
-        limits: Mapping[str, Limit] | None = None,
+        limits: Limits | None = None,
         most: int = MOST,
         ranges: Mapping[Any, Any] | None = None,
     ) -> None:

@@ -6,11 +6,7 @@ import math
 
 from ...base.dtypes import BOOL
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.attention import (
-    attention,
-    causal_mask,
-    repeated_heads,
-)
+from ..correspondence.compositions.attention import attention, causal_mask, repeated_heads
 from ..op_builder import like
 from .call import Call, Value
 

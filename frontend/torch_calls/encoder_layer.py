@@ -7,11 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.attention import (
-    attention,
-    joined_heads,
-    split_heads,
-)
+from ..correspondence.compositions.attention import attention, joined_heads, split_heads
 from ..correspondence.compositions.recurrent import affine
 from .call import Call, Value
 

@@ -16,12 +16,12 @@ from ...base.dims import Dim, symbols_of
 from ...base.dtypes import from_numpy
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...base.size_limits import limited
-from ...base.symbols import Limit, NeedsLimit
+from ...base.symbols import Limits, NeedsLimit
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..dynamic_names import OpenNames
 from ..refusals import DEFINED, OTHER_TYPE, WITHOUT
-from ..shape_spec import InputSpec, check_names, check_size
+from ..shape_spec import InputSpecs, check_names, check_size
 from .document import DTYPES, OPEN, Entry, Node, TvmGraph
 from .inference import build
 from .kernel_name import split_name
@@ -36,10 +36,10 @@ _NOP = ("__nop", "__copy")
 
 def load_tvm(
     source: str | os.PathLike[str] | bytes | TvmGraph,
-    specs: Mapping[str, InputSpec] | None = None,
+    specs: InputSpecs | None = None,
     constants: Mapping[str, Array] | None = None,
     attrs: Mapping[str, str] | None = None,
-    limits: Mapping[str, Limit] = MappingProxyType({}),
+    limits: Limits = MappingProxyType({}),
 ) -> Graph:
     """Read a graph JSON. `constants` are its parameters by name; those not given are taken from the `.params` file of
     the same name, if there is one.
@@ -86,10 +86,10 @@ class _Importer:
     def __init__(
         self,
         source: TvmGraph,
-        specs: Mapping[str, InputSpec],
+        specs: InputSpecs,
         constants: Mapping[str, Array],
         hints: Mapping[str, str],
-        limits: Mapping[str, Limit],
+        limits: Limits,
     ) -> None:
         self.limits = limits
         self.source, self.specs, self.constants, self.hints = source, specs, constants, hints

@@ -115,8 +115,7 @@ def _array(name: str, value: Array) -> Iterator[Any]:
     array = np.asarray(value, np.asarray(value).dtype.newbyteorder("<"), order="C")
     if array.dtype not in _CODES:
         raise UnsupportedError(
-            f"parameter '{name}': dtype {array.dtype} has no code in .params files",
-            OTHER_TYPE,
+            f"parameter '{name}': dtype {array.dtype} has no code in .params files", OTHER_TYPE
         )
     code, bits = _CODES[array.dtype]
     head = struct.pack("<QQiiiBBH", _ARRAY_MAGIC, 0, 1, 0, array.ndim, code, bits, 1)

@@ -47,6 +47,9 @@ class Reading(NamedTuple):
     of: Callable[[GraphTensor], GraphTensor]
 
 
+Readings = Sequence[Reading | None]
+"""Of each element of a list."""
+
 _READINGS: Note[dict[str, tuple[Reading, GraphTensor, GraphTensor]]] = Note("readings", dict)
 """(reading, number, what it makes of the number) of the sizes that only one reading has counted, by name."""
 
@@ -73,10 +76,10 @@ def run_sizes(
 
 
 def run_list(
-    graph: Graph, x: GraphTensor, count: CountSize | None, readings: Sequence[Reading | None]
+    graph: Graph, x: GraphTensor, count: CountSize | None, readings: bool | Readings
 ) -> Array | None:
     """As `run_sizes` of a list, each of whose elements has its own reading, if there are any."""
-    if count is None or not readings or x.details.elements != len(readings):
+    if count is None or isinstance(readings, bool) or x.details.elements != len(readings):
         return run_sizes(graph, x, count)
     parts = zip(_elements(graph, x), readings, strict=True)
     found = [run_sizes(graph, part, count, reading) for part, reading in parts]

@@ -52,11 +52,7 @@ def assign_rows(
 
 
 def assign_ranges(
-    node: OpBuilder,
-    x: Tensor,
-    source: Tensor,
-    taken: Sequence[range | Stretch],
-    dropped: set[int],
+    node: OpBuilder, x: Tensor, source: Tensor, taken: Sequence[range | Stretch], dropped: set[int]
 ) -> Tensor:
     """X with the elements of a slice replaced: a scatter with known indices of contiguous runs.
 
@@ -242,12 +238,7 @@ def _put_masked(node: OpBuilder, x: Tensor, mask: Tensor, values: Tensor, adds: 
 
 
 def assign_diagonal(
-    node: OpBuilder,
-    x: Tensor,
-    source: Tensor,
-    offset: int = 0,
-    first: int = 0,
-    second: int = 1,
+    node: OpBuilder, x: Tensor, source: Tensor, offset: int = 0, first: int = 0, second: int = 1
 ) -> Tensor:
     """X with the diagonal `offset` of two axes replaced by the last axis of `source`."""
     dims = x.details.plain_dims

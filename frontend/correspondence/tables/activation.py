@@ -29,18 +29,8 @@ ROWS = (
         hlo="tanh(x)",
         pnnx="F.tanh/nn.Tanh/torch.tanh/Tensor.tanh(input)",
     ),
-    Op(
-        "silu",
-        onnx="Swish(X) write only",
-        ge="Swish(x) write only",
-        pnnx="F.silu/nn.SiLU(input)",
-    ),
-    Op(
-        "mish",
-        onnx="Mish(X)",
-        ge="Mish(x)",
-        pnnx="F.mish/nn.Mish(input)",
-    ),
+    Op("silu", onnx="Swish(X) write only", ge="Swish(x) write only", pnnx="F.silu/nn.SiLU(input)"),
+    Op("mish", onnx="Mish(X)", ge="Mish(x)", pnnx="F.mish/nn.Mish(input)"),
     Op(
         "softplus",
         onnx="Softplus(X)",
@@ -52,10 +42,7 @@ ROWS = (
     ),
     Op("softsign", onnx="Softsign(input)", ge="Softsign(x)", pnnx="F.softsign/nn.Softsign(input)"),
     Op(
-        "hard_swish",
-        onnx="HardSwish(X)",
-        ge="HardSwish(x)",
-        pnnx="F.hardswish/nn.Hardswish(input)",
+        "hard_swish", onnx="HardSwish(X)", ge="HardSwish(x)", pnnx="F.hardswish/nn.Hardswish(input)"
     ),
     Op(
         "hard_sigmoid",
@@ -136,8 +123,5 @@ ROWS = (
     Means(means.swish, onnx="Swish(X | alpha=beta)", ge="Swish(x | scale=beta)"),
     Means(means.fast_gelu, ge="FastGelu(x)"),
     Means(means.swi_glu, ge="SwiGlu(x | dim=axis)"),
-    Means(
-        means.glu,
-        pnnx="F.glu/nn.GLU(input | dim=axis)",
-    ),
+    Means(means.glu, pnnx="F.glu/nn.GLU(input | dim=axis)"),
 )

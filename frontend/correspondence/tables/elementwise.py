@@ -262,19 +262,14 @@ ARITHMETIC = (
         pnnx="torch./Tensor./aten::erfinv/aten::special_erfinv(input)",
     ),
     Means(
-        special.bessel_i0,
-        common="float",
-        pnnx="torch./Tensor./aten::i0/aten::special_i0(input)",
+        special.bessel_i0, common="float", pnnx="torch./Tensor./aten::i0/aten::special_i0(input)"
     ),
     Means(special.entropy, common="float", pnnx="aten::special_entr(input)"),
     Means(special.normal_distribution, common="float", pnnx="aten::special_ndtr(input)"),
     Means(special.xlog1py, common="float", pnnx="aten::special_xlog1py(input, other)"),
     Means(special.scaled_by_power, common="float", pnnx="torch./Tensor./aten::ldexp(input, other)"),
     Means(gamma.lgamma, common="float", pnnx="torch./Tensor./aten::lgamma(input)"),
-    Means(
-        means.distances,
-        pnnx="torch./Tensor./aten::cdist(x1, x2, p=p?, compute_mode=_)",
-    ),
+    Means(means.distances, pnnx="torch./Tensor./aten::cdist(x1, x2, p=p?, compute_mode=_)"),
 )
 
 LOGIC = (
@@ -407,16 +402,8 @@ CHOICES = (
             "Tensor.new_full(input, size=shape | fill_value=value, dtype)",
         ),
     ),
-    Means(
-        means.zeros_like,
-        ge="ZerosLike(x)",
-        tvm="zeros_like(data)",
-    ),
-    Means(
-        means.ones_like,
-        ge="OnesLike(x)",
-        tvm="ones_like(data)",
-    ),
+    Means(means.zeros_like, ge="ZerosLike(x)", tvm="zeros_like(data)"),
+    Means(means.ones_like, ge="OnesLike(x)", tvm="ones_like(data)"),
     Means(means.cast_like, pnnx="Tensor.type_as(input, other)"),
 )
 

@@ -17,10 +17,7 @@ ROWS = (
         tvm="take(data, indices | axis) by take",
         pnnx="torch.index_select(input, dim=axis, index) by gather write only",
     ),
-    Means(
-        means.index_select,
-        pnnx="torch./Tensor./aten::index_select(input, dim=axis?0, index)",
-    ),
+    Means(means.index_select, pnnx="torch./Tensor./aten::index_select(input, dim=axis?0, index)"),
     Means(
         means.embedding,
         pnnx="F.embedding/nn.Embedding(input, weight)",
@@ -102,14 +99,8 @@ ROWS = (
         ge="GatherNd(x, indices)",
         tvm="gather_nd(data, indices | batch_dims=shared) by gather_nd",
     ),
-    Means(
-        means.one_hot,
-        tvm="one_hot(indices, on_value, off_value | depth, axis=at) by one_hot",
-    ),
-    Means(
-        means.one_hot_classes,
-        pnnx="torch./Tensor./aten::/F.one_hot(input, num_classes=count?)",
-    ),
+    Means(means.one_hot, tvm="one_hot(indices, on_value, off_value | depth, axis=at) by one_hot"),
+    Means(means.one_hot_classes, pnnx="torch./Tensor./aten::/F.one_hot(input, num_classes=count?)"),
     Means(
         order.first_k,
         onnx="TopK(X, k=k:single | axis=at, largest, sorted=_)",
@@ -127,18 +118,12 @@ ROWS = (
         order.kth_value,
         pnnx="torch./Tensor./aten::kthvalue(input, k=k, dim=axis?-1, keepdim=keep_dims?)",
     ),
-    Means(
-        order.median,
-        pnnx="torch./Tensor./aten::median(input, dim=axis?, keepdim=keep_dims?)",
-    ),
+    Means(order.median, pnnx="torch./Tensor./aten::median(input, dim=axis?, keepdim=keep_dims?)"),
     Means(
         order.nan_median,
         pnnx="torch./Tensor./aten::nanmedian(input, dim=axis?, keepdim=keep_dims?)",
     ),
-    Means(
-        order.mode,
-        pnnx="torch./Tensor./aten::mode(input, dim=axis?-1, keepdim=keep_dims?)",
-    ),
+    Means(order.mode, pnnx="torch./Tensor./aten::mode(input, dim=axis?-1, keepdim=keep_dims?)"),
     Means(
         order.quantile,
         pnnx="torch./Tensor./aten::quantile(input, q=q, dim=axis?, keepdim=keep_dims?, interpolation=interpolation?)",

@@ -60,10 +60,7 @@ SHAPES = (
             "aten::mT(input) where first=-2, second=-1",
         ),
     ),
-    Means(
-        axes.matrix_transpose,
-        pnnx="torch./Tensor.t/aten::numpy_T(input)",
-    ),
+    Means(axes.matrix_transpose, pnnx="torch./Tensor.t/aten::numpy_T(input)"),
     Means(
         axes.move_axes,
         pnnx="torch./Tensor./aten::movedim(input, source=sources, destination=targets)",
@@ -104,10 +101,7 @@ SHAPES = (
         tvm="tile(data | reps=repeats)",
         pnnx="torch./Tensor.tile(input, dims=repeats)",
     ),
-    Means(
-        means.repeat_each,
-        tvm="repeat(data | repeats, axis)",
-    ),
+    Means(means.repeat_each, tvm="repeat(data | repeats, axis)"),
     Means(
         means.depth_to_space,
         onnx="DepthToSpace(input | blocksize=block, mode)",
@@ -168,10 +162,7 @@ PARTS = (
         tvm="strided_slice(data | begin, end, strides) by slice",
         pnnx="Tensor.slice/torch.slice(input, dim?, start?, end?, step?) by slice",
     ),
-    Means(
-        means.select_index,
-        pnnx="torch./Tensor.select(input, dim=axis?0, index=index)",
-    ),
+    Means(means.select_index, pnnx="torch./Tensor.select(input, dim=axis?0, index=index)"),
     Means(axes.narrow, pnnx="torch./Tensor.narrow(input, dim=axis?0, start=start, length=size)"),
     Means(axes.diag, pnnx="torch./Tensor./aten::diag(input, diagonal=offset?)"),
     Means(
@@ -208,14 +199,8 @@ PARTS = (
         tvm="reverse/flip(data | axis=axes?0)",
         pnnx="torch./Tensor.flip(input, dims=axes)",
     ),
-    Means(
-        axes.roll,
-        pnnx="torch./Tensor.roll(input, shifts=shifts, dims=axes?)",
-    ),
-    Means(
-        axes.rotate_quarters,
-        pnnx="torch./Tensor./aten::rot90(input, k=quarters?, dims=axes?)",
-    ),
+    Means(axes.roll, pnnx="torch./Tensor.roll(input, shifts=shifts, dims=axes?)"),
+    Means(axes.rotate_quarters, pnnx="torch./Tensor./aten::rot90(input, k=quarters?, dims=axes?)"),
     Means(
         axes.differences,
         pnnx="torch./Tensor./aten::diff(input, n=times?, dim=axis?, prepend?, append?) by diff",

@@ -58,8 +58,7 @@ ROWS = (
         pnnx="torch./Tensor.min(input, other? | dim=axes, keepdim=keep_dims) by extreme read only",
     ),
     Means(
-        means.extremes,
-        pnnx="torch./Tensor./aten::aminmax(input, dim=axes?, keepdim=keep_dims?)",
+        means.extremes, pnnx="torch./Tensor./aten::aminmax(input, dim=axes?, keepdim=keep_dims?)"
     ),
     Means(means.count_nonzero, pnnx="torch./Tensor./aten::count_nonzero(input, dim=axes?)"),
     Means(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
-from onnx import ModelProto, NodeProto, TensorProto, helper, load, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from ...base.errors import UserError
-from ...base.file_errors import unreadable
-from ...base.records import dataclass
-from ...graph_ir.ir.graph import Array
+from ..base.errors import UserError
+from ..base.records import dataclass
+from ..graph_ir.ir.graph import Array
 
 MIN_OPSET = 13
 """Before, a scale per channel cannot be written."""
@@ -37,14 +34,6 @@ class Site:
     weight: str
     axis: int
     bias: str
-
-
-def read_proto(path: str | os.PathLike[str]) -> ModelProto:
-    """A model with all its weights inside. UserError if it cannot be read."""
-    try:
-        return load(os.fspath(path))
-    except (OSError, ValueError, DecodeError) as error:
-        raise unreadable(path, error, "quantize") from error
 
 
 def quantizable(model: ModelProto) -> list[Site]:

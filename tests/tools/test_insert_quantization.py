@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from graphc.base.errors import UserError
 from graphc.frontend import load
-from graphc.frontend.onnx.insert_quantization import insert_quantization, quantizable
+from graphc.tools.insert_quantization import insert_quantization, quantizable
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(0)
