@@ -42,7 +42,7 @@ class Limit:
 
 
 Limits = Mapping[str, Limit]
-"""What sizes must be, by name."""
+"""Limits of sizes by name."""
 
 
 class NeedsLimit(UndecidedSize):

@@ -43,7 +43,7 @@ class InputSpec:
 
 
 InputSpecs = Mapping[str, InputSpec]
-"""Those of several inputs, by name."""
+"""Input specs by the names of inputs."""
 
 
 def parse_spec(text: str, own: str = "") -> InputSpec:

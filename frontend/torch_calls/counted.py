@@ -50,7 +50,7 @@ def _read_unique(node: Call) -> Results:
 
 
 def _requested(node: Call, find: Callable[[GraphTensor], Distinct]) -> Results:
-    """What is found in all elements or in the slices of an axis; what is not requested has no elements."""
+    """The distinct elements, or slices of an axis; what is not requested has no elements."""
     x, dims = node.tensor_of(), node.tensor_of().details.plain_dims
     if node.given("dim"):
         axis = node.axis(node.attr_int("dim"), len(dims))

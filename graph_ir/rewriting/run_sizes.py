@@ -37,7 +37,7 @@ _FOUND: Note[dict[GraphTensor, Array]] = Note("run_sizes", dict)
 
 
 class Reading(NamedTuple):
-    """What an op makes of a number that is no size, such as a negative end of a slice, and a key of that.
+    """The reading of a number that may be no size, such as a negative end of a slice, and a key of it.
 
     `of` gives one s64 of one s64. A number that is counted for several readings is counted as it is, and a negative
     one is then an error of the run.

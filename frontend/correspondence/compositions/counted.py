@@ -90,7 +90,7 @@ class Distinct:
 
 
 def along(node: OpBuilder, x: Tensor, axis: int, find: Callable[[Tensor], Distinct]) -> Distinct:
-    """What `find` finds in the matrix whose rows are the slices of an axis."""
+    """The result of `find` for the matrix whose rows are the slices of an axis."""
     dims = x.details.plain_dims
     perm = (axis, *(i for i in range(len(dims)) if i != axis))
     outer = [dims[i] for i in perm[1:]]

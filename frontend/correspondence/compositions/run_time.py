@@ -56,7 +56,7 @@ def slice_from(
 
 
 def end_of_slice(node: OpBuilder, dim: Size, step: int) -> Reading | None:
-    """What a slice makes of an end of an axis: negative ones count from the back, and none lies outside."""
+    """Return how a slice reads an end of an axis: negative ones count from the back, and none lies outside."""
 
     def cut(end: Tensor) -> Tensor:
         size = dynamic_size(node, dim)
@@ -66,7 +66,7 @@ def end_of_slice(node: OpBuilder, dim: Size, step: int) -> Reading | None:
 
 
 def end_of_range(node: OpBuilder) -> Reading:
-    """What a range from 0 on makes of its end: none is before it."""
+    """Return how a range from 0 on reads its end: as at least 0."""
     return Reading(("range",), lambda end: not_negative(node, end))
 
 

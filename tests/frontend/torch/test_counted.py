@@ -102,6 +102,42 @@ def test_results_as_long_as_the_data_say(function: Callable[[torch.Tensor], Any]
     check(function, [(torch.tensor(one),) for one in cases])
 
 
+def part(n: torch.Tensor) -> Any:
+    """A number that the program promises to be from 0 to 6."""
+    size = n.item()
+    torch._check(size >= 0)
+    torch._check(size <= 6)
+    return size
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n: x[: part(n)],
+        lambda x, n: x.narrow(0, part(n), 2),
+        lambda x, n: torch.split(x, [part(n), 8 - part(n)]),
+        lambda x, n: torch.topk(x, part(n), dim=0),
+        lambda x, n: x[part(n)],
+        lambda x, n: torch.roll(x, part(n), 0),
+        lambda x, n: x.repeat_interleave(part(n), 0),
+    ],
+)
+def test_parts_within_a_promised_range(function: Callable[..., Any]) -> None:
+    x = torch.arange(24.0).view(8, 3).sin()
+    model = check(function, [(x, torch.tensor(n)) for n in (3, 1, 0, 6)])
+    with pytest.raises(UserError, match=r"must be in 0\.\.6, got 7"):
+        model(x.numpy(), np.array(7))
+
+
+def test_a_message_names_an_argument_that_is_called_as_its_node() -> None:
+    def padded(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        return nn.functional.pad(x, (n.item(), 0), mode="reflect")
+
+    with pytest.raises(UnsupportedError, match="aten.pad: [^:]") as raised:
+        check(padded, [(torch.ones(2, 5), torch.tensor(2))])
+    assert "aten.pad: that" not in str(raised.value)
+
+
 def test_a_negative_number_is_no_size() -> None:
     model = check(lambda x: torch.arange(x[0].item()), [(torch.tensor([3]),)])
     with pytest.raises(
@@ -111,14 +147,11 @@ def test_a_negative_number_is_no_size() -> None:
 
 
 def test_what_follows_from_a_refused_call_is_not_listed() -> None:
-    def parts(x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
-        size = number.item()
-        torch._check(size >= 2)
-        torch._check(size <= x.shape[0])
-        first, _ = torch.split(x, [size, x.shape[0] - size])
-        return first.sum(0) + torch.linalg.matrix_exp(x[:4, :4]).sum()
+    def parts(x: torch.Tensor) -> torch.Tensor:
+        values, _ = torch.linalg.eig(x)
+        return torch.view_as_real(values).sum(0) + torch.special.airy_ai(x).sum()
 
-    program = torch.export.export(Function(parts), (torch.rand(8, 4), torch.tensor(3)))
-    with pytest.raises(UnsupportedError, match="split_with_sizes.*; linalg_matrix_exp") as caught:
+    program = torch.export.export(Function(parts), (torch.rand(4, 4),))
+    with pytest.raises(UnsupportedError, match="linalg_eig.*; special_airy_ai") as caught:
         graphc.compile(program)
     assert "getitem" not in str(caught.value)

@@ -52,6 +52,14 @@ def test_neighbors_of_floats(dtype: torch.dtype) -> None:
     check(torch.nextafter, x[:, None].contiguous(), x)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_fractions_and_exponents(dtype: torch.dtype) -> None:
+    numbers = [*SPECIAL, 0.5, -3.0, 1e-45, -1e-310, 2.0**-126, 6e-8, 0.99999997, 65504.0]
+    x = torch.tensor(numbers, dtype=dtype)
+    check(lambda x: torch.frexp(x)[0], x)
+    check(lambda x: torch.frexp(x)[1], x)
+
+
 def test_powers_of_two_have_no_sign() -> None:
     ends = [2.0**-127, 1.5 * 2.0**-127, 2.0**-128, 1.5, 1.4, -3.0, -0.3, 1e-45, -1e38]
     x = torch.tensor([*SPECIAL, *ends])

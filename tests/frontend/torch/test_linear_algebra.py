@@ -63,6 +63,9 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "eigh": (lambda a: kept_of_symmetric(linalg.eigh(a)), POSITIVE),
     "eigh of the upper half": (lambda a: kept_of_symmetric(linalg.eigh(a, UPLO="U")), SQUARE),
     "eigvalsh": (linalg.eigvalsh, POSITIVE),
+    "exponential": (linalg.matrix_exp, POSITIVE / 4),
+    "exponential of large numbers": (lambda a: torch.matrix_exp(a * -9), POSITIVE),
+    "exponential of one number": (torch.matrix_exp, POSITIVE[..., :1, :1]),
     "pinv": (linalg.pinv, TALL),
     "pinv of low rank": (linalg.pinv, SINGULAR),
     "pinv rtol": (lambda a: linalg.pinv(a, rtol=0.3), TALL),
@@ -145,5 +148,5 @@ def test_singular_matrices_give_what_is_not_finite() -> None:
 
 
 def test_other_functions_are_named() -> None:
-    with pytest.raises(UnsupportedError, match="linalg_matrix_exp is not supported"):
-        exported(linalg.matrix_exp, SQUARE)
+    with pytest.raises(UnsupportedError, match="linalg_eig is not supported"):
+        exported(linalg.eig, SQUARE)
