@@ -346,10 +346,10 @@ def equality(one: Any, other: Any) -> NeedsLimit | None:
             not symbol.has_range or (same and same.range_text == symbol.range_text)
         ):
             return NeedsLimit(message, symbol.name, Limit(equal=value))
-    return _least_sum(difference)
+    return _all_terms_minimal(difference)
 
 
-def _least_sum(value: Size) -> NeedsLimit | None:
+def _all_terms_minimal(value: Size) -> NeedsLimit | None:
     """Return what makes the first term of a sum the least that it can be, where the sum is 0 only for those of all."""
     if not isinstance(value, Dim) or 0 not in bounds(value):
         return None

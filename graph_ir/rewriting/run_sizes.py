@@ -39,7 +39,7 @@ _FOUND: Note[dict[GraphTensor, Array]] = Note("run_sizes", dict)
 class Reading(NamedTuple):
     """The reading of a number that may be no size, such as a negative end of a slice, and a key of it.
 
-    `of` gives one s64 of one s64. A number that is counted for several readings is counted as it is, and a negative
+    `of` gives one s64 of one s64. Several readings of one number count the number itself, and a negative
     one is then an error of the run.
     """
 
@@ -108,7 +108,7 @@ def _sliced(graph: Graph, x: GraphTensor) -> Iterator[GraphTensor]:
 
 
 def _agree(graph: Graph, value: Array, reading: Reading | None) -> None:
-    """Count numbers as they are that another reading has counted in its way."""
+    """Count the number itself where another reading has counted it."""
     readings = _READINGS.of(graph)
     for symbol in symbols_of(value.reshape(-1)):
         if symbol.name in readings and (

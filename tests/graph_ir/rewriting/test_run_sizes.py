@@ -134,7 +134,7 @@ def test_ranges_to_a_negative_number_are_empty() -> None:
         feed = np.array(-3), np.zeros((1, 4), np.float32)
         if is_right:
             assert model(*feed).shape == (0,)
-        else:  # another op takes the number for a size as it is
+        else:  # another op takes the number itself for a size
             with pytest.raises(UserError, match=r"must be in 0\.\., got -3"):
                 model(*feed)
 
