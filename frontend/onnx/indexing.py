@@ -175,13 +175,14 @@ def _unique(node: NodeContext) -> list[Value]:
         def find(x: GraphTensor) -> Distinct:
             return distinct(node, x, in_order, node.counted_name(0, axis or 0))
 
-        x = node.tensor(0)
-        flat = details.rank == 1 or axis is None
-        found = find(node.reshaped(x, (details.elements,))) if flat else along(node, x, axis, find)
+        given = node.tensor(0)
+        if axis is None or details.rank == 1:
+            found = find(node.reshaped(given, (details.elements,)))
+        else:
+            found = along(node, given, axis, find)
         return [found.values, found.first, found.inverse, found.counts]
-    x = node.array(0)
     values, first, inverse, counts = np.unique(
-        x, return_index=True, return_inverse=True, return_counts=True, axis=axis
+        node.array(0), return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
     if not in_order:
         order = np.argsort(first)

@@ -112,7 +112,7 @@ def one_hot_classes(node: OpBuilder, indices: Tensor, count: int = -1) -> Tensor
     return one_hot(node, indices, one, zero, count)
 
 
-def wrapped(node: OpBuilder, indices: Tensor, dims: Sequence[int]) -> Tensor:
+def wrapped(node: OpBuilder, indices: Tensor, dims: Sequence[Size]) -> Tensor:
     """Tuples of indices (the last axis) as s64, negative ones counted from the back of `dims`."""
     wide = node.converted(indices, S64)
     below = node.helper("lt", wide, node.constant(0, S64))

@@ -29,7 +29,7 @@ def same_padding(
     is_lower: bool = False,
 ) -> Padding:
     """TensorFlow's SAME: size / stride positions, rounded up; the odd element behind, or before if `is_lower`."""
-    totals = [
+    totals: list[Any] = [
         (ceil_quotient(n, s) - 1) * s + (k - 1) * d + 1 - n
         for n, s, k, d in zip(sizes, strides, kernel, dilations, strict=True)
     ]
@@ -68,7 +68,7 @@ def windowed(node: OpBuilder, op_name: str, x: Tensor, *others: Tensor, **attrs:
     return node.converted(node.make("div", total, count), x.details.dtype)
 
 
-def halved(totals: Sequence[int], is_lower: bool = False) -> Padding:
+def halved(totals: Sequence[Size], is_lower: bool = False) -> Padding:
     """Padding split in two, the odd element behind, or before if `is_lower`."""
     less = tuple(floor_quotient(p, 2) for p in totals)
     more = tuple(p - part for p, part in zip(totals, less, strict=True))
