@@ -16,10 +16,10 @@ from .spelling import Spelling
 from .values import as_array, attributes_of, conditions_of, kind_of, same
 
 V = TypeVar("V")
+"""A format's reference to a value: its name, or another reference."""
 
 Named = Sequence[tuple[str, V | None]]
 """Operands of a node by their names; absent optional ones are None."""
-"""How a format refers to a value: its name, or a reference."""
 
 Write = Callable[[Any, Any], Any]
 """Writes one kind of op."""
