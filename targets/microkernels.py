@@ -5,6 +5,8 @@ Templates get the register tiles and the number of neighboring k per instruction
 
 from __future__ import annotations
 
+import math
+
 from ..base.dtypes import F32, DType
 from ..base.errors import InternalError
 from .isa import GemmTile, Microkernel, Target
@@ -57,3 +59,15 @@ def matmul_rates(target: Target) -> dict[str, str]:
     pairs = dict.fromkeys((row.a, row.b) for row in target.table.microkernels)
     rows = [microkernel(a, b, target) for a, b in pairs]
     return {f"{x.a}x{x.b}": f"{x.instruction}, {x.rate(target):g} x f32" for x in rows}
+
+
+def rows_for(columns: int, tile: GemmTile, target: Target, kernel: Microkernel) -> int:
+    """Tile height for a panel of which only `columns` are used: narrower tiles of the table are taller.
+
+    A last panel of one vector with four rows at a time would have too few accumulators.
+    """
+    vectors = math.ceil(columns / target.lanes(kernel.accumulator))
+    if vectors >= tile.vectors:
+        return tile.rows
+    heights = [other.rows for other in kernel.tiles if other.vectors == vectors]
+    return max([tile.rows, *heights])

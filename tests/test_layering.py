@@ -37,14 +37,14 @@ GRAPH_FLOORS = {
     "text": ("ir",),
     "ops": ("ir",),
     "rewriting": ("ir", "text", "ops"),
-    "schedule": ("ir", "text", "ops", "rewriting"),
-    "nest": ("ir", "schedule"),
+    "nest": ("ir",),
+    "schedule": ("ir", "text", "ops", "rewriting", "nest"),
     "templates": (
         "ir",
         "schedule",
         "nest",
     ),  # plain numbers, tiles and computations: they know no op
-    "passes": ("ir", "text", "ops", "rewriting", "schedule"),
+    "passes": ("ir", "text", "ops", "rewriting", "nest", "schedule"),
     "lowering": ("ir", "text", "ops", "rewriting", "schedule", "nest", "templates", "passes"),
     "inspect": (
         "ir",

@@ -11,13 +11,13 @@ from ...tensor_ir.nodes import Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.pool import WindowReduce
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.channel_windows import dot_kernel, pool_geometry, window_blocking
 from ..schedule.context import LowerContext
-from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_sizes import geometry_of, with_sizes_of
 from ..schedule.row_windows import row_blocking
 from ..templates.byte_windows import ByteWindowTemplate

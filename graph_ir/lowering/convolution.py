@@ -18,21 +18,21 @@ from ..nest.convolution import (
     ConvolutionOperands,
     ImageOperand,
     convolution,
-    convolution_schedule,
 )
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue
-from ..nest.matmul import matmul_schedule, matrix_view
-from ..nest.operand import Operand
+from ..nest.operand import Operand, matrix_view
 from ..nest.problem import Contraction, matmul
 from ..ops.convolution_direct import DirectConvolution
 from ..rewriting.groups import is_elementwise
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.convolution_blocking import FLAT_BANDS
-from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_sizes import geometry_of, with_sizes_of
+from ..schedule.convolution_steps import convolution_steps
 from ..schedule.gemm import Gemm
 from ..schedule.matmul import blocking_of, kernel_of
+from ..schedule.matmul_steps import matmul_steps
 from ..schedule.matmul_tile import pick_blocking
 from ..templates.convolution_patches import PatchTemplate
 from ..templates.local_sizes import LocalSizes, localized
@@ -94,11 +94,11 @@ class _Convolution:
             problem = self._of_weights() if self.band == "matmul" else self._of_pixels()
             if self.band != "matmul":
                 blocking = replace(blocking, m_block=self._block_of_pixels())
-            text = matmul_schedule(problem, blocking, self.target)
+            text = matmul_steps(problem, blocking, self.target)
         else:
             problem, rows = self._of_taps()
             blocking = replace(blocking, m_block=rows)
-            text = convolution_schedule(problem, self.band, blocking, self.target)
+            text = convolution_steps(problem, self.band, blocking, self.target)
         params = tuple(self.memory.values())
         return ContractionKernel(self.name, params, problem, text, self.note, sharing)
 

@@ -18,9 +18,8 @@ from ..ir.group_values import GroupValues, computed, narrow, parameters
 from ..ir.schedule import Schedule
 from ..nest.epilogue import EpilogueValue
 from ..nest.lower import lower
-from ..nest.matmul import blocked_view, matmul_nest, matmul_schedule, matrix_view
 from ..nest.nest import Nest, Sharing
-from ..nest.operand import Operand
+from ..nest.operand import Operand, blocked_view, matrix_view
 from ..nest.problem import Contraction, matmul
 from ..ops.matmul import MAX_FEW, MatmulCore
 from ..rewriting.kernel_group import KernelGroup
@@ -28,6 +27,7 @@ from ..rewriting.operand_rows import in_memory
 from ..schedule.context import LowerContext
 from ..schedule.gemm import Gemm
 from ..schedule.matmul import blocking_of, kernel_of
+from ..schedule.matmul_steps import matmul_nest, matmul_steps
 from ..schedule.matmul_tile import (
     few_rows,
     pick_blocking,
@@ -72,7 +72,7 @@ def matmul_kernel(
     sizes = "x".join(map(str, (*batch, m, n, k)))
     tile = f"{blocking.tile.rows}x{columns}"
     name = identifier(f"{op.contraction.a}_gemm{post}_{sizes}_{tile}__{ctx.target.isa}", 120)
-    text = matmul_schedule(problem, blocking, ctx.target)
+    text = matmul_steps(problem, blocking, ctx.target)
     return ContractionKernel(
         name, tuple(memory.values()), problem, text, group_note(group, schedule), sharing_of(ctx)
     )

@@ -6,7 +6,7 @@ from ...targets.microkernels import f32_kernel
 from ...tensor_ir.nodes import Function
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
-from ..nest.matmul import matrix_view
+from ..nest.operand import matrix_view
 from ..nest.problem import View, matmul
 from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup

@@ -13,11 +13,11 @@ from ...tensor_ir.nodes import Block, Buffer, Function, If, LoopKind
 from ..ir.graph import GraphTensor
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.convolution_direct import DirectConvolution
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
-from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_sizes import winograd_geometry, with_sizes_of
 from ..schedule.direct_convolution import DirectSpace
 from ..schedule.winograd import few_blocking, winograd_blocking

@@ -9,10 +9,10 @@ from typing import Any
 from ...base.errors import UserError
 from ...base.records import dataclass
 from ...targets.isa import Target
+from ...targets.microkernels import rows_for
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, PrefetchHint, Slice, Stmt, Var
 from ..ir.computation import Index
-from ..schedule.matmul_tile import rows_for
 from .nest import Loop, Nest
 from .position import Position
 from .problem import View

@@ -12,10 +12,10 @@ from ...targets.microkernels import find_microkernel
 from ..ir.format import Format, channels_last, plain
 from ..ir.op import Op
 from ..ir.schedule import Schedule
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.pool import WindowReduce
 from .context import LowerContext
-from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import geometry_of, typical_images
 from .format_choice import FormatChoice
 from .requested import wanted_by_name

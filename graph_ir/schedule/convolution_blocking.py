@@ -10,14 +10,14 @@ from functools import lru_cache
 
 from ...base.records import dataclass
 from ...targets.isa import GemmTile, Microkernel
+from ...targets.microkernels import rows_for
 from ...tensor_ir.tiling import split_rows
+from ..nest.convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .convolution_gemm import ConvolutionGemm
-from .convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .matmul_tile import (
     MatmulBlocking,
     gemm_cycles,
     ranked_tiles,
-    rows_for,
     tile_cycles,
 )
 from .matmul_tile import pick_blocking as pick_matmul_blocking

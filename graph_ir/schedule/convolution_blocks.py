@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from ...targets.isa import GemmTile, Microkernel, Target
 from ..ir.format import Format, channels_last, plain
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.convolution import Convolution
 from .context import LowerContext
 from .convolution_blocking import fits, ranked_choices
 from .convolution_gemm import ConvolutionGemm
-from .convolution_geometry import ConvolutionGeometry
 from .format_choice import FormatChoice
 from .matmul_tile import rows_that_fit
 from .register_tile import tile_of

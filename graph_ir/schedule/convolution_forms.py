@@ -20,6 +20,7 @@ from ...base.records import dataclass
 from ...targets.isa import Microkernel, Target
 from ..ir.graph import Array, GraphTensor, Op
 from ..ir.schedule import Parameter, Schedule
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.window import Window, padded
@@ -31,7 +32,6 @@ from . import winograd_tile
 from .context import LowerContext
 from .convolution_blocks import may_be_blocked
 from .convolution_gemm import ConvolutionGemm
-from .convolution_geometry import ConvolutionGeometry
 from .convolution_patches import ranked_patches
 from .convolution_sizes import geometry_of
 from .direct_convolution import convolution_kernels, offered

@@ -7,7 +7,7 @@ import math
 from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...targets.isa import GemmTile, Microkernel, Target
-from .convolution_geometry import ConvolutionGeometry
+from ..nest.convolution_geometry import ConvolutionGeometry
 from .gemm import Gemm, worth_threads
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from ...base.dims import bounds, evaluate, is_known, symbols_of
 from ..ir.op import Op
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.convolution import Convolution
 from ..ops.winograd import WinogradConvolution
-from .convolution_geometry import ConvolutionGeometry
 
 TYPICAL_IMAGE = 224
 """The height and width of images of any size that cost models assume."""

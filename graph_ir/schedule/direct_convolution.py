@@ -9,6 +9,7 @@ from ...targets.isa import Microkernel, Target
 from ...targets.microkernels import microkernels
 from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Parameter, Schedule
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.convolution import Convolution
 from ..ops.convolution_direct import DirectConvolution
 from ..rewriting.kernel_group import KernelGroup
@@ -25,7 +26,6 @@ from .convolution_blocking import (
 )
 from .convolution_blocks import block_tile, blocked_choices
 from .convolution_gemm import ConvolutionGemm
-from .convolution_geometry import ConvolutionGeometry
 from .convolution_patches import fits_patches, patch_cycles, ranked_patches
 from .convolution_sizes import geometry_of
 from .format_choice import FormatChoice

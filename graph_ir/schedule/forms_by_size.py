@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from ...base.dims import bounds, evaluate, symbols_of
 from ...base.records import dataclass
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.convolution import Convolution
 from .context import LowerContext
 from .convolution_forms import ConvolutionForm, ranked_forms
-from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import geometry_of, with_images_of
 
 MAX_IMAGES = 64

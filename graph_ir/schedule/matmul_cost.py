@@ -6,9 +6,10 @@ import heapq
 import math
 
 from ...targets.machines import Machine
+from ...targets.microkernels import rows_for
 from ...tensor_ir.tiling import split_rows
 from .gemm import Gemm
-from .matmul_tile import MatmulBlocking, gemm_cycles, rows_for
+from .matmul_tile import MatmulBlocking, gemm_cycles
 
 MAX_TASKS = 64
 """Above this many tasks, assume perfect balance."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ...base.records import dataclass
 from ...targets.isa import GemmTile, Microkernel, Target
 from ...targets.machines import Machine
+from ...targets.microkernels import rows_for
 from ...tensor_ir.tiling import k_splits, split_rows, tile_height
 from ..ops.matmul import MAX_FEW
 from .gemm import Gemm
@@ -23,18 +24,6 @@ def tile_cycles(rows: int, vectors: int, machine: Machine, splits: int = 0) -> f
         (rows + vectors) / machine.loads_per_cycle,
         machine.fma_latency / (splits or k_splits(rows, vectors)),
     )
-
-
-def rows_for(columns: int, tile: GemmTile, target: Target, kernel: Microkernel) -> int:
-    """Tile height for a panel of which only `columns` are used: narrower tiles of the table are taller.
-
-    A last panel of one vector with four rows at a time would have too few accumulators.
-    """
-    vectors = math.ceil(columns / target.lanes(kernel.accumulator))
-    if vectors >= tile.vectors:
-        return tile.rows
-    heights = [other.rows for other in kernel.tiles if other.vectors == vectors]
-    return max([tile.rows, *heights])
 
 
 def rows_that_fit(vectors: int, target: Target) -> int:

@@ -10,9 +10,9 @@ from ...base.dtypes import F32, DType
 from ...base.records import dataclass
 from ...targets.isa import Target
 from ..ir.schedule import Schedule
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.pool import WindowReduce
 from .context import LowerContext
-from .convolution_geometry import ConvolutionGeometry
 from .space import ScheduleSpace
 
 MAX_TAPS = 64

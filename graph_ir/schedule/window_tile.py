@@ -9,7 +9,7 @@ from ...base.dtypes import F32, S16, DType
 from ...base.records import dataclass
 from ...targets.isa import Microkernel, Target
 from ...targets.machines import Machine
-from .convolution_geometry import ConvolutionGeometry
+from ..nest.convolution_geometry import ConvolutionGeometry
 
 PIECES_PER_THREAD = 4
 """Pieces of rows a thread gets, so that one that starts late does not hold up the rest."""

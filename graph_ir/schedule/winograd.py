@@ -9,11 +9,11 @@ from functools import cached_property
 from ...targets.isa import GemmTile, Target
 from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Parameter, Schedule
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.winograd import WinogradConvolution
 from ..ops.winograd_form import WinogradForm
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
-from .convolution_geometry import ConvolutionGeometry
 from .convolution_sizes import few_geometry, winograd_geometry
 from .format_choice import FormatChoice
 from .register_tile import tile_of, unsupported_tile_reason

@@ -11,8 +11,8 @@ from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...targets.isa import GemmTile, Microkernel, Target
 from ...targets.microkernels import microkernel
+from ..nest.convolution_geometry import REMEMBERED, ConvolutionGeometry
 from ..ops.winograd_form import WinogradForm
-from .convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .matmul_tile import gemm_cycles
 
 MAX_CUTS = 512

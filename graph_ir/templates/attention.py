@@ -21,6 +21,7 @@ from ...base.dims import Size, bounds
 from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...targets.isa import GemmTile, Target
+from ...targets.microkernels import rows_for
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -46,7 +47,6 @@ from ..nest.row_tiles import TileHeight
 from ..nest.tasks import nested
 from ..schedule.attention import AttentionBlocking
 from ..schedule.gemm import worth_threads
-from ..schedule.matmul_tile import rows_for
 
 RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Sequence[Stmt]]]
 """(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row

@@ -24,8 +24,8 @@ from ...base.records import dataclass
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue, storing
-from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.window_tile import WindowBlocking
 
 

@@ -15,17 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...targets.isa import Microkernel, Target
+from ...targets.microkernels import rows_for
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, Stmt
 from ..nest.convolution import ConvolutionOperands
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue, shifted, storing
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
 from ..nest.row_tiles import TileHeight
-from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.convolution_patches import patch_stride
 from ..schedule.gemm import worth_threads
-from ..schedule.matmul_tile import MatmulBlocking, rows_for
+from ..schedule.matmul_tile import MatmulBlocking
 
 
 class PatchTemplate:

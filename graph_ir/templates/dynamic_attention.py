@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from ...base.dims import Size, bounds, is_known, substitute
 from ...targets.isa import Target
+from ...targets.microkernels import rows_for
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -43,7 +44,6 @@ from ..nest.row_tiles import TileHeight
 from ..nest.tasks import batch_indices, ceil_div, shared_tasks
 from ..schedule.attention import AttentionBlocking
 from ..schedule.gemm import worth_threads
-from ..schedule.matmul_tile import rows_for
 from .attention import AttentionProblem, AttentionTemplate, RowWork, over_panels
 
 MAX_ROWS = 512

@@ -13,8 +13,8 @@ from ...base.dims import ceil_quotient, floor_quotient
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function
+from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue
-from ..schedule.convolution_geometry import ConvolutionGeometry
 from ..schedule.window_tile import WindowBlocking
 from .channel_windows import WindowProblem, WindowTemplate
 from .local_sizes import LocalSizes

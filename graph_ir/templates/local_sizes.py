@@ -9,7 +9,7 @@ from typing import Any
 from ...base.dims import Dim, Size, Symbol, size, symbols_of
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Let, Stmt, Var
-from ..schedule.convolution_geometry import ConvolutionGeometry
+from ..nest.convolution_geometry import ConvolutionGeometry
 
 
 class LocalSizes:

@@ -17,13 +17,13 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Const, Expr, For, Let, Load, Stmt, Store, Var
 from ...tensor_ir.tiling import split_rows
 from ..nest.lower import Lowering
-from ..nest.matmul import parallel_step
 from ..nest.nest import Nest, Stage, contraction
 from ..nest.operand import Operand
 from ..nest.position import Position
 from ..nest.problem import Contraction, View
 from ..nest.schedule_text import apply
 from ..nest.stages import Staged, epilogue_value, max_depth, max_rows, tile_columns
+from ..schedule.matmul_steps import parallel_step
 from ..schedule.matmul_tile import MatmulBlocking
 from .fixed_point_rows import FixedPointRows
 from .nbits_rows import GivenRows

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 
 from ...targets.isa import GemmTile, Target
+from ...targets.microkernels import rows_for
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -46,7 +47,6 @@ from ..nest.row_tiles import TileHeight
 from ..nest.tasks import nested
 from ..schedule.attention import AttentionBlocking
 from ..schedule.gemm import worth_threads
-from ..schedule.matmul_tile import rows_for
 from .attention import AttentionProblem, over_panels, scoped
 
 

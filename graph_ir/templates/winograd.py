@@ -19,6 +19,7 @@ from __future__ import annotations
 from ...base.dims import Size, bounds
 from ...base.records import dataclass
 from ...targets.isa import Target
+from ...targets.microkernels import rows_for
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Buffer,
@@ -34,7 +35,7 @@ from ..nest.epilogue import EpilogueValue
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
 from ..nest.row_tiles import TileHeight
-from ..schedule.matmul_tile import MAX_TILE_ROWS, rows_for, rows_that_fit
+from ..schedule.matmul_tile import MAX_TILE_ROWS, rows_that_fit
 from ..schedule.winograd_tile import WinogradBlocking, tiles_along, winograd_kernel
 from .local_sizes import LocalSizes
 from .winograd_bytes import ByteResults

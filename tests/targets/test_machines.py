@@ -8,10 +8,10 @@ from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.convolution_blocking import fits
 from graphc.graph_ir.schedule.convolution_gemm import ConvolutionGemm
-from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.gemm import Gemm, worth_threads
 from graphc.graph_ir.schedule.matmul_cost import blocking_cycles
 from graphc.graph_ir.schedule.matmul_tile import gemm_cycles, pick_blocking

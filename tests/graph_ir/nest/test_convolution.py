@@ -14,14 +14,14 @@ from graphc.graph_ir.nest.convolution import (
     ConvolutionOperands,
     ImageOperand,
     convolution,
-    convolution_schedule,
 )
+from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.nest.lower import lower
 from graphc.graph_ir.nest.nest import Nest, contraction
 from graphc.graph_ir.nest.problem import Contraction
 from graphc.graph_ir.nest.scalar import lower_scalar
 from graphc.graph_ir.nest.schedule_text import apply, steps_of
-from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
+from graphc.graph_ir.schedule.convolution_steps import convolution_steps
 from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
 from graphc.targets.isa import GemmTile, Target
 from graphc.targets.microkernels import microkernels
@@ -122,7 +122,7 @@ def test_every_step_keeps_the_result(
     blocking = MatmulBlocking(GemmTile(2, 1), rows, k_block, 2)
     nest = contraction(p)
     check(nest, g, band)
-    for _, after in steps_of(nest, convolution_schedule(p, band, blocking, TARGET)):
+    for _, after in steps_of(nest, convolution_steps(p, band, blocking, TARGET)):
         check(after, g, band)
 
 
@@ -136,7 +136,7 @@ def test_register_tiles_sum_in_any_order(order: str) -> None:
 
 def test_a_band_and_a_blocking_are_a_schedule_one_can_read() -> None:
     blocking = MatmulBlocking(GemmTile(4, 1), 2, 1000, 1)
-    assert convolution_schedule(problem(PADDED, "rows"), "rows", blocking, TARGET) == (
+    assert convolution_steps(problem(PADDED, "rows"), "rows", blocking, TARGET) == (
         "split n 8; split y 2; reorder b0 b1 y0 n0 y1 m n1 ky kx k; stage A at y0 as band[iy,ix,k]; "
         "tensorize 4x1 over m n1 ky kx k"
     )

@@ -9,12 +9,12 @@ from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
 from graphc.graph_ir.nest.lower import lower
-from graphc.graph_ir.nest.matmul import matmul_schedule, matrix_view
 from graphc.graph_ir.nest.nest import Nest, contraction
-from graphc.graph_ir.nest.operand import Operand
+from graphc.graph_ir.nest.operand import Operand, matrix_view
 from graphc.graph_ir.nest.problem import Contraction, matmul
 from graphc.graph_ir.nest.scalar import lower_scalar
 from graphc.graph_ir.nest.schedule_text import STEPS, apply, steps_of
+from graphc.graph_ir.schedule.matmul_steps import matmul_steps
 from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
 from graphc.targets.isa import GemmTile, Target
 from graphc.targets.microkernels import microkernels
@@ -105,7 +105,7 @@ def test_every_step_keeps_the_result_of_dynamic_rows(rows: int) -> None:
 
 def test_a_blocking_is_a_schedule_one_can_read() -> None:
     blocking = MatmulBlocking(GemmTile(4, 3), 32, 256, 2)
-    assert matmul_schedule(problem(64, 96, 512), blocking, TARGET) == (
+    assert matmul_steps(problem(64, 96, 512), blocking, TARGET) == (
         "split n 24; split m 32; split k 256; chunk n0 2; reorder b0 n0_chunk m0 k0 n0 m1 n1 k1; "
         "stage B at n0 as b_panel above 16; tensorize 4x3 over m1 n1 k1; parallelize b0 n0_chunk m0"
     )

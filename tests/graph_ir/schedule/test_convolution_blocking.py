@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from graphc.base.dtypes import BF16, F16, F32, F64, S8, U8, DType
+from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.convolution_blocking import (
     ConvolutionChoice,
     _shares,
@@ -16,7 +17,6 @@ from graphc.graph_ir.schedule.convolution_blocking import (
     ranked_matmuls,
 )
 from graphc.graph_ir.schedule.convolution_gemm import ConvolutionGemm
-from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 from graphc.targets.isa import Target
 from graphc.targets.machines import ZEN5
 from graphc.targets.microkernels import microkernel

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.ops.winograd_form import F2, F4
-from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.winograd_tile import (
     candidate_blockings,
     pick_blocking,

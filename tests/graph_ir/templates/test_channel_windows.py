@@ -11,7 +11,7 @@ import graphc
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
+from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.window_tile import (
     channels_per_slice,
     pick_blocking,

@@ -13,9 +13,9 @@ from graphc.base.options import CompileOptions
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.window_tile import depthwise_cycles, window_cycles
 from graphc.runtime.executor import CompiledModel
 from graphc.targets.isa import Target

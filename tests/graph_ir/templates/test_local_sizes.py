@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphc.base.dims import Symbol, ceil_quotient, size
-from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
+from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.templates.local_sizes import LocalSizes, localized
 
 

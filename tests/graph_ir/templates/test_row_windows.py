@@ -13,7 +13,7 @@ from graphc.base.options import CompileOptions
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
+from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.row_windows import (
     RowBlocking,
     line_elements,

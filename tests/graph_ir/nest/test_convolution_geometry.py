@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from graphc.graph_ir.schedule.convolution_geometry import ConvolutionGeometry
+from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 
 PLAIN = ConvolutionGeometry(1, 1, 64, 32, (56, 56), (54, 54), (3, 3))
 

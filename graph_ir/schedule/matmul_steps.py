@@ -1,4 +1,4 @@
-"""Matmul as an instance of the nest: its views, and the schedule that a blocking stands for."""
+"""The steps that a blocking of a matmul stands for."""
 
 from __future__ import annotations
 
@@ -6,33 +6,12 @@ import math
 
 from ...base.dims import bounds, is_known
 from ...targets.isa import Target
-from ..schedule.gemm import worth_threads
-from ..schedule.matmul_blocks import BLOCK
-from ..schedule.matmul_tile import MatmulBlocking
-from .nest import Nest, Sharing, contraction
-from .operand import Operand
-from .problem import Contraction, View
-from .schedule_text import apply
-
-
-def matrix_view(operand: Operand, rows: str, columns: str, k_group: int = 1) -> View:
-    """Return the view of a matrix with the axes `rows` and `columns` and batch axes before them.
-
-    B in panels has `k_group` neighboring k together.
-    """
-    batch = {f"b{axis}": stride for axis, stride in enumerate(operand.batch_strides)}
-    if not operand.panel:
-        return View(operand.buffer, {**batch, rows: operand.row, columns: operand.col})
-    width = operand.panel
-    return View(operand.buffer, {**batch, rows: width, columns: 1}, {columns: (width, operand.row)})
-
-
-def blocked_view(operand: Operand, rows: str, columns: str) -> View:
-    """Return the view of a matrix in blocks of 16 by 16: B has neighboring k together, A and C neighboring columns."""
-    batch = {f"b{axis}": stride for axis, stride in enumerate(operand.batch_strides)}
-    inner, outer = (rows, columns) if rows == "k" else (columns, rows)
-    blocks = {rows: (BLOCK, operand.row), columns: (BLOCK, BLOCK * BLOCK)}
-    return View(operand.buffer, {**batch, outer: BLOCK, inner: 1}, blocks)
+from ..nest.nest import Nest, Sharing, contraction
+from ..nest.operand import BLOCK
+from ..nest.problem import Contraction
+from ..nest.schedule_text import apply
+from .gemm import worth_threads
+from .matmul_tile import MatmulBlocking
 
 
 def matmul_nest(
@@ -43,11 +22,11 @@ def matmul_nest(
     exact: bool = False,
 ) -> Nest:
     """Return the scheduled nest of a matmul; `exact` for a few rows, whose sums the height of the tile orders."""
-    text = matmul_schedule(problem, blocking, target, exact)
+    text = matmul_steps(problem, blocking, target, exact)
     return apply(contraction(problem).changed(sharing=sharing), text)
 
 
-def matmul_schedule(
+def matmul_steps(
     problem: Contraction, blocking: MatmulBlocking, target: Target, exact: bool = False
 ) -> str:
     """Return the schedule that a blocking stands for, as text."""

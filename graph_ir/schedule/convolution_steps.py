@@ -1,0 +1,115 @@
+"""The steps that a band and a blocking of a convolution stand for."""
+
+from __future__ import annotations
+
+from ...targets.isa import Target
+from ..nest.problem import Contraction
+from .matmul_steps import parallel_step
+from .matmul_tile import MatmulBlocking
+
+LAYOUTS = {
+    "rows": "band[iy,ix,k]",
+    "planes": "band[iy,k,ix]",
+    "blocks": "band[iy,k0,ix,k1]",
+    "im2col": "patches[y,m,ky,kx,k]",
+}
+"""The layouts of what is copied of an image, by band."""
+
+
+def convolution_steps(
+    problem: Contraction, band: str, blocking: MatmulBlocking, target: Target
+) -> str:
+    """Return the schedule that a band and a blocking stand for, as text."""
+    return "; ".join(_Steps(problem, band, blocking, target).steps())
+
+
+class _Steps:
+    def __init__(
+        self, problem: Contraction, band: str, blocking: MatmulBlocking, target: Target
+    ) -> None:
+        self.problem, self.band, self.blocking, self.target = problem, band, blocking, target
+        self.sizes = problem.sizes
+        group = problem.kernel.k_group
+        self.channels = (
+            self.sizes["k"] if band in ("image", "im2col") else -(-self.sizes["k"] // group) * group
+        )
+
+    def steps(self) -> list[str]:
+        """Return the steps of the schedule."""
+        problem, tile, target = self.problem, self.blocking.tile, self.target
+        columns = tile.columns(target, problem.kernel.accumulator)
+        splits, outer, inner = self._sum()
+        flat = self.band == "im2col"
+        rows = [] if flat else ["y1"]
+        panels = -(-self.sizes["n"] // columns)
+        chunked = self.blocking.n_groups > 1 and panels > 1
+        around = ["b0", "b1", *(["n0_chunk"] if chunked else []), *([] if flat else ["y0"])]
+        waits = bool(outer) and problem.c.buffer.dtype != problem.kernel.accumulator
+        middle = ["n0", *rows, *outer] if waits else ["n0", *outer, *rows]
+        tiled = [*(["y"] if flat else []), "m", "n1", *inner]
+        steps = [f"split n {columns}", *([] if flat else [f"split y {self._rows()}"]), *splits]
+        steps += [f"chunk n0 {self.blocking.n_groups}"] if chunked else []
+        steps.append(" ".join(["reorder", *around, *middle, *tiled]))
+        if self.band in LAYOUTS:
+            steps.append(f"stage A at {around[-1]} as {LAYOUTS[self.band]}")
+        if waits:
+            steps.append(f"stage C at {middle[middle.index('n0') + len(rows)]} as sums")
+        steps.append(f"tensorize {tile.rows}x{tile.vectors} over {' '.join(tiled)}")
+        if not problem.lets and self._weights_are_far(columns):
+            steps.append("prefetch B 1")
+        return [*steps, *parallel_step(problem, target, around)]
+
+    def _weights_are_far(self, columns: int) -> bool:
+        """Return whether the weights of a group do not stay in L2."""
+        b, outputs = self.problem.b, self.sizes["n"]
+        of_output = b.blocks["n"][1] // columns * b.buffer.dtype.size
+        return bool(of_output * outputs > self.target.l2_bytes // 2)
+
+    def _rows(self) -> int:
+        rows = self.sizes["y"]
+        return min(self.blocking.m_block, rows) if isinstance(rows, int) else self.blocking.m_block
+
+    def _sum(self) -> tuple[list[str], list[str], list[str]]:
+        """(splits, loops around the register tiles, loops inside) of the reduced axes, in steps of `k_block`."""
+        g, channels, block = self.sizes, self.channels, self.blocking.k_block
+        group = self.problem.kernel.k_group
+        taps, axes = g["kx"], tuple(self.problem.reduced)
+        if self.band == "blocks":
+            width = self.problem.a.blocks["k"][0]
+            depth = min(channels // width, max(1, block // width)) * width
+            return [f"split k {depth} {width}"], ["ky", "kx", "k0"], ["k1", "k2"]
+        block = block * channels // g["k"]
+        if self.band == "planes":
+            at_once = min(g["ky"], max(1, block // (taps * channels)))
+            is_even = self.problem.a.windows["iy"].steps["ky"] == 1
+            return self._split("ky", at_once if is_even else 1, axes)
+        whole = self.band == "im2col" or taps == 1 or self._is_even()
+        if whole and block >= taps * channels:
+            return self._split("ky", min(g["ky"], block // (taps * channels)), axes)
+        if whole and block >= channels:
+            return self._split("kx", block // channels, axes)
+        depth = max(group, (block if whole else min(channels, block // taps)) // group * group)
+        splits, outer, inner = self._split("k", depth, axes)
+        if not whole:  # all taps of a row at once
+            outer, inner = [x for x in outer if x != "kx"], ["kx", *inner]
+        return splits, outer, inner
+
+    def _split(
+        self, axis: str, count: int, axes: tuple[str, ...]
+    ) -> tuple[list[str], list[str], list[str]]:
+        """The axes before `axis` outside, those after it inside, `axis` itself in parts of `count`."""
+        at = axes.index(axis)
+        if count >= (self.channels if axis == "k" else self.sizes[axis]):
+            return [], list(axes[:at]), list(axes[at:])
+        if count == 1 and axis != axes[-1]:
+            return [], list(axes[: at + 1]), list(axes[at + 1 :])
+        return [f"split {axis} {count}"], [*axes[:at], f"{axis}0"], [f"{axis}1", *axes[at + 1 :]]
+
+    def _is_even(self) -> bool:
+        """Return whether the taps of a row are contiguous, in the image or its copy."""
+        a, channels = self.problem.a, self.channels
+        if not a.windows:
+            distance = a.strides["kx"]
+        else:
+            distance = a.windows["ix"].steps["kx"] * channels
+        return distance == channels and channels % self.problem.kernel.k_group == 0
