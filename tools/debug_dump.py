@@ -18,7 +18,6 @@ from ..base.dtypes import DType
 from ..base.file_errors import unwritable
 from ..frontend.tvm.params import ParamsWriter
 from ..graph_ir.ir.graph import Array, GraphTensor, Op
-from ..graph_ir.rewriting.groups import storage_root
 from ..runtime.debugger import NodeRow
 
 if TYPE_CHECKING:  # reading a dump needs no compiler
@@ -139,7 +138,7 @@ def _node(program: NodeProgram, op: Op) -> dict[str, Any]:
 def _storage_ids(program: NodeProgram, entries: Sequence[GraphTensor]) -> list[int]:
     """One number per storage: tensors at the same offset of the arena share it."""
     numbers: dict[object, int] = {}
-    roots = [storage_root(y) for y in entries]
+    roots = [program.root(y) for y in entries]
     storage = [root if (at := program.offset(root)) is None else at for root in roots]
     return [numbers.setdefault(slot, len(numbers)) for slot in storage]
 

@@ -27,7 +27,7 @@ from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, lower_g
 from ..graph_ir.ops.counted import Count, largest_counts
 from ..graph_ir.passes import pipeline as graph_pipeline
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN
-from ..graph_ir.rewriting.groups import is_view, storage_root
+from ..graph_ir.rewriting.groups import is_view
 from ..graph_ir.rewriting.known_sizes import with_sizes
 from ..graph_ir.schedule.context import LowerContext
 from ..runtime.artifact import Artifact
@@ -64,6 +64,7 @@ class NodeProgram:
         self._offsets = {
             tensor.name: offset for tensor, offset in MEMORY_PLAN.of(self.graph).offsets.items()
         }
+        self._views = {op.name for op in self.graph.ops if is_view(op)}
         self.sizes: dict[str, int] = {}
         self._rooms = {symbol.name: symbol.typical for symbol in self.graph.rooms}
         self.kernels = {call.op_name: call for call in self.lowered.calls}
@@ -92,7 +93,7 @@ class NodeProgram:
             for op, spec in zip(self.graph.inputs, self.inputs, strict=True)
         }
         self._memory.update(
-            (storage_root(op.inputs[0]), array)
+            (self.root(op.inputs[0]), array)
             for op, array in zip(self.graph.outputs, results, strict=True)
         )
 
@@ -151,7 +152,7 @@ class NodeProgram:
 
     def value(self, tensor: GraphTensor) -> Array:
         """A copy of a tensor's current value, in its plain shape."""
-        details, root = tensor.details, storage_root(tensor)
+        details, root = tensor.details, self.root(tensor)
         if root.producer_owner.op_name == "constant":
             packed = root.details.format.pack(root.producer_owner.attr("value"))
         elif root in self._memory:
@@ -163,6 +164,12 @@ class NodeProgram:
         laid_out = np.ascontiguousarray(packed).reshape(details.physical_dims)
         return np.array(details.format.unpack(laid_out, details.plain_dims))
 
+    def root(self, tensor: GraphTensor) -> GraphTensor:
+        """The tensor that owns a tensor's memory: its layout may differ from that of a view for sizes of 1."""
+        while tensor.producer_owner.name in self._views:
+            tensor = tensor.producer_owner.inputs[0]
+        return tensor
+
     def offset(self, root: GraphTensor) -> int | None:
         """Return the offset in the arena, in bytes, of a tensor that is no view; None if it is elsewhere."""
         found = self._offsets.get(root.name)
@@ -171,11 +178,6 @@ class NodeProgram:
     def close(self) -> None:
         """Release the code."""
         self._model.close()
-
-
-def is_free(node: Op) -> bool:
-    """Return whether no code runs for a node: it is a view of the same memory."""
-    return is_view(node)
 
 
 def select_step(module: Module, arena_bytes: Size, inputs: int) -> Module:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
 from graphc.cli import main
@@ -50,6 +51,20 @@ def network(rows: int = 6) -> Graph:
     soft = graph.make("softmax", (y,), {"axis": -1}, "soft").outputs[0]
     graph.make_output(graph.make("sub", (soft, x), {}, "last").outputs[0], "y")
     return graph
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_a_view_of_a_result_whose_dynamic_size_is_one(length: int) -> None:
+    graph, rng = Graph("upsampled"), np.random.default_rng(5)
+    steps = size(Symbol("T"))
+    x = graph.make_input(LogicalTensor(F32, (1, 4, steps)), "x")
+    w = graph.make_constant(rng.standard_normal((4, 6, 4), np.float32), "w")
+    attrs = {"strides": (2,), "before": (1,), "after": (1,)}
+    y = graph.make("convolution_transpose", (x, w), attrs, "up").outputs[0]
+    y = graph.make("reshape", (y,), {"shape": (1, 2, 3, 2 * steps)}, "view").outputs[0]
+    graph.make_output(graph.make("add", (y, y), {}, "last").outputs[0], "y")
+    arrays = {"x": rng.standard_normal((1, 4, length), np.float32)}
+    assert compare_with_references(graph, context(), arrays).finding is None
 
 
 def context(*disabled: str) -> LowerContext:
