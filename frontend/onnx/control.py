@@ -29,7 +29,7 @@ from ..op_builder import OpBuilder, Value
 from ..refusals import FIXED
 from .nesting import captured, every_node
 from .scope import Handler, Listed, NodeContext, Scope
-from .sequences import appended, as_rows, is_listed
+from .sequences import appended, as_rows, is_listed, repeated_elements
 
 
 class Captured:
@@ -90,6 +90,9 @@ def _loop(node: NodeContext) -> list[Value]:
     listed = [i for i, x in enumerate(body.input[2:]) if is_listed(x.type)]
     is_dynamic = isinstance(most, np.ndarray) and not is_known(*most.reshape(-1))
     outer: list[object] = [node.scope.values.get(name) for name in captured(body)]
+    repeated = repeated_elements(node, body) if listed else None
+    if repeated is not None:
+        return [repeated]
     if listed and (is_dynamic or not isinstance(most, np.ndarray)):
         seen = any(isinstance(value, Listed) for value in outer)
         plain = None if seen else as_rows(body, listed)

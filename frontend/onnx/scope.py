@@ -36,6 +36,8 @@ class Listed:
     is_absent: bool = False
     rows: GraphTensor | None = None
     """Further elements, as rows of a tensor, of which a run knows the number."""
+    joined: int | None = None
+    """The axis of elements of unequal sizes, which are joined along it in `rows`, if there are such."""
 
 
 class Scope(ValueScope[str]):

@@ -6,18 +6,22 @@ each element, `x.0`, `x.1`, ..., an output likewise.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from onnx import GraphProto, TypeProto, ValueInfoProto
+from onnx import GraphProto, TypeProto, ValueInfoProto, numpy_helper
 
+from ...base.dims import Dim
 from ...base.errors import UserError
 from ...base.size_limits import at_least
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.rewriting.size_values import settled
+from ...graph_ir.rewriting.values import uniform_value
 from ..correspondence.compositions.axes import move_axes
+from ..correspondence.compositions.counted import repeat_rows
 from ..correspondence.compositions.movement import insert_axes
 from ..op_builder import Value
 from ..refusals import FIXED
@@ -114,6 +118,41 @@ def as_rows(body: GraphProto, listed: Sequence[int]) -> GraphProto | None:
     return plain
 
 
+_REPEATS = (
+    "SequenceAt", "SequenceAt", "Unsqueeze", "Concat", "Shape", "ConstantOfShape", "Mul", "Equal", "Where", "Expand",
+    "Reshape", "SequenceInsert", "Cast",
+)  # fmt: skip
+"""The loop body that the TorchScript exporter writes for `repeat_interleave` with a number for each element."""
+
+
+def repeated_elements(node: NodeContext, body: GraphProto) -> Value | None:
+    """The sequence of a loop that appends each slice of an axis as often as its number says; None for other loops."""
+    nodes = [each for each in body.node if each.op_type != "Constant"]
+    if tuple(each.op_type for each in nodes) != _REPEATS or len(body.input) != 3:
+        return None
+    given: list[object] = [node.scope.values.get(each.input[0]) for each in nodes[:2]]
+    repeats, slices = (one.rows if isinstance(one, Listed) else None for one in given)
+    if repeats is None or slices is None or repeats.details.rank != 2:
+        return None
+    constants = {
+        each.output[0]: numpy_helper.to_array(each.attribute[0].t).tolist()
+        for each in body.node
+        if each.op_type == "Constant" and each.attribute[0].name == "value"
+    }
+    before, _, after = (constants.get(name, []) for name in nodes[3].input)
+    axis, dims = len(before) - 1, slices.details.plain_dims[1:]
+    wanted = [*before, *after], constants.get(nodes[10].input[1], [])
+    kept = (*dims[:axis], 1, *dims[axis + 1 :]), (*dims[:axis], -1, *dims[axis + 1 :])
+    for sizes, own, free in zip(wanted, kept, (-1, 0), strict=True):
+        pairs = itertools.zip_longest(sizes, own)
+        if not all(isinstance(size, int) and size in (one, free) for size, one in pairs):
+            return None
+    numbers = node.reshaped(repeats, repeats.details.plain_dims[:1])
+    x = move_axes(node, slices, (axis + 1,), (1,))
+    x = node.reshaped(x, (slices.details.plain_dims[0], *x.details.plain_dims[2:]))
+    return cast(Value, Listed((), rows=repeat_rows(node, x, numbers, 0), joined=axis))
+
+
 def appended(sequence: Value, rows: GraphTensor) -> Value:
     """A sequence with further elements."""
     found: object = sequence
@@ -137,6 +176,8 @@ def _items(node: NodeContext, index: int = 0) -> tuple[Value, ...]:
 
 def _length(node: NodeContext) -> Value:
     found = _sequence(node)
+    if found.joined is not None:
+        _items(node)
     more = 0 if found.rows is None else found.rows.details.plain_dims[0]
     return settled(np.array(len(found.items) + more, object))
 
@@ -162,7 +203,7 @@ def _construct(node: NodeContext) -> Value:
 
 def _at(node: NodeContext) -> Value:
     found = _sequence(node)
-    if found.rows is not None and not found.items:
+    if found.rows is not None and not found.items and found.joined is None:
         size, known = found.rows.details.plain_dims[0], node.known(1)
         position = 0 if known is None else int(known.reshape(()))
         if not at_least(size, max(position + 1, -position)):
@@ -188,6 +229,11 @@ def _split(node: NodeContext) -> Value:
     x = node.tensor(0)
     axis = node.axis(node.attr_int("axis", 0), x.details.rank)
     size = x.details.plain_dims[axis]
+    if isinstance(size, Dim) and (not node.has(1) or uniform_value(node.tensor(1)) == 1):
+        rows = move_axes(node, x, (axis,), (0,))
+        if node.has(1) or node.attr_int("keepdims", 1):
+            rows = insert_axes(node, rows, axis + 1)
+        return cast(Value, Listed((), rows=rows))
     if node.has(1):
         given = node.array(1, "sizes")
         whole, rest = divmod(size, max(int(given.reshape(-1)[0]), 1)) if given.ndim == 0 else (0, 0)
@@ -211,9 +257,14 @@ def _concat(node: NodeContext) -> Value:
     if not items and found.rows is None:
         raise node.unsupported("joining no tensors, whose shape is then never told,")
     rank = items[0].details.rank if found.rows is None else found.rows.details.rank - 1
+    rank += found.joined is not None
     axis = node.axis(node.attr_int("axis"), rank + is_new)
     if is_new:
         items = [insert_axes(node, x, axis) for x in items]
+    if found.joined is not None and found.rows is not None:
+        if is_new or axis != found.joined:
+            raise node.unsupported("joining elements of unequal sizes along another axis")
+        return move_axes(node, found.rows, (0,), (axis,))
     if found.rows is not None:
         rows = move_axes(node, found.rows, (0,), (axis,))
         dims = rows.details.plain_dims

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx.backend.test.runner import Runner, _normalize_tensor
 
 import graphc
@@ -106,3 +108,21 @@ def test_positions_are_checked() -> None:
     )
     with pytest.raises(UserError, match=r"the position must be in -2..1, got 3"):
         load(model)
+
+
+class Repeats(torch.nn.Module):
+    def forward(self, x: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        return torch.repeat_interleave(x * 2, counts, dim=1).cumsum(1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_loop_that_torchscript_writes_for_repeat_interleave() -> None:
+    axes = {"x": {0: "batch", 1: "length"}, "counts": {0: "length"}}
+    example, file = (torch.rand(2, 5, 3), torch.tensor([1, 2, 0, 3, 1])), io.BytesIO()
+    torch.onnx.export(
+        Repeats(), example, file, dynamo=False, input_names=list(axes), dynamic_axes=axes
+    )
+    compiled = graphc.compile(file.getvalue(), threads=1)
+    for x, counts in (example, (torch.rand(1, 3, 3), torch.tensor([0, 1, 90]))):
+        wanted = Repeats()(x, counts).numpy()
+        np.testing.assert_allclose(compiled(x.numpy(), counts.numpy()), wanted, rtol=1e-5)
