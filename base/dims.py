@@ -410,13 +410,13 @@ def ceil_quotient(value: Size, divisor: int) -> Size:
 def _rounded_down(value: Dim, divisor: int) -> Size:
     """value / divisor of factors from 0 to divisor - 1: without common factors, and one quotient instead of two."""
     constant = value.terms.get((), 0)
-    open_terms = {monomial: factor for monomial, factor in value.terms.items() if monomial}
-    common = math.gcd(divisor, *open_terms.values())
+    terms = {monomial: factor for monomial, factor in value.terms.items() if monomial}
+    common = math.gcd(divisor, *terms.values())
     divisor, constant = divisor // common, constant // common
-    rest = _size({monomial: factor // common for monomial, factor in open_terms.items()})
+    rest = _size({monomial: factor // common for monomial, factor in terms.items()})
     if divisor == 1:
         return rest + constant
-    ((atom,), *others) = [monomial if len(monomial) == 1 else (None,) for monomial in open_terms]
+    ((atom,), *others) = [monomial if len(monomial) == 1 else (None,) for monomial in terms]
     if isinstance(atom, Quotient) and not others and rest == Dim({(atom,): 1}):
         return floor_quotient(atom.numerator + constant * atom.divisor, divisor * atom.divisor)
     return Dim({(Quotient(cast(Dim, rest + constant), divisor),): 1})

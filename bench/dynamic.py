@@ -14,7 +14,7 @@ from ..codegen.host import target_for
 from ..driver.compiler import compile as compile_model
 from ..runtime.executor import CompiledModel
 from .cases import specs_of
-from .dynamic_case import Call, OpenCase
+from .dynamic_case import Call, DynamicCase
 from .engines import FIXED, OnStep, Row, Setting, deviation
 from .measure import interleave
 from .peak import measured_peak
@@ -23,7 +23,7 @@ from .peers import Contender, RefusedModel, Session, graphc_contender, load_peer
 IN_TURN = "in turn"
 
 
-def compare_dynamic(case: OpenCase, setting: Setting, report: OnStep) -> list[Row]:
+def compare_dynamic(case: DynamicCase, setting: Setting, report: OnStep) -> list[Row]:
     """A row for each call of a case, and one of all in turn. Peers that cannot run it are named in the rows."""
     report(case.name, 0, len(case.calls))
     model = _compiled(case, setting, case.inputs)
@@ -42,11 +42,11 @@ def compare_dynamic(case: OpenCase, setting: Setting, report: OnStep) -> list[Ro
     return rows
 
 
-def _compiled(case: OpenCase, setting: Setting, inputs: Mapping[str, str]) -> CompiledModel:
+def _compiled(case: DynamicCase, setting: Setting, inputs: Mapping[str, str]) -> CompiledModel:
     return compile_model(case.model, setting.target, setting.threads, inputs, **case.options)
 
 
-def _peers(case: OpenCase, setting: Setting) -> tuple[dict[str, Session], dict[str, str]]:
+def _peers(case: DynamicCase, setting: Setting) -> tuple[dict[str, Session], dict[str, str]]:
     """The engines that can read the model, and why the others cannot."""
     found, refused = {}, {}
     for name in setting.peers:
@@ -58,7 +58,7 @@ def _peers(case: OpenCase, setting: Setting) -> tuple[dict[str, Session], dict[s
 
 
 def _row(
-    case: OpenCase, call: Call, setting: Setting, model: CompiledModel, sessions: Mapping[str, Session]
+    case: DynamicCase, call: Call, setting: Setting, model: CompiledModel, sessions: Mapping[str, Session]
 ) -> tuple[Row, list[Contender]]:  # fmt: skip
     """One size: checked, then timed; with the contenders that may be called in turn with other sizes."""
     contenders, refused = [graphc_contender(model, call.arrays)], {}
@@ -83,7 +83,10 @@ def _row(
 
 
 def _in_turn(
-    case: OpenCase, setting: Setting, rows: Sequence[Row], turns: Mapping[str, Sequence[Contender]]
+    case: DynamicCase,
+    setting: Setting,
+    rows: Sequence[Row],
+    turns: Mapping[str, Sequence[Contender]],
 ) -> Row:
     """All calls one after the other, of the engines that run every one."""
     runs = {

@@ -18,7 +18,7 @@ from .cases import Array, Case
 
 
 @dataclass(frozen=True)
-class OpenInput:
+class DynamicInput:
     """An input of a suite's case: `s64[B,S]`, and the range of its values, both ends inclusive, if it has integers."""
 
     type_text: str
@@ -35,7 +35,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class OpenCase:
+class DynamicCase:
     """A model with dynamic dimensions and the sizes it is called with: a row of a table each, and one of all in turn.
 
     `inputs`: specs for dynamic shapes of the file. `options`: those of `graphc.compile` beside.
@@ -53,12 +53,12 @@ class OpenCase:
 
 
 def suite_case(
-    name: str, model: bytes, inputs: Mapping[str, OpenInput], draws: Sequence[Mapping[str, int]]
-) -> OpenCase:
+    name: str, model: bytes, inputs: Mapping[str, DynamicInput], draws: Sequence[Mapping[str, int]]
+) -> DynamicCase:
     """A case of a suite: a model whose inputs get the types of `inputs`, called with the sizes of each draw."""
-    opened = dynamic_model(model, {key: x.type_text for key, x in inputs.items()})
+    dynamic = dynamic_model(model, {key: x.type_text for key, x in inputs.items()})
     calls = [Call(sizes_text(sizes), arrays_of(inputs, sizes)) for sizes in draws]
-    return OpenCase(name, opened, calls)
+    return DynamicCase(name, dynamic, calls)
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
@@ -66,7 +66,7 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
     return " ".join(f"{name.lower()}{size}" for name, size in sizes.items())
 
 
-def arrays_of(inputs: Mapping[str, OpenInput], sizes: Mapping[str, int]) -> dict[str, Array]:
+def arrays_of(inputs: Mapping[str, DynamicInput], sizes: Mapping[str, int]) -> dict[str, Array]:
     """Values for these sizes with a fixed seed: normal floats, integers of their range."""
     rng = np.random.default_rng(1)
     specs = parse_inputs({name: one.type_text for name, one in inputs.items()})
@@ -74,7 +74,7 @@ def arrays_of(inputs: Mapping[str, OpenInput], sizes: Mapping[str, int]) -> dict
 
 
 def _values(
-    rng: np.random.Generator, spec: InputSpec, one: OpenInput, sizes: Mapping[str, int]
+    rng: np.random.Generator, spec: InputSpec, one: DynamicInput, sizes: Mapping[str, int]
 ) -> Array:
     shape = tuple(evaluate(size, sizes) for size in spec.dims)
     if spec.dtype.is_float:
@@ -87,23 +87,23 @@ def _values(
 def dynamic_model(model: bytes, inputs: Mapping[str, str]) -> bytes:
     """An ONNX model of some shapes as one of dynamic dimensions: inputs of the types `f32[B,13]`, results of any shape.
 
-    Its nodes must not depend on the sizes that become open.
+    Its nodes must not depend on the sizes that become dynamic.
     """
     from onnx import ModelProto
 
-    opened = ModelProto()
-    opened.ParseFromString(model)
+    model_proto = ModelProto()
+    model_proto.ParseFromString(model)
     specs = parse_inputs(inputs)
-    for value in opened.graph.input:
+    for value in model_proto.graph.input:
         shape = value.type.tensor_type.shape
         for dim, size in zip(shape.dim, specs[value.name].dims, strict=True):
             if isinstance(size, int):
                 dim.dim_value = size
             else:
                 dim.dim_param = str(size)
-    for value in opened.graph.output:
+    for value in model_proto.graph.output:
         value.type.tensor_type.ClearField("shape")
-    return bytes(opened.SerializeToString())
+    return bytes(model_proto.SerializeToString())
 
 
 def draws(

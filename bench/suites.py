@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from .cases import Case, case_of
-from .dynamic_case import OpenCase
+from .dynamic_case import DynamicCase
 from .dynamic_cases import dynamic_cases
 from .networks import NETWORKS, TRANSFORMERS
 from .networks.net import ConvLayer, one_layer
@@ -87,11 +87,11 @@ LAYERS_OF = ("resnet50", "mobilenet_v2")
 
 
 Maker = Callable[[], Case]
-OpenMaker = Callable[[], OpenCase]
+DynamicMaker = Callable[[], DynamicCase]
 TorchMaker = Callable[[], TorchCase]
 
 
-def suite(name: str, only: str = "") -> Iterator[Case | OpenCase | TorchCase]:
+def suite(name: str, only: str = "") -> Iterator[Case | DynamicCase | TorchCase]:
     """The cases of a suite whose names contain `only`, built one at a time, as they are large.
 
     KeyError for a name that is not in `SUITES`.
@@ -99,7 +99,7 @@ def suite(name: str, only: str = "") -> Iterator[Case | OpenCase | TorchCase]:
     return (make() for make in makers(name, only).values())
 
 
-def makers(name: str, only: str = "") -> dict[str, Maker | OpenMaker | TorchMaker]:
+def makers(name: str, only: str = "") -> dict[str, Maker | DynamicMaker | TorchMaker]:
     """Return the builders of the cases of a suite whose name contains `only`. KeyError as above."""
     return {label: make for label, make in SUITES[name]().items() if only in label}
 
@@ -163,7 +163,7 @@ def _ops() -> dict[str, Maker]:
     return {name: partial(one_op_case, name, text) for name, text in op_lines().items()}
 
 
-SUITES: dict[str, Callable[[], Mapping[str, Maker | OpenMaker | TorchMaker]]] = {
+SUITES: dict[str, Callable[[], Mapping[str, Maker | DynamicMaker | TorchMaker]]] = {
     "gemm": _gemm,
     "mlp": _mlp,
     "mha": _mha,

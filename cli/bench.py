@@ -34,7 +34,7 @@ from .terminal import say
 
 if TYPE_CHECKING:
     from ..bench.cases import Case
-    from ..bench.dynamic_case import OpenCase
+    from ..bench.dynamic_case import DynamicCase
     from ..bench.engines import OnStep, Row, Setting
     from ..bench.torch_networks import TorchCase
 
@@ -119,15 +119,15 @@ def run(args: argparse.Namespace) -> int:
     return 0 if all(row.agree for row in pieces.rows) else 1
 
 
-def _compare(case: Case | OpenCase | TorchCase, setting: Setting, report: OnStep) -> list[Row]:
+def _compare(case: Case | DynamicCase | TorchCase, setting: Setting, report: OnStep) -> list[Row]:
     from ..bench.cases import Case
-    from ..bench.dynamic_case import OpenCase
+    from ..bench.dynamic_case import DynamicCase
 
     if isinstance(case, Case):
         from ..bench.engines import compare
 
         return [compare(case, setting, report)]
-    if isinstance(case, OpenCase):
+    if isinstance(case, DynamicCase):
         from ..bench.dynamic import compare_dynamic
 
         return compare_dynamic(case, setting, report)
@@ -148,7 +148,7 @@ def _ablate(args: argparse.Namespace, threads: int) -> int:
     return 0
 
 
-def _of_one_size(case: Case | OpenCase | TorchCase) -> Case:
+def _of_one_size(case: Case | DynamicCase | TorchCase) -> Case:
     from ..bench.cases import Case
 
     if not isinstance(case, Case):
@@ -158,7 +158,7 @@ def _of_one_size(case: Case | OpenCase | TorchCase) -> Case:
     return case
 
 
-def _makers(args: argparse.Namespace) -> Mapping[str, Callable[[], Case | OpenCase | TorchCase]]:
+def _makers(args: argparse.Namespace) -> Mapping[str, Callable[[], Case | DynamicCase | TorchCase]]:
     """Return a function that builds each case, so that only one network is in memory."""
     if not args.suite:
         return {"": lambda: _model_case(args)}
@@ -172,11 +172,11 @@ def _makers(args: argparse.Namespace) -> Mapping[str, Callable[[], Case | OpenCa
     return found
 
 
-def _model_case(args: argparse.Namespace) -> Case | OpenCase:
+def _model_case(args: argparse.Namespace) -> Case | DynamicCase:
     """Return the model; if it has dynamic dimensions, with a call for each --size."""
     from ..base.dims import symbols_of
     from ..bench.cases import Case
-    from ..bench.dynamic_case import Call, OpenCase, sizes_text
+    from ..bench.dynamic_case import Call, DynamicCase, sizes_text
     from ..driver.artifact import input_specs
     from ..frontend import load
 
@@ -191,7 +191,7 @@ def _model_case(args: argparse.Namespace) -> Case | OpenCase:
     for text in texts:
         sizes = known_sizes(tensors, {}, call_sizes([text] if text else []))
         calls.append(Call(sizes_text(sizes), input_arrays(tensors, values, sizes)))
-    return OpenCase(path.name, path, calls, {**shapes_of_files(values), **specs})
+    return DynamicCase(path.name, path, calls, {**shapes_of_files(values), **specs})
 
 
 def _write(rows: list[Row], args: argparse.Namespace, threads: int) -> None:

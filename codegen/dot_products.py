@@ -1,11 +1,11 @@
 """Dot products of neighboring lanes: one emitter per kind of instruction, all exact.
 
     vpdpbusd, vpdpbf16ps    where VNNI and BF16 are
-    vpmaddwd                on operands widened to 16 bits: sums of two products fit s32, so that nothing saturates
-    vpmaddubsw              on bytes, where two products are requested in 16 bits, at which their sum saturates
+    vpmaddwd                on operands widened to 16 bits: sums of two terms fit s32, so that nothing saturates
+    vpmaddubsw              on bytes, where the sum of two terms is requested in 16 bits, at which their sum saturates
     plain multiplications   on any other target
 
-Even and odd lanes are separated by shifts within a 32-bit lane, not by shuffles, so products are already in the lane of
+Even and odd lanes are separated by shifts within a 32-bit lane, not by shuffles, so terms are already in the lane of
 their accumulator.
 """
 
@@ -17,12 +17,12 @@ from .instruction_stream import InstructionStream
 from .llvm_types import constant, mangled, splat, type_of, vector_of
 
 DOT_PRODUCTS = ("dot2", "dot4")
-_PAIR_PRODUCTS = {
+_PAIR_DOTS = {
     16: "llvm.x86.sse2.pmadd.wd",
     32: "llvm.x86.avx2.pmadd.wd",
     64: "llvm.x86.avx512.pmaddw.d.512",
 }
-_BYTE_PRODUCTS = {
+_BYTE_DOTS = {
     16: "llvm.x86.ssse3.pmadd.ub.sw.128",
     32: "llvm.x86.avx2.pmadd.ub.sw",
     64: "llvm.x86.avx512.pmaddubs.w.512",
@@ -37,7 +37,7 @@ class DotProducts:
         self._can = can
 
     def dot(self, name: str, acc: str, a: str, b: str, dtype: DType, lanes: int) -> str:
-        """acc + the products of the lanes of a (of `dtype`) and b that belong to each of its `lanes`."""
+        """Return acc + the dot products of the lanes of a (of `dtype`) and b that belong to each of its `lanes`."""
         if name == "dot4":
             return self._dot_bytes(acc, a, b, dtype, lanes)
         if dtype == S16:
@@ -53,8 +53,8 @@ class DotProducts:
                 wide, other = (
                     self._bytes(x, of, odd, 2 * lanes) for x, of in ((a, dtype), (b, S8))
                 )
-                products = self._pairs(wide, other, lanes)
-                acc = self._add(acc, products, lanes)
+                terms = self._pairs(wide, other, lanes)
+                acc = self._add(acc, terms, lanes)
             return acc
         if dtype == U8:
             return self._vpdpbusd(acc, a, b, lanes)
@@ -95,45 +95,46 @@ class DotProducts:
         return self._stream.value(f"bitcast {type_of(S32, lanes)} {bits} to {type_of(F32, lanes)}")
 
     def _multiply_add(self, a: str, b: str, acc: str, lanes: int) -> str:
-        """Products of two bf16 are exact in f32: multiplied apart they give the same sum."""
+        """Multiply and add two bf16, which are exact in f32 when multiplied: separate instructions give the
+        same sum."""
         kind = type_of(F32, lanes)
         if self._can.fma:
             name = f"llvm.fma.{mangled(F32, lanes)}"
             return self._stream.intrinsic(name, kind, (kind, a), (kind, b), (kind, acc))
-        product = self._stream.value(f"fmul {kind} {a}, {b}")
-        return self._stream.value(f"fadd {kind} {product}, {acc}")
+        term = self._stream.value(f"fmul {kind} {a}, {b}")
+        return self._stream.value(f"fadd {kind} {term}, {acc}")
 
     def _pairs(self, a: str, b: str, lanes: int) -> str:
-        """The sums of two neighboring products of 2 * lanes s16."""
+        """Return the sums of two neighboring terms of 2 * lanes s16."""
         kind, operand = type_of(S32, lanes), type_of(S16, 2 * lanes)
         if 4 * lanes in self._can.pair_dots:
-            name = _PAIR_PRODUCTS[4 * lanes]
+            name = _PAIR_DOTS[4 * lanes]
             return self._stream.intrinsic(name, kind, (operand, a), (operand, b))
-        products = []
+        terms = []
         for odd in (False, True):
             sides = []
             for x in (a, b):
                 words = self._words(x, S16, 2 * lanes, lanes)
                 raised = words if odd else self._shift("shl", words, lanes)
                 sides.append(self._shift("ashr", raised, lanes))
-            products.append(self._stream.value(f"mul {kind} {sides[0]}, {sides[1]}"))
-        return self._add(products[0], products[1], lanes)
+            terms.append(self._stream.value(f"mul {kind} {sides[0]}, {sides[1]}"))
+        return self._add(terms[0], terms[1], lanes)
 
     def _saturated_pairs(self, a: str, b: str, lanes: int) -> str:
-        """The sums of two neighboring products of 2 * lanes u8 and s8, each of which fits s16, saturated."""
+        """Return the sums of two neighboring terms of 2 * lanes u8 and s8, each of which fits s16, saturated."""
         kind, operand = type_of(S16, lanes), type_of(S8, 2 * lanes)
         if 2 * lanes in self._can.pair_dots:
-            name = _BYTE_PRODUCTS[2 * lanes]
+            name = _BYTE_DOTS[2 * lanes]
             return self._stream.intrinsic(name, kind, (operand, a), (operand, b))
-        products = []
+        terms = []
         for odd in (False, True):
             sides = [self._bytes(x, of, odd, lanes) for x, of in ((a, U8), (b, S8))]
-            products.append(self._stream.value(f"mul {kind} {sides[0]}, {sides[1]}"))
+            terms.append(self._stream.value(f"mul {kind} {sides[0]}, {sides[1]}"))
         name = f"llvm.sadd.sat.{mangled(S16, lanes)}"
-        return self._stream.intrinsic(name, kind, (kind, products[0]), (kind, products[1]))
+        return self._stream.intrinsic(name, kind, (kind, terms[0]), (kind, terms[1]))
 
     def _bytes(self, value: str, dtype: DType, odd: bool, lanes: int) -> str:
-        """Every second of 2 * lanes bytes, widened to 16 bits in its place."""
+        """Return every second of 2 * lanes bytes, widened to the 16 bits that hold it."""
         kind = type_of(S16, lanes)
         value = self._words(value, dtype, 2 * lanes, lanes, S16)
         eight = splat("i16", "8", lanes)

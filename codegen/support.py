@@ -17,7 +17,7 @@ from .interruption import CYCLES_DECLARATION, POLL_TEXT
 from .support_loop import LOOP_TEXT
 
 SPIN_NANOSECONDS = 70_000
-"""How long an idle thread spins before it sleeps: longer than the gap between two layers, far below 1 ms."""
+"""Nanoseconds an idle thread spins before it sleeps: longer than the gap between two layers, far below 1 ms."""
 
 CHUNKS_PER_THREAD = 16
 """Most chunks a thread owns: enough to even out unequal iterations, few enough that claiming stays cheap."""
@@ -26,7 +26,7 @@ WORKER_STACK_BYTES = 8 << 20
 """Stack of a worker: the same as a main thread's, since locals of kernels live there."""
 
 _SIGNALS_KEPT = (4, 5, 7, 8, 11, 27)
-"""Signals a worker does not block: its own faults (ILL, TRAP, BUS, FPE, SEGV) and the profiler's (PROF)."""
+"""Signals a worker does not block: its own exceptions (ILL, TRAP, BUS, FPE, SEGV) and the profiler's (PROF)."""
 
 _POOL = {
     "RT_POOL": RT_POOL,

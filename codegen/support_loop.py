@@ -15,7 +15,8 @@ spins, the caller does not run. So a worker that finds itself there moves. It do
 its CPU to threads of any priority. A caller that finds the pool busy (another Python thread, or a loop inside a task)
 runs its loop itself, so nothing can deadlock.
 
-Stopping. `rt` says whether the call is stopped (runtime/abi.py); what is left of its loop is then claimed but not run.
+Stopping. `rt` says whether the call is stopped (runtime/abi.py); the remaining iterations of its loop are then claimed
+but not run.
 
 Floating point. Workers take over the caller's MXCSR, so that a flush-to-zero mode set by another library gives the same
 bits for every number of threads.
@@ -120,7 +121,7 @@ finish:
 """
 
 _LEAVE_CPU = """
-; Moves this thread to another CPU than %cpu, if it may use one; the system may place it anywhere from then on.
+; Moves this thread to another CPU than %cpu, if it may use one; the system may move it anywhere from then on.
 define internal void @leave_cpu(i32 %cpu) nounwind {
 entry:
   %mask = alloca [16 x i64], align 8
@@ -134,8 +135,8 @@ move:
   %word_at = getelementptr i64, ptr %mask, i32 %index
   %word = load i64, ptr %word_at
   %wide = zext i32 %cpu to i64
-  %place = and i64 %wide, 63
-  %bit = shl i64 1, %place
+  %bit_index = and i64 %wide, 63
+  %bit = shl i64 1, %bit_index
   %flipped = xor i64 %bit, -1
   %others = and i64 %word, %flipped
   store i64 %others, ptr %word_at

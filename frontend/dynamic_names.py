@@ -34,7 +34,7 @@ def sum_of(text: str, known: Mapping[str, Size]) -> Size | None:
         return None
 
 
-class OpenNames:
+class DynamicNames:
     """The sizes that stay dynamic, called as in the file, or after their input and axis; `taken` are the
     caller's names.
 

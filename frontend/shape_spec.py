@@ -26,7 +26,7 @@ MAX_TENSOR_BYTES = 1 << 40
 _MAX_DIGITS = 18  # digits of one dimension, so that a text of a million digits is never converted
 _MAX_NAMES = 20  # in a message
 _EXAMPLE = "like f32[8,13] or x=f32[8,13]"
-_OPEN = re.compile(r"[A-Za-z_]\w*(=[0-9]*\.\.[0-9]*)?|[0-9]*\.\.[0-9]*", re.ASCII)
+_DYNAMIC = re.compile(r"[A-Za-z_]\w*(=[0-9]*\.\.[0-9]*)?|[0-9]*\.\.[0-9]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _parse_dims(text: str, dims: str, own: str) -> tuple[Size, ...]:
         digits = part.strip()
         if digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS:
             values.append(int(digits))
-        elif digits == "?" or not digits.isdigit() and _OPEN.fullmatch(digits):
+        elif digits == "?" or not digits.isdigit() and _DYNAMIC.fullmatch(digits):
             values.append(_dynamic_size(text, digits, own, axis))
         else:
             raise UserError(

@@ -61,7 +61,7 @@ def read_dynamic(module: Any, frozen: Mapping[int, Any]) -> FxGraph:
     if found.refused:
         raise UnsupportedError(next(iter(found.refused.values())))
     known = symbols_of(n for op in found.graph.inputs for n in op.outputs[0].details.plain_dims)
-    if others := [s for s in symbols_of(value for _, value in found.opened) if s not in known]:
+    if others := [s for s in symbols_of(value for _, value in found.dynamic) if s not in known]:
         what = f"a dynamic number '{others[0].name}' that is no size of an input is not supported"
         raise UnsupportedError(what, "pass it as a tensor")
     return found
@@ -77,7 +77,7 @@ def compile_dynamic(module: Any, found: FxGraph, compile_graph: Compile) -> Piec
 def _reader_of_sizes(found: FxGraph) -> Callable[[Sequence[Any]], Mapping[str, int] | None]:
     """The values of symbols by name, from arguments that are symbols or multiples of them; see `Pieces.sizes`."""
     rows = []
-    for position, value in found.opened:
+    for position, value in found.dynamic:
         (symbol, *others) = symbols_of([value])
         factor, _ = factored(value)
         if others or value != size(symbol) * factor:

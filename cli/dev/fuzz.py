@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _routes(args: argparse.Namespace) -> tuple[str, ...] | None:
     """The ways that all graphs take; None for random ones."""
-    chosen = {"open": args.dynamic, "onnxruntime": args.against == "ort"}
+    chosen = {"dynamic": args.dynamic, "onnxruntime": args.against == "ort"}
     routes = tuple(route for route, used in chosen.items() if used)
     return routes or None
 

@@ -223,7 +223,7 @@ class NodeContext(ScopedReader[Reference, str]):
         return float(default) if is_none or abs(value - default) < _LAST_DECIMAL else value
 
     def read_operands(self, row: Row, formals: Sequence[Formal]) -> list[GraphTensor]:
-        """Two operands of one type whose dtype or rank the text leaves open take over what the other has."""
+        """Two operands of one type; an unknown dtype or rank is taken from the other one."""
         alike = formals[row.conditions :]
         is_pair = row.common and len(alike) == 2
         if not is_pair or any(formal.variadic or formal.optional for formal in alike):
@@ -234,7 +234,7 @@ class NodeContext(ScopedReader[Reference, str]):
     # Two operands.
 
     def pair(self, first: str = "x1", second: str = "x2") -> tuple[GraphTensor, GraphTensor]:
-        """Two operands; one whose dtype or rank the text leaves open takes over what the other has."""
+        """Two operands; an unknown dtype or rank is taken from the other one."""
         return self.matched(self.key_of(first), self.key_of(second))
 
     def matched(self, first: Reference, second: Reference) -> tuple[GraphTensor, GraphTensor]:

@@ -14,7 +14,7 @@ from ...base.size_limits import check_equal, limited
 from ...base.size_queries import lone_symbol
 from ...base.symbols import Limits
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..dynamic_names import OpenNames
+from ..dynamic_names import DynamicNames
 from ..shape_spec import InputSpec, InputSpecs, check_names, check_size
 from .shapes import DTYPES, Shape
 
@@ -35,7 +35,7 @@ class ParameterTypes:
     ) -> None:
         self.label, self.specs, self.limits = label, specs, limits
         given = symbols_of(one for spec in specs.values() for one in spec.dims)
-        self.opened = OpenNames(symbol.name for symbol in given)
+        self.dynamic_names = DynamicNames(symbol.name for symbol in given)
         self.names: list[str] = []
 
     def __call__(self, shape: Shape, name: str) -> LogicalTensor:
@@ -61,7 +61,7 @@ class ParameterTypes:
 
     def _open(self, bound: int, name: str, axis: int, spec: InputSpec | None) -> Size:
         """The size of an axis that may be up to `bound`."""
-        wanted = spec.dims[axis] if spec else self.opened.size("", _PART.sub("", name), axis)
+        wanted = spec.dims[axis] if spec else self.dynamic_names.size("", _PART.sub("", name), axis)
         symbol = lone_symbol(wanted)
         if symbol is not None and not symbol.has_range:
             return size(Symbol(symbol.name, 1, bound))

@@ -168,7 +168,7 @@ def _write_solve(writer: Writer, op: TriangularSolve) -> Value:
 
 
 def _write_cholesky(writer: Writer, op: Cholesky) -> Value:
-    """HLO leaves open what the other half holds, so it is set to 0."""
+    """HLO does not define the other half, so it is set to 0."""
     factor = writer.same("cholesky", *writer.operands(op), lower="true")
     dims = factor.dims
     rank = len(dims)

@@ -18,11 +18,11 @@ from .tensors import to_dtype
 
 @dataclass(frozen=True)
 class _Masks:
-    """The attention mask: `allowed` are bool, `added` is a float; `open_rows`: every query sees at least one key."""
+    """The attention mask: `allowed` are bool, `added` is a float; `dynamic_rows`: every query sees at least one key."""
 
     allowed: list[GraphTensor]
     added: GraphTensor | None
-    open_rows: bool
+    dynamic_rows: bool
 
 
 def _heads_first(node: NodeContext, index: int, attribute: str) -> GraphTensor:
@@ -56,7 +56,7 @@ def _read_attention(node: NodeContext, _: str) -> list[Value]:
     stages.append(_masked(node, sizes, stages[1], masks))
     weights = _softmax(node, stages[2])
     y = node.make("matmul_core", weights, rows[2])
-    if not masks.open_rows:
+    if not masks.dynamic_rows:
         seen, zero = _any_key(node, sizes, masks), node.constant(0, wide)
         y = node.helper("select", seen, y, zero)
         weights = node.helper("select", seen, weights, zero) if node.wants(3) else weights

@@ -15,7 +15,7 @@ from ...base.records import dataclass
 from ...base.size_limits import limited
 from ...base.symbols import Limits
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..dynamic_names import OpenNames, is_plain_name, sum_of
+from ..dynamic_names import DynamicNames, is_plain_name, sum_of
 from ..refusals import WITHOUT
 from ..shape_spec import InputSpec, InputSpecs, check_names, check_size
 from .tensors import to_dtype
@@ -61,9 +61,9 @@ def resolve_inputs(
         if d.name in specs:
             _match(d, specs[d.name], symbols, label)
     given = symbols_of(one for spec in specs.values() for one in spec.dims)
-    opened = OpenNames(symbol.name for symbol in given)
-    alone = _named_alone(declared, symbols, opened)
-    resolved = {d.name: _resolve(d, specs.get(d.name), alone, opened) for d in declared}
+    dynamic_names = DynamicNames(symbol.name for symbol in given)
+    alone = _named_alone(declared, symbols, dynamic_names)
+    resolved = {d.name: _resolve(d, specs.get(d.name), alone, dynamic_names) for d in declared}
     unresolved = [d for d in declared if resolved[d.name] is None]
     if unresolved:
         shown = ", ".join(f"'{d.name}' is {d}" for d in unresolved)
@@ -126,19 +126,19 @@ def _match(
 
 
 def _named_alone(
-    declared: Iterable[_Declared], symbols: Mapping[str, tuple[Size, str]], opened: OpenNames
+    declared: Iterable[_Declared], symbols: Mapping[str, tuple[Size, str]], names: DynamicNames
 ) -> dict[str, Size]:
     """The sizes, by the file's names, that are an axis of some input by themselves, or that the caller fixed."""
     found = {name: size for name, (size, _) in symbols.items()}
     for d in declared:
         for axis, text in enumerate(d.dims or ()):
             if isinstance(text, str) and text and text not in found and is_plain_name(text):
-                found[text] = opened.size(text, d.name, axis)
+                found[text] = names.size(text, d.name, axis)
     return found
 
 
 def _resolve(
-    declared: _Declared, spec: InputSpec | None, alone: Mapping[str, Size], opened: OpenNames
+    declared: _Declared, spec: InputSpec | None, alone: Mapping[str, Size], names: DynamicNames
 ) -> LogicalTensor | None:
     if spec is not None:
         return LogicalTensor(spec.dtype, spec.dims)
@@ -149,7 +149,7 @@ def _resolve(
         known = d if isinstance(d, int) else alone.get(d)
         if known is None:  # a mask of `past + new` is as long as both
             known = sum_of(str(d), alone)
-        dims.append(opened.size(str(d), declared.name, axis) if known is None else known)
+        dims.append(names.size(str(d), declared.name, axis) if known is None else known)
     return LogicalTensor(declared.dtype, tuple(dims))
 
 

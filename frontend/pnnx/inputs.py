@@ -12,7 +12,7 @@ from ...base.records import dataclass
 from ...base.size_limits import limited
 from ...base.symbols import Limits
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..dynamic_names import OpenNames
+from ..dynamic_names import DynamicNames
 from ..shape_spec import InputSpec, InputSpecs, check_names
 from .program import Operator, Program, TensorType
 
@@ -37,12 +37,12 @@ class _Declared:
         sizes = ",".join(str(_EXAMPLE_SIZE if isinstance(d, str) else d) for d in dims)
         return f"{self.name}={self.dtype or 'f32'}[{sizes}]"
 
-    def details(self, opened: OpenNames) -> LogicalTensor | None:
+    def details(self, names: DynamicNames) -> LogicalTensor | None:
         """Its type, with symbols for dynamic sizes; None where dtype or rank are not known."""
         if self.dtype is None or self.dims is None:
             return None
         sizes = (
-            dim if isinstance(dim, int) else opened.size(dim.strip("?%"), self.name, axis)
+            dim if isinstance(dim, int) else names.size(dim.strip("?%"), self.name, axis)
             for axis, dim in enumerate(self.dims)
         )
         return LogicalTensor(self.dtype, tuple(sizes))
@@ -62,12 +62,12 @@ def resolve_inputs(
     declared = [_declaration(op, program) for op in program.operators if op.type == "pnnx.Input"]
     check_names(label, "input", specs, [d.name for d in declared])
     given = symbols_of(size for spec in specs.values() for size in spec.dims)
-    opened = OpenNames(symbol.name for symbol in given)
+    names = DynamicNames(symbol.name for symbol in given)
     resolved: dict[str, LogicalTensor] = {}
     unresolved = []
     for d in declared:
         spec = specs.get(d.name)
-        details = d.details(opened) if spec is None else _match(d, spec, label)
+        details = d.details(names) if spec is None else _match(d, spec, label)
         if details is None:
             unresolved.append(d)
         else:

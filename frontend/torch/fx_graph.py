@@ -22,14 +22,14 @@ from .tensors import details_of
 class FxGraph:
     """A graph read from FX. `inputs`: positions of the placeholders that are inputs of `graph`. `results`: for each
     result the position among the outputs of `graph`, or a Python value in a tuple. `refused`: calls that are not
-    supported. `opened`: positions of the placeholders that are dynamic sizes, and what they are; `sizes` knows
+    supported. `dynamic`: positions of the placeholders that are dynamic sizes, and what they are; `sizes` knows
     their symbols."""
 
     graph: Graph
     inputs: tuple[int, ...]
     results: tuple[int | tuple[Any], ...]
     refused: Mapping[Any, str]
-    opened: tuple[tuple[int, Size], ...]
+    dynamic: tuple[tuple[int, Size], ...]
     sizes: Sizes
 
 
@@ -59,7 +59,7 @@ def _read_as(
     most: int,
 ) -> tuple[FxGraph, bool]:
     """And whether complex numbers as pairs would have to leave the graph, for a call of PyTorch's or as a result."""
-    graph, values, inputs, sizes, opened = Graph(name), {}, [], Sizes(limits, most), []
+    graph, values, inputs, sizes, dynamic = Graph(name), {}, [], Sizes(limits, most), []
     nodes = list(module.graph.nodes)
     for position, node in enumerate(n for n in nodes if n.op == "placeholder"):
         if position in frozen:
@@ -69,7 +69,7 @@ def _read_as(
         if not hasattr(example, "shape"):
             values[node] = value = sizes.of(example)
             if isinstance(value, Dim):
-                opened.append((position, value))
+                dynamic.append((position, value))
             continue
         values[node] = _input(graph, node, sizes)
         if values[node] is not MISSING:
@@ -81,7 +81,7 @@ def _read_as(
     left = refused or any(holds_complex(values.get(x)) for x in _flat(output.args[0]))
     leaves = bool(left) and any(map(holds_complex, values.values()))
     results = () if refused else tuple(_result(graph, x, values) for x in _flat(output.args[0]))
-    return FxGraph(graph, tuple(inputs), results, refused, tuple(opened), sizes), leaves
+    return FxGraph(graph, tuple(inputs), results, refused, tuple(dynamic), sizes), leaves
 
 
 def _input(graph: Graph, node: Any, sizes: Sizes) -> Any:

@@ -27,13 +27,13 @@ class Entry:
     output: int = 0
 
 
-OPEN = -1
+DYNAMIC = -1
 """A dynamic size of a graph."""
 
 
 @dataclass(frozen=True)
 class TensorType:
-    """Shape and TVM dtype of an entry; sizes may be `OPEN`."""
+    """Shape and TVM dtype of an entry; sizes may be `DYNAMIC`."""
 
     dtype: str
     shape: tuple[int, ...]

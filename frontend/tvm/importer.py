@@ -19,10 +19,10 @@ from ...base.size_limits import limited
 from ...base.symbols import Limits, NeedsLimit
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..dynamic_names import OpenNames
+from ..dynamic_names import DynamicNames
 from ..refusals import DEFINED, OTHER_TYPE, WITHOUT
 from ..shape_spec import InputSpecs, check_names, check_size
-from .document import DTYPES, OPEN, Entry, Node, TvmGraph
+from .document import DTYPES, DYNAMIC, Entry, Node, TvmGraph
 from .inference import build
 from .kernel_name import split_name
 from .op_table import BROADCASTING, ELEMENTWISE, KEEPING, OPERATORS, arity
@@ -97,7 +97,7 @@ class _Importer:
         self.values: dict[Entry, GraphTensor] = {}
         self.problems: list[str] = []
         given = symbols_of(size for spec in specs.values() for size in spec.dims)
-        self.opened = OpenNames(symbol.name for symbol in given)
+        self.dynamic_names = DynamicNames(symbol.name for symbol in given)
 
     def load(self) -> Graph:
         self.check_names()
@@ -174,10 +174,10 @@ class _Importer:
                 OTHER_TYPE,
             )
         node = self.source.nodes[entry.node]
-        if OPEN in kind.shape and node.op != "null":
+        if DYNAMIC in kind.shape and node.op != "null":
             return None  # follows from the operands
         sizes = (
-            self.opened.size("", node.name, axis) if size == OPEN else size
+            self.dynamic_names.size("", node.name, axis) if size == DYNAMIC else size
             for axis, size in enumerate(kind.shape)
         )
         return LogicalTensor(DTYPES[kind.dtype], tuple(sizes))

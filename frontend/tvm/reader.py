@@ -10,7 +10,7 @@ from typing import Any
 
 from ...base.errors import UnsupportedError, UserError
 from ..model_text import read_text
-from .document import OLD_FLAGS, OPEN, Entry, Node, TensorType, TvmGraph
+from .document import DYNAMIC, OLD_FLAGS, Entry, Node, TensorType, TvmGraph
 from .json_text import parse_json
 
 _LISTS: dict[str, tuple[str, type]] = {
@@ -162,7 +162,7 @@ class _Checker:
             if any(not isinstance(v, kind) or isinstance(v, bool) for v in values):
                 raise self.error(f"attrs '{key}' must be a {tag}")
         shapes = [self.integers("attrs 'shape'", shape) for shape in attrs["shape"][1]]
-        if any(dim < OPEN for shape in shapes for dim in shape):
+        if any(dim < DYNAMIC for shape in shapes for dim in shape):
             raise self.error("attrs 'shape' must not have negative sizes")
         pairs = zip(attrs["dltype"][1], shapes, strict=True)
         return tuple(TensorType(dtype, tuple(shape)) for dtype, shape in pairs)

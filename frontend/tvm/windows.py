@@ -1,5 +1,5 @@
-"""Convolutions, pools and resampling. What a kernel's name leaves open is read from the sizes where only one usual
-reading fits."""
+"""Convolutions, pools and resampling. Attributes missing in a kernel's name are inferred if only one usual
+value fits the sizes."""
 
 from __future__ import annotations
 

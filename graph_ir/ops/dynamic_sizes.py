@@ -20,7 +20,7 @@ from ..ir.registry import register
 
 
 @register("dynamic_sizes")
-class OpenSizes(FusibleOp):
+class DynamicSizes(FusibleOp):
     """The values of dynamic dimensions in this run, as a list of s64."""
 
     values = SizesAttr("the sizes")

@@ -13,7 +13,7 @@ from graphc import cli
 from graphc.bench import measure, peers, suites, tables
 from graphc.bench.cases import specs_of
 from graphc.bench.dynamic import compare_dynamic
-from graphc.bench.dynamic_case import OpenCase, OpenInput, draws, suite_case
+from graphc.bench.dynamic_case import DynamicCase, DynamicInput, draws, suite_case
 from graphc.bench.dynamic_cases import TEXT, dynamic_cases
 from graphc.bench.engines import Row, Setting
 from graphc.bench.measure import Timing
@@ -24,17 +24,17 @@ from graphc.graph_ir.inspect.compare import difference
 from support.bench_tables import shown
 
 
-def encoder() -> OpenCase:
+def encoder() -> DynamicCase:
     net = text_encoder("text", blocks=1, hidden=16, heads=2)
     return suite_case("text", net.case().onnx(), TEXT, [{"B": 1, "S": 1}, {"B": 3, "S": 7}])
 
 
-def layers() -> OpenCase:
+def layers() -> DynamicCase:
     model = dense(1, (16, 24, 8)).case().onnx()
-    return suite_case("mlp", model, {"x": OpenInput("f32[B,16]")}, [{"B": 1}, {"B": 5}])
+    return suite_case("mlp", model, {"x": DynamicInput("f32[B,16]")}, [{"B": 1}, {"B": 5}])
 
 
-def rows_of(case: OpenCase, *names: str) -> list[Row]:
+def rows_of(case: DynamicCase, *names: str) -> list[Row]:
     """The rows of a case, hardly timed."""
     return compare_dynamic(
         case, Setting(names, "native", 1, 1, 0.001), lambda name, done, total: None
@@ -104,7 +104,7 @@ def test_the_cases_of_the_suite() -> None:
         "Llama step",
     }  # fmt: skip
     (case,) = suites.suite("dynamic", "MLP_1")
-    assert isinstance(case, OpenCase)
+    assert isinstance(case, DynamicCase)
     sizes = [call.arrays["x"].shape for call in case.calls]
     assert sizes[:4] == [(b, 13) for b in (1, 2, 3, 4)] and sizes[-1] == (512, 13)
     assert [str(op.outputs[0].details) for op in load(case.model).inputs] == ["f32[B,13]"]

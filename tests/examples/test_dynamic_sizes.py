@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from support.open_examples import EXAMPLES, differing_sizes, open_example
+from support.dynamic_examples import EXAMPLES, differing_sizes, dynamic_example
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_of_dynamic_sizes(name: str, tmp_path: Path) -> None:
-    example = open_example(name, tmp_path)
+    example = dynamic_example(name, tmp_path)
     assert differing_sizes(example, example.sizes[1:4:2]) == []

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from graphc.bench.dynamic_case import sizes_text
 from graphc.bench.networks import NETWORKS
 from support.dynamic_batches import differing
-from support.open_examples import EXAMPLES, differing_sizes, open_example
+from support.dynamic_examples import EXAMPLES, differing_sizes, dynamic_example
 
 BATCHES = (1, 2, 5, 11, 13)
 """One, two, odd, and a register tile of 12 rows less and more one."""
@@ -46,7 +46,7 @@ def _compared(name: str, whole: bool) -> tuple[list[str], str]:
     if name not in EXAMPLES:
         return [*map(str, differing(name, BATCHES, whole))], f"batches {BATCHES}"
     with tempfile.TemporaryDirectory() as folder:
-        example = open_example(name, Path(folder))
+        example = dynamic_example(name, Path(folder))
         tried = ", ".join(map(sizes_text, example.sizes))
         return [*map(sizes_text, differing_sizes(example, example.sizes))], tried
 

@@ -25,7 +25,7 @@ from .plan import EVERYTHING, FILLS, Plan
 TARGETS = ("native", "avx512", "avx2", "generic")
 ROUTES = ("gcm", "onnx", "hlo", "pnnx", "tvm", "ge")
 """Ways besides the direct one that are taken by chance: saved and loaded again, or through a file of a format. With a
-size left open ("open") is one more, for those who ask: it compiles five models more."""
+dynamic size ("dynamic") is one more, on request: it compiles five models more."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from ..error_bound import CAREFUL, DISTURBED, Expected, expected_outputs
 from ..sum_rounding import ANYTHING
 from .case import Case
 from .certainty import Certainty, certainties
-from .dynamic_sizes import OPENED, arrays_at, opened, sizes_to_try
+from .dynamic_sizes import DYNAMIC, arrays_at, sizes_to_try, with_dynamic_size
 from .format_route import RefusedFile, reread, run_by_onnxruntime
 from .native_run import GuardedModel, run_guarded
 from .outcome import INTERNAL, REFUSED, RIGHT, WRONG, Outcome
@@ -70,8 +70,8 @@ class Check:
             if route == "gcm":
                 reloaded = GuardedModel(_reloaded(artifact), 1)
                 _same_bits(results, run_guarded(reloaded, case.arrays, "end"))
-            elif route == "open":
-                self._open()
+            elif route == "dynamic":
+                self._dynamic()
             elif route == "onnxruntime":
                 self._peer(expected, known)
             else:
@@ -90,36 +90,36 @@ class Check:
         if found != wanted:
             raise Wrong(f"a call ends with '{found}', not with '{wanted}'")
 
-    def _open(self) -> None:
+    def _dynamic(self) -> None:
         """A model with one dynamic size, from 0 on if it can be, against models of several sizes."""
         setting = self.case.setting
         disabled = setting.options().disabled | {"winograd"}  # not offered for dynamic dimensions
         options, target = replace(setting.options(), disabled=disabled), setting.resolved_target()
         refusal = ""
         for least in (0, 1):
-            found = opened(self.case.graph, least)
+            found = with_dynamic_size(self.case.graph, least)
             if found is None:
-                refusal = "open: no size can be left open"
+                refusal = "dynamic: no size can be dynamic"
                 continue
             try:
                 artifact = compile_stages(found[0], target, options).artifact
             except UnsupportedError as error:
-                refusal = f"open {type(error).__name__} {str(error).partition(':')[0]}"
+                refusal = f"dynamic {type(error).__name__} {str(error).partition(':')[0]}"
                 continue
             graph, number = found
             model = GuardedModel(artifact, setting.threads)
             for one in sizes_to_try(number, least):
-                self.stage = f"open at {one} for {number}"
-                self._open_at(graph, one, model, options)
+                self.stage = f"dynamic at {one} for {number}"
+                self._dynamic_at(graph, one, model, options)
             return
         self.refusals.append(refusal)
 
-    def _open_at(
+    def _dynamic_at(
         self, graph: Graph, one: int, model: GuardedModel, options: CompileOptions
     ) -> None:
         target = self.case.setting.resolved_target()
         try:
-            fixed = with_sizes(graph, {OPENED: one})
+            fixed = with_sizes(graph, {DYNAMIC: one})
             arrays = arrays_at(fixed, self.case.arrays)
             alone = compile_stages(fixed, target, options).artifact
         except (UserError, UnsupportedError):  # an op does not take this size

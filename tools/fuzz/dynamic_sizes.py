@@ -18,21 +18,21 @@ from ...graph_ir.ir.axis_attributes import SizesAttr
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.rewriting.known_sizes import with_sizes
 
-OPENED = "N"
+DYNAMIC = "N"
 SIZES = (1, 2, 3, 5, 12, 13, 17, 64)
 """Values of the symbol besides its example size and the neighbors of that."""
 MAX_SIZES = 4
 
 
-def opened(graph: Graph, least: int = 1) -> tuple[Graph, int] | None:
+def with_dynamic_size(graph: Graph, least: int = 1) -> tuple[Graph, int] | None:
     """(the graph with a size of `least` or more, the size that it had); None where no size can be dynamic."""
     count = Counter(
         one for op in graph.inputs for one in op.outputs[0].details.plain_dims if one > 1
     )
     for number, _ in count.most_common():
         try:
-            found = _rebuilt(graph, number, size(Symbol(OPENED, least)))
-            again = with_sizes(found, {OPENED: number})
+            found = _rebuilt(graph, number, size(Symbol(DYNAMIC, least)))
+            again = with_sizes(found, {DYNAMIC: number})
         except (UserError, UnsupportedError):
             continue
         if [str(op.inputs[0].details) for op in again.outputs] == [

@@ -47,7 +47,7 @@ LIMITS = (
 )
 """Messages of ONNX Runtime about valid files that it does not run: types that an op lacks or Python cannot hand over,
 empty tensors, also inside of the functions that it expands (whose nodes have no names), LRN of other than four axes or
-of an even size, cubic resizing of other than the last two, the largest of no bools, quotients that ONNX leaves open."""
+of an even size, cubic resizing of other than the last two, the largest of no bools, undefined quotients."""
 
 
 class RefusedFile(Exception):

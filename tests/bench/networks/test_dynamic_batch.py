@@ -9,5 +9,5 @@ from __future__ import annotations
 from support.dynamic_batches import differing
 
 
-def test_a_network_of_an_open_batch() -> None:
+def test_a_network_of_a_dynamic_batch() -> None:
     assert differing("resnet18", (1, 2, 3, 5, 8)) == []

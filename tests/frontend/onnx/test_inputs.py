@@ -25,7 +25,7 @@ def refusal(inputs: dict[str, Dims], specs: dict[str, str]) -> str:
     return str(error.value)
 
 
-def test_specs_fix_open_dimensions() -> None:
+def test_specs_fix_dynamic_dimensions() -> None:
     assert shapes({"x": ["batch", 13]}, {"x": "f32[8,13]"}) == ["f32[8,13]"]
     assert shapes({"x": [None, 13]}, {"x": "f32[8,13]"}) == ["f32[8,13]"]
     assert shapes({"x": None}, {"x": "f32[8,13]"}) == ["f32[8,13]"]

@@ -121,7 +121,7 @@ def test_attention_stays_one_kernel(dtype: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
-def test_convolutions_of_open_batch(dtype: str) -> None:
+def test_convolutions_of_dynamic_batch(dtype: str) -> None:
     def model(batch: Size) -> Graph:
         graph = Graph("open")
         x = graph.make_input(LogicalTensor(F32, (batch, 16, 10, 10)), "x")

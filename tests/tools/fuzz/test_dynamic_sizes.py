@@ -1,4 +1,4 @@
-"""Random graphs with a dynamic size: what is opened, and that wrong results of such models are found."""
+"""Random graphs with a dynamic size: the dynamic size, and that wrong results of such models are found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphc.graph_ir.ir.registry import lookup
 from graphc.tensor_ir import builder as t
 from graphc.tools.fuzz.case import Case, Setting
 from graphc.tools.fuzz.check import check
-from graphc.tools.fuzz.dynamic_sizes import MAX_SIZES, arrays_at, opened, sizes_to_try
+from graphc.tools.fuzz.dynamic_sizes import MAX_SIZES, arrays_at, sizes_to_try, with_dynamic_size
 
 
 def network(rows: int = 6) -> Graph:
@@ -31,8 +31,8 @@ def network(rows: int = 6) -> Graph:
     return graph
 
 
-def test_a_size_is_open_wherever_it_is_the_inputs() -> None:
-    found = opened(network())
+def test_a_size_is_dynamic_wherever_it_is_the_inputs() -> None:
+    found = with_dynamic_size(network())
     assert found is not None
     graph, number = found
     n = size(Symbol("N"))
@@ -46,7 +46,7 @@ def test_graphs_whose_sizes_are_all_needed_stay_closed() -> None:
     x = graph.make_input(LogicalTensor(F32, (3,)), "x")
     c = graph.make_constant(np.ones(3, np.float32), "c")
     graph.make_output(graph.make("add", [x, c]).outputs[0], "y")
-    assert opened(graph) is None
+    assert with_dynamic_size(graph) is None
 
 
 def test_sizes_are_the_one_it_had_its_neighbors_and_others() -> None:
@@ -66,7 +66,7 @@ def test_arrays_have_the_values_that_were_given() -> None:
 
 
 def test_a_wrong_result_of_dynamic_sizes_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Case(network(), [np.ones((6, 5), np.float32)], Setting(threads=1, routes=("open",)))
+    case = Case(network(), [np.ones((6, 5), np.float32)], Setting(threads=1, routes=("dynamic",)))
     assert check(case).kind == "right" and not check(case).refusals
     relu: Any = lookup("relu")
     right = relu.computation
@@ -78,7 +78,7 @@ def test_a_wrong_result_of_dynamic_sizes_alone_is_found(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(relu, "computation", computation)
     outcome = check(case)
-    assert outcome.kind == "wrong" and outcome.stage == "open at 6 for 6"
+    assert outcome.kind == "wrong" and outcome.stage == "dynamic at 6 for 6"
     assert outcome.message.startswith("result 0 is exact, and has 6.0 instead of 5.0: ")
 
 

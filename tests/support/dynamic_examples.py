@@ -23,7 +23,7 @@ Sizes = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class OpenExample:
+class DynamicExample:
     """A model with dynamic sizes, the types of all its inputs, and five values of its sizes.
 
     One, two, odd, a register tile of 12 rows more or less one, and large.
@@ -40,20 +40,20 @@ TEXTS = [
 ]
 
 
-def open_example(name: str, folder: Path) -> OpenExample:
+def dynamic_example(name: str, folder: Path) -> DynamicExample:
     """The example of this file name; a file that needs others beside it is written to `folder`."""
     path = FOLDER / name
     if name == "mlp.onnx":
         types = {"x": "f32[B,13]"}
-        return OpenExample(dynamic_model(path.read_bytes(), types), types, BATCHES)
+        return DynamicExample(dynamic_model(path.read_bytes(), types), types, BATCHES)
     if name == "mha.onnx":
         types = {"x": "f32[B,S,64]", "mask": "f32[B,1,1,S]"}
-        return OpenExample(dynamic_model(path.read_bytes(), types), types, TEXTS)
+        return DynamicExample(dynamic_model(path.read_bytes(), types), types, TEXTS)
     if name == "linear.pnnx.param":
         opened = folder / name
         opened.write_text(path.read_text().replace("(4,", "(?,"))
         shutil.copy(path.with_suffix(".bin"), opened.with_suffix(".bin"))
-        return OpenExample(opened, {"pnnx_input_0": "f32[B,32]"}, BATCHES)
+        return DynamicExample(opened, {"pnnx_input_0": "f32[B,32]"}, BATCHES)
     if name == "block.hlo":
         text = path.read_text().replace("[16,", "[<=512,").replace("[16]", "[<=512]")
         # A scalar is repeated to a number that is known.
@@ -61,21 +61,21 @@ def open_example(name: str, folder: Path) -> OpenExample:
         weights = {"w1": "f32[32,48]", "b1": "f32[48]", "w2": "f32[48,32]"}
         # Up to four rows have sums of their own, as the weights are inputs.
         sizes = [{"B": number} for number in (5, 7, 11, 13, 512)]
-        return OpenExample(text.encode(), {"x": "f32[B,32]"} | weights, sizes)
+        return DynamicExample(text.encode(), {"x": "f32[B,32]"} | weights, sizes)
     assert name == "branch_and_loop.txt"
-    return OpenExample(path, {"input_0": "f32[B,S]", "pred_1": "bool[]"}, TEXTS)
+    return DynamicExample(path, {"input_0": "f32[B,S]", "pred_1": "bool[]"}, TEXTS)
 
 
 EXAMPLES = ("mlp.onnx", "mha.onnx", "linear.pnnx.param", "block.hlo", "branch_and_loop.txt")
 
 
-def differing_sizes(example: OpenExample, sizes: Sequence[Sizes]) -> list[Sizes]:
+def differing_sizes(example: DynamicExample, sizes: Sequence[Sizes]) -> list[Sizes]:
     """The sizes at which the model of any size has other bits than the one of that size."""
     anyone = graphc.compile(example.model, threads=1, inputs=example.types)
     return [one for one in sizes if _bits(anyone, example, one) != _bits(None, example, one)]
 
 
-def _bits(model: graphc.CompiledModel | None, example: OpenExample, sizes: Sizes) -> list[bytes]:
+def _bits(model: graphc.CompiledModel | None, example: DynamicExample, sizes: Sizes) -> list[bytes]:
     """The bits of all results at these sizes, of a model or of the one compiled for them."""
     rng = np.random.default_rng(1)
     arrays, types = {}, {}
