@@ -59,7 +59,7 @@ class Derived:
         return self.rule(*(bounds(operand)[1] for operand in self.operands))
 
     def value(self, values: Mapping[str, int]) -> int:
-        """Its number for `values` of the symbols."""
+        """The atom's number for `values` of the symbols."""
         return self.rule(*(evaluate(operand, values) for operand in self.operands))
 
     def __eq__(self, other: object) -> bool:
@@ -70,7 +70,7 @@ class Derived:
 
     @property
     def rank(self) -> tuple[int, str, int, int]:
-        """Its order among atoms: after all symbols."""
+        """The atom's rank among atoms: after all symbols."""
         return 1, self.name, self.least, self.most
 
     def __lt__(self, other: Any) -> bool:

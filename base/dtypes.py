@@ -52,7 +52,7 @@ class DType:
     bits: int
     numpy: np.dtype[Any]
     layout: FloatLayout | None = None
-    """Of floats of 8 bits or less, but for `f8e8m0fnu`, which is an exponent alone."""
+    """Bit layout of floats of 8 bits or less, except `f8e8m0fnu`, which is only an exponent."""
 
     def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
         return by_name, (self.name,)
@@ -98,7 +98,7 @@ class DType:
 
     @cached_property
     def range(self) -> tuple[int, int]:
-        """Of a float type: binary digits of its numbers, and the exponent that none of them reaches."""
+        """Binary digits of the numbers of a float type, and the exponent that none of them reaches."""
         facts: Any = ml_dtypes.finfo(self.numpy)  # type: ignore[no-untyped-call]
         return int(facts.nmant) + 1, int(facts.maxexp)
 
@@ -162,7 +162,7 @@ _ALSO = {
 
 
 def by_any_name(name: str) -> DType:
-    """As `by_name`; the names of other libraries count too, in any case: `float32`, `BOOL`, `tensor(int64)`."""
+    """Return the dtype of a name in this or another library, in any case: `float32`, `BOOL`, `tensor(int64)`."""
     plain = name.lower().removeprefix("tensor(").removesuffix(")")
     return _ALSO[plain] if plain in _ALSO else by_name(plain if plain in _BY_NAME else name)
 

@@ -24,7 +24,7 @@ def map_file(path: Path) -> memoryview:
 
 
 def map_handle(handle: int) -> memoryview:
-    """As `map_file`, of a file that is open; it may be closed afterwards."""
+    """Map an open file, like `map_file`; it may be closed afterwards."""
     if not os.fstat(handle).st_size:
         return memoryview(b"")
     return memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))

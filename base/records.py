@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, eq=True, repr=True):
-        """As `dataclasses.dataclass`: for a class (`@dataclass`), or with options (`@dataclass(frozen=True)`)."""
+        """A faster `dataclasses.dataclass`: for a class (`@dataclass`), or with options (`@dataclass(frozen=True)`)."""
         if frozen:
             wrap = _frozen(eq, repr, slots)
         else:

@@ -216,9 +216,9 @@ def _only_factors(value: Size) -> list[Size]:
 
 
 def _limit_for(value: Size, number: int) -> tuple[str, Limit] | None:
-    """From or up to which value of its only symbol an expression that grows or falls with it is at least `number`.
+    """Return the symbol and the limit from or up to which a monotonic expression of one symbol is at least `number`.
 
-    Of a sum that grows with all of several symbols, from which value of the one whose least value is the largest.
+    For a sum that grows with several symbols, the limit of the symbol with the largest minimum.
     """
     symbols = symbols_of([value])
     if not symbols or not isinstance(value, Dim):
@@ -379,9 +379,9 @@ def _value_at_zero(value: Size, symbol: Symbol) -> Size | None:
 
 
 def broadcast_sizes(*shapes: Sequence[Size]) -> tuple[Any, ...]:
-    """As `np.broadcast_shapes`: of two sizes on one axis, aligned right, both are equal or one is 1.
+    """Broadcast shapes like `np.broadcast_shapes`: two sizes on one axis, aligned right, are equal or one is 1.
 
-    ValueError; NeedsLimit where two dynamic sizes can be one.
+    ValueError; NeedsLimit if two dynamic sizes can be one.
     """
     rank = max(map(len, shapes), default=0)
     result: list[Size] = [1] * rank

@@ -97,7 +97,7 @@ class Symbol:
         return (self,)
 
     def value(self, values: Mapping[str, int]) -> int:
-        """Its number among `values` by name."""
+        """The symbol's number among `values`, by name."""
         return values[self.name]
 
     @property

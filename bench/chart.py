@@ -9,7 +9,7 @@ from .records import Record
 
 UNIT = ", ms"
 COLORS = ("#d9480f", "#868e96", "#4c6ef5", "#20a4a0")
-"""Of the bars in a group: graphc first, then the other engines."""
+"""Colors of the bars in a group: graphc first, then the other engines."""
 
 _ROW, _BAR, _GAP = 15, 11, 10
 _LEFT, _RIGHT, _TOP, _WIDTH = 150, 60, 64, 860

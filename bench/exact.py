@@ -18,7 +18,7 @@ WEIGHTS = {
     "QLinearConv": (3, 5),
     "QGemm": (3, 5),
 }
-"""For integer ops, the operand numbers of the weights and of their zero point."""
+"""Operand numbers of the weights and of their zero point, by integer op."""
 
 MIDDLE = 128
 

@@ -263,7 +263,7 @@ _VERSIONS = ("graphc", "torch", "onnxruntime", "openvino")
 
 
 def commands(suite: str) -> dict[str, list[str]]:
-    """By the name of its result, the arguments of each `bench` that a suite's table is made of."""
+    """Return the arguments of each `bench` call behind a suite's table, by the name of its result."""
     peers = "openvino,ort" if suite == "torch" else "ort,openvino"
     common = ["bench", "--suite", suite, "--against", peers, "--threads"]
     found = {f"{suite}-{threads}": [*common, str(threads)] for threads in (1, 2)}

@@ -21,7 +21,8 @@ from .object_merge import merge_objects
 
 OPT_LEVEL = 2
 CALLS_LEVEL = 0
-"""For code that does little but call kernels: LLVM takes a fifth of the time, and a call some instructions more."""
+"""Optimization level for code that does little but call kernels: LLVM takes a fifth of the time, and a call a few
+more instructions."""
 
 _CONTEXT_LINES = 4
 _LOG = logging.getLogger("graphc.codegen")
@@ -38,7 +39,7 @@ def one_section(code: bytes) -> bytes:
 
 
 def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> bytes:
-    """As `compile_to_object`, the object file as LLVM makes it, for `merge_objects`."""
+    """Compile like `compile_to_object`, but return LLVM's object file, for `merge_objects`."""
     tools = _tools(target.cpu, target.features, level)
     with _optimized(llvm_text, tools) as module:
         code: bytes = tools.machine.emit_object(module)

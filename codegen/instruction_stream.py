@@ -141,7 +141,7 @@ class InstructionStream:
         self._floor = floor
 
     def text(self) -> str:
-        """Everything from the entry label on."""
+        """The text from the entry label on."""
         lines = ["entry:", *self._allocas]
         for chunk in self._chunks:
             lines.extend(chunk)

@@ -100,7 +100,7 @@ class IntegerDivision:
         return self._choose(is_zero, zero, result, dtype, lanes)
 
     def _floor(self, op: str, left: str, right: str, dtype: DType, lanes: int) -> str:
-        """From the truncated quotient: subtract 1 where the remainder's sign differs from the divisor's."""
+        """Adjust the truncated quotient: subtract 1 where the remainder's sign differs from the divisor's."""
         zero = constant(0, dtype, lanes)
         quotient = self._truncated(left, right, dtype, lanes)
         multiple = self._op("mul", quotient, right, dtype, lanes)

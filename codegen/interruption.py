@@ -113,7 +113,7 @@ class Polls:
         self._rt = "%rt"
 
     def begin(self) -> None:
-        """At the start of a function that calls others: from here on there is an `rt`."""
+        """Emit the start of a function that calls others, from which on there is an `rt`."""
         self._helpers.add(IDLE_TEXT)
         none = self._stream.result("icmp eq ptr %rt, null")
         self._rt = self._stream.result(f"select i1 {none}, ptr {IDLE}, ptr %rt")
@@ -139,7 +139,7 @@ class Polls:
         return counter
 
     def each_round(self, counter: str) -> None:
-        """In the body of a loop over kernels: ask in some of its iterations."""
+        """Emit a poll in the body of a loop over kernels, in some of its iterations."""
         stream = self._stream
         before = stream.result(f"load i32, ptr {counter}")
         after = stream.result(f"add i32 {before}, 1")

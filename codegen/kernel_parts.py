@@ -42,7 +42,7 @@ class Part:
 
     @property
     def label(self) -> str:
-        """Its name in messages."""
+        """The part's name in messages."""
         return self.kernel or self.module.entry
 
 

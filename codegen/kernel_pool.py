@@ -31,7 +31,7 @@ _LOG = logging.getLogger("graphc.codegen")
 
 
 class KernelPool:
-    """This process and `jobs - 1` others. A context manager: the others end with it."""
+    """A pool of this process and `jobs - 1` others. A context manager: the others end with it."""
 
     def __init__(self, jobs: int) -> None:
         self._workers = [_start() for _ in range(jobs - 1)]

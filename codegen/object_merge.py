@@ -142,7 +142,8 @@ class _Merger:
     def _add_symbols(
         self, found: _Object, merged_sections: dict[int, tuple[_Merged, int]]
     ) -> list[tuple[_Symbol | bytes, int]]:
-        """For each symbol of the object: its replacement (global ones by name), and the value to add to addends."""
+        """Return the replacement of each symbol of the object (global ones by name), and the value to add
+        to addends."""
         result: list[tuple[_Symbol | bytes, int]] = []
         for name, (_, info, other, index, value, size) in found.symbols():
             merged, begin = merged_sections.get(index, (None, 0))

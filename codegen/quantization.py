@@ -48,7 +48,7 @@ class Quantization:
         return self._saturated(moved, S32, dtype, lanes)
 
     def _nearest(self, x: str, lanes: int) -> str:
-        """As s32, vector by vector."""
+        """Round to s32, one vector at a time."""
         whole = max(4, 1 << (lanes - 1).bit_length())
         if lanes < whole:
             wide = self._nearest(self._widened(x, lanes, whole), whole)

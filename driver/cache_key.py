@@ -40,7 +40,7 @@ def cache_key(request: CompileRequest, code: str = "") -> str:
 
 
 def file_key(request: CompileRequest, code: str = "", limit: int = FILE_LIMIT) -> str | None:
-    """As `cache_key`, of the bytes of a model (or of the ONNX file at a path) and the shapes that are fixed in it.
+    """Return a cache key from the bytes of a model (or of the ONNX file at a path) and the shapes fixed in it.
 
     None where those bytes do not determine the model: other formats, models with constants, attributes or aliases from
     elsewhere, and ONNX with tensors in other files, which the file names under the key "location". Raises no UserError:
@@ -84,7 +84,7 @@ def support_key(llvm_text: str) -> str:
 
 
 def _circumstances(ctx: LowerContext) -> list[str]:
-    """Everything besides the model that the output depends on."""
+    """Return the inputs of a compilation besides the model: target, options and versions."""
     options = {
         f.name: getattr(ctx.options, f.name)
         for f in fields(ctx.options)

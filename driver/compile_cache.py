@@ -208,7 +208,7 @@ class CompileCache:
         return None
 
     def _refusal(self) -> str | None:
-        """Why this folder must not be used; None when it may."""
+        """Return the reason why this folder must not be used; None if it may be used."""
         try:
             info = os.lstat(self.folder)
         except OSError as error:

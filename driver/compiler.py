@@ -161,7 +161,7 @@ def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) ->
 
 
 def _cached(request: CompileRequest, cache: CompileCache, phases: Phases) -> Outcome:
-    """As `compile_request`: found by the bytes of the file, else by the graph that is read from it."""
+    """Compile like `compile_request`, but look up the bytes of the file, and then the graph read from it."""
     with phases("cache"):
         code = user_code()
         alias = file_key(request, code.key) if not code.unknown else None

@@ -16,7 +16,7 @@ from .versions import reader_versions, versions
 
 _NOTE = "reproducer: "
 _MAX_BYTES = 1 << 20
-"""Of constants that are written in full; then the graph can be compiled again from the file."""
+"""Maximum bytes of constants that are written in full, so that the graph can be compiled again from the file."""
 
 
 @contextmanager

@@ -38,7 +38,7 @@ MANY_OPS = 64
 
 @dataclass(frozen=True, eq=False)
 class Compilation:
-    """Everything one compilation made, stage by stage.
+    """The results of one compilation, stage by stage.
 
     `source` is the graph as read, `graph` as optimized. `module` and `llvm_ir` show the program of all kernels; they
     are made when first requested, as kernels are compiled one at a time.

@@ -19,7 +19,7 @@ Operands = str | Sequence[str] | Mapping[str, str]
 """Names in order, with their meanings in a mapping: `x`, `scale?` where it may be absent, `parts...` for any number."""
 
 Attributes = Mapping[str, Any]
-"""By name a declaration such as `FloatAttr("slope", default=0.1)`, a default, or the type of one that must be given."""
+"""A declaration such as `FloatAttr("slope", default=0.1)`, a default, or the type of a required attribute, by name."""
 
 _CLASSES = (DefinedElementwise, ComposedOp, KernelOp)
 _OF_ALL = (

@@ -34,11 +34,11 @@ class DefinedElementwise(Elementwise):
     """An elementwise op whose formulas are user code."""
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """As `Elementwise`."""
+        """Evaluate the reference like `Elementwise`."""
         return called(_who(self), "reference", super().reference, inputs)
 
     def computation(self) -> Computation:
-        """As `Elementwise`."""
+        """Return the computation like `Elementwise`."""
         computation = super().computation()
         assert isinstance(computation, Pointwise)
         inner = computation.element

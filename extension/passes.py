@@ -81,7 +81,7 @@ class UserPass:
 
     @property
     def __name__(self) -> str:
-        """As functions have it."""
+        """The pass's name, like that of a function."""
         return self.name
 
     def __call__(self, graph: Graph, ctx: LowerContext) -> bool:

@@ -364,4 +364,4 @@ _BUILT_IN = (
 )  # fmt: skip
 
 FORMATS: dict[str, Format] = {one.name: one for one in _BUILT_IN}
-"""By name; a file is of the last one that recognizes it."""
+"""Formats by name; a file is of the last one that recognizes it."""

@@ -124,7 +124,7 @@ class GraphcModel(BackendRep):
         return compile(self._model, inputs=specs, constants=constants, **self._options)
 
     def _deciding(self, key: object, feeds: Feeds) -> list[str]:
-        """More inputs to compile for the values of: the one that is requested, else all small lists of integers, else
+        """Return more inputs whose values are compiled in: the requested one, or else all small integer lists, or else
         all scalars."""
         new = {n: x for n, x in feeds.items() if n not in self._values and x is not None}
         small = {n: x for n, x in new.items() if x.size <= _LARGEST_KEY}

@@ -50,8 +50,8 @@ class Memory:
 def layouts_of(
     module: Any, sizes: Sizes | None = None, without: Collection[int] = ()
 ) -> tuple[Memory, ...]:
-    """Of the results of a graph with examples, but for those at positions in `without`, that are not by themselves, in
-    the usual order. UnsupportedError where a stride is no expression of open `sizes`."""
+    """Return the layouts of the results of a graph with examples that alias memory or have unusual strides, except
+    those at positions in `without`. UnsupportedError if a stride is no expression of dynamic `sizes`."""
     sizes = sizes or Sizes()
     shared: dict[Any, list[tuple[int, Any]]] = {}
     for i, x in _examples(module):

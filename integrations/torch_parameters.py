@@ -36,7 +36,7 @@ class Parameters:
 
 
 def _forget(parameters: weakref.ref[Parameters], key: tuple[int, ...], _: object) -> None:
-    """For the death of a tensor. Nothing holds the code but its graph, with which it is freed at once."""
+    """Forget the code of a dead tensor. Only the graph holds the code, which is freed with it at once."""
     if (alive := parameters()) is not None:
         alive._sets.pop(key, None)
 

@@ -37,7 +37,7 @@ class WatchedRuntime:
         self.pointer = ctypes.c_void_p(ctypes.addressof(struct))
 
     def error(self, model: str, code: int) -> BaseException:
-        """Why the call of a model ended with a code."""
+        """Return the exception for a status code of a model's call."""
         if self._raised:
             return self._raised.pop()
         if code == VIOLATED and self._struct.error:

@@ -19,7 +19,7 @@ MAX_BYTES = 1 << 47
 """Largest size in bytes of a tensor or an arena: the address space of a process."""
 
 MAX_LETTERS = 10_000
-"""Of the text of a size."""
+"""Maximum length of the text of a size."""
 
 _T = TypeVar("_T")
 
@@ -55,7 +55,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Metadata:
-    """Everything about a compiled model except its bytes.
+    """The description of a compiled model without its bytes.
 
     `isa` names the row of `targets.isa.ISAS` the code was blocked for, `cpu_features` the LLVM features its
     instructions need (`avx2`, `fma`, ...), `triple` the LLVM target triple ("" = any). `arena_bytes` is the scratch

@@ -120,7 +120,8 @@ def make_caller(native: NativeModel, artifact: Artifact) -> Caller:
 
 
 def _sized_caller(native: NativeModel, artifact: Artifact) -> Caller:
-    """As `make_caller`, of a model with dynamic sizes: they are looked up by the shapes of the inputs."""
+    """Make a caller, like `make_caller`, for a model with dynamic sizes, which are looked up by the shapes of
+    the inputs."""
     model = artifact.metadata.model
     inputs = [(i, spec, spec.dtype.numpy) for i, spec in enumerate(artifact.metadata.inputs)]
     entry, constants, sizes_of = native.entry, native.constants_pointer, native.sizes.of
@@ -162,7 +163,7 @@ def _sized_caller(native: NativeModel, artifact: Artifact) -> Caller:
 
 
 def _aliased_caller(native: NativeModel, artifact: Artifact) -> Caller:
-    """As `_sized_caller`, of a model with outputs in the memory of inputs."""
+    """Make a caller, like `_sized_caller`, for a model with outputs in the memory of inputs."""
     model, aliased = artifact.metadata.model, AliasedArrays(artifact.metadata)
 
     def call(values: Sequence[Any]) -> list[np.ndarray]:

@@ -52,10 +52,10 @@ class Machine:
     """One core family. Rates are per core and cycle unless said otherwise."""
 
     family: str = "zen5"
-    """Its key in `MACHINES`."""
+    """Key of the core family in `MACHINES`."""
 
     rates: Mapping[str, Rates] = field(default_factory=lambda: _ZEN5_RATES, hash=False)
-    """By ISA, the rates of the microkernels' instructions."""
+    """Rates of the microkernels' instructions by ISA."""
 
     fma_per_cycle: int = 2
     """Vector multiply-adds: two ports on every core since Haswell and Zen 2 (vendors' optimization guides)."""
@@ -111,7 +111,7 @@ class Machine:
     """To begin a band of a convolution: loops, and the first panel comes from behind L1 (fitted on Zen 5)."""
 
     winograd_cycles: float = 4.0
-    """Of a vector of an element in either transform: 4.4 of the input, 3.1 of the result of F(4x4) (measured on
+    """Cycles of a vector of an element in either transform: 4.4 of the input, 3.1 of the result of F(4x4) (measured on
     Zen 5)."""
 
     open_cycles: int = 1000

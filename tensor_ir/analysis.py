@@ -23,7 +23,7 @@ Range = tuple[int, int]
 FULL: Range = (S64_MIN, S64_MAX)
 INDEX_OPS = frozenset(("add", "sub", "mul", "div", "mod", "min", "max"))
 SIZES: Range = (0, (1 << 31) - 1)
-"""Of a parameter that is a size (`nodes`): that of an empty cache is 0."""
+"""Range of a parameter that is a size (`nodes`): the size of an empty cache is 0."""
 
 
 @dataclass(slots=True)

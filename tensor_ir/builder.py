@@ -199,7 +199,7 @@ class LoopBuilder:
     def loop(
         self, name: str, begin: Value, end: Value, kind: LoopKind = "serial", step: int = 1
     ) -> Iterator[Var]:
-        """for name in range(begin, end, step): the statements made inside `with`."""
+        """Open a loop `for name in range(begin, end, step)` around the statements made inside `with`."""
         var = Var(self.names.fresh(name))
         self._open.append([])
         yield var
@@ -208,7 +208,7 @@ class LoopBuilder:
 
     @contextmanager
     def when(self, condition: Expr) -> Iterator[None]:
-        """if condition: the statements made inside `with`."""
+        """Open a branch `if condition` around the statements made inside `with`."""
         self._open.append([])
         yield
         self.emit(If(condition, block_of(self._open.pop())))
@@ -270,13 +270,13 @@ class LoopBuilder:
         self.emit(ParallelInvoke(function, tuple(_argument(a) for a in args), count))
 
     def body(self) -> Block:
-        """Everything made so far. InternalError while a loop or branch is open."""
+        """Return all statements made so far as a block. InternalError while a loop or branch is not finished."""
         if len(self._open) != 1:
             raise InternalError("LoopBuilder: body() was requested while a loop or branch is open")
         return Block(tuple(self._open[0]))
 
     def function(self, name: str, params: Sequence[Buffer | Var], note: str = "") -> Function:
-        """Everything made so far as a function."""
+        """Return all statements made so far as a function."""
         return Function(name, tuple(params), self.body(), note)
 
 

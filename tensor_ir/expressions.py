@@ -323,7 +323,7 @@ class Shuffle(Operators):
 
     @property
     def lanes(self) -> int:
-        """As many as the pattern names."""
+        """The number of lanes: that of the pattern."""
         return len(self.pattern)
 
 

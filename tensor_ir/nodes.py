@@ -103,7 +103,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """for var in range(begin, end, step)."""
+    """A loop `for var in range(begin, end, step)`."""
 
     var: Var
     begin: Expr

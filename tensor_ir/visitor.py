@@ -110,7 +110,7 @@ _STATEMENTS_IN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
 
 
 def walk_statements(node: Node) -> Iterator[Node]:
-    """As `walk`, but statements only: a fraction of the nodes."""
+    """Iterate over statements only, a fraction of the nodes of `walk`."""
     stack = [node]
     while stack:
         current = stack.pop()

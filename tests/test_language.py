@@ -68,6 +68,7 @@ PATTERNS = {
         r'"""(?:what|where|whether|which|who)\b',
     ),
     "docstring: How, Those, Such": ('"""', r'"""(?:how|those|such)\b'),
+    "docstring: Of, As, That": ('"""', r'"""(?:of|as|that|its|by|why)\b'),
 }
 COMPILED = {name: (literal, re.compile(text)) for name, (literal, text) in PATTERNS.items()}
 

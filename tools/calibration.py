@@ -21,7 +21,7 @@ LEVELS = 255
 """Steps of u8."""
 
 SHARES = np.linspace(0.2, 1.0, 65)
-"""Of the whole range, that are tried for the least mean square error."""
+"""Fractions of the whole range that are tried for the least mean square error."""
 
 OnStep = Callable[[str, int, int], None]
 Range = tuple[float, float]

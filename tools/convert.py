@@ -62,7 +62,7 @@ def convert(
 
 
 def _needs_numbers(graph: Graph, source: str, target: str) -> str:
-    """That a format needs numbers where a graph has dynamic dimensions, and what to do about it."""
+    """Return the error that a format needs static sizes for the dynamic dimensions of a graph, with a remedy."""
     details = {op.name: op.outputs[0].details for op in graph.inputs}
     found = {name: one for name, one in details.items() if not one.is_known}
     inputs = ", ".join(f"'{name}' is {one}" for name, one in found.items())

@@ -20,7 +20,7 @@ from ..graph_ir.text.printer import print_op
 from .normal_form import normal_form
 
 _ROUNDINGS = 8
-"""By how many roundings constants may differ, relative to the largest of their elements."""
+"""Number of roundings by which constants may differ, relative to the largest of their elements."""
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,8 @@ class Explanation:
         }
 
     def node(self, name: str) -> Facts:
-        """Everything about an op of the model (by its name or that of its value in the file), a node, or a kernel.
+        """Return all facts about an op of the model (by its name or that of its value in the file), a node, or
+        a kernel.
 
         UserError if there is none.
         """

@@ -118,7 +118,7 @@ class Profile:
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     def busy(self) -> dict[str, float]:
-        """By node, the share of all threads' time that its kernel kept them busy in the traced run.
+        """Return the share of all threads' time that each node's kernel kept them busy in the traced run, by node.
 
         A kernel without parallel loops keeps one thread busy.
         """

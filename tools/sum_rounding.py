@@ -94,7 +94,7 @@ def _noise(op: Op, inputs: list[Array], y: Array) -> Array:
 
 
 def _of_loops(op: Op, inputs: list[Array], y: Array, unit: float) -> Array:
-    """Of ops with a loop nest of their own."""
+    """Return the rounding of ops with a separate loop nest."""
     if isinstance(op, GroupedMatmul):
         return _of_groups(op, inputs, unit)
     if isinstance(op, Cumulative):
@@ -127,7 +127,8 @@ def _largest_and_lengths(op: MatmulNBits, inputs: list[Array]) -> Array:
 
 
 def _of_groups(op: GroupedMatmul, inputs: list[Array], unit: float) -> Array:
-    """As of other matmuls, with the drift of sums of terms of either sign, and their size where there is one sign."""
+    """Return the rounding like that of other matmuls: the drift of terms of either sign, and their size if there is
+    one sign."""
     a, b, ends = inputs
     terms = max(a.shape[1], 1)
     wander = np.sqrt(op.reference([np.square(a), np.square(b), ends])[0].astype(np.float64))

@@ -90,7 +90,7 @@ def memory_lines(found: Roofline, target: Target) -> list[str]:
 
 
 def measured_text(found: Roofline) -> str:
-    """When the roofs were measured, and how far repeats were apart."""
+    """Return the time of the measurement, and the spread of its repeats."""
     import time
 
     age = max(time.time() - found.measured, 0.0)

@@ -73,7 +73,7 @@ class Op(Row):
 
     @property
     def conditions(self) -> int:
-        """As the op has it."""
+        """The number of conditions of the op."""
         return conditions_of(self.name)
 
     @property
@@ -85,11 +85,11 @@ class Op(Row):
         return "float" if row.accepts == FLOAT else "any"
 
     def kind(self, attribute: str) -> str:
-        """As the op has it."""
+        """The kind of an attribute of the op."""
         return kind_of(self.name, attribute)
 
     def default(self, attribute: str) -> Any:
-        """As the op has it."""
+        """The default of an attribute of the op."""
         return default_of(self.name, attribute)
 
     def build(self, node: OpBuilder, operands: list[GraphTensor], attrs: dict[str, Any]) -> Any:
@@ -120,7 +120,7 @@ class Means(Row):
 
     @property
     def common(self) -> str:
-        """As the row says."""
+        """The common operand type of the row."""
         return self._common
 
     @cached_property
@@ -128,7 +128,7 @@ class Means(Row):
         return dict(inspect.signature(self.function).parameters)
 
     def kind(self, attribute: str) -> str:
-        """As the parameter's annotation says."""
+        """The kind of a parameter, from its annotation."""
         text = str(self._parameters[attribute].annotation).removesuffix(" | None")
         return attribute if attribute in ("axis", "axes") else _ANNOTATED.get(text, "ints")
 

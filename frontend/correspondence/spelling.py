@@ -32,7 +32,7 @@ KIND_WORDS = {"float": ("float",), "int": ("int", "uint"), "bool": ("bool",)}
 """Conditions on the element type of the op's first operand that is not a condition itself."""
 
 IGNORED = "_"
-"""In place of an attribute of ours: the operand does not affect the result."""
+"""Marks an operand that does not affect the result, instead of an attribute."""
 
 _TAIL = re.compile(r"\s+(where|by|read only|write only)(?=\s|\Z)")
 _ITEM = re.compile(

@@ -25,7 +25,7 @@ _SPECIAL = {"<empty>": "", "<invalid>": "<invalid>", "<not_supported>": "<not_su
 _SHOWN = 40  # characters of the text quoted in a message
 
 MAX_DEPTH = 64
-"""Of lists in lists."""
+"""Maximum nesting of lists."""
 
 
 def read_attrs(text: str, where: str) -> dict[str, Any]:

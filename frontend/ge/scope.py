@@ -238,7 +238,7 @@ class NodeContext(ScopedReader[Reference, str]):
         return self.matched(self.key_of(first), self.key_of(second))
 
     def matched(self, first: Reference, second: Reference) -> tuple[GraphTensor, GraphTensor]:
-        """As `pair`, for two references."""
+        """Match two references like `pair`."""
         a, b = self.scope.tensor(first), self.scope.tensor(second)
         guessed = (first in self.scope.guessed, second in self.scope.guessed)
         if guessed == (True, False):

@@ -39,7 +39,7 @@ class ParameterTypes:
         self.names: list[str] = []
 
     def __call__(self, shape: Shape, name: str) -> LogicalTensor:
-        """That of the input `name`. UserError where its spec contradicts the text.
+        """Return the type of the input `name`. UserError if its spec contradicts the text.
 
         The parts of complex numbers, `z.real` and `z.imag`, have the sizes of `z`.
         """

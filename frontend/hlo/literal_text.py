@@ -14,7 +14,7 @@ LARGE = 4096
 """Elements from which a constant is written with a fixed number of digits, ten times as fast as with the fewest."""
 
 _EXACT_FORMATS = {F64: "%.17g", F32: "%.9g", F16: "%.5g", BF16: "%.4g"}
-"""As many digits as tell all values of a type apart."""
+"""Formats with enough digits to distinguish all values of a type."""
 
 
 def write_literal(array: Array) -> str:

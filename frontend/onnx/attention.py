@@ -152,7 +152,7 @@ def _masked(node: NodeContext, sizes: Sizes, scores: GraphTensor, masks: _Masks)
 
 
 def _softmax(node: NodeContext, scores: GraphTensor) -> GraphTensor:
-    """In the given precision if that is wider."""
+    """Apply softmax in the given precision if that is wider."""
     dtype = scores.details.dtype
     wide, given = dtype, node.attr_int("softmax_precision", 0)
     if given:

@@ -118,7 +118,7 @@ def _reorder_output(node: NodeContext) -> Value:
 
 
 def _upsample(node: NodeContext) -> Value:
-    """By whole numbers; the nearest element is the one before."""
+    """Upsample by integer factors; the nearest element is the one before."""
     scales = np.array(node.attr_ints("scales"), np.float32)
     mode = node.attr_text("mode", "nearest")
     coordinates = node.attr_text("coordinate_transformation_mode", "asymmetric")

@@ -99,7 +99,7 @@ class Exporter(ExportFrame[str]):
         return self.constant(op, name, array)
 
     def attribute(self, kind: str, value: Any) -> Any:
-        """As ONNX stores it: flags and element types are integers."""
+        """Convert an attribute value to the form ONNX stores: flags and element types are integers."""
         if kind == "dtype":
             return ELEMENT_TYPES[value]
         return {"bool": int, "int": int, "float": float}.get(kind, lambda v: v)(value)

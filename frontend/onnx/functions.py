@@ -18,7 +18,7 @@ from .reader import DEFAULT_DOMAINS, check_opset, set_node_opset
 from .scope import node_name
 
 MAX_NODES = 1_000_000
-"""Of a model after its functions are expanded."""
+"""Maximum number of nodes of a model after its functions are expanded."""
 
 _MAX_DEPTH = 100  # of graphs inside nodes, as protobuf reads them
 

@@ -126,7 +126,7 @@ def _written(
 def _windowed(
     node: NodeContext, start: Size | GraphTensor, k: GraphTensor, v: GraphTensor
 ) -> Cache:
-    """Of a cache that holds the last keys: queries read its rows and the new ones, and the last of both are kept."""
+    """Update a cache of the last keys: queries read its rows and the new ones, and the last of both are kept."""
     pasts = node.tensor(3), node.tensor(4)
     batch, _, capacity, _ = pasts[0].details.plain_dims
     window = node.attr_int("local_window_size", -1)

@@ -34,7 +34,7 @@ def _wide(node: NodeContext, x: GraphTensor) -> GraphTensor:
 
 
 def _distances(node: NodeContext) -> Value:
-    """Of all rows of one matrix to all of another."""
+    """Distances between all rows of one matrix and all rows of another."""
     a, b = node.tensor(0), node.tensor(1)
     if {a.details.rank, b.details.rank} != {2} or a.details.plain_dims[1] != b.details.plain_dims[
         1

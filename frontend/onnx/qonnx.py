@@ -45,7 +45,7 @@ ROUNDINGS: dict[str, Callable[[OpBuilder, GraphTensor], GraphTensor]] = {
     "HALF_UP": _away("floor", 0.5),
     "HALF_DOWN": _away("ceil", -0.5),
 }
-"""By the name of the mode, in capitals."""
+"""Rounding functions by the name of the mode, in capitals."""
 
 
 def _rounding(node: NodeContext, default: str) -> str:

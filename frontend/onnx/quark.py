@@ -50,7 +50,7 @@ ROUNDINGS: tuple[Callable[[OpBuilder, GraphTensor], GraphTensor], ...] = (
     _half_up,
     _half_even,
 )
-"""By rounding_mode."""
+"""Rounding functions by rounding_mode."""
 
 
 def _rounded(node: NodeContext, x: GraphTensor) -> GraphTensor:

@@ -141,7 +141,7 @@ OPERANDS: dict[str, tuple[Operand, ...]] = {
     "MaxUnpool": (Operand(2, _shape),),
     "STFT": (Operand(1, _steps),),
 }  # fmt: skip
-"""By op type; operands that are known, or attributes of the opset, are not looked at."""
+"""Operands that a run may determine, by op type; known operands, or attributes of the opset, are skipped."""
 
 
 def unknown_operands(node: NodeContext) -> list[Operand]:
@@ -267,7 +267,7 @@ def _case(
 def _fits(
     node: NodeContext, unknown: Sequence[Operand], choices: Sequence[Sequence[Sequence[int]]]
 ) -> GraphTensor:
-    """For each choice, whether the operands have its values: bool[choices]."""
+    """Return whether the operands have the values of each choice: bool[choices]."""
     found = None
     for number, operand in enumerate(unknown):
         values = [choice_[number] for choice_ in choices]

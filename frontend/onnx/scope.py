@@ -198,7 +198,7 @@ class NodeContext(ScopedReader[str, int]):
         return graph
 
     def _attribute(self, name: str, kind: int, default: Any) -> Any:
-        """Its value, else ONNX's default, else `default`; UserError where that is MUST_BE_GIVEN."""
+        """Return the value of an attribute, or ONNX's default, or `default`; UserError if that is MUST_BE_GIVEN."""
         given = self._attributes.get(name)
         attribute = given or default_attribute(self.type, name, self.opset)
         if attribute is None:

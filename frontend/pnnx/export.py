@@ -121,7 +121,7 @@ class Exporter(ExportFrame[str]):
         return Held(print_param_value(self.attribute(kind, value)))
 
     def attribute(self, kind: str, value: Any) -> Any:
-        """As parameters hold it: element types are words."""
+        """Convert an attribute value to the form of parameters: element types are words."""
         return WORDS[value.name] if kind == "dtype" else value
 
     def operand(self, x: GraphTensor) -> str:

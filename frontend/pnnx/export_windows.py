@@ -16,7 +16,7 @@ Sides = tuple[Sequence[int], Sequence[int]]
 
 
 def _widths(sides: Sides) -> list[int]:
-    """As F.pad has them: before and after of the last axis, then of the one before it."""
+    """Return padding widths in the order of F.pad: before and after of the last axis, then of the one before it."""
     return [n for pair in reversed([*zip(*sides, strict=True)]) for n in pair]
 
 

@@ -38,7 +38,7 @@ class _Declared:
         return f"{self.name}={self.dtype or 'f32'}[{sizes}]"
 
     def details(self, names: DynamicNames) -> LogicalTensor | None:
-        """Its type, with symbols for dynamic sizes; None where dtype or rank are not known."""
+        """Return the input's type, with symbols for dynamic sizes; None if dtype or rank are not known."""
         if self.dtype is None or self.dims is None:
             return None
         sizes = (

@@ -50,7 +50,7 @@ def _quantize(node: Node) -> GraphTensor:
 
 
 def _dequantize(node: Node) -> GraphTensor:
-    """By the scale and zero point of the operator that made the bytes."""
+    """Dequantize by the scale and zero point of the operator that made the bytes."""
     x = source = node.tensor_of()
     while source.producer_owner.op_name in _MOVES:
         source = source.producer_owner.inputs[0]

@@ -101,7 +101,7 @@ class Node(Call):
         return default
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:
-        """As every call has it; an empty list is one here, though the tool writes it for None too."""
+        """Read an attribute like every call; an empty list is kept, although the tool writes it for None too."""
         if kind in ("ints", "floats") and self.op.params.get(name) in ("()", "[]"):
             self._read.add(name)
             return ()

@@ -11,7 +11,7 @@ from .node import Node
 
 
 def _read_kernel(node: Node, name: str) -> list[Value]:
-    """Fewer heads of keys are repeated. The log of the sums is needed by nobody in inference."""
+    """Read an attention kernel, repeating shared heads of keys. Inference does not need the log of the sums."""
     heads = [node.tensor_of(x).details.plain_dims[-3:-2] for x in ("query", "key")]
     node.bound = {**node.bound, "enable_gqa": heads[0] != heads[1]}
     found = READS["attention"](node, name)
@@ -19,7 +19,7 @@ def _read_kernel(node: Node, name: str) -> list[Value]:
 
 
 def _read_encoder_layer(node: Node, name: str) -> Value:
-    """As PNNX has it, which numbers the weights elsewhere in their names."""
+    """Read an encoder layer like PNNX, which numbers the weights elsewhere in their names."""
     node.bound = {
         re.sub(r"(norm|ffn)_(\w+)_(\d)", r"\1\3_\2", key): x for key, x in node.bound.items()
     }

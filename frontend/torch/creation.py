@@ -21,7 +21,7 @@ def _read_scalar(node: Node) -> Value:
 
 
 def _read_full(node: Node) -> Value:
-    """Of the type of the number, if no other is given."""
+    """Read torch.full; the dtype defaults to that of the number."""
     value = node.operand("fill_value")
     sizes = node.attr_ints("size")
     if not isinstance(value, (GraphTensor, Dim)):

@@ -48,7 +48,7 @@ def _read_clamp_bound(node: Node) -> Value:
 
 
 def _read_sign(node: Node) -> Results:
-    """That of NaN is 0."""
+    """Read torch.sign; the sign of NaN is 0."""
     x = node.operand()
     if not isinstance(x, GraphTensor) or not x.details.dtype.is_float:
         return CALLS["sign"].run(node)
@@ -56,7 +56,7 @@ def _read_sign(node: Node) -> Results:
 
 
 def _read_angle(node: Node) -> Value:
-    """Of real numbers: pi below 0, else 0."""
+    """Read torch.angle of real numbers: pi below 0, else 0."""
     x = as_float(node, node.tensor_of())
     below = node.helper("lt", x, like(node, 0, x))
     angle = node.helper("select", below, like(node, math.pi, x), like(node, 0, x))

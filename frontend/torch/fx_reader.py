@@ -28,7 +28,7 @@ Values = dict[Any, Any]
 """Values of nodes of the FX graph in the Graph, by node: values, or lists of them."""
 
 MISSING = object()
-"""In place of a value that cannot be in a graph."""
+"""Stands for a value that cannot be in a graph."""
 
 _ON_NUMBERS = {
     **{getattr(operator, name): name for name in ("add", "sub", "mul", "neg", "pow")},

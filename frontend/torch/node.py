@@ -71,7 +71,7 @@ class Node(Call):
         return len(self.examples.outputs) or 1
 
     def strides(self, name: str) -> tuple[int, ...]:
-        """In which steps PyTorch goes through the memory of an argument that is a tensor."""
+        """Return the strides of a tensor argument in PyTorch's memory."""
         found = self.examples.inputs.get(name)
         if found is None or not all(type(step) is int for step in found.stride()):
             raise self.unsupported(f"'{name}' whose memory layout is not known")

@@ -77,7 +77,7 @@ def decomposed(program: Any, own: Mapping[Any, Any] = MappingProxyType({})) -> A
 
 
 def not_captured(error: Exception) -> UnsupportedError:
-    """For an error of torch.export's."""
+    """Return the UnsupportedError for an error of torch.export."""
     text = f"{error}".strip().splitlines()[0] if f"{error}".strip() else type(error).__name__
     return UnsupportedError(
         f"torch.export cannot capture this as a whole ({type(error).__name__}: {text})",

@@ -17,7 +17,7 @@ from .node import Node, Read
 
 
 def _read_vector_norm(node: Node) -> Value:
-    """Of the axes `dim`, all of them where there are none."""
+    """Read a vector norm over the axes `dim`, or all axes if there are none."""
     x = node.tensor_of()
     x = node.converted(x, node.dtype() or x.details.dtype)
     axes = node.attr_ints("dim", None) or tuple(range(x.details.rank))

@@ -25,7 +25,7 @@ class Subgraph:
     sizes: Sizes
 
     def read(self, node: Node, arguments: Sequence[GraphTensor]) -> Graph:
-        """It as a graph with inputs like `arguments`. UnsupportedError."""
+        """Read the module as a graph with inputs like `arguments`. UnsupportedError."""
         graph = Graph(f"{node.name}/{self.name}")
         taken = inputs_like(graph, arguments)
         nodes = list(self.module.graph.nodes)

@@ -131,7 +131,7 @@ class Call(Builder):
         return self.read_attribute(formal.name, plain, default)
 
     def read_operands(self, row: Row, formals: Sequence[Formal]) -> list[GraphTensor]:
-        """In the type PyTorch computes them in."""
+        """Return the operands in PyTorch's compute dtype."""
         args: list[Operand] = []
         for formal in formals:
             if formal.variadic:

@@ -203,7 +203,7 @@ _SIZES = {
     "split": _split_sizes,
     "unbind": _element_sizes,
 }
-"""By what names of operators contain; the longer names first."""
+"""Window arguments by parts of operator names; the longer names first."""
 
 READS = {"reshape": _read_reshape, "pad": _read_pad, "slice": _read_slice}
 """Functions that rows name after `by`."""

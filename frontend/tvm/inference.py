@@ -85,7 +85,7 @@ def _permutations(key: str, dims: Sequence[int], target: Sequence[int]) -> Choic
 
 
 def _reduced(key: str, dims: Sequence[int], target: Sequence[int]) -> Choices:
-    """It makes no difference whether axes of size 1 are reduced."""
+    """Return candidates of reduced axes; axes of size 1 may be in any of them."""
     keeps = {"keepdims": str(len(target) == len(dims))}
     for axes in _sets(len(dims)) if len(dims) <= _MAX_REDUCED else ():
         yield frozenset(a for a in axes if dims[a] != 1), {key: str(axes), **keeps}
@@ -97,7 +97,7 @@ def _one_axis(key: str, dims: Sequence[int], target: Sequence[int]) -> Choices:
 
 
 def _borders(key: str, dims: Sequence[int], target: Sequence[int]) -> Choices:
-    """Of images: one border around, as wide on all four sides."""
+    """Return candidates for image borders: one width on all four sides."""
     added = [new - old for new, old in zip(target, dims, strict=False)]
     wide = {total for total in added if total}
     is_image = len(dims) == len(target) == 4 and not added[0] and added.count(0) == 2

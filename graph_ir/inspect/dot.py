@@ -11,7 +11,7 @@ from ..ir.graph import Graph, Op
 
 _SHAPES = {"input": "oval", "output": "oval", "constant": "note"}
 _MAX_LETTERS = 40
-"""Of an attribute's value in a box."""
+"""Maximum letters of an attribute's value in a box."""
 
 
 def write_dot(graph: Graph) -> str:

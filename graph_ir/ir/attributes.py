@@ -48,9 +48,9 @@ class Attribute(Generic[T]):
     """
 
     type_name: str
-    """In the documentation."""
+    """The type's name in the documentation."""
     wanted: ClassVar[str]
-    """In the sentence "attribute 'k' must be ..."."""
+    """The rule in the sentence "attribute 'k' must be ..."."""
 
     def __init__(self, meaning: str = "", *, default: Any = REQUIRED, key: str = "") -> None:
         self.meaning = meaning
@@ -102,11 +102,11 @@ class Attribute(Generic[T]):
         return op.rule(f"attribute '{self.key}' must be {self.wanted}", _shown(value))
 
     def type_text(self) -> str:
-        """Its type in the documentation."""
+        """The attribute's type in the documentation."""
         return self.type_name
 
     def default_text(self) -> str:
-        """Its default in the documentation; "required" where there is none."""
+        """The attribute's default in the documentation; "required" if there is none."""
         if self.is_required:
             return "required"
         return "none" if self.default is None else str(self.default).lower()
@@ -275,7 +275,7 @@ class OptionalAttr(Attribute[T | None]):
         return None if value is None else self.inner.check(op, value)
 
     def type_text(self) -> str:
-        """That of the attribute itself."""
+        """The type of the attribute itself."""
         return self.inner.type_text()
 
 

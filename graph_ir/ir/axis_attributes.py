@@ -45,7 +45,7 @@ class IntsAttr(Attribute[tuple[int, ...]]):
         return tuple(integer(item) for item in _items(value))
 
     def check(self, op: AttributeOwner, value: Any) -> tuple[int, ...]:
-        """As many entries as there must be, all in range."""
+        """Check the number of entries, and their range."""
         numbers = super().check(op, value)
         _check_count(self, op, numbers, self.count, self.entries)
         if self.least is not None and any(number < self.least for number in numbers):
@@ -97,7 +97,7 @@ class FloatsAttr(Attribute[tuple[float, ...]]):
         return tuple(float(number_of(item)) for item in _items(value))
 
     def check(self, op: AttributeOwner, value: Any) -> tuple[float, ...]:
-        """As many entries as there must be."""
+        """Check the number of entries."""
         numbers = super().check(op, value)
         _check_count(self, op, numbers, self.count, "")
         return numbers
@@ -155,7 +155,7 @@ class PermutationAttr(AxesAttr):
     type_name = "permutation"
 
     def check(self, op: AttributeOwner, value: Any) -> tuple[int, ...]:
-        """As many axes as there are, counted from the front."""
+        """Check the number of axes, and return them counted from the front."""
         given, rank = Attribute.check(self, op, value), rank_of_first(op)
         _check_count(self, op, given, rank_of_first, "axes")
         axes = tuple(normal_axis(op, axis) for axis in given)

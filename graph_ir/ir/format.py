@@ -137,7 +137,7 @@ class Format:
         return np.asarray(self.arranged(array), order="C")
 
     def arranged(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """As `pack`, but a view of the plain array where no padding is needed."""
+        """Pack the array like `pack`, but as a view of the plain array if no padding is needed."""
         pads = [(0, -size % self.block_of(axis)) for axis, size in enumerate(array.shape)]
         padded = np.pad(array, pads) if any(after for _, after in pads) else array
         return padded.reshape(self._split(array.shape)).transpose(self._permutation())

@@ -45,7 +45,7 @@ class OperandDeclaration:
         self.name = self.name or name
 
     def text(self) -> str:
-        """Its name in messages and in the documentation: `scale?` is optional, `x...` may be several."""
+        """The operand's name in messages and in the documentation: `scale?` is optional, `x...` may be several."""
         return self.name + ("?" if self.optional else "..." if self.variadic else "")
 
 

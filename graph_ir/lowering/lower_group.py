@@ -1,4 +1,4 @@
-"""From a group of ops and its schedule to one Tensor IR function: finds the template and hands it plain numbers."""
+"""Lowers a group of ops and its schedule to one Tensor IR function: finds the template and hands it plain numbers."""
 
 from __future__ import annotations
 

@@ -272,5 +272,5 @@ def convert_rows(
 
 
 def loop(var: Var, size: Value, body: Stmt, kind: LoopKind) -> For:
-    """for var in range(size): body."""
+    """Return the loop `for var in range(size): body`."""
     return For(var, t.as_expr(0), t.as_expr(size), body, kind)

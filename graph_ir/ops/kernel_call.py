@@ -31,7 +31,7 @@ class KernelCall(Op):
         return [op.inputs[0].details for op in self.graph.outputs]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """That of the op."""
+        """Evaluate the reference of the op."""
         return self.graph.evaluate(inputs)
 
     def get_gflop(self) -> float:

@@ -35,7 +35,7 @@ class Movement(FusibleOp):
         return inputs[0].plain_dims
 
     def get_gflop(self) -> float:
-        """Nothing is computed."""
+        """Return 0: nothing is computed."""
         return 0.0
 
 

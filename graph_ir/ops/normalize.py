@@ -180,7 +180,7 @@ class GroupNorm(_ChannelNormalization):
     groups = IntAttr("runs of channels", default=1)
 
     def group_count(self, channels: int) -> int:
-        """As many as the attribute says."""
+        """Return the number of groups, that of the attribute."""
         return self.groups
 
 

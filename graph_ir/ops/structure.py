@@ -31,7 +31,7 @@ class Input(Op):
         return [self.details]
 
     def get_gflop(self) -> float:
-        """No work."""
+        """Return 0."""
         return 0.0
 
 
@@ -53,7 +53,7 @@ class Constant(Op):
         return [self.value]
 
     def get_gflop(self) -> float:
-        """No work."""
+        """Return 0."""
         return 0.0
 
 
@@ -78,5 +78,5 @@ class Output(Op):
         return []
 
     def get_gflop(self) -> float:
-        """No work."""
+        """Return 0."""
         return 0.0

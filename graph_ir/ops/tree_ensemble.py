@@ -31,7 +31,7 @@ def _inside(at: Array, last: int) -> Array:
 
 @register("tree_ensemble")
 class TreeEnsemble(Op):
-    """For each row of x [rows, features], what the leaves it reaches in all trees say, combined: [rows, count].
+    """The combined leaf values that each row of x [rows, features] reaches in all trees: [rows, count].
 
     All nodes lie in one list. The lowest `feature_bits` of `ways[i]` are the feature that node i looks at, the others,
     signed, how far away the pair of nodes below it lies. A row goes to the second of the pair if its feature is at most
@@ -134,7 +134,7 @@ class MaskedTrees(TreeEnsemble):
     )
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """As the trees that are walked."""
+        """Infer the type of the walked trees."""
         results = super().infer(inputs[:5])
         feature, bound, mask, begins, leaves = inputs[5:]
         dense = {-1} == set(self.targets)

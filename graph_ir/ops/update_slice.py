@@ -99,7 +99,7 @@ class UpdateSlice(Movement):
 
 @register("update_in_place")
 class UpdateInPlace(Op):
-    """As update_slice, but x and the result share memory: only the box is written.
+    """An update_slice whose result shares memory with x: only the box is written.
 
     Created by the pass of the same name, never by a frontend: the lowering must ensure that memory is shared.
     """

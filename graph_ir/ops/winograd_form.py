@@ -89,7 +89,7 @@ class WinogradForm:
         return np.array([*rows, [0.0, 0.0, self.multiple / self.last]])
 
     def weight_terms(self) -> tuple[tuple[tuple[int, float], ...], ...]:
-        """For each of the 3 taps on an axis: the (element of G w, factor) that add up to it.
+        """The (element of G w, factor) that add up to each of the 3 taps on an axis.
 
         The value at 0 is the first tap, that at infinity the last; the difference of a pair is the middle one.
         """

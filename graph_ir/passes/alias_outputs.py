@@ -25,7 +25,7 @@ ALIASES: Note[tuple[Alias, ...]] = Note("aliases", tuple)
 
 
 AUTO = "auto"
-"""In place of names: every output that can lie in the memory of an input."""
+"""Stands for the names of all outputs that can lie in the memory of an input."""
 
 
 def find_aliases(graph: Graph) -> dict[str, str]:

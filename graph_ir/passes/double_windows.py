@@ -17,11 +17,11 @@ from ..rewriting.rewrite import rewrite
 from ..schedule.context import LowerContext
 
 TAP_CYCLES = {"max": 2.5, "min": 2.5, "add": 1.5, "mul": 1.5}
-"""For a vector of results and an element of the window: a load and an operation, more of those that keep NaN. These
-and the next two: measured on Sapphire Rapids, 64 x 1000 elements, windows of 16 to 64."""
+"""Cycles for a vector of results and an element of the window: a load and an operation, more of those that keep NaN.
+These and the next two: measured on Sapphire Rapids, 64 x 1000 elements, windows of 16 to 64."""
 
 STEP_CYCLES = 6.0
-"""For a vector of elements of a pass: two loads, one of which crosses cache lines, an operation and a store."""
+"""Cycles for a vector of elements of a pass: two loads, one of which crosses cache lines, an operation and a store."""
 
 KERNEL_CYCLES = 600.0
 """Cycles to begin a pass, which is a separate kernel: 11 of them take 1.4 us of a row of 2,048 elements."""

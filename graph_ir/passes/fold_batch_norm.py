@@ -20,7 +20,7 @@ Affine = tuple[Op, Any, Any]
 """A convolution, and the per-channel factor and offset (float64) applied to its result."""
 
 MAX_STEPS = 8
-"""As far as a convolution is searched for. Rules fold a step as soon as it follows the one before, so two are usual;
+"""Search depth for a convolution. Rules fold a step as soon as it follows the one before, so two are usual;
 chains of any length without a convolution take no longer than that per op."""
 
 

@@ -23,9 +23,9 @@ _LONE_STEP, _LONE_SLOT, _LONE_PIECE = 90, 3.4, 20
 _MAX_FEW = 16
 """Rows behind the last whole vector that may be walked."""
 _MAX_FEATURES = 512
-"""Of which a block of rows is transposed into the first cache."""
+"""Maximum number of features of which a block of rows is transposed into the first cache."""
 _MAX_NODES = 1 << 23
-"""Of all trees without sharing: what compiling may unfold."""
+"""Maximum number of nodes of all trees without sharing: the limit of what compiling may unfold."""
 
 
 def mask_trees(graph: Graph, ctx: LowerContext) -> bool:

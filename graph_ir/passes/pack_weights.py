@@ -27,7 +27,7 @@ MAX_ROUNDED_ROWS = 8
 dot products of bytes."""
 
 SMALLEST_SCALE = 1e-30
-"""Of a group of activations: one of zeros has no scale."""
+"""Smallest scale of a group of activations: a group of zeros has no scale."""
 
 
 def pack_weights(graph: Graph, ctx: LowerContext) -> bool:

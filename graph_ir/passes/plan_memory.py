@@ -56,7 +56,7 @@ class Life:
 
     @property
     def name(self) -> str:
-        """Its contents, for display."""
+        """The block's contents, for display."""
         return " then ".join(x.name for x in self.tensors) or f"workspace of {self.owner.name}"
 
 

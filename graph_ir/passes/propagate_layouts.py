@@ -36,7 +36,7 @@ BLOCKED_DISCOUNT = 0.9
 
 @dataclass(frozen=True)
 class LayoutDecision:
-    """Why one op got its layout: every candidate with its cost in bytes, and the index of the chosen one."""
+    """The reason for the layout of one op: every candidate with its cost in bytes, and the index of the chosen one."""
 
     op_name: str
     candidates: tuple[FormatChoice, ...]
@@ -187,7 +187,7 @@ def _is_wanted(op: Op, options: dict[Op, list[FormatChoice]]) -> bool:
 
 
 def _leaders(op: Op, choices: list[FormatChoice], known: frozenset[GraphTensor]) -> list[int]:
-    """For each choice, the cheapest one that differs only in the layouts of what is known when compiling: the only one
+    """Return the cheapest candidate among those that differ only in layouts of constants, for each choice: the only one
     worth trying."""
     dynamic = [i for i, x in enumerate(op.inputs) if x not in known]
     best: dict[tuple[object, ...], int] = {}
@@ -231,7 +231,8 @@ def _search(
 def _uniform(
     ops: list[Op], options: dict[Op, list[FormatChoice]], leaders: dict[Op, list[int]]
 ) -> Iterator[tuple[int, ...]]:
-    """For each kind of layout that some op offers for its result, the choices closest to having it everywhere."""
+    """Return the choices closest to having a layout everywhere, for each kind of layout that some op offers for
+    its result."""
     kinds = {_kind(choice.outputs[0]): None for op in ops for choice in options[op]}
     for kind in kinds:
         yield tuple(min(leaders[op], key=lambda i: _distance(options[op][i], kind)) for op in ops)

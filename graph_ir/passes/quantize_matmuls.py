@@ -24,7 +24,7 @@ MIDDLE = 128
 """Zero point of unsigned bytes, which are multiplied with signed weights faster than signed bytes are."""
 
 SMALLEST_SCALE = 1e-30
-"""Of a row of zeros."""
+"""Scale of a row of zeros."""
 
 MIN_GROUP_CHANNELS = 16
 """Channels of a group from which on a grouped convolution is taken: with 2 to 8 its bytes take 1.2 to 2.7 times as long

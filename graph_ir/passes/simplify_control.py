@@ -136,7 +136,7 @@ def _arguments(
 def _loop_arguments(
     op: While, state: Sequence[int], fixed: Sequence[int]
 ) -> tuple[dict[int, Argument], list[GraphTensor]]:
-    """As `_arguments`, but the state keeps its position, whatever its initial values are."""
+    """Return arguments like `_arguments`, but the state keeps its position, whatever its initial values are."""
     arguments, kept = _arguments(op.inputs, fixed, first=len(state))
     arguments.update((old, new) for new, old in enumerate(state))
     return arguments, [*(op.inputs[i] for i in state), *kept]

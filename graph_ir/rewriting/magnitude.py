@@ -14,7 +14,7 @@ DEPTH = 12
 """Ops in a row that are looked at."""
 
 ROUNDED = 1 + 2.0**-20
-"""More than any of the operations below adds by rounding."""
+"""Factor that exceeds the rounding of any operation below."""
 
 Rule = Callable[[Op, list[float]], float]
 
@@ -40,12 +40,12 @@ def _square(op: Op, bounds: list[float]) -> float:
 
 
 def _whole(op: Op, bounds: list[float]) -> float:
-    """Of a number that is bounded by itself, whatever it was made of."""
+    """Return the bound of a number that is bounded by itself, regardless of its operands."""
     return float(max(abs(op.attr("low")), abs(op.attr("high"))))
 
 
 def _contraction_bound(op: Op, bounds: list[float]) -> float:
-    """Of a convolution with known weights: the largest sum of them for one result."""
+    """Return the bound of a convolution with constant weights: the largest sum of them for one result."""
     x, weights = op.inputs[0].details.dtype, constant_value(op.inputs[1])
     if x.is_float or weights is None or weights.ndim != op.inputs[1].details.rank:
         return math.inf

@@ -48,7 +48,7 @@ class Reading(NamedTuple):
 
 
 Readings = Sequence[Reading | None]
-"""Of each element of a list."""
+"""Readings of the elements of a list."""
 
 _READINGS: Note[dict[str, tuple[Reading, GraphTensor, GraphTensor]]] = Note("readings", dict)
 """(reading, number, what it makes of the number) of the sizes that only one reading has counted, by name."""
@@ -78,7 +78,7 @@ def run_sizes(
 def run_list(
     graph: Graph, x: GraphTensor, count: CountSize | None, readings: bool | Readings
 ) -> Array | None:
-    """As `run_sizes` of a list, each of whose elements has its own reading, if there are any."""
+    """Return `run_sizes` of a list, with a separate reading for each of its elements, if there are any."""
     if count is None or isinstance(readings, bool) or x.details.elements != len(readings):
         return run_sizes(graph, x, count)
     parts = zip(_elements(graph, x), readings, strict=True)

@@ -123,7 +123,7 @@ def _equal(a: Size, b: Size) -> bool:
 
 
 def _divide(a: Size, b: Size) -> Size:
-    """Of numbers that are not negative, where rounding down and to zero agree."""
+    """Divide numbers that are not negative, for which rounding down and to zero agree."""
     if not isinstance(b, Dim) and b == 0:
         raise UserError("a size must not be divided by 0")
     if not (a >= 0 and b > 0):

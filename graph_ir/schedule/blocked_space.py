@@ -30,7 +30,7 @@ class BlockedSpace(MatmulSpace):
         return list(dict.fromkeys(found))
 
     def swept(self) -> list[Schedule]:
-        """No others: the layouts fix the width of the register tile."""
+        """Return no further schedules: the layouts fix the width of the register tile."""
         return list(self.candidates)
 
     def cycles(self, schedule: Schedule) -> float:

@@ -1,4 +1,4 @@
-"""From a convolution op to the plain numbers of its geometry."""
+"""Conversion of a convolution op to the plain numbers of its geometry."""
 
 from __future__ import annotations
 

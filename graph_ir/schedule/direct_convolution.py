@@ -265,7 +265,7 @@ class DirectSpace(ScheduleSpace):
         return self.op.outputs[0].details.format.is_blocked
 
     def tuned(self, found: Schedule | None) -> Schedule:
-        """As measured; with another band where the layouts around do not suit the one that was."""
+        """Return the measured schedule, with another band if the surrounding layouts do not suit its band."""
         if found is not None and found.settings.get("band") not in self._bands():
             found = found.replaced(band=self.pick.word("band"))
         return super().tuned(found)

@@ -63,8 +63,8 @@ def matmul_cycles(op: MatmulCore, a: DType, b: DType, ctx: LowerContext) -> floa
 def convolution_account(
     op: Convolution, x: DType, ctx: LowerContext, is_exact: bool = False
 ) -> Account:
-    """Of a convolution of an image of bytes of type `x`: the best form of either; with `is_exact`, of those that add no
-    rounding errors."""
+    """Return the account of a convolution of an image of bytes of type `x`: the best form of either; with `is_exact`,
+    the best without rounding errors."""
     integers = best_form_cycles(op, x, S8, ctx)
     sums, copied = op.outputs[0].details.typical.elements, ctx.target.machine.copy_bytes_per_cycle
     widened = op.x.details.typical.elements * (F32.size + x.size) / copied

@@ -44,7 +44,7 @@ from .requested import requested_settings, wanted_by_name
 from .space import ScheduleSpace
 
 MAX_BLOCKINGS = 6
-"""Of a register tile that is tried when sweeping."""
+"""Maximum number of blockings per register tile in a sweep."""
 
 MAX_ROWS = 4096
 """Number of rows that blocks are chosen for if the number of rows is known at run time."""

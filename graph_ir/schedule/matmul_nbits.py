@@ -200,7 +200,7 @@ class NBitsSpace(ScheduleSpace):
         )  # fmt: skip
 
     def cycles(self, schedule: Schedule) -> float:
-        """Of unpacking, multiply-adds and memory traffic."""
+        """Return the cycles of dequantizing, multiply-adds and memory traffic."""
         blocking = blocking_of(schedule, self.gemm.kernel)
         machine, (m, n, k) = self.ctx.target.machine, self.op.sizes
         vectors = n * k / self.ctx.target.lanes(self.op.scale.details.dtype)

@@ -34,7 +34,7 @@ def plain_formats(op: Op, ctx: LowerContext) -> list[FormatChoice]:
 
 
 def reorder_formats(op: Reorder, ctx: LowerContext) -> list[FormatChoice]:
-    """From the input's layout to the requested one."""
+    """Return the conversion from the input's layout to the requested one."""
     return [FormatChoice((op.inputs[0].details.format,), (op.format,))]
 
 

@@ -21,7 +21,7 @@ MAX_ACCUMULATORS = 4
 
 
 MAX_VECTORS = 6
-"""Of a register tile that is tried when sweeping."""
+"""Maximum number of vectors of a register tile in a sweep."""
 
 
 def tile_of(rows: int, vectors: int, kernel: Microkernel) -> GemmTile:
@@ -44,7 +44,7 @@ def tiles_that_fit(gemm: Gemm) -> list[GemmTile]:
 
 
 def unsupported_tile_reason(schedule: Schedule, target: Target) -> str:
-    """Why code cannot be made for a tile, "" if it can."""
+    """Return the reason why a tile is not supported, "" if it is."""
     most = MAX_ACCUMULATORS * target.table.registers
     needed = schedule.number("mr") * schedule.number("nv")
     return f"mr x nv must be at most {most} on {target.isa}" if needed > most else ""

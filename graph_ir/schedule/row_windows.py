@@ -26,7 +26,7 @@ HEIGHTS = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24)
 """Rows at once that are tried."""
 
 STAGED_CYCLES = 3
-"""Of a vector of a line: copied from the image to where it begins at any element (measured on Zen 5)."""
+"""Cycles of a vector of a line: copied from the image to any element offset (measured on Zen 5)."""
 
 NAN_OPERATIONS = 3
 """Instructions of a minimum or maximum that keeps NaN."""
@@ -74,7 +74,7 @@ def lines_fit(
 def pick_row_blocking(
     g: ConvolutionGeometry, is_convolution: bool, target: Target, threads: int, dtype: DType = F32
 ) -> RowBlocking:
-    """As many rows as keep the staged lines in half of L1, in blocks of about equal size."""
+    """Return the number of rows that keep the staged lines in half of L1, in blocks of about equal size."""
     size = accumulator_of(dtype, dtype).size * line_elements(g)
     lines = max(target.l1_bytes // 2 // size, 1)
     rows = lines

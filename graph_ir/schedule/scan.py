@@ -19,7 +19,7 @@ BLOCKS = (128, 64, 256)
 """Most elements of a block, so that partial sums stay in L1."""
 
 PARTS = 4
-"""Of the stack: groups of blocks, smaller ones, single ones and the rest of a kernel have memory of their own."""
+"""Number of parts of the stack: groups of blocks, smaller ones, single ones and the other locals of a kernel."""
 
 MAX_CHAINS = 64
 """Maximum number of interleaved blocks, each of which is a separate statement."""

@@ -40,7 +40,7 @@ class ScatterSpace(ScheduleSpace):
         return [*(pick.replaced(piece=size) for size in PIECES), pick.replaced(tasks=1)]
 
     def cycles(self, schedule: Schedule) -> float:
-        """Of the copy."""
+        """Return the cycles of the copy."""
         shared = min(schedule.number("tasks"), self.threads)
         start = self.machine.open_cycles if shared > 1 else 0
         return start + self.bytes / shared / self.machine.copy_bytes_per_cycle

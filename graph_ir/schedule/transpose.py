@@ -80,7 +80,8 @@ def transpose_tiles_of(group: KernelGroup, target: Target) -> TransposeTiles | N
 
 
 def _lanes(size: int, target: Target) -> int:
-    """As wide as a vector, but half of the registers at most, so that two steps of a transpose fit."""
+    """Return the lanes of a tile: a vector's, but at most half of the registers, so that two steps of a
+    transpose fit."""
     table = target.table
     most = max(min(MAX_LANES, table.registers // 2), PART_BYTES // size)
     return min(table.vector_bits // 8 // size, most)

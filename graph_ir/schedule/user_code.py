@@ -20,7 +20,7 @@ class AddedKernel(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name among the kernels of the op."""
+        """The kernel's name among the kernels of the op."""
 
     @property
     def op_name(self) -> str:
@@ -40,7 +40,7 @@ class AddedPass(Protocol):
 
     @property
     def __name__(self) -> str:
-        """Its name in dumps and logs."""
+        """The pass's name in dumps and logs."""
 
     @property
     def anchor(self) -> str:
@@ -59,7 +59,7 @@ class AddedPattern(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name among the patterns."""
+        """The pattern's name among the patterns."""
 
     @property
     def rules(self) -> Mapping[str, Rule]:
@@ -67,13 +67,13 @@ class AddedPattern(Protocol):
 
 
 PASSES: dict[str, AddedPass] = {}
-"""By name; those at one point run in this order."""
+"""Passes by name; passes at one point run in this order."""
 
 PATTERNS: dict[str, AddedPattern] = {}
-"""By name; tried in this order."""
+"""Patterns by name; tried in this order."""
 
 KERNELS: dict[tuple[str, str], AddedKernel] = {}
-"""By the name of the op and their own."""
+"""Kernels by the name of the op and of the kernel."""
 
 
 def kernels_for(op: Op, ctx: LowerContext) -> list[AddedKernel]:

@@ -97,7 +97,7 @@ class DynamicWindowTemplate(WindowTemplate):
             self._alone((image, channel, row, at), channels, rows)
 
     def _inner_taps(self, count: int) -> list[tuple[int, int, int]]:
-        """As `_taps` of results inside the image."""
+        """Return `_taps` of results inside the image."""
         g = self.g
         return [
             (tap, position, position * g.strides[1] + tap * g.dilations[1])

@@ -20,10 +20,10 @@ from .nbits_rows import GivenRows
 from .packed_weights import WORD
 
 SMALL = 2.0**-4
-"""Of the power of two at or below the largest magnitude: numbers below that are small."""
+"""Share of the power of two at or below the largest magnitude below which numbers are small."""
 
 MAX_LOST = 2.0**-17
-"""Of the sum of magnitudes of the small ones."""
+"""Maximum lost share of the sum of magnitudes of the small ones."""
 
 MAGNITUDE, EXPONENT = 0x7FFFFFFF, 0x7F800000
 """The bits of an f32 but its sign; those of its exponent."""

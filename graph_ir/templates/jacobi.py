@@ -26,8 +26,8 @@ LARGE = 1e8
 
 @dataclass(frozen=True)
 class Convergence:
-    """When rotations end: at the cosine `limit` of two rows, or at elements of `limit` times the Frobenius norm of a
-    symmetric matrix; at latest after `sweeps` rounds."""
+    """Stopping criterion of rotations: at the cosine `limit` of two rows, or at elements of `limit` times the Frobenius
+    norm of a symmetric matrix; at latest after `sweeps` rounds."""
 
     limit: float
     sweeps: int

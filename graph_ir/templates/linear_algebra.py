@@ -115,7 +115,7 @@ def cholesky_function(name: str, a: Buffer, factor: Buffer, tasks: int, note: st
 def _subtract(
     b: t.LoopBuilder, x: Buffer, number: Expr, rows: tuple[Expr, Expr], low: Expr, factor: Expr
 ) -> None:
-    """From column `low` on, the first row minus the second one times a factor."""
+    """Subtract a multiple of the second row from the first one, from column `low` on."""
     row, other = rows
     negative = b.let("factor", -factor)
     with b.loop("c", 0, x.shape[2] - low, "vector") as c:

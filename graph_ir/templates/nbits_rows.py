@@ -13,7 +13,7 @@ from .packed_weights import WORD, PackedWeights
 
 @dataclass(frozen=True)
 class GivenRows:
-    """At most `most` rows of X from `first` on, as they are given: f32, or s8 with `scale` [m, groups].
+    """At most `most` rows of X from `first` on, unconverted: f32, or s8 with `scale` [m, groups].
 
     Sums of bytes begin at -zero * sum of X where one zero point serves all weights, so that nothing is subtracted.
     """

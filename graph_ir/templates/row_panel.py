@@ -283,8 +283,8 @@ class RowEmitter:
         return _Kept(local, lambda index: (rows.row, index[-1]))
 
     def _kept_in_result(self) -> dict[GraphTensor, _Kept]:
-        """As `_kept_in` for long rows and for those of a dynamic size, for which there is no local: the first tensor of
-        the result's type waits where the result will be, the others are computed again."""
+        """Return `_kept_in` for long rows and for those of a dynamic size, for which there is no local: the first
+        tensor of the result's type waits where the result will be, the others are computed again."""
         dtype = self.result.dtype
         fits = [x for x in self.group.kept() if x.details.dtype.accumulator == dtype]
         spans = self.group.spans_row(self.group.output)

@@ -121,7 +121,8 @@ class _Row:
         b.store(ties, (0,), 0)
 
         def fails(i: Expr) -> Expr:
-            """Also elements that equal the bound, once k of them were seen: rows of few different values have many."""
+            """Return whether an element fails, also one that equals the bound after k of them: rows of few different
+            values have many."""
             value = self._element(i)
             spare = ties[0] > shape.k
             equal = t.equal(value, least)

@@ -237,7 +237,7 @@ class _Tile:
         return t.bitcast(Broadcast(word, self.lanes), self.a_dtype)
 
     def _prefetch(self, step: Expr) -> list[Stmt]:
-        """This step's share of the prefetch hints, spread evenly over the rows of the tile.
+        """Emit this step's share of the prefetch hints, spread evenly over the rows of the tile.
 
         A step may prefetch a line twice, which costs only a load slot, and these loops have some to spare.
         """

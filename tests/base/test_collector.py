@@ -12,7 +12,7 @@ from graphc.base.collector import loading_modules, paused_collector
 
 @pytest.fixture(autouse=True)
 def nothing_is_frozen() -> Iterator[None]:
-    """As in a process that froze nothing: the suite freezes what it has collected."""
+    """Undo freezing: the suite freezes what it has collected."""
     gc.unfreeze()
     yield
     gc.freeze()

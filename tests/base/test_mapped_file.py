@@ -44,6 +44,6 @@ def test_arrays_of_other_memory_are_left_alone() -> None:
 
 
 def resident_bytes() -> int:
-    """Of this process, files and all."""
+    """Resident bytes of this process, files included."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096

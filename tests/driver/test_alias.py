@@ -151,7 +151,7 @@ def test_a_buffer_that_must_not_be_written(growing: CompiledModel) -> None:
 
 
 def test_a_bound_call_writes_behind_its_cache(growing: CompiledModel) -> None:
-    """As a call does, each time that it runs."""
+    """A bound call writes like any other call, each time that it runs."""
     called, bound = (buffer(), buffer()), (buffer(), buffer())
     given = token(20)
     wanted, *_ = growing(pk=called[0][:, :, :20], pv=called[1][:, :, :20], **given)

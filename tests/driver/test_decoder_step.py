@@ -11,7 +11,7 @@ from graphc.base.errors import UserError
 from support.decoder_step import feeds, step
 
 LENGTHS = (1, 2, 126, 127, 128, 129, 300)
-"""Of the cache: sums over keys are in blocks of 128."""
+"""Lengths of the cache: sums over keys are in blocks of 128."""
 
 
 @pytest.fixture(scope="module")

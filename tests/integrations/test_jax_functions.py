@@ -56,7 +56,7 @@ def convnet(p: Any, x: Any) -> Any:
 
 
 def gru(p: Any, x: Any, steps: Any) -> Any:
-    """As many steps as an argument says."""
+    """A GRU with a number of steps given by an argument."""
 
     def cell(state: Any) -> Any:
         i, h = state

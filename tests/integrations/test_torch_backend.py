@@ -418,7 +418,7 @@ FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e8m0fnu")
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", FLOAT8)
 def test_tensors_of_8_bit_floats(name: str) -> None:
-    """As weights, as inputs and as results: NumPy has their bits, not their type."""
+    """Weights, inputs and results in 8-bit floats: NumPy has their bits, not their type."""
     dtype = getattr(torch, name)
 
     class Scaled(torch.nn.Module):

@@ -430,7 +430,7 @@ LIES = {
 
 @pytest.mark.parametrize("changes", LIES.values(), ids=LIES)
 def test_a_header_that_does_not_describe_the_code(tmp_path: Path, changes: dict[str, Any]) -> None:
-    """Its hashes are right; run, it would read and write outside of its arrays."""
+    """The hashes are right, but the code would read and write outside of its arrays."""
     forged = replace(add_artifact(), metadata=replace(add_artifact().metadata, **changes))
     forged.save(tmp_path / "m.gcm")
     with pytest.raises(UserError, match=r"^m\.gcm: is damaged or forged: its header describes '"):

@@ -236,7 +236,7 @@ MODULES: dict[str, DynamicModule] = {
     "instance norm": _of_images(lambda x: f.instance_norm(x)),
     "batch as length": _of_tokens(lambda x: x.flatten(0, 1) @ torch.ones(8, 3)),
 }  # fmt: skip
-"""By what is dynamic about them; the first 35 are the measure of issue 29."""
+"""Modules by their dynamic sizes; the first 35 are the measure of issue 29."""
 
 
 def example(module: DynamicModule, sizes: Mapping[str, int], seed: int = 0) -> torch.Tensor:

@@ -124,7 +124,7 @@ end:
 
 
 def target_machine(native_cpu: bool) -> llvm.TargetMachine:
-    """Of this CPU, or of the oldest one with 128-bit vectors and no FMA."""
+    """Return the target machine of this CPU, or of the oldest one with 128-bit vectors and no FMA."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     cpu = llvm.get_host_cpu_name() if native_cpu else "x86-64"

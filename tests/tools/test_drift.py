@@ -13,7 +13,7 @@ from graphc.tools.error_bound import Expected, expected_outputs
 
 
 def rounded(op_name: str, x: np.ndarray, back: bool) -> Expected:
-    """Of a rounding of exp(log(x)), and maybe of its numbers in steps of 0.5."""
+    """Return a rounding of exp(log(x)), and maybe of its numbers in steps of 0.5."""
     graph = Graph("g")
     value = graph.make_input(LogicalTensor(F32, x.shape), "x")
     for name in ("log", "exp"):

@@ -131,7 +131,8 @@ def quantized_layers() -> Graph:
 def test_kernels_of_bytes_are_exact_in_every_form(
     isa: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As they are multiplied, not as the floats that a quantized model names; and with what makes bytes of the sums."""
+    """Weights are measured in their compute dtype, not as the floats of the quantized model, with
+    their requantization."""
     monkeypatch.setattr(variants, "_boundary_matmuls", lambda ctx: iter(()))
     monkeypatch.setattr(variants, "MAX_SCHEDULES", 1)
     ctx = LowerContext(target_for(isa), CompileOptions(1))

@@ -49,7 +49,7 @@ class Tally:
             self.refusals[outcome.signature] += 1
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as JSON."""
+        """Return the tally as JSON."""
         facts = dict(vars(self))
         return {**facts, "failures": [(index, vars(outcome)) for index, outcome in self.failures]}
 

@@ -153,7 +153,7 @@ def _plain(array: Array) -> Array:
 
 
 FILE_INTERVAL = 4
-"""Of the cases that ONNX Runtime checks, every fourth is made as a file."""
+"""Interval, among the cases that ONNX Runtime checks, of cases made as a file."""
 
 
 def case_of(seed: int, index: int, routes: tuple[str, ...] | None = None) -> Case | FileCase:

@@ -230,7 +230,7 @@ def _loosened(wanted: Expected) -> Expected:
 
 
 PEER_ERRORS = (1e-2, 1e-5)
-"""Of types of 16 bits and of wider ones."""
+"""Error bounds of types of 16 bits and of wider ones."""
 
 
 def _complaint(call: Callable[[], object]) -> str:
@@ -243,7 +243,8 @@ def _complaint(call: Callable[[], object]) -> str:
 
 
 def _rounds_parameters(name: str, graph: Graph) -> bool:
-    """If a format cannot hold the graph's numbers: ONNX and PNNX have 32-bit floats, GE's text has six decimals."""
+    """Return whether a format rounds the graph's numbers: ONNX and PNNX have 32-bit floats, GE's text has
+    six decimals."""
     if name == "ge":
         return any(
             isinstance(x, float) and math.isfinite(x) and round(x, 6) != x

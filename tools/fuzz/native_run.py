@@ -60,5 +60,5 @@ def run_guarded(
 
 
 def _aligned(size: int, at: Edge) -> Edge:
-    """At the end only where the beginning is then aligned as generated code may expect."""
+    """Return `at`, but the end only if the beginning is then aligned as generated code expects."""
     return at if size % abi.ALIGNMENT == 0 else "start"

@@ -24,7 +24,7 @@ def shrink(
 def shrink_by(
     case: Case, outcome: Outcome, check: Callable[[Case], Outcome], seconds: float = SECONDS
 ) -> tuple[Case, Outcome]:
-    """As `shrink`, with any check."""
+    """Shrink a case, like `shrink`, with any check."""
     end = time.monotonic() + seconds
     smaller = True
     while smaller:

@@ -25,7 +25,7 @@ MEMORY = 12 << 30
 """Bytes of address space of a worker: far more than any case needs, far less than the machine has."""
 
 CASES_PER_PROCESS = 1500
-"""Then a worker is started anew, so that nothing it keeps adds up."""
+"""Number of cases after which a worker is restarted, so that nothing it keeps adds up."""
 
 
 class Worker:

@@ -18,7 +18,7 @@ Facts = dict[str, Any]
 
 
 def node_facts(explanation: Explanation, profile: Profile) -> dict[str, Facts]:
-    """By node name, except constants: what the node is, why, and how fast."""
+    """Return what each node is, why, and how fast, by node name, except constants."""
     times, busy = {k.node: k for k in profile.kernels}, profile.busy()
     return {
         op.name: {
@@ -34,7 +34,7 @@ def node_facts(explanation: Explanation, profile: Profile) -> dict[str, Facts]:
 
 
 def kernel_texts(compilation: Compilation) -> dict[str, dict[str, str]]:
-    """By kernel, its code at every stage."""
+    """Return the code of each kernel at every stage, by kernel."""
     code = CodeMap(compilation.lowered, compilation.target)
     return {kernel: code.of(kernel).texts for kernel in code.kernels}
 

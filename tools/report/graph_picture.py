@@ -30,7 +30,7 @@ class Box:
 
     @property
     def height(self) -> float:
-        """Of the box in pixels."""
+        """The height of the box in pixels."""
         return len(self.lines) * LINE + 2 * PAD
 
 

@@ -209,7 +209,7 @@ def put(
 
 
 def _number_of(node: OpBuilder, mask: Tensor, most: int) -> Tensor:
-    """For each element of a mask how many before it are true, at most `most` - 1."""
+    """Count the true elements before each element of a mask, clamped to `most` - 1."""
     flat = node.converted(node.reshaped(mask, (mask.details.elements,)), S64)
     before = node.helper("sub", node.helper("cum_sum", flat, axis=0), flat)
     inside = node.helper("min", before, node.constant(most - 1, S64))

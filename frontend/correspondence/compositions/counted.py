@@ -35,7 +35,7 @@ def true_indices(node: OpBuilder, mask: Tensor, name: str = "") -> Tensor:
 
 
 def nonzero(node: OpBuilder, x: Tensor, name: str = "") -> list[Tensor]:
-    """For each axis of x, where its elements are not 0, in the order of memory: s64[K] each."""
+    """Indices along each axis of the elements of x that are not 0, in memory order: s64[K] each."""
     dims = x.details.plain_dims or (1,)
     flat = true_indices(node, node.reshaped(is_set(node, x), (math.prod(dims),)), name)
     found: list[Tensor] = []
@@ -112,7 +112,8 @@ def runs(node: OpBuilder, x: Tensor, name: str = "") -> Distinct:
 
 
 def distinct(node: OpBuilder, x: Tensor, in_order: bool, name: str = "") -> Distinct:
-    """Of a list or the rows of a matrix, in ascending order or, not `in_order`, as they first appear."""
+    """Distinct elements of a list, or distinct rows of a matrix, in ascending order or, not `in_order`, by
+    first appearance."""
     size = x.details.plain_dims[0]
     indices = _in_order(node, x)
     begins = _begins(node, node.helper("gather", x, indices, axis=0))

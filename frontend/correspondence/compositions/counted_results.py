@@ -42,7 +42,7 @@ class CommonType:
 def common_type(
     graphs: Sequence[Graph], results: Sequence[LogicalTensor], inside: set[str]
 ) -> CommonType | None:
-    """That of one result of each graph; None where they differ in more than sizes.
+    """Return the common type of one result of each graph; None if they differ in more than sizes.
 
     `inside`: the names of the sizes that mean something in a graph only.
     """

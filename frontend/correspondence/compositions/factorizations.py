@@ -114,7 +114,8 @@ def matrix_norm(node: OpBuilder, a: Tensor, order: float | str) -> Tensor:
 
 
 def matrix_exponential(node: OpBuilder, x: Tensor) -> Tensor:
-    """Of matrices [.., n, n]: a Taylor polynomial of them halved to a norm of 1 or less, squared as often."""
+    """Exponential of matrices [.., n, n]: a Taylor polynomial of x halved to a norm of 1 or less, then squared
+    as often."""
     dtype = x.details.dtype
     if not x.details.elements:
         return x

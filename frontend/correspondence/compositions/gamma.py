@@ -38,7 +38,7 @@ def lgamma(node: OpBuilder, x: Tensor) -> Tensor:
 
 
 def _of_right_half(node: OpBuilder, x: Tensor) -> Tensor:
-    """For x of 1/2 or more: log(sqrt(2 pi)) + (x - 1/2) log t - t + log(sum), t = x + 13/2."""
+    """Log-gamma for x >= 1/2: log(sqrt(2 pi)) + (x - 1/2) log t - t + log(sum), t = x + 13/2."""
     total = like(node, _TERMS[0], x)
     for i, term in enumerate(_TERMS[1:]):
         below = node.helper("add", x, like(node, i, x)) if i else x

@@ -69,7 +69,7 @@ class GrowingState:
         return [*made, *(dynamic_size(node, one) for one in sizes)]
 
     def unpacked(self, node: OpBuilder, own: Sequence[Tensor]) -> list[Tensor]:
-        """In the body or the condition: the state of what the loop has."""
+        """Unpack the loop's variables into the state, in its body or its condition."""
         made = list(own[: len(self.state)])
         for one, number in zip(self._firsts, own[len(self.state) :], strict=True):
             given = node.reshaped(number, (1,))

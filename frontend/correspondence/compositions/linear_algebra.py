@@ -59,7 +59,7 @@ def determinant(node: OpBuilder, x: Tensor) -> Tensor:
 
 
 def inverse(node: OpBuilder, x: Tensor) -> Tensor:
-    """Of matrices [.., n, n]. Singular ones give what is not finite."""
+    """Inverse of matrices [.., n, n]. Singular ones give values that are not finite."""
     factors, _, order = outputs(node, "lu", x)
     return substituted(node, factors, node.converted(permutation(node, order), x.details.dtype))
 

@@ -167,7 +167,7 @@ def tile(node: OpBuilder, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
 
 
 def tile_last(node: OpBuilder, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
-    """As `tile`; counts that are missing in front are 1."""
+    """Repeat x like `tile`; missing leading counts are 1."""
     return tile(node, x, (*(1,) * (x.details.rank - len(repeats)), *repeats))
 
 

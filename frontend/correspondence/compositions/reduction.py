@@ -125,7 +125,7 @@ def count_nonzero(node: OpBuilder, x: Tensor, axes: tuple[int, ...] | None = Non
 
 
 def prod(node: OpBuilder, x: Tensor, dtype: DType | None = None) -> Tensor:
-    """Of all elements; integers and bools are multiplied as s64."""
+    """Multiply all elements; integers and bools are multiplied as s64."""
     wide = dtype or (x.details.dtype if x.details.dtype.is_float else S64)
     return node.make("reduce_prod", node.converted(x, wide), axes=None, keep_dims=False)
 

@@ -105,7 +105,7 @@ def columns_to_image(
 def _sources(
     size: int, block: int, stride: int, dilation: int, pads: tuple[int, int]
 ) -> tuple[Array, int]:
-    """For each block element and position along an axis, the step that covers it (or -1); the number of steps."""
+    """Return the step that covers each block element and position along an axis (or -1), and the number of steps."""
     steps = (size + sum(pads) - dilation * (block - 1) - 1) // stride + 1
     offset = np.arange(size) + pads[0] - dilation * np.arange(block)[:, None]
     step = offset // stride

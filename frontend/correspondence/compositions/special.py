@@ -12,7 +12,8 @@ from ...op_builder import OpBuilder, like
 from .arithmetic import erfc
 
 _FROM = 10
-"""From where on the asymptotic series of digamma is exact to f64; smaller arguments are raised by steps of 1."""
+"""Minimum argument for which the asymptotic series of digamma is exact to f64; smaller ones are raised by steps
+of 1."""
 
 _BERNOULLI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 """B(2k) / 2k, by which digamma falls short of log x - 1 / 2x in powers of 1 / x^2."""
@@ -101,13 +102,13 @@ def _nearer(node: OpBuilder, y: Tensor, x: Tensor) -> Tensor:
 
 
 _SERIES = tuple(1 / math.factorial(k) ** 2 for k in range(36))
-"""Of I0 in powers of x^2 / 4, below 15."""
+"""Coefficients of I0 in powers of x^2 / 4, below 15."""
 
 _FAR = tuple(
     math.prod((2 * j - 1) ** 2 for j in range(1, k + 1)) / (math.factorial(k) * 8**k)
     for k in range(20)
 )
-"""Of I0 sqrt(2 pi x) / exp(x) in powers of 1 / x, above."""
+"""Coefficients of I0 sqrt(2 pi x) / exp(x) in powers of 1 / x, above."""
 
 
 def bessel_i0(node: OpBuilder, x: Tensor) -> Tensor:

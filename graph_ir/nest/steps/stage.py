@@ -4,9 +4,9 @@ before   for n0: for k: for n1: C[..] += A[..] * B[k, n0 * 16 + n1]
 after    for n0: { panel[k, n1] = B[k, n0 * 16 + n1] }; for k: for n1: C[..] += A[..] * panel[k, n1]
 
 The copy converts to the dtype that the instruction multiplies. A becomes rows, B a panel of the tile's columns. C
-becomes accumulators, which start at zero and pass through the epilogue on their way out. `stage B at n0 as panel above
-32` reads B in place where at most 32 rows share it. An image needs a layout, as in `stage A at y0 as band[iy,ix,k]`
-(`nest/windows.py`).
+becomes accumulators, which start at zero and pass through the epilogue on their way out. `stage B at n0 as panel
+above 32` reads B in place where at most 32 rows share it. An image needs a layout, as in `stage A at y0 as
+band[iy,ix,k]` (`nest/windows.py`).
 """
 
 from __future__ import annotations

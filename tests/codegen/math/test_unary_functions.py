@@ -47,7 +47,7 @@ class Function:
 
 
 SAME = tuple((x, x) for x in (0.0, -0.0, NAN, TINY, -TINY))
-"""Of functions that are their argument next to zero."""
+"""Special values of functions that are their argument next to zero."""
 GATE = ((NAN, NAN), (INF, INF), (-INF, NAN), (3e38, 3e38), (-3e38, -0.0), (0.0, 0.0), (-0.0, -0.0))
 """Special values of functions that are x for large x, and x times 0 for negative x."""
 ANGLES = (1e-30, 0.78539816, 1.5707964, 3.1415927, 9.0071993e15, 2.4178516e24, 6.4903711e32, 3.4e38)

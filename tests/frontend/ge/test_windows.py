@@ -127,7 +127,8 @@ def test_each_channel_by_itself(multiplier):
     ],
 )  # fmt: skip
 def test_a_transposed_convolution_undoes_the_sizes(size, attrs, shape):
-    """Its inner product with any image equals that of the convolution with x: they are transposes of each other."""
+    """The inner product of its result with any image equals that of the convolution with x: they are transposes of
+    each other."""
     w = filters(4, 6, 3, 2)
     lines = (
         const("s", size) + node("Conv2DTranspose", "input_size=%s, x=%x, filter=%w", attrs) + RETURN

@@ -65,7 +65,7 @@ def test_matmuls_of_onednn_of_16_bits_have_the_written_type(result: str, scaled:
     ("call", "names"), [("trsm", "side, uplo, trans_x, diag"), ("potrf", "uplo")]
 )
 def test_calls_of_lapack_without_their_letters_are_refused(call: str, names: str) -> None:
-    """As jaxlib before 0.8 prints them: nothing says which half or which system is meant."""
+    """Calls printed by jaxlib before 0.8 do not say which half or which system is meant."""
     text = one_op(
         ["f32[4,4]", "f32[4,2]"],
         "f32[4,2]" if call == "trsm" else "(f32[4,4], s32[])",

@@ -127,7 +127,7 @@ def test_operations(shapes: list[str], result: str, operation: str, expected: An
     ("pads", "attrs"), [("4_0", {}), ("5_-1", {"exclusive": True}), ("-1_5", {"exclusive": True, "reverse": True})]
 )  # fmt: skip
 def test_a_window_as_long_as_its_axis_is_a_running_sum(pads: str, attrs: dict[str, Any]) -> None:
-    """As graphc and JAX write them."""
+    """Windows written by graphc and JAX."""
     window = f"window={{size=5 pad={pads}}}, to_apply=add_f32"
     text = one_op(["f32[5]"], "f32[5]", f"reduce-window(p0, f32[] constant(0)), {window}", ADD)
     graph = import_hlo(parse_hlo(text))

@@ -95,7 +95,7 @@ def import_case(case: Any, feeds: dict[str, Any]) -> Graph:
 
 
 def refusal(case: Any) -> str:
-    """Why the case is not imported, "" if it is; fails where it is and gives another result."""
+    """Return the reason why the case is not imported, "" if it is; fail if its result is wrong."""
     ((inputs, outputs),) = case.data_sets
     names = [info.name for info in case.model.graph.input]
     try:
@@ -125,7 +125,7 @@ def refusal(case: Any) -> str:
 
 @cache
 def refusals(op_type: str) -> list[str]:
-    """Why each case of an op is not imported; those that are all have the right result."""
+    """Return the reason why each case of an op is not imported; imported ones have the right result."""
     return [refusal(case) for case in cases()[op_type]]
 
 

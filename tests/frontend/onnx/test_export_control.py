@@ -79,7 +79,7 @@ def test_a_flag_is_the_condition() -> None:
 
 
 def loop(carried: int) -> Graph:
-    """As long as the sum of x is below a limit, x becomes x + x * step."""
+    """While the sum of x is below a limit, x becomes x + x * step."""
     state = [X, LogicalTensor(S64, ())][:carried]
     condition, body = Graph("condition"), Graph("body")
     for graph in (condition, body):

@@ -68,7 +68,7 @@ class Step:
         return [p + n for p, n in zip(self.past, self.counts, strict=True)]
 
     def resident(self, total: int) -> int:
-        """Of the keys, those that a cache holds: ONNX Runtime's description of the operator."""
+        """Return the keys that a cache holds: ONNX Runtime's description of the operator."""
         if not self.sliding or total <= self.capacity:
             return total
         given_up = self.capacity - self.window + 1
@@ -129,7 +129,7 @@ class Step:
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
     def wanted(self, feeds: dict[str, Array]) -> list[list[Array]]:
-        """Of each sentence the rows that count: results, both caches, scores."""
+        """Return the valid rows of each sentence: results, both caches, scores."""
         return [self._sentence(feeds, b) for b in range(len(self.past))]
 
     def _sentence(self, feeds: dict[str, Array], b: int) -> list[Array]:

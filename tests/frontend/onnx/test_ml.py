@@ -121,7 +121,7 @@ def test_regressors_of_several_targets_and_doubles() -> None:
 
 
 def test_each_target_with_its_own_trees() -> None:
-    """As gradient boosting makes them: a tree speaks of one class."""
+    """Trees of gradient boosting: each is about one class."""
     attrs = forest(np.random.default_rng(7), "class", 30, 1)
     attrs["class_ids"] = [tree % 3 for tree in attrs["class_treeids"]]
     proto = ml(
@@ -371,7 +371,7 @@ def test_pipelines_of_scikit_learn() -> None:
 
 @pytest.mark.parametrize("of_class", [0, 1])
 def test_the_one_score_of_two_classes_takes_the_base_value_of_its_class(of_class: int) -> None:
-    """As ONNX Runtime and onnx's reference evaluator add it for the first class."""
+    """ONNX Runtime and onnx's reference evaluator add it for the first class."""
     attrs = forest(np.random.default_rng(9), "class", 3, 1)
     attrs["class_ids"] = [of_class] * len(attrs["class_ids"])
     bases = [0.25, -0.5]

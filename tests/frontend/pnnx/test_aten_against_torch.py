@@ -113,7 +113,7 @@ def test_a_result_of_another_shape_than_the_file_says(tmp_path: Path) -> None:
 
 
 def test_an_attention_whose_query_is_called_input(tmp_path: Path) -> None:
-    """As the tool writes what it finds in Swin transformers."""
+    """The tool writes it for Swin transformers."""
     module = torch.nn.MultiheadAttention(4, 2, batch_first=True)
     weights = {name: x.detach().numpy() for name, x in module.state_dict().items()}
     line = "nn.MultiheadAttention num_heads=2 batch_first=True $input=a"

@@ -151,7 +151,7 @@ def test_integers_between_tensors_are_refused() -> None:
 
 
 def test_regions_of_torchvision() -> None:
-    """Its operator is declared here, as the package is not needed to read a program of it."""
+    """The operator is declared here, because the package is not needed to read a program of it."""
     library = torch.library.Library("torchvision", "FRAGMENT")
     library.define(
         "roi_align(Tensor input, Tensor rois, float spatial_scale, int pooled_height, int pooled_width,"

@@ -196,7 +196,7 @@ NAMED = [
 
 @pytest.mark.parametrize(("row", "spelling"), NAMED)
 def test_a_kernel_is_read_by_its_name_alone(row: Op, spelling: Spelling) -> None:
-    """As other writers leave it: without our attributes, those of the operator given by the user."""
+    """Kernels of other writers: without our attributes, with operator attributes given by the user."""
     graph = row_example(row, spelling)
     (op,) = (op for op in graph.ops if op.name == "op")
     text, _ = write_tvm(graph)

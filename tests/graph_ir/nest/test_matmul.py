@@ -137,7 +137,7 @@ def test_panels_from_far_away_are_fetched_ahead(k: int, rows: int, fetches: bool
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_groups_of_panels_and_blocks_of_rows_are_one_parallel_loop(threads: int) -> None:
-    """Of two nested loops only the outer one would be shared, and its trips may not divide by the threads."""
+    """With two nested loops, only the outer one would be shared, and its trips may not divide by the threads."""
     graph = matmul_graph(50, 200, 8)
     requested = {"matmul_core": parse_schedule(f"mc=22 ng={threads}")}
     ctx = replace(context("avx512", threads), requested=requested)

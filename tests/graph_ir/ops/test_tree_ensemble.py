@@ -15,7 +15,7 @@ from support.compiled import graph_of_op
 RNG = np.random.default_rng(11)
 NODES, GROUPS, COUNT = 300, 3, 2
 BITS = {True: 4, False: 3}
-"""Of the features of six columns: with those negated for odd numbers of rows."""
+"""Feature bits of six columns: with negated features for odd numbers of rows."""
 
 
 def operands(rows: int, dtype: Any = np.float32, dense: bool = False) -> list[np.ndarray]:

@@ -117,7 +117,7 @@ def test_native_code_sums(x: tuple[int, ...], w: tuple[int, ...], threads: int) 
     ids=str,
 )
 def test_gathered_matrices_times_a_column(x: Shape, w: Shape, transpose: bool) -> None:
-    """As the experts of a mixture, which are not copied."""
+    """Experts of a mixture, which are not copied."""
     model = compile_model(matmul(x, w, gathered=True, transpose_b=transpose))
     for number in (1, 6, 23) if N in (*x, *w) else (1,):
         left, right = (integers(tuple(number if d is N else d for d in s), 2) for s in (x, w))

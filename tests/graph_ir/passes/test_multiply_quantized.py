@@ -156,7 +156,7 @@ def test_the_account_decides_and_is_recorded() -> None:
 
 
 def test_winograd_is_no_alternative() -> None:
-    """Its rounding errors would be larger than those of any other way, where integers are exact."""
+    """Winograd's rounding errors would be larger than those of any other way, and integers are exact."""
     graph = Graph("convolution")
     x = graph.make_input(LogicalTensor(F32, (1, 128, 28, 28)))
     w = graph.make_constant(np.zeros((128, 128, 3, 3), np.float32))

@@ -203,7 +203,7 @@ def test_heads_are_split_before_they_are_sliced(before: str, after: str) -> None
 
 
 def test_q_k_and_v_of_one_matmul_are_read_where_it_wrote_them() -> None:
-    """As PyTorch's dynamo exporter writes GPT-2: a view, a split, and heads moved to the front."""
+    """PyTorch's dynamo export of GPT-2: a view, a split, and heads moved to the front."""
     heads = "transpose(reshape(slice({}, starts=(0, 0, {}), steps=(1, 1, 1), sizes=(1, 8, 16)), {}), {})"
     joined = "reshape(add(matmul_core(x, w), b), shape=(1, 8, 48))"
     q, k, v = (

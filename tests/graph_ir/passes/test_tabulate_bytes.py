@@ -42,7 +42,7 @@ def bytes_of(seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("with_intermediate", [False, True])
 def test_a_function_with_rounding_inside_is_one_table(with_intermediate: bool) -> None:
-    """Its argument is read twice, and what is quantized on the way may be a result as well."""
+    """The argument is read twice, and an intermediate quantized value may be a result as well."""
     end = END.replace("output=%y", "output=%y, output_1=%q") if with_intermediate else END
     graph = graph_of(HEAD + GELU + end)
     arrays = [bytes_of(0), bytes_of(1)]

@@ -120,7 +120,7 @@ def test_infinities_and_nan_reach_what_they_reach_in_f32(one_zero: bool, isa: st
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", USES)
 def test_whole_numbers_multiples_and_extremes_are_exact(isa: str) -> None:
-    """Of 24 bits relative to the largest of a group, where the sums are exact too; groups of zeros."""
+    """Numbers of 24 bits relative to the largest of a group, whose sums are exact too; groups of zeros."""
     graph, w = packed(2, 4, True)
     model = in_digits(graph, isa, threads=2)
     for size in (2.0**-60, 1.0, 2.0**60):

@@ -19,7 +19,7 @@ from support.packed_matmul import packed_matmul
     ("rows", "l2_bytes", "lines"), [(1, 1 << 20, 0), (1, 1 << 10, 4), (3, 1 << 10, 4)]
 )
 def test_words_that_l2_cannot_hold_are_fetched_ahead(rows: int, l2_bytes: int, lines: int) -> None:
-    """As many lines per word as its vectors have, also where several tiles read a panel."""
+    """One line per vector of a word is fetched, also where several tiles read a panel."""
     graph, _ = packed_matmul(rows, 128, 64, 4, 32, False)
     target = replace(Target("avx512"), l2_bytes=l2_bytes)
     requested = {"y": parse_schedule("unpack=registers use=fma mr=1 nv=4")}

@@ -16,7 +16,7 @@ from graphc.tensor_ir.printer import print_expr
 
 
 def tiles(target: str = "avx2", step: int = 1) -> WinogradTiles:
-    """Of images of 9 x 10 with 20 channels, in tiles of 4 x 4 results."""
+    """Tiles of images of 9 x 10 with 20 channels, for 4 x 4 results."""
     image = Image(Buffer("x", F32, (1800,)), 9, 10, 20)
     problem = WinogradProblem(1, image, Buffer("u", F32, (9,)), image, 1, 1, (step, step))
     blocking = WinogradBlocking(F4, GemmTile(4, 2), 2, 1, 1)

@@ -321,7 +321,7 @@ def test_long_blocks_are_no_problem() -> None:
 
 
 def test_a_size_may_be_0() -> None:
-    """That of an empty cache: nothing that holds from 1 on only is left out."""
+    """The size of an empty cache: rules that hold only from 1 on are left out."""
     text = """\
 def f(c: f32[size_n], size_n: s64):
     for i in range(0, max((size_n + 7) // 8, 1)):

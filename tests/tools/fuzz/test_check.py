@@ -21,7 +21,7 @@ from graphc.tools.fuzz.outcome import INTERNAL, REFUSED, RIGHT, WRONG
 from support.graphs import graph_of
 
 CHUNKS, CHUNK = 2, 20
-"""Of the 2,000 that `make check` runs: enough to notice at once."""
+"""Number of cases, of the 2,000 that `make check` runs: enough to notice at once."""
 
 
 def tanh_case(**setting: Any) -> Case:

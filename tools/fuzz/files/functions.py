@@ -26,7 +26,7 @@ from ....base.records import dataclass
 OPSETS = (13, 14, 17, 18, 20, 21)
 DOMAIN = "graphc.fuzz"
 MAX_NODES = 3
-"""Of a body and of the graph, beside those that a pattern adds."""
+"""Maximum number of nodes of a body and of the graph, besides those that a pattern adds."""
 
 Draw = Callable[[random.Random], Any]
 
@@ -109,7 +109,7 @@ class _Writer:
         self._append(back, values)
 
     def _transposes(self, values: list[str]) -> None:
-        """There and back."""
+        """Add a transpose and its inverse."""
         for operands in (self._some(values, 1), None):
             found: list[str] = []
             before = operands or [str(self.nodes[-1].output[0])]

@@ -66,7 +66,7 @@ def attention(scope: Scope) -> None:
 
 
 def softmax(scope: Scope, x: GraphTensor) -> GraphTensor:
-    """As exporters write it out."""
+    """Add a softmax decomposed as exporters write it."""
     largest = scope.one("reduce_max", x, axes=(-1,), keep_dims=True)
     powers = scope.one("exp", scope.one("sub", x, largest))
     total = scope.one("reduce_sum", powers, axes=(-1,), keep_dims=True)

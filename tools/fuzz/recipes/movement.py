@@ -44,7 +44,7 @@ def transpose(scope: Scope) -> None:
 
 
 def other_shape(scope: Scope, dims: Dims) -> Dims:
-    """As many elements in other axes: merged, split, with ones put in, or flat."""
+    """Return dims with the same number of elements: axes merged, split, inserted or flattened."""
     kind = scope.random.randrange(4)
     if kind == 0 and len(dims) > 1:
         at = scope.random.randrange(len(dims) - 1)
