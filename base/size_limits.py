@@ -341,10 +341,10 @@ def equality(one: Any, other: Any) -> NeedsLimit | None:
             if symbol.least <= value <= symbol.most:
                 return NeedsLimit(message, symbol.name, Limit(least=value, most=value))
             continue
-        same = lone_symbol(value)
-        if bounds(value)[1] > 0 and (
-            not symbol.has_range or (same and same.range_text == symbol.range_text)
-        ):
+        same, (low, high) = lone_symbol(value), bounds(value)
+        if low < 0 and len(value.symbols) > 1:
+            continue  # whether it is a size depends on the run
+        if high > 0 and (not symbol.has_range or (same and same.range_text == symbol.range_text)):
             return NeedsLimit(message, symbol.name, Limit(equal=value))
     return _all_terms_minimal(difference)
 

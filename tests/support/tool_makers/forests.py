@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,16 +132,24 @@ def skl2onnx(save: Save) -> None:
 
 
 def hummingbird(save: Save) -> None:
+    """By the exporter that hummingbird was written for: that of TorchScript, PyTorch's default then."""
     import torch
     from hummingbird.ml import convert
 
+    torch.onnx.export = partial(torch.onnx.export, dynamo=False)
     for kind, model in _sklearn_models():
         name = f"{kind}_{type(model).__name__}"
         name += f"_{model.steps[0][0]}" if hasattr(model, "steps") else ""
         x, y = _tree_data(kind)
         model.fit(x, y)
         is_trees = hasattr(model, "estimators_") or "Tree" in name or "Hist" in name
-        for way in ("gemm", "tree_trav", "perf_tree_trav") if is_trees else ("",):
+        # The last one stores a full tree of every depth: 117 MB for a forest without a limit.
+        trees = np.ravel(getattr(model, "estimators_", []))
+        is_deep = any(getattr(one, "get_depth", int)() > 8 for one in trees)
+        ways = (
+            ("gemm", "tree_trav", *([] if is_deep else ["perf_tree_trav"])) if is_trees else ("",)
+        )
+        for way in ways:
             with attempt(f"{name}_{way}"):
                 config = {"tree_implementation": way} if way else {}
                 made = convert(model, "torch", x, extra_config=config)
