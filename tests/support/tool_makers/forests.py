@@ -132,7 +132,7 @@ def skl2onnx(save: Save) -> None:
 
 
 def hummingbird(save: Save) -> None:
-    """By the exporter that hummingbird was written for: that of TorchScript, PyTorch's default then."""
+    """Write the files by the TorchScript exporter, PyTorch's default when hummingbird was written."""
     import torch
     from hummingbird.ml import convert
 
