@@ -125,6 +125,10 @@ SWITCHES = {
         "fuse elementwise chains into each other and into matmul epilogues",
         "graph_ir/test_convolution_network.py::test_switches_do_not_change_the_result",
     ),
+    "amx": Switch(
+        "multiply bytes and 16-bit floats in the CPU's tile registers",
+        "driver/test_models_on_tiles.py::test_the_switch_changes_no_bit_of_integers",
+    ),
     "in-place": Switch(
         "let the memory planner reuse buffers",
         "graph_ir/test_convolution_network.py::test_switches_do_not_change_the_result",

@@ -13,6 +13,7 @@ from ..base.memory_limit import parse_memory
 from ..base.options import LAYOUTS, PRECISIONS, SWITCHES, WINOGRAD, CompileOptions, verify_requested
 from ..base.records import dataclass
 from ..base.suggestion import suggestion
+from ..targets.isa import ISAS
 from .file_kinds import MODEL
 from .run_inputs import Array, read_npy, shapes_of_files, split_inputs
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ..graph_ir.ir.graph import Graph
     from ..graph_ir.ir.schedule import Schedule
 
-TARGETS = ("native", "avx512", "avx2", "generic")
+TARGETS = ("native", *ISAS)
 
 CHECK_BOUNDS = "check-bounds"
 """The switch (`-X`) for code that checks every access."""

@@ -16,7 +16,6 @@ from ..tensor_ir.nodes import (
     For,
     Function,
     If,
-    Invoke,
     ParallelInvoke,
     Prefetch,
     Stmt,
@@ -189,11 +188,6 @@ def tasks_per_poll(task: Function, count: int | str) -> int:
     if each * tasks < 2 * STATEMENTS_PER_POLL:
         return 0
     return 1 << max(STATEMENTS_PER_POLL // each, 1).bit_length() - 1
-
-
-def calls_others(function: Function) -> bool:
-    """Return whether a function calls kernels."""
-    return any(isinstance(s, Invoke) for s in walk_statements(function.body))
 
 
 def has_tasks(function: Function) -> bool:

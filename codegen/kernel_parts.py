@@ -15,9 +15,9 @@ from dataclasses import field, replace
 from ..base.records import dataclass
 from ..targets.isa import Target
 from ..tensor_ir import pipeline as loop_pipeline
-from ..tensor_ir.nodes import Block, Function, Invoke, Module
+from ..tensor_ir.instructions import invokes
+from ..tensor_ir.nodes import Block, Module
 from ..tensor_ir.verifier import verify
-from ..tensor_ir.visitor import walk_statements
 from .aot import CALLS_LEVEL, OPT_LEVEL, compile_to_part, one_section
 from .llvm_info import process_triple
 from .module import emit_module
@@ -72,8 +72,8 @@ def split_program(module: Module) -> list[Part]:
     """
     if "linux" not in process_triple():
         return [Part(module)]
-    callers = [f for f in module.functions if _calls(f)]
-    kernels = [f for f in module.functions if not _calls(f)]
+    callers = [f for f in module.functions if invokes(f)]
+    kernels = [f for f in module.functions if not invokes(f)]
     if module.entry in (f.name for f in kernels):  # a model without work
         return [Part(module)]
     declared = [replace(f, body=Block(())) for f in kernels]
@@ -82,10 +82,6 @@ def split_program(module: Module) -> list[Part]:
     ]
     whole = Module((*declared, *callers), module.entry, module.checked)
     return [*parts, Part(whole, declared=frozenset(f.name for f in kernels))]
-
-
-def _calls(function: Function) -> bool:
-    return any(isinstance(s, Invoke) for s in walk_statements(function.body))
 
 
 def compile_part(part: Part, target: Target, check: bool) -> CompiledPart:

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..base.errors import InternalError
-from ..targets.isa import Target
+from ..targets.isa import INSTRUCTIONS, Target
+from ..tensor_ir.instructions import instruction_meaning, invokes
 from ..tensor_ir.nodes import (
     Allocate,
     Block,
@@ -37,10 +38,11 @@ from .bounds_checks import BoundsChecks
 from .capabilities import capabilities
 from .expressions import Expressions
 from .instruction_stream import InstructionStream, Typed
-from .interruption import Polls, calls_others, has_tasks, tasks_per_poll
+from .interruption import Polls, has_tasks, tasks_per_poll
 from .llvm_types import memory_type, type_of
 from .parallel_calls import ParallelCalls
 from .symbols import comment, symbol
+from .tile_instructions import TileInstructions
 
 LOCAL_ALIGNMENT = 64
 SHARED_LOCAL_BYTES = 4 << 10
@@ -101,7 +103,7 @@ class _Body:
         # Large locals of the arm of an `If` that does not run.
         self._free: list[tuple[int, str]] = []
         self._polls = Polls(self._stream, emitter.helpers)
-        self._calls_others = calls_others(function) or (module.checked and has_tasks(function))
+        self._calls_others = invokes(function) or (module.checked and has_tasks(function))
         self._parallel = ParallelCalls(
             self._stream, emitter.trampolines, self._polls, is_serial=module.checked
         )
@@ -266,10 +268,15 @@ class _Body:
         self._stream.declares.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         address = self._expressions.address(s.address)
         self._stream.emit(
-            f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 {4 - s.level}, i32 1)"
+            f"call void @llvm.prefetch.p0(ptr {address}, i32 {int(not s.level)}, i32 {4 - max(s.level, 1)}, i32 1)"
         )
 
     def _invoke(self, s: Invoke) -> None:
+        meaning = instruction_meaning(s.function)
+        if meaning is not None:
+            tiles = TileInstructions(self._stream, self._expressions)
+            tiles.emit(INSTRUCTIONS[s.function], meaning, s.args)
+            return
         callee = self._callee(s.function)
         args = self._arguments(callee, s.args, len(callee.params))
         text = ", ".join(f"{kind} {operand}" for kind, operand in [("ptr", "%rt"), *args])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..base.size_queries import typical
 from ..codegen.aot import compile_to_object
@@ -20,17 +20,31 @@ from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS
 from ..graph_ir.text.printer import print_graph
 from ..runtime.artifact import Artifact
 from ..runtime.metadata import Metadata, TensorSpec
+from ..targets.isa import TILE_FEATURES, Target
 from .cache_key import support_key
 from .compile_cache import CompileCache
 from .request import CompileRequest
 from .versions import versions
 
 
+class ModelCode(NamedTuple):
+    """The object code of a model; `on_vectors`: for processes that may not use tile registers, if it uses them."""
+
+    object_code: bytes
+    on_vectors: bytes = b""
+
+
+def _needed_features(target: Target) -> tuple[str, ...]:
+    """Features without which a CPU cannot run the model: there is other code for those of tile registers."""
+    features = (f[1:] for f in target.features.split(",") if f.startswith("+"))
+    return tuple(f for f in features if f not in TILE_FEATURES)
+
+
 def make_artifact(
     request: CompileRequest,
     graph: Graph,
     lowered: LoweredModel,
-    object_code: bytes,
+    code: ModelCode,
     support: bytes,
 ) -> Artifact:
     """The artifact of a lowered program and its object code. The same request gives the same bytes."""
@@ -42,7 +56,8 @@ def make_artifact(
         outputs=output_specs(source),
         arena_bytes=lowered.arena_bytes,
         isa=target.isa,
-        cpu_features=tuple(f[1:] for f in target.features.split(",") if f.startswith("+")),
+        cpu_features=_needed_features(target),
+        uses_tiles=bool(code.on_vectors),
         triple=process_triple(),
         threads=request.options.threads,
         versions=versions(),
@@ -57,7 +72,7 @@ def make_artifact(
     text = print_graph(graph, full=True, stored=lowered.offsets)
     derived = lowered.derived
     return Artifact(
-        metadata, lowered.constants, object_code, support, text,
+        metadata, lowered.constants, code.object_code, support, text, vector_code=code.on_vectors,
         derivations=derived.derivations, sources=tuple(derived.sources),
     )  # fmt: skip
 

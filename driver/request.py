@@ -49,6 +49,11 @@ class CompileRequest:
     optimized: bool = False
     alias: Mapping[str, str] | str = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        # Code that checks its accesses has no checks for loads of whole tiles.
+        if self.options.check_bounds or not self.options.enabled("amx"):
+            object.__setattr__(self, "target", self.target.without_tiles())
+
     @cached_property
     def source(self) -> Graph:
         """The model as a graph, read on first use. UserError, UnsupportedError."""

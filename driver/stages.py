@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from ..base.heap import trim_heap
@@ -22,7 +23,8 @@ from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Module
 from ..tensor_ir.passes.outline_parallel import has_parallel_loops
 from ..tensor_ir.printer import print_module
-from .artifact import body_of, make_artifact, support_object
+from ..tensor_ir.without_tiles import uses_tiles, without_tiles
+from .artifact import ModelCode, body_of, make_artifact, support_object
 from .cache_key import kernel_key
 from .dump import StageDump
 from .memory_check import check_memory
@@ -92,12 +94,29 @@ def run_stages(request: CompileRequest, phases: Phases, consume: bool = False) -
         with phases("kernels"):
             parts = split_program(lowered.module)
             compiled = _compiled(parts, request, pool, phases)
-            object_code = link(parts, compiled)
+            code = ModelCode(link(parts, compiled), *_on_vectors(parts, compiled, request, phases))
             is_parallel = any(map(has_parallel_loops, lowered.module.functions))
             support = support_object(request.cache) if is_parallel else b""
     phases.kernel_seconds, phases.processes = total_seconds(compiled), jobs
-    artifact = make_artifact(request, graph, lowered, object_code, support)
+    artifact = make_artifact(request, graph, lowered, code, support)
     return Compilation(request, graph, lowered, artifact, phases)
+
+
+def _on_vectors(
+    parts: list[Part], compiled: list[CompiledPart], request: CompileRequest, phases: Phases
+) -> tuple[bytes, ...]:
+    """The program for processes that may not use tile registers, if it uses them; the other kernels are the same."""
+    target = request.target
+    chosen = [n for n, part in enumerate(parts) if any(map(uses_tiles, part.module.functions))]
+    if not chosen:
+        return ()
+    others = list(parts)
+    for number in chosen:
+        module = without_tiles(parts[number].module, target)
+        others[number] = replace(parts[number], module=module)
+    made = _compiled([others[n] for n in chosen], request, KernelPool(1), phases)
+    by_number = dict(zip(chosen, made, strict=True))
+    return (link(others, [by_number.get(n, one) for n, one in enumerate(compiled)]),)
 
 
 def _lowered(

@@ -20,7 +20,7 @@ from .metadata import Metadata, metadata_from_json
 
 _SECTIONS = ("constants", "object", "support")
 _GRAPH, _SOURCES = "graph", "sources"
-_DERIVED = "derived"
+_DERIVED, _VECTORS = "derived", "vectors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +31,7 @@ class Artifact:
     exports `graphc_entry`; `support_code` one that exports the thread pool, empty where models run serially. `graph` is
     the optimized graph as text, with constants as offsets in `constants`: what tools that look into the model read;
     empty in files of earlier versions. `origin` names it in messages: the file it was read from.
+    `vector_code` is as `object_code`, for processes that may not use the tile registers that this uses.
     `derivations`: parts of `constants` that a file does not hold, as loading computes them from `sources`: weights that
     are stored one after the other.
     """
@@ -43,6 +44,7 @@ class Artifact:
     origin: str = ""
     derivations: tuple[Derivation, ...] = ()
     sources: tuple[np.ndarray, ...] = field(default=(), repr=False)
+    vector_code: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         constants = np.ascontiguousarray(self.constants).reshape(-1).view(np.uint8)
@@ -73,6 +75,8 @@ class Artifact:
             "support": memoryview(self.support_code),
             _GRAPH: memoryview(self.graph.encode(errors="surrogatepass")),
         }
+        if self.vector_code:
+            sections[_VECTORS] = memoryview(self.vector_code)
         write_container(Path(path), header, sections, durable)
 
     def _stored(self) -> np.ndarray:
@@ -91,7 +95,7 @@ class Artifact:
         """
         path = Path(path)
         header, sections = read_container(path, mapped, opener)
-        if set(sections) - {_GRAPH, _SOURCES} != set(_SECTIONS):
+        if set(sections) - {_GRAPH, _SOURCES, _VECTORS} != set(_SECTIONS):
             raise UserError(
                 f"{path.name}: must have the sections {', '.join(_SECTIONS)}, "
                 f"got {', '.join(sections) or 'none'}; compile the model again"
@@ -108,6 +112,7 @@ class Artifact:
             origin=path.name,
             derivations=derivations,
             sources=(sources,),
+            vector_code=bytes(sections.get(_VECTORS, b"")),
         )
 
     @staticmethod

@@ -66,6 +66,7 @@ class Metadata:
     `outputs` have the shapes of those buffers. `counts`: sizes that a run counts, each with the largest that it can be
     (of dynamic sizes); their numbers are outputs, the last but for `checks`, which callers do not see either. `rooms`:
     the names of those of `sizes` that are no size of an input: callers choose how much room such counts have.
+    `uses_tiles`: the process needs the permission to use tile registers.
     """
 
     model: str
@@ -84,6 +85,7 @@ class Metadata:
     aliases: tuple[Alias, ...] = ()
     counts: tuple[tuple[Symbol, Size], ...] = ()
     rooms: tuple[str, ...] = ()
+    uses_tiles: bool = False
 
     @property
     def arguments(self) -> tuple[TensorSpec, ...]:
@@ -135,6 +137,7 @@ class Metadata:
             "rooms": list(self.rooms),
             "arena_bytes": _text(self.arena_bytes),
             "isa": self.isa,
+            "uses_tiles": self.uses_tiles,
             "cpu_features": list(self.cpu_features),
             "triple": self.triple,
             "threads": self.threads,
@@ -177,6 +180,7 @@ def metadata_from_json(value: object, where: str) -> Metadata:
         aliases=_aliases(reader, symbols),
         counts=counts,
         rooms=_rooms(reader, symbols),
+        uses_tiles=reader.flag("uses_tiles"),
     )
 
 
@@ -292,6 +296,13 @@ class _Reader:
         # bool is an int in Python; no key here holds one.
         if not isinstance(value, kind) or isinstance(value, bool):
             raise self._wrong(key, f"a {kind.__name__}", value)
+        return value
+
+    def flag(self, key: str) -> bool:
+        """Return a boolean, False where the key is missing."""
+        value = self._value.get(key, False)
+        if not isinstance(value, bool):
+            raise self._wrong(key, "true or false", value)
         return value
 
     def size(self, key: str, most: int) -> int:

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import InternalError, UserError
+from ..targets.isa import TILE_FEATURES
 from . import abi
 from .arguments import DENSE, accept_input
 from .artifact import Artifact
 from .growing import AliasedArrays
-from .loader import LoadedCode
+from .loader import LoadedCode, host_features
 from .memory import DATA_POINTER_OFFSET, FrameList, data_address, output_allocator
 from .sizes import CallSizes, SizedCall
 from .threadpool import shared_pool
+from .tile_permission import tiles_permitted
 
 Caller = Callable[[Sequence[Any]], list[np.ndarray]]
 
@@ -29,7 +31,12 @@ class NativeModel:
 
     def __init__(self, artifact: Artifact, threads: int) -> None:
         meta = artifact.metadata
-        self.code = LoadedCode(artifact.object_code)
+        on_vectors = meta.uses_tiles and not runs_tiles()
+        if on_vectors and not artifact.vector_code:
+            raise UserError(
+                f"{artifact.label}: needs tile registers, which this CPU or system refuses; compile it with -X no-amx"
+            )
+        self.code = LoadedCode(artifact.vector_code if on_vectors else artifact.object_code)
         _check_signature(artifact, self.code)
         self.entry = abi.EntryFunction(self.code.address(abi.ENTRY_NAME))
         self.pool = shared_pool(threads, artifact.support_code)
@@ -39,6 +46,11 @@ class NativeModel:
         self.frames = FrameList(meta.model, len(meta.inputs), len(meta.outputs), self.rt.value)
         self._arena_bytes = abi.ArenaFunction(self.code.address(abi.ARENA_NAME))
         self.sizes = CallSizes(meta, self._arena_bytes)
+
+
+def runs_tiles() -> bool:
+    """Return whether this CPU has tile registers and this process may use them."""
+    return host_features().issuperset(TILE_FEATURES) and tiles_permitted()
 
 
 def _check_signature(artifact: Artifact, code: LoadedCode) -> None:

@@ -38,14 +38,43 @@ class GemmTile:
 
 
 @dataclass(frozen=True)
+class TileShape:
+    """Two-dimensional registers: their number, rows, and bytes of a row."""
+
+    number: int
+    rows: int
+    row_bytes: int
+
+
+@dataclass(frozen=True)
+class TileDepth:
+    """The steps of k of a GEMM on tiles: `steps` of `depth` groups of neighboring k, the last padded with zeros."""
+
+    steps: int
+    depth: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of k with padding."""
+        return self.steps * self.depth
+
+
+def tile_depth(k: int, k_group: int, shape: TileShape) -> TileDepth:
+    """Return equally deep steps of k, as few as there can be: A needs no padding where they divide it."""
+    groups = max(1, -(-k // k_group))
+    steps = -(-groups // (shape.row_bytes // 4))
+    return TileDepth(steps, -(-groups // steps))
+
+
+@dataclass(frozen=True)
 class Microkernel:
     """The multiplication of one pair of operand types on one ISA, if the CPU has the features it `needs`.
 
     `fma`: a row of B times an element of A. `dot2` and `dot4` take `k_group` neighboring k at once from panels with
-    that many k innermost (`NK16n4k`). `tile2` and `tile4` multiply two-dimensional registers, read from the same panels
-    (`multiply` is the instruction). B is converted to the type it is multiplied in when it is loaded, A by templates,
-    once per block. `tiles` are the register tiles worth using; `rate_name` is the field of the machine's `Rates` that
-    holds its rate, "" for that of f32.
+    that many k innermost (`NK16n4k`). `tile2` and `tile4` multiply two-dimensional registers, read from the same
+    panels (`multiply` is the instruction, `registers` their shape). B is converted to the type it is multiplied in
+    when it is loaded, A by templates, once per block. `tiles` are the register tiles worth using; `rate_name` is the
+    field of the machine's `Rates` that holds its rate, "" for that of f32.
     """
 
     a: DType
@@ -55,6 +84,7 @@ class Microkernel:
     needs: tuple[str, ...] = ()
     rate_name: str = ""
     multiply: str = ""
+    registers: TileShape | None = None
 
     def rate(self, target: Target) -> float:
         """Return the multiply-adds it does while `fma` on f32 does one, on the target's machine."""
@@ -89,7 +119,17 @@ class Microkernel:
     @property
     def uses_tiles(self) -> bool:
         """Return whether it multiplies two-dimensional registers."""
-        return bool(self.multiply)
+        return self.registers is not None
+
+    def takes_vectors(self, vectors: int) -> bool:
+        """Return whether there is code for tiles of `vectors`: two-dimensional registers are few."""
+        return self.registers is None or vectors in {tile.vectors for tile in self.tiles}
+
+    def padded_groups(self, k: int) -> int:
+        """Return the groups of k in a panel: two-dimensional registers need whole steps, zeros behind the last k."""
+        if self.registers is None:
+            return -(-k // self.k_group)
+        return tile_depth(k, self.k_group, self.registers).groups
 
 
 @dataclass(frozen=True)
@@ -97,23 +137,13 @@ class Instruction:
     """An instruction on memory and two-dimensional registers.
 
     `meaning` is a function in Tensor IR: registers are buffers of their rows, memory is a buffer of the rows that are
-    touched. `emission` is the LLVM intrinsic with its operands, each an LLVM type and a parameter of the meaning or an
-    expression of it, and before `=` the register that receives the result.
-    """
+    touched. `emission` is the LLVM intrinsic with its operands: each is an LLVM type and a parameter of the meaning,
+    times a number where memory counts in bytes. The register that receives the result stands before `=`."""
 
     name: str
     meaning: str
     emission: str
     needs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class TileShape:
-    """Two-dimensional registers: their number, rows, and bytes of a row."""
-
-    number: int
-    rows: int
-    row_bytes: int
 
 
 @dataclass(frozen=True)
@@ -148,6 +178,9 @@ class Isa:
     extends: str = ""
     tiles: TileShape | None = None
 
+
+TILE_FEATURES = ("amx-tile", "amx-int8", "amx-bf16")
+"""LLVM's names of the features that microkernels on two-dimensional registers need."""
 
 ISAS: dict[str, Isa] = {}
 """The instruction sets by name, widest first; the files of this folder add theirs when the folder is imported."""
@@ -188,6 +221,13 @@ class Target:
     def has(self, *features: str) -> bool:
         """Return whether LLVM may use all of these instruction sets."""
         return {f"+{feature}" for feature in features} <= set(self.features.split(","))
+
+    def without_tiles(self) -> Target:
+        """Return the same CPU without two-dimensional registers."""
+        if self.table.tiles is None:
+            return self
+        kept = (name for name in self.features.split(",") if name[1:] not in TILE_FEATURES)
+        return replace(self, isa=self.table.extends, features=",".join(kept))
 
     def with_features(self, cpu: str, features: str) -> Target:
         """The same vector shapes emitted for another CPU: tests use it to run 512-bit code on a 256-bit machine."""

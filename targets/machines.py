@@ -28,9 +28,13 @@ class Rates:
     bf16_dot2: float = 1.0
     u8s8_dot4: float = 3.6
     s8s8_dot4: float = 2.8
+    bf16_tile2: float = 15.5
+    u8s8_tile4: float = 30.6
+    s8s8_tile4: float = 30.6
 
 
 _ZEN5_RATES = {
+    "amx": Rates(s16_dot2=1.65, bf16_dot2=1.9),
     "avx512": Rates(s16_dot2=1.65, bf16_dot2=1.9),
     "avx2": Rates(s16_dot2=1.6),
     "generic": Rates(),
@@ -38,6 +42,7 @@ _ZEN5_RATES = {
 """Measured in matmuls on Zen 5; `graphc dev roofline` measures the instructions alone: 1.9, 4.0, 3.5 for the dots."""
 
 _SAPPHIRE_RAPIDS_RATES = {
+    "amx": Rates(s16_dot2=1.65, bf16_dot2=0.5, u8s8_dot4=3.8, s8s8_dot4=1.7),
     "avx512": Rates(s16_dot2=1.65, bf16_dot2=0.5, u8s8_dot4=3.8, s8s8_dot4=1.7),
     "avx2": Rates(s16_dot2=1.3),
     "generic": Rates(s16_dot2=0.32),

@@ -9,16 +9,21 @@ import math
 
 from ..base.dtypes import F32, DType
 from ..base.errors import InternalError
-from .isa import GemmTile, Microkernel, Target
+from .isa import GemmTile, Microkernel, Target, TileShape
 
 
-def microkernels(a: DType, b: DType, target: Target) -> tuple[Microkernel, ...]:
+def microkernels(
+    a: DType, b: DType, target: Target, tiles: bool = False
+) -> tuple[Microkernel, ...]:
     """Return the rows for two operand types that the target can use, one per instruction, preferred first.
 
-    It can use those whose features it has, but none that groups k where `fma` on the same types is faster.
+    It can use those whose features it has, but none that groups k where `fma` on the same types is faster. `tiles`:
+    also those on two-dimensional registers, for callers whose loops can run them.
     """
     found: dict[str, Microkernel] = {}
     for row in target.table.microkernels:
+        if row.uses_tiles and not tiles:
+            continue
         if (row.a, row.b) == (a, b) and target.has(*row.needs):
             found.setdefault(row.instruction, row)
     floor = found["fma"].rate(target) if "fma" in found else 0.0
@@ -71,3 +76,8 @@ def rows_for(columns: int, tile: GemmTile, target: Target, kernel: Microkernel) 
         return tile.rows
     heights = [other.rows for other in kernel.tiles if other.vectors == vectors]
     return max([tile.rows, *heights])
+
+
+def register_rows(tile: GemmTile, shape: TileShape) -> int:
+    """Return the rows of a two-dimensional register in a tile of one or two of them."""
+    return tile.rows if tile.rows <= shape.rows else math.ceil(tile.rows / 2)

@@ -1,9 +1,25 @@
-"""x86: the levels AMX, AVX-512 and AVX2, each with the extensions that its CPUs may have."""
+"""x86: the levels AMX, AVX-512 and AVX2, each with the extensions that its CPUs may have.
+
+A tile register of AMX has 16 rows of 64 bytes. `tdpbusd` multiplies `size_rows` rows of A, of `size_depth` groups of 4
+bytes, by `size_depth` rows of 16 groups, which is B as panels hold it, and adds to `size_rows` x 16 sums.
+"""
 
 from __future__ import annotations
 
-from ..base.dtypes import BF16, S8, U8
-from .isa import ISAS, GemmTile, Isa, Microkernel
+import re
+from dataclasses import replace
+
+from ..base.dtypes import BF16, F32, S8, S32, U8, DType
+from .isa import (
+    INSTRUCTIONS,
+    ISAS,
+    TILE_FEATURES,
+    GemmTile,
+    Instruction,
+    Isa,
+    Microkernel,
+    TileShape,
+)
 from .microkernel_rows import floats, pairs
 
 # 32 registers: 8x3 = 24 accumulators + 3 B vectors + 1 broadcast = 28 (94-98 % of peak measured).
@@ -19,13 +35,14 @@ _NARROW_CONVERTING = (GemmTile(6, 2), GemmTile(4, 3, 0.92), GemmTile(12, 1))
 # Without VNNI, a multiplication needs a register for its result: 6x2 = 12 + 2 + 1 + 1 = 16.
 _NARROW_PAIRS = (GemmTile(6, 2), GemmTile(12, 1))
 # 8 tile registers of 16 rows: 2 x 2 accumulators and 2 + 2 operands, 4 loads for 4 multiplications.
-_TWO_DIMENSIONAL = (GemmTile(32, 2), GemmTile(32, 1))
+_TILES = TileShape(number=8, rows=16, row_bytes=64)
+# 2 x 1 load 3 tiles for 2 multiplications, mostly from L2 (35 % of the rate of 2 x 2 measured on 128x768x768).
+_TWO_DIMENSIONAL = (GemmTile(32, 2), GemmTile(32, 1, 0.5))
 
 _UNWANTED = ("sse4a", "xop", "fma4", "tbm", "gfni")
 _AVX2_FEATURES = ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "popcnt", "movbe")
 _AVX512_NEEDS = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma")
 _AVX512_OPTIONAL = ("avx512vnni", "avx512bf16", "avx512vbmi", "avxvnni")
-_AMX = ("amx-tile", "amx-int8", "amx-bf16")
 
 _AVX512 = Isa(
     "avx512",
@@ -53,6 +70,24 @@ _AVX512 = Isa(
     implied=frozenset(("fma", "f16c", "sse4.1", "avx2")),
 )
 
+_TILE_ROWS = (
+    Microkernel(U8, S8, "tile4", _TWO_DIMENSIONAL, ("amx-int8",), "u8s8_tile4", "tdpbusd", _TILES),
+    Microkernel(S8, S8, "tile4", _TWO_DIMENSIONAL, ("amx-int8",), "s8s8_tile4", "tdpbssd", _TILES),
+    Microkernel(
+        BF16, BF16, "tile2", _TWO_DIMENSIONAL, ("amx-bf16",), "bf16_tile2", "tdpbf16ps", _TILES
+    ),
+)
+
+ISAS["amx"] = replace(
+    _AVX512,
+    name="amx",
+    microkernels=(*_TILE_ROWS, *_AVX512.microkernels),
+    needs=(*_AVX512_NEEDS, "avx512vnni", "avx512bf16", *TILE_FEATURES),
+    features=(*_AVX512.features, "avx512vnni", "avx512bf16", "prfchw", *TILE_FEATURES),
+    optional=("avx512vbmi", "avxvnni"),
+    extends="avx512",
+    tiles=_TILES,
+)
 ISAS["avx512"] = _AVX512
 ISAS["avx2"] = Isa(
     "avx2",
@@ -74,3 +109,120 @@ ISAS["avx2"] = Isa(
     unwanted=_UNWANTED,
     implied=_AVX512.implied,
 )
+
+
+def _copies(dtype: DType) -> tuple[Instruction, ...]:
+    """Return the load and the store of a tile: rows of up to 16 groups of 4 bytes, `size_stride` elements apart."""
+    group = 4 // dtype.size
+    row = 16 * group
+    head = f"(tile: {dtype}[{16 * row}], memory: {dtype}[(size_rows - 1) * size_stride + size_depth * {group}], "
+    loops = "size_rows: s64, size_stride: s64, size_depth: s64):\n" + _loops(
+        ("i", "size_rows"), ("j", "size_depth")
+    )
+    register, memory = f"tile[i * {row} + j * {group}]", f"memory[i * size_stride + j * {group}]"
+    shape = "i16 size_rows, i16 size_depth * 4, ptr memory, i64 size_stride * "
+    return (
+        Instruction(
+            f"tile_load_{dtype}",
+            f"def tile_load_{dtype}{head}{loops}{_copied(register, memory, group)}",
+            f"tile = llvm.x86.tileloadd64.internal({shape}{dtype.size})",
+            ("amx-tile",),
+        ),
+        Instruction(
+            f"tile_store_{dtype}",
+            f"def tile_store_{dtype}{head}{loops}{_copied(memory, register, group)}",
+            f"llvm.x86.tilestored64.internal({shape}{dtype.size}, x86_amx tile)",
+            ("amx-tile",),
+        ),
+    )
+
+
+def _copied(to: str, source: str, elements: int) -> str:
+    value = source if elements == 1 else f"load({source}, {elements})"
+    return f"            {to} = {value}\n"
+
+
+def _loops(*loops: tuple[str, str]) -> str:
+    return "".join(
+        f"{'    ' * (depth + 1)}for {name} in range(0, {end}):\n"
+        for depth, (name, end) in enumerate(loops)
+    )
+
+
+def _zero(dtype: DType) -> Instruction:
+    name = f"tile_zero_{dtype}"
+    meaning = f"def {name}(tile: {dtype}[256], size_rows: s64):\n" + _loops(("i", "size_rows"))
+    meaning += f"        tile[i * 16] = broadcast(cast({dtype}, 0), 16)\n"
+    return Instruction(
+        name, meaning, "tile = llvm.x86.tilezero.internal(i16 size_rows, i16 64)", ("amx-tile",)
+    )
+
+
+def _multiplication(
+    name: str, a: DType, b: DType, accumulator: DType, body: str, feature: str
+) -> Instruction:
+    """Return c += a x b for tiles; `body` adds one row of A, `i`."""
+    a_size, b_size = (1024 // x.size for x in (a, b))
+    head = f"def {name}(c: {accumulator}[256], a: {a}[{a_size}], b: {b}[{b_size}], size_rows: s64, size_depth: s64):\n"
+    emission = (
+        f"c = llvm.x86.{name}.internal(i16 size_rows, i16 64, i16 size_depth * 4, "
+        "x86_amx c, x86_amx a, x86_amx b)"
+    )
+    return Instruction(
+        name, head + _loops(("i", "size_rows")) + body, emission, ("amx-tile", feature)
+    )
+
+
+def _bytes(name: str, a: DType, b: DType) -> Instruction:
+    """Return the multiplication of bytes, exact but for sums that wrap."""
+    body = f"""\
+        for k in range(0, size_depth):
+            group = bitcast(load(a[i * 64 + k * 4], 4), dtype=s32, lanes=1)
+            left = bitcast(broadcast(group, 16), dtype={a}, lanes=64)
+            c[i * 16] = dot4(load(c[i * 16], 16), left, load(b[k * 64], 64))
+"""
+    return _multiplication(name, a, b, S32, body, "amx-int8")
+
+
+_BF16_BODY = """\
+        even: f32[16]
+        odd: f32[16]
+        even[0] = broadcast(0.0, 16)
+        odd[0] = broadcast(0.0, 16)
+        for k in range(0, size_depth):
+            a_pair = broadcast(bitcast(load(a[i * 32 + k * 2], 2), dtype=u32, lanes=1), 16)
+            b_pair = bitcast(load(b[k * 32], 32), dtype=u32, lanes=16)
+            a_even = bitcast(a_pair << broadcast(u32(16), 16), dtype=f32)
+            b_even = bitcast(b_pair << broadcast(u32(16), 16), dtype=f32)
+            a_odd = bitcast(a_pair & broadcast(u32(4294901760), 16), dtype=f32)
+            b_odd = bitcast(b_pair & broadcast(u32(4294901760), 16), dtype=f32)
+            evens = fma(FLUSH(a_even), FLUSH(b_even), load(even[0], 16))
+            odds = fma(FLUSH(a_odd), FLUSH(b_odd), load(odd[0], 16))
+            even[0] = FLUSH(evens)
+            odd[0] = FLUSH(odds)
+        both = load(even[0], 16) + load(odd[0], 16)
+        before = load(c[i * 16], 16)
+        total = FLUSH(before) + FLUSH(both)
+        c[i * 16] = FLUSH(total)
+"""
+"""The even and the odd k are summed apart, from zero, in fused multiply-adds; then their total is added to C. Every
+operand and every sum below 2^-126 counts as zero."""
+
+
+def _flushed(text: str) -> str:
+    """Return Tensor IR with FLUSH(x) written out: subnormal numbers are zeros."""
+    flushed = (
+        r"select(abs(\1) < broadcast(1.1754943508222875e-38, 16), \1 * broadcast(0.0, 16), \1)"
+    )
+    return re.sub(r"FLUSH\((\w+)\)", flushed, text)
+
+
+_INSTRUCTIONS = (
+    *(one for dtype in (U8, S8, BF16, S32, F32) for one in _copies(dtype)),
+    _zero(S32),
+    _zero(F32),
+    _bytes("tdpbusd", U8, S8),
+    _bytes("tdpbssd", S8, S8),
+    _multiplication("tdpbf16ps", BF16, BF16, F32, _flushed(_BF16_BODY), "amx-bf16"),
+)
+INSTRUCTIONS |= {one.name: one for one in _INSTRUCTIONS}

@@ -21,6 +21,7 @@ import numpy as np
 from ..base.dtypes import BOOL, S64, DType
 from ..base.errors import InternalError
 from .evaluate import Env, Evaluate, compile_expr, compile_index, compile_size
+from .instructions import instruction_meaning
 from .nodes import (
     Allocate,
     Block,
@@ -111,6 +112,9 @@ class _Runner:
         return self.functions[name]
 
     def _find(self, name: str) -> Function:
+        instruction = instruction_meaning(name)
+        if instruction is not None:
+            return instruction
         try:
             return self.module.function(name)
         except KeyError as error:
@@ -307,21 +311,21 @@ def _compile_brgemm(s: Brgemm) -> Run:
     accesses = [
         (x.buffer.name, compile_index(x.buffer, x.address.indices, 0)) for x in (s.c, s.a, s.b)
     ]
-    numbers = [compile_size(x) for x in (s.k, *s.a.strides, s.b.batch, s.b.row, s.c.row)]
+    numbers = [compile_size(x) for x in (s.m, s.k, *s.a.strides, s.b.batch, s.b.row, s.c.row)]
     sum_dtype = s.accumulator
     wide = np.dtype(np.float64) if sum_dtype.is_float else np.dtype(np.int64)
 
     def brgemm(env: Env) -> None:
         (c_at, a_at, b_at) = (flat_index(env) for _, flat_index in accesses)
         c_flat, a_flat, b_flat = (env[name] for name, _ in accesses)
-        k, a_batch, a_row, a_col, b_batch, b_row, c_row = (number(env) for number in numbers)
+        m, k, a_batch, a_row, a_col, b_batch, b_row, c_row = (number(env) for number in numbers)
         groups = -(-k // s.k_group)
         b_shape, b_strides = (
             (s.batch, groups, s.n_padded, s.k_group),
             (b_batch, b_row, s.k_group, 1),
         )
-        c = _strided(c_flat, c_at, (s.m, s.n), (c_row, 1))
-        a = _strided(a_flat, a_at, (s.batch, s.m, k), (a_batch, a_row, a_col)).astype(wide)
+        c = _strided(c_flat, c_at, (m, s.n), (c_row, 1))
+        a = _strided(a_flat, a_at, (s.batch, m, k), (a_batch, a_row, a_col)).astype(wide)
         b = _strided(b_flat, b_at, b_shape, b_strides)[:, :, : s.n].astype(wide)
         b = b.swapaxes(2, 3).reshape(s.batch, groups * s.k_group, s.n)[:, :k]
         total = c.astype(wide) if s.accumulate else np.zeros(c.shape, wide)

@@ -196,21 +196,31 @@ class Brgemm:
     l // k_group * row + j * k_group + l % k_group after B[b, 0, 0], zero for l from k to the end of the last group.
     `tile_rows` is the height of the register tile, which decides how many partial sums each element has.
     Cache lines named by `prefetch` are prefetched meanwhile, spread evenly over the steps.
+
+    `multiply` names the instruction of two-dimensional registers that multiplies (`tile_registers`). `tile_rows` is the
+    height of one of them then; it and m may be expressions. A is readable from row m - tile_rows on, also where that is
+    negative, and, as B, for k up to the padding of the last step, where B is zero and A finite.
     """
 
     c: Matrices
     a: Matrices
     b: Matrices
-    m: int
+    m: Stride
     n: int
-    k: int | Expr
+    k: Stride
     batch: int
     accumulate: bool
     n_padded: int
-    tile_rows: int
+    tile_rows: Stride
     k_group: int = 1
     epilogue: Epilogue | None = None
     prefetch: tuple[PrefetchHint, ...] = ()
+    multiply: str = ""
+
+    @property
+    def dynamic(self) -> tuple[Expr, ...]:
+        """Return the sizes that are expressions."""
+        return tuple(x for x in (self.m, self.k, self.tile_rows) if not isinstance(x, int))
 
     @property
     def accumulator(self) -> DType:
@@ -220,7 +230,8 @@ class Brgemm:
 
 @dataclass(frozen=True)
 class Prefetch:
-    """A hint that the cache line at `address`, in its buffer or outside, will be read soon; wanted in L1 or L2."""
+    """A hint that the cache line at `address`, in its buffer or outside, is wanted in L1 or L2, at level 0 in L1 to be
+    written."""
 
     address: Slice
     level: int = 2

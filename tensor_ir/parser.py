@@ -207,6 +207,9 @@ class _Parser(ExpressionParser):
         prefetch = self._prefetch_hints(given.get("prefetch"))
         group = self.integer(given["k_group"]) if "k_group" in given else 1
         epilogue = self._epilogue(call, given.get("acc"), names, body) if names else None
+        match given.get("multiply"):
+            case ast.Name(id=multiply):
+                numbers["multiply"] = multiply
         return brgemm(c, a, b, **numbers, epilogue=epilogue, prefetch=prefetch, k_group=group)
 
     def _prefetch_hints(self, node: ast.expr | None) -> tuple[PrefetchHint, ...]:

@@ -12,7 +12,9 @@ from typing import Literal
 from ..base.contraction import multiplied_as
 from ..base.dtypes import BOOL, S64
 from ..base.errors import InternalError
+from ..targets.isa import INSTRUCTIONS
 from .expression_rules import RULES, type_text
+from .instructions import instruction_meaning
 from .intrinsics import INTRINSICS
 from .names import is_identifier
 from .nodes import (
@@ -222,9 +224,14 @@ class _Checker:
         self._number(s.k)
         k = s.k if isinstance(s.k, int) else 0
         _require(isinstance(s.k, int) or s.k_group == 1, "groups of k need a k that is a number", s)
-        sizes_fit = min(s.m, s.n, k, s.batch) >= 0 and s.n_padded >= s.n and s.tile_rows >= 1
+        m, rows = (x if isinstance(x, int) else 1 for x in (s.m, s.tile_rows))
+        sizes_fit = min(m, s.n, k, s.batch) >= 0 and s.n_padded >= s.n and rows >= 1
         _require(sizes_fit, "brgemm sizes must not be negative, nor n_padded below n", s)
         self._contraction(s)
+        known = INSTRUCTIONS.get(s.multiply) if s.multiply else None
+        is_static = isinstance(s.m, int) and isinstance(s.tile_rows, int)
+        _require(is_static or known is not None, "rows that are known at run time need tiles", s)
+        _require(not s.multiply or known is not None, f"there is no instruction {s.multiply}", s)
         if s.epilogue is not None:
             self._epilogue(s.epilogue, s)
 
@@ -283,7 +290,7 @@ class _Checker:
         self._arguments(s, (*s.args, Const(0, S64)))
 
     def _arguments(self, s: Invoke | ParallelInvoke, args: Sequence[Slice | Expr]) -> None:
-        callee = self.functions.get(s.function)
+        callee = self.functions.get(s.function) or instruction_meaning(s.function)
         _require(callee is not None, f"'{s.function}' is not a function of the module", s)
         assert callee is not None
         takes = len(callee.params)

@@ -69,7 +69,7 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
     PrefetchHint: lambda n: (n.address,),
     Matrices: lambda n: (n.address, *(x for x in n.strides if not isinstance(x, int))),
     Brgemm: lambda n: (
-        *(n.c, n.a, n.b, *(() if isinstance(n.k, int) else (n.k,)), *n.prefetch),
+        *(n.c, n.a, n.b, *n.dynamic, *n.prefetch),
         *(() if n.epilogue is None else (n.epilogue,)),
     ),
     Prefetch: lambda n: (n.address,),
@@ -342,15 +342,15 @@ class Rewriter:
         lets, value = [self.let(let) for let in e.lets], self.expr(e.value)
         if value is e.value and all(a is b for a, b in zip(lets, e.lets, strict=True)):
             return e
-        return Epilogue(
-            e.row, e.col, e.acc, value, tuple(let for let in lets if isinstance(let, Let))
-        )
+        kept = tuple(let for let in lets if isinstance(let, Let))
+        return Epilogue(e.row, e.col, e.acc, value, kept)
 
     def brgemm(self, s: Brgemm) -> Stmt | tuple[Stmt, ...]:
         """Rewrite a batch-reduce GEMM."""
         new: dict[str, Any] = {name: self.matrices(getattr(s, name)) for name in "cab"}
-        new |= {"k": self.stride(s.k), "epilogue": s.epilogue and self.epilogue(s.epilogue)}
-        hints = tuple([self.prefetch_hint(one) for one in s.prefetch])
+        new |= {x: self.stride(getattr(s, x)) for x in ("m", "k", "tile_rows")}
+        new["epilogue"] = s.epilogue and self.epilogue(s.epilogue)
+        hints = tuple(map(self.prefetch_hint, s.prefetch))
         if any(x is not y for x, y in zip(hints, s.prefetch, strict=True)):
             new["prefetch"] = hints
         return s if all(x is getattr(s, name) for name, x in new.items()) else replace(s, **new)

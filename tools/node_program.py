@@ -38,6 +38,7 @@ from ..tensor_ir import builder as t
 from ..tensor_ir import pipeline as loop_pipeline
 from ..tensor_ir.nodes import Block, Buffer, Expr, Function, If, Invoke, Let, Module, Slice, Stmt
 from ..tensor_ir.sizes import shape_of
+from ..tensor_ir.without_tiles import uses_tiles
 
 SELECT, ARENA = "graphc.select", "graphc.arena"
 
@@ -219,7 +220,14 @@ def _artifact(graph: Graph, lowered: LoweredModel, ctx: LowerContext) -> Artifac
     sizes = graph_symbols(graph)
     rooms = tuple(symbol.name for symbol in graph.rooms)
     metadata = Metadata(
-        graph.name, (*inputs, *own), outputs, 0, ctx.target.isa, sizes=sizes, rooms=rooms
+        graph.name,
+        (*inputs, *own),
+        outputs,
+        0,
+        ctx.target.isa,
+        sizes=sizes,
+        rooms=rooms,
+        uses_tiles=any(map(uses_tiles, module.functions)),
     )
     return Artifact(
         metadata, lowered.constants, compile_to_object(llvm_ir, ctx.target), support_object()

@@ -25,6 +25,7 @@ from ..runtime.metadata import Metadata, TensorSpec
 from ..tensor_ir import builder as t
 from ..tensor_ir.nodes import Block, Buffer, Function, If, Invoke, Module, Slice, Stmt, Var
 from ..tensor_ir.sizes import size_of
+from ..tensor_ir.without_tiles import uses_tiles
 from .variants import Variant
 
 SELECT = "graphc.select"
@@ -115,7 +116,8 @@ def artifact(variants: Sequence[Variant], ctx: LowerContext, pool: KernelPool) -
     inputs = (*_plain(variants, specs[: count - 1]), select)
     outputs = tuple(TensorSpec(f"y{i}", y.dtype, y.physical_dims) for i, y in enumerate(results))
     arena = specs[-1].shape[0]
-    metadata = Metadata("verify", inputs, outputs, arena, ctx.target.isa)
+    has_tiles = any(map(uses_tiles, module.functions))
+    metadata = Metadata("verify", inputs, outputs, arena, ctx.target.isa, uses_tiles=has_tiles)
     return Artifact(metadata, np.empty(0, np.uint8), code, support_object())
 
 

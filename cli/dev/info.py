@@ -14,7 +14,7 @@ from ..terminal import say
 HELP = "Print versions, the CPU and its machine description, for a bug report"
 KEYWORDS = ("version", "versions", "doctor", "env")
 _OF_TABLE = (
-    "vector_bits", "registers", "has_masks", "has_fma", "has_half_conversion", "k_unroll", "tiles",
+    "vector_bits", "registers", "has_masks", "has_fma", "has_half_conversion", "k_unroll",
 )  # fmt: skip
 """Numbers of an instruction set; its microkernels are in `matmuls`."""
 

@@ -33,6 +33,7 @@ from ..schedule.matmul_tile import (
     pick_blocking,
     tile_of_plain,
 )
+from ..schedule.panels import panel_of
 from .contraction import ContractionKernel
 from .notes import group_note
 
@@ -148,7 +149,7 @@ def operand_of(tensor: GraphTensor, buffer: Buffer, batch_rank: int, transposed:
     strides = [math.prod(memory[axis + 1 :]) if dims[axis] != 1 else 0 for axis in range(own)]
     batch = (0,) * (batch_rank - own) + tuple(strides)
     if fmt.is_blocked:
-        return Operand(buffer, batch, math.prod(memory[own + 1 :]), 1, fmt.blocks[fmt.rank])
+        return Operand(buffer, batch, math.prod(memory[own + 1 :]), 1, panel_of(fmt).columns)
     row, col = (1, dims[-1]) if transposed else (dims[-1], 1)
     return Operand(buffer, batch, row, col)
 

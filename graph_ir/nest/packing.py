@@ -29,7 +29,7 @@ MOVED = 8
 
 def panel_elements(k: int, columns: int, kernel: Microkernel) -> int:
     """Elements of a panel of `columns` that k rows are packed into."""
-    return -(-k // kernel.k_group) * kernel.k_group * columns
+    return kernel.padded_groups(k) * kernel.k_group * columns
 
 
 def pack(
@@ -46,7 +46,7 @@ def pack(
     if kernel.k_group == 1:
         return pack_panels(source, start, local, k, n, columns)
     lanes = target.lanes(kernel.accumulator)
-    return pack_groups(source, start, local, k, n, columns, kernel.k_group, lanes)
+    return pack_groups(source, start, local, k, n, columns, kernel, lanes)
 
 
 def left_rows(
@@ -137,19 +137,20 @@ def pack_groups(
     k: int,
     n: int,
     columns: int,
-    group: int,
+    kernel: Microkernel,
     lanes: int,
 ) -> list[Stmt]:
-    """Copy the k x n matrix at `start` into panels of `columns`, `group` neighboring k innermost, the rest zero.
+    """Copy the k x n matrix at `start` into panels of `columns`, groups of neighboring k innermost, the rest zero.
 
     `lanes`: 32-bit elements of a vector, as many as columns of which whole groups are put together at once.
     """
     full, rest = divmod(n, columns)
-    size, panel = -(-k // group) * columns * group, Var("pp")
+    groups, panel = kernel.padded_groups(k), Var("pp")
+    size = groups * columns * kernel.k_group
 
     def copy(number: Expr, width: int) -> list[Stmt]:
         at = start + number * (columns * source.col)
-        one = _Groups(source, at, local, number * size, columns, group, lanes)
+        one = _Groups(source, at, local, number * size, columns, kernel.k_group, groups, lanes)
         return one.panel(k, width)
 
     body: list[Stmt] = []
@@ -168,15 +169,16 @@ class _Groups:
     base: Expr
     columns: int
     group: int
+    groups: int
     lanes: int
 
     def panel(self, k: int, n: int) -> list[Stmt]:
         """All k of `n` columns."""
         group, body = self.group, []
-        if n < self.columns or k % group:
+        if n < self.columns or k < self.groups * group:
             z = Var("pz")
             zero = Store(self.local, (self.base + z,), t.const(0, self.local.dtype))
-            body.append(loop(z, -(-k // group) * self.columns * group, zero, "vector"))
+            body.append(loop(z, self.groups * self.columns * group, zero, "vector"))
         i = Var("pk")
         if k // group:
             rows = Block(tuple(self.rows(i * group, n, group)))
@@ -269,6 +271,35 @@ def convert_rows(
     none = (0,) * len(source.batch_strides)
     row, col = (stride, 1) if by_rows else (1, stride)
     return Operand(local, none, row, col), loop(i, outer, copy, "serial")
+
+
+def padded_rows(
+    source: Operand,
+    start: Expr,
+    rows: tuple[int | Expr, int],
+    k: int,
+    kernel: Microkernel,
+    name: str,
+) -> tuple[Operand, Expr, Stmt]:
+    """Return (rows x k matrix in a local buffer, offset of row 0, the copy) as two-dimensional registers are loaded.
+
+    Zeros follow each row up to whole steps of k. In front of row 0 are rows that may be loaded and are not used.
+    """
+    assert kernel.registers is not None
+    dtype, depth = kernel.copied_a, kernel.padded_groups(k) * kernel.k_group
+    (count, max_rows), before = rows, kernel.registers.rows
+    line = 64 // dtype.size
+    stride = (-(-depth // line) | 1) * line
+    local = Buffer(name, dtype, ((before + max_rows) * stride,), "local")
+    i, j, z = Var("ak"), Var("aj"), Var("az")
+    value = t.cast(source.buffer[start + (i * source.row + j * source.col)], dtype)
+    row = (i + before) * stride
+    body: list[Stmt] = [loop(j, k, Store(local, (row + j,), value), "vector")]
+    if depth > k:
+        zero = Store(local, (row + z + k,), t.const(0, dtype))
+        body.append(loop(z, depth - k, zero, "vector"))
+    copy = loop(i, count, Block(tuple(body)), "serial")
+    return Operand(local, (), stride, 1), t.as_expr(before * stride), copy
 
 
 def loop(var: Var, size: Value, body: Stmt, kind: LoopKind) -> For:

@@ -29,6 +29,7 @@ from ...tensor_ir.nodes import (
     Slice,
     Stmt,
     Store,
+    Stride,
     Var,
 )
 from ...tensor_ir.sizes import number_or_expr
@@ -50,6 +51,7 @@ class RegisterTile:
         n: columns, at most those of a panel of B.
         epilogue: gets the index (row, column) relative to the tile.
         prefetch: for tiles of at least `prefetch_from` rows; lower ones have no time for it.
+        all_rows: rows of the whole A, of which dynamic m are a part.
     """
 
     a: View
@@ -65,9 +67,12 @@ class RegisterTile:
     epilogue: EpilogueValue | None = None
     prefetch: tuple[PrefetchHint, ...] = ()
     prefetch_from: int = 0
+    all_rows: Size = 0
 
     def statement(self) -> Stmt:
         """Return the tile, or tiles of every height where rows are dynamic."""
+        if self.kernel.uses_tiles:
+            return self._two_dimensional()
         if isinstance(self.m, int):
             return self.rows(t.ZERO, self.m)
         return row_tiles(t.as_expr(self.m), self.height, self.rows, self._remainder)
@@ -84,6 +89,14 @@ class RegisterTile:
             number_or_expr(self.k), self.batch, self.accumulate, self._panel, order, group, self._epilogue(first),
             self.prefetch if count >= self.prefetch_from else (),
         )  # fmt: skip
+
+    def _two_dimensional(self) -> Brgemm:
+        """The GEMM on two-dimensional registers, which take any number of rows."""
+        height: Stride = self.height.rows
+        if not isinstance(self.m, int):
+            height = t.minimum(t.as_expr(self.all_rows), height)
+        one = replace(self.rows(t.ZERO, 1), m=number_or_expr(self.m), tile_rows=height)
+        return replace(one, multiply=self.kernel.multiply, prefetch=self.prefetch)
 
     @property
     def _panel(self) -> int:

@@ -13,7 +13,7 @@ from ...targets.isa import Target
 from ...tensor_ir.nodes import Block, Buffer, Expr, Let, Stmt, Store, Var
 from .nest import Nest, Stage
 from .operand import Operand
-from .packing import convert_rows, loop, pack, pack_dynamic, panel_elements
+from .packing import convert_rows, loop, pack, pack_dynamic, padded_rows, panel_elements
 from .packing_blocks import pack_blocks
 from .position import Position
 from .problem import View
@@ -56,6 +56,11 @@ def _rows_of_a(nest: Nest, stage: Stage, position: Position, target: Target) -> 
     source = Operand(view.buffer, (), view.step("m"), view.step("k"))
     k = position.extents["k"]
     start, lanes = position.offset("A"), target.lanes(dtype)
+    if nest.problem.kernel.uses_tiles:
+        kernel = nest.problem.kernel
+        padded, base, copy = padded_rows(source, start, rows, k, kernel, stage.name)
+        inside = View(padded.buffer, {"m": padded.row, "k": 1}, base=base)
+        return Staged(padded.buffer, position.staged("A", inside), [copy], [])
     local, copy = convert_rows(source, start, rows, k, dtype, lanes, stage.name)
     strides = {"m": local.row, "k": local.col}
     return Staged(local.buffer, position.staged("A", View(local.buffer, strides)), [copy], [])

@@ -9,7 +9,7 @@ from typing import Any
 from ...base.errors import UserError
 from ...base.records import dataclass
 from ...targets.isa import Target
-from ...targets.microkernels import rows_for
+from ...targets.microkernels import register_rows, rows_for
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, PrefetchHint, Slice, Stmt, Var
 from ..ir.computation import Index
@@ -171,7 +171,7 @@ class _Tiles:
         return RegisterTile(
             left, right, c, rows.count, n, depth.count, self.kernel, self._height(n, rows.count), batch.count,
             not position.is_first, prefetch=self._prefetch(position, b, depth.count * batch.count),
-            prefetch_from=self.nest.prefetch,
+            prefetch_from=self.nest.prefetch, all_rows=self.nest.problem.sizes["m"],
         )  # fmt: skip
 
     def _result(self, position: Position) -> View:
@@ -195,6 +195,8 @@ class _Tiles:
         """The rows of a register tile for a panel of which `columns` are used; it says how sums are split."""
         if self.tile.exact:
             return TileHeight(self.shape.rows)
+        if self.kernel.registers is not None:
+            return TileHeight(register_rows(self.shape, self.kernel.registers))
         rows = rows_for(columns, self.shape, self.target, self.kernel)
         size: Any = self.nest.problem.sizes["m"]
         size = max(size, number) if isinstance(size, int) and isinstance(number, int) else size

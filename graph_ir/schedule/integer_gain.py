@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
+from ...base.dims import is_known
 from ...base.dtypes import F32, S8, S32, DType
 from ...base.records import dataclass
 from ...base.size_queries import typical_all
-from ...targets.isa import Microkernel, Target
-from ...targets.microkernels import find_microkernel
+from ...targets.microkernels import find_microkernel, microkernels
 from ..ir.graph import Graph, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ops.convolution import Convolution
@@ -19,8 +19,7 @@ from ..rewriting.groups import is_elementwise
 from .context import LowerContext
 from .convolution_forms import ranked_forms
 from .gemm import Gemm
-from .matmul_cost import blocking_cycles
-from .matmul_tile import pick_blocking, pick_tile, tile_cycles
+from .matmul_cost import kernel_cycles, slowness
 
 SCALING = 3
 """Instructions per vector of sums: the correction for the zero point, the conversion and the multiplication."""
@@ -48,16 +47,11 @@ def matmul_account(op: MatmulCore, a: DType, ctx: LowerContext) -> Account:
 
 def matmul_cycles(op: MatmulCore, a: DType, b: DType, ctx: LowerContext) -> float:
     """Return the predicted cycles of a matmul with operands of other dtypes, infinite where nothing multiplies them."""
-    kernel = find_microkernel(a, b, ctx.target)
-    if kernel is None:
-        return math.inf
     m, n, k = typical_all(op.sizes)
     batch = math.prod(op.outputs[0].details.typical.plain_dims[:-2])
-    gemm = Gemm(batch, m, n, k, kernel, ctx.target, ctx.options.threads)
-    if not gemm.multiply_adds:
-        return 0.0
-    blocking = pick_blocking(gemm, pick_tile(m, n, ctx.target, kernel))
-    return blocking_cycles(gemm, blocking) * _slowness(kernel, ctx.target)
+    kernels = microkernels(a, b, ctx.target, tiles=is_known(*op.sizes[1:]))
+    gemms = (Gemm(batch, m, n, k, x, ctx.target, ctx.options.threads) for x in kernels)
+    return min(map(kernel_cycles, gemms), default=math.inf)
 
 
 def convolution_account(
@@ -103,26 +97,4 @@ def best_form_cycles(
     if not ranked or kernel is None:
         return math.inf
     form, cycles = ranked[0]
-    return cycles if form.name == "depthwise" else cycles * _slowness(kernel, ctx.target)
-
-
-def _slowness(kernel: Microkernel, target: Target) -> float:
-    """Return the ratio of a microkernel's cycles to those of the tile model.
-
-    The model counts the instructions of a register tile, as many for each group of k as `fma` has for one; the rate is
-    measured against `fma`, so that what the model says of either's best tile cancels out.
-    """
-    floats = find_microkernel(F32, F32, target)
-    assert floats is not None
-    return (
-        kernel.k_group
-        / kernel.rate(target)
-        * _cycles_per_vector(floats, target)
-        / _cycles_per_vector(kernel, target)
-    )
-
-
-def _cycles_per_vector(kernel: Microkernel, target: Target) -> float:
-    """Return the predicted cycles for one vector of results, in the best tile."""
-    tiles = [(tile.rows, tile.vectors) for tile in kernel.tiles]
-    return min(tile_cycles(rows, n, target.machine) / (rows * n) for rows, n in tiles)
+    return cycles if form.name == "depthwise" else cycles * slowness(kernel, ctx.target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
@@ -21,7 +22,7 @@ from .context import LowerContext
 from .format_choice import FormatChoice
 from .gemm import Gemm
 from .matmul_blocks import blocked_matmul_choice, runs_blocks
-from .matmul_cost import blocking_cycles
+from .matmul_cost import blocking_cycles, kernel_cycles
 from .matmul_tile import (
     MatmulBlocking,
     candidate_blockings,
@@ -31,6 +32,7 @@ from .matmul_tile import (
     reads_in_place,
     tiles_for_any_rows,
 )
+from .panels import Panel, in_panels, panel_for, panel_of
 from .problem import problem_of
 from .register_tile import (
     BLOCKING_MEANINGS,
@@ -49,7 +51,9 @@ MAX_BLOCKINGS = 6
 MAX_ROWS = 4096
 """Number of rows that blocks are chosen for if the number of rows is known at run time."""
 
-USE_MEANING = "fma, dot2 or dot4: the instruction, which takes 1, 2 or 4 neighboring k"
+USE_MEANING = (
+    "fma, dot2, dot4, tile2 or tile4: on vectors or tile registers, with 1, 2 or 4 neighboring k"
+)
 
 
 def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
@@ -68,7 +72,7 @@ def matmul_formats(op: MatmulCore, ctx: LowerContext) -> list[FormatChoice]:
     widths = widths_requested(requested, tiles, ctx.target, kernel)
     packed = [
         FormatChoice(
-            (a, panel_format(op, columns, kernel.k_group)),
+            (a, panel_format(op, panel_for(kernel, columns, op.sizes[2]))),
             (c,),
             extra_bytes(gemm, tile),
         )
@@ -120,8 +124,8 @@ def panel_kernel(op: MatmulCore, ctx: LowerContext, requested: Schedule) -> Micr
     which are packed at compile time, is zero.
     """
     types, wanted = op.contraction, requested.settings.get("use")
-    known = microkernels(types.a, types.b, ctx.target)
-    known = tuple(x for x in known if x.instruction == wanted) or known
+    known = microkernels(types.a, types.b, ctx.target, tiles=True)
+    known = tuple(x for x in known if x.instruction == wanted) or by_cost(op, known, ctx)
     is_constant = op.inputs[1].producer_owner.op_name == "constant" and ctx.options.enabled("fold")
     any_depth = is_constant or not types.b.is_float
 
@@ -142,24 +146,39 @@ def layout_kernels(op: MatmulCore, ctx: LowerContext) -> tuple[Microkernel, ...]
     Panels have the groups of k of one microkernel. A B that is packed while it is multiplied may be given any; one that
     is read in place, and an A whose neighboring k lie apart, take one k at a time.
     """
-    fmt, types = op.inputs[1].details.format, op.contraction
-    known = microkernels(types.a, types.b, ctx.target)
+    fmt, types, k = op.inputs[1].details.format, op.contraction, op.sizes[2]
+    known = microkernels(types.a, types.b, ctx.target, tiles=is_known(*op.sizes[1:]))
     if op.outputs[0].details.format.is_blocked:
         return tuple(x for x in known if runs_blocks(op, x, ctx.target))
     if fmt.is_blocked:
-        group = fmt.blocks[-1] if len(fmt.blocks) - fmt.rank == 2 else 1
-        return tuple(x for x in known if x.k_group == group)
+        panel = panel_of(fmt)
+        vectors = panel.columns // ctx.target.lanes(known[0].accumulator) if known else 0
+        fits = [x for x in known if panel_for(x, panel.columns, k) == panel]
+        return by_cost(op, (x for x in fits if x.takes_vectors(vectors)), ctx)
     if op.transpose_a:
         return tuple(x for x in known if x.k_group == 1)
     if not op.transpose_b and reads_in_place(typical(op.sizes[0]), known[0].tiles[0]):
         return tuple(sorted(known, key=lambda x: x.k_group > 1))
-    return known
+    return by_cost(op, known, ctx)
+
+
+def by_cost(
+    op: MatmulCore, kernels: Iterable[Microkernel], ctx: LowerContext
+) -> tuple[Microkernel, ...]:
+    """Return microkernels with those on two-dimensional registers last, where vectors are faster: with few rows."""
+    known = tuple(kernels)
+    tiles = tuple(x for x in known if x.uses_tiles)
+    others = tuple(x for x in known if not x.uses_tiles)
+    if not tiles or not others:
+        return known
+    best = [kernel_cycles(gemm_of(op, some[0], ctx)) for some in (tiles, others)]
+    return (*tiles, *others) if best[0] < best[1] else (*others, *tiles)
 
 
 def kernel_of(schedule: Schedule, op: MatmulCore | Convolution, target: Target) -> Microkernel:
     """The microkernel that the schedule of an op names. UserError if the target has none of that name."""
     types, wanted = op.contraction, schedule.word("use")
-    known = microkernels(types.a, types.b, target)
+    known = microkernels(types.a, types.b, target, tiles=True)
     found = next((x for x in known if x.instruction == wanted), None)
     if found is None:
         raise UserError(
@@ -169,15 +188,11 @@ def kernel_of(schedule: Schedule, op: MatmulCore | Convolution, target: Target) 
     return found
 
 
-def panel_format(op: MatmulCore, columns: int, k_group: int = 1) -> Format:
-    """B in panels of `columns`: outer n, then k, then n inside the panel, batch axes first; groups of k innermost."""
+def panel_format(op: MatmulCore, panel: Panel) -> Format:
+    """Return the format of B in panels."""
     rank = op.inputs[1].details.rank
     n_axis, k_axis = (rank - 2, rank - 1) if op.transpose_b else (rank - 1, rank - 2)
-    axes = plain_formats(op)[1].axes
-    order, blocks = (*range(rank - 2), n_axis, k_axis, n_axis), (0,) * rank + (columns,)
-    if k_group > 1:
-        return Format(axes, (*order, k_axis), (*blocks, k_group))
-    return Format(axes, order, blocks)
+    return in_panels(plain_formats(op)[1], n_axis, k_axis, panel)
 
 
 def matmul_schedule(blocking: MatmulBlocking, b: str, kernel: Microkernel) -> Schedule:
@@ -259,7 +274,7 @@ class MatmulSpace(ScheduleSpace):
 
     def _panel_vectors(self) -> int:
         fmt = self.op.inputs[1].details.format
-        return fmt.blocks[fmt.rank] // self.ctx.target.lanes(self.kernels[0].accumulator)
+        return panel_of(fmt).columns // self.ctx.target.lanes(self.kernels[0].accumulator)
 
     @property
     def _packed(self) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 import math
 
+from ...targets.isa import Microkernel, Target
 from ...targets.machines import Machine
-from ...targets.microkernels import rows_for
+from ...targets.microkernels import f32_kernel, rows_for
 from ...tensor_ir.tiling import split_rows
 from .gemm import Gemm
-from .matmul_tile import MatmulBlocking, gemm_cycles
+from .matmul_tile import MatmulBlocking, gemm_cycles, pick_blocking, pick_tile
+from .two_dimensional import block_cycles
 
 MAX_TASKS = 64
 """Above this many tasks, assume perfect balance."""
@@ -27,6 +29,34 @@ def blocking_cycles(gemm: Gemm, blocking: MatmulBlocking, packed: bool = True) -
     shares = _group_shares(panels, blocking.n_groups)
     tasks = [block * share for block in blocks for share in shares] * gemm.batch
     return _finish(tasks, gemm.cores) + gemm.target.machine.open_cycles
+
+
+def kernel_cycles(gemm: Gemm) -> float:
+    """Return the cycles of the best blocking of a matmul, corrected by the measured rate of its microkernel."""
+    if not gemm.multiply_adds:
+        return 0.0
+    tile = pick_tile(gemm.m, gemm.n, gemm.target, gemm.kernel)
+    cycles = blocking_cycles(gemm, pick_blocking(gemm, tile))
+    return cycles * slowness(gemm.kernel, gemm.target)
+
+
+def slowness(kernel: Microkernel, target: Target) -> float:
+    """Return the time that a microkernel takes over what the tile model says.
+
+    The model counts the instructions of a register tile, as many for each group of k as `fma` has for one; the rate is
+    measured against `fma`, so that what the model says of either's best tile cancels out.
+    """
+    floats = _cycles_per_vector(f32_kernel(target), target)
+    return kernel.k_group / kernel.rate(target) * floats / _cycles_per_vector(kernel, target)
+
+
+def _cycles_per_vector(kernel: Microkernel, target: Target) -> float:
+    """The model's cycles for one vector of multiply-adds, in the best tile."""
+    return min(
+        gemm_cycles(x.rows, x.columns(target, kernel.accumulator), x, target, kernel)
+        / (x.rows * x.vectors)
+        for x in kernel.tiles
+    )
 
 
 def _group_shares(panels: int, groups: int) -> list[float]:
@@ -48,6 +78,8 @@ def _finish(tasks: list[float], threads: int) -> float:
 def _row_block_cycles(rows: int, gemm: Gemm, blocking: MatmulBlocking, packed: bool) -> float:
     """One block of rows times all of B: the slower of multiply-adds and traffic, plus what cannot overlap."""
     n, k, kernel, target = gemm.n, gemm.k, gemm.kernel, gemm.target
+    if kernel.registers is not None:
+        return block_cycles(rows, gemm, blocking.tile, blocking.n_groups, packed)
     tile, machine, columns = blocking.tile, target.machine, gemm.columns(blocking.tile)
     k_blocks = math.ceil(k / blocking.k_block)
     height = rows_for(columns, tile, target, kernel)

@@ -113,7 +113,9 @@ class _Steps:
         b, kernel = self.problem.b, self.kernel
         rows = min(self.m_block, self.m) if is_known(self.m) else self.m_block
         steps = []
-        if kernel.converts_a and rows * self.k * kernel.copied_a.size <= self.max_a_bytes:
+        is_short = kernel.uses_tiles and self.k % (kernel.padded_groups(self.k) * kernel.k_group)
+        fits = is_known(self.k) and rows * self.k * kernel.copied_a.size <= self.max_a_bytes
+        if is_short or (kernel.converts_a and fits):
             steps.append("stage A at m0 as a_block")
         if not b.blocks and is_known(self.k):
             in_place = kernel.k_group == 1 and b.strides["n"] == 1

@@ -12,6 +12,7 @@ from ...targets.microkernels import rows_for
 from ...tensor_ir.tiling import k_splits, split_rows, tile_height
 from ..ops.matmul import MAX_FEW
 from .gemm import Gemm
+from .two_dimensional import blocks_worth_trying, cycles_per_group, pick_blocks, tiles_of
 
 
 def tile_cycles(rows: int, vectors: int, machine: Machine, splits: int = 0) -> float:
@@ -35,6 +36,8 @@ def rows_that_fit(vectors: int, target: Target) -> int:
 def gemm_cycles(m: int, n: int, tile: GemmTile, target: Target, kernel: Microkernel) -> float:
     """Return the predicted cycles of one k, or group of k, of a whole m x n matmul split into `tile`s; lower
     is better."""
+    if kernel.registers is not None:
+        return cycles_per_group(m, n, tile, target.machine, kernel.registers)
     lanes = target.lanes(kernel.accumulator)
     panels, rest = divmod(n, tile.vectors * lanes)
     widths = [(tile.vectors * lanes, panels), (rest, 1 if rest else 0)]
@@ -55,7 +58,7 @@ def ranked_tiles(m: int, n: int, target: Target, kernel: Microkernel) -> list[Ge
     def cost(tile: GemmTile) -> tuple[float, int]:
         return gemm_cycles(m, n, tile, target, kernel), tile.vectors
 
-    return sorted(kernel.tiles, key=cost)
+    return sorted(tiles_of(kernel, m), key=cost)
 
 
 def pick_tile(m: int, n: int, target: Target, kernel: Microkernel) -> GemmTile:
@@ -75,7 +78,7 @@ def extra_bytes(gemm: Gemm, tile: GemmTile) -> float:
 def tile_of_plain(gemm: Gemm, is_row_major: bool) -> GemmTile:
     """Return the tile for a computed B: panels as wide as a row-major B are B itself, and need no packing."""
     copied = gemm.batch * gemm.k * gemm.n * gemm.kernel.b.size
-    for tile in gemm.kernel.tiles if is_row_major else ():
+    for tile in tiles_of(gemm.kernel, gemm.m) if is_row_major else ():
         if gemm.columns(tile) == gemm.n and extra_bytes(gemm, tile) < copied:
             return tile
     return pick_tile(gemm.m, gemm.n, gemm.target, gemm.kernel)
@@ -107,6 +110,9 @@ def pick_blocking(gemm: Gemm, tile: GemmTile) -> MatmulBlocking:
     Threads split the rows, or the panels if B is the larger side: the other operand is read by each of them.
     """
     m, n, k, threads = gemm.m, gemm.n, gemm.k, gemm.cores
+    if gemm.kernel.uses_tiles:
+        rows, groups = pick_blocks(gemm, tile)
+        return MatmulBlocking(tile, rows, k, groups)
     kernel, l2_bytes = gemm.kernel, gemm.target.l2_bytes
     columns = gemm.columns(tile)
     deepest = max(64, l2_bytes // 8 // (columns * kernel.b.size))
@@ -131,6 +137,9 @@ def pick_blocking(gemm: Gemm, tile: GemmTile) -> MatmulBlocking:
 
 def candidate_blockings(gemm: Gemm, tile: GemmTile) -> list[MatmulBlocking]:
     """Blockings worth trying for one tile: the model's pick first, then other block sizes of k and m."""
+    if gemm.kernel.uses_tiles:
+        blocks = blocks_worth_trying(gemm, tile)
+        return [MatmulBlocking(tile, rows, gemm.k, groups) for rows, groups in blocks]
     pick, threads, m = pick_blocking(gemm, tile), gemm.cores, gemm.m
     k_blocks = {pick.k_block, *(min(gemm.k, size) for size in (128, 256, 512, 1024))}
     m_blocks = {pick.m_block, *(min(m, tile.rows * tiles) for tiles in (1, 4, 16, 32))}
@@ -164,7 +173,9 @@ def few_rows(gemm: Gemm, tile: GemmTile) -> dict[int, MatmulBlocking]:
 
     Only of those whose accumulation differs from that of many rows.
     """
-    found = {}
+    found: dict[int, MatmulBlocking] = {}
+    if gemm.kernel.uses_tiles:  # sums do not depend on the number of rows
+        return found
     for rows in range(1, MAX_FEW + 1):
         splits, k_block = sums_of_few(gemm, rows)
         height = height_with(splits, tile.vectors)
@@ -191,6 +202,8 @@ def tiles_for_any_rows(gemm: Gemm) -> list[GemmTile]:
     it loses most, with few rows or a typical number, against the tile for each.
     """
     n, target, kernel = gemm.n, gemm.target, gemm.kernel
+    if kernel.uses_tiles:
+        return list(kernel.tiles)
     splits = {rows: sums_of_few(gemm, rows)[0] for rows in range(1, MAX_FEW + 1)}
     fitting = [
         tile

@@ -40,6 +40,7 @@ from ..nodes import (
     Var,
 )
 from ..substitution import substitute_expr
+from ..tile_registers import tile_statements
 from ..tiling import k_splits, split_rows, tile_height
 from ..visitor import Rewriter, bound_names, map_functions, walk_statements
 
@@ -62,6 +63,9 @@ class _Expander(Rewriter):
 
     def brgemm(self, s: Brgemm) -> Stmt | tuple[Stmt, ...]:
         tiles: list[Stmt] = []
+        if s.multiply:
+            return tuple(tile_statements(s, self.target, self.names))
+        assert isinstance(s.m, int) and isinstance(s.tile_rows, int)
         if not s.n:
             return ()
         vectors = -(-s.n_padded // self.target.lanes(s.accumulator))
@@ -88,6 +92,8 @@ class _Tile:
     names: Names
 
     def __post_init__(self) -> None:
+        assert isinstance(self.g.m, int) and isinstance(self.g.tile_rows, int)
+        self.m, self.tile_rows = self.g.m, self.g.tile_rows
         self.table = self.target.table
         self.dtype = self.g.accumulator
         types = self.g.a.buffer.dtype, self.g.b.buffer.dtype
@@ -95,7 +101,7 @@ class _Tile:
         self.lanes = self.target.lanes(self.dtype)
         self.vectors = -(-self.g.n // self.lanes)
         # By the width of the panel, not of its remainder, so that equal columns have equal sums.
-        self.splits = k_splits(self.g.tile_rows, -(-self.g.n_padded // self.lanes))
+        self.splits = k_splits(self.tile_rows, -(-self.g.n_padded // self.lanes))
         self.width = self.vectors * self.lanes
         size = self.splits * self.rows * self.width
         self.acc = Buffer(self.names.fresh("acc"), self.dtype, (size,), "local")
@@ -244,8 +250,8 @@ class _Tile:
         line = self.target.machine.cache_line // self.g.b.buffer.dtype.size
         hints: list[Stmt] = []
         for one in self.g.prefetch:
-            per_row = -(-one.elements // self.g.m)
-            per_step = -(-self.rows * one.elements // (self.g.m * self.steps * self.g.batch))
+            per_row = -(-one.elements // self.m)
+            per_step = -(-self.rows * one.elements // (self.m * self.steps * self.g.batch))
             first = self.row0 * per_row + step * per_step
             hints += [
                 Prefetch(Slice(one.address.buffer, self._at(one.address, first + at)))

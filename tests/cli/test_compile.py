@@ -44,7 +44,7 @@ def test_summary_and_verdict(tmp_path: Path, capsys: Capture) -> None:
     assert lines[4] == "arena     0 B (live at once: 0 B)"
     assert re.fullmatch(
         r"ok: test [0-9a-f]{12}, \S+ ms, \S+ GFLOP/s, \d+% of \d+; max error \S+ \(\S+ of the largest value\) "
-        r"against NumPy; graphc \S+ python \S+ .*llvm \S+; .*, (avx512|avx2|generic), 1 thread",
+        r"against NumPy; graphc \S+ python \S+ .*llvm \S+; .*, (amx|avx512|avx2|generic), 1 thread",
         lines[-1],
     )
     phases = ["read", "optimize", "lower", "kernels"]

@@ -21,7 +21,7 @@ from graphc.tensor_ir.nodes import Buffer, Module
 from support.native_functions import NativeModule
 
 LEVELS = tuple(ISAS)
-REGISTERS = {"avx512": "%zmm", "avx2": "%ymm", "generic": "%xmm"}
+REGISTERS = {"amx": "%zmm", "avx512": "%zmm", "avx2": "%ymm", "generic": "%xmm"}
 
 
 def vector_add(lanes: int) -> Module:
@@ -64,7 +64,7 @@ def test_features_requested_are_features_of_this_cpu() -> None:
 
 def test_unknown_targets_are_refused() -> None:
     with pytest.raises(
-        UserError, match="target 'avx3' is not known; known are native, avx512, avx2, generic"
+        UserError, match="target 'avx3' is not known; known are native, amx, avx512, avx2, generic"
     ):
         host.target_for("avx3")
     with pytest.raises(UserError, match="target 'sse' is not known"):

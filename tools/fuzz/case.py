@@ -17,12 +17,12 @@ from ...codegen.host import target_for
 from ...graph_ir.ir.graph import Array, Graph
 from ...graph_ir.text.parser import parse_graph
 from ...graph_ir.text.printer import print_graph
-from ...targets.isa import Target
+from ...targets.isa import ISAS, Target
 from .files import random_file
 from .generator import random_graph
 from .plan import EVERYTHING, FILLS, Plan
 
-TARGETS = ("native", "avx512", "avx2", "generic")
+TARGETS = ("native", *(name for name, isa in ISAS.items() if isa.tiles is None))
 ROUTES = ("gcm", "onnx", "hlo", "pnnx", "tvm", "ge")
 """Ways besides the direct one that are taken by chance: saved and loaded again, or through a file of a format. With a
 dynamic size ("dynamic") is one more, on request: it compiles five models more."""

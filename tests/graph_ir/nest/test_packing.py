@@ -16,7 +16,7 @@ from graphc.graph_ir.nest.operand import Operand
 from graphc.graph_ir.nest.packing import convert_rows, pack_groups, pack_panels
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.targets.isa import Target
+from graphc.targets.isa import Microkernel, Target, Use
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Block, Brgemm, Buffer, Function, Module
@@ -176,7 +176,9 @@ def test_groups_hold_what_the_matrix_holds(
     depth, panels = -(-k // group), -(-n // 12)
     local = Buffer("y", dtype, (panels * depth * 12 * group,))
     operand = Operand(source, (), row, col)
-    body = pack_groups(operand, t.as_expr(0), local, k, n, 12, group, 4)
+    use: Use = "dot2" if group == 2 else "dot4"
+    kernel = Microkernel(dtype, dtype, use, ())
+    body = pack_groups(operand, t.as_expr(0), local, k, n, 12, kernel, 4)
     got = run_copy(body, source, local, np.ascontiguousarray(memory).reshape(-1))
     expected = np.zeros((depth * group, panels * 12), dtype.numpy)
     expected[:k, :n] = matrix

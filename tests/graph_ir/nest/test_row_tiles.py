@@ -74,7 +74,7 @@ def test_low_tiles_share_one_epilogue(accumulate: bool) -> None:
     """Sums of several blocks of k wait in C, where those of the blocks before are."""
     whole, *rest = tiles(6, accumulate)
     assert whole.epilogue and len(rest) == 6
-    assert sorted(one.m for one in rest if one.epilogue) == [1, 2]
+    assert sorted(int(one.m) for one in rest if one.epilogue) == [1, 2]
     waiting = {one.c.buffer.name for one in rest if not one.epilogue}
     assert waiting == ({"c"} if accumulate else {"left_sums"})
 

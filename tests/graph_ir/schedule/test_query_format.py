@@ -24,6 +24,7 @@ from graphc.graph_ir.schedule.direct_convolution import (
     offered,
 )
 from graphc.graph_ir.schedule.matmul import panel_format
+from graphc.graph_ir.schedule.panels import Panel
 from graphc.graph_ir.schedule.problem import problem_of
 from graphc.graph_ir.schedule.query_format import RULES, query_format
 from graphc.targets.isa import Target
@@ -85,8 +86,8 @@ def test_matmuls_read_panels_of_b() -> None:
     first, *others = (str(c.inputs[1]) for c in choices)
     assert first == "BNK" and set(others) == panels and len(others) == len(panels)
     assert all(c.inputs[0].is_plain and c.outputs[0].is_plain for c in choices)
-    assert str(panel_format(op, 24)) == "BNK24n"
-    assert str(panel_format(matmul_op("f32", (4, 8), (8, 30)), 16)) == "NK16n"
+    assert str(panel_format(op, Panel(24))) == "BNK24n"
+    assert str(panel_format(matmul_op("f32", (4, 8), (8, 30)), Panel(16))) == "NK16n"
 
 
 def layouts(op: DirectConvolution) -> list[str]:

@@ -1,0 +1,80 @@
+"""Instructions on two-dimensional registers: a register is a local buffer in Tensor IR and a value of type x86_amx in
+LLVM.
+
+A register lives in a stack slot as <256 x i32>, which SROA and LLVM's AMX passes turn into tile registers: LLVM
+allocates them, builds the configuration from the shapes, loads it once per function and releases it at the return.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..base.errors import InternalError
+from ..targets.isa import Instruction
+from ..tensor_ir.nodes import Expr, Function, Slice
+from .expressions import Expressions
+from .instruction_stream import InstructionStream
+
+_VECTOR = "<256 x i32>"
+_TO_TILE = "llvm.x86.cast.vector.to.tile.v256i32"
+_TO_VECTOR = "llvm.x86.cast.tile.to.vector.v256i32"
+_OPERAND = re.compile(r"(\w+) (\w+)(?: \* (\w+))?")
+
+
+class TileInstructions:
+    """Emits instructions into one function."""
+
+    def __init__(self, stream: InstructionStream, expressions: Expressions) -> None:
+        self._stream = stream
+        self._expressions = expressions
+
+    def emit(
+        self, instruction: Instruction, meaning: Function, args: Sequence[Slice | Expr]
+    ) -> None:
+        """Emit an instruction with the arguments of its meaning."""
+        given = dict(zip((param.name for param in meaning.params), args, strict=True))
+        text = instruction.emission
+        result, _, call = text.rpartition(" = ")
+        name, _, operands = call.partition("(")
+        typed = [self._operand(given, *found) for found in _OPERAND.findall(operands)]
+        kind = "x86_amx" if result else "void"
+        self._stream.declare(name, kind, [kind for kind, _ in typed])
+        shown = f"call {kind} @{name}({', '.join(' '.join(one) for one in typed)})"
+        if result:
+            self._write(given[result], self._stream.result(shown))
+        else:
+            self._stream.emit(shown)
+
+    def _operand(
+        self, given: dict[str, Slice | Expr], kind: str, name: str, times: str
+    ) -> tuple[str, str]:
+        arg = given.get(name)
+        if kind == "x86_amx":
+            return kind, self._read(arg)
+        if isinstance(arg, Slice):
+            return kind, self._expressions.address(arg)
+        if arg is None:
+            return kind, name  # a number
+        factor = given.get(times, int(times) if times.isdigit() else 1)
+        value = arg * factor if times else arg  # type: ignore[operator]
+        operand = self._expressions.value(value)
+        if kind == "i64" or operand.isdigit():
+            return kind, operand
+        return kind, self._stream.value(f"trunc i64 {operand} to {kind}", operand)
+
+    def _read(self, register: Slice | Expr | None) -> str:
+        slot = self._slot(register)
+        vector = self._stream.result(f"load {_VECTOR}, ptr {slot}, align 64")
+        self._stream.declare(_TO_TILE, "x86_amx", [_VECTOR])
+        return self._stream.result(f"call x86_amx @{_TO_TILE}({_VECTOR} {vector})")
+
+    def _write(self, register: Slice | Expr | None, tile: str) -> None:
+        self._stream.declare(_TO_VECTOR, _VECTOR, ["x86_amx"])
+        vector = self._stream.result(f"call {_VECTOR} @{_TO_VECTOR}(x86_amx {tile})")
+        self._stream.emit(f"store {_VECTOR} {vector}, ptr {self._slot(register)}, align 64")
+
+    def _slot(self, register: Slice | Expr | None) -> str:
+        if not isinstance(register, Slice):
+            raise InternalError("a two-dimensional register must be a local buffer")
+        return self._expressions.address(register)

@@ -1,0 +1,144 @@
+"""Models whose matmuls run in tile registers, and what they do where the system refuses those."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc import Graph
+from graphc.base.dtypes import S8, S32, U8, DType
+from graphc.codegen.host import host_supports
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.runtime import tile_permission
+from graphc.runtime.executor import CompiledModel
+from graphc.runtime.native import runs_tiles
+
+needs_tiles = pytest.mark.skipif(not (host_supports("amx") and runs_tiles()), reason="needs AMX")
+TILES = {"matmul": "use=tile4"}
+
+
+def layer(m: int, n: int, k: int, dtype: DType = U8) -> tuple[Graph, np.ndarray]:
+    """A matmul of bytes with constant weights, and its input."""
+    rng = np.random.default_rng(m * n * k)
+    graph = Graph("layer")
+    x = graph.make_input(LogicalTensor(dtype, (m, k)), "x")
+    w = graph.make_constant(rng.integers(-128, 128, (k, n)).astype(np.int8))
+    graph.make_output(graph.make("matmul_core", (x, w), {"dtype": S32}, "matmul").outputs[0])
+    low, high = (0, 256) if dtype == U8 else (-128, 128)
+    return graph, rng.integers(low, high, (m, k)).astype(dtype.numpy)
+
+
+SIZES = [
+    (32, 32, 64),
+    (1, 1, 1),
+    (17, 33, 65),
+    (49, 40, 100),
+    (64, 16, 36),
+    (15, 70, 13),
+    (100, 31, 256),
+]
+
+
+@needs_tiles
+@pytest.mark.parametrize("dtype", [U8, S8], ids=str)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_sums_of_bytes_are_exact(sizes: tuple[int, int, int], dtype: DType) -> None:
+    """Also in vectors, which the same artifact has for processes that may not use tiles."""
+    graph, x = layer(*sizes, dtype)
+    (expected,) = graph.evaluate([x])
+    model = graphc.compile(graph, target="amx", schedules=TILES)
+    assert model.artifact.vector_code
+    np.testing.assert_array_equal(model(x), expected)
+
+
+@needs_tiles
+def test_the_switch_changes_no_bit_of_integers() -> None:
+    graph, x = layer(40, 50, 200)
+    on = graphc.compile(graph, target="amx", schedules=TILES)
+    off = graphc.compile(graph, target="amx", disabled=["amx"])
+    assert on.artifact.metadata.isa == "amx" and off.artifact.metadata.isa == "avx512"
+    np.testing.assert_array_equal(on(x), off(x))
+
+
+@needs_tiles
+def test_a_refusal_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line in the log, and the same result in vectors."""
+    monkeypatch.setattr(tile_permission, "request_tiles", lambda: 28)
+    monkeypatch.setattr(tile_permission, "_answers", [])
+    graph, x = layer(17, 33, 65)
+    with caplog.at_level(logging.WARNING, "graphc.runtime"):
+        models = [
+            graphc.compile(graph, target="amx", schedules=TILES, cache=False) for _ in range(2)
+        ]
+    for model in models:
+        np.testing.assert_array_equal(model(x), graph.evaluate([x])[0])
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "refuses tile registers" in caplog.text
+
+
+_PROGRAM = """
+import os, sys, threading
+import numpy as np
+import graphc
+
+ready, go = threading.Event(), threading.Event()
+x, expected = np.load(sys.argv[2]), np.load(sys.argv[3])
+found = []
+def run():
+    ready.set()
+    go.wait()
+    found.append(np.array_equal(model(x), expected))
+thread = threading.Thread(target=run)  # starts before the process has the permission
+thread.start()
+ready.wait()
+model = graphc.load(sys.argv[1])
+go.set()
+thread.join()
+found.append(np.array_equal(model(x), expected))
+child = os.fork()
+if child == 0:
+    os._exit(0 if np.array_equal(model(x), expected) else 1)
+found.append(os.waitpid(child, 0)[1] == 0)
+print(found)
+"""
+
+
+@needs_tiles
+def test_a_saved_model_runs_in_another_process_and_its_threads_and_children(tmp_path: Path) -> None:
+    graph, x = layer(49, 40, 100)
+    graphc.compile(graph, target="amx", schedules=TILES).artifact.save(tmp_path / "layer.gcm")
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", graph.evaluate([x])[0])
+    files = [str(tmp_path / name) for name in ("layer.gcm", "x.npy", "y.npy")]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _PROGRAM, *files],
+        capture_output=True,
+        text=True,
+        env=os.environ,
+    )
+    assert done.stdout.strip() == "[True, True, True]", done.stderr
+
+
+@needs_tiles
+def test_threads_share_the_rows() -> None:
+    graph, x = layer(256, 96, 512)
+    model = graphc.compile(graph, target="amx", threads=2, schedules=TILES)
+    alone = CompiledModel(model.artifact, 1)
+    results: list[np.ndarray] = []
+    workers = [threading.Thread(target=lambda: results.append(model(x))) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for result in (*results, alone(x)):
+        np.testing.assert_array_equal(result, graph.evaluate([x])[0])
