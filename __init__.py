@@ -16,6 +16,7 @@ from .base.collector import loading_modules
 from .base.version import __version__
 
 if TYPE_CHECKING:
+    from . import llm
     from .base.errors import GraphcError, InternalError, UnsupportedError, UserError
     from .driver.compiler import compile, load
     from .extension import ops
@@ -50,6 +51,7 @@ _HOME = {
 
 _MODULES = {
     "jax": ".integrations.jax_functions",
+    "llm": ".llm",
     "onnx_backend": ".integrations.onnx_backend",
     "ops": ".extension.ops",
     "pattern": ".graph_ir.rewriting.pattern",
@@ -65,6 +67,7 @@ _MAKES_OPS = (
     "graph_pass",
     "jax",
     "kernel",
+    "llm",
     "onnx_backend",
     "ops",
     "recompose",
@@ -85,6 +88,7 @@ __all__ = [
     "jax",
     "graph_pass",
     "kernel",
+    "llm",
     "load",
     "onnx_backend",
     "ops",

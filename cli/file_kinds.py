@@ -13,9 +13,12 @@ from ..base.records import dataclass
 MODEL = "model"
 ARTIFACT = "artifact"
 TENSORS = "tensors"
+LANGUAGE_MODEL = "language model"
+"""A model whose tokenizer and decoder are in one file; commands that take models take its decoder."""
 
 EXPECTED = {
     MODEL: "a model file",
+    LANGUAGE_MODEL: "a language model (.gguf)",
     ARTIFACT: "a compiled model (.gcm)",
     TENSORS: "a dump of `graphc debug` or a .params file",
 }
@@ -25,6 +28,7 @@ _REMEDIES = {
     MODEL: "`graphc inspect ops {0}` lists its ops, `graphc compile {0} --run` compiles and runs it",
     ARTIFACT: "`graphc run {0}` runs it",
     TENSORS: "`graphc inspect dump {0}` lists its tensors",
+    LANGUAGE_MODEL: "`graphc generate {0} PROMPT` continues a text",
 }
 """Commands for a file, by its kind."""
 
@@ -35,6 +39,7 @@ _FORMAT_NAMES = {
     "ge": "a GE dump",
     "pnnx": "a PNNX model",
     "torch": "an exported program of PyTorch",
+    "gguf": "a GGUF file, a language model",
     "graph": "a graph in graphc's own text",
 }
 _ONNX_BEGIN = b"\x08"  # the tag of `ir_version`, the first field of a ModelProto
@@ -59,7 +64,8 @@ UNKNOWN = "unknown"
 def require_kind(path: str, takes: Sequence[str], command: str) -> None:
     """UserError for an existing file that is known to be of another kind than those that `command` takes."""
     found = identify(Path(path))
-    if found is None or found.kind in takes or (found.kind == UNKNOWN and MODEL in takes):
+    is_model = found is not None and found.kind in (UNKNOWN, LANGUAGE_MODEL) and MODEL in takes
+    if found is None or found.kind in takes or is_model:
         return
     expected = " or ".join(EXPECTED[kind] for kind in takes)
     raise UserError(f"`{command}` takes {expected}, but {described(path, found)}")
@@ -132,4 +138,6 @@ def _model_kind(path: Path, head: bytes) -> FileKind | None:
         damaged = {".gcm": ARTIFACT, ".params": TENSORS}.get(path.suffix, UNKNOWN)
         return FileKind(damaged, "a file of no format that graphc knows", "check its name")
     what = _FORMAT_NAMES.get(name, f"a model of format '{name}'")
+    if name == "gguf":
+        return FileKind(LANGUAGE_MODEL, what, _REMEDIES[LANGUAGE_MODEL])
     return FileKind(MODEL, what, _REMEDIES[MODEL])

@@ -42,33 +42,38 @@ def cache_key(request: CompileRequest, code: str = "") -> str:
 def file_key(request: CompileRequest, code: str = "", limit: int = FILE_LIMIT) -> str | None:
     """Return a cache key from the bytes of a model (or of the ONNX file at a path) and the shapes fixed in it.
 
-    None where those bytes do not determine the model: other formats, models with constants, attributes or aliases from
-    elsewhere, and ONNX with tensors in other files, which the file names under the key "location". Raises no UserError:
-    the frontend reports files that cannot be read.
+    None where those bytes do not determine the model: other formats, models with constants or attributes from
+    elsewhere, and models with tensors in other files, which `_ELSEWHERE` tells. Raises no UserError: the frontend
+    reports files that cannot be read.
     """
-    if request.constants or request.attrs or request.alias:
+    if request.constants or request.attrs:
         return None
     contents = _hash_of_model(request.model, limit)
     if contents is None:
         return None  # before `reader_versions`, which a graph would pay for without need
-    specs = repr(sorted(request.inputs.items()))
+    specs = repr((sorted(request.inputs.items()), request.alias))
     readers = repr(sorted(reader_versions().items()))
     return _digest("file", *_circumstances(request.context), readers, code, specs, contents)
+
+
+_ELSEWHERE = {"onnx": b"location", "gguf": b"split.count"}
+"""Format -> bytes that its files contain where some tensors are in other files."""
 
 
 def _hash_of_model(model: object, limit: int) -> str | None:
     """SHA-256 of a model that its bytes alone tell; None for all others."""
     if isinstance(model, bytes):
-        is_onnx = detect("", model[:HEAD_BYTES]).name == "onnx" and b"location" not in model
-        return hashlib.sha256(model).hexdigest() if is_onnx else None
+        is_whole = detect("", model[:HEAD_BYTES]).name == "onnx" and _ELSEWHERE["onnx"] not in model
+        return hashlib.sha256(model).hexdigest() if is_whole else None
     if not isinstance(model, (str, os.PathLike)):
         return None
     try:
         path = Path(model)
-        if format_of(path) != "onnx" or not 0 < path.stat().st_size <= limit:
+        mark = _ELSEWHERE.get(format_of(path))
+        if mark is None or not 0 < path.stat().st_size <= limit:
             return None
         with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as view:
-            return None if view.find(b"location") >= 0 else hashlib.sha256(view).hexdigest()
+            return None if view.find(mark) >= 0 else hashlib.sha256(view).hexdigest()
     except (OSError, ValueError, UserError):
         return None
 

@@ -61,6 +61,7 @@ def compile(
     max_memory: str | None = None,
     precision: str = "f32",
     alias: Mapping[str, str] | str | None = None,
+    on_phase: OnPhase | None = None,
 ) -> CompiledModel:
     """Compile a model to native code and load it.
 
@@ -83,6 +84,7 @@ def compile(
         precision: Compute dtype of matmuls and convolutions of an f32 model: `f32`, `bf16`, `f16`, `int8` or `int4`.
         alias: Outputs that share the memory of an input, `{"present": "past"}`, so that a cache grows in place: the
             input is the filled part of a larger array. "auto" finds all such outputs.
+        on_phase: Called with the name of a phase, the steps done and the steps in all, for progress.
 
     Raises:
         UserError: The model or an argument is invalid.
@@ -100,7 +102,7 @@ def compile(
         {name: parse_schedule(text) for name, text in (schedules or {}).items()},
         resolve_jobs(jobs), default_cache() if cache else None, optimized, alias or {},
     )  # fmt: skip
-    return CompiledModel(compile_request(request).artifact, options.threads)
+    return CompiledModel(compile_request(request, on_phase).artifact, options.threads)
 
 
 def load(

@@ -34,6 +34,7 @@ _HLO_BEGIN = re.compile(
 )
 _JSON_BEGIN = re.compile(_BYTE_ORDER_MARK + rb"(?:\s++|(?:#|//)[^\n]*+\n)*+\{")
 _ZIP_MAGIC = b"PK\x03\x04"
+_GGUF_MAGIC = b"GGUF"
 _PNNX_MAGIC = b"7767517"  # the first line of a .param file
 
 
@@ -264,6 +265,14 @@ def _read_torch(source: Any, how: Reading) -> Graph:
     return load_exported(source, how.inputs, how.limits)
 
 
+def _read_gguf(source: Any, how: Reading) -> Graph:
+    from .gguf.importer import load_gguf
+
+    if not isinstance(source, Path):
+        raise UserError("a GGUF model must be given as the path of its file, which stays mapped")
+    return load_gguf(source, how.inputs)
+
+
 def _read_graph(source: Any, how: Reading) -> Graph:
     from ..graph_ir.text.parser import parse_graph
 
@@ -347,6 +356,11 @@ _BUILT_IN = (
         "torch", ".pt2", "PyTorch's exported programs", "`.pt2`, or a `torch.export.ExportedProgram`",
         "dynamic sizes: open, or `--input`",
         lambda suffix, head: suffix == ".pt2" or head.startswith(_ZIP_MAGIC), _read_torch,
+    ),
+    Format(
+        "gguf", ".gguf", "GGUF, the decoders of language models", "`.gguf`, or the first of a split model",
+        "the largest numbers of tokens: `--input past_key_0=f32[1,8,P=0..4095,128]`",
+        lambda suffix, head: head.startswith(_GGUF_MAGIC), _read_gguf,
     ),
     Format(
         "graph", ".graph", "graphc's own text", "`.graph`", "nothing",

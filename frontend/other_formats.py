@@ -37,7 +37,6 @@ def _is_safetensors(head: bytes) -> bool:
 
 
 OTHER_FORMATS = (
-    OtherFormat("a GGUF file, the weights of a language model", _magic(b"GGUF"), _EXPORT),
     OtherFormat("a safetensors file, weights without a graph", _is_safetensors, _EXPORT),
     OtherFormat("an HDF5 file, as Keras saves weights", _magic(b"\x89HDF\r\n"), _EXPORT),
     OtherFormat(

@@ -8,10 +8,10 @@ from ...base.dtypes import BOOL, S64
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.attention import joined_heads, masked, scores_of, split_heads
+from ..correspondence.compositions.heads import Sizes, capped
 from ..correspondence.compositions.indexing import positions
 from ..correspondence.reading import Pair
 from ..op_builder import OpBuilder, Value
-from .heads import Sizes, capped
 from .scope import NodeContext
 from .tensors import to_dtype
 

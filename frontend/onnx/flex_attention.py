@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...base.dtypes import DType
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.attention import scores_of
+from ..correspondence.compositions.heads import Sizes
 from ..op_builder import Value
-from .heads import Sizes
 from .scope import Handler, NodeContext
 from .tensors import to_dtype
 

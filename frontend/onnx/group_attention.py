@@ -6,12 +6,13 @@ from ...base.dims import Size
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.attention import split_heads
+from ..correspondence.compositions.heads import Mix, mixed_parts
 from ..correspondence.compositions.indexing import positions
 from ..correspondence.compositions.movement import broadcast_to
 from ..correspondence.compositions.rotary import rotary
 from ..op_builder import Value, like
 from .group_cache import Cache, cached, is_windowed, start_of
-from .heads import Mix, head_count, mixed_parts, scale_of
+from .heads import head_count, scale_of
 from .rotary import angles_at
 from .scope import Handler, NodeContext
 

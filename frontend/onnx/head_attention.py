@@ -10,9 +10,10 @@ from ...base.dtypes import BOOL, F32, S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.attention import split_heads
 from ..correspondence.compositions.contraction import matmul
+from ..correspondence.compositions.heads import Mix, mixed
 from ..correspondence.compositions.indexing import positions
 from ..op_builder import Value, like
-from .heads import Mix, head_count, mixed, scale_of
+from .heads import head_count, scale_of
 from .quantize import integers_of, per_column, shaped
 from .scope import Handler, NodeContext
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...base.dims import Size
 from ...base.dtypes import F32, S8, S64, U8
+from ...base.size_queries import typical_all
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import IntAttr
@@ -38,8 +40,8 @@ class MatmulNBits(TunableOp):
     group = IntAttr("neighboring k that share a scale", least=4)
 
     @property
-    def sizes(self) -> tuple[int, int, int]:
-        """(m, n, k)."""
+    def sizes(self) -> tuple[Size, int, int]:
+        """(m, n, k); m may be dynamic."""
         m, k = self.x.details.plain_dims
         return m, self.w.details.plain_dims[0], k
 
@@ -87,7 +89,7 @@ class MatmulNBits(TunableOp):
 
     def get_gflop(self) -> float:
         """Two operations per multiply-add."""
-        m, n, k = self.sizes
+        m, n, k = typical_all(self.sizes)
         return 2.0 * m * n * k / 1e9
 
     def computation(self) -> Computation:

@@ -47,8 +47,8 @@ def pack_weights(graph: Graph, ctx: LowerContext) -> bool:
 def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     assert isinstance(op, MatmulCore)
     a, b = op.inputs
-    if not is_known(*a.details.plain_dims, *b.details.plain_dims):
-        return None  # how many rows share a word decides where it is unpacked
+    if not is_known(a.details.plain_dims[-1], *b.details.plain_dims):
+        return None
     m, n, k = math.prod(a.details.plain_dims[:-1]), *op.sizes[1:]
     if b.details.rank != 2 or a.details.dtype != F32 or op.transpose_a or not m:
         return None
@@ -65,7 +65,7 @@ def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     if padded > k:
         x = make("pad", x, before=(0, 0), after=(0, padded - k))
     fast = dots_of(weights.bits, ctx.target) != ""
-    rounded = op.activation_bits == 8 and (fast or m <= MAX_ROUNDED_ROWS)
+    rounded = op.activation_bits == 8 and is_known(m) and (fast or m <= MAX_ROUNDED_ROWS)
     rows = _rounded(make, x, group) if rounded else [x]
     words = packed_words(_widened(weights.numbers, padded), weights.bits)
     parts = (words, weights.scale, weights.zero)

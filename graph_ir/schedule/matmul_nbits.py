@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
+from ...base.dims import bounds, is_known
 from ...base.dtypes import S8, U8
 from ...targets.isa import GemmTile, Target
 from ...targets.microkernels import f32_kernel, microkernel
@@ -15,7 +16,7 @@ from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .format_choice import FormatChoice
 from .gemm import Gemm
-from .matmul import blocking_of
+from .matmul import MAX_ROWS, blocking_of
 from .matmul_cost import blocking_cycles
 from .matmul_tile import MatmulBlocking, candidate_blockings, pick_tile, ranked_tiles
 from .register_tile import BLOCKING_MEANINGS, tile_of, unsupported_tile_reason
@@ -31,6 +32,9 @@ USE = ("fma", "dot2", "dot4")
 
 DIGITS = 3
 """Bytes that a number of f32 is multiplied as by dot products."""
+
+MAX_FEW_ROWS = 4
+"""Each dynamic number of rows up to this has separate code."""
 
 MAX_GROUP = 1 << 14
 """Maximum number of terms of a group of byte dot products that fits s32, zero points included."""
@@ -75,9 +79,9 @@ def nbits_formats(op: MatmulNBits, ctx: LowerContext) -> list[FormatChoice]:
 
 def _vectors(op: MatmulNBits, ctx: LowerContext) -> int:
     """Return wide panels if weights are dequantized in registers, or else the panels of float matmuls."""
-    m, n, _ = op.sizes
+    m, n = rows_of(op), op.sizes[1]
     kernel, lanes = f32_kernel(ctx.target), ctx.target.lanes(f32_kernel(ctx.target).accumulator)
-    if has_digits(op, ctx):
+    if has_digits(op, ctx, m):
         wide = m == 1 and dots_of(op.bits, ctx.target) == "dot4"
         return min(4 if wide else 2, math.ceil(n / lanes))
     if m > max_rows(op, ctx) and op.x_scale is None:
@@ -85,6 +89,21 @@ def _vectors(op: MatmulNBits, ctx: LowerContext) -> int:
     if op.x_scale is not None and m > MAX_IN_REGISTERS:
         return min(2, math.ceil(n / lanes))
     return min(4 if m <= 2 else 3, math.ceil(n / lanes))
+
+
+def rows_of(op: MatmulNBits) -> int:
+    """The number of rows, or the largest that blocks are chosen for where a run decides it."""
+    m = op.sizes[0]
+    return m if isinstance(m, int) else min(bounds(m)[1], MAX_ROWS)
+
+
+def few_rows_of(op: MatmulNBits) -> range:
+    """The numbers of rows that have code of their own: none where the number is known."""
+    m = op.sizes[0]
+    if is_known(m):
+        return range(0)
+    low, high = bounds(m)
+    return range(max(low, 1), min(high, MAX_FEW_ROWS) + 1)
 
 
 def max_rows(op: MatmulNBits, ctx: LowerContext) -> int:
@@ -103,9 +122,9 @@ def dots_of(bits: int, target: Target) -> str:
     return "dot2" if bits == 4 and target.table.has_fma else ""
 
 
-def has_digits(op: MatmulNBits, ctx: LowerContext) -> bool:
-    """Return whether rows of f32 may be multiplied as digits: dot products of bytes are that much faster."""
-    use, m = dots_of(op.bits, ctx.target), op.sizes[0]
+def has_digits(op: MatmulNBits, ctx: LowerContext, m: int) -> bool:
+    """Return whether `m` rows of f32 may be multiplied as digits: dot products of bytes are that much faster."""
+    use = dots_of(op.bits, ctx.target)
     fast = (
         microkernel(U8, S8, ctx.target).rate(ctx.target) > DIGITS
         if use == "dot4"
@@ -133,34 +152,48 @@ class NBitsSpace(ScheduleSpace):
     choices = {"unpack": UNPACK, "use": USE}
     leading = ("unpack", "use", "mr", "nv")
 
-    def __init__(self, op: MatmulNBits, group: KernelGroup, ctx: LowerContext) -> None:
+    def __init__(
+        self, op: MatmulNBits, group: KernelGroup, ctx: LowerContext, rows: int | None = None
+    ) -> None:
+        """`rows`: the number to choose for, where a run decides it."""
         super().__init__(op.name, nbits_problem(op))
         self.op = op
         self.ctx = ctx
-        self.gemm = Gemm(1, *op.sizes, f32_kernel(ctx.target), ctx.target, ctx.options.threads)
+        self.rows = rows_of(op) if rows is None else rows
+        self.sizes = (self.rows, *op.sizes[1:])
+        self.is_dynamic = rows is None and not is_known(op.sizes[0])
+        threads = 1 if self.is_dynamic else ctx.options.threads  # shared when it runs
+        self.gemm = Gemm(1, *self.sizes, f32_kernel(ctx.target), ctx.target, threads)
         self.vectors = op.w.details.format.blocks[2] // ctx.target.lanes(op.scale.details.dtype)
 
     def ranked(self) -> list[Schedule]:
         """Every way that suits the type of the rows, the faster first."""
         use = self._dots
-        if self.op.x_scale is not None:
+        found: list[Schedule] = []
+        if self.is_dynamic and self.op.x_scale is None:  # few rows have code of their own
+            found = self._panels()
+        elif self.op.x_scale is not None:
             found = [self._in_registers(rows, "registers", use) for rows in self._heights()]
             if use == "dot4":
                 found.append(self._in_registers(self._tallest(2), "bytes", use))
         else:
             found = [self._in_registers(rows, "registers", "fma") for rows in self._heights()]
-            if has_digits(self.op, self.ctx):
+            if has_digits(self.op, self.ctx, self.rows):
                 tallest = self._tallest(1 + DIGITS)
                 found += [
                     self._in_registers(rows, "registers", use)
                     for rows in dict.fromkeys((tallest, 1))
                 ]
-            found += [
-                self._schedule(blocking, "panel", "fma")
-                for tile in self._tiles()
-                for blocking in candidate_blockings(self.gemm, tile)
-            ]
+            found += self._panels()
         return sorted(dict.fromkeys(found), key=self.cycles)
+
+    def _panels(self) -> list[Schedule]:
+        """Weights are unpacked into panels of floats."""
+        return [
+            self._schedule(blocking, "panel", "fma")
+            for tile in self._tiles()
+            for blocking in candidate_blockings(self.gemm, tile)
+        ]
 
     @property
     def _dots(self) -> str:
@@ -170,21 +203,21 @@ class NBitsSpace(ScheduleSpace):
     def _tallest(self, accumulators: int) -> int:
         """Return the rows of a tile in which each vector of results has `accumulators` accumulators."""
         most = (self.ctx.target.table.registers - 4) // accumulators // self.vectors
-        return max(1, min(most, self.op.sizes[0]))
+        return max(1, min(most, self.rows))
 
     def _heights(self) -> list[int]:
-        most = min(self.op.sizes[0], max_rows(self.op, self.ctx))
+        most = min(self.rows, max_rows(self.op, self.ctx))
         return list(dict.fromkeys((most, 1)))
 
     def _tiles(self) -> list[GemmTile]:
-        m, n, _ = self.op.sizes
+        m, n, _ = self.sizes
         tiles = ranked_tiles(m, n, self.ctx.target, self.gemm.kernel)
         return [x for x in tiles if x.vectors == self.vectors] or [
             tile_of(self._heights()[0], self.vectors, self.gemm.kernel)
         ]
 
     def _in_registers(self, rows: int, unpack: str, use: str) -> Schedule:
-        m, n, k = self.op.sizes
+        m, n, k = self.sizes
         tile = tile_of(rows, self.vectors, self.gemm.kernel)
         panels = math.ceil(n / self.gemm.columns(tile))
         in_digits = use != "fma" and self.op.x_scale is None
@@ -202,7 +235,7 @@ class NBitsSpace(ScheduleSpace):
     def cycles(self, schedule: Schedule) -> float:
         """Return the cycles of dequantizing, multiply-adds and memory traffic."""
         blocking = blocking_of(schedule, self.gemm.kernel)
-        machine, (m, n, k) = self.ctx.target.machine, self.op.sizes
+        machine, (m, n, k) = self.ctx.target.machine, self.sizes
         vectors = n * k / self.ctx.target.lanes(self.op.scale.details.dtype)
         issued = 2 * machine.fma_per_cycle
         if schedule.word("unpack") == "panel":
@@ -262,10 +295,10 @@ class NBitsSpace(ScheduleSpace):
         elif unpack == "bytes" or (unpack == "panel" and use != "fma"):
             return f"unpack must not be {unpack} with use={use} where rows are {given}"
         elif use != "fma":
-            if not has_digits(self.op, self.ctx):
+            if not has_digits(self.op, self.ctx, self.rows):
                 return (
                     f"use must be fma where rows are {given}, but for few rows or fast dot products"
                 )
-            if schedule.number("mc") * self.op.sizes[2] * DIGITS > _max_digits(self.ctx):
+            if schedule.number("mc") * self.sizes[2] * DIGITS > _max_digits(self.ctx):
                 return "mc must be less: the digits of a block are in local memory"
         return unsupported_tile_reason(schedule, self.ctx.target)

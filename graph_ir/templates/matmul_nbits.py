@@ -11,13 +11,14 @@ where one zero point serves all weights, they begin at -zero * sum of X, so that
 
 from __future__ import annotations
 
+from ...base.dims import is_known
 from ...base.dtypes import F32, U8
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Const, Expr, For, Let, Load, Stmt, Store, Var
 from ...tensor_ir.tiling import split_rows
 from ..nest.lower import Lowering
-from ..nest.nest import Nest, Stage, contraction
+from ..nest.nest import Sharing, Stage, contraction
 from ..nest.operand import Operand
 from ..nest.position import Position
 from ..nest.problem import Contraction, View
@@ -40,11 +41,13 @@ class NBitsLowering(Lowering):
         weights: PackedWeights,
         x_scale: Buffer | None,
         blocking: MatmulBlocking,
+        sharing: Sharing,
         target: Target,
         unpack: str,
         use: str,
     ) -> None:
-        super().__init__(_nest(problem, blocking, target, unpack, weights), target)
+        nest = contraction(problem).changed(sharing=sharing)
+        super().__init__(apply(nest, _schedule(problem, blocking, target, unpack, weights)), target)
         self.problem, self.weights, self.x_scale = problem, weights, x_scale
         self.unpack, self.use = unpack, use
         self.lanes = target.lanes(F32)
@@ -136,14 +139,16 @@ def panel_number(position: Position) -> Expr:
     return terms[-1][0] if terms else t.ZERO
 
 
-def _nest(
+def _schedule(
     problem: Contraction, blocking: MatmulBlocking, target: Target, unpack: str, weights: PackedWeights
-) -> Nest:  # fmt: skip
-    """The nest of a blocking: weights become panels once per block of rows, or are unpacked in registers."""
-    outer = [*(["n0_chunk"] if blocking.n_groups > 1 else []), "m0"]
+) -> str:  # fmt: skip
+    """Return the schedule of a blocking: weights become panels once per block of rows, or are unpacked in registers."""
+    is_dynamic = not is_known(problem.sizes["m"])
+    chunks = "" if is_dynamic else f" {blocking.n_groups}"
+    chunk = [f"chunk n0{chunks}"] if is_dynamic or blocking.n_groups > 1 else []
+    outer = ["n0_chunk", "m0"] if chunk else ["m0"]
     columns, tile = blocking.tile.columns(target), blocking.tile
-    steps = [f"split n {columns}", f"split m {blocking.m_block}"]
-    steps += [f"chunk n0 {blocking.n_groups}"] if blocking.n_groups > 1 else []
+    steps = [f"split n {columns}", f"split m {'even ' * is_dynamic}{blocking.m_block}", *chunk]
     if unpack == "panel":
         steps.append(f"split k {aligned_block(blocking.k_block, weights)}")
         steps.append(" ".join(["reorder", *outer, "k0 n0 m1 n1 k1"]))
@@ -154,7 +159,7 @@ def _nest(
     steps.append(
         f"tensorize {tile.rows}x{tile.vectors} over m1 n1 {'k1' if unpack == 'panel' else 'k'}"
     )
-    return apply(contraction(problem), "; ".join([*steps, *parallel_step(problem, target, outer)]))
+    return "; ".join([*steps, *parallel_step(problem, target, outer)])
 
 
 def aligned_block(k_block: int, weights: PackedWeights) -> int:

@@ -1,0 +1,249 @@
+"""`graphc generate`: continue a text, or hold a conversation, with a language model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.errors import UserError
+from ..base.file_errors import unreadable
+from ..base.printable import printable
+from .file_kinds import LANGUAGE_MODEL
+from .model_arguments import (
+    add_file_argument,
+    add_json_argument,
+    add_quiet_argument,
+    add_target_argument,
+    add_threads_argument,
+)
+from .progress import HEADING_WIDTH, progress
+from .terminal import say
+
+if TYPE_CHECKING:
+    from ..llm import LanguageModel
+
+HELP = "Continue a text with a language model (.gguf), or chat with it"
+KEYWORDS = ("chat", "llm", "complete", "perplexity")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_file_argument(
+        parser, "model", (LANGUAGE_MODEL,), "GGUF file, or the first file of a split model"
+    )
+    parser.add_argument(
+        "prompt", nargs="?", help="text to continue (default: what standard input holds)"
+    )
+    parser.add_argument(
+        "--chat", action="store_true",
+        help="each line of standard input, and PROMPT before them, is a message; the file's template is used",
+    )  # fmt: skip
+    parser.add_argument("--system", metavar="TEXT", help="the system's message, with --chat")
+    parser.add_argument(
+        "--perplexity", metavar="FILE", help="print the perplexity of a text file instead"
+    )
+    add_json_argument(parser)
+    parser.add_argument(
+        "-v", "--verbose", action="store_true",
+        help="also print speeds of prompt and new tokens, bandwidth and memory, to standard error",
+    )  # fmt: skip
+    add_quiet_argument(parser)
+    _add_sampling(parser.add_argument_group("sampling"))
+    group = parser.add_argument_group("compilation")
+    group.add_argument(
+        "--context",
+        type=int,
+        metavar="N",
+        help="largest number of tokens (default: 4096, or the model's)",
+    )
+    add_target_argument(group)
+    add_threads_argument(group)
+
+
+def _add_sampling(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--max-tokens", type=int, default=128, metavar="N", help="most new tokens (default: 128)"
+    )
+    group.add_argument(
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="end before this text (repeatable)",
+    )
+    group.add_argument(
+        "--temperature",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="0: the likeliest token (default)",
+    )
+    group.add_argument(
+        "--top-k", type=int, default=0, metavar="N", help="draw from the N likeliest tokens"
+    )
+    group.add_argument(
+        "--top-p",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="draw from tokens of this probability in all",
+    )
+    group.add_argument(
+        "--min-p",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="draw from tokens of this share of the likeliest",
+    )
+    group.add_argument(
+        "--repetition-penalty",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="lower tokens seen before",
+    )
+    group.add_argument("--seed", type=int, metavar="N", help="seed of random numbers")
+
+
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Load the model, then generate or measure."""
+    from ..llm import load
+
+    if args.system is not None and not args.chat:
+        raise UserError("--system needs --chat; add it, or put the text into the prompt")
+    if args.max_tokens < 0:
+        raise UserError(f"--max-tokens must be at least 0, got {args.max_tokens}")
+    text = _text_of(args.perplexity) if args.perplexity else ""
+    start = time.perf_counter()
+    with progress(args.quiet or args.json or not sys.stderr.isatty()) as report:
+        model = load(
+            args.model,
+            threads=args.threads,
+            context=args.context,
+            target=args.target,
+            on_phase=report,
+        )
+    if args.verbose:
+        _note("load", f"{time.perf_counter() - start:.2f} s")
+    if args.perplexity:
+        return _measure(model, text, args)
+    how = {name: getattr(args, name) for name in _SAMPLING}
+    if args.chat:
+        return _converse(model, args, how)
+    prompt = args.prompt if args.prompt is not None else sys.stdin.read()
+    _answer(model, prompt, args, how)
+    return 0
+
+
+def _measure(model: LanguageModel, text: str, args: argparse.Namespace) -> int:
+    found = model.perplexity(text)
+    tokens = len(model.tokenizer.encode(text))
+    if args.json:
+        say(json.dumps({"perplexity": found, "tokens": tokens}))
+    else:
+        say(f"perplexity {found:.4f} of {tokens} tokens ({math.log2(found):.3f} bits each)")
+    return 0
+
+
+def _converse(model: LanguageModel, args: argparse.Namespace, how: dict[str, Any]) -> int:
+    messages = [{"role": "system", "content": args.system}] if args.system is not None else []
+    for line in _messages(args.prompt):
+        messages.append({"role": "user", "content": line})
+        reply = _answer(model, messages, args, how)
+        messages.append({"role": "assistant", "content": reply})
+    return 0
+
+
+def _messages(first: str | None) -> Iterator[str]:
+    if first is not None:
+        yield first
+    if first is not None and not sys.stdin.isatty():
+        return
+    while True:
+        if sys.stdin.isatty():
+            sys.stderr.write("> ")
+            sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            return
+        if line.strip():
+            yield line.rstrip("\n")
+
+
+def _answer(
+    model: LanguageModel, prompt: Any, args: argparse.Namespace, how: dict[str, Any]
+) -> str:
+    """Print the continuation of a prompt piece by piece; Ctrl-C keeps what was printed."""
+    parts = []
+    texts = model.generate(prompt, args.max_tokens, stop=args.stop, stream=True, **how)
+    try:
+        for text in texts:
+            parts.append(text)
+            if not args.json:
+                sys.stdout.write(_shown(text))
+                sys.stdout.flush()
+    finally:
+        if not args.json:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+    reply = "".join(parts)
+    usage = model.usage
+    if args.json:
+        facts = {
+            "text": reply, "prompt_tokens": usage.prompt + usage.reused, "new_tokens": usage.new,
+            "prefill_seconds": usage.prefill_seconds, "decode_seconds": usage.decode_seconds,
+        }  # fmt: skip
+        say(json.dumps(facts))
+    if args.verbose:
+        for heading, line in _speeds(model):
+            _note(heading, line)
+    return reply
+
+
+def _speeds(model: LanguageModel) -> Iterator[tuple[str, str]]:
+    usage, size = model.usage, model.weight_bytes
+    reused = f", {usage.reused} from the cache" if usage.reused else ""
+    yield "prompt", f"{usage.prompt} tokens{reused}, {usage.prefill_rate:.1f} per second"
+    if usage.new > 1:
+        rate = usage.decode_rate
+        yield (
+            "decode",
+            f"{usage.new} tokens, {rate:.1f} per second, {rate * size / 1e9:.1f} GB/s of weights",
+        )
+    yield (
+        "memory",
+        f"{_peak_bytes() / 2**20:.0f} MiB at most, packed weights {size / 2**20:.0f} MiB",
+    )
+
+
+def _peak_bytes() -> int:
+    """The most memory that the process had resident."""
+    from resource import RUSAGE_SELF, getrusage
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return getrusage(RUSAGE_SELF).ru_maxrss * unit
+
+
+def _note(heading: str, text: str) -> None:
+    print(f"{heading:<{HEADING_WIDTH}} {text}", file=sys.stderr, flush=True)
+
+
+def _shown(text: str) -> str:
+    """A text for a terminal: what a model writes must not steer it."""
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+
+
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise unreadable(path, error, "--perplexity") from error

@@ -1,0 +1,96 @@
+"""The configuration of a decoder, in the same terms for every format."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...base.block_types import Array
+from ...base.records import dataclass
+from .architectures import Architecture
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Rotary embedding: pair i is rotated by position * frequencies[i]; cos and sin are times `gain`."""
+
+    frequencies: tuple[float, ...]
+    gain: float = 1.0
+
+    @staticmethod
+    def of(size: int, base: float, divisors: Array | float = 1.0, gain: float = 1.0) -> Rotary:
+        """Return the frequencies base**(-2i / size), divided by one number or one for each pair."""
+        plain = base ** (-np.arange(0, size, 2, dtype=np.float64) / size)
+        return Rotary(tuple((plain / divisors).tolist()), gain)
+
+
+def yarn_divisors(size: int, base: float, factor: float, original: int) -> Array:
+    """Return what YaRN divides the frequencies by: 1 where a pair turns 32 times in the original length, `factor` where
+    it turns once, and a ramp of the inverses between."""
+
+    def pair_of(turns: int) -> float:
+        return size * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+    low, high = max(math.floor(pair_of(32)), 0), min(math.ceil(pair_of(1)), size - 1)
+    ramp = np.clip((np.arange(size // 2) - low) / max(high - low, 0.001), 0, 1)
+    return np.asarray(1 / (1 - ramp + ramp / factor))
+
+
+def yarn_gain(factor: float) -> float:
+    """Return what YaRN multiplies cos and sin by."""
+    return 0.1 * math.log(factor) + 1
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """Sizes and constants of a decoder.
+
+    Attributes:
+        name: Of the model, for messages.
+        architecture: The row of the table.
+        vocabulary: Number of tokens.
+        width: Elements of an embedding.
+        layers: Number of blocks.
+        heads: Heads of queries.
+        kv_heads: Heads of keys and values, which queries share.
+        key_size, value_size: Elements of a head.
+        epsilon: Added to the mean of squares in norms.
+        context: Largest number of tokens the model was made for.
+        rotary, local_rotary: Of layers without and with a window.
+        window: Keys that a query of a layer with a window sees, its own among them.
+        is_local: Whether each layer has the window.
+        query_scale: Factor of scores.
+        score_cap, logit_cap: Limits by cap * tanh(x / cap); 0: none.
+    """
+
+    name: str
+    architecture: Architecture
+    vocabulary: int
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    key_size: int
+    value_size: int
+    epsilon: float
+    context: int
+    rotary: Rotary
+    local_rotary: Rotary
+    window: int
+    is_local: tuple[bool, ...]
+    query_scale: float
+    score_cap: float = 0.0
+    logit_cap: float = 0.0
+
+    @property
+    def embedding_scale(self) -> float:
+        """The factor of embedding rows, an f32."""
+        return (
+            float(np.float32(math.sqrt(self.width))) if self.architecture.scales_embedding else 1.0
+        )
+
+    def is_rotated(self, layer: int) -> bool:
+        """Return whether a layer has rotary embedding."""
+        every = self.architecture.unrotated_every
+        return not every or (layer + 1) % every != 0

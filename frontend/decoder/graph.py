@@ -1,0 +1,202 @@
+"""The graph of a decoder: embeddings of new tokens and caches in, logits and longer caches out.
+
+    embeddings      f32 [1, T, width]             rows of the embedding, times `embedding_scale`
+    rows            s64 [K]                       the new tokens whose logits are wanted, from 0 on
+    past_key_0      f32 [1, kv_heads, P, size]    and past_value_0, of every layer
+    logits          f32 [1, K, vocabulary]
+    present_key_0   f32 [1, kv_heads, P + T, size]
+
+T new tokens follow P old ones; T, P and K are dynamic. Each present output may share the memory of its past input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...base.dims import Size, Symbol, bounds, size
+from ...base.dtypes import F32, F64, S64
+from ...base.errors import UserError
+from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..correspondence.compositions.heads import Mix, capped, mixed_parts
+from ..correspondence.compositions.indexing import positions
+from ..correspondence.compositions.rotary import rotary
+from ..op_builder import OpBuilder
+from .config import DecoderConfig, Rotary
+from .linear import linear
+from .weights import Weight, Weights
+
+EMBEDDINGS, ROWS, LOGITS = "embeddings", "rows", "logits"
+
+
+def decoder_graph(config: DecoderConfig, weights: Weights, new: Size, past: Size) -> Graph:
+    """Return the graph of a decoder for `new` tokens after `past` ones. UserError for a missing or misshapen weight."""
+    return _Decoder(config, weights, new, past).graph()
+
+
+def cache_names(layers: int) -> list[tuple[str, str]]:
+    """Return the input and the output of every cache, keys and values of layer 0 first."""
+    kinds = [f"{kind}_{layer}" for layer in range(layers) for kind in ("key", "value")]
+    return [(f"past_{name}", f"present_{name}") for name in kinds]
+
+
+class _Decoder:
+    def __init__(self, config: DecoderConfig, weights: Weights, new: Size, past: Size) -> None:
+        self.config, self.weights, self.new, self.past = config, weights, new, past
+        self.build = OpBuilder(Graph("decoder"), "decoder", "decoder")
+        self.angles: dict[Rotary, tuple[GraphTensor, GraphTensor]] = {}
+        self.presents: list[GraphTensor] = []
+
+    def graph(self) -> Graph:
+        """Build all of it."""
+        config, build = self.config, self.build
+        graph, count = build.graph, size(Symbol("K", 1, bounds(self.new)[1]))
+        x = graph.make_input(LogicalTensor(F32, (1, self.new, config.width)), EMBEDDINGS)
+        rows = graph.make_input(LogicalTensor(S64, (count,)), ROWS)
+        x = build.reshaped(x, (self.new, config.width))
+        pasts = [graph.make_input(details, past) for details, past in self._caches()]
+        for layer in range(config.layers):
+            x = self._layer(x, layer, pasts[2 * layer : 2 * layer + 2])
+        x = self._norm(build.helper("gather", x, rows, axis=0), "output_norm")
+        head = "output" if "output.weight" in self.weights else "token_embd"
+        logits = capped(build, self._linear(x, head, config.vocabulary), config.logit_cap)
+        graph.make_output(build.reshaped(logits, (1, count, config.vocabulary)), LOGITS)
+        for (_, name), present in zip(cache_names(config.layers), self.presents, strict=True):
+            graph.make_output(present, name)
+        return graph
+
+    def _caches(self) -> list[tuple[LogicalTensor, str]]:
+        config = self.config
+        sizes = (config.key_size, config.value_size) * config.layers
+        return [
+            (LogicalTensor(F32, (1, config.kv_heads, self.past, one)), past)
+            for one, (past, _) in zip(sizes, cache_names(config.layers), strict=True)
+        ]
+
+    def _layer(self, x: GraphTensor, layer: int, pasts: Sequence[GraphTensor]) -> GraphTensor:
+        at, add = f"blk.{layer}.", self.build.helper
+        y = self._attention(self._norm(x, f"{at}attn_norm"), layer, pasts)
+        x = add("add", x, self._norm(y, f"{at}post_attention_norm", optional=True))
+        y = self._feed_forward(self._norm(x, f"{at}ffn_norm"), at)
+        return add("add", x, self._norm(y, f"{at}post_ffw_norm", optional=True))
+
+    def _attention(self, x: GraphTensor, layer: int, pasts: Sequence[GraphTensor]) -> GraphTensor:
+        config, build, at = self.config, self.build, f"blk.{layer}."
+        q, k, v = self._projections(x, at)
+        q = self._norm(q, f"{at}attn_q_norm", optional=True)
+        k = self._norm(k, f"{at}attn_k_norm", optional=True)
+        if config.is_rotated(layer):
+            q, k = (self._rotated(one, layer) for one in (q, k))
+        q, k, v = (build.transposed(one, (0, 2, 1, 3)) for one in (q, k, v))
+        keys, values = (
+            build.helper("concat", past, one, axis=2)
+            for past, one in zip(pasts, (k, v), strict=True)
+        )
+        self.presents += [keys, values]
+        mix = Mix(self._masks(layer), config.query_scale, config.score_cap)
+        y = mixed_parts(build, q, keys, values, mix)[0]
+        y = build.reshaped(y, (self.new, config.heads * config.value_size))
+        return self._linear(y, f"{at}attn_output", config.width)
+
+    def _projections(self, x: GraphTensor, at: str) -> list[GraphTensor]:
+        """Q, K and V, each [1, T, heads, size]."""
+        config, build = self.config, self.build
+        shapes = [
+            (config.heads, config.key_size),
+            (config.kv_heads, config.key_size),
+            (config.kv_heads, config.value_size),
+        ]
+        widths = [heads * one for heads, one in shapes]
+        if f"{at}attn_qkv.weight" in self.weights:
+            parts = self._parts(self._linear(x, f"{at}attn_qkv", sum(widths)), widths)
+        else:
+            names = ("attn_q", "attn_k", "attn_v")
+            parts = [
+                self._linear(x, at + name, width) for name, width in zip(names, widths, strict=True)
+            ]
+        return [build.reshaped(y, (1, self.new, *s)) for y, s in zip(parts, shapes, strict=True)]
+
+    def _parts(self, x: GraphTensor, widths: Sequence[int]) -> list[GraphTensor]:
+        """Neighboring columns of x."""
+        starts = [sum(widths[:i]) for i in range(len(widths))]
+        return [self.build.sliced(x, 1, *part) for part in zip(starts, widths, strict=True)]
+
+    def _rotated(self, x: GraphTensor, layer: int) -> GraphTensor:
+        config = self.config
+        cos, sin = self._angles(config.local_rotary if config.is_local[layer] else config.rotary)
+        return rotary(self.build, x, cos, sin, config.architecture.rotates_pairs)
+
+    def _angles(self, rotary_config: Rotary) -> tuple[GraphTensor, GraphTensor]:
+        """The cos and sin of the new tokens' positions, f32 [1, T, pairs]; angles are exact, in f64."""
+        if rotary_config not in self.angles:
+            build = self.build
+            at = build.converted(positions(build, self.new, 1, 3, self.past), F64)
+            angles = build.helper("mul", at, build.constant(rotary_config.frequencies, F64))
+            gain = build.constant(rotary_config.gain, F32)
+            found = [build.converted(build.helper(name, angles), F32) for name in ("cos", "sin")]
+            if rotary_config.gain != 1:
+                found = [build.helper("mul", one, gain) for one in found]
+            self.angles[rotary_config] = found[0], found[1]
+        return self.angles[rotary_config]
+
+    def _masks(self, layer: int) -> list[GraphTensor]:
+        """Return whether a query [1, 1, T, 1] sees a key [1, 1, 1, P + T]: up to its own position, in its window."""
+        config, build = self.config, self.build
+        own, keys = (
+            positions(build, self.new, 2, 4, self.past),
+            positions(build, self.past + self.new, 3, 4),
+        )
+        masks = [build.helper("le", keys, own)]
+        if config.is_local[layer] and config.window:
+            first = build.helper("sub", own, build.constant(config.window, S64))
+            masks.append(build.helper("gt", keys, first))
+        return masks
+
+    def _feed_forward(self, x: GraphTensor, at: str) -> GraphTensor:
+        build, config = self.build, self.config
+        hidden = self._weight(f"{at}ffn_down.weight").dims[-1]
+        if f"{at}ffn_gate.weight" in self.weights:
+            gate, up = (self._linear(x, at + name, hidden) for name in ("ffn_gate", "ffn_up"))
+        else:
+            both = self._linear(x, f"{at}ffn_up", 2 * hidden)
+            gate, up = self._parts(both, [hidden, hidden])
+        if config.architecture.gelu:
+            gate = build.helper("gelu", gate, approximate="tanh")
+        else:
+            gate = build.helper("silu", gate)
+        return self._linear(build.helper("mul", gate, up), f"{at}ffn_down", config.width)
+
+    def _norm(self, x: GraphTensor, name: str, optional: bool = False) -> GraphTensor:
+        """The RMS norm of the last axis; x itself where an optional one has no weight."""
+        if optional and f"{name}.weight" not in self.weights:
+            return x
+        weight = self._weight(f"{name}.weight", x.details.plain_dims[-1])
+        scale = self.build.constant(weight.values(), F32)
+        return self.build.helper("rms_norm", x, scale, epsilon=self.config.epsilon)
+
+    def _linear(self, x: GraphTensor, name: str, rows: int) -> GraphTensor:
+        """x [T, k] times the transposed weight [rows, k], plus a bias where there is one."""
+        weight = self._weight(f"{name}.weight", rows, x.details.plain_dims[-1])
+        y = linear(self.build, x, weight)
+        if f"{name}.bias" in self.weights:
+            bias = self._weight(f"{name}.bias", rows).values()
+            y = self.build.helper("add", y, self.build.constant(bias, F32))
+        return y
+
+    def _weight(self, name: str, *dims: Size) -> Weight:
+        """UserError where it is missing or, where `dims` are given, has others."""
+        found = self.weights.get(name)
+        who = f"model '{self.config.name}'"
+        if found is None:
+            raise UserError(f"{who}: the file must have the tensor '{name}', got none of that name")
+        if dims and found.dims != dims:
+            raise UserError(f"{who}: '{name}' must be {list(dims)}, got {list(found.dims)}")
+        return found
+
+
+def embedded(config: DecoderConfig, weights: Weights, tokens: np.ndarray) -> np.ndarray:
+    """Return the embeddings of tokens s64 [T], f32 [1, T, width]; only their rows of the file are read."""
+    rows = weights["token_embd.weight"].values(tokens)
+    return (rows * np.float32(config.embedding_scale))[None]

@@ -1,0 +1,40 @@
+"""A GGUF file as the graph of its decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...base.dims import Size, Symbol, bounds, size
+from ...graph_ir.ir.graph import Graph
+from ..decoder.graph import EMBEDDINGS, cache_names, decoder_graph
+from ..shape_spec import InputSpec, check_inputs
+from .container import read_gguf
+from .decoder import decoder_config
+
+MAX_NEW = 512
+"""New tokens of a call, unless inputs say otherwise."""
+
+
+def load_gguf(path: Path, inputs: Mapping[str, InputSpec]) -> Graph:
+    """Return the decoder's graph, for as many tokens as `inputs` say. UserError, UnsupportedError.
+
+    The default: up to `MAX_NEW` new tokens, and as many old ones as the model was made for.
+    """
+    file = read_gguf(path)
+    context = file.integer(f"{file.text('general.architecture')}.context_length", least=1)
+    first = cache_names(1)[0][0]
+    new = _size_of(inputs, EMBEDDINGS, 1) or size(Symbol("T", 1, MAX_NEW))
+    past = _size_of(inputs, first, 2)
+    if past is None:
+        past = size(Symbol("P", 0, context - 1))
+    config = decoder_config(file, bounds(past)[1] + bounds(new)[1])
+    graph = decoder_graph(config, file.tensors, new, past)
+    check_inputs(graph, inputs)
+    return graph
+
+
+def _size_of(inputs: Mapping[str, InputSpec], name: str, axis: int) -> Size | None:
+    """The size that a spec gives an axis of an input; None where there is no such spec."""
+    spec = inputs.get(name)
+    return spec.dims[axis] if spec is not None and len(spec.dims) > axis else None

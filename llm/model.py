@@ -1,0 +1,245 @@
+"""A compiled language model: text in, text out."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from ..base.block_types import Array
+from ..base.errors import UserError
+from ..base.records import dataclass
+from ..driver.compiler import compile as compile_model
+from ..frontend.decoder.config import DecoderConfig
+from ..frontend.decoder.graph import EMBEDDINGS, cache_names, embedded
+from ..frontend.gguf import GgufFile, decoder_config, read_gguf
+from ..runtime.executor import CompiledModel
+from .chat import Message, chat_text
+from .sampling import Sampler, Sampling
+from .session import Session
+from .stops import Stops
+from .tokenizer import Tokenizer, tokenizer_of
+
+CONTEXT = 4096
+"""Tokens that a model is loaded for unless said otherwise, where it was made for as many."""
+
+CHUNK = 512
+"""Tokens of a prompt that are fed at once."""
+
+Prompt = str | Sequence[int] | Sequence[Message]
+"""A text, tokens, or the messages of a chat."""
+
+
+@dataclass
+class Usage:
+    """Figures of the last call of `generate`: tokens of the prompt that were fed and reused, new ones, and seconds."""
+
+    prompt: int = 0
+    reused: int = 0
+    new: int = 0
+    prefill_seconds: float = 0.0
+    decode_seconds: float = 0.0
+
+    @property
+    def prefill_rate(self) -> float:
+        """Tokens of the prompt per second."""
+        return self.prompt / self.prefill_seconds if self.prefill_seconds else 0.0
+
+    @property
+    def decode_rate(self) -> float:
+        """Tokens per second after the first."""
+        return (self.new - 1) / self.decode_seconds if self.decode_seconds else 0.0
+
+
+class LanguageModel:
+    """A decoder, its tokenizer and the sequence it has seen.
+
+    Attributes:
+        config: Sizes and constants.
+        session: The tokens seen and their caches; calls of `generate` reuse what prompts have in common.
+        usage: Of the last call of `generate`.
+    """
+
+    def __init__(
+        self, file: GgufFile, config: DecoderConfig, step: CompiledModel, context: int
+    ) -> None:
+        self.file, self.config, self.step = file, config, step
+        self.session = Session(config, step, self._embed, context, CHUNK)
+        self.usage = Usage()
+
+    def _embed(self, tokens: Array) -> Array:
+        return embedded(self.config, self.file.tensors, tokens)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of weights that a step reads, as the compiled model keeps them."""
+        return int(self.step.stats["constants_bytes"])
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the file."""
+        return tokenizer_of(self.file)
+
+    @overload
+    def generate(
+        self, prompt: Prompt, max_tokens: int = ..., *, stream: Literal[True], **how: Any
+    ) -> Iterator[str]: ...
+    @overload
+    def generate(
+        self, prompt: Prompt, max_tokens: int = ..., *, stream: Literal[False] = ..., **how: Any
+    ) -> str: ...
+    def generate(
+        self,
+        prompt: Prompt,
+        max_tokens: int = 128,
+        *,
+        stop: str | Sequence[str] = (),
+        stream: bool = False,
+        **how: Any,
+    ) -> Iterator[str] | str:
+        """Continue a prompt until a token ends the text, a stop text appears, or `max_tokens` are made.
+
+        Args:
+            prompt: A text, tokens, or messages `{"role": ..., "content": ...}`, for which the file's template is used.
+            max_tokens: Limit of new tokens; the context is another.
+            stop: Texts before which the result ends.
+            stream: Return an iterator of pieces of text, as they are made.
+            **how: Fields of `Sampling`: temperature, top_k, top_p, min_p, repetition_penalty, seed.
+
+        Raises:
+            UserError: For an empty prompt, a number outside its range, or a prompt that is longer than the context.
+        """
+        unknown = set(how) - set(Sampling.__dataclass_fields__)
+        if unknown:
+            raise UserError(f"generate: arguments must be those of Sampling, got '{min(unknown)}'")
+        tokens = self.tokens_of(prompt)
+        ends = Stops((stop,) if isinstance(stop, str) else stop)
+        texts = self._texts(tokens, max_tokens, Sampler(Sampling(**how)), ends)
+        return texts if stream else "".join(texts)
+
+    def tokens_of(self, prompt: Prompt) -> list[int]:
+        """Return the tokens of a prompt. UserError for messages where the file has no template."""
+        if isinstance(prompt, str):
+            return self.tokenizer.encode(prompt)
+        if len(prompt) and isinstance(prompt[0], Mapping):
+            return self._chat_tokens(prompt)  # type: ignore[arg-type]
+        return [int(one) for one in prompt]  # type: ignore[arg-type]
+
+    def _chat_tokens(self, messages: Sequence[Message]) -> list[int]:
+        template = self.file.metadata.get("tokenizer.chat_template")
+        if not isinstance(template, bytes):
+            raise UserError(f"'{self.file.path}' has no chat template; give the prompt as text")
+        vocabulary = self.tokenizer.vocabulary
+        bos = self.file.metadata.get("tokenizer.ggml.bos_token_id")
+        end = self.file.metadata.get("tokenizer.ggml.eos_token_id")
+        names = {
+            name: vocabulary.texts[one].decode("utf-8", "replace") if isinstance(one, int) else ""
+            for name, one in (("bos_token", bos), ("eos_token", end))
+        }
+        text = chat_text(template.decode("utf-8", "replace"), messages, names)
+        begins = not (names["bos_token"] and text.startswith(names["bos_token"]))
+        return self.tokenizer.encode(text, begins, control=True)
+
+    def _texts(
+        self, prompt: list[int], limit: int, sampler: Sampler, stops: Stops
+    ) -> Iterator[str]:
+        """The pieces of text, of whole characters, up to a stop text."""
+        letters = codecs.getincrementaldecoder("utf-8")("replace")
+        for token in self.stream_tokens(prompt, limit, sampler):
+            yield stops.push(letters.decode(self.tokenizer.bytes_of(token)))
+            if stops.found:
+                return
+        yield stops.push(letters.decode(b"", final=True)) + stops.rest()
+
+    def stream_tokens(self, prompt: Sequence[int], limit: int, sampler: Sampler) -> Iterator[int]:
+        """Yield new tokens after a prompt, until one ends the text, there are `limit`, or the context is full."""
+        session, ends = self.session, self.tokenizer.vocabulary.ends
+        fed = session.reuse(prompt) if len(prompt) else []
+        self.usage = usage = Usage(prompt=len(fed), reused=len(prompt) - len(fed))
+        start = time.perf_counter()
+        logits = session.feed(fed)[-1]
+        usage.prefill_seconds = time.perf_counter() - start
+        while usage.new < limit:
+            start = time.perf_counter()
+            token = sampler.choose(logits, session.tokens)
+            if token in ends:
+                return
+            usage.new += 1
+            usage.decode_seconds += time.perf_counter() - start
+            yield token
+            if usage.new == limit or len(session.tokens) == session.context:
+                return
+            start = time.perf_counter()
+            logits = session.feed([token])[-1]
+            usage.decode_seconds += time.perf_counter() - start
+
+    def perplexity(self, text: str) -> float:
+        """Return exp of the mean negative log likelihood of the tokens of a text but the first.
+
+        A text longer than the context is cut into parts that fill it. UserError for less than two tokens.
+        """
+        tokens = self.tokenizer.encode(text)
+        if len(tokens) < 2:
+            raise UserError(
+                f"perplexity: the text must have two tokens at least, got {len(tokens)}"
+            )
+        total, count = 0.0, 0
+        for first in range(0, len(tokens) - 1, self.session.context):
+            part = tokens[first : first + self.session.context + 1]
+            self.session.truncate(0)
+            for begin in range(0, len(part) - 1, CHUNK):
+                chunk = part[begin : begin + CHUNK][: len(part) - 1 - begin]
+                logits = self.session.feed(chunk, every=True)
+                wanted = np.array(part[begin + 1 : begin + 1 + len(chunk)])
+                total -= _log_likelihood(logits, wanted)
+                count += len(chunk)
+        return float(np.exp(total / count))
+
+
+def _log_likelihood(logits: Array, tokens: Array) -> float:
+    wide = logits.astype(np.float64)
+    most = wide.max(axis=1, keepdims=True)
+    norm = most[:, 0] + np.log(np.exp(wide - most).sum(axis=1))
+    return float((wide[np.arange(len(tokens)), tokens] - norm).sum())
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    context: int | None = None,
+    **options: Any,
+) -> LanguageModel:
+    """Load a language model: compiled, or from the compile cache where it was compiled before.
+
+    Args:
+        path: A GGUF file, or the first file of a split model.
+        threads: Threads per call, as in `graphc.compile`.
+        context: The largest number of tokens of a text; by default 4,096, or what the model was made for.
+        **options: Others of `graphc.compile`, such as `target`.
+
+    Raises:
+        UserError: The file is damaged, or the context is larger than the model's.
+        UnsupportedError: An architecture, a type or a tokenizer that graphc does not know.
+    """
+    file = read_gguf(Path(path))
+    made_for = file.integer(f"{file.text('general.architecture')}.context_length", least=1)
+    context = min(CONTEXT, made_for) if context is None else context
+    if not 1 <= context <= made_for:
+        raise UserError(f"'{path}': the context must be in [1, {made_for}], got {context}")
+    config = decoder_config(file, context)
+    names = cache_names(config.layers)
+    chunk = min(CHUNK, context)
+    inputs = {
+        EMBEDDINGS: f"f32[1,T=1..{chunk},{config.width}]",
+        names[0][0]: f"f32[1,{config.kv_heads},P=0..{context - 1},{config.key_size}]",
+    }
+    alias = {present: past for past, present in names}
+    step = compile_model(Path(path), threads=threads, inputs=inputs, alias=alias, **options)
+    return LanguageModel(file, config, step, context)

@@ -1,0 +1,95 @@
+"""The tokens of a file: their texts, kinds, and those with a meaning of their own."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+import numpy as np
+
+from ...base.records import dataclass
+from ...frontend.gguf import GgufFile
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+"""Kinds of tokens, as files number them."""
+
+_ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
+_END_TEXTS = (
+    b"<|eot_id|>", b"<|im_end|>", b"<|end|>", b"<end_of_turn>", b"<|endoftext|>", b"<|eom_id|>", b"</s>", b"<EOT>",
+    b"_<EOT>", b"<|end_of_text|>",
+)  # fmt: skip
+"""Texts of tokens that end a reply, whatever the metadata name: llama.cpp has a list like it."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Tokens by number; `bos` is None where a text begins without a token, `adds_end` where it ends without one."""
+
+    texts: list[bytes]
+    kinds: np.ndarray
+    scores: np.ndarray
+    bos: int | None
+    ends: frozenset[int]
+    unknown: int | None
+    adds_end: int | None
+
+    @cached_property
+    def numbers(self) -> dict[bytes, int]:
+        """The number of each text, the last of those that are equal."""
+        return {text: number for number, text in enumerate(self.texts)}
+
+    def splitter(self, control: bool) -> re.Pattern[bytes] | None:
+        """Return the pattern of the tokens that are found in plain text: those that users defined, and on request those
+        of control; longer ones first."""
+        wanted = (USER_DEFINED, CONTROL, UNKNOWN) if control else (USER_DEFINED,)
+        numbers = np.flatnonzero(np.isin(self.kinds, wanted))
+        texts = sorted(
+            {self.texts[n] for n in numbers.tolist()} - {b""}, key=lambda text: (-len(text), text)
+        )
+        return re.compile(b"|".join(map(re.escape, texts))) if texts else None
+
+
+def vocabulary_of(file: GgufFile) -> Vocabulary:
+    """Read the vocabulary of a file. UserError where its parts do not fit together."""
+    texts = file.metadata.get("tokenizer.ggml.tokens")
+    if not isinstance(texts, list) or not all(isinstance(text, bytes) for text in texts):
+        raise file.rule("'tokenizer.ggml.tokens' must be a list of texts", type(texts).__name__)
+    kinds = _column(file, "token_type", len(texts), NORMAL)
+    special = {
+        name: _token(file, name, len(texts))
+        for name in ("bos_token_id", "unknown_token_id", *_ENDS)
+    }
+    numbers = {text: number for number, text in enumerate(texts)}
+    ends = {special[name] for name in _ENDS} | {numbers.get(text) for text in _END_TEXTS}
+    model = file.text("tokenizer.ggml.model")
+    begins = bool(file.metadata.get("tokenizer.ggml.add_bos_token", model == "llama"))
+    adds_end = bool(file.metadata.get("tokenizer.ggml.add_eos_token", False))
+    return Vocabulary(
+        texts=texts,
+        kinds=kinds,
+        scores=_column(file, "scores", len(texts), 0.0),
+        bos=special["bos_token_id"] if begins else None,
+        ends=frozenset(one for one in ends if one is not None),
+        unknown=special["unknown_token_id"],
+        adds_end=special["eos_token_id"] if adds_end else None,
+    )
+
+
+def _column(file: GgufFile, name: str, count: int, default: float) -> np.ndarray:
+    """A number for each token."""
+    found = file.metadata.get(f"tokenizer.ggml.{name}")
+    if found is None:
+        return np.full(count, default)
+    if not isinstance(found, np.ndarray) or len(found) != count:
+        raise file.rule(f"'tokenizer.ggml.{name}' must have {count} numbers", str(np.size(found)))
+    return found
+
+
+def _token(file: GgufFile, name: str, count: int) -> int | None:
+    key = f"tokenizer.ggml.{name}"
+    found = file.metadata.get(key)
+    if found is None:
+        return None
+    if not isinstance(found, int) or not 0 <= found < count:
+        raise file.rule(f"'{key}' must be a token below {count}", str(found))
+    return found

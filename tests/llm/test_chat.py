@@ -1,0 +1,66 @@
+"""Chat templates: the texts that models were trained on, and templates that do harm or do not end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphc.base.errors import UnsupportedError, UserError
+from graphc.llm.chat import MAX_TEMPLATE, chat_text
+
+TEMPLATE = """{{ bos_token }}{% for message in messages %}
+{% if message.role not in ('user', 'assistant') %}{{ raise_exception('only users and assistants') }}{% endif %}
+<{{ message.role }}>{{ message.content | trim }}
+{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"""
+NAMES = {"bos_token": "<s>", "eos_token": "</s>"}
+
+
+def test_messages_and_the_beginning_of_a_reply() -> None:
+    messages = [{"role": "user", "content": " Hi "}, {"role": "assistant", "content": "Hello"}]
+    assert chat_text(TEMPLATE, messages, NAMES) == "<s><user>Hi\n<assistant>Hello\n<assistant>"
+
+
+def test_templates_have_json_and_the_date() -> None:
+    text = chat_text(
+        "{{ messages[0].content | tojson }} {{ strftime_now('%Y') }}",
+        [{"role": "user", "content": "é"}],
+        {},
+    )
+    assert text.startswith('"é" 2')
+
+
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [
+        ([], "one at least"),
+        (["hi"], "'role' and 'content'"),
+        ([{"role": "user"}], "'role' and 'content'"),
+        ([{"role": "robot", "content": "hi"}], "only users and assistants"),
+    ],
+)
+def test_wrong_messages(messages: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        chat_text(TEMPLATE, messages, NAMES)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% if %}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.append(1) }}",
+        "{% for i in range(10 ** 9) %}x{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}xxxxxxxxxx{% endfor %}{% endfor %}",
+        "{{ undefined.attribute }}",
+        "{% include 'other' %}",
+    ],
+)
+def test_templates_that_are_none(template: str) -> None:
+    with pytest.raises(UserError, match="template"):
+        chat_text(template, [{"role": "user", "content": "hi"}], {})
+
+
+def test_a_giant_template() -> None:
+    with pytest.raises(UnsupportedError, match="characters"):
+        chat_text("x" * (MAX_TEMPLATE + 1), [{"role": "user", "content": "hi"}], {})

@@ -1,0 +1,95 @@
+"""Generation: limits, ends, streams, and what stays of a call for the next."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphc.base.errors import UserError
+from graphc.llm import LanguageModel, load
+
+
+def greedy(model: LanguageModel, tokens: list[int], count: int) -> list[int]:
+    """The likeliest tokens, each from the logits of the whole text."""
+    found: list[int] = []
+    for _ in range(count):
+        model.session.truncate(0)
+        found.append(int(model.session.feed([*tokens, *found])[-1].argmax()))
+    return found
+
+
+def test_the_likeliest_tokens_follow(model: LanguageModel) -> None:
+    prompt = model.tokens_of("hello world")
+    assert prompt == [1, 271, 276]
+    wanted = greedy(model, prompt, 8)
+    assert not model.tokenizer.vocabulary.ends & set(wanted), "none of them ends the text"
+    text = model.tokenizer.decode(wanted)
+    assert model.generate("hello world", 8) == text
+    assert model.usage.new == 8 and model.usage.prompt + model.usage.reused == 3
+    assert "".join(model.generate(prompt, 8, stream=True)) == text
+    assert model.usage.reused == 2, "the last token of the prompt is fed again"
+    assert model.generate("hello world", 0) == ""
+
+
+def test_the_context_ends_a_text(model: LanguageModel) -> None:
+    model.generate("hello", 100)
+    assert len(model.session.tokens) <= model.session.context == 48
+    with pytest.raises(UserError, match="48 at most, got 60"):
+        model.generate([5] * 60)
+
+
+def test_texts_end_before_a_stop_text_and_at_a_token_that_ends(model: LanguageModel) -> None:
+    text = model.generate("hello world", 8)
+    stop = text[3:5]
+    assert model.generate("hello world", 8, stop=stop) == text[: text.index(stop)]
+    last = greedy(model, model.tokens_of("hello world"), 3)[2]
+    vocabulary = model.tokenizer.vocabulary
+    kept = vocabulary.ends
+    try:
+        object.__setattr__(vocabulary, "ends", kept | {last})
+        model.generate("hello world", 8)
+        assert model.usage.new == 2
+    finally:
+        object.__setattr__(vocabulary, "ends", kept)
+
+
+def test_bytes_of_a_character_arrive_together(
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    euro = [3 + byte for byte in "€".encode()]
+    monkeypatch.setattr(model, "stream_tokens", lambda *_: iter([*euro, euro[0], 271]))
+    assert list(model.generate("hello", stream=True)) == [
+        "",
+        "",
+        "€",
+        "",
+        "\N{REPLACEMENT CHARACTER}hello",
+        "",
+    ]
+
+
+def test_perplexity_is_that_of_the_logits(model: LanguageModel) -> None:
+    text = "hello world hello world" * 3
+    tokens = model.tokenizer.encode(text)
+    model.session.truncate(0)
+    logits = model.session.feed(tokens[:-1], every=True).astype(np.float64)
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    wanted = math.exp(-np.log(shares[np.arange(len(tokens) - 1), tokens[1:]]).mean())
+    assert model.perplexity(text) == pytest.approx(wanted, rel=1e-5)
+    assert model.perplexity(text * 9) > 1, "longer than the context"
+    with pytest.raises(UserError, match="two tokens at least"):
+        model.perplexity("")
+
+
+def test_wrong_arguments(model: LanguageModel, tiny_path: Path) -> None:
+    with pytest.raises(UserError, match="those of Sampling, got 'heat'"):
+        model.generate("hello", heat=1)
+    with pytest.raises(UserError, match="no chat template"):
+        model.generate([{"role": "user", "content": "hi"}])
+    with pytest.raises(UserError, match=r"in \[1, 512\], got 513"):
+        load(tiny_path, context=513)
+    with pytest.raises(UserError, match="got none"):
+        model.generate([])

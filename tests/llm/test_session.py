@@ -1,0 +1,66 @@
+"""Caches that grow, are cut and reused, give the logits of one long prompt."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.base.errors import UserError
+from graphc.llm import LanguageModel
+
+TOKENS = [1, 270, 5, 99, 271, 3, 260, 7, 8, 265, 11]
+
+
+def test_any_chunks_give_the_same_logits(model: LanguageModel) -> None:
+    session = model.session
+    session.truncate(0)
+    whole = session.feed(TOKENS, every=True)
+    assert whole.shape == (11, 300)
+    for cut in (1, 4, 10):
+        session.truncate(0)
+        parts = [session.feed(TOKENS[:cut], every=True), session.feed(TOKENS[cut:], every=True)]
+        np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-5)
+    session.truncate(0)
+    last = [session.feed([token])[0] for token in TOKENS]
+    np.testing.assert_allclose(last, whole, atol=1e-5)
+
+
+def test_truncated_tokens_are_forgotten(model: LanguageModel) -> None:
+    session = model.session
+    session.truncate(0)
+    session.feed(TOKENS[:5])
+    wanted = session.feed(TOKENS[5:8])
+    session.truncate(5)
+    session.feed([200, 201, 202, 203])
+    session.truncate(5)
+    np.testing.assert_array_equal(session.feed(TOKENS[5:8]), wanted)
+    with pytest.raises(UserError, match=r"in \[0, 8\], got 9"):
+        session.truncate(9)
+
+
+def test_common_beginnings_are_reused(model: LanguageModel) -> None:
+    session = model.session
+    session.truncate(0)
+    session.feed(TOKENS)
+    assert session.reuse([*TOKENS[:6], 50, 51]) == [50, 51] and len(session.tokens) == 6
+    session.feed([50, 51])
+    assert session.reuse([*TOKENS[:6], 50, 51]) == [51], (
+        "the last token is fed again for its logits"
+    )
+    assert session.reuse([9]) == [9] and not session.tokens
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ([], "got none"),
+        ([300], r"\[0, 300\), got 300"),
+        ([-1], "got -1"),
+        ([1] * 49, "48 at most, got 49"),
+    ],
+)
+def test_wrong_tokens_are_refused(model: LanguageModel, tokens: list[int], message: str) -> None:
+    model.session.truncate(0)
+    with pytest.raises(UserError, match=message):
+        model.session.feed(tokens)
+    assert not model.session.tokens
