@@ -16,7 +16,7 @@ from .base.collector import loading_modules
 from .base.version import __version__
 
 if TYPE_CHECKING:
-    from . import llm
+    from . import language_models as llm
     from .base.errors import GraphcError, InternalError, UnsupportedError, UserError
     from .driver.compiler import compile, load
     from .extension import ops
@@ -51,7 +51,7 @@ _HOME = {
 
 _MODULES = {
     "jax": ".integrations.jax_functions",
-    "llm": ".llm",
+    "llm": ".language_models",
     "onnx_backend": ".integrations.onnx_backend",
     "ops": ".extension.ops",
     "pattern": ".graph_ir.rewriting.pattern",

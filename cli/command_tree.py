@@ -17,7 +17,7 @@ from .parser import Parser, walk
 from .shells import SHELLS
 
 GROUPS = {
-    "Everyday": ("compile", "run", "generate", "check", "profile", "bench"),
+    "Everyday": ("compile", "run", "generate", "profile", "bench"),
     "Look inside": ("explain", "report", "inspect"),
     "Find errors": ("compare", "debug"),
     "Prepare models": ("convert", "quantize", "tune"),

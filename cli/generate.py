@@ -26,7 +26,7 @@ from .progress import HEADING_WIDTH, progress
 from .terminal import say
 
 if TYPE_CHECKING:
-    from ..llm import LanguageModel
+    from ..language_models import LanguageModel
 
 HELP = "Continue a text with a language model (.gguf), or chat with it"
 KEYWORDS = ("chat", "llm", "complete", "perplexity")
@@ -116,7 +116,7 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "se
 
 def run(args: argparse.Namespace) -> int:
     """Load the model, then generate or measure."""
-    from ..llm import load
+    from ..language_models import load
 
     if args.system is not None and not args.chat:
         raise UserError("--system needs --chat; add it, or put the text into the prompt")

@@ -24,6 +24,7 @@ PUBLIC = {
     "graph_pass",
     "jax",
     "kernel",
+    "llm",
     "load",
     "onnx_backend",
     "pnnx",

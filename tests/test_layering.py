@@ -14,7 +14,7 @@ from support.imports import circles, imports, module_name, sources
 from support.process import ROOT
 
 # Lowest first: each may import the rooms, and those before it. `graphc/__init__.py` opens all of them on demand.
-DRIVER = ("driver", "llm", "integrations", "bench", "tools", "cli", "__main__")
+DRIVER = ("driver", "language_models", "integrations", "bench", "tools", "cli", "__main__")
 ROOMS = ("base", "targets", "tensor_ir", "runtime", "graph_ir", "codegen", "frontend", "extension")
 
 # Room -> what it may import of graphc; a dotted name opens that one module and no other of its room.
@@ -91,7 +91,7 @@ OUTSIDE = {
     "frontend": ("numpy", "lark", "onnx", "google", "torch", "jax", "jaxlib"),
     "extension": ("numpy",),
     **dict.fromkeys((*DRIVER, "__init__"), ("numpy", "rich")),
-    "llm": ("numpy", "jinja2", "tokenizers"),
+    "language_models": ("numpy", "jinja2", "tokenizers"),
     "integrations": ("numpy", "jax", "onnx", "torch", "transformers"),
     # ml_dtypes: the precision of each type; onnx: random files of it
     "tools": ("numpy", "rich", "ml_dtypes", "onnx"),

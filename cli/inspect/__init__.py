@@ -1,4 +1,4 @@
 """`graphc inspect`: the contents of files, without compiling anything."""
 
-HELP = "List the ops of a model or the tensors of a dump, or compare two model files"
-SUBCOMMANDS = ("ops", "dump", "diff")
+HELP = "List the ops of a model, what is unsupported, or a dump; compare two model files"
+SUBCOMMANDS = ("ops", "check", "dump", "diff")

@@ -73,7 +73,8 @@ REFUSALS = {
     "profile w.params": "`graphc profile` takes a model file, but '{}' is a TVM parameter file (.params); "
     "`graphc inspect dump {}` lists its tensors",
     "explain page.html": "`graphc explain` takes a model file, but '{}' is an HTML page; open it in a browser",
-    "check saved": "`graphc check` takes a model file, but '{}' is a TensorFlow SavedModel; convert it to ONNX, "
+    "inspect check saved": "`graphc inspect check` takes a model file, but '{}' is a TensorFlow SavedModel; "
+    "convert it to ONNX, "
     "for example with tf2onnx",
     "run notes.txt": "`graphc run` takes a compiled model (.gcm), but '{}' is a file of no format that graphc knows; "
     "check its name",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphc.llm import load
+from graphc.language_models import load
 from support.gguf_files import TinyDecoder
 from support.process import ROOT, Completed, run_cli
 

@@ -76,10 +76,11 @@ def test_the_exit_code_is_that_of_the_command(behave) -> None:
 
 MISTAKES = {
     "": "the following arguments are required: COMMAND; see `graphc --help`",
-    "nonsense": "'graphc' has no command 'nonsense'; commands are compile, run, check, profile, bench, ",
+    "nonsense": "'graphc' has no command 'nonsense'; commands are compile, run, generate, profile, bench, ",
     "complie m.onnx": "'graphc' has no command 'complie'; did you mean `graphc compile`?",
     "fuzz --count 3": "'graphc' has no command 'fuzz'; did you mean `graphc dev fuzz`?",
     "asm m.onnx": "'graphc' has no command 'asm'; did you mean `graphc explain`?",
+    "check m.onnx": "'graphc' has no command 'check'; did you mean `graphc inspect check`?",
     "version": "'graphc' has no command 'version'; did you mean `graphc dev info`?",
     "dev roofine": "'graphc dev' has no command 'roofine'; did you mean `graphc dev roofline`?",
     "inspect": "the following arguments are required: COMMAND; see `graphc inspect --help`",

@@ -110,7 +110,6 @@ def test_pipes_devices_and_sockets_are_not_models(tmp_path: Path) -> None:
 
 SAFETENSORS = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
 OTHERS = {
-    "m.gguf": (b"GGUF\x03\0\0\0" + bytes(16), "a GGUF file, the weights of a language model"),
     "m.safetensors": (
         len(SAFETENSORS).to_bytes(8, "little") + SAFETENSORS + bytes(8),
         "a safetensors file, weights without a graph",

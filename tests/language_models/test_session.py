@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
-from graphc.llm import LanguageModel
+from graphc.language_models import LanguageModel
 
 TOKENS = [1, 270, 5, 99, 271, 3, 260, 7, 8, 265, 11]
 

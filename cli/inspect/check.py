@@ -1,4 +1,4 @@
-"""`graphc check`: whether a model of any format would compile, and what would be slow, without compiling it."""
+"""`graphc inspect check`: whether a model of any format would compile, and what would be slow, without compiling it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import argparse
 import json
 from dataclasses import asdict
 
-from .model_arguments import (
+from ..model_arguments import (
     add_json_argument,
     add_model_argument,
     add_reading_arguments,
     add_target_argument,
     read_model,
 )
-from .terminal import say
+from ..terminal import say
 
 HELP = "Report unsupported and slow ops of a model without compiling it"
 KEYWORDS = ("lint", "validate")
@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 if the model compiles; what is refused is an error as of `compile`: 2 or 3, with its reason."""
-    from ..codegen.host import target_for
-    from ..tools.check import check_model
+    from ...codegen.host import target_for
+    from ...tools.check import check_model
 
     graph, _ = read_model(args)
     remarks = check_model(graph, target_for(args.target))

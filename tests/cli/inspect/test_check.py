@@ -1,4 +1,4 @@
-"""`graphc check`: what would be refused or slow."""
+"""`graphc inspect check`: what would be refused or slow."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Capture = pytest.CaptureFixture[str]
 
 
 def test_a_model_that_compiles(capsys: Capture) -> None:
-    assert main(["check", str(ROOT / "examples" / "mlp.onnx")]) == 0
+    assert main(["inspect", "check", str(ROOT / "examples" / "mlp.onnx")]) == 0
     assert capsys.readouterr().out.startswith("compiles  mlp: 9 ops, 0.0")
 
 
 def test_what_is_refused_has_the_error_of_compile(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "strange.onnx"
     path.write_bytes(model([node("NoSuchOp", "x")], {"x": [2]}).SerializeToString())
-    assert main(["check", str(path)]) == 3
+    assert main(["inspect", "check", str(path)]) == 3
     assert "these ops are not supported: NoSuchOp (1x)" in capsys.readouterr().err
 
 
@@ -46,12 +46,12 @@ def test_what_is_slow_and_what_each_run_checks(capsys: Capture, tmp_path: Path) 
     proto.graph.value_info.append(helper.make_tensor_value_info("i", TensorProto.INT64, [200, 100]))
     path = tmp_path / "slow.onnx"
     path.write_bytes(proto.SerializeToString())
-    assert main(["check", str(path)]) == 0
+    assert main(["inspect", "check", str(path)]) == 0
     text = capsys.readouterr().out
     assert "slow      matmul_core 'p'" in text and "computed in f64" in text
     assert "orders 200 elements by comparing each with all others" in text
     assert "updates are made one after the other" in text
     assert text.count("each run  checks: ") == 2 and "'r' must be [2, 1]" in text
-    assert main(["check", str(path), "--json"]) == 0
+    assert main(["inspect", "check", str(path), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert {slow["type"] for slow in facts["slow"]} == {"matmul_core", "top_k", "scatter_elements"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphc.llm import LanguageModel, load
+from graphc.language_models import LanguageModel, load
 from support.gguf_files import TinyDecoder
 
 TINY = TinyDecoder("llama", layers=1, width=32, heads=2, kv_heads=1, hidden=32, kinds=("q8_0",))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graphc.base.errors import UnsupportedError, UserError
-from graphc.llm.chat import MAX_TEMPLATE, chat_text
+from graphc.language_models.chat import MAX_TEMPLATE, chat_text
 
 TEMPLATE = """{{ bos_token }}{% for message in messages %}
 {% if message.role not in ('user', 'assistant') %}{{ raise_exception('only users and assistants') }}{% endif %}

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from graphc.llm.stops import Stops
+from graphc.language_models.stops import Stops
 
 
 @pytest.mark.parametrize(

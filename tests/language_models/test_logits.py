@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.llm import load
+from graphc.language_models import load
 from support.gguf_files import Array, TinyDecoder
 
 transformers = pytest.importorskip("transformers")

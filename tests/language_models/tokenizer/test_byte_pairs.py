@@ -9,8 +9,8 @@ import pytest
 
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend.gguf import read_gguf
-from graphc.llm.tokenizer import Tokenizer, tokenizer_of
-from graphc.llm.tokenizer.byte_pairs import bytes_of_letters
+from graphc.language_models.tokenizer import Tokenizer, tokenizer_of
+from graphc.language_models.tokenizer.byte_pairs import bytes_of_letters
 from support.gguf_files import write_gguf
 
 MERGES = ["h e", "l l", "he ll", "hell o", "Ġ w", "1 2", "12 3", "3 4"]

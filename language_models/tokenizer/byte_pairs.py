@@ -66,18 +66,14 @@ def _model(
         ) from None
     merges = file.metadata.get("tokenizer.ggml.merges")
     pairs = [
-        tuple(one.decode("utf-8", "replace").split(" ", 1))
+        one.decode("utf-8", "replace").split(" ", 1)
         for one in merges or []
         if isinstance(one, bytes)
     ]
     if not pairs or any(len(pair) != 2 for pair in pairs):
         raise file.rule("'tokenizer.ggml.merges' must be pairs of tokens", f"{len(pairs)} lines")
     numbers = {text.decode("utf-8", "replace"): n for text, n in vocabulary.numbers.items()}
-    known = [
-        pair
-        for pair in pairs
-        if pair[0] in numbers and pair[1] in numbers and "".join(pair) in numbers
-    ]
+    known = [(a, b) for a, b in pairs if a in numbers and b in numbers and a + b in numbers]
     made = Tokenizer(models.BPE(numbers, known, ignore_merges=whole_first))
     cuts = [pre_tokenizers.Split(Regex(one), "isolated") for one in patterns]
     made.pre_tokenizer = pre_tokenizers.Sequence(

@@ -6,9 +6,15 @@ import random
 
 import numpy as np
 
-from graphc.llm.tokenizer import Tokenizer
-from graphc.llm.tokenizer.pieces import Pieces
-from graphc.llm.tokenizer.vocabulary import BYTE, CONTROL, NORMAL, USER_DEFINED, Vocabulary
+from graphc.language_models.tokenizer import Tokenizer
+from graphc.language_models.tokenizer.pieces import Pieces
+from graphc.language_models.tokenizer.vocabulary import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    USER_DEFINED,
+    Vocabulary,
+)
 
 
 def vocabulary(words: dict[str, float], special: dict[str, int] | None = None) -> Vocabulary:

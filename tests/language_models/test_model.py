@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
-from graphc.llm import LanguageModel, load
+from graphc.language_models import LanguageModel, load
 
 
 def greedy(model: LanguageModel, tokens: list[int], count: int) -> list[int]:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
-from graphc.llm import Sampling
-from graphc.llm.sampling import Sampler
+from graphc.language_models import Sampling
+from graphc.language_models.sampling import Sampler
 
 SHARES = np.array([0.5, 0.05, 0.3, 0.15])
 LOGITS = np.log(SHARES).astype(np.float32)
