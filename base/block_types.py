@@ -261,7 +261,7 @@ def _nibbles(offset: int, size: int, run: int = 16) -> Bits:
 
 
 _PAIRS = _nibbles(0, 16)
-"""Of Q2_K: the scales of its groups in the low nibbles, their minima in the high ones."""
+"""The scales of Q2_K's groups in the low nibbles, their minima in the high ones."""
 
 BLOCK_TYPES = (
     BlockType("q4_0", 2, 32, 18, _nibbles(2, 16), _HALF, 8),

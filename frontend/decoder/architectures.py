@@ -48,7 +48,7 @@ ARCHITECTURES = {
         gelu=True, scales_embedding=True, global_every=6, local_base=10_000.0, scales_by_width_at=62
     ),
 }
-"""By the name in `general.architecture` of GGUF files. Mistral and SmolLM 1 and 2 are written as `llama`."""
+"""Rows by the name in `general.architecture` of GGUF files. Mistral and SmolLM 1 and 2 are written as `llama`."""
 
 
 def architecture(name: str, who: str) -> Architecture:

@@ -38,4 +38,4 @@ class Weight:
 
 
 Weights = Mapping[str, Weight]
-"""By name: `token_embd.weight`, `blk.0.attn_q.weight`, `blk.0.attn_q.bias` and so on."""
+"""Tensors by name: `token_embd.weight`, `blk.0.attn_q.weight`, `blk.0.attn_q.bias` and so on."""

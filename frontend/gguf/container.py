@@ -43,7 +43,7 @@ _OTHER_TYPES = {
 """Types that graphc does not read, by the number in the file."""
 
 Value = Any
-"""Of metadata: bool, int, float, bytes, or a list or an array of these."""
+"""A value of the metadata: bool, int, float, bytes, or a list or an array of these."""
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ class _Metadata:
         return self._integer("attention.sliding_window", 0, least=0)
 
     def _rotary(self, key_size: int) -> Rotary:
-        """Of layers without a window."""
+        """The rotary embedding of layers without a window."""
         size, base = (
             self._rotated_size(key_size),
             float(self._number("rope.freq_base", _DEFAULT_BASE)),

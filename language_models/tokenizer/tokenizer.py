@@ -76,7 +76,7 @@ class Tokenizer:
         return text.replace("▁".encode(), b" ") if kind == NORMAL else text
 
     def _decoded(self, text: bytes) -> bytes:
-        """Of byte-level BPE: a letter for each byte; other letters, as in tokens that users defined, stay."""
+        """Decode byte-level BPE: a letter for each byte; other letters, as in tokens that users defined, stay."""
         letters = text.decode("utf-8", "replace")
         return b"".join(
             bytes([self._letters[one]]) if one in self._letters else one.encode() for one in letters

@@ -11,7 +11,7 @@ from graphc.base.block_types import BLOCK_TYPES, BlockType
 
 @pytest.mark.parametrize("kind", BLOCK_TYPES, ids=lambda kind: kind.name)
 def test_values_are_those_of_the_package_gguf(kind: BlockType) -> None:
-    """Of any bytes: infinite scales and NaN among them."""
+    """Any bytes have the same values, infinite scales and NaN among them."""
     rng = np.random.default_rng(kind.code)
     raw = rng.integers(0, 256, (37, 5 * kind.size), dtype=np.uint8)
     with np.errstate(all="ignore"):
