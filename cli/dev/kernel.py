@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--schedule",
         default="",
         metavar="TEXT",
-        help="override settings of its schedule: 'mr=4 nv=3 kc=256'",
+        help="steps of its schedule, as printed, or settings of it: 'mr=4 nv=3 kc=256'",
     )
     parser.add_argument(
         "--sweep", action="store_true", help=f"search all schedules and print the best {SHOWN}"
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
 def _facts(trial: Trial, peak: float) -> dict[str, Any]:
     sizes = trial.schedule.settings
     return {
-        "mr": sizes["mr"], "nr": trial.columns, "mc": sizes["mc"], "kc": sizes["kc"], "ng": sizes["ng"],
+        "mr": sizes["mr"], "nr": trial.columns, "mc": sizes.get("mc"), "kc": sizes.get("kc"), "ng": sizes["ng"],
         "schedule": str(trial.schedule), "seconds": trial.timing.median, "min": trial.timing.best,
         "gflops": trial.gflops, "share_of_peak": trial.gflops / peak, "spills": trial.spills,
         "inner_loop": list(trial.inner_loop),

@@ -1,28 +1,33 @@
-"""A schedule, the algorithm of a kernel and its parameters, as a value: `gemm mr=4 nv=3 mc=32 kc=512 ng=2
-b=panels use=fma`.
+"""A schedule, how a kernel runs, as a value with a text.
 
-The pass `choose_schedules` chooses it, it is printed and parsed with the graph, and lowering depends on nothing else.
-The `ScheduleSpace` of a kernel defines the parameters.
+Contractions have a list of steps, `split n 48; split m 32; ...; tensorize 8x3 over m1 n1 k1` (`nest/steps`). Other
+kernels have an algorithm and its parameters, `pointwise tasks=2 inner=plain`, defined by their `ScheduleSpace`. The
+pass `choose_schedules` chooses it, it is printed and parsed with the graph, and lowering depends on nothing else.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ...base.errors import InternalError, UserError
 from ...base.records import dataclass
 
 Parameter = int | str
+STEP_NAMES = ("split", "chunk", "reorder", "stage", "tensorize", "prefetch", "parallelize")
+"""The transformations of a nest, which the text of steps begins with."""
+
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
 _SETTING = re.compile(r"([A-Za-z_]\w*)=(?:(\d{1,9})|([A-Za-z_][\w-]*))")
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """`algorithm` and (name, value) pairs in the order they are printed. What a user asks for may leave out either."""
+    """`algorithm` and (name, value) pairs in the order they are printed, or `steps`. A request may leave out some."""
 
     algorithm: str
     parameters: tuple[tuple[str, Parameter], ...] = ()
+    steps: str = ""
 
     @classmethod
     def of(cls, algorithm: str, **parameters: Parameter) -> Schedule:
@@ -31,8 +36,8 @@ class Schedule:
 
     @property
     def settings(self) -> dict[str, Parameter]:
-        """The parameters by name."""
-        return dict(self.parameters)
+        """Return the parameters by name; of steps, those that can be read off their text."""
+        return dict(read_steps(self.steps)) if self.steps else dict(self.parameters)
 
     def number(self, name: str) -> int:
         """A parameter that is a number. InternalError if there is none: schedules are checked before they are read."""
@@ -53,8 +58,35 @@ class Schedule:
         return Schedule(self.algorithm, tuple({**self.settings, **changes}.items()))
 
     def __str__(self) -> str:
+        if self.steps:
+            return self.steps
         settings = (f"{name}={value}" for name, value in self.parameters)
         return " ".join([self.algorithm, *settings] if self.algorithm else settings)
+
+
+@lru_cache(1024)
+def read_steps(text: str) -> dict[str, Parameter]:
+    """Return the register tile (mr, nv), blocks (mc, kc), chunks (ng), instruction (use) and layout of B (b) of steps.
+
+    What they leave out, or say in a way that no blocking does, is left out.
+    """
+    found: dict[str, Parameter] = {"ng": 1, "b": "plain"}
+    for words in (step.split() for step in text.split(";")):
+        match words:
+            case ["split", "m" | "y" | "k" as axis, *factors]:
+                first = next((int(x) for x in factors if x.isdigit()), 0)
+                found |= {"kc" if axis == "k" else "mc": first} if first else {}
+            case ["chunk", "n0", count] if count.isdigit() and int(count):
+                found["ng"] = int(count)
+            case ["stage", "B", "at", "root", *_]:
+                found["b"] = "panels"
+            case ["tensorize", tile, *names]:
+                if match := re.fullmatch(r"([1-9]\d{0,3})x([1-9]\d{0,3})", tile):
+                    found |= {"mr": int(match[1]), "nv": int(match[2])}
+                found["use"] = names[0] if names and names[0] != "over" else "fma"
+                if "".join(x[0] for x in names if x not in ("over", "exact"))[-4:] == "mnkk":
+                    found["b"] = "blocked"
+    return found
 
 
 def parse_schedule(text: str) -> Schedule:
@@ -63,6 +95,10 @@ def parse_schedule(text: str) -> Schedule:
     UserError for any other text.
     """
     words = text.split()
+    if words and words[0] in STEP_NAMES:
+        return Schedule(
+            "", (), "; ".join(" ".join(x.split()) for x in re.split(r"[;\n]", text) if x.strip())
+        )
     first = words[0].removeprefix("algorithm=") if words else ""
     algorithm = first if _WORD.fullmatch(first) else ""
     words = words[1:] if algorithm else words

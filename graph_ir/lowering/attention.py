@@ -27,12 +27,13 @@ from ..rewriting.operand_rows import in_memory
 from ..schedule.attention import AttentionBlocking, attention_blocking
 from ..schedule.context import LowerContext
 from ..schedule.gemm import Gemm
+from ..schedule.matmul_problem import flat, operand_of
 from ..schedule.matmul_tile import tile_of_plain
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
 from ..templates.dynamic_attention import DynamicAttention, at_size
 from ..templates.online_attention import OnlineAttention
 from ..templates.row_panel import RowEmitter, RowGroup
-from .matmul import epilogue_value, flat, operand_of
+from .matmul import epilogue_value
 from .notes import group_note
 
 

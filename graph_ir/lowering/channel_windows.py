@@ -19,14 +19,15 @@ from ..rewriting.kernel_group import KernelGroup
 from ..schedule.channel_windows import dot_kernel, pool_geometry, window_blocking
 from ..schedule.context import LowerContext
 from ..schedule.convolution_sizes import geometry_of, with_sizes_of
+from ..schedule.local_sizes import LocalSizes, localized
+from ..schedule.matmul_problem import flat
 from ..schedule.row_windows import row_blocking
 from ..templates.byte_windows import ByteWindowTemplate
 from ..templates.channel_windows import WindowProblem, WindowTemplate
 from ..templates.dot_windows import DotWindowTemplate
 from ..templates.dynamic_channel_windows import DynamicWindowTemplate
-from ..templates.local_sizes import LocalSizes, localized
 from ..templates.row_windows import RowWindowTemplate
-from .matmul import epilogue_names, epilogue_value, flat
+from .matmul import epilogue_names, epilogue_value
 from .notes import group_note
 
 

@@ -7,8 +7,8 @@ from ...tensor_ir.nodes import Module
 from ..ir.group_values import parameters
 from ..ops.grouped_matmul import GroupedMatmul
 from ..schedule.context import LowerContext
+from ..schedule.matmul_problem import flat
 from ..templates.grouped_matmul import GroupedProblem, grouped_matmul_function
-from .matmul import flat
 
 
 def lower_grouped_matmul(op: GroupedMatmul, ctx: LowerContext) -> Module:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ...base.dims import bounds, is_known, substitute, symbols_of
 from ...base.size_queries import typical, typical_all
@@ -11,29 +12,26 @@ from ...targets.isa import GemmTile
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Expr, Function, If, Let, Stmt
-from ...tensor_ir.sizes import elements_of
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
-from ..ir.group_values import GroupValues, computed, narrow, parameters
+from ..ir.group_values import GroupValues, computed, narrow
 from ..ir.schedule import Schedule
 from ..nest.epilogue import EpilogueValue
 from ..nest.lower import lower
 from ..nest.nest import Nest, Sharing
-from ..nest.operand import Operand, blocked_view, matrix_view
-from ..nest.problem import Contraction, matmul
+from ..nest.problem import Contraction
 from ..ops.matmul import MAX_FEW, MatmulCore
 from ..rewriting.kernel_group import KernelGroup
-from ..rewriting.operand_rows import in_memory
 from ..schedule.context import LowerContext
 from ..schedule.gemm import Gemm
-from ..schedule.matmul import blocking_of, kernel_of
-from ..schedule.matmul_steps import matmul_nest, matmul_steps
+from ..schedule.matmul import kernel_of, tile_of_schedule
+from ..schedule.matmul_problem import matmul_memory, matmul_problem
+from ..schedule.matmul_steps import matmul_nest
 from ..schedule.matmul_tile import (
     few_rows,
     pick_blocking,
     tile_of_plain,
 )
-from ..schedule.panels import panel_of
 from .contraction import ContractionKernel
 from .notes import group_note
 
@@ -43,7 +41,7 @@ def matmul_function(
 ) -> Function:
     """Return the kernel of a matmul and the elementwise ops after it."""
     kernel = matmul_kernel(op, group, schedule, ctx)
-    tile = blocking_of(schedule, kernel.problem.kernel).tile
+    tile = tile_of_schedule(schedule, kernel.problem.kernel)
     return kernel.function(matmul_statement(kernel, tile, ctx))
 
 
@@ -52,31 +50,20 @@ def matmul_kernel(
 ) -> ContractionKernel:
     """Return the problem and schedule of a matmul and the elementwise ops after it."""
     (output,) = group.outputs
-    buffers = parameters(group.inputs, group.outputs)
-    a, b = (in_memory(x, group.ops) for x in op.inputs)
-    memory = {x: flat(buffer) if x in (a, b, output) else buffer for x, buffer in buffers.items()}
-    m, n, k = op.sizes
-    batch = output.details.plain_dims[:-2]
+    memory = matmul_memory(op, group)
     kernel = kernel_of(schedule, op, ctx.target)
-    blocking = blocking_of(schedule, kernel)
-    columns = blocking.tile.columns(ctx.target, kernel.accumulator)
-    epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
-    operands = (
-        operand_of(a, memory[a], len(batch), op.transpose_a),
-        operand_of(b, memory[b], len(batch), op.transpose_b),
-        operand_of(output, memory[output], len(batch), False),
-    )
-    view = blocked_view if operands[2].panel else matrix_view
-    a_view, b_view, c_view = map(view, operands, "mkm", "knn")
-    problem = matmul(batch, (m, n, k), (a_view, b_view, c_view), kernel, epilogue)
+    problem = matmul_problem(op, group, kernel, memory)
+    if output is not op.outputs[0]:
+        epilogue = epilogue_value(op.outputs[0], output, memory)
+        problem = replace(problem, epilogue=epilogue)
     post = epilogue_names(op, group.ops)
-    sizes = "x".join(map(str, (*batch, m, n, k)))
-    tile = f"{blocking.tile.rows}x{columns}"
-    name = identifier(f"{op.contraction.a}_gemm{post}_{sizes}_{tile}__{ctx.target.isa}", 120)
-    text = matmul_steps(problem, blocking, ctx.target)
-    return ContractionKernel(
-        name, tuple(memory.values()), problem, text, group_note(group, schedule), sharing_of(ctx)
-    )
+    sizes = "x".join(map(str, problem.sizes.values()))
+    tile = tile_of_schedule(schedule, kernel)
+    rows, columns = tile.rows, tile.columns(ctx.target, kernel.accumulator)
+    kind = f"{op.contraction.a}_gemm{post}_{sizes}_{rows}x{columns}"
+    name, note = identifier(f"{kind}__{ctx.target.isa}", 120), group_note(group, schedule)
+    params = tuple(memory.values())
+    return ContractionKernel(name, params, problem, schedule.steps, note, sharing_of(ctx))
 
 
 def sharing_of(ctx: LowerContext) -> Sharing:
@@ -135,27 +122,8 @@ def epilogue_names(op: Op, ops: Sequence[Op]) -> str:
     return f"_{identifier(kinds, 40)}" if kinds else ""
 
 
-def flat(buffer: Buffer) -> Buffer:
-    """The same memory as one axis, which is how templates address matrices."""
-    return Buffer(buffer.name, buffer.dtype, (elements_of(buffer.shape),), buffer.storage)
-
-
-def operand_of(tensor: GraphTensor, buffer: Buffer, batch_rank: int, transposed: bool) -> Operand:
-    """Strides of a matrix operand for each of the output's batch axes, 0 where it broadcasts."""
-    details = tensor.details
-    dims, fmt = details.plain_dims, details.format
-    memory = details.physical_dims
-    own = len(dims) - 2
-    strides = [math.prod(memory[axis + 1 :]) if dims[axis] != 1 else 0 for axis in range(own)]
-    batch = (0,) * (batch_rank - own) + tuple(strides)
-    if fmt.is_blocked:
-        return Operand(buffer, batch, math.prod(memory[own + 1 :]), 1, panel_of(fmt).columns)
-    row, col = (1, dims[-1]) if transposed else (dims[-1], 1)
-    return Operand(buffer, batch, row, col)
-
-
 def epilogue_value(
-    acc_tensor: GraphTensor, output: GraphTensor, buffers: dict[GraphTensor, Buffer]
+    acc_tensor: GraphTensor, output: GraphTensor, buffers: Mapping[GraphTensor, Buffer]
 ) -> EpilogueValue:
     """Return the value of `output` as a function of the matmul's accumulator; `buffers` holds its other operands."""
     in_memory = {x: b for x, b in buffers.items() if x is not output}

@@ -16,10 +16,11 @@ from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of
 from ..schedule.matmul_nbits import NBitsSpace, few_rows_of
+from ..schedule.matmul_problem import flat, operand_of
 from ..templates.matmul_nbits import NBitsLowering
 from ..templates.packed_weights import PackedWeights
 from .contraction import as_block
-from .matmul import epilogue_names, epilogue_value, flat, operand_of
+from .matmul import epilogue_names, epilogue_value
 from .notes import group_note
 
 

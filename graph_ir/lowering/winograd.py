@@ -20,14 +20,15 @@ from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.convolution_sizes import winograd_geometry, with_sizes_of
 from ..schedule.direct_convolution import DirectSpace
+from ..schedule.local_sizes import LocalSizes, localized
+from ..schedule.matmul_problem import flat
 from ..schedule.winograd import few_blocking, winograd_blocking
 from ..schedule.winograd_direct import direct_group
 from ..schedule.winograd_tile import WinogradBlocking, worth_threads
-from ..templates.local_sizes import LocalSizes, localized
 from ..templates.winograd import DynamicImages, WinogradTemplate
 from ..templates.winograd_image import Image, WinogradProblem
 from .convolution import convolution_function
-from .matmul import epilogue_names, epilogue_value, flat
+from .matmul import epilogue_names, epilogue_value
 from .notes import group_note
 
 

@@ -1,4 +1,4 @@
 """Contractions as one loop nest: problem, schedule, lowering to Tensor IR.
 
-May import: ir, schedule.
+May import: ir.
 """

@@ -6,6 +6,7 @@ split n 48; split m 32; reorder m0 n0 m1 n1 k; stage B at n0 as panel; tensorize
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from inspect import signature
 from typing import Any
@@ -25,7 +26,14 @@ STEPS: dict[str, Callable[..., Nest]] = {
     step.__name__: step for step in (split, chunk, reorder, stage, tensorize, prefetch, parallelize)
 }
 _CONNECTING = frozenset(("at", "as", "over", "above"))
-_TILE = re.compile(r"(\d+)x(\d+)")
+_TILE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+KINDS: dict[str, tuple[type, str]] = {
+    "str": (str, "a name"),
+    "int": (int, "a number"),
+    "GemmTile": (GemmTile, "a register tile such as 8x3"),
+}
+"""The types of arguments of transformations, and what a message calls them."""
 
 
 def parse_steps(text: str) -> list[str]:
@@ -46,11 +54,13 @@ def apply_step(nest: Nest, step: str) -> Nest:
     exact = {"exact": True} if words[-1:] == ["exact"] else {}
     arguments = [_argument(word) for word in words if word not in (*_CONNECTING, "exact")]
     try:
-        signature(STEPS[name]).bind(nest, *arguments, **exact)
+        bound = signature(STEPS[name]).bind(nest, *arguments, **exact)
     except TypeError as error:
         raise UserError(
-            f"schedule: '{step}': the step must look like the first line of `steps/{name}.py`"
+            f"schedule: '{step}': the step must look like '{_example(name)}'"
         ) from error
+    for argument, value in list(bound.arguments.items())[1:]:
+        _check(step, argument, str(bound.signature.parameters[argument].annotation), value)
     return STEPS[name](nest, *arguments, **exact)
 
 
@@ -58,7 +68,24 @@ def _argument(word: str) -> Any:
     tile = _TILE.fullmatch(word)
     if tile:
         return GemmTile(int(tile[1]), int(tile[2]))
-    return int(word) if word.isdigit() else word
+    return int(word) if _NUMBER.fullmatch(word) else word
+
+
+def _check(step: str, argument: str, annotation: str, value: Any) -> None:
+    """Refuse an argument of another kind than the transformation takes."""
+    allowed = [KINDS[name] for name in annotation.split(" | ") if name in KINDS]
+    for one in value if isinstance(value, tuple) else (value,):
+        if allowed and not isinstance(one, tuple(kind for kind, _ in allowed)):
+            raise UserError(
+                f"schedule: '{step}': {argument} must be {' or '.join(x for _, x in allowed)}, got '{one}'; "
+                f"the step must look like '{_example(step.split()[0])}'"
+            )
+
+
+def _example(name: str) -> str:
+    """A step as the first line of its module shows it."""
+    module = sys.modules[STEPS[name].__module__]
+    return str(module.__doc__).splitlines()[0]
 
 
 def steps_of(nest: Nest, schedule: str) -> Iterator[tuple[str, Nest]]:

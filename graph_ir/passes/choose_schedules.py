@@ -67,7 +67,7 @@ def _within_form(graph: Graph, name: str, requested: Schedule) -> Schedule:
     names = {name, f"{name}.convolution"}
     forms = (d for d in log_of(graph).decisions if d.kind == "form")
     obeyed = any(not names.isdisjoint(d.subjects) for d in forms)
-    return Schedule("", requested.parameters) if obeyed else requested
+    return Schedule("", requested.parameters, requested.steps) if obeyed else requested
 
 
 def _meant(
@@ -86,6 +86,8 @@ def _meant(
 
 def _may_take(space: ScheduleSpace, requested: Schedule) -> bool:
     """Return whether a schedule is of a space's kind."""
+    if requested.steps:
+        return space.takes_steps
     is_named = requested.algorithm in ("", space.algorithm)
     return is_named and requested.settings.keys() <= space.meanings.keys()
 

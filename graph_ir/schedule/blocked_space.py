@@ -23,7 +23,7 @@ class BlockedSpace(MatmulSpace):
     def ranked(self) -> list[Schedule]:
         """Every instruction, each with a few blockings."""
         found = [
-            matmul_schedule(blocking, "blocked", gemm.kernel)
+            self.offer(matmul_schedule(blocking, "blocked", gemm.kernel))
             for gemm in map(self._gemm, self.kernels)
             for blocking in blocked_candidates(gemm, self._tile(gemm), self._holds_sums)
         ]
@@ -36,7 +36,7 @@ class BlockedSpace(MatmulSpace):
     def cycles(self, schedule: Schedule) -> float:
         """Return the predicted cycles of a schedule."""
         gemm = self._gemm(kernel_of(schedule, self.op, self.ctx.target))
-        return blocked_cycles(gemm, blocking_of(schedule, gemm.kernel))
+        return blocked_cycles(gemm, blocking_of(self.point(schedule), gemm.kernel))
 
     def fixed(self) -> dict[str, Parameter]:
         """The layouts themselves, and the width of a block."""

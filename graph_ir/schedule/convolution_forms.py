@@ -167,6 +167,8 @@ def requested_forms(
     UserError where no such form can run the convolution.
     """
     requested = wanted_by_name(op, ctx) or Schedule("")
+    if "ky" in requested.steps:
+        requested = Schedule("direct")
     if not requested.algorithm and not requested.settings.keys() & _DECIDED:
         return None
     if requested.algorithm == LOOPS:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from ...targets.isa import Target
+from ..ir.schedule import Schedule
 from ..nest.problem import Contraction
-from .matmul_steps import parallel_step
+from .matmul_steps import parallel_step, tile_text
 from .matmul_tile import MatmulBlocking
 
 LAYOUTS = {
@@ -14,6 +17,28 @@ LAYOUTS = {
     "im2col": "patches[y,m,ky,kx,k]",
 }
 """The layouts of what is copied of an image, by band."""
+
+
+def band_of(schedule: Schedule) -> str:
+    """Return the band that a request is for, "" if it leaves that out."""
+    if not schedule.steps:
+        return str(schedule.settings.get("band", ""))
+    for band, layout in LAYOUTS.items():
+        if layout.partition("[")[2] in schedule.steps:
+            return band
+    if "ky" in schedule.steps or schedule.settings["b"] == "panels":
+        return "image"
+    return "matmul"
+
+
+def terms_of(steps: str, columns: int, channels: int, terms: int) -> int:
+    """Return the terms that register tiles sum at once."""
+    tiled = steps.partition("tensorize")[2]
+    if (match := re.search(r"split (k[yx]?) (\d+)", steps)) is None:
+        return terms // (1 if " ky" in tiled else terms // (columns * channels))
+    count = int(match[2])
+    of_one = {"ky": columns * channels, "kx": channels}
+    return count * of_one.get(match[1], columns if " kx" in tiled else 1)
 
 
 def convolution_steps(
@@ -54,7 +79,7 @@ class _Steps:
             steps.append(f"stage A at {around[-1]} as {LAYOUTS[self.band]}")
         if waits:
             steps.append(f"stage C at {middle[middle.index('n0') + len(rows)]} as sums")
-        steps.append(f"tensorize {tile.rows}x{tile.vectors} over {' '.join(tiled)}")
+        steps.append(f"tensorize {tile_text(tile, problem.kernel)} over {' '.join(tiled)}")
         if not problem.lets and self._weights_are_far(columns):
             steps.append("prefetch B 1")
         return [*steps, *parallel_step(problem, target, around)]

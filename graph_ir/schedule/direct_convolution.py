@@ -10,10 +10,12 @@ from ...targets.microkernels import microkernels
 from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Parameter, Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
+from ..nest.problem import Contraction
 from ..ops.convolution import Convolution
 from ..ops.convolution_direct import DirectConvolution
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
+from .contraction_space import ContractionSpace
 from .convolution_blocking import (
     FLAT_BANDS,
     ConvolutionChoice,
@@ -27,14 +29,15 @@ from .convolution_blocking import (
 from .convolution_blocks import block_tile, blocked_choices
 from .convolution_gemm import ConvolutionGemm
 from .convolution_patches import fits_patches, patch_cycles, ranked_patches
+from .convolution_problem import ConvolutionCase
 from .convolution_sizes import geometry_of
+from .convolution_steps import band_of, terms_of
 from .format_choice import FormatChoice
 from .matmul import USE_MEANING, blocking_of, kernel_of
 from .matmul_cost import blocking_cycles as gemm_cycles
 from .problem import problem_of
 from .register_tile import BLOCKING_MEANINGS, unsupported_tile_reason, widths_requested
 from .requested import requested_settings, wanted_by_name
-from .space import ScheduleSpace
 
 LAST_BANDS = ("image", "rows", "im2col")
 """Bands for an image channels last."""
@@ -52,7 +55,7 @@ def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[Format
     first = plain(rank, last.axes)
     cycles: dict[tuple[Format, Format, Format], float] = {}
     requested = requested_settings(op, problem_of(op), ctx)
-    band = requested.settings.get("band") if wanted_by_name(op, ctx) else None
+    band = band_of(requested) if wanted_by_name(op, ctx) else None
     choices = offered(geometry_of(op), convolution_kernels(op, ctx), ctx, requested)
     for choice in [c for c in choices if c.band == band] or choices:
         image, panels = (
@@ -159,7 +162,7 @@ def convolution_schedule(choice: ConvolutionChoice) -> Schedule:
     )  # fmt: skip
 
 
-class DirectSpace(ScheduleSpace):
+class DirectSpace(ContractionSpace):
     """Bands and blockings of a direct convolution."""
 
     algorithm = "direct"
@@ -175,8 +178,7 @@ class DirectSpace(ScheduleSpace):
 
     def __init__(self, op: DirectConvolution, group: KernelGroup, ctx: LowerContext) -> None:
         super().__init__(op.name, problem_of(op))
-        self.op = op
-        self.ctx = ctx
+        self.op, self.group, self.ctx = op, group, ctx
         self.geometry = geometry_of(op)
         self.kernels = self._layout_kernels()
 
@@ -217,25 +219,58 @@ class DirectSpace(ScheduleSpace):
     def _problem_of(self, schedule: Schedule) -> ConvolutionGemm:
         return self._problem(kernel_of(schedule, self.op, self.ctx.target))
 
+    def case(self, point: Schedule) -> ConvolutionCase:
+        """Return the convolution with some settings."""
+        kernel = kernel_of(point, self.op, self.ctx.target)
+        blocking, band = blocking_of(point, kernel), point.word("band")
+        return ConvolutionCase(self.op, self.group, band, blocking, kernel, self.ctx)
+
+    def contraction(self, point: Schedule) -> Contraction | None:
+        """Return the convolution as a contraction; None for patches, which have a template."""
+        return None if point.word("band") == "patches" else self.case(point).problem
+
+    def steps(self, point: Schedule, problem: Contraction) -> str:
+        """Return the steps of a band and a blocking."""
+        return self.case(point).steps
+
+    def defaults(self) -> dict[str, Parameter]:
+        """Return one band with all terms, read in place."""
+        return {"band": "image", "mc": self.geometry.result[0], "kc": self.geometry.terms}
+
+    def point(self, schedule: Schedule) -> Schedule:
+        """Return the settings that steps stand for."""
+        if not schedule.steps:
+            return schedule
+        g, band = self.geometry, band_of(schedule)
+        settings: dict[str, Parameter] = {"band": band}
+        if (
+            "stage C" not in schedule.steps and "ky" in schedule.steps
+        ):  # else sums wait for all terms
+            settings["kc"] = terms_of(schedule.steps, g.kernel[1], g.channels, g.terms)
+        elif band != "matmul" and not g.is_dynamic and "mc" in schedule.settings:
+            settings["mc"] = max(1, schedule.number("mc") // g.result[1])
+        return super().point(schedule).replaced(**settings)
+
     @property
     def pick(self) -> Schedule:
         """The cost model's choice."""
-        return convolution_schedule(self.picks[0])
+        return self.offer(convolution_schedule(self.picks[0]))
 
     def ranked(self) -> list[Schedule]:
         """The picks, then other bands of rows, steps of the sum and groups of panels."""
         if self.picks[0].band in (*ALL_PLAIN, "blocks"):
-            return [convolution_schedule(choice) for choice in self.picks]
+            return [self.offer(convolution_schedule(choice)) for choice in self.picks]
         found: list[ConvolutionChoice] = []
         for kernel in self.kernels:
             picks = [choice for choice in self.picks if choice.kernel == kernel]
             bands = tuple(dict.fromkeys(choice.band for choice in picks))
             tiles = tuple(dict.fromkeys(choice.blocking.tile for choice in picks))
             found += candidate_choices(self._problem(kernel), bands, tiles) if picks else []
-        return [convolution_schedule(choice) for choice in found]
+        return list(dict.fromkeys(self.offer(convolution_schedule(one)) for one in found))
 
     def cycles(self, schedule: Schedule) -> float:
         """Return the predicted cycles of a schedule in the layouts of the convolution."""
+        schedule = self.point(schedule)
         problem, band = self._problem_of(schedule), schedule.word("band")
         blocking = blocking_of(schedule, problem.kernel)
         if band == "matmul":
@@ -266,7 +301,7 @@ class DirectSpace(ScheduleSpace):
 
     def tuned(self, found: Schedule | None) -> Schedule:
         """Return the measured schedule, with another band if the surrounding layouts do not suit its band."""
-        if found is not None and found.settings.get("band") not in self._bands():
+        if found is not None and band_of(found) not in self._bands():
             found = found.replaced(band=self.pick.word("band"))
         return super().tuned(found)
 

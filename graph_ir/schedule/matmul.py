@@ -15,14 +15,18 @@ from ...targets.isa import GemmTile, Microkernel, Target
 from ...targets.microkernels import microkernels
 from ..ir.format import Format, matrix_axes, plain
 from ..ir.schedule import Parameter, Schedule
+from ..nest.problem import Contraction
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
+from .contraction_space import ContractionSpace
 from .format_choice import FormatChoice
 from .gemm import Gemm
 from .matmul_blocks import blocked_matmul_choice, runs_blocks
 from .matmul_cost import blocking_cycles, kernel_cycles
+from .matmul_problem import Memory, matmul_memory, matmul_problem
+from .matmul_steps import matmul_steps
 from .matmul_tile import (
     MatmulBlocking,
     candidate_blockings,
@@ -43,7 +47,6 @@ from .register_tile import (
     widths_requested,
 )
 from .requested import requested_settings, wanted_by_name
-from .space import ScheduleSpace
 
 MAX_BLOCKINGS = 6
 """Maximum number of blockings per register tile in a sweep."""
@@ -204,13 +207,18 @@ def matmul_schedule(blocking: MatmulBlocking, b: str, kernel: Microkernel) -> Sc
     )  # fmt: skip
 
 
+def tile_of_schedule(schedule: Schedule, kernel: Microkernel) -> GemmTile:
+    """Return the register tile of a schedule of a matmul or a direct convolution."""
+    return tile_of(schedule.number("mr"), schedule.number("nv"), kernel)
+
+
 def blocking_of(schedule: Schedule, kernel: Microkernel) -> MatmulBlocking:
     """Return the blocking of a schedule of a matmul or a direct convolution."""
-    tile = tile_of(schedule.number("mr"), schedule.number("nv"), kernel)
+    tile = tile_of_schedule(schedule, kernel)
     return MatmulBlocking(tile, *(schedule.number(name) for name in ("mc", "kc", "ng")))
 
 
-class MatmulSpace(ScheduleSpace):
+class MatmulSpace(ContractionSpace):
     """Blockings of a tuned matmul."""
 
     algorithm = "gemm"
@@ -237,12 +245,12 @@ class MatmulSpace(ScheduleSpace):
             most = min(bounds(self.op.sizes[0])[1], MAX_ROWS)
             many = replace(gemm, m=most, threads=1)
             blocking = replace(pick_blocking(many, blocking.tile), n_groups=1)
-        return matmul_schedule(blocking, self._b, gemm.kernel)
+        return self.offer(matmul_schedule(blocking, self._b, gemm.kernel))
 
     def ranked(self) -> list[Schedule]:
         """Every instruction and tile that suits the layout of B, the best first, each with the blocks worth trying."""
         found = [
-            matmul_schedule(blocking, self._b, gemm.kernel)
+            self.offer(matmul_schedule(blocking, self._b, gemm.kernel))
             for gemm in map(self._gemm, self.kernels)
             for tile in self._tiles(gemm)
             for blocking in candidate_blockings(gemm, tile)
@@ -258,8 +266,27 @@ class MatmulSpace(ScheduleSpace):
                 if vectors in (None, tile.vectors):
                     blockings = candidate_blockings(gemm, tile)[:MAX_BLOCKINGS]
                     for blocking in blockings:
-                        found[matmul_schedule(blocking, self._b, gemm.kernel)] = None
+                        point = matmul_schedule(blocking, self._b, gemm.kernel)
+                        found[self.offer(point)] = None
         return list(found)
+
+    def contraction(self, point: Schedule) -> Contraction:
+        """Return the matmul with the instruction of some settings."""
+        kernel = kernel_of(point, self.op, self.ctx.target)
+        return matmul_problem(self.op, self.group, kernel, self._memory)
+
+    def steps(self, point: Schedule, problem: Contraction) -> str:
+        """Return the steps of a blocking."""
+        return matmul_steps(problem, blocking_of(point, problem.kernel), self.ctx.target)
+
+    def defaults(self) -> dict[str, Parameter]:
+        """Return one block of all rows and terms."""
+        m, _, k = typical_all(self.op.sizes)
+        return {"mc": max(m, 1), "kc": max(k, 1)}
+
+    @cached_property
+    def _memory(self) -> Memory:
+        return matmul_memory(self.op, self.group)
 
     def _gemm(self, kernel: Microkernel) -> Gemm:
         return gemm_of(self.op, kernel, self.ctx)
@@ -287,7 +314,7 @@ class MatmulSpace(ScheduleSpace):
     def cycles(self, schedule: Schedule) -> float:
         """Return the predicted cycles of a schedule, given the layout of B."""
         gemm = self._gemm(kernel_of(schedule, self.op, self.ctx.target))
-        return blocking_cycles(gemm, blocking_of(schedule, gemm.kernel), self._packed)
+        return blocking_cycles(gemm, blocking_of(self.point(schedule), gemm.kernel), self._packed)
 
     def fixed(self) -> dict[str, Parameter]:
         """Schedule settings already implied by the operand layouts: the panel width of B, and the instruction if only

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...base.dims import bounds, is_known
-from ...targets.isa import Target
+from ...targets.isa import GemmTile, Microkernel, Target
 from ..nest.nest import Nest, Sharing, contraction
 from ..nest.operand import BLOCK
 from ..nest.problem import Contraction
@@ -40,6 +40,12 @@ def parallel_step(problem: Contraction, target: Target, loops: list[str]) -> lis
     return [f"parallelize {' '.join(loops)}"] if is_dynamic or worth_threads(work, target) else []
 
 
+def tile_text(tile: GemmTile, kernel: Microkernel) -> str:
+    """Return a register tile and its instruction, as in `8x3` and `8x3 dot4`."""
+    text = f"{tile.rows}x{tile.vectors}"
+    return text if kernel.instruction == "fma" else f"{text} {kernel.instruction}"
+
+
 class _Steps:
     def __init__(
         self, problem: Contraction, blocking: MatmulBlocking, target: Target, exact: bool
@@ -70,7 +76,7 @@ class _Steps:
         depth = ["k0", "k1"] if is_known(self.k) else ["k"]
         outer = [*self.problem.batch, *(["n0_chunk"] if self._is_chunked() else []), "m0"]
         middle = ["n0", *depth[:-1]] if waits else [*depth[:-1], "n0"]
-        tile = f"{self.tile.rows}x{self.tile.vectors} over m1 n1 {depth[-1]}"
+        tile = f"{tile_text(self.tile, self.kernel)} over m1 n1 {depth[-1]}"
         steps = [f"split n {self.columns}", f"split m {'even ' * self.is_dynamic}{self.m_block}"]
         steps += [f"split k {self._depth_of_block()}"] if is_known(self.k) else []
         steps += [self._chunk()] if self._is_chunked() else []
@@ -90,7 +96,7 @@ class _Steps:
             *([self._chunk()] if self._is_chunked() else []),
             " ".join(["reorder", *outer, "k0", "n0", "m1", "m2", "n1", "k1", "k2"]),
             "stage B at n0 as b_panel",
-            f"tensorize {self.tile.rows}x{self.tile.vectors} over m2 n1 k1 k2 exact",
+            f"tensorize {tile_text(self.tile, self.kernel)} over m2 n1 k1 k2 exact",
             *parallel_step(self.problem, self.target, outer),
         ]  # fmt: skip
 
@@ -112,7 +118,7 @@ class _Steps:
     def _stages(self, inner: str, waits: bool) -> list[str]:
         b, kernel = self.problem.b, self.kernel
         rows = min(self.m_block, self.m) if is_known(self.m) else self.m_block
-        steps = []
+        steps = ["stage B at root as panels"] if b.blocks else []
         is_short = kernel.uses_tiles and self.k % (kernel.padded_groups(self.k) * kernel.k_group)
         fits = is_known(self.k) and rows * self.k * kernel.copied_a.size <= self.max_a_bytes
         if is_short or (kernel.converts_a and fits):

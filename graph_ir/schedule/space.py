@@ -22,6 +22,8 @@ class ScheduleSpace:
     """The parameters that are words; others are numbers from 1."""
     choices: Mapping[str, Sequence[str]] = {}
     """The values of a parameter that is a word, where they are always the same."""
+    takes_steps = False
+    """A request may be the text of steps."""
     leading: Sequence[str] = ()
     """The parameters that the best values of others depend on: the band, the register tile."""
 
@@ -90,20 +92,27 @@ class ScheduleSpace:
         self._check_names(requested)
         wanted = {name: value for name, value in requested.parameters if name in self.leading}
         near: Sequence[Schedule] = [self.pick]
-        if any(self.pick.settings[name] != value for name, value in wanted.items()):
+        pick = self.point(self.pick).settings
+        if any(pick[name] != value for name, value in wanted.items()):
             near = self.candidates
             for name, value in wanted.items():
-                near = [other for other in near if other.settings[name] == value] or near
-        return self.check(near[0].replaced(**requested.settings))
+                near = [x for x in near if self.point(x).settings[name] == value] or near
+        return self.check(self.point(near[0]).replaced(**requested.settings))
+
+    def point(self, schedule: Schedule) -> Schedule:
+        """Return a schedule as settings of every parameter."""
+        return schedule
 
     def tuned(self, found: Schedule | None) -> Schedule:
         """Return the schedule of a tuning file for the problem, if it fits these layouts, or else the cost
         model's pick."""
-        if found is None or found.algorithm != self.algorithm:
+        if found is None or found.algorithm not in ("", self.algorithm):
             return self.pick
         kept = {name: value for name, value in self.fixed().items() if name in found.settings}
+        if not kept.items() <= found.settings.items():
+            found = found.replaced(**kept)
         try:
-            return self.complete(found.replaced(**kept))
+            return self.complete(found)
         except UserError:
             return self.pick
 

@@ -15,9 +15,9 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function
 from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue
+from ..schedule.local_sizes import LocalSizes
 from ..schedule.window_tile import WindowBlocking
 from .channel_windows import WindowProblem, WindowTemplate
-from .local_sizes import LocalSizes
 
 
 class DynamicWindowTemplate(WindowTemplate):

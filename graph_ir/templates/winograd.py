@@ -35,9 +35,9 @@ from ..nest.epilogue import EpilogueValue
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
 from ..nest.row_tiles import TileHeight
+from ..schedule.local_sizes import LocalSizes
 from ..schedule.matmul_tile import MAX_TILE_ROWS, rows_that_fit
 from ..schedule.winograd_tile import WinogradBlocking, tiles_along, winograd_kernel
-from .local_sizes import LocalSizes
 from .winograd_bytes import ByteResults
 from .winograd_floats import FloatResults
 from .winograd_image import Line, Planes, WinogradProblem

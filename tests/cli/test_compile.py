@@ -56,7 +56,7 @@ def test_verbose_adds_a_line_for_each_call(tmp_path: Path, capsys: Capture) -> N
     assert run(layer(tmp_path), "-v") == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
     assert re.match(
-        r"  \S+ +f32_gemm_add_relu_4x5x8_\d+x\d+__\w+  \S+ -> \S+ -> \S+ \[gemm mr=", line
+        r"  \S+ +f32_gemm_add_relu_4x5x8_\d+x\d+__\w+  \S+ -> \S+ -> \S+ \[split n ", line
     )
 
 

@@ -150,7 +150,7 @@ def test_the_command_prints_a_row_per_kernel(
     assert max(map(len, out[:-1])) <= 100
     assert main([*words, "-v"]) == 0
     out = capsys.readouterr().out.splitlines()
-    assert any("gemm mr=" in line for line in out) and max(map(len, out)) <= 100
+    assert any("split n " in line for line in out) and max(map(len, out)) <= 100
     assert main([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["threads"] == 1 and len(facts["kernels"]) == 3

@@ -9,6 +9,7 @@ after    for n0 in range(3): for n1 in range(min(100 - n0 * 48, 48)): f(n0 * 48 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from ....base.errors import UserError
 from ..nest import Loop, Nest
@@ -18,10 +19,12 @@ def split(nest: Nest, name: str, *factors: int | str) -> Nest:
     """Split a loop into loops over ever smaller tiles. UserError unless each factor divides the one before it."""
     loop, even = nest.loop(name), factors[:1] == ("even",)
     sizes = [x for x in factors if isinstance(x, int)]
-    fits = all(above % below == 0 for above, below in zip(sizes, [*sizes[1:], 1], strict=True))
-    if not sizes or len(sizes) + even != len(factors) or not fits or min(sizes) < 1:
+    is_list = bool(sizes) and len(sizes) + even == len(factors) and min(sizes) >= 1
+    if not is_list or any(above % below for above, below in pairwise(sizes)):
+        given = " ".join(map(str, factors))
         raise UserError(
-            f"schedule: split {name}: each factor must divide the one before it, got {factors}"
+            f"schedule: split {name}: the factors must be numbers from 1, each dividing the one before it, "
+            f"got '{given}'"
         )
     if nest.stages or nest.tile:
         raise UserError(f"schedule: split {name}: it must come before stage and tensorize")

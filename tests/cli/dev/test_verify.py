@@ -43,7 +43,7 @@ def test_every_op_in_every_layout_and_schedule(few: None, tmp_path: Path, capsys
             ("relu", "AB->AB"),
         ),
     }
-    assert {word for name, _, word in rows if name == "matmul_core"} == {"gemm"}
+    assert {word for name, _, word in rows if name == "matmul_core"} == {"split"}
     assert len(rows) == len({tuple(row.values()) for row in found["rows"]}), "no row twice"
     assert all(row["ok"] and row["max_error"] == 0 for row in found["rows"])
     matmuls = [row for row in found["rows"] if row["op"].startswith("matmul_core")]

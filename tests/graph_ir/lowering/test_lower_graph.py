@@ -116,7 +116,7 @@ def test_names_say_dtype_kind_sizes_and_isa() -> None:
     model = lower(build({"x": (2, 5, 7), "w": (7, 9), "b": (9,)}, body), context("avx512"))
     (call,) = model.calls
     assert re.fullmatch(r"f32_gemm_add_tanh_10x9x7_\d+x\d+__avx512", call.kernel)
-    assert call.note.startswith("matmul_core -> add -> tanh [gemm mr=")
+    assert call.note.startswith("matmul_core -> add -> tanh [split n ")
     for function in model.module.functions:
         assert re.fullmatch(r"main|[a-z0-9_]+__avx512(\.\d+)?", function.name)
 

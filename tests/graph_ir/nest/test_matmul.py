@@ -8,7 +8,7 @@ import pytest
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.ir.schedule import Schedule, parse_schedule
+from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.rewriting.kernel_group import group_of
 from graphc.graph_ir.schedule.gemm import worth_threads
@@ -72,12 +72,12 @@ def test_every_blocking_on_offer_gives_the_same_result() -> None:
     graph = matmul_graph(9, 26, 11)
     ctx = context()
     op = next(op for op in graph.ops if isinstance(op, MatmulCore))
-    offered = MatmulSpace(op, group_of(op), ctx).candidates
+    space = MatmulSpace(op, group_of(op), ctx)
+    offered = space.candidates
     assert len({(s.number("mr"), s.number("nv")) for s in offered}) == 3
-    for schedule in [*offered, offered[0].replaced(kc=4, mc=4, ng=2)]:
-        requested = Schedule("gemm", schedule.parameters[:-1])  # wherever B lies
-        lowered = check_interpreted(graph, replace(ctx, tuned={problem_of(op): requested}))
-        assert str(requested) in lowered.calls[0].note
+    for schedule in [*offered, space.complete(parse_schedule("kc=4 mc=4 ng=2"))]:
+        lowered = check_interpreted(graph, replace(ctx, tuned={problem_of(op): schedule}))
+        assert str(schedule) in lowered.calls[0].note
 
 
 def test_random_data_is_within_the_error_of_the_sum() -> None:

@@ -93,7 +93,8 @@ def test_sums_wait_between_blocks_of_k(dtype: DType) -> None:
         op = next(op for op in graph.ops if isinstance(op, MatmulCore))
         requested = {op.name: parse_schedule("kc=3 mc=16 ng=2")}
         lowered = check_interpreted(graph, replace(DOTS, requested=requested))
-        assert any("mc=16 kc=3 ng=2" in call.note for call in lowered.calls)
+        notes = "".join(call.note for call in lowered.calls)
+        assert "split m 16" in notes and "chunk n0 2" in notes and "split k " in notes
 
 
 def test_groups_are_used_where_the_target_has_them() -> None:

@@ -112,21 +112,21 @@ def test_a_blocking_is_a_schedule_one_can_read() -> None:
 
 
 REFUSED = {
-    "split n 24 10": "split n: each factor must divide the one before it, got (24, 10)",
+    "split n 24 10": "split n: the factors must be numbers from 1, each dividing the one before it, got '24 10'",
     "split q 4": "there is no loop 'q', only b0, m, n, k; it must be one of these",
     "merge n": "'merge n': there is no transformation 'merge', it must be one of "
     + ", ".join(STEPS),
     "split n 8; reorder b0 m n1 n0 k": "n1 steps by 1 and must be inside of n0",
     "reorder n m": "reorder: every loop must be named once; check b0, k",
     "stage D at m as x": "stage D: the operand must be A, B or C",
-    "stage B at m as x; stage B at n as y": "stage B at n: B is staged already and must be staged once",
+    "stage B at m as panel; stage B at n as other": "stage B at n: B is staged already and must be staged once",
     "reorder k m n b0; stage C at k as sums": "stage C at k: k must be inside, as its iterations add to C",
     "split k 2; tensorize 4x3 over m n k": "must be the innermost loops, over m, n and k",
     "parallelize k": "parallelize k: a reduced loop must stay serial, as its iterations add to the same elements of C",
     "parallelize n": "parallelize: the loops must be the outermost, ('b0',)",
     "prefetch B 4": "prefetch: B must lie in panels, and a tile must have been chosen",
     "chunk k 2": "chunk k: a reduced loop must stay whole, as its iterations add to the same elements of C",
-    "stage A": "'stage A': the step must look like the first line of `steps/stage.py`",
+    "stage A": "'stage A': the step must look like 'stage B at n0 as panel'",
 }
 
 

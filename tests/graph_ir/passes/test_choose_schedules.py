@@ -66,12 +66,14 @@ def test_every_kernel_has_a_schedule_it_can_run_with(isa: str, threads: int) -> 
     ctx = context(isa, threads)
     graph = optimized(network(), ctx)
     found = {schedule.algorithm for schedule in schedules(graph).values()}
-    assert {"direct", "windows", "gemm", "attention", "rows", "transpose", "reduction"} <= found
+    assert {"windows", "attention", "rows", "transpose", "reduction"} <= found
+    steps = [one.steps for one in schedules(graph).values()]
+    assert any("stage A at y0" in x for x in steps) and any("over m1 n1 k1" in x for x in steps)
     for op in graph.ops:
         space = space_of(op, ctx) if op.schedule is not None else None
         if space is not None:
             assert op.schedule == space.pick == space.candidates[0]
-            assert list(space.pick.settings) == list(space.meanings)
+            assert list(space.point(space.pick).settings) == list(space.meanings)
             for schedule in space.candidates:
                 assert space.check(schedule) is schedule
                 assert parse_schedule(str(schedule)) == schedule
@@ -86,8 +88,8 @@ def test_the_text_of_a_graph_with_schedules_is_the_whole_input_of_lowering() -> 
     assert print_graph(again, full=True) == text and schedules(again) == schedules(graph)
     edited = text
     for old, new in (
-        ("mc=16 kc", "mc=8 kc"),
-        ("kc=180", "kc=60"),
+        ("split m 16", "split m 8"),
+        ("split y 6", "split y 2"),
         ("rows=16", "rows=8"),
         ("np=3", "np=2"),
     ):
@@ -110,9 +112,10 @@ def test_what_is_requested_goes_before_what_was_measured_and_the_model() -> None
         {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
     )
     (pick,) = schedules(optimized(graph, ctx)).values()
-    measured = {"matmul m12n50k40 f32": pick.replaced(kc=20)}
+    other = parse_schedule(pick.steps.replace("split k 40", "split k 20"))
+    measured = {"matmul m12n50k40 f32": other}
     (found,) = schedules(optimized(graph, replace(ctx, tuned=measured))).values()
-    assert found == pick.replaced(kc=20)
+    assert found == other != pick
     both = replace(ctx, tuned=measured, requested={"matmul_core": parse_schedule("mc=6 kc=10")})
     work = optimized(graph, both)
     (found,) = schedules(work).values()
@@ -140,7 +143,7 @@ def test_a_measurement_that_does_not_fit_is_left_aside() -> None:
     )
     for text in ("direct band=rows", "gemm zz=3", "gemm mr=999 nv=3"):
         work = optimized(graph, replace(ctx, tuned={"matmul m12n50k40 f32": parse_schedule(text)}))
-        assert all(s.algorithm in ("gemm", "pointwise") for s in schedules(work).values())
+        assert all(s.steps or s.algorithm == "pointwise" for s in schedules(work).values())
 
 
 @pytest.mark.parametrize(
@@ -164,15 +167,90 @@ def test_what_cannot_be_done_is_refused(name: str, text: str, message: str) -> N
         optimized(graph, ctx)
 
 
+STEPS = "split n 24; split m 6; split k 20; reorder m0 k0 n0 m1 n1 k1; tensorize 3x3 over m1 n1 k1"
+
+PANELS = STEPS.replace("; tensorize", "; stage B at root as panels; tensorize")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("constant", [False, True])
+def test_steps_that_are_requested_run_as_they_are(packed: bool, constant: bool) -> None:
+    """Steps say that B lies in panels, which decides its layout."""
+    graph = Graph("layer")
+    x = graph.make_input(LogicalTensor(F32, (12, 40)), "x")
+    w = graph.make_constant(integers((40, 50), 1), "w")
+    if not constant:
+        w = graph.make_input(LogicalTensor(F32, (40, 50)), "w")
+    y = graph.make("matmul_core", [x, w], {}, "fc").outputs[0]
+    graph.make_output(graph.make("relu", [y]).outputs[0])
+    text = (
+        STEPS.replace("; tensorize", "; stage B at root as panels; tensorize") if packed else STEPS
+    )
+    ctx = replace(context(), requested={"fc": parse_schedule(text)})
+    work = optimized(graph, ctx)
+    (found,) = [s for s in schedules(work).values() if s.steps]
+    assert str(found) == text == str(parse_schedule(text))
+    arrays = [integers(op.outputs[0].details.plain_dims, i) for i, op in enumerate(graph.inputs)]
+    np.testing.assert_array_equal(run(work, ctx), graph.evaluate(arrays)[0])
+
+
+def test_steps_of_a_convolution_run_as_they_are() -> None:
+    text = (
+        "split n 16; split y 3; reorder b0 b1 y0 n0 ky y1 m n1 kx k; stage A at y0 as band[iy,ix,k]; "
+        "tensorize 5x2 over m n1 kx k; parallelize b0 b1 y0"
+    )
+    ctx = replace(context(), requested={"conv": parse_schedule(text)})
+    work = optimized(layer(), ctx)
+    assert [str(s) for s in schedules(work).values() if s.steps] == [text]
+    expected = layer().evaluate([integers((1, 16, 7, 7))])[0]
+    np.testing.assert_array_equal(run(work, ctx), expected)
+
+
+FACTORS = "the factors must be numbers from 1, each dividing the one before it, got"
+REFUSED = {
+    "split n 24": "the last steps must contain one such as tensorize 8x3 over m n k",
+    "tensorize 3x3 over m n k": "a tile has 24 columns, not 50; split n 24",
+    STEPS.replace("split n 24", "split n 48"): "a tile has 24 columns, not 48",
+    STEPS.replace("3x3 over", "3x3 dot4 over"): "use must be fma",
+    STEPS.replace("; ten", "; stage A at k0 as rows; ten"): "k0 must be inside, as A is copied",
+    STEPS.replace("; ten", "; stage A at root as rows; ten"): "m0 must be outside",
+    STEPS.replace("; ten", "; stage B at m0 as panel; ten"): "k0 must be outside",
+    STEPS.replace("; ten", "; stage C at n0 as m0; ten"): "a name that nothing else has",
+    PANELS.replace(
+        "split n 24", "split n 16"
+    ): "B lies in blocks of 24, which 16 must divide or hold",
+    STEPS.replace(
+        "; reorder", "; chunk m0 2; reorder m0_chunk"
+    ): "it must be a loop over panels of n",
+    STEPS.replace("split m 6", "split m 0"): f"{FACTORS} '0'",
+    STEPS.replace("split m 6", "split m x"): f"{FACTORS} 'x'",
+    STEPS.replace("reorder m0", "reorder 7"): "names must be a name, got '7'",
+    STEPS.replace("3x3", "0x3"): "the last steps must contain one such as tensorize",
+    STEPS.replace("m1 n1 k1;", "m1 k1 n1;"): "m1 n1 k1 must be the innermost loops",
+    "stage A at": "the last steps must contain one such as tensorize",
+    f"{STEPS}; parallelize k0": "a reduced loop must stay serial",
+    f"{STEPS}; prefetch B big": "rows must be a number, got 'big'; the step must look like 'prefetch B 8'",
+}
+
+
+@pytest.mark.parametrize("steps", REFUSED)
+def test_steps_that_cannot_run_are_refused_in_a_sentence(steps: str) -> None:
+    graph = build(
+        {"x": (12, 40), "w": (40, 50)}, lambda make, x: make("matmul_core", x["x"], x["w"])
+    )
+    ctx = replace(context(), requested={"matmul_core": parse_schedule(steps)})
+    with pytest.raises(UserError) as caught:
+        optimized(graph, ctx)
+    assert REFUSED[steps] in str(caught.value) and len(str(caught.value).splitlines()) == 1
+
+
 def test_an_edited_text_that_cannot_run_is_refused_when_it_is_lowered() -> None:
     ctx = context()
     graph = optimized(network(), ctx)
     text = print_graph(graph, full=True)
-    broken = parse_graph(re.sub(r"direct band=\w+", "direct band=sideways", text))
+    broken = parse_graph(re.sub(r"stage A at \w+", "stage A at sideways", text))
     plan_memory(broken, ctx)
-    with pytest.raises(
-        UserError, match="band must be .* in the layouts chosen, got 'direct band=sideways"
-    ):
+    with pytest.raises(UserError, match="'conv.*': .* there is no loop 'sideways'"):
         lower_graph(broken, ctx)
 
 
@@ -192,16 +270,16 @@ def layer(outputs: int = 16, kernel: int = 3, groups: int = 1, **attrs: object) 
 @pytest.mark.parametrize(
     ("graph", "requested", "schedule"),
     [
-        (layer(), "algorithm=direct", "direct band="),
-        (layer(), "direct band=rows mc=2", "direct band=rows .*mc=2 "),
+        (layer(), "algorithm=direct", "split n .*split y "),
+        (layer(), "direct band=rows mc=2", "split n .*split y 2;.*band\\[iy,ix,k\\]"),
         (layer(), "algorithm=winograd", "winograd form=f"),
         (layer(), "winograd form=f2", "winograd form=f2 "),
         (layer(), "form=f4 tiles=2", "winograd form=f4 .*tiles=2 "),
         (layer(), "winograd-f4", "winograd form=f4 "),
-        (layer(), "im2col", "gemm mr="),
-        (layer(), "algorithm=im2col kc=48", "gemm mr=.*kc=48 "),
-        (layer(), "gemm mc=8", "gemm mr=.*mc=8 "),
-        (layer(outputs=4), "im2col", "gemm mr="),
+        (layer(), "im2col", "split n .*over m1 n1 k1"),
+        (layer(), "algorithm=im2col kc=48", "split n .*split k 48;"),
+        (layer(), "gemm mc=8", "split n .*split m 8;"),
+        (layer(outputs=4), "im2col", "split n .*over m1 n1 k1"),
         (layer(), "reduction tasks=3", "reduction .*tasks=3"),
         (layer(groups=16), "algorithm=depthwise", "row-windows rows="),
         (layer(groups=16), "row-windows height=2", "row-windows .*height=2 "),

@@ -13,6 +13,7 @@ from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.ops.convolution_direct import DirectConvolution
 from graphc.graph_ir.rewriting.kernel_group import group_of
 from graphc.graph_ir.schedule.direct_convolution import DirectSpace
@@ -96,11 +97,14 @@ def test_every_band_and_block_on_offer_gives_the_same_result() -> None:
     ctx = context()
     op = direct(graph)
     space = DirectSpace(op, group_of(op), ctx)
-    assert {schedule.word("band") for schedule in space.candidates} == {"rows", "im2col"}
-    pick = space.pick
+    assert {space.point(schedule).word("band") for schedule in space.candidates} == {
+        "rows",
+        "im2col",
+    }
     for rows, k_block, groups in ((1, 1, 1), (2, 6, 2), (5, 15, 1), (2, 30, 1), (5, 45, 2)):
         for band in ("rows", *(["im2col"] if rows == 5 else [])):
-            requested = pick.replaced(band=band, mc=rows, kc=k_block, ng=groups)
+            text = f"band={band} mc={rows} kc={k_block} ng={groups}"
+            requested = space.complete(parse_schedule(text))
             lowered = check_interpreted(
                 graph, replace(ctx, requested={"direct_convolution": requested})
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphc.base.dims import Symbol, ceil_quotient, size
 from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
-from graphc.graph_ir.templates.local_sizes import LocalSizes, localized
+from graphc.graph_ir.schedule.local_sizes import LocalSizes, localized
 
 
 def test_names_are_new_and_numbers_stay() -> None:
