@@ -157,7 +157,7 @@ class Dim:
         signs = [-1] * (low < 0) + [0] * (low <= 0 <= high) + [1] * (high > 0)
         found = {holds(sign) for sign in signs}
         if len(found) > 1:
-            raise UndecidedSize(f"whether {self} {relation} {other} is not known when compiling")
+            raise UndecidedSize(f"whether {self} {relation} {other} is not known at compile time")
         return found.pop()
 
     def __lt__(self, other: object) -> bool:
@@ -229,7 +229,7 @@ class Dim:
         return self._number() if isinstance(other, float) else NotImplemented
 
     def _number(self, other: object = None) -> int:
-        raise UndecidedSize(f"the size {self} must be a number when compiling")
+        raise UndecidedSize(f"the size {self} must be a number at compile time")
 
     __index__ = __int__ = __float__ = __truediv__ = __rtruediv__ = _number
 
@@ -439,7 +439,7 @@ def _quotient(a: Size, b: Size) -> Size:
     """a / b where that is an expression for all values; UndecidedSize where it is none."""
     found = {} if a == 0 else polynomials.quotient_of(_terms(a), _terms(b))
     if found is None:
-        message = f"whether {b} divides {a} is not known when compiling"
+        message = f"whether {b} divides {a} is not known at compile time"
         if needed := polynomials.divisor_needed(_terms(a), _terms(b)):
             raise NeedsLimit(message, needed[0], Limit(divisor=needed[1]))
         raise UndecidedSize(message)

@@ -144,7 +144,7 @@ def _undecided(pairs: Sequence[tuple[Any, Any]], error: UserError) -> UndecidedS
     if not any(_may_agree(one, other) for one, other in (*compared, *[*pairs][-1:])):
         return None
     return UndecidedSize(
-        f"{rule}: whether these sizes agree is not known when compiling; give them as numbers"
+        f"{rule}: whether these sizes agree is not known at compile time; give them as numbers"
     )
 
 

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
 
 class UndecidedSize(UnsupportedError):
-    """A decision depends on a size that is known when the model runs."""
+    """A decision depends on a size that is known at run time."""
 
 
 @dataclass(frozen=True)

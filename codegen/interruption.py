@@ -37,7 +37,7 @@ STATEMENTS_PER_POLL = 1 << 16
 """Estimated statements between two polls of a parallel loop that runs serially: some 30 microseconds."""
 
 UNKNOWN_TRIPS = 64
-"""Assumed iterations of a loop whose bounds are known when it runs."""
+"""Assumed iterations of a loop whose bounds are known at run time."""
 
 CYCLES_DECLARATION = "declare i64 @llvm.readcyclecounter()"
 

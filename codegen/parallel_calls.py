@@ -33,7 +33,7 @@ class ParallelCalls:
         """callee(*args, i) for 0 <= i < count, by the runtime if it has threads and it pays off.
 
         `count`: a number or an operand. `tasks_per_poll`: number of tasks, a power of two, between polls of a
-        serial loop; 0 for never. A count that is known when the code runs may be 0 then, or 1: not worth waking a
+        serial loop; 0 for never. A count that is known at run time may be 0 then, or 1: not worth waking a
         thread either.
         """
         if count == 1:

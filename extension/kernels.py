@@ -78,7 +78,7 @@ def _check_op(op_name: str) -> None:
 
 @dataclass(frozen=True)
 class UserKernel:
-    """A kernel as the compiler asks for it (`graph_ir.schedule.user_code.AddedKernel`)."""
+    """A kernel in the form that the compiler expects (`graph_ir.schedule.user_code.UserKernel`)."""
 
     name: str
     op_name: str

@@ -72,7 +72,7 @@ def _check_point(anchor: str, is_before: bool) -> None:
 
 @dataclass(frozen=True)
 class UserPass:
-    """A pass as the pipeline runs it (`graph_ir.schedule.user_code.AddedPass`)."""
+    """A pass in the form that the pipeline runs (`graph_ir.schedule.user_code.UserPass`)."""
 
     name: str
     anchor: str

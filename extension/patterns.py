@@ -59,7 +59,8 @@ def recompose(
 
 @dataclass(frozen=True)
 class UserPattern:
-    """A pattern as the pass `recompose_user_patterns` asks for it (`graph_ir.schedule.user_code.AddedPattern`)."""
+    """A pattern in the form that the pass `recompose_user_patterns`
+    expects (`graph_ir.schedule.user_code.UserPattern`)."""
 
     name: str
     pattern: Pattern

@@ -56,7 +56,7 @@ def _rounding(node: NodeContext, default: str) -> str:
 
 
 def _number(node: NodeContext, index: int, what: str) -> float:
-    """An input that is one number, known when compiling."""
+    """An input that is one number, known at compile time."""
     value = node.array(index, what)
     if value.size != 1:
         raise node.unsupported(f"{what} of shape {list(value.shape)}")

@@ -59,7 +59,7 @@ class IntsAttr(Attribute[tuple[int, ...]]):
 
 
 class SizesAttr(IntsAttr):
-    """A list of sizes: numbers, or expressions of sizes that are known when the model runs."""
+    """A list of sizes: numbers, or expressions of sizes that are known at run time."""
 
     type_name = "sizes"
     wanted = "a list of sizes"
@@ -70,7 +70,7 @@ class SizesAttr(IntsAttr):
 
 
 class SizeAttr(IntAttr):
-    """A size: a number, or an expression of sizes that are known when the model runs."""
+    """A size: a number, or an expression of sizes that are known at run time."""
 
     type_name = "size"
     wanted = "a size"

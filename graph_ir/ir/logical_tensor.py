@@ -18,7 +18,7 @@ from .format import Format, plain
 class LogicalTensor:
     """dtype, `plain_dims` (what the user sees) and `format`; the array in memory has `physical_dims`.
 
-    A size is a number, or an expression (`base.dims`) of sizes that are known when the model runs.
+    A size is a number, or an expression (`base.dims`) of sizes that are known at run time.
 
     UserError for a negative size or a format of another rank.
     """
@@ -70,7 +70,7 @@ class LogicalTensor:
 
     @property
     def typical(self) -> LogicalTensor:
-        """The tensor that cost models assume: with numbers for sizes that are known when the model runs."""
+        """The tensor that cost models assume: with numbers for sizes that are known at run time."""
         return self if self.is_known else replace(self, plain_dims=typical_all(self.plain_dims))
 
     def with_format(self, format: Format) -> LogicalTensor:

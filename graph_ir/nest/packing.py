@@ -91,7 +91,7 @@ def pack_panels(
 def pack_dynamic(
     source: Operand, start: Expr, local: Buffer, k: int, n: Expr, columns: int
 ) -> list[Stmt]:
-    """Copy a k x n matrix, n being known when it runs, into a panel of more `columns`, of which the rest is zero."""
+    """Copy a k x n matrix, n being known at run time, into a panel of more `columns`, of which the rest is zero."""
     z, i, j = Var("pz"), Var("pk"), Var("pj")
     zero = Store(local, (z,), t.const(0, local.dtype))
     offset = i * source.row + j * source.col
@@ -106,7 +106,7 @@ def pack_dynamic(
 def pack_dynamic_panels(
     source: Operand, start: Expr, local: Buffer, k: int, n: Expr, columns: int
 ) -> list[Stmt]:
-    """Copy a k x n matrix, n being known when it runs, into panels of `columns`; the rest of the last one is zero."""
+    """Copy a k x n matrix, n being known at run time, into panels of `columns`; the rest of the last one is zero."""
     full, rest, panel, i, j = map(Var, ("full", "rest", "pp", "pk", "pj"))
 
     def copy(first: Expr, width: int | Expr) -> Stmt:

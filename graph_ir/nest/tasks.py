@@ -106,7 +106,7 @@ def _chunks(nest: Nest, depth: int, position: Position, body: Body, kind: LoopKi
 
 
 class _DynamicTasks:
-    """Tasks of a nest over batch axes, blocks of rows and chunks of panels whose numbers are known when it runs."""
+    """Tasks of a nest over batch axes, blocks of rows and chunks of panels whose numbers are known at run time."""
 
     def __init__(self, nest: Nest) -> None:
         self.nest, self.sizes, self.sharing = nest, nest.problem.sizes, nest.sharing

@@ -1,4 +1,4 @@
-"""Resizing along an axis whose size is known when the model runs: indices and weights are computed there, in float64.
+"""Resizing along an axis whose size is known at run time: indices and weights are computed there, in float64.
 
 The formulas and their order are those of `resize` for numbers, so the results have the same bits.
 """
@@ -113,7 +113,7 @@ def _coordinates(make: Composer, how: AxisSampling) -> GraphTensor:
     if how.coordinates == "pytorch_half_pixel":
         return make("select", is_one, i, centered)
     raise UnsupportedError(
-        f"resize '{make.owner.name}': coordinates '{how.coordinates}' need the sizes when compiling",
+        f"resize '{make.owner.name}': coordinates '{how.coordinates}' need the sizes at compile time",
         "give them as numbers",
     )
 

@@ -1,4 +1,4 @@
-"""Divide what a softmax weighs instead of its weights, where the number of weights is known when the model runs."""
+"""Divide what a softmax weighs instead of its weights, where the number of weights is known at run time."""
 
 from __future__ import annotations
 

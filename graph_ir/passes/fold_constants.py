@@ -129,7 +129,7 @@ class _Known:
 
 
 def _is_dynamic(op: Op) -> bool:
-    """Return whether the value depends on sizes that are known when the model runs."""
+    """Return whether the value depends on sizes that are known at run time."""
     sizes = [x for value in op.attrs.values() if isinstance(value, tuple) for x in value]
     return not is_known(*sizes) or not all(y.details.is_known for y in op.outputs)
 

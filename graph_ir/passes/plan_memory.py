@@ -11,7 +11,7 @@ workspace (`schedule.workspaces`).
 Largest tensors are placed first, each at the lowest offset that is free during its lifetime (greedy by size). With
 `in-place`, an elementwise op overwrites an input that dies there.
 
-Sizes that are known when the model runs are multiples of an expression: bytes of each unit times units, such as 256
+Sizes that are known at run time are multiples of an expression: bytes of each unit times units, such as 256
 times B*S. Blocks with the same units are planned like numbers, in bytes of a unit; the arena is one such plan after the
 other, and offsets are expressions.
 """
@@ -76,7 +76,7 @@ class Workspace:
 class MemoryPlan:
     """Offsets in the arena by storage root; `lower_bound` is the peak of live bytes, which no plan can beat.
 
-    Of sizes that are known when the model runs, `lower_bound` is for typical ones; the others are expressions.
+    Of sizes that are known at run time, `lower_bound` is for typical ones; the others are expressions.
     """
 
     offsets: dict[GraphTensor, Any]

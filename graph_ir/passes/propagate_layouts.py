@@ -66,7 +66,7 @@ def propagate_layouts(graph: Graph, ctx: LowerContext) -> bool:
 
 
 def _known(graph: Graph, ctx: LowerContext) -> frozenset[GraphTensor]:
-    """The tensors whose values are known when compiling: constants, and what `fold_constants` makes of them."""
+    """The tensors whose values are known at compile time: constants, and what `fold_constants` makes of them."""
     found = {y for op in graph.ops if op.op_name == "constant" for y in op.outputs}
     for op in graph.ops if ctx.options.enabled("fold") else ():
         if op.kind not in ("source", "sink", "control") and found.issuperset(op.inputs):
@@ -118,7 +118,7 @@ def _moved_between(
 class _Region:
     """Tunable ops whose layouts depend on each other, and all ops (in order) that their layouts can reach.
 
-    `known`: the tensors of the graph whose values are known when compiling.
+    `known`: the tensors of the graph whose values are known at compile time.
     """
 
     tunable: list[Op]

@@ -60,7 +60,7 @@ def _is_float_matmul(op: Op) -> bool:
 
 
 def has_dynamic_sizes(first: Op, second: Op) -> bool:
-    """Return whether rows or columns are known when the kernel runs."""
+    """Return whether rows or columns are known at run time."""
     assert isinstance(first, MatmulCore) and isinstance(second, MatmulCore)
     return not is_known(*first.sizes, *second.sizes)
 

@@ -118,7 +118,7 @@ def _equal(a: Size, b: Size) -> bool:
         return True
     low, high = bounds(a - b)
     if low <= 0 <= high:
-        raise UndecidedSize(f"whether {a} is {b} is not known when compiling")
+        raise UndecidedSize(f"whether {a} is {b} is not known at compile time")
     return False
 
 
@@ -127,7 +127,7 @@ def _divide(a: Size, b: Size) -> Size:
     if not isinstance(b, Dim) and b == 0:
         raise UserError("a size must not be divided by 0")
     if not (a >= 0 and b > 0):
-        raise UndecidedSize(f"how {a} / {b} is rounded is not known when compiling")
+        raise UndecidedSize(f"how {a} / {b} is rounded is not known at compile time")
     return floor_quotient(a, b) if isinstance(b, int) else a // b
 
 

@@ -1,4 +1,4 @@
-"""Variables of a kernel for sizes that are known when it runs."""
+"""Variables of a kernel for sizes that are known at run time."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ..rewriting.rewrite import Rule
 from .context import LowerContext
 
 
-class AddedKernel(Protocol):
+class UserKernel(Protocol):
     """A kernel that computes some ops of one name."""
 
     @property
@@ -35,7 +35,7 @@ class AddedKernel(Protocol):
         """The function for an op, a buffer for each of its inputs. UserError where user code goes wrong."""
 
 
-class AddedPass(Protocol):
+class UserPass(Protocol):
     """A pass over graphs, and its point in the pipeline."""
 
     @property
@@ -54,7 +54,7 @@ class AddedPass(Protocol):
         """Change the graph in place; return whether it did. UserError where user code goes wrong."""
 
 
-class AddedPattern(Protocol):
+class UserPattern(Protocol):
     """Ops that are recognized as another one."""
 
     @property
@@ -66,17 +66,17 @@ class AddedPattern(Protocol):
         """The rewriting rule, by each op that the pattern may end in."""
 
 
-PASSES: dict[str, AddedPass] = {}
+PASSES: dict[str, UserPass] = {}
 """Passes by name; passes at one point run in this order."""
 
-PATTERNS: dict[str, AddedPattern] = {}
+PATTERNS: dict[str, UserPattern] = {}
 """Patterns by name; tried in this order."""
 
-KERNELS: dict[tuple[str, str], AddedKernel] = {}
+KERNELS: dict[tuple[str, str], UserKernel] = {}
 """Kernels by the name of the op and of the kernel."""
 
 
-def kernels_for(op: Op, ctx: LowerContext) -> list[AddedKernel]:
+def kernels_for(op: Op, ctx: LowerContext) -> list[UserKernel]:
     """The kernels of user code that can compute an op, the one added last first."""
     own = [kernel for (op_name, _), kernel in KERNELS.items() if op_name == op.op_name]
     return [kernel for kernel in reversed(own) if kernel.accepts(op, ctx)]

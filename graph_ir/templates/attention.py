@@ -57,7 +57,7 @@ in place, and store its divisor if rows are divided after the second matmul: par
 class AttentionProblem:
     """Sizes: C[rows, width] = work(A[rows, depth] x B[depth, columns]) x D[columns, width], per batch index.
 
-    The batch, rows and columns may be expressions of sizes that are known when the model runs (`dynamic_attention`).
+    The batch, rows and columns may be expressions of sizes that are known at run time (`dynamic_attention`).
     """
 
     batch: tuple[Any, ...]

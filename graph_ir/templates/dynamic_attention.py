@@ -1,4 +1,4 @@
-"""Attention whose numbers of queries and keys are known when it runs: the loop nest of `attention`, cut by expressions.
+"""Attention whose numbers of queries and keys are known at run time: the loop nest of `attention`, cut by expressions.
 
     for each batch and head (parallel; how many is computed):
       pack the keys into local panels, the last one padded with zeros; for one row, sum along each key instead

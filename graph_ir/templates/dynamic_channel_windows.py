@@ -1,4 +1,4 @@
-"""Windows over channels-last images whose height and width are known when they run: `channel_windows` by expressions.
+"""Windows over channels-last images whose height and width are known at run time: `channel_windows` by expressions.
 
 Results whose windows lie inside the image are computed in blocks, as there, and what these leave in blocks of four, two
 and one. The others, at the left and right border, are computed one at a time, with loops over the columns of the window

@@ -34,7 +34,7 @@ from ..ir.group_values import GroupValues, narrow
 from ..ir.op_kinds import FusibleOp
 
 Tasks = int | Expr
-"""Pieces of the outermost loop: a number, or an expression of sizes that are known when the model runs."""
+"""Pieces of the outermost loop: a number, or an expression of sizes that are known at run time."""
 
 
 def tasks_for(tasks: int, elements: Size, least: int) -> Tasks:

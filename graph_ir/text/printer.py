@@ -10,7 +10,7 @@
 `#users` counts the outputs of the op, as in GE; an op with several outputs is followed by one `get_element` line each,
 and `return` gives the names the caller knows the results by. Annotated text adds to GE's grammar: exact numbers, quoted
 names and escaped strings where the plain ones would be ambiguous, `none`, layouts and tensor types as attribute values,
-sizes that are known when the model runs (`f32[N=1..512,13]`, `{<2*N>, 64}`), attributes of the graph after its name,
+sizes that are known at run time (`f32[N=1..512,13]`, `{<2*N>, 64}`), attributes of the graph after its name,
 and the schedule of an op that is a kernel (`schedule = "gemm mr=4 nv=3"`).
 Attributes called `temp.` something are not printed.
 """

@@ -219,7 +219,7 @@ class _VectorLoop:
         return main, [For(rest, end, s.end, copy)]
 
     def _dynamic_accumulators(self, found: list[Accumulator], lanes: int) -> list[Stmt]:
-        """The loop with sums over an extent that is known when it runs: in the order that the same extent, as a number,
+        """The loop with sums over an extent that is known at run time: in the order that the same extent, as a number,
         would have. The rest goes into the lanes of the first copy one at a time."""
         s = self.loop
         copies = 1 if _has_loop(s.body) else COPIES
@@ -309,7 +309,7 @@ class _ByLane(Rewriter):
 
 
 def has_dynamic_bounds(loop: For) -> bool:
-    """Return whether the number of iterations is a size that is known when the model runs."""
+    """Return whether the number of iterations is a size that is known at run time."""
     names = [*vars_in(loop.begin), *vars_in(loop.end)]
     return bool(names) and all(name.startswith(t.SIZE_PREFIX) for name in names)
 

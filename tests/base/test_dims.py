@@ -75,7 +75,7 @@ def test_order_is_decided_by_ranges() -> None:
     assert n >= 1 and n <= 512 and n > 0 and n < 513 and b * s >= 2
     assert not n > 512 and bool(n) and max(n, 1) == n and min(n, 600) == n
     for undecided in (lambda: n > 1, lambda: n < s, lambda: min(n, 128)):
-        with pytest.raises(UndecidedSize, match="is not known when compiling"):
+        with pytest.raises(UndecidedSize, match="is not known at compile time"):
             undecided()
 
 

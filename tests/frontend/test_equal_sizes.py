@@ -188,7 +188,7 @@ def test_sizes_that_may_agree_are_no_error_of_the_model():
     proto = model_of(nodes[0], {"x": ["N", "H", "W"]}, {"c": np.ones((12, 2), F)})
     proto.graph.node.append(nodes[1])
     proto.graph.output[0].name = "y"
-    rule = "got K=H\\*W and K=12: whether these sizes agree is not known when compiling"
+    rule = "got K=H\\*W and K=12: whether these sizes agree is not known at compile time"
     with pytest.raises(UnsupportedError, match=rule):
         load(proto)
     with graphc.compile(proto, inputs={"x": "f32[N,3,4]"}) as compiled:

@@ -227,7 +227,7 @@ class CountedLoop:
         """Zeros for all rows."""
         rows = self.limit if self.room is None else self.room
         if not isinstance(rows, (int, Dim)):
-            what = "a result with a row of each round, where nothing limits their number when compiling,"
+            what = "a result with a row of each round, where nothing limits their number at compile time,"
             raise NotKnownError(str(self.node.unsupported(what)))
         if {symbol.name for symbol in symbols_of(row.plain_dims)} & set(largest_counts(graph)):
             raise self.node.unsupported(f"a row of each round whose size a run counts ({row})")

@@ -289,7 +289,7 @@ def _cut(at: Size, dim: Size) -> Size:
     """The smaller. NeedsLimit where that is `at` for a size in a smaller range: the rows of a table of positions."""
     symbol = lone_symbol(at)
     if symbol and isinstance(dim, int) and symbol.least <= dim < symbol.most:
-        message = f"whether {at} > {dim} is not known when compiling"
+        message = f"whether {at} > {dim} is not known at compile time"
         raise NeedsLimit(message, symbol.name, Limit(most=dim))
     return dim if bounds(at)[0] >= MOST else minimum(at, dim)
 

@@ -100,7 +100,7 @@ def _scaled(n: Size, scale: float) -> Size:
         return int(np.floor(np.float32(n) * np.float32(scale)))
     exact = Fraction(scale)
     if exact.denominator > MAX_PARTS:
-        raise UndecidedSize(f"how {n} * {scale} is rounded is not known when compiling")
+        raise UndecidedSize(f"how {n} * {scale} is rounded is not known at compile time")
     return floor_quotient(n * exact.numerator, exact.denominator)
 
 

@@ -59,5 +59,5 @@ def test_an_open_number_of_channels_is_refused_by_name() -> None:
     graph, channels = Graph("channels"), size(Symbol("C"))
     x, w = (graph.make_input(LogicalTensor(F32, (1, channels, 1, 1)), name) for name in "xw")
     graph.make_output(graph.make("convolution", [x, w]).outputs[0], "y")
-    with pytest.raises(UnsupportedError, match="'channels': .* is not known when compiling"):
+    with pytest.raises(UnsupportedError, match="'channels': .* is not known at compile time"):
         graphc.compile(graph)
