@@ -229,7 +229,7 @@ def load(
         UnsupportedError: An architecture, a type or a tokenizer that graphc does not know.
     """
     file = read_gguf(Path(path))
-    made_for = file.integer(f"{file.text('general.architecture')}.context_length", least=1)
+    made_for = file.integer(f"{file.text('general.architecture')}.context_length", min_value=1)
     context = min(CONTEXT, made_for) if context is None else context
     if not 1 <= context <= made_for:
         raise UserError(f"'{path}': the context must be in [1, {made_for}], got {context}")

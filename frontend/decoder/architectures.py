@@ -41,6 +41,7 @@ ARCHITECTURES = {
     "llama": Architecture(rotates_pairs=True),
     "qwen2": Architecture(),
     "qwen3": Architecture(),
+    "qwen3moe": Architecture(),
     "phi3": Architecture(),
     "smollm3": Architecture(rotates_pairs=True, unrotated_every=4),
     "gemma2": Architecture(gelu=True, scales_embedding=True, global_every=2, scales_by_width_at=46),

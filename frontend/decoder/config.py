@@ -61,6 +61,7 @@ class DecoderConfig:
         window: Keys that a query of a layer with a window sees, its own among them.
         is_local: Whether each layer has the window.
         query_scale: Factor of scores.
+        experts_used: Experts that each token goes through, where layers have experts.
         score_cap, logit_cap: Limits by cap * tanh(x / cap); 0: none.
     """
 
@@ -80,6 +81,7 @@ class DecoderConfig:
     window: int
     is_local: tuple[bool, ...]
     query_scale: float
+    experts_used: int = 0
     score_cap: float = 0.0
     logit_cap: float = 0.0
 

@@ -20,6 +20,7 @@ from ...base.dtypes import F32, F64, S64
 from ...base.errors import UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..correspondence.compositions.experts import ExpertLayer, routes_of
 from ..correspondence.compositions.heads import Mix, capped, mixed_parts
 from ..correspondence.compositions.indexing import positions
 from ..correspondence.compositions.rotary import rotary
@@ -155,18 +156,47 @@ class _Decoder:
         return masks
 
     def _feed_forward(self, x: GraphTensor, at: str) -> GraphTensor:
-        build, config = self.build, self.config
+        config = self.config
+        if f"{at}ffn_gate_inp.weight" in self.weights:
+            return self._experts(x, at)
         hidden = self._weight(f"{at}ffn_down.weight").dims[-1]
         if f"{at}ffn_gate.weight" in self.weights:
             gate, up = (self._linear(x, at + name, hidden) for name in ("ffn_gate", "ffn_up"))
         else:
             both = self._linear(x, f"{at}ffn_up", 2 * hidden)
             gate, up = self._parts(both, [hidden, hidden])
-        if config.architecture.gelu:
+        return self._linear(self._gated(gate, up), f"{at}ffn_down", config.width)
+
+    def _gated(self, gate: GraphTensor, up: GraphTensor) -> GraphTensor:
+        build = self.build
+        if self.config.architecture.gelu:
             gate = build.helper("gelu", gate, approximate="tanh")
         else:
             gate = build.helper("silu", gate)
-        return self._linear(build.helper("mul", gate, up), f"{at}ffn_down", config.width)
+        return build.helper("mul", gate, up)
+
+    def _experts(self, x: GraphTensor, at: str) -> GraphTensor:
+        """The k experts that the router prefers, weighted by a softmax of their scores."""
+        build, k = self.build, self.config.experts_used
+        layers = {
+            name: self._expert_layer(f"{at}ffn_{name}_exps.weight")
+            for name in ("gate", "up", "down")
+        }
+        count = layers["gate"].weights.details.plain_dims[0]
+        scores = self._linear(x, f"{at}ffn_gate_inp", count)
+        best, chosen = build.outputs("top_k", scores, k=k, axis=1, largest=True)
+        weights = build.helper("softmax", best, axis=1)
+        routes = routes_of(build, weights, build.converted(chosen, S64), count)
+        rows = build.helper("gather", x, routes.rows, axis=0)
+        gate, up = (routes.through(build, rows, layers[name]) for name in ("gate", "up"))
+        return routes.joined(build, routes.through(build, self._gated(gate, up), layers["down"]))
+
+    def _expert_layer(self, name: str) -> ExpertLayer:
+        weight = self._weight(name)
+        if len(weight.dims) != 3 or not self.config.experts_used:
+            rule = "must have 3 dims, and the metadata the number of experts used"
+            raise self._wrong(name, rule, str(list(weight.dims)))
+        return ExpertLayer(self.build.constant(weight.values(), F32), None)
 
     def _norm(self, x: GraphTensor, name: str, optional: bool = False) -> GraphTensor:
         """The RMS norm of the last axis; x itself where an optional one has no weight."""
@@ -188,12 +218,15 @@ class _Decoder:
     def _weight(self, name: str, *dims: Size) -> Weight:
         """UserError where it is missing or, where `dims` are given, has others."""
         found = self.weights.get(name)
-        who = f"model '{self.config.name}'"
         if found is None:
-            raise UserError(f"{who}: the file must have the tensor '{name}', got none of that name")
+            raise self._wrong(name, "must be in the file", "no tensor of that name")
         if dims and found.dims != dims:
-            raise UserError(f"{who}: '{name}' must be {list(dims)}, got {list(found.dims)}")
+            raise self._wrong(name, f"must be {list(dims)}", str(list(found.dims)))
         return found
+
+    def _wrong(self, name: str, rule: str, values: str) -> UserError:
+        text = f"model '{self.config.name}': '{name}' {rule}, got {values}"
+        return UserError(text)
 
 
 def embedded(config: DecoderConfig, weights: Weights, tokens: np.ndarray) -> np.ndarray:

@@ -70,11 +70,11 @@ class GgufFile:
             raise self.rule(f"'{key}' must be a number", repr(value)[:40])
         return value
 
-    def integer(self, key: str, default: int | None = None, least: int = 0) -> int:
-        """Return an integer from `least` to 2**31 - 1. UserError as `text`."""
+    def integer(self, key: str, default: int | None = None, min_value: int = 0) -> int:
+        """Return an integer from `min_value` to 2**31 - 1. UserError as `text`."""
         value = self.number(key, default)
-        if not isinstance(value, int) or not least <= value < 1 << 31:
-            raise self.rule(f"'{key}' must be an integer from {least} to 2**31 - 1", str(value))
+        if not isinstance(value, int) or not min_value <= value < 1 << 31:
+            raise self.rule(f"'{key}' must be an integer from {min_value} to 2**31 - 1", str(value))
         return value
 
     def _value(self, key: str, default: Any) -> Any:

@@ -53,20 +53,25 @@ class _Metadata:
             window=self._window() if any(is_local) else 0,
             is_local=is_local,
             query_scale=(width / heads if by_width else key_size) ** -0.5,
+            experts_used=self._experts_used(),
             score_cap=float(self._number("attn_logit_softcapping", 0.0)),
             logit_cap=float(self._number("final_logit_softcapping", 0.0)),
         )
 
     def _check_supported(self) -> None:
-        """UnsupportedError for keys that change the arithmetic in ways that no row knows."""
-        experts = self._number("expert_count", 0)
+        """UnsupportedError for a key that changes the arithmetic in a way that no row knows."""
         scale = self._number("logit_scale", 1.0)
-        wrong = [f"{experts} experts"] * bool(experts) + [f"logit_scale {scale}"] * (
-            scale not in (0, 1)
-        )
-        if wrong:
-            what = f"'{self.file.path}': {' and '.join(wrong)} of '{self.name}' are not supported"
-            raise UnsupportedError(what, "give a model without them")
+        if scale not in (0, 1):
+            what = f"'{self.file.path}': logit_scale {scale} of '{self.name}' is not supported"
+            raise UnsupportedError(what, "give a model without it")
+
+    def _experts_used(self) -> int:
+        experts = self._integer("expert_count", 0, min_value=0)
+        used = self._integer("expert_used_count", 0, min_value=0)
+        if experts and not 0 < used <= experts:
+            rule = f"'{self._key('expert_used_count')}' must be in [1, {experts}]"
+            raise self.file.rule(rule, str(used))
+        return used if experts else 0
 
     def _vocabulary(self) -> int:
         table = self.file.tensors.get("token_embd.weight")
@@ -85,11 +90,11 @@ class _Metadata:
             if len(given) < layers:
                 raise self.file.rule(f"'{key}' must have {layers} elements", str(len(given)))
             return tuple(bool(one) for one in given[:layers])
-        every = self.file.integer(key, self.row.global_every, least=1)
+        every = self.file.integer(key, self.row.global_every, min_value=1)
         return tuple((layer + 1) % every > 0 for layer in range(layers))
 
     def _window(self) -> int:
-        return self._integer("attention.sliding_window", 0, least=0)
+        return self._integer("attention.sliding_window", 0, min_value=0)
 
     def _rotary(self, key_size: int) -> Rotary:
         """The rotary embedding of layers without a window."""
@@ -113,7 +118,7 @@ class _Metadata:
         return Rotary.of(self._rotated_size(key_size), base) if base else rotary
 
     def _rotated_size(self, key_size: int) -> int:
-        size = self._integer("rope.dimension_count", key_size, least=2)
+        size = self._integer("rope.dimension_count", key_size, min_value=2)
         if size % 2 or size > key_size:
             rule = f"'{self._key('rope.dimension_count')}' must be even and at most {key_size}"
             raise self.file.rule(rule, str(size))
@@ -147,7 +152,7 @@ class _Metadata:
     def _number(self, key: str, default: float | None = None) -> int | float:
         return self.file.number(self._key(key), default)
 
-    def _integer(self, key: str, default: int | None = None, least: int = 1) -> int:
+    def _integer(self, key: str, default: int | None = None, min_value: int = 1) -> int:
         """UserError for a list too: sizes that differ by layer."""
         given = self.file.metadata.get(self._key(key))
         if isinstance(given, np.ndarray | list) and len(set(map(int, given))) > 1:
@@ -155,4 +160,4 @@ class _Metadata:
             raise UnsupportedError(what, "give a model whose layers are alike")
         if isinstance(given, np.ndarray | list) and len(given):
             return int(given[0])
-        return self.file.integer(self._key(key), default, least)
+        return self.file.integer(self._key(key), default, min_value)

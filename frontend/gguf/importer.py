@@ -22,7 +22,7 @@ def load_gguf(path: Path, inputs: Mapping[str, InputSpec]) -> Graph:
     The default: up to `MAX_NEW` new tokens, and as many old ones as the model was made for.
     """
     file = read_gguf(path)
-    context = file.integer(f"{file.text('general.architecture')}.context_length", least=1)
+    context = file.integer(f"{file.text('general.architecture')}.context_length", min_value=1)
     first = cache_names(1)[0][0]
     new = _size_of(inputs, EMBEDDINGS, 1) or size(Symbol("T", 1, MAX_NEW))
     past = _size_of(inputs, first, 2)

@@ -1,7 +1,6 @@
 """com.microsoft MoE and QMoE: each row goes through the k experts that its router prefers.
 
-Rows are sorted by expert (a counting sort: their number may be dynamic), so that each expert is one matrix of a grouped
-matmul. Semantics: ONNX Runtime's description of the operators.
+Semantics: ONNX Runtime's description of the operators.
 """
 
 from __future__ import annotations
@@ -10,10 +9,8 @@ import math
 from collections.abc import Callable
 
 from ...base.dtypes import F32, S64
-from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.contraction import grouped_matmul
-from ..correspondence.compositions.indexing import positions
+from ..correspondence.compositions.experts import ExpertLayer, Routes, routes_of
 from ..op_builder import Value, like
 from .quantize import shaped
 from .scope import Handler, NodeContext
@@ -23,37 +20,9 @@ GATED = "swiglu"
 ACTIVATIONS = ("relu", "gelu", "silu", "identity", GATED)
 
 
-@dataclass(frozen=True)
-class _Layer:
-    """Weights [experts, outputs, inputs] and the bias [experts, outputs], if there is one."""
-
-    weights: GraphTensor
-    bias: GraphTensor | None
-
-
-@dataclass(frozen=True)
-class _Routes:
-    """Rows in the order of their experts: `rows` names the token of each, `experts` its expert, s64 [tokens * k].
-
-    `ends`: where the rows of each expert end; `slots`: where the k rows of each token are, s64 [tokens * k].
-    """
-
-    rows: GraphTensor
-    experts: GraphTensor
-    ends: GraphTensor
-    slots: GraphTensor
-    weights: GraphTensor
-
-    def through(self, node: NodeContext, x: GraphTensor, layer: _Layer) -> GraphTensor:
-        """Return the rows times the matrices of their experts, plus their biases."""
-        y = grouped_matmul(node, x, node.transposed(layer.weights, (0, 2, 1)), self.ends)
-        if layer.bias is None:
-            return y
-        bias = node.converted(layer.bias, y.details.dtype)
-        return node.helper("add", y, node.helper("gather", bias, self.experts, axis=0))
-
-
-def _mixture(node: NodeContext, layer_of: Callable[[NodeContext, int], _Layer | None]) -> Value:
+def _mixture(
+    node: NodeContext, layer_of: Callable[[NodeContext, int], ExpertLayer | None]
+) -> Value:
     """`layer_of` gives layer 1, 2 or 3 of the experts; None for a third one that is left out."""
     kind = node.attr_text("activation_type", "relu")
     if kind not in ACTIVATIONS:
@@ -71,21 +40,16 @@ def _mixture(node: NodeContext, layer_of: Callable[[NodeContext, int], _Layer | 
     rows = node.helper("gather", flat, routes.rows, axis=0)
     hidden = routes.through(node, rows, first)
     beside = None if third is None else routes.through(node, rows, third)
-    y = routes.through(node, _activated(node, kind, hidden, beside), second)
-    k = node.attr_int("k", 1)
-    y = node.reshaped(node.helper("gather", y, routes.slots, axis=0), (tokens, k, size))
-    y = node.helper("mul", y, node.reshaped(routes.weights, (tokens, k, 1)))
-    y = node.helper("reduce_sum", y, axes=(1,), keep_dims=False)
+    y = routes.joined(node, routes.through(node, _activated(node, kind, hidden, beside), second))
     return node.reshaped(node.converted(y, x.details.dtype), x.details.plain_dims)
 
 
-def _routes(node: NodeContext, experts: int) -> _Routes:
+def _routes(node: NodeContext, experts: int) -> Routes:
     """Choose the experts of each token, and sort the tokens by them."""
     router, k = node.converted(node.tensor(1), F32), node.attr_int("k", 1)
     if router.details.rank != 2 or router.details.plain_dims[1] != experts or not 0 < k <= experts:
         rule = f"router_probs must be [tokens, {experts}] and k in [1, {experts}]"
         raise node.rule(rule, f"{router.details} and {k}")
-    tokens = router.details.plain_dims[0]
     weights, chosen = node.outputs(
         "top_k", node.helper("softmax", router, axis=1), k=k, axis=1, largest=True
     )
@@ -100,23 +64,7 @@ def _routes(node: NodeContext, experts: int) -> _Routes:
     if normalizes:
         total = node.helper("reduce_sum", weights, axes=(1,), keep_dims=True)
         weights = node.helper("div", weights, total)
-    flat = node.reshaped(chosen, (tokens * k, 1))
-    mine = node.converted(node.helper("eq", flat, positions(node, experts, 1, 2)), S64)
-    counted = node.helper("cum_sum", mine, axis=0)
-    counts = node.helper("reduce_sum", mine, axes=(0,), keep_dims=False)
-    ends = node.helper("cum_sum", counts, axis=0)
-    begins = node.helper("gather", node.helper("sub", ends, counts), flat, axis=0)
-    before = node.helper(
-        "sub", node.helper("gather_elements", counted, flat, axis=1), node.constant(1, S64)
-    )
-    slots = node.reshaped(node.helper("add", begins, before), (tokens * k,))
-    numbers = positions(node, tokens * k, 0, 1)
-    order = node.helper(
-        "scatter", slots, node.helper("mul", numbers, node.constant(0, S64)), numbers
-    )
-    rows = node.helper("div", order, node.constant(k, S64), rounding="floor") if k > 1 else order
-    sorted_experts = node.helper("gather", node.reshaped(chosen, (tokens * k,)), order, axis=0)
-    return _Routes(rows, sorted_experts, ends, slots, weights)
+    return routes_of(node, weights, chosen, experts)
 
 
 def _activated(
@@ -160,14 +108,14 @@ def _gated(node: NodeContext, x: GraphTensor, beside: GraphTensor | None) -> Gra
     )
 
 
-def _plain_layer(node: NodeContext, number: int) -> _Layer | None:
+def _plain_layer(node: NodeContext, number: int) -> ExpertLayer | None:
     at = 2 * number
     if not node.has(at):
         return None
-    return _Layer(node.tensor(at), node.tensor(at + 1) if node.has(at + 1) else None)
+    return ExpertLayer(node.tensor(at), node.tensor(at + 1) if node.has(at + 1) else None)
 
 
-def _quantized_layer(node: NodeContext, number: int) -> _Layer | None:
+def _quantized_layer(node: NodeContext, number: int) -> ExpertLayer | None:
     """Weights of 2, 4 or 8 bits with a scale per row, or per block of `block_size`."""
     at, zero_at = 3 * number - 1, 10 + number
     if not node.has(at):
@@ -193,7 +141,7 @@ def _quantized_layer(node: NodeContext, number: int) -> _Layer | None:
         node, numbers, scale, _zero_points(node, zero_at, (experts, rows, blocks), bits)
     )
     bias = node.tensor(at + 2) if node.has(at + 2) else None
-    return _Layer(node.reshaped(weights, (experts, rows, width)), bias)
+    return ExpertLayer(node.reshaped(weights, (experts, rows, width)), bias)
 
 
 def _zero_points(

@@ -29,6 +29,8 @@ MODELS = {
     "llama, super-blocks": TinyDecoder(
         "llama", width=256, key_size=64, hidden=256, kinds=("q4_k", "q6_k", "q3_k", "q5_k", "q2_k", "iq4_xs"),
     ),
+    "llama, experts": TinyDecoder("llama", experts=4),
+    "qwen3moe": TinyDecoder("qwen3moe", experts=5),
     "qwen2": TinyDecoder("qwen2"),
     "qwen3": TinyDecoder("qwen3", key_size=32),
     "gemma2": TinyDecoder(
@@ -39,7 +41,7 @@ MODELS = {
     "phi3": TinyDecoder("phi3"),
     "smollm3": TinyDecoder("smollm3", layers=4),
 }  # fmt: skip
-HALVES = ("qwen2", "qwen3", "gemma2", "gemma3", "phi3")
+HALVES = ("qwen2", "qwen3", "qwen3moe", "gemma2", "gemma3", "phi3")
 """Architectures whose rotated rows are in the order of Transformers."""
 
 NAMES = {
@@ -47,6 +49,7 @@ NAMES = {
     "attn_qkv": "self_attn.qkv_proj", "attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm",
     "attn_k_norm": "self_attn.k_norm", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+    "ffn_gate_inp": "mlp.gate",
 }  # fmt: skip
 GEMMA_NAMES = {
     "post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
@@ -86,10 +89,15 @@ def _model(tiny: TinyDecoder) -> Any:
         "num_attention_heads": tiny.heads, "num_key_value_heads": tiny.kv_heads, "head_dim": tiny.key_size,
         "intermediate_size": tiny.hidden, "rms_norm_eps": float(np.float32(1e-6)), "max_position_embeddings": 512,
         "rope_theta": 10000.0, "pad_token_id": None, "attn_implementation": "eager",
-        "tie_word_embeddings": name not in ("llama", "phi3", "qwen3"), "dtype": torch.float64,
+        "tie_word_embeddings": name not in ("llama", "phi3", "qwen3", "qwen3moe"), "dtype": torch.float64,
     }  # fmt: skip
     if tiny.more.get("rope.scaling.type") == "linear":
         same["rope_parameters"] = {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}
+    if tiny.experts:
+        same |= {
+            "num_local_experts": tiny.experts, "num_experts": tiny.experts, "num_experts_per_tok": 2,
+            "moe_intermediate_size": tiny.hidden, "norm_topk_prob": True, "experts_implementation": "eager",
+        }  # fmt: skip
     own: dict[str, dict[str, Any]] = {
         "gemma2": {
             "query_pre_attn_scalar": tiny.key_size, "sliding_window": 8, "hidden_activation": "gelu_pytorch_tanh",
@@ -108,10 +116,24 @@ def _model(tiny: TinyDecoder) -> Any:
         "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "gemma2": "Gemma2", "gemma3": "Gemma3Text",
         "phi3": "Phi3", "smollm3": "SmolLM3",
     }  # fmt: skip
+    kinds |= {"qwen3moe": "Qwen3Moe"} | ({"llama": "Mixtral"} if tiny.experts else {})
     config = getattr(transformers, f"{kinds[name]}Config")(**same | own.get(name, {}))
     model = {"gemma3": "Gemma3"}.get(name, kinds[name])
     torch.manual_seed(0)
     return getattr(transformers, f"{model}ForCausalLM")(config)
+
+
+EXPERTS = {"ffn_gate_up_exps": "gate_up_proj", "ffn_down_exps": "down_proj"}
+
+
+def _joined_experts(values: dict[str, Array]) -> dict[str, Array]:
+    """The gates of experts and their factors as one tensor."""
+    found = dict(values)
+    for key in values:
+        if key.endswith("ffn_gate_exps.weight"):
+            parts = [found.pop(key.replace("gate", one)) for one in ("gate", "up")]
+            found[key.replace("gate", "gate_up")] = np.concatenate(parts, axis=1)
+    return found
 
 
 def _state(tiny: TinyDecoder, values: dict[str, Array]) -> dict[str, Any]:
@@ -121,16 +143,18 @@ def _state(tiny: TinyDecoder, values: dict[str, Array]) -> dict[str, Any]:
     if name == "phi3":
         table["ffn_up"] = "mlp.gate_up_proj"
     whole = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-    for key, value in values.items():
+    for key, value in _joined_experts(values).items():
         part, _, kind = key.rpartition(".")
         if part in whole:
             target = whole[part]
         else:
             _, layer, own = part.split(".")
-            target = f"model.layers.{layer}.{table[own]}"
+            target = f"model.layers.{layer}.{table.get(own, '')}"
             if own in ("attn_q", "attn_k") and name not in HALVES:
                 heads = tiny.heads if own == "attn_q" else tiny.kv_heads
                 value = value.reshape(heads, -1, 2, tiny.width).swapaxes(1, 2).reshape(value.shape)
         value = value - 1 if is_gemma and "norm" in part else value
+        if own_name := EXPERTS.get(part.rpartition(".")[2]):
+            target, kind = f"model.layers.{part.split('.')[1]}.mlp.experts", own_name
         found[f"{target}.{kind}"] = torch.from_numpy(np.ascontiguousarray(value, np.float64))
     return found

@@ -124,6 +124,7 @@ class TinyDecoder:
     hidden: int = 96
     vocabulary: int = 300
     kinds: Sequence[str] = ("q4_0", "q8_0", "q5_0")
+    experts: int = 0
     more: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
 
@@ -143,6 +144,8 @@ class TinyDecoder:
             f"{a}.attention.value_length": self.key_size, f"{a}.attention.layer_norm_rms_epsilon": 1e-6,
             f"{a}.rope.freq_base": 10000.0,
         }  # fmt: skip
+        if self.experts:
+            sizes |= {f"{a}.expert_count": self.experts, f"{a}.expert_used_count": 2}
         more = {f"{a}.{key}": value for key, value in self.more.items()}
         return {
             "general.architecture": a,
@@ -175,15 +178,10 @@ class TinyDecoder:
                 wanted += [
                     (f"{at}attn_{x}", n, self.width) for x, n in (("q", q), ("k", kv), ("v", kv))
                 ]
-                wanted += [
-                    (f"{at}ffn_gate", self.hidden, self.width),
-                    (f"{at}ffn_up", self.hidden, self.width),
-                ]
-            wanted += [
-                (f"{at}attn_output", self.width, q),
-                (f"{at}ffn_down", self.width, self.hidden),
-            ]
-            if a in ("gemma3", "qwen3"):
+                wanted += self._gated(at)
+            wanted += [(f"{at}attn_output", self.width, q)]
+            wanted += [] if self.experts else [(f"{at}ffn_down", self.width, self.hidden)]
+            if a in ("gemma3", "qwen3", "qwen3moe"):
                 norm(f"{at}attn_q_norm", self.key_size)
                 norm(f"{at}attn_k_norm", self.key_size)
             if a.startswith("gemma"):
@@ -194,10 +192,27 @@ class TinyDecoder:
                     found[f"{at}attn_{x}.bias"] = rng.standard_normal(n).astype(np.float32)
         norm("output_norm", self.width)
         wanted += [("token_embd", self.vocabulary, self.width)]
-        wanted += [("output", self.vocabulary, self.width)] * (a in ("llama", "phi3", "qwen3"))
+        wanted += [("output", self.vocabulary, self.width)] * (
+            a in ("llama", "phi3", "qwen3", "qwen3moe")
+        )
         for i, (name, rows, k) in enumerate(wanted):
-            found[f"{name}.weight"] = blocks(self.kinds[i % len(self.kinds)], rows, k, rng, 0.2)
+            packed = blocks(self.kinds[i % len(self.kinds)], rows, k, rng, 0.2)
+            if name.endswith("_exps"):
+                packed.dims = (self.experts, rows // self.experts, k)
+            found[f"{name}.weight"] = packed
         return found
+
+    def _gated(self, at: str) -> list[tuple[str, int, int]]:
+        """The gate and its factor, or a router and these of every expert."""
+        if not self.experts:
+            return [(f"{at}ffn_{name}", self.hidden, self.width) for name in ("gate", "up")]
+        rows = self.experts * self.hidden
+        return [
+            (f"{at}ffn_gate_inp", self.experts, self.width),
+            (f"{at}ffn_gate_exps", rows, self.width),
+            (f"{at}ffn_up_exps", rows, self.width),
+            (f"{at}ffn_down_exps", self.experts * self.width, self.hidden),
+        ]
 
 
 def vocabulary(count: int) -> dict[str, Any]:
