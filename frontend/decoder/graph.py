@@ -20,8 +20,9 @@ from ...base.dtypes import F32, F64, S64
 from ...base.errors import UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..correspondence.compositions.attention import joined_heads, masked, scores_of
 from ..correspondence.compositions.experts import ExpertLayer, routes_of
-from ..correspondence.compositions.heads import Mix, capped, mixed_parts
+from ..correspondence.compositions.heads import capped
 from ..correspondence.compositions.indexing import positions
 from ..correspondence.compositions.rotary import rotary
 from ..op_builder import OpBuilder
@@ -96,10 +97,25 @@ class _Decoder:
             for past, one in zip(pasts, (k, v), strict=True)
         )
         self.presents += [keys, values]
-        mix = Mix(self._masks(layer), config.query_scale, config.score_cap)
-        y = mixed_parts(build, q, keys, values, mix)[0]
-        y = build.reshaped(y, (self.new, config.heads * config.value_size))
+        y = self._mixed(q, keys, values, self._masks(layer))
+        y = build.reshaped(joined_heads(build, y), (self.new, config.heads * config.value_size))
         return self._linear(y, f"{at}attn_output", config.width)
+
+    def _mixed(
+        self, q: GraphTensor, keys: GraphTensor, values: GraphTensor, masks: Sequence[GraphTensor]
+    ) -> GraphTensor:
+        """Attention [1, heads, T, size]: queries that share keys are rows of one matrix, so that no cache is copied."""
+        config, build = self.config, self.build
+        groups, total = config.heads // config.kv_heads, self.past + self.new
+        rows = (1, config.kv_heads, groups * self.new)
+        q = build.reshaped(q, (*rows, config.key_size))
+        scores = capped(build, scores_of(build, q, keys, config.query_scale), config.score_cap)
+        scores = build.reshaped(scores, (1, config.kv_heads, groups, self.new, total))
+        for mask in masks:
+            scores = masked(build, scores, mask)
+        shares = build.reshaped(build.helper("softmax", scores, axis=-1), (*rows, total))
+        y = build.helper("matmul_core", shares, values)
+        return build.reshaped(y, (1, config.heads, self.new, config.value_size))
 
     def _projections(self, x: GraphTensor, at: str) -> list[GraphTensor]:
         """Q, K and V, each [1, T, heads, size]."""

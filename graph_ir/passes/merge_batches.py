@@ -38,6 +38,8 @@ def _as_rows(attention: frozenset[Op], graph: Graph, op: Op) -> GraphTensor | No
         return None
     if not op.is_tuned_with(math.prod(a[:-1])) or math.prod(b[:-2]) != 1 or len(b) - 2 > len(batch):
         return None
+    if math.prod(batch) == 1 and len(b) > 2 and op.inputs[1].producer_owner.op_name == "slice":
+        return None  # one matrix by rows of a cache, which a reshape would copy
     make = Composer(graph, op)
     left = make("reshape", op.inputs[0], shape=(math.prod(a[:-1]), a[-1]))
     right = op.inputs[1] if len(b) == 2 else make("reshape", op.inputs[1], shape=b[-2:])

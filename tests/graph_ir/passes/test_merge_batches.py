@@ -24,6 +24,8 @@ SHAPES = {
     "own": (5, 4, 6),
     "t": (5, 4, 1),
     "row": (6, 4),
+    "one": (1, 5, 4),
+    "cache": (1, 9, 6),
 }
 CASES = [
     ("matmul_core(x, w)",
@@ -35,6 +37,7 @@ CASES = [
     ("matmul_core(x, row, transpose_b=True)",
      "reshape(matmul_core(reshape(x, shape=(5, 4)), row, transpose_b=True), shape=(5, 1, 6))"),
     ("matmul_core(x, own)", ""),
+    ("matmul_core(one, slice(cache, starts=(0, 0, 0), sizes=(1, 4, 6)))", ""),
     ("matmul_core(t, w, transpose_a=True)", ""),
     ("matmul_core(reshape(x, shape=(5, 4)), w)", ""),
     ("matmul_core(softmax(matmul_core(x, w), axis=2), row)", "softmax"),
