@@ -137,6 +137,11 @@ class Factor:
     of_group: Field | None = None
     zero: int = 0
 
+    @property
+    def is_half(self) -> bool:
+        """Return whether the factors are floats of 16 bits in the file."""
+        return self.of_group is None and self.floats.decode is None
+
     def read(self, blocks: Array) -> Array:
         """Return f32 [blocks, groups]."""
         found = self.floats.read(blocks)

@@ -22,6 +22,8 @@ def linear(build: OpBuilder, x: GraphTensor, weight: Weight) -> GraphTensor:
     levels, scale, minimum = kind.split(weight.raw)
     lowest, bits = kind.min_level, 4 if kind.level_count <= 16 else 8
     words = packed_words((levels.view(np.uint8) - np.uint8(lowest % 256)), bits)
+    if kind.scale.is_half:
+        scale = scale.astype(np.float16)  # as in the file, so that a step reads no more
     parts = (words, scale, np.full((1, 1), -lowest, np.float32))
     constants = [
         build.graph.make_constant(one, f"{weight.name}.{i}") for i, one in enumerate(parts)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...base.dims import Size
-from ...base.dtypes import F32, S8, S64, U8
+from ...base.dtypes import F16, F32, S8, S64, U8
 from ...base.size_queries import typical_all
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
@@ -33,7 +33,7 @@ class MatmulNBits(TunableOp):
 
     x = Operand("f32 or s8 [m, k]")
     w = Operand("u8 [n, k * bits / 8]")
-    scale = Operand("f32 [n, k / group]")
+    scale = Operand("f32 or f16 [n, k / group]")
     zero_point = Operand("f32 [n, k / group] or [1, 1], whole numbers")
     x_scale = OptionalOperand("f32 [m, k / group], where x is s8")
     bits = IntAttr("of a weight: 4 or 8", least=4)
@@ -69,8 +69,10 @@ class MatmulNBits(TunableOp):
         wanted_dims = {"scale": (n, groups), "zero_point": (n, groups), "x_scale": (m, groups)}
         for (name, dims), given in zip(wanted_dims.items(), (scale, zero, *x_scale), strict=False):
             uniform = name == "zero_point" and given.plain_dims == (1, 1)
-            if given.dtype != F32 or not (given.plain_dims == dims or uniform):
-                raise self.rule(f"{name} must be f32 {list(dims)}", str(given))
+            types = (F32, F16) if name == "scale" else (F32,)
+            if given.dtype not in types or not (given.plain_dims == dims or uniform):
+                wanted = " or ".join(map(str, types))
+                raise self.rule(f"{name} must be {wanted} {list(dims)}", str(given))
         return [LogicalTensor(F32, (m, n))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
@@ -81,7 +83,7 @@ class MatmulNBits(TunableOp):
             np.float64
         ).reshape(*zero.shape, 1)
         with np.errstate(all="ignore"):
-            weights = (centered * scale[..., None]).reshape(n, -1)
+            weights = (centered * scale[..., None].astype(np.float64)).reshape(n, -1)
             rows = x.astype(np.float64)
             if x_scale:
                 rows = rows * np.repeat(x_scale[0].astype(np.float64), self.group, axis=1)
@@ -107,7 +109,7 @@ class MatmulNBits(TunableOp):
             byte = t.cast(w((n, byte_index)), S64)
             q = byte >> shift & (1 << bits) - 1
             z = zero((t.as_expr(0),) * 2) if one_zero else zero((n, of_group))
-            weight = (t.cast(q, F32) - z) * scale((n, of_group))
+            weight = (t.cast(q, F32) - z) * t.cast(scale((n, of_group)), F32)
             row = t.cast(x((m, k)), F32)
             if x_scale:
                 row = row * x_scale[0]((m, of_group))

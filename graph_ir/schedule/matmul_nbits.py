@@ -6,7 +6,7 @@ import math
 from functools import cached_property
 
 from ...base.dims import bounds, is_known
-from ...base.dtypes import S8, U8
+from ...base.dtypes import F32, S8, U8
 from ...targets.isa import GemmTile, Target
 from ...targets.microkernels import f32_kernel, microkernel
 from ..ir.format import Format, plain
@@ -164,7 +164,7 @@ class NBitsSpace(ScheduleSpace):
         self.is_dynamic = rows is None and not is_known(op.sizes[0])
         threads = 1 if self.is_dynamic else ctx.options.threads  # shared when it runs
         self.gemm = Gemm(1, *self.sizes, f32_kernel(ctx.target), ctx.target, threads)
-        self.vectors = op.w.details.format.blocks[2] // ctx.target.lanes(op.scale.details.dtype)
+        self.vectors = op.w.details.format.blocks[2] // ctx.target.lanes(F32)
 
     def ranked(self) -> list[Schedule]:
         """Every way that suits the type of the rows, the faster first."""
@@ -236,7 +236,7 @@ class NBitsSpace(ScheduleSpace):
         """Return the cycles of dequantizing, multiply-adds and memory traffic."""
         blocking = blocking_of(schedule, self.gemm.kernel)
         machine, (m, n, k) = self.ctx.target.machine, self.sizes
-        vectors = n * k / self.ctx.target.lanes(self.op.scale.details.dtype)
+        vectors = n * k / self.ctx.target.lanes(F32)
         issued = 2 * machine.fma_per_cycle
         if schedule.word("unpack") == "panel":
             times = math.ceil(m / blocking.m_block)

@@ -155,7 +155,7 @@ def _schedule(
         steps.append("stage B at n0 as b_panel")
     else:
         steps.append(" ".join(["reorder", *outer, "n0 m1 n1 k"]))
-        steps.append("stage A at m0 as x")
+        steps.append("stage A at m0 as x_rows")
     steps.append(
         f"tensorize {tile.rows}x{tile.vectors} over m1 n1 {'k1' if unpack == 'panel' else 'k'}"
     )

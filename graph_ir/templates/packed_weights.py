@@ -117,7 +117,7 @@ class WeightPanel:
 
     def scale(self, group: Expr, v: int) -> Expr:
         """The scales of a group."""
-        return Load(self.weights.scale, (self._of_group(group, v),), self.lanes)
+        return t.cast(Load(self.weights.scale, (self._of_group(group, v),), self.lanes), F32)
 
     def zero(self, group: Expr, v: int) -> Expr:
         """The zero points of a group."""

@@ -35,10 +35,11 @@ def test_words_hold_neighbors_in_bytes(bits: int) -> None:
         assert words[0, 1] >> 4 == numbers[0, 5]
 
 
+@pytest.mark.parametrize("scale_dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("of_bytes", [False, True])
 @pytest.mark.parametrize("one_zero", [False, True])
 @pytest.mark.parametrize(("bits", "group"), [(4, 16), (8, 4)])
-def test_formula(bits: int, group: int, one_zero: bool, of_bytes: bool) -> None:
+def test_formula(bits: int, group: int, one_zero: bool, of_bytes: bool, scale_dtype: type) -> None:
     def formula(x: Array, w: Array, scale: Array, zero: Array, *x_scale: Array) -> Array:
         spread = [np.repeat(np.broadcast_to(v, scale.shape), group, 1) for v in (zero, scale)]
         weights = (unpacked_words(w, bits) - spread[0]) * spread[1]
@@ -46,6 +47,7 @@ def test_formula(bits: int, group: int, one_zero: bool, of_bytes: bool) -> None:
         return np.asarray(rows @ weights.T)
 
     arrays = operands(bits, group, of_bytes, one_zero)
+    arrays[2] = arrays[2].astype(scale_dtype)
     check_op("matmul_nbits", arrays, {"bits": bits, "group": group}, formula, 0)
 
 
@@ -58,7 +60,7 @@ def test_formula(bits: int, group: int, one_zero: bool, of_bytes: bool) -> None:
          "got f32[2,3,32] and u8[3,16]"),
         ({0: (2, 24)}, {}, "k must be a multiple of group 16, and w have k * bits / 8 bytes a row, "
          "got f32[2,24] and u8[3,16]"),
-        ({2: (3, 1)}, {}, "scale must be f32 [3, 2], got f32[3,1]"),
+        ({2: (3, 1)}, {}, "scale must be f32 or f16 [3, 2], got f32[3,1]"),
         ({3: (2, 2)}, {}, "zero_point must be f32 [3, 2], got f32[2,2]"),
     ],
 )  # fmt: skip
