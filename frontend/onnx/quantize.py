@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...base.dtypes import BF16, F16, F32, S32, U8, DType
+from ...base.dtypes import BF16, F16, F32, S32, U8, DType, by_name
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.rewriting.values import constant_value
 from ..correspondence.compositions.contraction import matmul
@@ -78,6 +78,8 @@ def quantize(node: NodeContext) -> Value:
     """QuantizeLinear."""
     x, given = node.tensor(0), node.attr_int("output_dtype", 0)
     dtype = node.details(2).dtype if node.has(2) else U8
+    if node.type == "TRT_FP8QuantizeLinear":
+        dtype = by_name("f8e4m3fn")
     if given:
         dtype = to_dtype(f"QuantizeLinear '{node.name}'", given)
     x = node.converted(x, x.details.dtype if x.details.dtype.is_float else F32)
@@ -217,6 +219,8 @@ def _convolved(node: NodeContext, x: GraphTensor) -> Value:
 HANDLERS: dict[str, Handler] = {
     "QuantizeLinear": quantize,
     "DequantizeLinear": dequantize,
+    "trt::TRT_FP8QuantizeLinear": quantize,
+    "trt::TRT_FP8DequantizeLinear": dequantize,
     "MatMulInteger": _matmul_integer,
     "QLinearMatMul": _quantized_matmul,
     "QLinearConv": _quantized_convolution,

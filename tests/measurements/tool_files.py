@@ -132,7 +132,10 @@ def _outcome(path: Path, arrays: Any, allowed: float) -> str:
         names = [name.removeprefix("input ") for name in arrays.files if name.startswith("input ")]
         specs = dict(zip(names, map(_spec, inputs), strict=True))
     try:
-        found = graphc.compile(path, inputs=specs)(*inputs)
+        model = graphc.compile(path, inputs=specs)
+        if len(model.inputs) < len(inputs):
+            return f"lost: the file takes {len(model.inputs)} inputs, not {len(inputs)}"
+        found = model(*inputs)
     except graphc.UnsupportedError as error:
         return f"refused: {error}"
     except Exception as error:  # noqa: BLE001 - counted

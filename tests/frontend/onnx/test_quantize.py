@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import ModelProto, helper, numpy_helper
+from onnx import ModelProto, helper, numpy_helper, parser
 from onnx import TensorProto as T
 
 import graphc
@@ -112,3 +112,15 @@ def test_the_node_of_onnx_runtime_divides_in_f32() -> None:
     want = np.clip(np.rint(quotient(x, scale, np.float32)) + 3, -128, 127)
     for got in results(proto, x):
         np.testing.assert_array_equal(got, want)
+
+
+def test_fp8_of_tensorrt_is_f8e4m3fn_without_a_zero_point() -> None:
+    """nvidia-modelopt exports FP8 models with these ops; values beyond 448 steps saturate."""
+    text = """<ir_version: 9, opset_import: ["": 20, "trt": 1]> g (float[N,3] x) => (y) {
+        s = Constant <value_float = 0.25> ()
+        q = trt.TRT_FP8QuantizeLinear(x, s)
+        y = trt.TRT_FP8DequantizeLinear(q, s) }"""
+    x = np.array([[0.0, 0.26, -1000.0], [3.3, -0.01, 1e9]], np.float32)
+    found = graphc.compile(parser.parse_model(text), threads=1)(x)
+    wanted = np.clip(x * 4, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float32) / 4
+    np.testing.assert_array_equal(found, wanted)

@@ -119,6 +119,20 @@ def jax2onnx(save: Save) -> None:
             save(name, path, {"": x}, [want])
 
 
+WINDOW = 8
+"""Keys that a sliding window sees, which its cache has room for."""
+
+LONG = {"rope_type": "longrope", "long_factor": [1.5] * 8, "short_factor": [1.1] * 8}
+
+DECODERS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("Llama", "Qwen2", "Qwen3", "Mistral", "Gemma"), {}),
+    "Phi3": {"original_max_position_embeddings": 128},
+    "Phi3 of two ranges": {"original_max_position_embeddings": 64, "rope_scaling": LONG},
+    "Gemma2": {"sliding_window": WINDOW},
+}
+"""Architectures of transformers, and what their configurations have besides."""
+
+
 def genai(save: Save) -> None:
     """Decoders of a few architectures with random weights, by onnxruntime-genai's model builder: a prompt, a token."""
     import subprocess
@@ -140,12 +154,12 @@ def genai(save: Save) -> None:
         "int4": (),
         "int4_asymmetric": ("int4_is_symmetric=false",),
     }
-    for family in ("Llama", "Qwen2", "Qwen3", "Mistral", "Phi3", "Gemma", "Gemma2"):
+    for family, besides in DECODERS.items():
         with attempt(family):
-            folder = new_folder()
-            config = getattr(transformers, f"{family}Config")(**small)
+            folder, name = new_folder(), family.partition(" ")[0]
+            config = getattr(transformers, f"{name}Config")(**small, **besides)
             torch.manual_seed(0)
-            getattr(transformers, f"{family}ForCausalLM")(config).eval().save_pretrained(folder)
+            getattr(transformers, f"{name}ForCausalLM")(config).eval().save_pretrained(folder)
             words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(64)}, unk_token="w0"))
             given = {"unk_token": "w0", "bos_token": "w1", "eos_token": "w2", "pad_token": "w0"}
             transformers.PreTrainedTokenizerFast(tokenizer_object=words, **given).save_pretrained(
@@ -186,7 +200,9 @@ def _decoder_inputs(model: Any, past: int, new: int) -> dict[str, Any]:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
         if info.name.startswith("past_key_values"):
             dims = [dim.dim_value for dim in kind.shape.dim]
-            values: Any = draw.standard_normal((1, dims[1], past, dims[3] or 16))
+            slides = kind.shape.dim[2].dim_param == "past_sliding_length"
+            rows = max(past, WINDOW) if slides else past
+            values: Any = draw.standard_normal((1, dims[1], rows, dims[3] or 16))
         elif info.name == "attention_mask":
             values = np.ones((1, past + new))
         elif info.name == "position_ids":
