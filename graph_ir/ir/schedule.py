@@ -84,7 +84,8 @@ def read_steps(text: str) -> dict[str, Parameter]:
                 if match := re.fullmatch(r"([1-9]\d{0,3})x([1-9]\d{0,3})", tile):
                     found |= {"mr": int(match[1]), "nv": int(match[2])}
                 found["use"] = names[0] if names and names[0] != "over" else "fma"
-                if "".join(x[0] for x in names if x not in ("over", "exact"))[-4:] == "mnkk":
+                loops = "".join(x[0] for x in names if x not in ("over", "exact"))
+                if loops[-4:] == "mnkk" and found["b"] == "plain":
                     found["b"] = "blocked"
     return found
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from ...base.dims import bounds, is_known
 from ...targets.isa import Target
-from .nest import Loop, Nest
+from .nest import Loop, Nest, Stage
+from .tasks import task_count
 
 MAX_COPIES = 256
 """The most iterations of reduced loops outside of register tiles, which are unrolled."""
@@ -17,15 +19,21 @@ def invalid_reason(nest: Nest, target: Target) -> str:
     """Return why a nest cannot be lowered, and what to change, "" if it can."""
     if nest.tile is None:
         return "the innermost loops must be tensorized; add a step such as tensorize 8x3 over m n k"
-    rules = (_tile, _views, _copies, _sums, _stages, _chunks, _parallel)
+    rules = (_tile, _views, _order, _copies, _sums, _stages, _chunks, _parallel)
     return next((reason for rule in rules for reason in rule(nest, target)), "")
+
+
+def _around(nest: Nest) -> tuple[Loop, ...]:
+    """The loops outside of the register tiles."""
+    assert nest.tile is not None
+    return nest.loops[: len(nest.loops) - len(nest.tile.loops)]
 
 
 def _inside(nest: Nest, axis: str, at: str = "") -> Any:
     """The extent of an axis inside a loop, or inside of the loops around the register tiles."""
     assert nest.tile is not None
-    depth = nest.depth(at) if at else len(nest.loops) - len(nest.tile.loops)
-    steps = [x.step for x in nest.loops[:depth] if x.axis == axis]
+    around = nest.loops[: nest.depth(at)] if at else _around(nest)
+    steps = [x.step for x in around if x.axis == axis and x.kind != "chunk"]
     size = nest.problem.sizes[axis]
     return min([size, *steps[-1:]]) if isinstance(size, int) else (steps or [size])[-1]
 
@@ -42,6 +50,11 @@ def _tile(nest: Nest, target: Target) -> Iterator[str]:
         yield f"tensorize {shape.rows}x{shape.vectors}: a tile has {columns} columns, not {inside}; split n {columns}"
     if "n" in b.blocks and b.blocks["n"][0] != columns and not nest.staged("B"):
         yield f"tensorize: B lies in panels of {b.blocks['n'][0]} columns, and the tile must be as wide, not {columns}"
+    staged = nest.staged("B")
+    if (staged is None or staged.above) and (
+        b.strides["n"] != 1 or (kernel.k_group > 1 and not b.blocks)
+    ):
+        yield "tensorize: B must lie as the instruction reads it; add a step such as stage B at n0 as panel"
     if _inside(nest, "m") == 0:
         yield "tensorize: there are no rows"
 
@@ -53,17 +66,36 @@ def _views(nest: Nest, target: Target) -> Iterator[str]:
             for loop in (x for x in nest.loops if x.axis == axis and x.step > 1):
                 if loop.step % width and width % loop.step:
                     yield f"split {axis}: {operand} lies in blocks of {width}, which {loop.step} must divide or hold"
+    panels = nest.problem.b.blocks.get("n", (0, 0))[0]
+    if panels and not nest.staged("B"):
+        for loop in _around(nest):
+            if loop.axis == "n" and loop.step % panels:
+                yield f"split n: B lies in panels of {panels} columns, and {loop.step} must be a multiple of it"
     group = nest.problem.kernel.k_group
     for loop in nest.loops:
         if loop.axis == "k" and loop.step > 1 and loop.step % group:
             yield f"split k: the instruction takes {group} neighboring k, and {loop.step} must be a multiple of it"
 
 
+def _order(nest: Nest, target: Target) -> Iterator[str]:
+    """Register tiles sum over two loops, the last of which neighboring k share."""
+    assert nest.tile is not None
+    loops = [x for x in map(nest.loop, nest.tile.loops) if nest.is_reduced(x)]
+    axes = [x.axis for x in loops]
+    for axis in set(axes):
+        if axes.count(axis) > 1 and (axes[-2:] != [axis, axis] or axes.count(axis) > 2):
+            yield f"tensorize: of the loops over {axis}, two may be in the tile, and they must be its last"
+    if axes[-2:-1] == axes[-1:] and loops[-2].step == loops[-1].step:
+        yield f"split {axes[-1]}: the last factor must be more than 1, as both loops are in the tile"
+    if nest.problem.kernel.k_group > 1 and axes[-1] != "k":
+        yield "tensorize: the last loop must be over k, of which the instruction takes several neighbors"
+
+
 def _copies(nest: Nest, target: Target) -> Iterator[str]:
     """Reduced loops outside of the tiles are unrolled."""
     assert nest.tile is not None
     copies = 1
-    for loop in nest.loops[: len(nest.loops) - len(nest.tile.loops)]:
+    for loop in _around(nest):
         if nest.is_reduced(loop) and is_known(nest.problem.sizes[loop.axis]):
             copies *= nest.largest(loop)
     if copies > MAX_COPIES:
@@ -75,7 +107,7 @@ def _sums(nest: Nest, target: Target) -> Iterator[str]:
     assert nest.tile is not None
     if nest.problem.c.buffer.dtype == nest.problem.kernel.accumulator or nest.staged("C"):
         return
-    for loop in nest.loops[: len(nest.loops) - len(nest.tile.loops)]:
+    for loop in _around(nest):
         size = nest.problem.sizes[loop.axis]
         if nest.is_reduced(loop) and is_known(size) and nest.largest(loop) > 1:
             yield f"C cannot hold accumulators; stage C outside of {loop.name}"
@@ -86,27 +118,77 @@ def _stages(nest: Nest, target: Target) -> Iterator[str]:
     for stage in nest.stages:
         where = f"stage {stage.operand} at {stage.at}"
         outside = nest.loops[: nest.depth(stage.at)]
+        if (tasks := task_count(nest)) > len(outside):
+            yield f"{where}: {nest.loops[tasks - 1].name} must be outside, as threads share its iterations"
+        for loop in nest.loops[len(outside) :]:
+            if loop.axis in nest.problem.batch and nest.problem.sizes[loop.axis] != 1:
+                yield f"{where}: {loop.name} must be outside, as one of the batch is copied"
         summed = [x.name for x in outside if nest.is_reduced(x)]
         if stage.operand == "A" and summed:
             yield f"{where}: {summed[0]} must be inside, as A is copied with all its terms"
+        if stage.operand == "B" and len(nest.problem.reduced) > 1:
+            yield f"{where}: the weights of a convolution must be read in place; leave the step out"
         if stage.operand == "A" and nest.problem.a.windows:
-            cut = [x.name for x in outside if x.axis == "m"]
-            if cut:
-                yield f"{where}: {cut[0]} must be inside, as whole rows of the image are copied"
+            yield from _image(nest, stage, where, target)
             continue
         yield from _first_split(nest, stage.operand, where, outside)
         if stage.operand in "BC":
-            columns = nest.tile.shape.columns(target, nest.problem.kernel.accumulator)  # type: ignore[union-attr]
-            inside = _inside(nest, "n", stage.at if stage.at != "root" else "root")
-            if is_known(nest.problem.sizes["n"]) and (
-                not isinstance(inside, int) or inside > columns
-            ):
-                yield f"{where}: a panel has {columns} columns, not {inside}; stage it inside of the loop over panels"
+            yield from _panel(nest, stage, where, target)
         rows, depth = (_bound(_inside(nest, axis, stage.at)) for axis in "mk")
         elements = rows * depth if stage.operand == "A" else 0
         limit = target.machine.max_local_bytes
         if elements * nest.problem.kernel.copied_a.size > limit:
             yield f"{where}: {rows} x {depth} elements do not fit the {limit} bytes of local memory; split m"
+
+
+def _panel(nest: Nest, stage: Stage, where: str, target: Target) -> Iterator[str]:
+    """A staged panel of B, or accumulators, are as wide as a register tile."""
+    assert nest.tile is not None
+    columns = nest.tile.shape.columns(target, nest.problem.kernel.accumulator)
+    inside = _inside(nest, "n", stage.at)
+    if is_known(nest.problem.sizes["n"]) and (not isinstance(inside, int) or inside > columns):
+        yield f"{where}: a panel has {columns} columns, not {inside}; stage it inside of the loop over panels"
+    if stage.operand == "B" and inside != _inside(nest, "n"):
+        yield f"{where}: the loops over n inside of it must be in the tile, which reads whole panels"
+
+
+def _image(nest: Nest, stage: Stage, where: str, target: Target) -> Iterator[str]:
+    """Whole rows of an image are copied, in a layout whose last dimension is contiguous in memory."""
+    a, layout = nest.problem.a, stage.layout
+    inside = [x for x in nest.loops[: nest.depth(stage.at)] if x.axis == "m" or x.axis == "y"]
+    if any(x.axis == "m" for x in inside):
+        yield f"{where}: loops over m must be inside, as whole rows of the image are copied"
+    patches = tuple(x for x in ("y", "m", "ky", "kx", "k") if x in a.strides)
+    if layout == patches and inside:
+        yield f"{where}: {inside[0].name} must be inside, as all patches are copied"
+    fits = {
+        ("iy", "ix", "k"): a.strides["k"] == 1 and "k" not in a.blocks,
+        ("iy", "k", "ix"): a.windows["ix"].stride == 1 and "k" not in a.blocks,
+        ("iy", "k0", "ix", "k1"): "k" in a.blocks,
+        patches: a.strides["k"] == 1 and "k" not in a.blocks,
+    }
+    if not fits.get(layout, False):
+        offered = " or ".join(f"[{','.join(one)}]" for one, fit in fits.items() if fit)
+        yield f"{where}: the layout must be {offered} for this image, not [{','.join(layout)}]"
+    if nest.problem.kernel.k_group > 1 and layout[-1] != "k":
+        yield f"{where}: k must be the last dimension, of which the instruction takes several neighbors"
+    size, limit = _image_bytes(nest, stage), target.machine.max_local_bytes
+    if size > limit:
+        yield f"{where}: {size} bytes do not fit the {limit} of local memory; stage it inside of a loop over y"
+
+
+def _image_bytes(nest: Nest, stage: Stage) -> int:
+    """The bytes of a copied part of an image."""
+    a, sizes = nest.problem.a, {**nest.problem.sizes}
+    sizes["y"] = _inside(nest, "y", stage.at)
+    kernel = nest.problem.kernel
+    elements = -(-sizes["k"] // kernel.k_group) * kernel.k_group
+    if "iy" in stage.layout:
+        for window in a.windows.values():
+            elements *= 1 + sum((sizes[x] - 1) * step for x, step in window.steps.items())
+    else:
+        elements *= math.prod(sizes[x] for x in ("y", "m", "ky", "kx"))
+    return elements * kernel.copied_a.size
 
 
 def _bound(extent: Any) -> int:
@@ -127,6 +209,8 @@ def _chunks(nest: Nest, target: Target) -> Iterator[str]:
     for loop in nest.loops:
         if loop.kind != "chunk":
             continue
+        if loop.of in nest.tile.loops:  # type: ignore[union-attr]
+            yield f"chunk {loop.of}: it must be outside of the register tile; split n first"
         if loop.axis != "n":
             yield f"chunk {loop.of}: it must be a loop over panels of n"
         if names.index(loop.name) > names.index(loop.of):

@@ -28,8 +28,8 @@ def task_loops(nest: Nest, position: Position, body: Body) -> Stmt:
     return _nested(nest, 0, position, body)
 
 
-def _task_count(nest: Nest) -> int:
-    """Return how many of the outermost loops are tasks."""
+def task_count(nest: Nest) -> int:
+    """Return how many of the outermost loops are tasks, outside of which nothing is staged."""
     count = 0
     for loop in nest.loops:
         if nest.is_reduced(loop) or (loop.kind == "serial" and loop.axis not in nest.problem.batch):
@@ -40,7 +40,7 @@ def _task_count(nest: Nest) -> int:
 
 def _nested(nest: Nest, depth: int, position: Position, body: Body) -> Stmt:
     """One loop inside the other, so that they are shared as one: the last iteration is told apart inside."""
-    if depth == _task_count(nest):
+    if depth == task_count(nest):
         return body(depth, position)
     loop = nest.loops[depth]
     kind: LoopKind = "parallel" if nest.is_parallel else "serial"
@@ -111,7 +111,7 @@ class _DynamicTasks:
     def __init__(self, nest: Nest) -> None:
         self.nest, self.sizes, self.sharing = nest, nest.problem.sizes, nest.sharing
         assert nest.tile is not None
-        depth = _task_count(nest)
+        depth = task_count(nest)
         self.depth = depth
         self.chunk = next(loop for loop in nest.loops[:depth] if loop.kind == "chunk")
         self.block = next(

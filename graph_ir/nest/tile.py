@@ -92,7 +92,7 @@ class _Tiles:
     def tiles(self, position: Position) -> Stmt:
         """Tiles of a known number of columns; where k is split, whole blocks of it are a batch."""
         n, parts = position.extents["n"], self._parts(position)
-        if len(parts) > 1 and self.nest.problem.c.buffer.dtype != self.kernel.accumulator:
+        if len(parts) > 1 and position.view("C").buffer.dtype != self.kernel.accumulator:
             return self._through_accumulators(position, parts)
         runs_epilogue = position.is_last and not self.nest.staged("C")
         tiles = []
@@ -142,12 +142,12 @@ class _Tiles:
         )
         if len(levels) <= 2:
             return [(position, levels)]
-        first, (outer, *rest) = levels[0], loops
+        outer, *rest = loops
+        count = level_of(outer, position, loops).count
         parts = []
-        for number in range(first.count):
+        for number in range(count):
             inner = position.enter(outer.axis, t.as_expr(number), outer.step, outer.step)
-            inner = inner.reduced(not number, number == first.count - 1)
-            parts += self._few_levels(inner, rest if outer.step == 1 else loops)
+            parts += self._few_levels(inner.reduced(not number, number == count - 1), rest)
         return parts
 
     def _through_accumulators(

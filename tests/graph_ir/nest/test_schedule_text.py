@@ -2,85 +2,26 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from graphc.base.dims import Symbol, size
-from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
-from graphc.graph_ir.nest.lower import lower
-from graphc.graph_ir.nest.nest import Nest, contraction
-from graphc.graph_ir.nest.operand import Operand, matrix_view
-from graphc.graph_ir.nest.problem import Contraction, matmul
+from graphc.graph_ir.nest.nest import contraction
 from graphc.graph_ir.nest.scalar import lower_scalar
 from graphc.graph_ir.nest.schedule_text import STEPS, apply, steps_of
 from graphc.graph_ir.schedule.matmul_steps import matmul_steps
 from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
-from graphc.targets.isa import GemmTile, Target
-from graphc.targets.microkernels import microkernels
-from graphc.tensor_ir import builder as t
-from graphc.tensor_ir import interpreter
-from graphc.tensor_ir.nodes import Block, Buffer, Expr, Function, Let, Module, Var
+from graphc.targets.isa import GemmTile
+from graphc.tensor_ir.nodes import Function, Module
 from graphc.tensor_ir.printer import print_module
-from graphc.tensor_ir.verifier import verify
+from support.matmul_nests import TARGET, problem, run
 
-TARGET = Target("avx2", features="+avx2,+fma")
 M = size(Symbol("M", 1, 64))
-PANEL = 24
 SCHEDULE = (
     "split n 24; split m even 8; split k 4; chunk n0 2; reorder b0 n0_chunk m0 n0 k0 m1 n1 k1; "
     "stage A at m0 as a_rows; stage B at k0 as panel; stage C at n0 as sums; "
     "tensorize 4x3 over m1 n1 k1; parallelize b0 n0_chunk m0"
 )
-
-
-def problem(m: object = 11, n: int = 53, k: int = 10, layout: str = "plain") -> Contraction:
-    """Two matmuls of f32 with a bias, ReLU-like, whose B may be transposed or in panels."""
-    rows = t.as_expr(m)  # type: ignore[arg-type]
-    bias = Buffer("bias", F32, (n,))
-
-    def epilogue(index: tuple[Expr, ...], acc: Expr) -> tuple[list[Let], Expr]:
-        return [], t.maximum(acc + bias[index[-1]], 0.0)
-
-    a = Operand(Buffer("a", F32, (rows * (2 * k),)), (m * k,), k, 1)  # type: ignore[operator, arg-type]
-    of_panels = -(-n // PANEL) * k * PANEL
-    b = {
-        "plain": Operand(Buffer("b", F32, (2 * n * k,)), (n * k,), n, 1),
-        "transposed": Operand(Buffer("b", F32, (2 * n * k,)), (n * k,), 1, k),
-        "panels": Operand(Buffer("b", F32, (2 * of_panels,)), (of_panels,), k * PANEL, 1, PANEL),
-    }[layout]
-    c = Operand(Buffer("c", F32, (rows * (2 * n),)), (m * n,), n, 1)  # type: ignore[operator, arg-type]
-    views = matrix_view(a, "m", "k"), matrix_view(b, "k", "n"), matrix_view(c, "m", "n")
-    (kernel,) = microkernels(F32, F32, TARGET)
-    return matmul((2,), (m, n, k), views, kernel, epilogue)  # type: ignore[arg-type]
-
-
-def run(nest: Nest, rows: int, layout: str = "plain") -> None:
-    """Interpret a nest, tensorized or not, and compare with NumPy exactly."""
-    p = nest.problem
-    n, k = p.sizes["n"], p.sizes["k"]
-    body = lower(nest, TARGET) if nest.tile else lower_scalar(nest)
-    bias = Buffer("bias", F32, (n,))
-    params = (
-        p.a.buffer,
-        p.b.buffer,
-        bias,
-        p.c.buffer,
-        *([] if isinstance(p.sizes["m"], int) else [Var("size_M")]),
-    )
-    function = Function("f", params, body if isinstance(body, Block) else Block((body,)))
-    module = verify(Module((function,)))
-    rng = np.random.default_rng(0)
-    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((2, rows, k), (2, k, n)))
-    add = rng.integers(-4, 5, n).astype(np.float32)
-    c = np.full((2, rows, n), np.nan, np.float32)
-    given = np.ascontiguousarray(b.swapaxes(1, 2)) if layout == "transposed" else b
-    if layout == "panels":
-        padded = np.pad(b, ((0, 0), (0, 0), (0, -n % PANEL)))
-        given = np.ascontiguousarray(padded.reshape(2, k, -1, PANEL).swapaxes(1, 2))
-    counted = [] if isinstance(p.sizes["m"], int) else [rows]
-    interpreter.run(module, "f", [a.ravel(), given.ravel(), add, c.reshape(-1), *counted])
-    np.testing.assert_array_equal(c, np.maximum(a @ b + add, 0))
 
 
 @pytest.mark.exhaustive
