@@ -22,6 +22,7 @@ from ..codegen.llvm_types import mangled, type_of
 from ..runtime.loader import LoadedCode
 from ..targets.isa import Microkernel, Target
 from ..targets.microkernels import f32_kernel
+from .tile_peak import tile_calls
 
 ACCUMULATORS = (
     12  # enough to hide the latency of two multiply-adds per cycle (8), within 16 registers
@@ -42,6 +43,9 @@ def measure_peak(target: Target, threads: int = 1, kernel: Microkernel | None = 
     Those of a microkernel, f32 if none is given: one multiply-add is two operations.
     """
     kernel = kernel or f32_kernel(target)
+    if kernel.uses_tiles:
+        calls, operations = tile_calls(kernel, target, threads)
+        return operations * threads / best_seconds(calls, ROUNDS) / 1e9
     lanes, size = target.lanes(kernel.accumulator), kernel.accumulator.size
     code = _code(kernel, target)
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(code.address("peak"))

@@ -31,8 +31,9 @@ from ..codegen.aot import compile_to_object
 from ..codegen.host import cpu_name, host_supports
 from ..graph_ir.schedule.matmul_nbits import DIGITS
 from ..runtime.loader import LoadedCode
+from ..runtime.native import runs_tiles
 from ..targets.isa import Microkernel, Target
-from ..targets.microkernels import microkernel
+from ..targets.microkernels import microkernels
 from .peak import best_seconds, measure_peak
 
 VERSION = 4
@@ -123,9 +124,10 @@ class Roofline:
             max(a, b, key=lambda level: level.gbytes_per_second)
             for a, b in zip(self.levels, other.levels, strict=True)
         )
+        others = {(peak.types, peak.instruction): peak for peak in other.peaks}
         peaks = tuple(
-            max(a, b, key=lambda peak: peak.gops)
-            for a, b in zip(self.peaks, other.peaks, strict=True)
+            max(a, others.get((a.types, a.instruction), a), key=lambda peak: peak.gops)
+            for a in self.peaks
         )
         return replace(self, gflops=max(self.gflops, other.gflops), levels=levels, peaks=peaks)
 
@@ -222,7 +224,9 @@ def read_seconds(target: Target, threads: int, nbytes: int) -> float:
 def typed_kernels(target: Target) -> tuple[Microkernel, ...]:
     """The microkernels whose peaks are shown beside f32: those that do not multiply as f32 what is no f32."""
     pairs = ((F64, F64), (BF16, BF16), (U8, S8), (S8, S8))
-    return tuple(x for x in (microkernel(a, b, target) for a, b in pairs) if x.copied_a != F32)
+    tiles = target.table.tiles is not None and runs_tiles()
+    kernels = (microkernels(a, b, target, tiles)[0] for a, b in pairs)
+    return tuple(x for x in kernels if x.copied_a != F32)
 
 
 def highest(once: Callable[[], Roofline]) -> Roofline:

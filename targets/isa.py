@@ -60,10 +60,17 @@ class TileDepth:
 
 
 def tile_depth(k: int, k_group: int, shape: TileShape) -> TileDepth:
-    """Return equally deep steps of k, as few as there can be: A needs no padding where they divide it."""
-    groups = max(1, -(-k // k_group))
-    steps = -(-groups // (shape.row_bytes // 4))
-    return TileDepth(steps, -(-groups // steps))
+    """Return equally deep steps of k: as few as there can be, or half as many more if these need no padding.
+
+    Steps with padding are full, so that different k have one depth.
+    """
+    groups, full = max(1, -(-k // k_group)), shape.row_bytes // 4
+    fewest = -(-groups // full)
+    whole = (n for n in range(fewest, fewest * 3 // 2 + 1) if groups % n == 0 and k % k_group == 0)
+    steps = next(whole, 0)
+    if steps or fewest == 1:
+        return TileDepth(steps or 1, groups // (steps or 1))
+    return TileDepth(fewest, full)
 
 
 @dataclass(frozen=True)

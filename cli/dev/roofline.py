@@ -56,13 +56,13 @@ def run(args: argparse.Namespace) -> int:
 
 def compute_lines(found: Roofline, target: Target) -> list[str]:
     """The peak of each pair of types, beside what the table of microkernels says."""
-    from ...bench.roofline import typed_kernels
-
     lines = [f"{'compute':<8} {found.gflops:10.1f} GFLOP/s"]
-    assumed = {f"{x.a}x{x.b}": x.rate(target) for x in typed_kernels(target)}
+    rows = target.table.microkernels
+    assumed = {(f"{x.a}x{x.b}", str(x.instruction)): x.rate(target) for x in rows}
     for peak in found.peaks:
         share = f"{peak.gops / found.gflops:.2f} x f32"
-        rates = f"{share}, {assumed[peak.types]:g} assumed in matmuls"
+        rate = assumed.get((peak.types, str(peak.instruction)), 1.0)
+        rates = f"{share}, {rate:g} assumed in matmuls"
         lines.append(f"{peak.types:<8} {peak.gops:10.1f} Gop/s   {peak.instruction}, {rates}")
     return lines
 

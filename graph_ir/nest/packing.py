@@ -53,9 +53,12 @@ def left_rows(
     source: Operand, start: Expr, rows: int, k: int, kernel: Microkernel, target: Target
 ) -> tuple[Operand, Expr, list[Stmt]]:
     """(operand, where in it, statements before) of the rows x k matrix at `start` in the type it is multiplied in."""
-    dtype = kernel.copied_a
-    if source.buffer.dtype == dtype:
+    dtype, in_place = kernel.copied_a, source.buffer.dtype == kernel.copied_a
+    if in_place and (kernel.registers is None or kernel.padded_groups(k) * kernel.k_group == k):
         return source, start, []
+    if kernel.registers is not None:
+        padded, base, copy = padded_rows(source, start, (rows, rows), k, kernel, "a_rows")
+        return padded, base, [Allocate(padded.buffer), copy]
     local, copy = convert_rows(source, start, (rows, rows), k, dtype, target.lanes(dtype))
     return local, t.as_expr(0), [Allocate(local.buffer), copy]
 

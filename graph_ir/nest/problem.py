@@ -46,7 +46,8 @@ class View:
 
     `base` is the offset of the first element. `blocks` maps an axis that is cut into blocks to (width of a block,
     distance of the blocks): position p lies at p // width * distance + p % width * stride. `windows` are the dimensions
-    of a padded image, by name; their axes have strides too, and `base` may lie before the image.
+    of a padded image, by name; their axes have strides too, and `base` may lie before the image. `is_aligned`: the
+    buffer begins with a cache line.
     """
 
     buffer: Buffer
@@ -54,6 +55,7 @@ class View:
     blocks: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
     base: Expr = t.ZERO
     windows: Mapping[str, Window] = field(default_factory=dict)
+    is_aligned: bool = True
 
     def at(self, offset: Expr) -> View:
         """Return the view from `offset` elements on."""

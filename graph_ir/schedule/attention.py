@@ -8,7 +8,7 @@ from functools import cached_property
 from ...base.dims import bounds
 from ...base.records import dataclass
 from ...base.size_queries import typical_all
-from ...targets.isa import GemmTile, Microkernel, Target
+from ...targets.isa import GemmTile, Microkernel, Target, TileShape, tile_depth
 from ...targets.microkernels import microkernels
 from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul import MatmulCore
@@ -98,7 +98,11 @@ class AttentionSpace(ScheduleSpace):
         sizes = f"b{batch}m{self.typical[0]}n{self.typical[1]}k{depth}w{self.width}"
         types = self.first.contraction
         super().__init__(self.second.name, f"{self.algorithm} {sizes} {types.a}")
-        known = microkernels(types.a, types.b, ctx.target)
+        known = [
+            x
+            for x in microkernels(types.a, types.b, ctx.target, tiles=True)
+            if x.registers is None or self._suits(x, x.registers)
+        ]
         groups = panel_groups((self.first, self.second))
         # Neighboring k of a transposed left operand do not lie together.
         any_group = not self.first.transpose_a
@@ -107,6 +111,18 @@ class AttentionSpace(ScheduleSpace):
             for x in known
             if x.k_group in groups or (not groups and (any_group or x.k_group == 1))
         )
+        self.may_be_online = self.may_be_online and not self.kernel.uses_tiles
+
+    def _suits(self, kernel: Microkernel, shape: TileShape) -> bool:
+        """Return whether both matmuls have steps of one depth of two-dimensional registers of one height.
+
+        The shapes of a function share few registers. Below a quarter of a register, rows gain nothing.
+        """
+        if self.is_dynamic or not self.fits_stack or self.rows < shape.rows // 4:
+            return False
+        depths = (self.first.sizes[2], self.columns)
+        first, second = (tile_depth(k, kernel.k_group, shape) for k in depths)
+        return first.depth == second.depth
 
     @cached_property
     def pick(self) -> Schedule:

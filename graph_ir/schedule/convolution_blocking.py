@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from ...base.records import dataclass
 from ...targets.isa import GemmTile, Microkernel
-from ...targets.microkernels import rows_for
+from ...targets.microkernels import register_rows, rows_for
 from ...tensor_ir.tiling import split_rows
 from ..nest.convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .convolution_gemm import ConvolutionGemm
@@ -21,6 +21,10 @@ from .matmul_tile import (
     tile_cycles,
 )
 from .matmul_tile import pick_blocking as pick_matmul_blocking
+from .two_dimensional import line_cycles, tiles_of
+
+TILED_BANDS = ("image", "rows", "im2col")
+"""Bands that two-dimensional registers read."""
 
 FLAT_BANDS = ("im2col",)
 """Bands whose pixels form a single line; in other bands each row of the result is a line."""
@@ -54,7 +58,8 @@ def ranked_choices(
     not depend on the number of threads.
     """
     found = []
-    for band, tile in itertools.product(bands, tiles or p.kernel.tiles):
+    every = [(band, tile) for band in bands for tile in _tiles(p, band, tiles)]
+    for band, tile in every:
         if fits(p, band):
             alone = pick_blocking(p.alone, band, tile)
             cycles = blocking_cycles(p.alone, band, alone)
@@ -83,6 +88,8 @@ def candidate_choices(
         groups = {pick.n_groups, 1, min(p.threads, math.ceil(g.outputs / p.columns(pick.tile)))}
         for height, k_block, count in itertools.product(*map(sorted, (heights, steps, groups))):
             flat = choice.band in FLAT_BANDS
+            if not _fills(p, choice.band, height, pick.tile):
+                continue
             if height == rows if flat else fits_stack(p, choice.band, height):
                 found[choice.band, MatmulBlocking(pick.tile, height, k_block, count)] = None
     return [
@@ -116,6 +123,8 @@ def ranked_matmuls(p: ConvolutionGemm, tiles: Sequence[GemmTile] = ()) -> list[C
 def fits(p: ConvolutionGemm, band: str) -> bool:
     """Return whether a band can run, and is worth it, for these sizes and types."""
     g, group = p.geometry, p.kernel.k_group
+    if p.kernel.uses_tiles and (band not in TILED_BANDS or g.is_dynamic or not _has_whole_steps(p)):
+        return False
     if g.is_dynamic and (band != "image" or g.channels % group or not _sums_at_once(p)):
         return False  # copies, and sums beside the result, are of known size
     if band == "im2col":
@@ -126,6 +135,35 @@ def fits(p: ConvolutionGemm, band: str) -> bool:
     if band == "planes" and (g.channels * g.groups > p.target.machine.streams or group > 1):
         return False
     return fits_stack(p, band, 1)
+
+
+def _tiles(p: ConvolutionGemm, band: str, requested: tuple[GemmTile, ...]) -> Sequence[GemmTile]:
+    """The register tiles of a band: two-dimensional registers have the height that suits a line of pixels."""
+    if p.kernel.registers is None:
+        return requested or p.kernel.tiles
+    g = p.geometry
+    whole = band in FLAT_BANDS or (band == "image" and g.is_pointwise)
+    suited = tiles_of(p.kernel, math.prod(g.result) if whole else g.result[1])
+    vectors = {tile.vectors for tile in requested} or {tile.vectors for tile in suited}
+    return [tile for tile in suited if tile.vectors in vectors]
+
+
+def _has_whole_steps(p: ConvolutionGemm) -> bool:
+    """Return whether the channels of a pixel, and of the taps of a row, are whole steps of two-dimensional registers,
+    which load no part of one."""
+    g, kernel = p.geometry, p.kernel
+    depths = (g.channels, g.channels * g.kernel[1])
+    return g.groups == 1 and all(
+        k % kernel.k_group == 0 and kernel.padded_groups(k) * kernel.k_group == k for k in depths
+    )
+
+
+def _fills(p: ConvolutionGemm, band: str, height: int, tile: GemmTile) -> bool:
+    """Return whether lines of pixels have the rows of a two-dimensional register."""
+    g, shape = p.geometry, p.kernel.registers
+    if shape is None or band in FLAT_BANDS or not (band == "image" and g.is_pointwise):
+        return True
+    return math.prod(g.result) // math.ceil(g.result[0] / height) >= register_rows(tile, shape)
 
 
 def _sums_at_once(p: ConvolutionGemm) -> bool:
@@ -203,6 +241,8 @@ def _line_cycles(
 ) -> float:
     """Cycles of one step of a line of pixels and one panel."""
     kernel, machine, lanes = p.kernel, p.target.machine, p.target.lanes(p.kernel.accumulator)
+    if kernel.registers is not None:
+        return line_cycles(p, pixels, columns, tile)
     vectors = math.ceil(columns / lanes)
     row_bytes = vectors * lanes * kernel.b.size * kernel.k_group
     stream = row_bytes / machine.l2_bytes_per_cycle if streamed else 0.0
@@ -232,7 +272,7 @@ def pick_blocking(p: ConvolutionGemm, band: str, tile: GemmTile) -> MatmulBlocki
     choices = (
         MatmulBlocking(tile, height, k_block, groups)
         for height, groups in splits
-        if _even(g, band, height)
+        if _even(g, band, height) and _fills(p, band, height, tile)
     )
     shared = ConvolutionGemm(replace(g, batch=g.fewest or g.batch), p.kernel, p.target, p.cores)
     return min(choices, key=lambda b: (blocking_cycles(shared, band, b), -b.m_block))

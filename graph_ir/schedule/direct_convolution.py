@@ -96,7 +96,7 @@ def convolution_kernels(op: Convolution, ctx: LowerContext) -> tuple[Microkernel
         w = w.inputs[0].producer_owner
     clean = not types.b.is_float or (w.op_name == "constant" and ctx.options.enabled("fold"))
     depth = geometry_of(op).channels
-    known = microkernels(types.a, types.b, ctx.target)
+    known = microkernels(types.a, types.b, ctx.target, tiles=True)
     return tuple(x for x in known if clean or depth % x.k_group == 0)
 
 
@@ -145,7 +145,7 @@ def offered(
             [c for p, some in tiles for c in ranked_choices(p, LAST_BANDS, some)],
             [c for p, some in tiles for c in ranked_choices(p, ("planes",), some)],
             [c for p, some in tiles for c in ranked_matmuls(p, some)],
-            [c for p, some in tiles for c in ranked_patches(p, some)],
+            [c for p, some in tiles if not p.kernel.uses_tiles for c in ranked_patches(p, some)],
         ):
             found += sorted(choices, key=lambda choice: choice.cycles)
         if found:
@@ -185,13 +185,13 @@ class DirectSpace(ContractionSpace):
     def _layout_kernels(self) -> tuple[Microkernel, ...]:
         """The microkernels that suit the layout of the weights: panels have the groups of one."""
         w, types = self.op.inputs[1].details.format, self.op.contraction
-        known = microkernels(types.a, types.b, self.ctx.target)
+        known = microkernels(types.a, types.b, self.ctx.target, tiles=True)
         if not w.is_blocked:
             return known
         if self._is_blocked:
             return tuple(x for x in known if x.k_group == 1)
         group = w.blocks[-1] if len(w.blocks) - w.rank == 2 else 1
-        return tuple(x for x in known if x.k_group == group)
+        return tuple(x for x in known if x.k_group == group and x.takes_vectors(self._vectors))
 
     @cached_property
     def picks(self) -> list[ConvolutionChoice]:
@@ -284,9 +284,13 @@ class DirectSpace(ContractionSpace):
         w = self.op.inputs[1].details.format
         if not w.is_blocked:
             return {}
-        (kernel,) = self.kernels
-        lanes = self.ctx.target.lanes(kernel.accumulator)
-        return {"nv": self._width // lanes, "use": kernel.instruction}
+        fixed: dict[str, Parameter] = {"nv": self._vectors}
+        return fixed | ({"use": self.kernels[0].instruction} if len(self.kernels) == 1 else {})
+
+    @property
+    def _vectors(self) -> int:
+        """Vectors of a panel of weights."""
+        return self._width // self.ctx.target.lanes(self.op.contraction.accumulator)
 
     @property
     def _width(self) -> int:

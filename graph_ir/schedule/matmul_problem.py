@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ...targets.isa import Microkernel
 from ...tensor_ir.nodes import Buffer
@@ -41,7 +42,9 @@ def matmul_problem(
         for x, swap in zip(tensors, transposed, strict=True)
     )
     view = blocked_view if c.panel else matrix_view
-    views = view(a, "m", "k"), view(b, "k", "n"), view(c, "m", "n")
+    # Callers align their arrays as they like, the arena aligns tensors to cache lines.
+    left = replace(view(a, "m", "k"), is_aligned=tensors[0].producer_owner.op_name != "input")
+    views = left, view(b, "k", "n"), view(c, "m", "n")
     return matmul(batch, op.sizes, views, kernel, None)
 
 

@@ -13,6 +13,9 @@ from ..nest.schedule_text import apply
 from .gemm import worth_threads
 from .matmul_tile import MatmulBlocking
 
+MIN_COPIED_COLUMNS = 128
+"""Columns that must share a copy of A whose rows do not begin with a cache line."""
+
 
 def matmul_nest(
     problem: Contraction,
@@ -115,11 +118,22 @@ class _Steps:
     def _chunk(self) -> str:
         return "chunk n0" if self.is_dynamic else f"chunk n0 {self.blocking.n_groups}"
 
+    def _fills_registers(self) -> bool:
+        """Return whether registers load whole cache lines of A in place, or few columns share a copy of it.
+
+        Rows that cross lines take three times as long; a copy takes as long as the multiplication of 32 columns.
+        """
+        kernel, line = self.kernel, self.target.machine.cache_line
+        size = self.k * kernel.a.size
+        is_whole = self.k == kernel.padded_groups(self.k) * kernel.k_group
+        in_lines = self.problem.a.is_aligned and size % line == 0
+        return is_whole and (in_lines or self.n < MIN_COPIED_COLUMNS)
+
     def _stages(self, inner: str, waits: bool) -> list[str]:
         b, kernel = self.problem.b, self.kernel
         rows = min(self.m_block, self.m) if is_known(self.m) else self.m_block
         steps = ["stage B at root as panels"] if b.blocks else []
-        is_short = kernel.uses_tiles and self.k % (kernel.padded_groups(self.k) * kernel.k_group)
+        is_short = kernel.uses_tiles and not self._fills_registers()
         fits = is_known(self.k) and rows * self.k * kernel.copied_a.size <= self.max_a_bytes
         if is_short or (kernel.converts_a and fits):
             steps.append("stage A at m0 as a_block")

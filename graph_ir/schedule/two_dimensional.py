@@ -8,6 +8,7 @@ from dataclasses import replace
 from ...targets.isa import GemmTile, Microkernel, TileShape, tile_depth
 from ...targets.machines import Machine
 from ...targets.microkernels import register_rows
+from .convolution_gemm import ConvolutionGemm
 from .gemm import Gemm
 
 UNIT_CYCLES, SHORTEST_CYCLES = 240, 60
@@ -59,6 +60,18 @@ def block_cycles(rows: int, gemm: Gemm, tile: GemmTile, groups: int, packed: boo
     if not packed:
         extra += n * depth / machine.copy_bytes_per_cycle
     return max(work, traffic) + machine.unhidden * min(work, traffic) + extra
+
+
+def line_cycles(p: ConvolutionGemm, pixels: int, columns: int, tile: GemmTile) -> float:
+    """Return the cycles of one group of k of a line of pixels and a panel of weights, its share of the rest
+    included."""
+    kernel, machine, shape = p.kernel, p.target.machine, p.kernel.registers
+    assert shape is not None
+    depth = tile_depth(p.geometry.channels * p.geometry.kernel[1], kernel.k_group, shape)
+    steps = depth.steps * shape.row_bytes / 4 / depth.groups
+    units = math.ceil(pixels / tile.rows)
+    between = units * (SHORTEST_CYCLES + UNIT_CYCLES * tile.rows / (2 * shape.rows)) / p.steps
+    return cycles_per_group(pixels, columns, tile, machine, shape) * steps + between
 
 
 def pick_blocks(gemm: Gemm, tile: GemmTile) -> tuple[int, int]:

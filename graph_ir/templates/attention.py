@@ -21,7 +21,7 @@ from ...base.dims import Size, bounds
 from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...targets.isa import GemmTile, Target
-from ...targets.microkernels import rows_for
+from ...targets.microkernels import register_rows, rows_for
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -199,7 +199,13 @@ class AttentionTemplate:
     def _tile(
         self, a: View, b: View, c: View, m: int | Expr, n: int, k: Size, tile: GemmTile
     ) -> RegisterTile:
-        height = min(self.block, rows_for(n, tile, self.target, self.kernel))
+        shape = self.kernel.registers
+        if shape is None:
+            height = min(self.block, rows_for(n, tile, self.target, self.kernel))
+        else:  # one height for all blocks of rows, of which the last may be the lowest
+            height = min(
+                register_rows(tile, shape), self.block, self.problem.rows % self.block or self.block
+            )
         return RegisterTile(a, b, c, m, n, k, self.kernel, TileHeight(height))
 
     def _prefetch_hints(

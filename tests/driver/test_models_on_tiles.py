@@ -14,7 +14,7 @@ import pytest
 
 import graphc
 from graphc import Graph
-from graphc.base.dtypes import S8, S32, U8, DType
+from graphc.base.dtypes import BF16, F32, S8, S32, U8, DType
 from graphc.codegen.host import host_supports
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.runtime import tile_permission
@@ -57,6 +57,68 @@ def test_sums_of_bytes_are_exact(sizes: tuple[int, int, int], dtype: DType) -> N
     model = graphc.compile(graph, target="amx", schedules=TILES)
     assert model.artifact.vector_code
     np.testing.assert_array_equal(model(x), expected)
+
+
+WINDOWS = [
+    # channels, outputs, image, kernel, stride, padding
+    (64, 40, (14, 9), 1, 1, 0),
+    (64, 64, (14, 14), 3, 1, 1),
+    (32, 96, (9, 23), 3, 2, 1),
+    (160, 40, (7, 7), 1, 2, 0),
+    (20, 33, (13, 7), 3, 1, 1),
+]
+
+
+@needs_tiles
+@pytest.mark.parametrize("sizes", WINDOWS, ids=str)
+def test_sums_of_convolutions_are_exact(
+    sizes: tuple[int, int, tuple[int, int], int, int, int],
+) -> None:
+    channels, outputs, image, kernel, stride, padding = sizes
+    rng = np.random.default_rng(channels)
+    graph = Graph("layer")
+    x = graph.make_input(LogicalTensor(U8, (2, channels, *image)), "x")
+    taps = (outputs, channels, kernel, kernel)
+    w = graph.make_constant(rng.integers(-128, 128, taps).astype(np.int8))
+    pads = (padding, padding)
+    attrs = {"strides": (stride, stride), "before": pads, "after": pads, "dtype": S32}
+    graph.make_output(graph.make("convolution", (x, w), attrs, "taps").outputs[0])
+    given = rng.integers(0, 256, (2, channels, *image)).astype(np.uint8)
+    model = graphc.compile(graph, target="amx", schedules={"taps": "use=tile4"})
+    assert model.artifact.vector_code
+    np.testing.assert_array_equal(model(given), graph.evaluate([given])[0])
+
+
+ATTENTION = [(12, 128, 128, 64), (1, 193, 197, 64), (12, 50, 96, 96)]
+
+
+@needs_tiles
+@pytest.mark.parametrize("sizes", ATTENTION, ids=str)
+def test_attention_in_bf16(sizes: tuple[int, int, int, int]) -> None:
+    """Both matmuls round their operands and sum in f32; rows, columns and steps that fill no whole register."""
+    batch, rows, columns, width = sizes
+    rng, shapes = (
+        np.random.default_rng(rows),
+        ((batch, rows, width), *[(batch, columns, width)] * 2),
+    )
+    graph = Graph("attention")
+    q, k, v = (
+        graph.make_input(LogicalTensor(F32, shape), name)
+        for shape, name in zip(shapes, "qkv", strict=True)
+    )
+    scores = graph.make("matmul_core", [q, k], {"transpose_b": True}, "scores").outputs[0]
+    weights = graph.make("softmax", [scores], {"axis": -1}, "weights").outputs[0]
+    graph.make_output(graph.make("matmul_core", [weights, v], name="mix").outputs[0])
+    given = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    model = graphc.compile(graph, target="amx", precision="bf16")
+    assert "use=tile2" in model.artifact.graph
+    a, b, c = (x.astype(BF16.numpy).astype(np.float64) for x in given)
+    exact = a @ b.swapaxes(1, 2)
+    parts = np.exp(exact - exact.max(-1, keepdims=True))
+    rounded = parts.astype(BF16.numpy).astype(np.float64)
+    expected = rounded @ c / parts.sum(-1, keepdims=True)
+    # A part next to the middle of two bf16 may be rounded to either.
+    np.testing.assert_allclose(model(*given), expected, atol=2e-3)
 
 
 @needs_tiles
