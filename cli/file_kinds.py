@@ -98,6 +98,8 @@ def _folder_kind(path: Path) -> FileKind:
 
     if (path / TENSORS_FILE).is_file() or (path / FOLDER / TENSORS_FILE).is_file():
         return FileKind(TENSORS, "a dump of `graphc debug`", _REMEDIES[TENSORS])
+    if (path / "config.json").is_file() and any(path.glob("*.safetensors")):
+        return FileKind(LANGUAGE_MODEL, "a folder of a model", _REMEDIES[LANGUAGE_MODEL])
     if (path / "saved_model.pb").is_file():
         return FileKind(
             "", "a TensorFlow SavedModel", "convert it to ONNX, for example with tf2onnx"

@@ -35,7 +35,10 @@ KEYWORDS = ("chat", "llm", "complete", "perplexity")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_file_argument(
-        parser, "model", (LANGUAGE_MODEL,), "GGUF file, or the first file of a split model"
+        parser,
+        "model",
+        (LANGUAGE_MODEL,),
+        "GGUF file, the first file of a split model, or a folder of Hugging Face Transformers",
     )
     parser.add_argument(
         "prompt", nargs="?", help="text to continue (default: what standard input holds)"

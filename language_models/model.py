@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,16 +14,14 @@ import numpy as np
 from ..base.block_types import Array
 from ..base.errors import UserError
 from ..base.records import dataclass
-from ..driver.compiler import compile as compile_model
-from ..frontend.decoder.config import DecoderConfig
-from ..frontend.decoder.graph import EMBEDDINGS, cache_names, embedded
-from ..frontend.gguf import GgufFile, decoder_config, read_gguf
+from ..frontend.decoder.graph import embedded
 from ..runtime.executor import CompiledModel
 from .chat import Message, chat_text
 from .sampling import Sampler, Sampling
 from .session import Session
+from .source import Source, source_of
 from .stops import Stops
-from .tokenizer import Tokenizer, tokenizer_of
+from .tokenizer import TextTokenizer
 
 CONTEXT = 4096
 """Tokens that a model is loaded for unless said otherwise, where it was made for as many."""
@@ -66,15 +63,13 @@ class LanguageModel:
         usage: Of the last call of `generate`.
     """
 
-    def __init__(
-        self, file: GgufFile, config: DecoderConfig, step: CompiledModel, context: int
-    ) -> None:
-        self.file, self.config, self.step = file, config, step
-        self.session = Session(config, step, self._embed, context, CHUNK)
+    def __init__(self, source: Source, step: CompiledModel, context: int) -> None:
+        self.source, self.config, self.step = source, source.config, step
+        self.session = Session(source.config, step, self._embed, context, CHUNK)
         self.usage = Usage()
 
     def _embed(self, tokens: Array) -> Array:
-        return embedded(self.config, self.file.tensors, tokens)
+        return embedded(self.config, self.source.weights, tokens)
 
     @property
     def weight_bytes(self) -> int:
@@ -82,9 +77,9 @@ class LanguageModel:
         return int(self.step.stats["constants_bytes"])
 
     @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer of the file."""
-        return tokenizer_of(self.file)
+    def tokenizer(self) -> TextTokenizer:
+        """The tokenizer of the file or the folder."""
+        return self.source.tokenizer()
 
     @overload
     def generate(
@@ -132,34 +127,27 @@ class LanguageModel:
         return [int(one) for one in prompt]  # type: ignore[arg-type]
 
     def _chat_tokens(self, messages: Sequence[Message]) -> list[int]:
-        template = self.file.metadata.get("tokenizer.chat_template")
-        if not isinstance(template, bytes):
-            raise UserError(f"'{self.file.path}' has no chat template; give the prompt as text")
-        vocabulary = self.tokenizer.vocabulary
-        bos = self.file.metadata.get("tokenizer.ggml.bos_token_id")
-        end = self.file.metadata.get("tokenizer.ggml.eos_token_id")
-        names = {
-            name: vocabulary.texts[one].decode("utf-8", "replace") if isinstance(one, int) else ""
-            for name, one in (("bos_token", bos), ("eos_token", end))
-        }
-        text = chat_text(template.decode("utf-8", "replace"), messages, names)
-        begins = not (names["bos_token"] and text.startswith(names["bos_token"]))
-        return self.tokenizer.encode(text, begins, control=True)
+        source = self.source
+        if not source.template:
+            raise UserError(f"'{source.path}' has no chat template; give the prompt as text")
+        text = chat_text(source.template, messages, source.names)
+        start = source.names["bos_token"]
+        return self.tokenizer.encode(text, not (start and text.startswith(start)), control=True)
 
     def _texts(
         self, prompt: list[int], limit: int, sampler: Sampler, stops: Stops
     ) -> Iterator[str]:
         """The pieces of text, of whole characters, up to a stop text."""
-        letters = codecs.getincrementaldecoder("utf-8")("replace")
+        stream = self.tokenizer.stream()
         for token in self.stream_tokens(prompt, limit, sampler):
-            yield stops.push(letters.decode(self.tokenizer.bytes_of(token)))
+            yield stops.push(stream.push(token))
             if stops.found:
                 return
-        yield stops.push(letters.decode(b"", final=True)) + stops.rest()
+        yield stops.push(stream.rest()) + stops.rest()
 
     def stream_tokens(self, prompt: Sequence[int], limit: int, sampler: Sampler) -> Iterator[int]:
         """Yield new tokens after a prompt, until one ends the text, there are `limit`, or the context is full."""
-        session, ends = self.session, self.tokenizer.vocabulary.ends
+        session, ends = self.session, self.tokenizer.ends
         fed = session.reuse(prompt) if len(prompt) else []
         self.usage = usage = Usage(prompt=len(fed), reused=len(prompt) - len(fed))
         start = time.perf_counter()
@@ -219,7 +207,7 @@ def load(
     """Load a language model: compiled, or from the compile cache where it was compiled before.
 
     Args:
-        path: A GGUF file, or the first file of a split model.
+        path: A GGUF file, the first file of a split model, or a folder of Hugging Face Transformers.
         threads: Threads per call, as in `graphc.compile`.
         context: The largest number of tokens of a text; by default 4,096, or what the model was made for.
         **options: Others of `graphc.compile`, such as `target`.
@@ -228,18 +216,6 @@ def load(
         UserError: The file is damaged, or the context is larger than the model's.
         UnsupportedError: An architecture, a type or a tokenizer that graphc does not know.
     """
-    file = read_gguf(Path(path))
-    made_for = file.integer(f"{file.text('general.architecture')}.context_length", min_value=1)
-    context = min(CONTEXT, made_for) if context is None else context
-    if not 1 <= context <= made_for:
-        raise UserError(f"'{path}': the context must be in [1, {made_for}], got {context}")
-    config = decoder_config(file, context)
-    names = cache_names(config.layers)
-    chunk = min(CHUNK, context)
-    inputs = {
-        EMBEDDINGS: f"f32[1,T=1..{chunk},{config.width}]",
-        names[0][0]: f"f32[1,{config.kv_heads},P=0..{context - 1},{config.key_size}]",
-    }
-    alias = {present: past for past, present in names}
-    step = compile_model(Path(path), threads=threads, inputs=inputs, alias=alias, **options)
-    return LanguageModel(file, config, step, context)
+    source, context = source_of(Path(path), context, CONTEXT)
+    step = source.compiled(min(CHUNK, context), context - 1, threads=threads, **options)
+    return LanguageModel(source, step, context)

@@ -66,12 +66,12 @@ ORDERED = {
         "vector_ops", "math", "*", "llvm_emitter", "module", "kernel_parts", "kernel_worker", "kernel_pool",
     ),
     "runtime": ("abi", "*", "artifact", "native", "executor"),
-    "frontend": ("*", "ge", "gguf", "hlo", "onnx", "pnnx", "torch", "tvm", "formats"),
+    "frontend": ("*", "ge", "gguf", "hlo", "huggingface", "onnx", "pnnx", "torch", "tvm", "formats"),
 }  # fmt: skip
 
 # Parts that do not import each other; a folder stands for the modules in it.
 INDEPENDENT = {
-    "frontend": ("ge", "gguf", "hlo", "onnx", "pnnx", "torch", "tvm"),
+    "frontend": ("ge", "gguf", "hlo", "huggingface", "onnx", "pnnx", "torch", "tvm"),
     "graph_ir/passes": ("*",),
     "tensor_ir/passes": ("*",),
 }

@@ -17,8 +17,8 @@ class Architecture:
     """A row of the table.
 
     Attributes:
-        rotates_pairs: Rotary embedding turns elements 2i and 2i + 1, for which the rows of Q and K are stored, instead
-            of i and i + half.
+        rotates_pairs: In GGUF files the rows of Q and K are stored for rotary embedding of elements 2i and 2i + 1,
+            instead of i and i + half.
         unrotated_every: Of every n layers the last has no rotary embedding; 0: all have it.
         gelu: The activation is GELU in its tanh form instead of SiLU.
         scales_embedding: Embeddings are multiplied by the root of their width.

@@ -49,6 +49,7 @@ class DecoderConfig:
     Attributes:
         name: Of the model, for messages.
         architecture: The row of the table.
+        rotates_pairs: Whether rotary embedding turns neighboring elements, instead of those half a head apart.
         vocabulary: Number of tokens.
         width: Elements of an embedding.
         layers: Number of blocks.
@@ -67,6 +68,7 @@ class DecoderConfig:
 
     name: str
     architecture: Architecture
+    rotates_pairs: bool
     vocabulary: int
     width: int
     layers: int

@@ -143,7 +143,7 @@ class _Decoder:
     def _rotated(self, x: GraphTensor, layer: int) -> GraphTensor:
         config = self.config
         cos, sin = self._angles(config.local_rotary if config.is_local[layer] else config.rotary)
-        return rotary(self.build, x, cos, sin, config.architecture.rotates_pairs)
+        return rotary(self.build, x, cos, sin, config.rotates_pairs)
 
     def _angles(self, rotary_config: Rotary) -> tuple[GraphTensor, GraphTensor]:
         """The cos and sin of the new tokens' positions, f32 [1, T, pairs]; angles are exact, in f64."""

@@ -39,6 +39,7 @@ class _Metadata:
         return DecoderConfig(
             name=self.file.text("general.name", self.file.path.stem),
             architecture=self.row,
+            rotates_pairs=self.row.rotates_pairs,
             vocabulary=self._vocabulary(),
             width=width,
             layers=layers,

@@ -1,5 +1,6 @@
-"""Tokenizers of GGUF files: text to tokens, and tokens to bytes."""
+"""Tokenizers: text to tokens, and tokens to text."""
 
-from .tokenizer import Tokenizer, tokenizer_of
+from .folder import folder_tokenizer
+from .tokenizer import TextTokenizer, Tokenizer, tokenizer_of
 
-__all__ = ["Tokenizer", "tokenizer_of"]
+__all__ = ["TextTokenizer", "Tokenizer", "folder_tokenizer", "tokenizer_of"]

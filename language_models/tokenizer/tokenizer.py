@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -17,6 +18,39 @@ class _Model(Protocol):
     def encode(self, text: bytes, begins: bool) -> list[int]: ...
 
 
+class TextStream(Protocol):
+    """The text of tokens, as they come."""
+
+    def push(self, token: int) -> str:
+        """Return the whole characters that a token completes."""
+        ...
+
+    def rest(self) -> str:
+        """Return what is left at the end: U+FFFD for bytes that are no character."""
+        ...
+
+
+class TextTokenizer(Protocol):
+    """A tokenizer of any format. `ends`: the tokens that end a text."""
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The tokens that end a text."""
+        ...
+
+    def encode(self, text: str, begins: bool = True, control: bool = False) -> list[int]:
+        """Return the tokens of a text, with the one that begins texts if `begins`."""
+        ...
+
+    def decode(self, tokens: Iterable[int], control: bool = False) -> str:
+        """Return the text of tokens."""
+        ...
+
+    def stream(self) -> TextStream:
+        """Return a stream of the text of tokens to come."""
+        ...
+
+
 class Tokenizer:
     """Tokens of a file.
 
@@ -28,6 +62,15 @@ class Tokenizer:
         self.vocabulary, self._model = vocabulary, model
         self._letters = bytes_of_letters() if is_byte_level else {}
         self._splitters: dict[bool, re.Pattern[bytes] | None] = {}
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The tokens that end a text."""
+        return self.vocabulary.ends
+
+    def stream(self) -> _Bytes:
+        """Return a stream of the text of tokens to come."""
+        return _Bytes(self)
 
     def encode(self, text: str | bytes, begins: bool = True, control: bool = False) -> list[int]:
         """Return the tokens of a text.
@@ -85,6 +128,22 @@ class Tokenizer:
     def decode(self, tokens: Iterable[int], control: bool = False) -> str:
         """Return the text of tokens; bytes that are not UTF-8 become U+FFFD."""
         return b"".join(self.bytes_of(one, control) for one in tokens).decode("utf-8", "replace")
+
+
+class _Bytes:
+    """Text whose characters may be cut into tokens."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._letters = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, token: int) -> str:
+        """Return the whole characters that a token completes."""
+        return self._letters.decode(self._tokenizer.bytes_of(token))
+
+    def rest(self) -> str:
+        """Return U+FFFD for bytes that are no character."""
+        return self._letters.decode(b"", final=True)
 
 
 def tokenizer_of(file: GgufFile) -> Tokenizer:

@@ -10,6 +10,7 @@ import pytest
 
 from graphc.base.errors import UserError
 from graphc.language_models import LanguageModel, load
+from graphc.language_models.tokenizer import Tokenizer
 
 
 def greedy(model: LanguageModel, tokens: list[int], count: int) -> list[int]:
@@ -25,7 +26,7 @@ def test_the_likeliest_tokens_follow(model: LanguageModel) -> None:
     prompt = model.tokens_of("hello world")
     assert prompt == [1, 271, 276]
     wanted = greedy(model, prompt, 8)
-    assert not model.tokenizer.vocabulary.ends & set(wanted), "none of them ends the text"
+    assert not model.tokenizer.ends & set(wanted), "none of them ends the text"
     text = model.tokenizer.decode(wanted)
     assert model.generate("hello world", 8) == text
     assert model.usage.new == 8 and model.usage.prompt + model.usage.reused == 3
@@ -46,14 +47,15 @@ def test_texts_end_before_a_stop_text_and_at_a_token_that_ends(model: LanguageMo
     stop = text[3:5]
     assert model.generate("hello world", 8, stop=stop) == text[: text.index(stop)]
     last = greedy(model, model.tokens_of("hello world"), 3)[2]
-    vocabulary = model.tokenizer.vocabulary
-    kept = vocabulary.ends
+    tokenizer = model.tokenizer
+    assert isinstance(tokenizer, Tokenizer)
+    kept = tokenizer.ends
     try:
-        object.__setattr__(vocabulary, "ends", kept | {last})
+        object.__setattr__(tokenizer.vocabulary, "ends", kept | {last})
         model.generate("hello world", 8)
         assert model.usage.new == 2
     finally:
-        object.__setattr__(vocabulary, "ends", kept)
+        object.__setattr__(tokenizer.vocabulary, "ends", kept)
 
 
 def test_bytes_of_a_character_arrive_together(

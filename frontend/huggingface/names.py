@@ -1,0 +1,64 @@
+"""The tensors of Transformers by the names that decoders here have."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ...base.errors import UnsupportedError
+from ..decoder.weights import Weight
+
+_WHOLE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+_LAYER = {
+    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+    "self_attn.qkv_proj": "attn_qkv", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+}  # fmt: skip
+_GEMMA = {
+    "post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}  # fmt: skip
+_OF_LAYER = re.compile(r"model\.layers\.(\d+)\.(.+)\.(weight|bias)")
+_IGNORED = ("rotary_emb.inv_freq",)
+
+
+def renamed(
+    architecture: str, tensors: dict[str, Weight], is_tied: bool, who: str
+) -> dict[str, Weight]:
+    """Return tensors by the names of decoders. UnsupportedError for tensors that no decoder has.
+
+    Norms of Gemma get the 1 that its files leave out. `is_tied`: the head is the embedding, whatever the files hold.
+    """
+    is_gemma = architecture.startswith("gemma")
+    found: dict[str, Weight] = {}
+    unknown = []
+    for name, tensor in tensors.items():
+        own = _name_of(name.replace("language_model.model.", "model."), is_gemma)
+        if own is None:
+            unknown += [] if name.endswith(_IGNORED) or name.startswith("vision") else [name]
+        elif not (is_tied and own == "output.weight"):
+            found[own] = _with_one(tensor) if is_gemma and "norm" in own else tensor
+    if unknown:
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        what = f"{who}: the tensors {', '.join(unknown[:3])}{more} are not supported"
+        raise UnsupportedError(what, "give a model without them")
+    return found
+
+
+def _name_of(name: str, is_gemma: bool) -> str | None:
+    part, _, kind = name.rpartition(".")
+    if part in _WHOLE:
+        return f"{_WHOLE[part]}.{kind}"
+    match = _OF_LAYER.fullmatch(name)
+    if match is None:
+        return None
+    layer, own, kind = match.groups()
+    known = (_GEMMA.get(own) if is_gemma else None) or _LAYER.get(own)
+    return None if known is None else f"blk.{layer}.{known}.{kind}"
+
+
+def _with_one(tensor: Weight) -> Weight:
+    values = tensor.values().astype(np.float32) + np.float32(1)
+    return Weight(tensor.name, tensor.dims, "<f4", values.reshape(1, -1).view(np.uint8))

@@ -1,0 +1,121 @@
+"""The files of a language model, whatever their format: a configuration, weights, a tokenizer and a chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..base.dims import Symbol, size
+from ..base.errors import UserError
+from ..base.records import dataclass
+from ..driver.compiler import compile as compile_model
+from ..frontend.decoder.config import DecoderConfig
+from ..frontend.decoder.graph import EMBEDDINGS, cache_names, decoder_graph
+from ..frontend.decoder.weights import Weights
+from ..frontend.gguf import decoder_config, read_gguf
+from ..frontend.huggingface import ModelFolder, read_folder
+from ..runtime.executor import CompiledModel
+from .tokenizer import TextTokenizer, folder_tokenizer, tokenizer_of
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model before it is compiled.
+
+    Attributes:
+        path: The file or the folder.
+        config: For the requested context.
+        weights: By name.
+        tokenizer: Reads the tokenizer.
+        template: The chat template, "" where there is none.
+        names: Texts of special tokens by the names that templates use.
+        compiled: Compiles the decoder for so many new and old tokens, with options of `graphc.compile`.
+    """
+
+    path: Path
+    config: DecoderConfig
+    weights: Weights
+    tokenizer: Callable[[], TextTokenizer]
+    template: str
+    names: Mapping[str, str]
+    compiled: Callable[..., CompiledModel]
+
+
+def source_of(path: Path, context: int | None, default: int) -> tuple[Source, int]:
+    """Return the source and the context: `default`, or less where the model was made for less. UserError."""
+    return _folder(path, context, default) if path.is_dir() else _gguf(path, context, default)
+
+
+def _gguf(path: Path, context: int | None, default: int) -> tuple[Source, int]:
+    file = read_gguf(path)
+    made_for = file.integer(f"{file.text('general.architecture')}.context_length", min_value=1)
+    context = _checked(path, context, made_for, default)
+    config = decoder_config(file, context)
+    tokens = file.metadata.get("tokenizer.ggml.tokens")
+
+    def compiled(new: int, past: int, **options: Any) -> CompiledModel:
+        names = cache_names(config.layers)
+        inputs = {
+            EMBEDDINGS: f"f32[1,T=1..{new},{config.width}]",
+            names[0][0]: f"f32[1,{config.kv_heads},P=0..{past},{config.key_size}]",
+        }
+        return compile_model(path, inputs=inputs, alias=_alias(config), **options)
+
+    def text_of(name: str) -> str:
+        number = file.metadata.get(f"tokenizer.ggml.{name}_id")
+        if isinstance(tokens, list) and isinstance(number, int) and number < len(tokens):
+            return str(tokens[number], "utf-8", "replace")
+        return ""
+
+    template = file.text("tokenizer.chat_template", "")
+    names = {name: text_of(name) for name in ("bos_token", "eos_token")}
+    return Source(
+        path, config, file.tensors, lambda: tokenizer_of(file), template, names, compiled
+    ), context
+
+
+def _folder(path: Path, context: int | None, default: int) -> tuple[Source, int]:
+    folder = read_folder(path)
+    context = _checked(path, context, folder.context, default)
+    config = folder.config(context)
+
+    def compiled(new: int, past: int, **options: Any) -> CompiledModel:
+        sizes = size(Symbol("T", 1, new)), size(Symbol("P", 0, past))
+        graph = decoder_graph(config, folder.weights, *sizes)
+        return compile_model(graph, alias=_alias(config), **options)
+
+    return Source(
+        path, config, folder.weights, lambda: folder_tokenizer(folder), _template(folder),
+        _special_texts(folder), compiled,
+    ), context  # fmt: skip
+
+
+def _alias(config: DecoderConfig) -> dict[str, str]:
+    return {present: past for past, present in cache_names(config.layers)}
+
+
+def _checked(path: Path, context: int | None, made_for: int, default: int) -> int:
+    context = min(default, made_for) if context is None else context
+    if not 1 <= context <= made_for:
+        raise UserError(f"'{path}': the context must be in [1, {made_for}], got {context}")
+    return context
+
+
+def _template(folder: ModelFolder) -> str:
+    file = folder.path / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    found = folder.json("tokenizer_config.json").get("chat_template", "")
+    if isinstance(found, list):  # several, by name
+        found = next((one.get("template") for one in found if one.get("name") == "default"), "")
+    return found if isinstance(found, str) else ""
+
+
+def _special_texts(folder: ModelFolder) -> dict[str, str]:
+    settings, found = folder.json("tokenizer_config.json"), {}
+    for name in ("bos_token", "eos_token"):
+        given = settings.get(name)
+        given = given.get("content") if isinstance(given, dict) else given
+        found[name] = given if isinstance(given, str) else ""
+    return found

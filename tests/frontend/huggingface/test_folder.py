@@ -1,0 +1,157 @@
+"""Folders of Transformers: the same logits, whatever the rotary embedding and the windows; damaged folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from graphc.base.errors import UnsupportedError, UserError
+from graphc.frontend.huggingface import read_folder
+from graphc.language_models import load
+
+SAME: dict[str, Any] = {
+    "vocab_size": 90, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "pad_token_id": None,
+}  # fmt: skip
+LLAMA3 = {
+    "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}  # fmt: skip
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("Llama", {"tie_word_embeddings": False}),
+    "llama 3": ("Llama", {"rope_parameters": LLAMA3, "attention_bias": True}),
+    "mistral": ("Mistral", {"sliding_window": 6, "rope_theta": 1e6}),
+    "qwen2": ("Qwen2", {}),
+    "qwen3": ("Qwen3", {}),
+    "gemma2": ("Gemma2", {"sliding_window": 6, "query_pre_attn_scalar": 16}),
+    "gemma3": ("Gemma3", {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"]}),
+    "phi3": (
+        "Phi3",
+        {
+            "rope_parameters": {
+                "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0, 1.1, 1.2, 1.3],
+                "long_factor": [2.0] * 4, "original_max_position_embeddings": 32,
+            },
+            "original_max_position_embeddings": 32,
+        },
+    ),
+    "yarn": (
+        "Qwen3",
+        {
+            "rope_parameters": {
+                "rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0, "original_max_position_embeddings": 32,
+            }
+        },
+    ),
+}  # fmt: skip
+
+
+def saved(folder: Path, kind: str, more: dict[str, Any]) -> Any:
+    """A random model, saved with norms that are not 1."""
+    name = "Gemma3TextConfig" if kind == "Gemma3" else f"{kind}Config"
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{kind}ForCausalLM")(getattr(transformers, name)(**SAME | more))
+    with torch.no_grad():
+        for key, value in model.named_parameters():
+            value.copy_(
+                torch.randn_like(value) * 0.2 + (1 if "norm" in key and kind[:5] != "Gemma" else 0)
+            )
+    model.eval().save_pretrained(folder)
+    return model
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", MODELS)
+def test_logits_are_those_of_transformers(name: str, tmp_path: Path) -> None:
+    kind, more = MODELS[name]
+    model = saved(tmp_path, kind, more)
+    tokens = np.random.default_rng(0).integers(0, 90, 20).tolist()
+    with torch.no_grad():
+        wanted = model(torch.tensor([tokens])).logits[0].numpy()
+    session = load(tmp_path, threads=1, context=30).session
+    found = np.concatenate(
+        [session.feed(tokens[:9], every=True), session.feed(tokens[9:], every=True)]
+    )
+    np.testing.assert_allclose(found, wanted, atol=3e-4 * np.abs(wanted).max())
+
+
+def test_shards_and_texts(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    saved(tmp_path, "Llama", {"eos_token_id": 3}).save_pretrained(tmp_path, max_shard_size="10KB")
+    assert (tmp_path / "model.safetensors.index.json").exists()
+    words = {f"w{i}": i for i in range(90)}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    template = "{% for m in messages %}{{ m.content }} {% endfor %}w7"
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    model = load(tmp_path, threads=1, context=30)
+    assert model.tokens_of("w5 w6") == [5, 6] and model.tokenizer.ends == {3}
+    assert model.tokens_of([{"role": "user", "content": "w5"}]) == [5, 7]
+    text = model.generate("w5 w6", 5)
+    assert text == "".join(model.generate("w5 w6", 5, stream=True)) and text.startswith("w")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "message"),
+    [
+        ("config.json", b"{", UserError, "must be JSON"),
+        ("config.json", b"[]", UserError, "must be a JSON object"),
+        ("config.json", b'{"model_type": "bert"}', UnsupportedError, "'bert' is not supported"),
+        (
+            "config.json",
+            b'{"model_type": "llama"}',
+            UserError,
+            "must be a positive integer, got None",
+        ),
+        ("model.safetensors", b"", UserError, "must begin with the length"),
+        ("model.safetensors", b"\xff" * 20, UserError, "must begin with the length"),
+        ("model.safetensors", (2).to_bytes(8, "little") + b"{]", UserError, "must be JSON"),
+        (
+            "model.safetensors",
+            (2).to_bytes(8, "little") + b"[]",
+            UserError,
+            "must be a JSON object",
+        ),
+        (
+            "model.safetensors",
+            (2).to_bytes(8, "little") + b"{}",
+            UserError,
+            "no tensor of that name",
+        ),
+    ],
+)
+def test_damaged_folders(
+    tmp_path: Path, name: str, content: bytes, error: type[Exception], message: str
+) -> None:
+    saved(tmp_path, "Llama", {})
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(error, match=message):
+        load(tmp_path, context=30)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"dtype": "F32", "shape": [2]}, "dtype, shape and data_offsets"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}, "must have 8 bytes"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [0, 800]}, "must have 8 bytes"),
+        ({"dtype": "F32", "shape": [-2], "data_offsets": [8, 0]}, "inside the file"),
+        ({"dtype": "F4", "shape": [2], "data_offsets": [0, 1]}, "dtype F4"),
+    ],
+)
+def test_damaged_tensors(tmp_path: Path, row: dict[str, Any], message: str) -> None:
+    table = json.dumps({"model.norm.weight": row}).encode()
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    (tmp_path / "model.safetensors").write_bytes(
+        len(table).to_bytes(8, "little") + table + bytes(8)
+    )
+    with pytest.raises((UserError, UnsupportedError), match=message):
+        read_folder(tmp_path)
