@@ -30,7 +30,7 @@ class Source:
         tokenizer: Reads the tokenizer.
         template: The chat template, "" where there is none.
         names: Texts of special tokens by the names that templates use.
-        compiled: Compiles the decoder for so many new and old tokens, with options of `graphc.compile`.
+        compiled: Compiles the decoder for numbers of new and old tokens, with options of `graphc.compile`.
     """
 
     path: Path

@@ -26,7 +26,7 @@ class TextStream(Protocol):
         ...
 
     def rest(self) -> str:
-        """Return what is left at the end: U+FFFD for bytes that are no character."""
+        """Return the rest at the end: U+FFFD for bytes that are no character."""
         ...
 
 
