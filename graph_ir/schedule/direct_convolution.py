@@ -243,10 +243,11 @@ class DirectSpace(ContractionSpace):
             return schedule
         g, band = self.geometry, band_of(schedule)
         settings: dict[str, Parameter] = {"band": band}
-        if (
-            "stage C" not in schedule.steps and "ky" in schedule.steps
-        ):  # else sums wait for all terms
-            settings["kc"] = terms_of(schedule.steps, g.kernel[1], g.channels, g.terms)
+        if "ky" in schedule.steps:
+            if self._problem_of(
+                schedule
+            ).result_holds_sums:  # else kc is all terms, in several tiles
+                settings["kc"] = terms_of(schedule.steps, g.kernel[1], g.channels, g.terms)
         elif band != "matmul" and not g.is_dynamic and "mc" in schedule.settings:
             settings["mc"] = max(1, schedule.number("mc") // g.result[1])
         return super().point(schedule).replaced(**settings)

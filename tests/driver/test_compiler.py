@@ -325,10 +325,10 @@ def test_empty_tensors_and_scalars(shape: tuple[int, ...]) -> None:
 def test_an_optimized_graph_is_printed_edited_parsed_and_run() -> None:
     made = compile_stages(str(ROOT / "examples/mlp.onnx"), "avx2")
     text = print_graph(made.graph, full=True)
-    assert "kc=512" in text
-    edited = parse_graph(text.replace("kc=512", "kc=256"))
+    assert "split k 512;" in text
+    edited = parse_graph(text.replace("split k 512;", "split k 256;"))
     compiled = graphc.compile(edited, "avx2", threads=1, optimized=True)
-    assert "kc=256" in compiled.stats["calls"][1]["note"]
+    assert "split k 256;" in compiled.stats["calls"][1]["note"]
     x = np.random.default_rng(0).standard_normal((32, 13)).astype(np.float32)
     assert difference(compiled(x), made.source.evaluate([x])[0]).ok
 

@@ -80,4 +80,4 @@ def test_the_matmul_keeps_its_name_and_takes_its_schedule() -> None:
     ctx = replace(context(), requested={y.name: parse_schedule("gemm mc=7")})
     run(graph, ctx)
     (matmul,) = (op for op in graph.ops if op.op_name == "matmul_core")
-    assert matmul.name == "matmul_core" and "mc=7" in str(matmul.schedule)
+    assert matmul.name == "matmul_core" and "split m 7;" in str(matmul.schedule)
