@@ -129,6 +129,8 @@ def panel_kernel(op: MatmulCore, ctx: LowerContext, requested: Schedule) -> Micr
     types, wanted = op.contraction, requested.settings.get("use")
     known = microkernels(types.a, types.b, ctx.target, tiles=True)
     known = tuple(x for x in known if x.instruction == wanted) or by_cost(op, known, ctx)
+    if isinstance(vectors := requested.settings.get("nv"), int):
+        known = tuple(x for x in known if x.takes_vectors(vectors)) or known
     is_constant = op.inputs[1].producer_owner.op_name == "constant" and ctx.options.enabled("fold")
     any_depth = is_constant or not types.b.is_float
 
