@@ -50,7 +50,7 @@ def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     if not is_known(a.details.plain_dims[-1], *b.details.plain_dims):
         return None
     m, n, k = math.prod(a.details.plain_dims[:-1]), *op.sizes[1:]
-    if b.details.rank != 2 or a.details.dtype != F32 or op.transpose_a or not m:
+    if b.details.rank != 2 or a.details.dtype != F32 or op.transpose_a or m == 0:
         return None
     if n < FEWEST_COLUMNS or k < FEWEST_TERMS:
         return None

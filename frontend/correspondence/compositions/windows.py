@@ -45,7 +45,7 @@ def same_padding(
 
 def windowed(node: OpBuilder, op_name: str, x: Tensor, *others: Tensor, **attrs: Any) -> Tensor:
     """A convolution or pool; padding that depends on dynamic sizes is stored around x first."""
-    dims, before, after = x.details.plain_dims, attrs["before"], attrs["after"]
+    dims, before, after = x.details.plain_dims, attrs.get("before", ()), attrs.get("after", ())
     if is_known(*before, *after):
         return node.make(op_name, x, *others, **attrs)
     none = (0,) * len(before)
