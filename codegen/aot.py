@@ -30,7 +30,8 @@ _LOG = logging.getLogger("graphc.codegen")
 
 def compile_to_object(llvm_text: str, target: Target) -> bytes:
     """Return the object file of an LLVM IR module, ready to be loaded. InternalError when LLVM refuses it."""
-    return one_section(compile_to_part(llvm_text, target))
+    code = compile_to_part(llvm_text, target)
+    return code if target.table.triple else one_section(code)
 
 
 def one_section(code: bytes) -> bytes:
@@ -40,7 +41,7 @@ def one_section(code: bytes) -> bytes:
 
 def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> bytes:
     """Compile like `compile_to_object`, but return LLVM's object file, for `merge_objects`."""
-    tools = _tools(target.cpu, target.features, level)
+    tools = _tools(target.cpu, target.features, level, target.table.triple)
     with _optimized(llvm_text, tools) as module:
         code: bytes = tools.machine.emit_object(module)
     _LOG.debug("%d characters of LLVM IR to %d bytes for %s", len(llvm_text), len(code), target.isa)
@@ -49,14 +50,15 @@ def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> b
 
 def assembly(llvm_text: str, target: Target) -> str:
     """Return the assembly that `compile_to_object` encodes. InternalError when LLVM refuses the module."""
-    tools = _tools(target.cpu, target.features)
+    tools = _tools(target.cpu, target.features, triple=target.table.triple)
     with _optimized(llvm_text, tools) as module:
         return str(tools.machine.emit_assembly(module))
 
 
 def optimized_ir(llvm_text: str, target: Target) -> str:
     """Return the LLVM IR after LLVM's passes, from which code is selected. InternalError when LLVM refuses it."""
-    with _optimized(llvm_text, _tools(target.cpu, target.features)) as module:
+    tools = _tools(target.cpu, target.features, triple=target.table.triple)
+    with _optimized(llvm_text, tools) as module:
         return str(module)
 
 
@@ -71,10 +73,11 @@ class _Tools:
 
 
 @cache
-def _tools(cpu: str, features: str, level: int = OPT_LEVEL) -> _Tools:
+def _tools(cpu: str, features: str, level: int = OPT_LEVEL, triple: str = "") -> _Tools:
     """Made once: llvmlite frees pass builders and managers in part only, 1.6 KB would be lost with every kernel."""
     _initialize()
-    machine = llvm.Target.from_default_triple().create_target_machine(
+    system = llvm.Target.from_triple(triple) if triple else llvm.Target.from_default_triple()
+    machine = system.create_target_machine(
         cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small"
     )
     options = llvm.create_pipeline_tuning_options(speed_level=level)
@@ -126,5 +129,5 @@ def _excerpt(text: str, message: str) -> str:
 
 @cache
 def _initialize() -> None:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()

@@ -39,14 +39,15 @@ def capabilities(target: Target) -> Capabilities:
     return Capabilities(
         fma="fma" in has,
         half_conversion="f16c" in has,
-        rounding="sse4.1" in has,
+        rounding=not has.isdisjoint(("sse4.1", "rounding")),
         masked_load="avx2" in has,
         masks=target.table.has_masks,
         scalef={"avx512f", "avx512vl"} <= named,
         dot_bytes=_widths(named, ("avx512vnni", _EVERY), ("avxvnni", _NARROW)),
         dot_bf16=_widths(named, ("avx512bf16", _EVERY)),
         picks=_widths(named, ("avx512f", (8, 16)), ("avx2", (8,))),
-        nearest=frozenset((4,)) | _widths(has, ("avx512f", (16,)), ("avx2", (8,))),
+        nearest=frozenset(() if target.table.triple else (4,))
+        | _widths(has, ("avx512f", (16,)), ("avx2", (8,))),
         pair_dots=_widths(named, ("avx512bw", _EVERY), ("avx2", _NARROW)),
         vector_bits=target.table.vector_bits,
         table_bytes=64 if "avx512vbmi" in named else 32 if "avx2" in has else 0,

@@ -12,7 +12,7 @@ from llvmlite import binding as llvm
 
 from ..base.errors import UserError
 from ..targets.isa import ISAS, Target
-from ..targets.machines import SAPPHIRE_RAPIDS, UNKNOWN, ZEN5, Machine
+from ..targets.machines import NEOVERSE_N1, SAPPHIRE_RAPIDS, UNKNOWN, ZEN5, Machine
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPUINFO = Path("/proc/cpuinfo")
@@ -32,6 +32,8 @@ def target_for(name: str) -> Target:
     native = _native_isa()
     isa = native if name == "native" else name
     is_own = isa in (native, ISAS[native].extends)
+    if ISAS[isa].triple and not is_own:  # whose caches are not those of this machine
+        return replace(_level_target(isa), machine=NEOVERSE_N1, l1_bytes=64 << 10, l2_bytes=1 << 20)
     return _with_caches(_native_target(isa) if is_own else _level_target(isa))
 
 
@@ -90,7 +92,7 @@ def _native_target(isa: str) -> Target:
 
 
 def _level_target(isa: str) -> Target:
-    if not _is_x86():
+    if not _is_x86() and not ISAS[isa].triple:
         return Target(isa, "generic", "")
     return Target(isa, ISAS[isa].cpu, ",".join(f"+{f}" for f in ISAS[isa].features))
 

@@ -65,12 +65,12 @@ class CompiledPart:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def split_program(module: Module) -> list[Part]:
+def split_program(module: Module, triple: str = "") -> list[Part]:
     """The parts of a lowered program with an entry, in the order of its functions, the callers last.
 
-    One part on systems whose object files are not ELF: only ELF objects can be merged.
-    """
-    if "linux" not in process_triple():
+    One part for another system, `triple`, and on those whose object files are not ELF: only ELF objects of this CPU
+    are merged."""
+    if "linux" not in process_triple() or triple:
         return [Part(module)]
     callers = [f for f in module.functions if invokes(f)]
     kernels = [f for f in module.functions if not invokes(f)]
@@ -100,10 +100,10 @@ def compile_part(part: Part, target: Target, check: bool) -> CompiledPart:
     return CompiledPart(code, seconds)
 
 
-def link(parts: Sequence[Part], compiled: Sequence[CompiledPart]) -> bytes:
+def link(parts: Sequence[Part], compiled: Sequence[CompiledPart], triple: str = "") -> bytes:
     """Merge the objects of a program's parts; every kernel gets its own name back."""
     if len(compiled) == 1:
-        return one_section(compiled[0].object_code)
+        return compiled[0].object_code if triple else one_section(compiled[0].object_code)
     names = [(KERNEL, linker_name(part.kernel)) if part.kernel else None for part in parts]
     return merge_objects([one.object_code for one in compiled], names)
 

@@ -53,6 +53,8 @@ class Quantization:
         if lanes < whole:
             wide = self._nearest(self._widened(x, lanes, whole), whole)
             return self._part(wide, S32, whole, 0, lanes)
+        if not self._can.nearest:
+            return self._nearest_in_parts(x, lanes)
         size = max(n for n in self._can.nearest if n <= lanes)
         if lanes == size:
             return self._nearest_vector(x, size)
@@ -64,6 +66,19 @@ class Quantization:
             pairs = zip(parts[::2], parts[1::2], strict=True)
             parts = [self._joined(low, high, lanes // len(parts)) for low, high in pairs]
         return parts[0]
+
+    def _nearest_in_parts(self, x: str, lanes: int) -> str:
+        """Round and convert to s32 without an instruction for it; NaN and 2^31 become the smallest number."""
+        source, result = type_of(F32, lanes), type_of(S32, lanes)
+        whole = self._stream.intrinsic(f"llvm.roundeven.{mangled(F32, lanes)}", source, (source, x))
+        inside = self._stream.value(f"fcmp olt {source} {x}, {constant(2.0**31, F32, lanes)}")
+        name = f"llvm.fptosi.sat.{mangled(S32, lanes)}.{mangled(F32, lanes)}"
+        converted = self._stream.intrinsic(name, result, (source, whole))
+        smallest = constant(-(1 << 31), S32, lanes)
+        mask = "i1" if lanes == 1 else f"<{lanes} x i1>"
+        return self._stream.value(
+            f"select {mask} {inside}, {result} {converted}, {result} {smallest}"
+        )
 
     def _nearest_vector(self, x: str, size: int) -> str:
         source, result = type_of(F32, size), type_of(S32, size)

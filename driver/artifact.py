@@ -58,7 +58,7 @@ def make_artifact(
         isa=target.isa,
         cpu_features=_needed_features(target),
         uses_tiles=bool(code.on_vectors),
-        triple=process_triple(),
+        triple=target.table.triple or process_triple(),
         threads=request.options.threads,
         versions=versions(),
         stats=_stats(source, graph, lowered),

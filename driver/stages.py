@@ -92,11 +92,14 @@ def run_stages(request: CompileRequest, phases: Phases, consume: bool = False) -
         if dump.folder:
             _dump_loops(lowered.module, request.target, dump)
         with phases("kernels"):
-            parts = split_program(lowered.module)
+            triple = request.target.table.triple
+            parts = split_program(lowered.module, triple)
             compiled = _compiled(parts, request, pool, phases)
-            code = ModelCode(link(parts, compiled), *_on_vectors(parts, compiled, request, phases))
+            code = ModelCode(
+                link(parts, compiled, triple), *_on_vectors(parts, compiled, request, phases)
+            )
             is_parallel = any(map(has_parallel_loops, lowered.module.functions))
-            support = support_object(request.cache) if is_parallel else b""
+            support = support_object(request.cache) if is_parallel and not triple else b""
     phases.kernel_seconds, phases.processes = total_seconds(compiled), jobs
     artifact = make_artifact(request, graph, lowered, code, support)
     return Compilation(request, graph, lowered, artifact, phases)

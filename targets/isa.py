@@ -166,6 +166,7 @@ class Isa:
         optional: features that code for this CPU also uses where the CPU has them.
         unwanted: features that a CPU's name implies for LLVM and that code could use by accident.
         extends: the level that this one adds instructions to.
+        triple: LLVM's name of the system that runs the code; "" for that of the compiler.
     """
 
     name: str
@@ -183,6 +184,7 @@ class Isa:
     unwanted: tuple[str, ...] = ()
     implied: frozenset[str] = frozenset()
     extends: str = ""
+    triple: str = ""
     tiles: TileShape | None = None
 
 

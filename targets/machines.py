@@ -35,6 +35,7 @@ class Rates:
 
 _ZEN5_RATES = {
     "amx": Rates(s16_dot2=1.65, bf16_dot2=1.9),
+    "aarch64": Rates(),
     "avx512": Rates(s16_dot2=1.65, bf16_dot2=1.9),
     "avx2": Rates(s16_dot2=1.6),
     "generic": Rates(),
@@ -43,6 +44,7 @@ _ZEN5_RATES = {
 
 _SAPPHIRE_RAPIDS_RATES = {
     "amx": Rates(s16_dot2=1.65, bf16_dot2=0.5, u8s8_dot4=3.8, s8s8_dot4=1.7),
+    "aarch64": Rates(),
     "avx512": Rates(s16_dot2=1.65, bf16_dot2=0.5, u8s8_dot4=3.8, s8s8_dot4=1.7),
     "avx2": Rates(s16_dot2=1.3),
     "generic": Rates(s16_dot2=0.32),
@@ -141,11 +143,15 @@ ZEN5 = Machine()
 
 SAPPHIRE_RAPIDS = Machine(family="sapphire-rapids", rates=_SAPPHIRE_RAPIDS_RATES)
 
+NEOVERSE_N1 = Machine(family="neoverse-n1", l1_ways=4, l2_ways=8)
+"""Two multiply-adds and two loads of a vector per cycle, latency 4 (Arm Neoverse N1 Software Optimization Guide, 3.13
+to 3.17); what the guide does not say is that of Zen 5."""
+
 UNKNOWN = Machine(
     family="unknown", rates=_ZEN5_RATES | {"avx512": Rates(s16_dot2=1.65, s8s8_dot4=1.7)}
 )
 """Cores that were not measured: Zen 5's rates, but for signed bytes that of Sapphire Rapids, and for bf16 that
 of `fma`."""
 
-MACHINES = {machine.family: machine for machine in (ZEN5, SAPPHIRE_RAPIDS, UNKNOWN)}
+MACHINES = {machine.family: machine for machine in (ZEN5, SAPPHIRE_RAPIDS, NEOVERSE_N1, UNKNOWN)}
 """The core families described, by name."""

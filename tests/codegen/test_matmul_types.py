@@ -24,7 +24,7 @@ from graphc.tensor_ir.printer import print_module
 from graphc.tensor_ir.verifier import verify
 from support.native_functions import NativeModule, runnable_target
 
-VECTORS = {name: isa for name, isa in ISAS.items() if isa.tiles is None}
+VECTORS = {name: isa for name, isa in ISAS.items() if isa.tiles is None and not isa.triple}
 ROWS = [(name, row) for name, isa in VECTORS.items() for row in isa.microkernels]
 IDS = [f"{isa}-{r.a}x{r.b}-{r.instruction}-{'-'.join(r.needs)}" for isa, r in ROWS]
 

@@ -22,7 +22,7 @@ from .files import random_file
 from .generator import random_graph
 from .plan import EVERYTHING, FILLS, Plan
 
-TARGETS = ("native", *(name for name, isa in ISAS.items() if isa.tiles is None))
+TARGETS = ("native", *(name for name, isa in ISAS.items() if isa.tiles is None and not isa.triple))
 ROUTES = ("gcm", "onnx", "hlo", "pnnx", "tvm", "ge")
 """Ways besides the direct one that are taken by chance: saved and loaded again, or through a file of a format. With a
 dynamic size ("dynamic") is one more, on request: it compiles five models more."""
