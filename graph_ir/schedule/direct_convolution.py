@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from ...base.contraction import accumulator_of
 from ...targets.isa import Microkernel, Target
 from ...targets.microkernels import microkernels
 from ..ir.format import Format, channels_last, plain
@@ -291,7 +292,8 @@ class DirectSpace(ContractionSpace):
     @property
     def _vectors(self) -> int:
         """Vectors of a panel of weights."""
-        return self._width // self.ctx.target.lanes(self.op.contraction.accumulator)
+        types = self.op.contraction
+        return self._width // self.ctx.target.lanes(accumulator_of(types.a, types.b))
 
     @property
     def _width(self) -> int:
