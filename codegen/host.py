@@ -85,7 +85,8 @@ def _native_target(isa: str) -> Target:
     if not row.needs:
         return _level_target(isa)
     wanted = [f for f in row.features + row.optional if host.get(f, False)]
-    known = dict.fromkeys(f for other in ISAS.values() for f in other.features + other.optional)
+    same = (other for other in ISAS.values() if other.triple == row.triple)
+    known = dict.fromkeys(f for other in same for f in other.features + other.optional)
     flags = [f"+{f}" for f in wanted]
     flags += [f"-{f}" for f in (*known, *row.unwanted) if f not in wanted]
     return Target(isa, str(llvm.get_host_cpu_name()), ",".join(flags))

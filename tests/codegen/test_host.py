@@ -62,6 +62,11 @@ def test_features_requested_are_features_of_this_cpu() -> None:
     assert wanted <= present
 
 
+def test_features_of_another_architecture_are_not_named() -> None:
+    """LLVM prints a warning for each that it does not know."""
+    assert "neon" not in host.target_for("native").features
+
+
 def test_unknown_targets_are_refused() -> None:
     with pytest.raises(
         UserError,
