@@ -17,6 +17,8 @@ from graphc import Graph
 from graphc.base.dtypes import BF16, F32, S8, S32, U8, DType
 from graphc.codegen.host import host_supports
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.text.parser import parse_graph
+from graphc.graph_ir.text.printer import print_graph
 from graphc.runtime import tile_permission
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.native import runs_tiles
@@ -146,6 +148,27 @@ def test_a_refusal_is_no_error(
         np.testing.assert_array_equal(model(x), graph.evaluate([x])[0])
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "refuses tile registers" in caplog.text
+
+
+@needs_tiles
+@pytest.mark.parametrize(("k", "n"), [(96, 80), (100, 200)])
+def test_any_number_of_rows(k: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One code for all, in tiles and in vectors; rows of an input are copied where enough columns share the copy."""
+    graph, _ = layer(1, n, k)
+    text = (
+        print_graph(graph, full=True)
+        .replace(f"u8[1,{k}]", f"u8[B,{k}]")
+        .replace(f"s32[1,{n}]", f"s32[B,{n}]")
+    )
+    graph = parse_graph(text)
+    model = graphc.compile(graph, target="amx", schedules=TILES)
+    monkeypatch.setattr(tile_permission, "_answers", [False])
+    in_vectors = CompiledModel(model.artifact, 1)
+    for rows in (1, 2, 15, 16, 17, 33, 100):
+        x = np.random.default_rng(rows).integers(0, 256, (rows, k)).astype(np.uint8)
+        expected = np.concatenate([alone.evaluate([row[None]])[0] for row in x])
+        np.testing.assert_array_equal(model(x), expected)
+        np.testing.assert_array_equal(in_vectors(x), expected)
 
 
 _PROGRAM = """
