@@ -10,8 +10,9 @@ from __future__ import annotations
 from ...base.dims import Size
 from ...base.dtypes import S64
 from ...base.records import dataclass
+from ...base.size_limits import at_least
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.indexing import positions
+from ..correspondence.compositions.indexing import dynamic_size, positions
 from ..correspondence.compositions.movement import broadcast_to
 from ..op_builder import OpBuilder
 from .scope import NodeContext
@@ -130,9 +131,7 @@ def _windowed(
     pasts = node.tensor(3), node.tensor(4)
     batch, _, capacity, _ = pasts[0].details.plain_dims
     window = node.attr_int("local_window_size", -1)
-    if not isinstance(capacity, int):
-        raise node.unsupported("sliding_window_cache of a dynamic capacity", "fix it: --size")
-    if not 0 < window <= capacity:
+    if not (window > 0 and at_least(capacity, window)):
         rule = f"local_window_size must be in [1, {capacity}], the capacity of the windowed cache"
         raise node.rule(rule, str(window))
     assert isinstance(start, GraphTensor)
@@ -147,19 +146,19 @@ def _windowed(
     keys, values = (node.helper("concat", p, x, axis=2) for p, x in zip(pasts, (k, v), strict=True))
     kept = node.helper("add", row, node.helper("sub", ends, after))
     is_new = node.helper("ge", kept, start)
-    behind = node.helper("add", node.helper("sub", kept, start), node.constant(capacity, S64))
+    behind = node.helper("add", node.helper("sub", kept, start), dynamic_size(node, capacity))
     rows = node.make("select", is_new, behind, node.helper("sub", kept, first))
     present = _rows_at(node, keys, rows), _rows_at(node, values, rows)
     at = node.reshaped(at, (batch, 1, 1, at.details.plain_dims[1]))
     return Cache(start, keys, values, at, present)
 
 
-def _resident(node: NodeContext, count: GraphTensor, capacity: int, window: int) -> GraphTensor:
+def _resident(node: NodeContext, count: GraphTensor, capacity: Size, window: int) -> GraphTensor:
     """Return how many of `count` keys a windowed cache holds."""
-    given_up = node.constant(capacity - window + 1, S64)
-    over = node.helper("sub", count, node.constant(capacity, S64))
+    given_up = dynamic_size(node, capacity - window + 1)
+    over = node.helper("sub", count, dynamic_size(node, capacity))
     over = node.helper("max", over, node.constant(0, S64))
-    times = node.helper("add", over, node.constant(capacity - window, S64))
+    times = node.helper("add", over, dynamic_size(node, capacity - window))
     times = node.helper("div", times, given_up, rounding="floor")
     return node.helper("sub", count, node.helper("mul", times, given_up))
 

@@ -184,7 +184,7 @@ def _read_pad(node: NodeContext, _: str) -> Value:
     if node.opset >= 11 and node.known(1) is None and (sizes := _moving_size(node, 1)):
         return _pad_at(node, x, mode, sizes)
     before, after = _pad_widths(node, rank)
-    attrs: dict[str, Any] = {"before": before, "after": after, "mode": mode}
+    attrs: dict[str, Any] = {"mode": mode}
     if mode == "constant":
         if node.opset < 11:
             attrs["value"] = node.attr_float("value")
@@ -195,7 +195,14 @@ def _read_pad(node: NodeContext, _: str) -> Value:
             if value.size != 1:
                 raise node.rule("the padding value must be a scalar", f"shape {list(value.shape)}")
             attrs["value"] = value.reshape(()).astype(object).item()
-    return node.make("pad", x, **attrs)
+    sides = before, after
+    if mode == "wrap" and any(isinstance(n, int) and n < 0 for n in (*before, *after)):
+        # ONNX Runtime crops first, and continues with what is kept.
+        cropped, sides = (
+            tuple(tuple(pick(n, 0) for n in one) for one in sides) for pick in (min, max)
+        )
+        x = node.helper("pad", x, before=cropped[0], after=cropped[1])
+    return node.make("pad", x, **attrs, before=sides[0], after=sides[1])
 
 
 def _pad_at(node: NodeContext, x: GraphTensor, mode: str, sizes: tuple[int, ...]) -> Value:
@@ -225,8 +232,12 @@ def _pad_widths(node: NodeContext, rank: int) -> tuple[tuple[int, ...], tuple[in
 
 def _write_pad(e: Exporter, op: Op, op_type: str) -> None:
     x = e.values(op)[0]
-    mode, widths = cast(Any, op).mode, (*op.attr("before"), *op.attr("after"))
-    inputs = [x, e.constant(op, "pads", np.array(widths, np.int64))]
+    mode, widths = cast(Any, op).mode, np.array((*op.attr("before"), *op.attr("after")), np.int64)
+    if mode == "wrap" and widths.min(initial=0) < 0:  # crops last
+        wider = e.constant(op, "pads", np.maximum(widths, 0))
+        x = e.part(op, op_type, [x, wider], mode=mode)
+        mode, widths = "constant", np.minimum(widths, 0)
+    inputs = [x, e.constant(op, "pads", widths)]
     if mode == "constant":
         inputs.append(e.scalar(op, "value", cast(Any, op).value, e.dtype(x)))
     e.node(op, op_type, inputs, mode=mode)

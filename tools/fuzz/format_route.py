@@ -44,6 +44,7 @@ LIMITS = (
     "'Cubic' mode only supports",
     "incompatible function arguments",
     "not defined for empty set",
+    "Only N can be zero",
 )
 """Messages of ONNX Runtime about valid files that it does not run: types that an op lacks or Python cannot hand over,
 empty tensors, also inside of the functions that it expands (whose nodes have no names), LRN of other than four axes or
@@ -56,6 +57,8 @@ class RefusedFile(Exception):
 
 def run_by_onnxruntime(graph: Graph, folder: Path, arrays: Sequence[Array]) -> list[Array]:
     """Return what ONNX Runtime computes of the graph written as ONNX. UnsupportedError, and as `run_file`."""
+    if any(op.op_name == "pow" and not op.inputs[0].details.dtype.is_float for op in graph.ops):
+        raise UserError("powers of integers must be exact, but ONNX Runtime computes them in f64")
     FORMATS["onnx"].write(graph, folder / MODEL)
     return run_file(folder, [op.name for op in graph.inputs], arrays)
 

@@ -221,6 +221,19 @@ def test_any_number_of_sentences(name: str) -> None:
     step.check(compiled.run(None, feeds), feeds)
 
 
+def test_the_capacity_of_a_windowed_cache_is_dynamic() -> None:
+    """onnxruntime-genai names the capacity of Gemma2's sliding caches."""
+    step = STEPS["a window that fills"]
+    feeds, proto = step.feeds(), step.model(step.feeds())
+    for info in (*proto.graph.input, *proto.graph.output):
+        if info.name in ("pk", "pv", "nk", "nv"):
+            info.type.tensor_type.shape.dim[2].dim_param = "past_sliding_length"
+    compiled = graphc.compile(proto)
+    step.check(compiled.run(None, feeds), feeds)
+    with pytest.raises(UserError, match="past_sliding_length"):
+        compiled.run(None, {**feeds, "pk": feeds["pk"][:, :, :1], "pv": feeds["pv"][:, :, :1]})
+
+
 @pytest.mark.parametrize("name", ["the softmax", "a bias beside a buffer"])
 def test_the_width_of_a_cache_follows_from_the_heads(name: str) -> None:
     """onnxruntime-genai names the last axis of caches, which the queries determine."""

@@ -231,3 +231,33 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
         f"cannot write '{tmp_path}/no/m.onnx' (No such file or directory); "
         "make its folder first, or give another path"
     )
+
+
+@pytest.mark.parametrize("widths", [(-1, 1), (-2, 3), (1, -2), (2, -3), (2, 1)])
+def test_a_wrapped_border_beside_a_cropped_one(widths: tuple[int, int]) -> None:
+    """ONNX Runtime crops before it wraps; `pad` wraps what is cropped, too."""
+    ort = pytest.importorskip("onnxruntime")
+    graph, x = Graph("g"), np.arange(4, dtype=np.float32)
+    before, after = (widths[0],), (widths[1],)
+    y = graph.make(
+        "pad",
+        [graph.make_input(LogicalTensor(F32, (4,)), "x")],
+        {"before": before, "after": after, "mode": "wrap"},
+        "y",
+    ).outputs[0]
+    graph.make_output(y, "y")
+    node = onnx.helper.make_node("Pad", ["x", "p"], ["y"], mode="wrap")
+    info = [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])]
+    result = [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
+    weights = [onnx.numpy_helper.from_array(np.array(widths), "p")]
+    proto = onnx.helper.make_model(
+        onnx.helper.make_graph([node], "g", info, result, weights),
+        ir_version=10,
+        opset_imports=[onnx.helper.make_opsetid("", 21)],
+    )
+    for written, wanted in (
+        (to_onnx(graph), graph.evaluate([x])[0]),
+        (proto, load(proto).evaluate([x])[0]),
+    ):
+        (found,) = ort.InferenceSession(written.SerializeToString()).run(None, {"x": x})
+        np.testing.assert_array_equal(found, wanted)

@@ -119,10 +119,16 @@ def jax2onnx(save: Save) -> None:
             save(name, path, {"": x}, [want])
 
 
-WINDOW = 8
-"""Keys that a sliding window sees, which its cache has room for."""
+WINDOW = 5
+"""Keys that a sliding window sees, for which its cache has room: as many as a prompt has, as ONNX Runtime does not set
+the rows of others."""
 
-LONG = {"rope_type": "longrope", "long_factor": [1.5] * 8, "short_factor": [1.1] * 8}
+LONG = {
+    "type": "longrope",
+    "rope_type": "longrope",
+    "long_factor": [1.5] * 8,
+    "short_factor": [1.1] * 8,
+}
 
 DECODERS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("Llama", "Qwen2", "Qwen3", "Mistral", "Gemma"), {}),
