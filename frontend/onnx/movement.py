@@ -195,14 +195,15 @@ def _read_pad(node: NodeContext, _: str) -> Value:
             if value.size != 1:
                 raise node.rule("the padding value must be a scalar", f"shape {list(value.shape)}")
             attrs["value"] = value.reshape(()).astype(object).item()
-    sides = before, after
     if mode == "wrap" and any(isinstance(n, int) and n < 0 for n in (*before, *after)):
         # ONNX Runtime crops first, and continues with what is kept.
-        cropped, sides = (
-            tuple(tuple(pick(n, 0) for n in one) for one in sides) for pick in (min, max)
-        )
-        x = node.helper("pad", x, before=cropped[0], after=cropped[1])
-    return node.make("pad", x, **attrs, before=sides[0], after=sides[1])
+        crops = {
+            "before": tuple(min(n, 0) for n in before),
+            "after": tuple(min(n, 0) for n in after),
+        }
+        x = node.helper("pad", x, **crops)
+        before, after = (tuple(max(n, 0) for n in side) for side in (before, after))
+    return node.make("pad", x, before=before, after=after, **attrs)
 
 
 def _pad_at(node: NodeContext, x: GraphTensor, mode: str, sizes: tuple[int, ...]) -> Value:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from ....base.dims import Size, symbols_of
+from ....base.dims import Limit, Size, bounds, symbols_of
 from ....base.records import dataclass
 from ....base.size_limits import at_most, larger
 from ....graph_ir.ir.graph import Graph
@@ -18,10 +18,11 @@ from .indexing import dynamic_size
 
 @dataclass(frozen=True)
 class CommonType:
-    """The type that one result of several graphs is returned in, and the axes whose sizes depend on the run."""
+    """The type that one result of several graphs is returned in, and the axes whose sizes depend on the run, each with
+    the least size that a graph gives it."""
 
     details: LogicalTensor
-    counted: tuple[int, ...]
+    counted: Mapping[int, int]
 
     def returned(self, node: OpBuilder, result: Tensor) -> list[Tensor]:
         """Inside a graph: the result in this type, then its size on each of those axes."""
@@ -33,8 +34,8 @@ class CommonType:
     def received(self, node: OpBuilder, results: Sequence[Tensor]) -> Tensor:
         """Outside: the result, of sizes that a run counts."""
         whole, *numbers = results
-        for axis, number in zip(self.counted, numbers, strict=True):
-            size = node.counted(number, self.details.plain_dims[axis])
+        for (axis, least), number in zip(self.counted.items(), numbers, strict=True):
+            size = node.counted(number, self.details.plain_dims[axis], within=Limit(least))
             whole = node.helper("counted_rows", whole, size=(size,), axis=axis)
         return whole
 
@@ -51,15 +52,15 @@ def common_type(
         return None
     limits = [largest_counts(graph) for graph in graphs]
     dims: list[Size] = []
-    counted = []
+    counted: dict[int, int] = {}
     for axis, sizes in enumerate(zip(*(one.plain_dims for one in results), strict=True)):
         if len(set(sizes)) == 1 and not any(s.name in inside for s in symbols_of(sizes)):
             dims.append(sizes[0])
             continue
-        counted.append(axis)
+        counted[axis] = min(bounds(size)[0] for size in sizes)
         rooms = (at_most(size, most) for size, most in zip(sizes, limits, strict=True))
         dims.append(reduce(larger, rooms))
-    return CommonType(LogicalTensor(first.dtype, tuple(dims)), tuple(counted))
+    return CommonType(LogicalTensor(first.dtype, tuple(dims)), counted)
 
 
 def counted_inside(graphs: Sequence[Graph]) -> set[str]:

@@ -213,3 +213,29 @@ def test_dynamic_lists_are_as_long_as_an_axis(rng: np.random.Generator) -> None:
         feed = {"rows": np.zeros((rows, 3), np.float32), "x": rng.random(3).astype(np.float32)}
         for wanted, got in zip(session.run(None, feed), compiled.run(None, feed), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_tables_of_two_lengths_are_never_empty() -> None:
+    """Decoders with two ranges of positions choose their table of angles by the number of tokens."""
+    text = """g (float[T] x) => (y) {
+        n = Shape(x)
+        limit = Constant<value_ints=[3]>()
+        c = Greater(n, limit)
+        one = Squeeze(c)
+        table = If(one) <then_branch = long () => (a) { a = Constant<value_floats=[1.,2.,3.,4.,5.,6.]>() },
+                         else_branch = short () => (b) { b = Constant<value_floats=[7.,8.,9.]>() }>
+        last = Constant<value_int=-1>()
+        size = Squeeze(n)
+        zero = Constant<value_int=0>()
+        step = Constant<value_int=1>()
+        at = Range(zero, size, step)
+        rows = Gather(table, at)
+        end = Gather(table, last)
+        y = Add(rows, end)
+    }"""
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]>' + text)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = graphc.compile(model, threads=1)
+    for length in (1, 3, 4, 6):
+        x = np.zeros(length, np.float32)
+        np.testing.assert_array_equal(compiled(x), session.run(None, {"x": x})[0])
