@@ -56,24 +56,27 @@ def file_key(request: CompileRequest, code: str = "", limit: int = FILE_LIMIT) -
     return _digest("file", *_circumstances(request.context), readers, code, specs, contents)
 
 
-_ELSEWHERE = {"onnx": b"location", "gguf": b"split.count"}
-"""Format -> bytes that its files contain where some tensors are in other files."""
+_ELSEWHERE = {"onnx": (b"location", FILE_LIMIT), "gguf": (b"split.count", 1 << 26)}
+"""Format -> bytes that its files contain where some tensors are in other files, within a number of bytes: in GGUF files
+the metadata come first, and take a few megabytes."""
 
 
 def _hash_of_model(model: object, limit: int) -> str | None:
     """SHA-256 of a model that its bytes alone tell; None for all others."""
     if isinstance(model, bytes):
-        is_whole = detect("", model[:HEAD_BYTES]).name == "onnx" and _ELSEWHERE["onnx"] not in model
+        is_whole = (
+            detect("", model[:HEAD_BYTES]).name == "onnx" and _ELSEWHERE["onnx"][0] not in model
+        )
         return hashlib.sha256(model).hexdigest() if is_whole else None
     if not isinstance(model, (str, os.PathLike)):
         return None
     try:
         path = Path(model)
-        mark = _ELSEWHERE.get(format_of(path))
-        if mark is None or not 0 < path.stat().st_size <= limit:
+        mark, end = _ELSEWHERE.get(format_of(path), (b"", 0))
+        if not mark or not 0 < path.stat().st_size <= limit:
             return None
         with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as view:
-            return None if view.find(mark) >= 0 else hashlib.sha256(view).hexdigest()
+            return None if view.find(mark, 0, end) >= 0 else hashlib.sha256(view).hexdigest()
     except (OSError, ValueError, UserError):
         return None
 

@@ -227,7 +227,29 @@ class _Reader:
         if element in _SCALARS:
             return self._numbers(_SCALARS[element], count)
         self._check_count("elements of an array", count, 8)
+        if element == _STRING:
+            return self._strings(count)
         return [self._value(element, depth + 1) for _ in range(count)]
+
+    def _strings(self, count: int) -> list[bytes]:
+        """The strings of an array: a vocabulary has a quarter of a million."""
+        found, at, data, length_at = (
+            [],
+            self.at,
+            memoryview(self.data),
+            struct.Struct("<Q").unpack_from,
+        )
+        last = len(data) - 8
+        for _ in range(count):
+            if at > last:
+                break
+            end = at + 8 + length_at(data, at)[0]
+            found.append(data[at + 8 : end].tobytes())
+            at = end
+        self.at = min(at, len(data))
+        if len(found) < count or at > len(data):
+            self._check_count("strings of an array", count, len(data) + 1)
+        return found
 
     def _numbers(self, dtype: str, count: int) -> Array:
         size = np.dtype(dtype).itemsize
