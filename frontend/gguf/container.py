@@ -233,12 +233,8 @@ class _Reader:
 
     def _strings(self, count: int) -> list[bytes]:
         """The strings of an array: a vocabulary has a quarter of a million."""
-        found, at, data, length_at = (
-            [],
-            self.at,
-            memoryview(self.data),
-            struct.Struct("<Q").unpack_from,
-        )
+        found: list[bytes] = []
+        at, data, length_at = self.at, self.data.data, struct.Struct("<Q").unpack_from
         last = len(data) - 8
         for _ in range(count):
             if at > last:
