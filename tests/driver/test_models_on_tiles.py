@@ -154,9 +154,9 @@ def test_a_refusal_is_no_error(
 @pytest.mark.parametrize(("k", "n"), [(96, 80), (100, 200)])
 def test_any_number_of_rows(k: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One code for all, in tiles and in vectors; rows of an input are copied where enough columns share the copy."""
-    graph, _ = layer(1, n, k)
+    alone, _ = layer(1, n, k)
     text = (
-        print_graph(graph, full=True)
+        print_graph(alone, full=True)
         .replace(f"u8[1,{k}]", f"u8[B,{k}]")
         .replace(f"s32[1,{n}]", f"s32[B,{n}]")
     )
