@@ -114,6 +114,9 @@ entry:
 }
 """
 
+# Workers touch no tile register before their first loop does: they start inside the first run of a model, so the
+# touch would delay the same run (0.04 ms, and 0.1 ms for starting a worker: Sapphire Rapids, 2 threads), and the system
+# would save 8 KB more at each switch from a worker that never runs a model with tiles.
 _START = """
 ; Starts the workers; fewer than requested if the system refuses, since the caller can finish alone.
 define internal void @start_workers(ptr %pool, ptr %state, i64 %threads) nounwind {

@@ -178,7 +178,8 @@ import graphc
 
 ready, go = threading.Event(), threading.Event()
 x, expected = np.load(sys.argv[2]), np.load(sys.argv[3])
-found = []
+vectors = graphc.load(sys.argv[4], threads=2)
+found = [np.array_equal(vectors(x), expected)]  # workers start before the process has the permission
 def run():
     ready.set()
     go.wait()
@@ -186,7 +187,7 @@ def run():
 thread = threading.Thread(target=run)  # starts before the process has the permission
 thread.start()
 ready.wait()
-model = graphc.load(sys.argv[1])
+model = graphc.load(sys.argv[1], threads=2)
 go.set()
 thread.join()
 found.append(np.array_equal(model(x), expected))
@@ -200,18 +201,23 @@ print(found)
 
 @needs_tiles
 def test_a_saved_model_runs_in_another_process_and_its_threads_and_children(tmp_path: Path) -> None:
-    graph, x = layer(49, 40, 100)
-    graphc.compile(graph, target="amx", schedules=TILES).artifact.save(tmp_path / "layer.gcm")
+    """Also in the workers of a pool that a model in vectors started."""
+    graph, x = layer(256, 96, 512)
+    on_tiles = graphc.compile(graph, target="amx", threads=2, schedules=TILES)
+    in_vectors = graphc.compile(graph, target="avx512", threads=2)
+    assert on_tiles.artifact.support_code == in_vectors.artifact.support_code != b""
+    on_tiles.artifact.save(tmp_path / "layer.gcm")
+    in_vectors.artifact.save(tmp_path / "vectors.gcm")
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "y.npy", graph.evaluate([x])[0])
-    files = [str(tmp_path / name) for name in ("layer.gcm", "x.npy", "y.npy")]
+    files = [str(tmp_path / name) for name in ("layer.gcm", "x.npy", "y.npy", "vectors.gcm")]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _PROGRAM, *files],
         capture_output=True,
         text=True,
         env=os.environ,
     )
-    assert done.stdout.strip() == "[True, True, True]", done.stderr
+    assert done.stdout.strip() == str([True] * 4), done.stderr
 
 
 @needs_tiles
