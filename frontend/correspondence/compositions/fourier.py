@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ....base.dims import Size
-from ....base.dtypes import F32, S64
+from ....base.dtypes import F32, S64, DType
 from ....base.records import dataclass
 from ....base.size_queries import typical
 from ....graph_ir.ir.graph import Array
@@ -36,6 +36,10 @@ class Spectrum:
 
     real: Tensor
     imag: Tensor | None
+
+
+Factors = tuple[Tensor, Tensor]
+"""Real and imaginary parts of constants that a spectrum is multiplied by."""
 
 
 def transformed(
@@ -73,7 +77,7 @@ def _along_last(
     if inverse and onesided:
         x = _mirrored(node, x, length)
     *outer, _ = x.real.details.plain_dims
-    whole = _factored(node, x, length, inverse)
+    whole = _factored(node, x, length, inverse, {})
     if inverse:
         scale = node.constant(1 / length, x.real.details.dtype)
         whole = _each(whole, lambda part: node.helper("mul", part, scale))
@@ -115,7 +119,9 @@ def smooth(least: int) -> int:
     return found
 
 
-def _factored(node: OpBuilder, x: Spectrum, length: int, inverse: bool) -> Spectrum:
+def _factored(
+    node: OpBuilder, x: Spectrum, length: int, inverse: bool, made: dict[int, Factors]
+) -> Spectrum:
     """The unscaled transform of n1 * n2 elements: over n1, times a root of unity, over n2.
 
     y[k1 + n1 k2] = sum over j2 of w2^(j2 k2) w^(j2 k1) (sum over j1 of w1^(j1 k1) x[j1 n2 + j2]).
@@ -125,7 +131,7 @@ def _factored(node: OpBuilder, x: Spectrum, length: int, inverse: bool) -> Spect
         return _multiply(node, x, unscaled)
     n1 = _factor(length)
     if n1 == 1:
-        return _convolved(node, x, length, inverse)
+        return _convolved(node, x, length, inverse, made)
     n2, outer = length // n1, x.real.details.plain_dims[:-1]
     swap = [*range(len(outer)), len(outer) + 1, len(outer)]
 
@@ -135,13 +141,20 @@ def _factored(node: OpBuilder, x: Spectrum, length: int, inverse: bool) -> Spect
         dims = (*outer, rows, columns)
         return _each(value, lambda tensor: node.transposed(node.reshaped(tensor, dims), swap))
 
-    roots = _roots(np.outer(np.arange(n2), np.arange(n1)), length, inverse)
-    first = _times(node, _factored(node, parts(x, n1, n2), n1, inverse), roots)
-    second = parts(_factored(node, parts(first, n2, n1), n2, inverse), n1, n2)
+    dtype = x.real.details.dtype
+    if length not in made:
+        made[length] = _constants(
+            node, dtype, *_roots(np.outer(np.arange(n2), np.arange(n1)), length)
+        )
+    first = _factored(node, parts(x, n1, n2), n1, inverse, made)
+    first = _times(node, first, made[length], inverse)
+    second = parts(_factored(node, parts(first, n2, n1), n2, inverse, made), n1, n2)
     return Spectrum(*(node.reshaped(part, (*outer, length)) for part in _both(second)))
 
 
-def _convolved(node: OpBuilder, x: Spectrum, length: int, inverse: bool) -> Spectrum:
+def _convolved(
+    node: OpBuilder, x: Spectrum, length: int, inverse: bool, made: dict[int, Factors]
+) -> Spectrum:
     """The unscaled transform of any length as a convolution (Bluestein's algorithm).
 
     As 2jk = j^2 + k^2 - (k - j)^2, y[k] = c[k] sum over j of (x[j] c[j]) / c[k - j], where c[j] = w^(j^2 / 2). The sum
@@ -149,42 +162,56 @@ def _convolved(node: OpBuilder, x: Spectrum, length: int, inverse: bool) -> Spec
     signs of k - j.
     """
     axis, size = x.real.details.rank - 1, smooth(2 * length - 1)
-    chirp = _roots(np.arange(length) ** 2 % (2 * length), 2 * length, inverse)
-    inverted = np.zeros(size, complex)
-    inverted[:length] = chirp.conj()
-    inverted[size - length + 1 :] = chirp.conj()[:0:-1]
+    cosine, sine = _roots(np.arange(length) ** 2 % (2 * length), 2 * length)
+    inverted = np.zeros(
+        size, complex
+    )  # of the forward transform; conjugated, that of the inverse one
+    inverted.real[:length], inverted.imag[:length] = cosine, -sine
+    inverted[size - length + 1 :] = inverted[length - 1 : 0 : -1]
+    filtered = np.fft.fft(inverted.conj() if inverse else inverted) / size
+    dtype = x.real.details.dtype
+    chirp = _constants(node, dtype, cosine, sine)
+    response = _constants(node, dtype, filtered.real, filtered.imag)
     after = tuple(size - length if i == axis else 0 for i in range(axis + 1))
 
     def padded(part: Tensor) -> Tensor:
         return node.helper("pad", part, before=(0,) * (axis + 1), after=after, value=0.0)
 
-    spectrum = _factored(node, _each(_times(node, x, chirp), padded), size, False)
-    spectra = _times(node, spectrum, np.fft.fft(inverted) / size)
-    found = _factored(node, spectra, size, True)
-    return _times(node, _each(found, lambda part: node.sliced(part, axis, 0, length)), chirp)
+    start = _each(_times(node, x, chirp, inverse), padded)
+    spectra = _times(node, _factored(node, start, size, False, made), response)
+    found = _factored(node, spectra, size, True, made)
+    kept = _each(found, lambda part: node.sliced(part, axis, 0, length))
+    return _times(node, kept, chirp, inverse)
 
 
-def _roots(powers: Array, length: int, inverse: bool) -> Array:
-    """Powers below `length` of the first root of unity. Sines of floats take a fifth of the time of np.exp."""
-    angles = powers * ((2 if inverse else -2) * np.pi / length)
-    found = np.empty(powers.shape, complex)
-    np.cos(angles, out=found.real)
-    np.sin(angles, out=found.imag)
-    return found
+def _roots(powers: Array, length: int) -> tuple[Array, Array]:
+    """Powers below `length` of the first root of unity: real and imaginary parts, for the forward transform."""
+    angles = powers * (-2 * np.pi / length)
+    return np.cos(angles), np.sin(angles)
 
 
-def _times(node: OpBuilder, x: Spectrum, factors: Array) -> Spectrum:
-    """x times complex numbers that are known."""
+def _constants(node: OpBuilder, dtype: DType, real: Array, imag: Array) -> Factors:
+    return node.constant(real, dtype), node.constant(imag, dtype)
+
+
+def _times(node: OpBuilder, x: Spectrum, factors: Factors, conjugated: bool = False) -> Spectrum:
+    """x times complex numbers that are known, or times their conjugates."""
     real, imag = x.real, x.imag
-    cosine, sine = (
-        node.constant(part, real.details.dtype) for part in (factors.real, factors.imag)
-    )
+    cosine, sine = factors
     if imag is None:
-        return Spectrum(*(node.helper("mul", real, part) for part in (cosine, sine)))
+        product = node.helper("mul", real, sine)
+        return Spectrum(
+            node.helper("mul", real, cosine), node.helper("neg", product) if conjugated else product
+        )
 
     def mixed(op: str, a: Tensor, b: Tensor) -> Tensor:
         return node.helper(op, node.helper("mul", real, a), node.helper("mul", imag, b))
 
+    if conjugated:
+        cross = node.helper("mul", imag, cosine)
+        return Spectrum(
+            mixed("add", cosine, sine), node.helper("sub", cross, node.helper("mul", real, sine))
+        )
     return Spectrum(mixed("sub", cosine, sine), mixed("add", sine, cosine))
 
 
