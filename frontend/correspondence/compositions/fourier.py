@@ -199,9 +199,9 @@ def _times(node: OpBuilder, x: Spectrum, factors: Factors, conjugated: bool = Fa
     real, imag = x.real, x.imag
     cosine, sine = factors
     if imag is None:
-        product = node.helper("mul", real, sine)
+        scaled = node.helper("mul", real, sine)
         return Spectrum(
-            node.helper("mul", real, cosine), node.helper("neg", product) if conjugated else product
+            node.helper("mul", real, cosine), node.helper("neg", scaled) if conjugated else scaled
         )
 
     def mixed(op: str, a: Tensor, b: Tensor) -> Tensor:
