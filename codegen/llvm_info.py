@@ -22,5 +22,5 @@ def host_cpu_name() -> str:
 
 
 def process_triple() -> str:
-    """LLVM's name of the system this process runs on: `x86_64-unknown-linux-gnu`."""
+    """LLVM's name of the system this process runs on: `aarch64-unknown-linux-gnu`."""
     return str(binding.get_process_triple())

@@ -28,7 +28,7 @@ _TAKEN = frozenset(
 
 
 def symbol(name: str) -> str:
-    """A function of a module as an operand: `@"f32_gemm_6x16__avx2"`."""
+    """A function of a module as an operand: `@"f32_gemm_6x16__generic"`."""
     return quoted(linker_name(name))
 
 

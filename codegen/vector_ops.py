@@ -404,7 +404,7 @@ class LlvmVectorOps:
         return self._value(f"ashr {self._int} {a}, {self.int_const(count)}")
 
     def from_int(self, a: Value) -> Value:
-        """The float of a small integer; through the mantissa in f64, for which AVX2 has no conversion."""
+        """The float of a small integer; through the mantissa in f64, for which some ISAs have no conversion."""
         if self.bits == 32:
             return self._value(f"sitofp {self._int} {a} to {self._float}")
         offset = 1.5 * 2.0**52

@@ -68,7 +68,7 @@ def compile(
     Args:
         model: A path, the bytes of a file, an `onnx.ModelProto`, a `torch.export.ExportedProgram`, a
             `jax.export.Exported` or a `Graph`.
-        target: Instruction set: `native` (that of this CPU), `amx`, `avx512`, `avx2` or `generic`.
+        target: Instruction set: `native` (that of this CPU) or another value of `--target`.
         threads: Threads per call. None: `GRAPHC_NUM_THREADS`, `OMP_NUM_THREADS` or the CPUs this process may use.
         inputs: Shapes of dynamic inputs: `{"x": "f32[8,13]"}`, or a range, `"f32[N=1..64,13]"`.
         disabled: Names of optimizations to turn off (`base.options.SWITCHES`).

@@ -58,7 +58,7 @@ class Metadata:
     """The description of a compiled model without its bytes.
 
     `isa` names the row of `targets.isa.ISAS` the code was blocked for, `cpu_features` the LLVM features its
-    instructions need (`avx2`, `fma`, ...), `triple` the LLVM target triple ("" = any). `arena_bytes` is the scratch
+    instructions need (`fma`, `f16c`, ...), `triple` the LLVM target triple ("" = any). `arena_bytes` is the scratch
     memory of one call. `sizes` are the dynamic ones, with their ranges, in the order native code takes
     them. `threads` is the thread count it was compiled for (a hint). `versions` names graphc, llvmlite and LLVM;
     `stats` is what the compiler counted, plain JSON values. `checks`: the last outputs are conditions that must hold,

@@ -198,6 +198,11 @@ INSTRUCTIONS: dict[str, Instruction] = {}
 """All instructions on two-dimensional registers, by name."""
 
 
+def fused_levels() -> list[str]:
+    """Return the levels with fused multiply-adds for systems like that of the compiler, widest first."""
+    return [name for name, isa in ISAS.items() if isa.has_fma and not isa.triple]
+
+
 @dataclass(frozen=True)
 class Target:
     """One CPU to generate code for.

@@ -23,7 +23,7 @@ SCALED_EXPONENTIALS = frozenset(("exp", "exp_nonpositive"))
 def packed_together(code: Node, target: Target) -> int:
     """Return how many vectors of 32-bit numbers to compute at once: several if `code` quantizes them to bytes.
 
-    Instructions that pack two vectors into one take as long as those for one; AVX-512 narrows one vector by itself.
+    Instructions that pack two vectors into one take as long as those for one; an ISA with masks narrows one by itself.
     """
     is_packed = any(
         isinstance(e, Call) and e.name == "quantize" and packs_vectors(e.dtype, target)

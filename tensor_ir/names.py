@@ -1,6 +1,6 @@
 """Names in code: the only module that makes identifiers for buffers, variables and functions.
 
-Code is named after what it computes (`relu_v2`, `in0`, `f32_gemm_add_8x8x8__avx2`) and never after a model's tensors,
+Code is named after what it computes (`relu_v2`, `in0`, `f32_gemm_add_8x8x8__amx`) and never after a model's tensors,
 so no name in a model can break, shadow or distinguish kernels. What a model calls things is in notes, for people.
 
 Names in one function differ by their form: `fresh` adds `_1`, `_2`, ..., a value of the graph ends in `_v` and a

@@ -1,6 +1,6 @@
 """The text of Tensor IR: a subset of Python's syntax, read back by `parser`.
 
-    def f32_add_128x64__avx2(x: f32[128, 64], y: f32[128, 64]):
+    def f32_add_128x64__generic(x: f32[128, 64], y: f32[128, 64]):
         for i in parallel(0, 128):
             acc: f32[16]                                  # a local buffer
             for j in vector(0, 64):

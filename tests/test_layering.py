@@ -5,6 +5,7 @@ Imports inside functions and under TYPE_CHECKING count too.
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -98,6 +99,14 @@ OUTSIDE = {
     "bench": ("numpy", "rich", "onnx", *CONTENDERS, "torchvision", "timm", "transformers"),
 }
 
+# Files outside of targets/ that name an instruction set. The list may only shrink.
+NAMES_OF_ISAS = re.compile("x86|avx", re.IGNORECASE)
+NAME_AN_ISA = {
+    "bench/records.py", "codegen/byte_tables.py", "codegen/capabilities.py", "codegen/dot_products.py",
+    "codegen/host.py", "codegen/intrinsic_calls.py", "codegen/object_merge.py", "codegen/quantization.py",
+    "codegen/support.py", "codegen/support_loop.py", "codegen/tile_instructions.py", "codegen/vector_ops.py",
+}  # fmt: skip
+
 OBJECT_LOADER_LIBRARY = "llvmlite.binding"  # for one file of runtime
 
 
@@ -175,6 +184,16 @@ def _shown(module: str) -> str:
 
 def test_rooms_import_only_what_the_design_allows() -> None:
     assert violations(ROOT) == []
+
+
+def test_one_room_names_instruction_sets() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in sources(ROOT)
+        if path.relative_to(ROOT).parts[0] != "targets"
+        and NAMES_OF_ISAS.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == NAME_AN_ISA
 
 
 def test_no_module_imports_itself_through_others() -> None:

@@ -43,7 +43,7 @@ def _large_matmuls(op: Op, target: Target) -> str:
     dtype = op.inputs[0].details.dtype
     if dtype == F64:
         return "computed in f64, at half the speed of f32 or less"
-    if dtype == F16 and "avx512fp16" not in target.features:
+    if dtype == F16 and all(row.copied_a != F16 for row in target.table.microkernels):
         return "f16 is converted to f32 on this CPU; bf16 or f32 may be quicker"
     return ""
 

@@ -18,13 +18,15 @@ from ..base.records import dataclass
 from ..driver.compiler import compile as compile_model
 from ..graph_ir.ir.graph import Array, Graph
 from ..graph_ir.ir.logical_tensor import LogicalTensor
+from ..targets.isa import ISAS as LEVELS
+from ..targets.isa import fused_levels
 
 CHUNK = 1 << 18
 """Inputs of one call."""
 
 PATTERNS = 1 << 32
-ISAS = ("avx512", "avx2")
-"""Instruction sets with FMA: the bounds hold for these."""
+ISAS = [name for name in fused_levels() if LEVELS[name].tiles is None]
+"""Instruction sets with FMA: the bounds hold for these, and tile registers run none of these functions."""
 
 
 @dataclass(frozen=True)

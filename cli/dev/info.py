@@ -59,7 +59,7 @@ def facts() -> dict[str, Any]:
 
 
 def flat(found: dict[str, Any]) -> dict[str, str]:
-    """Return one line for each number, nested names joined: `machine.rates.avx2.f64_fma`."""
+    """Return one line for each number, nested names joined: `machine.rates.generic.f64_fma`."""
     lines: dict[str, str] = {}
     for name, value in found.items():
         if isinstance(value, dict):

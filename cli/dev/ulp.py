@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--target", action="append", choices=TARGETS[1:],
-        help="instruction set (repeatable; default: avx512 and avx2, if this CPU has them)",
+        help="instruction set (repeatable; default: those with FMA that this CPU has)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
@@ -40,14 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print one line per function and instruction set; 1 if a bound does not hold."""
     from ...codegen.host import host_supports
-    from ...tools.ulp_sweep import CASES, CHUNK, PATTERNS, chunks, sweep
+    from ...tools.ulp_sweep import CASES, CHUNK, ISAS, PATTERNS, chunks, sweep
 
     known = {name for case in CASES for name in (case.op, case.name)}
     if unknown := [op for op in args.ops if op not in known]:
         raise UserError(f"op '{unknown[0]}' has no bound; known are {', '.join(sorted(known))}")
     if args.stride < 1:
         raise UserError(f"--stride must be at least 1, got {args.stride}")
-    isas = [isa for isa in args.target or ("avx512", "avx2") if host_supports(isa)]
+    isas = [isa for isa in args.target or ISAS if host_supports(isa)]
     steps = -(-PATTERNS // (CHUNK * args.stride))
     exceeded = False
     for case in [case for case in CASES if not args.ops or {case.op, case.name} & set(args.ops)]:

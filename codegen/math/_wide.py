@@ -26,7 +26,7 @@ _EXP2_COEFFICIENTS = (
     1.5196156015728582e-05,
 )
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
-_FIELD_OFFSET = 1024  # keeps the shifted exponent positive: AVX2 has no signed 64-bit shift
+_FIELD_OFFSET = 1024  # keeps the shifted exponent positive: some ISAs have no signed 64-bit shift
 # Adding it rounds to an integer that stands in the low mantissa bits, raised by the exponent bias.
 _ROUND = 1.5 * 2.0**52 + 1023
 

@@ -1,7 +1,7 @@
 """com.microsoft.nchwc: convolutions and pools of images whose channels lie in blocks, as ONNX Runtime writes them.
 
 Its tensors have the shapes of plain ones, their channels filled up to whole blocks; here they are plain. Only weights
-tell how long a block is: the file does not, it is 16 where the machine that wrote it has AVX-512, else 8.
+tell how long a block is: the file does not, it is 16 where the machine that wrote it has 512-bit vectors, else 8.
 """
 
 from __future__ import annotations

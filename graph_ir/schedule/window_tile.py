@@ -20,7 +20,7 @@ MULTIPLICATION = 1.5
 
 HALF_WIDENING = 1.14
 """Time of a depthwise convolution of 16-bit floats over that of f32, in which it multiplies: conversions cost more than
-the bytes save (measured: 1.13 to 1.36 in f16, 1.27 to 2.36 in bf16, on Sapphire Rapids with AVX-512)."""
+the bytes save (measured: 1.13 to 1.36 in f16, 1.27 to 2.36 in bf16, on Sapphire Rapids with 512-bit vectors)."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Var
 
 COLUMNS = 64
-"""Most columns of right sides that are solved together: a row of them is four registers of AVX-512."""
+"""Most columns of right sides that are solved together: a row of them is four registers of 512 bits."""
 
 
 @dataclass(frozen=True)

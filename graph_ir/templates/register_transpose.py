@@ -1,8 +1,8 @@
 """Transposes in vector registers: a square tile of rows becomes its columns by shuffles of pairs of vectors.
 
 Inside 16 bytes, vectors of neighboring rows are interleaved, by one element, then by two, and so on; then 16-byte
-parts are exchanged. On x86 each step is one instruction: unpack, or a shuffle of 128-bit parts. log2(lanes) steps for
-each vector.
+parts are exchanged. Each step is one instruction where the ISA has it: unpack, or a shuffle of 128-bit parts.
+log2(lanes) steps for each vector.
 """
 
 from __future__ import annotations

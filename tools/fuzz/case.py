@@ -64,7 +64,7 @@ class Setting:
         )  # fmt: skip
 
     def words(self) -> str:
-        """The setting in a line: `avx2 -X no-fuse threads=2 hlo`."""
+        """The setting in a line: `generic -X no-fuse threads=2 hlo`."""
         parts = [self.target, *(f"-X no-{switch}" for switch in self.disabled)]
         parts += [f"-X winograd={self.winograd}"] if self.winograd != "auto" else []
         parts += [f"-X layout={self.layout}"] if self.layout != "auto" else []

@@ -168,7 +168,7 @@ def matrix_power(node: OpBuilder, x: Tensor, n: int) -> Tensor:
 
 
 MAX_COLUMNS = 64
-"""Columns of a panel of a grouped matmul: four registers of AVX-512."""
+"""Columns of a panel of a grouped matmul: four registers of 512 bits."""
 
 
 def grouped_matmul(node: OpBuilder, a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
