@@ -112,8 +112,21 @@ def _of_packed(op: MatmulNBits, inputs: list[Array], unit: float) -> Array:
     terms = op.sizes[2]
     share = (math.sqrt(op.group) + 2) / math.sqrt(terms)
     deviation = DEVIATIONS / math.sqrt(3)
-    lost = 0.0 if x_scale else 2.0**-23 * deviation * _largest_and_lengths(op, inputs)
-    return np.asarray(deviation * unit * share * np.abs(sizes) + lost)
+    found = np.asarray(deviation * unit * share * np.abs(sizes))
+    if x_scale:
+        return found
+    lost = 2.0**-23 * deviation * _largest_and_lengths(op, inputs)
+    # Or weights become a panel of floats, and all terms are added one after another.
+    in_panels = deviation * unit * (math.sqrt(terms) + 1) * _root_of_packed_squares(inputs, op.bits)
+    return np.asarray(np.maximum(found + lost, in_panels))
+
+
+def _root_of_packed_squares(inputs: list[Array], bits: int) -> Array:
+    """The root of the sum of the squares of the terms, [m, n]."""
+    x, w, scale, zero = (value.astype(np.float64) for value in (inputs[0], *inputs[1:4]))
+    numbers = unpacked_words(inputs[1], bits).reshape(*scale.shape, -1)
+    weights = (numbers - zero[..., None]) * scale[..., None]
+    return np.asarray(np.sqrt(np.square(x) @ np.square(weights).reshape(len(w), -1).T))
 
 
 def _largest_and_lengths(op: MatmulNBits, inputs: list[Array]) -> Array:
