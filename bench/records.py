@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.records import dataclass
+from ..targets.isa import fused_levels
 from .op_cases import op_families
 
 Cell = str | int | float | None
@@ -176,7 +177,7 @@ def _quantized(one: Result, two: Result) -> tuple[list[Column], list[list[Cell]]
 def _ops(*results: Result) -> tuple[list[Column], list[list[Cell]], list[Cell]]:
     """The suite `ops` by families: the geometric means of the fastest calls, and the worst cases."""
     columns = [Column("operators"), Column("cases", "d")]
-    for heading in ("", ", 2 threads", ", AVX2 code"):
+    for heading in ("", ", 2 threads", f", {fused_levels()[-1].upper()} code"):
         columns += [Column(f"ratio{heading}", ".2f"), Column(f"worst{heading}")]
     ratios = [_ops_ratios(result["rows"]) for result in results]
     families = {name: list(calls) for name, calls in op_families().items()}
@@ -268,7 +269,8 @@ def commands(suite: str) -> dict[str, list[str]]:
     common = ["bench", "--suite", suite, "--against", peers, "--threads"]
     found = {f"{suite}-{threads}": [*common, str(threads)] for threads in (1, 2)}
     if suite == "ops":
-        found["ops-avx2"] = [*common[:-1], "--target", "avx2", "--threads", "1"]
+        narrow = fused_levels()[-1]
+        found[f"ops-{narrow}"] = [*common[:-1], "--target", narrow, "--threads", "1"]
     return found
 
 

@@ -2,7 +2,7 @@
 
     vpermi2b    with VBMI: two of them look 64 bytes up in halves of the table, the sign of the index picks the half;
                 4 instructions for 64 bytes
-    vpshufb     with AVX2: 16 of them look 32 bytes up in rows of 16; an index of another row is moved above 127 by an
+    vpshufb     elsewhere: 16 of them look 32 bytes up in rows of 16; an index of another row is moved above 127 by an
                 addition that saturates, and gives 0; 64 instructions for 32 bytes
 
 On other targets such a load is a gather.
@@ -35,7 +35,8 @@ class ByteTables:
 
     def __init__(self, stream: InstructionStream, can: Capabilities) -> None:
         self._stream = stream
-        self.lanes = can.table_bytes
+        self._lookups = can.lookups
+        self.lanes = max(can.lookups, default=0)
         """Bytes that are looked up at once; 0 where the target has no such permutation."""
 
     def lookup(self, pointer: str, index: str, lanes: int) -> str:
@@ -57,9 +58,7 @@ class ByteTables:
         kind = type_of(U8, 64)
         quarters = [self._load(pointer, 64 * i, 64) for i in range(4)]
         low, high = (
-            self._stream.intrinsic(
-                "llvm.x86.avx512.vpermi2var.qi.512", kind, (kind, a), (kind, index), (kind, b)
-            )
+            self._stream.intrinsic(self._lookups[64], kind, (kind, a), (kind, index), (kind, b))
             for a, b in (quarters[:2], quarters[2:])
         )
         is_high = self._stream.value(f"icmp slt {kind} {index}, zeroinitializer")
@@ -76,9 +75,7 @@ class ByteTables:
             limited = self._stream.intrinsic(
                 "llvm.uadd.sat.v32i8", kind, (kind, other), (kind, constant(_BEYOND, U8, 32))
             )
-            part = self._stream.intrinsic(
-                "llvm.x86.avx2.pshuf.b", kind, (kind, both), (kind, limited)
-            )
+            part = self._stream.intrinsic(self._lookups[32], kind, (kind, both), (kind, limited))
             result = self._stream.value(f"or {kind} {result}, {part}") if result else part
         return result
 

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+
 from ..base.records import dataclass
-from ..targets.isa import Target
+from ..targets.isa import VECTOR_INSTRUCTIONS, Target
+
+Intrinsics = Mapping[int, str]
+"""LLVM's names of the instructions of one operation, by a width."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
     """`fma`: fused multiply-add; `half_conversion`: f16 <-> f32; `rounding`: floor, ceil, trunc, round in one
-    instruction; `masked_load`: of 32- and 64-bit elements; `masks`: loads and stores of any element;
-    `scalef`: multiplication by a power of two in one instruction, for vectors. Dot products in one instruction:
-    `dot_bytes` are the bytes of a vector for which u8 x s8 has one, `dot_bf16` those for bf16, `pair_dots` for the
-    sums of two s16 multiplications, `picks` lanes of the f32 vectors that an index each can pick, `nearest` lanes of
-    those that one instruction rounds to s32. `vector_bits`: bits of the vectors that locals are stored in.
-    `table_bytes`: how many bytes are looked up in a table of 256 at once, 0 for one at a time.
+    instruction; `masks`: loads and stores of any element; `vector_bits`: bits of the vectors that locals are stored in.
+
+    The others are intrinsics. By the bytes of a vector: `dot_bytes` of u8 x s8, `dot_bf16`, `pair_dots` for the sums of
+    two s16 multiplications, `byte_pairs` for those of u8 x s8 in 16 bits, saturated; `lookups` in a table of 256 bytes.
+    By lanes of f32: `scalef` multiplies by a power of two, `picks` takes lanes by an index each, `nearest` rounds to
+    s32. By the bits of an element: `masked_loads`.
     """
 
     fma: bool
     half_conversion: bool
     rounding: bool
-    masked_load: bool
     masks: bool
-    scalef: bool
-    dot_bytes: frozenset[int] = frozenset()
-    dot_bf16: frozenset[int] = frozenset()
-    pair_dots: frozenset[int] = frozenset()
-    picks: frozenset[int] = frozenset()
-    nearest: frozenset[int] = frozenset((4,))
-    table_bytes: int = 0
-    vector_bits: int = 512
+    vector_bits: int
+    masked_loads: Intrinsics
+    scalef: Intrinsics
+    dot_bytes: Intrinsics
+    dot_bf16: Intrinsics
+    pair_dots: Intrinsics
+    byte_pairs: Intrinsics
+    picks: Intrinsics
+    nearest: Intrinsics
+    lookups: Intrinsics
 
 
+@cache
 def capabilities(target: Target) -> Capabilities:
     """Read the target's ISA and LLVM features."""
     named = {feature[1:] for feature in target.features.split(",") if feature.startswith("+")}
@@ -40,23 +48,23 @@ def capabilities(target: Target) -> Capabilities:
         fma="fma" in has,
         half_conversion="f16c" in has,
         rounding=not has.isdisjoint(("sse4.1", "rounding")),
-        masked_load="avx2" in has,
         masks=target.table.has_masks,
-        scalef={"avx512f", "avx512vl"} <= named,
-        dot_bytes=_widths(named, ("avx512vnni", _EVERY), ("avxvnni", _NARROW)),
-        dot_bf16=_widths(named, ("avx512bf16", _EVERY)),
-        picks=_widths(named, ("avx512f", (8, 16)), ("avx2", (8,))),
-        nearest=frozenset(() if target.table.triple else (4,))
-        | _widths(has, ("avx512f", (16,)), ("avx2", (8,))),
-        pair_dots=_widths(named, ("avx512bw", _EVERY), ("avx2", _NARROW)),
         vector_bits=target.table.vector_bits,
-        table_bytes=64 if "avx512vbmi" in named else 32 if "avx2" in has else 0,
+        masked_loads=_intrinsics("masked_loads", has),
+        scalef=_intrinsics("scalef", named),
+        dot_bytes=_intrinsics("dot_bytes", named),
+        dot_bf16=_intrinsics("dot_bf16", named),
+        pair_dots=_intrinsics("pair_dots", named),
+        byte_pairs=_intrinsics("byte_pairs", named),
+        picks=_intrinsics("picks", named),
+        nearest=_intrinsics("nearest", has),
+        lookups=_intrinsics("lookups", has),
     )
 
 
-_EVERY, _NARROW = (16, 32, 64), (16, 32)
-
-
-def _widths(named: set[str], *rows: tuple[str, tuple[int, ...]]) -> frozenset[int]:
-    """Bytes of the vectors that the features present have an instruction for."""
-    return frozenset(width for feature, widths in rows if feature in named for width in widths)
+def _intrinsics(operation: str, features: set[str] | frozenset[str]) -> Intrinsics:
+    """Return the intrinsics of an operation that the features allow."""
+    rows = [row for row in VECTOR_INSTRUCTIONS if row.operation == operation]
+    return {
+        n: x for row in rows if features.issuperset(row.needs) for n, x in row.intrinsics.items()
+    }

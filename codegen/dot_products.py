@@ -17,16 +17,6 @@ from .instruction_stream import InstructionStream
 from .llvm_types import constant, mangled, splat, type_of, vector_of
 
 DOT_PRODUCTS = ("dot2", "dot4")
-_PAIR_DOTS = {
-    16: "llvm.x86.sse2.pmadd.wd",
-    32: "llvm.x86.avx2.pmadd.wd",
-    64: "llvm.x86.avx512.pmaddw.d.512",
-}
-_BYTE_DOTS = {
-    16: "llvm.x86.ssse3.pmadd.ub.sw.128",
-    32: "llvm.x86.avx2.pmadd.ub.sw",
-    64: "llvm.x86.avx512.pmaddubs.w.512",
-}
 
 
 class DotProducts:
@@ -65,7 +55,7 @@ class DotProducts:
 
     def _vpdpbusd(self, acc: str, a: str, b: str, lanes: int) -> str:
         kind, operand = type_of(S32, lanes), type_of(S8, 4 * lanes)
-        name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+        name = self._can.dot_bytes[4 * lanes]
         return self._stream.intrinsic(name, kind, (kind, acc), (operand, a), (operand, b))
 
     def _dot_bf16(self, acc: str, a: str, b: str, lanes: int) -> str:
@@ -75,7 +65,7 @@ class DotProducts:
                 self._stream.value(f"bitcast {type_of(S16, 2 * lanes)} {x} to {operand}")
                 for x in (a, b)
             ]
-            name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+            name = self._can.dot_bf16[4 * lanes]
             return self._stream.intrinsic(
                 name, kind, (kind, acc), (operand, halves[0]), (operand, halves[1])
             )
@@ -108,7 +98,7 @@ class DotProducts:
         """Return the sums of two neighboring terms of 2 * lanes s16."""
         kind, operand = type_of(S32, lanes), type_of(S16, 2 * lanes)
         if 4 * lanes in self._can.pair_dots:
-            name = _PAIR_DOTS[4 * lanes]
+            name = self._can.pair_dots[4 * lanes]
             return self._stream.intrinsic(name, kind, (operand, a), (operand, b))
         terms = []
         for odd in (False, True):
@@ -123,8 +113,8 @@ class DotProducts:
     def _saturated_pairs(self, a: str, b: str, lanes: int) -> str:
         """Return the sums of two neighboring terms of 2 * lanes u8 and s8, each of which fits s16, saturated."""
         kind, operand = type_of(S16, lanes), type_of(S8, 2 * lanes)
-        if 2 * lanes in self._can.pair_dots:
-            name = _BYTE_DOTS[2 * lanes]
+        if 2 * lanes in self._can.byte_pairs:
+            name = self._can.byte_pairs[2 * lanes]
             return self._stream.intrinsic(name, kind, (operand, a), (operand, b))
         terms = []
         for odd in (False, True):

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from llvmlite import binding as llvm
 
 from ..base.errors import UserError
-from ..targets.isa import ISAS, Target
-from ..targets.machines import NEOVERSE_N1, SAPPHIRE_RAPIDS, UNKNOWN, ZEN5, Machine
+from ..targets.isa import ISAS, NATIVE_MACHINES, Target
+from ..targets.machines import NEOVERSE_N1, Machine, machine_of
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPUINFO = Path("/proc/cpuinfo")
@@ -21,7 +21,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @cache
 def target_for(name: str) -> Target:
-    """Return the target called `native`, `avx512`, `avx2` or `generic`, with this machine's cache sizes.
+    """Return the target called `native` or as a row of `ISAS`, with this machine's cache sizes.
 
     `native` is the widest level this CPU supports, scheduled for it, as is the level that it extends. Any other level
     below gives code that runs on every CPU of the level; one above gives code that does not run here. All have this
@@ -59,15 +59,9 @@ def _cpu_info(key: str) -> str:
 
 @cache
 def _host_machine() -> Machine:
-    """Return the description of this CPU's core family.
-
-    Intel's cores are told by their features, as virtual machines show model numbers of other cores: all with
-    AVX512-BF16 have the vector units of Sapphire Rapids.
-    """
-    if llvm.get_host_cpu_name() == "znver5":
-        return ZEN5
-    has_bf16 = _host_features().get("avx512bf16", False)
-    return SAPPHIRE_RAPIDS if has_bf16 and _cpu_info("vendor_id") == "GenuineIntel" else UNKNOWN
+    """Return the description of this CPU's core family."""
+    has = [name for name, present in _host_features().items() if present]
+    return machine_of(llvm.get_host_cpu_name(), has, _cpu_info("vendor_id"))
 
 
 def _native_isa() -> str:
@@ -93,13 +87,14 @@ def _native_target(isa: str) -> Target:
 
 
 def _level_target(isa: str) -> Target:
-    if not _is_x86() and not ISAS[isa].triple:
+    if not _runs_levels() and not ISAS[isa].triple:
         return Target(isa, "generic", "")
     return Target(isa, ISAS[isa].cpu, ",".join(f"+{f}" for f in ISAS[isa].features))
 
 
-def _is_x86() -> bool:
-    return str(llvm.get_process_triple()).startswith(("x86_64", "i386", "i686"))
+def _runs_levels() -> bool:
+    """Return whether this machine is of the kind that levels without a triple are for."""
+    return str(llvm.get_process_triple()).startswith(NATIVE_MACHINES)
 
 
 def _with_caches(target: Target) -> Target:

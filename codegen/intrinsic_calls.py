@@ -14,7 +14,6 @@ from .operators import Operators
 from .vector_ops import LlvmVectorOps
 
 _REDUCE = "reduce_"
-_PICKS = {8: "llvm.x86.avx2.permps", 16: "llvm.x86.avx512.permvar.sf.512"}
 
 
 class IntrinsicCalls:
@@ -55,7 +54,7 @@ class IntrinsicCalls:
         """Lanes of a table, by the lowest bits of each index: one instruction where vectors have them."""
         kind, indices = type_of(F32, lanes), type_of(S32, lanes)
         if lanes in self._can.picks:
-            name = _PICKS[lanes]
+            name = self._can.picks[lanes]
             return self._stream.intrinsic(name, kind, (kind, table), (indices, index))
         result = "poison"
         for lane in range(lanes):
@@ -92,7 +91,7 @@ class IntrinsicCalls:
             lanes,
             self._can.fma,
             declares=self._stream.declares,
-            has_scalef=self._can.scalef,
+            scalef=self._can.scalef,
             begin=self._stream.begin_part,
         )
 

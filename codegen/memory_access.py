@@ -36,7 +36,7 @@ class MemoryAccess:
         if active == lanes <= most:
             return self._plain_load(pointer, dtype, lanes)
         # A mask would keep LLVM from turning a local into registers.
-        masked = self._can.masks or (self._can.masked_load and dtype.bits >= 32)
+        masked = self._can.masks or dtype.bits in self._can.masked_loads
         if masked and not local:
             return self._masked_load(pointer, dtype, lanes, active)
         value = constant(0, _in_memory(dtype), lanes)

@@ -2,9 +2,9 @@
 
 vcvtps2dq               rounds halves to even; NaN and what is beyond s32 become its smallest number, so that only
                         numbers above need a bound before
-vpackssdw, vpackuswb    AVX2 and SSE2: two vectors become one of half the width, saturated, so that bytes of two or
+vpackssdw, vpackuswb    without masks: two vectors become one of half the width, saturated, so that bytes of two or
                         four vectors cost less than those of one
-vpmovusdb, vpmovsdb     AVX-512: one vector at once
+vpmovusdb, vpmovsdb     with masks: one vector at once
 """
 
 from __future__ import annotations
@@ -14,11 +14,6 @@ from .capabilities import Capabilities
 from .instruction_stream import InstructionStream
 from .llvm_types import constant, lane_numbers, mangled, type_of
 
-_NEAREST = {
-    4: "llvm.x86.sse2.cvtps2dq",
-    8: "llvm.x86.avx.cvt.ps2dq.256",
-    16: "llvm.x86.avx512.mask.cvtps2dq.512",
-}
 _FAR = 1 << 30
 """Beyond all results; a sum with a zero point still fits s32."""
 _SHORT = 1 << 14
@@ -82,10 +77,11 @@ class Quantization:
 
     def _nearest_vector(self, x: str, size: int) -> str:
         source, result = type_of(F32, size), type_of(S32, size)
+        name = self._can.nearest[size]
         if size < 16:
-            return self._stream.intrinsic(_NEAREST[size], result, (source, x))
+            return self._stream.intrinsic(name, result, (source, x))
         rest = (result, "zeroinitializer"), ("i16", "-1"), ("i32", "4")  # the mode that is set
-        return self._stream.intrinsic(_NEAREST[size], result, (source, x), *rest)
+        return self._stream.intrinsic(name, result, (source, x), *rest)
 
     def _saturated(self, value: str, source: DType, target: DType, lanes: int) -> str:
         """The nearest number of `target`: what LLVM makes saturating instructions of."""

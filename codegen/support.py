@@ -13,6 +13,7 @@ from __future__ import annotations
 from string import Template
 
 from ..runtime.abi import RT_BYTES, RT_POOL, RT_STOPPED
+from ..targets.isa import POOL_MACHINES
 from .interruption import CYCLES_DECLARATION, POLL_TEXT
 from .support_loop import LOOP_TEXT
 
@@ -63,7 +64,6 @@ _SLOT = {"SLOT_BYTES": 128, "S_POOL": 8, "S_INDEX": 16, "S_HANDLE": 24, "S_ALIVE
 """Byte offsets in a thread's slot; offset 0 is its ticket."""
 
 _LINUX = {
-    "FUTEX": 202,  # system call number on x86-64
     "WAIT": 128,  # FUTEX_WAIT | FUTEX_PRIVATE_FLAG
     "WAKE": 129,
     "MMAP_PROT": 3,
@@ -71,8 +71,6 @@ _LINUX = {
     "WIPEONFORK": 18,
     "MONOTONIC": 1,
     "SETMASK": 2,
-    "SETAFFINITY": 203,
-    "GETAFFINITY": 204,
     "POLL_NANOSECONDS": 100_000_000,
 }
 
@@ -94,9 +92,9 @@ declare i32 @pthread_attr_destroy(ptr)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_join(i64, ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
-declare void @llvm.x86.sse2.pause()
-declare void @llvm.x86.sse.stmxcsr(ptr)
-declare void @llvm.x86.sse.ldmxcsr(ptr)
+declare void @$PAUSE()
+declare void @$SAVE_MODE(ptr)
+declare void @$SET_MODE(ptr)
 declare i64 @llvm.umin.i64(i64, i64)
 
 @blocked_signals = internal constant [16 x i64] [i64 $SIGNALS$ALL_SIGNALS]
@@ -259,10 +257,10 @@ def thread_pool_module(triple: str) -> str:
 
     The module exports `ptr @graphc_pool_create(i64 threads)` and `void @graphc_pool_destroy(ptr)`. The result of the
     first can be passed to `graphc_entry` as `rt`; its first two fields are what other `rt`s that use its threads hold.
-    The module needs x86-64 Linux and, from libc, only the functions it declares.
+    The module needs Linux on one of `POOL_MACHINES` and, from libc, only the functions it declares.
     """
     architecture, _, rest = triple.partition("-")
-    if architecture != "x86_64" or "linux" not in rest:
+    if architecture not in POOL_MACHINES or "linux" not in rest:
         return ""
     kept = sum(1 << (signal - 1) for signal in _SIGNALS_KEPT)
     names: dict[str, object] = {
@@ -276,5 +274,6 @@ def thread_pool_module(triple: str) -> str:
         **_STATE,
         **_SLOT,
         **_LINUX,
+        **POOL_MACHINES[architecture],
     }
     return Template("".join(_PARTS)).substitute(names).lstrip()

@@ -180,7 +180,7 @@ spin:
   %changed = icmp ne i32 %generation, %seen
   br i1 %changed, label %awake, label %relax
 relax:
-  call void @llvm.x86.sse2.pause()
+  call void @$PAUSE()
   %n_next = add i32 %n, 1
   %low_bits = and i32 %n, 63
   %not_yet = icmp ne i32 %low_bits, 0
@@ -208,7 +208,7 @@ move:
   call void @leave_cpu(i32 %here)
   br label %help
 help:
-  call void @llvm.x86.sse.ldmxcsr(ptr %mxcsr_at)
+  call void @$SET_MODE(ptr %mxcsr_at)
   %ran = call i32 @drain(ptr %state, i64 %threads, i64 %index, i32 %generation)
   %idle = icmp eq i32 %ran, 0
   br i1 %idle, label %await, label %report
@@ -248,7 +248,7 @@ spin:
   %complete = icmp eq i32 %done, %need
   br i1 %complete, label %finish, label %relax
 relax:
-  call void @llvm.x86.sse2.pause()
+  call void @$PAUSE()
   %n_next = add i32 %n, 1
   %low_bits = and i32 %n, 63
   %not_yet = icmp ne i32 %low_bits, 0
@@ -304,7 +304,7 @@ entry:
   %old = load atomic i32, ptr %generation_at monotonic, align 4
   %generation = add i32 %old, 1
   store atomic i32 0, ptr %done_at monotonic, align 4
-  call void @llvm.x86.sse.stmxcsr(ptr %mxcsr_at)
+  call void @$SAVE_MODE(ptr %mxcsr_at)
   store atomic i64 %chunk, ptr %chunk_at unordered, align 8
   store atomic i64 %count, ptr %count_at unordered, align 8
   store atomic ptr %task, ptr %task_at unordered, align 8

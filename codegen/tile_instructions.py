@@ -1,4 +1,4 @@
-"""Instructions on two-dimensional registers: a register is a local buffer in Tensor IR and a value of type x86_amx in
+"""Instructions on two-dimensional registers: a register is a local buffer in Tensor IR and a value of `TILE_TYPE` in
 LLVM.
 
 A register lives in a stack slot as <256 x i32>, which SROA and LLVM's AMX passes turn into tile registers: LLVM
@@ -11,14 +11,12 @@ import re
 from collections.abc import Sequence
 
 from ..base.errors import InternalError
-from ..targets.isa import Instruction
+from ..targets.isa import TILE_TO_VECTOR, TILE_TYPE, VECTOR_TO_TILE, Instruction
 from ..tensor_ir.nodes import Expr, Function, Slice
 from .expressions import Expressions
 from .instruction_stream import InstructionStream
 
 _VECTOR = "<256 x i32>"
-_TO_TILE = "llvm.x86.cast.vector.to.tile.v256i32"
-_TO_VECTOR = "llvm.x86.cast.tile.to.vector.v256i32"
 _OPERAND = re.compile(r"(\w+) (\w+)(?: \* (\w+))?")
 
 
@@ -38,7 +36,7 @@ class TileInstructions:
         result, _, call = text.rpartition(" = ")
         name, _, operands = call.partition("(")
         typed = [self._operand(given, *found) for found in _OPERAND.findall(operands)]
-        kind = "x86_amx" if result else "void"
+        kind = TILE_TYPE if result else "void"
         self._stream.declare(name, kind, [kind for kind, _ in typed])
         shown = f"call {kind} @{name}({', '.join(' '.join(one) for one in typed)})"
         if result:
@@ -50,7 +48,7 @@ class TileInstructions:
         self, given: dict[str, Slice | Expr], kind: str, name: str, times: str
     ) -> tuple[str, str]:
         arg = given.get(name)
-        if kind == "x86_amx":
+        if kind == TILE_TYPE:
             return kind, self._read(arg)
         if isinstance(arg, Slice):
             return kind, self._expressions.address(arg)
@@ -66,12 +64,12 @@ class TileInstructions:
     def _read(self, register: Slice | Expr | None) -> str:
         slot = self._slot(register)
         vector = self._stream.result(f"load {_VECTOR}, ptr {slot}, align 64")
-        self._stream.declare(_TO_TILE, "x86_amx", [_VECTOR])
-        return self._stream.result(f"call x86_amx @{_TO_TILE}({_VECTOR} {vector})")
+        self._stream.declare(VECTOR_TO_TILE, TILE_TYPE, [_VECTOR])
+        return self._stream.result(f"call {TILE_TYPE} @{VECTOR_TO_TILE}({_VECTOR} {vector})")
 
     def _write(self, register: Slice | Expr | None, tile: str) -> None:
-        self._stream.declare(_TO_VECTOR, _VECTOR, ["x86_amx"])
-        vector = self._stream.result(f"call {_VECTOR} @{_TO_VECTOR}(x86_amx {tile})")
+        self._stream.declare(TILE_TO_VECTOR, _VECTOR, [TILE_TYPE])
+        vector = self._stream.result(f"call {_VECTOR} @{TILE_TO_VECTOR}({TILE_TYPE} {tile})")
         self._stream.emit(f"store {_VECTOR} {vector}, ptr {self._slot(register)}, align 64")
 
     def _slot(self, register: Slice | Expr | None) -> str:

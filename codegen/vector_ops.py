@@ -7,7 +7,7 @@ A function of `codegen.math` is written once, against `VectorOps`: with `LlvmVec
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 Value = Any
@@ -207,12 +207,13 @@ class LlvmVectorOps:
         has_fma: bool,
         bits: int = 32,
         declares: set[str] | None = None,
-        has_scalef: bool = False,
+        scalef: Mapping[int, str] | None = None,
         begin: Callable[[str], None] | None = None,
     ) -> None:
         self.lanes = lanes
         self.has_fma = has_fma
-        self.has_scalef = has_scalef and bits == 32 and lanes in _SCALEF
+        self._scalef = (scalef or {}).get(lanes, "") if bits == 32 else ""
+        self.has_scalef = bool(self._scalef)
         self.bits = bits
         self.declares: set[str] = set() if declares is None else declares
         self._emit = emit
@@ -263,7 +264,7 @@ class LlvmVectorOps:
     def scalef(self, a: Value, n: Value) -> Value:
         """a * 2**n: one `vscalefps`."""
         mask, rounding = _SCALEF[self.lanes]
-        function = f"{self._float} @llvm.x86.avx512.mask.scalef.ps.{32 * self.lanes}"
+        function = f"{self._float} @{self._scalef}"
         self.declares.add(
             f"declare {function}({', '.join([self._float] * 3)}, {mask}{', i32' if rounding else ''})"
         )

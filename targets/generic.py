@@ -19,4 +19,5 @@ ISAS["generic"] = Isa(
     k_unroll=1,
     microkernels=(*floats(_TILES, _TILES), *pairs(_TILES)),
     cpu="x86-64",
+    implied=frozenset(("sse2",)),
 )

@@ -6,6 +6,7 @@ rows are in the files of this folder (`x86`, `generic`), which `ISAS` collects.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Literal
 
@@ -154,6 +155,19 @@ class Instruction:
 
 
 @dataclass(frozen=True)
+class VectorInstructions:
+    """The LLVM intrinsics of one operation by width, where a CPU has the features it `needs`.
+
+    `operation` is the field of `codegen.capabilities.Capabilities` that says what the instructions do, and what their
+    width counts.
+    """
+
+    operation: str
+    needs: tuple[str, ...]
+    intrinsics: Mapping[int, str]
+
+
+@dataclass(frozen=True)
 class Isa:
     """One instruction set level.
 
@@ -191,11 +205,27 @@ class Isa:
 TILE_FEATURES = ("amx-tile", "amx-int8", "amx-bf16")
 """LLVM's names of the features that microkernels on two-dimensional registers need."""
 
+TILE_TYPE = "x86_amx"
+"""LLVM's type of the contents of a two-dimensional register."""
+VECTOR_TO_TILE = "llvm.x86.cast.vector.to.tile.v256i32"
+TILE_TO_VECTOR = "llvm.x86.cast.tile.to.vector.v256i32"
+"""LLVM's intrinsics that convert those from and to vectors of 1024 bytes."""
+
+NATIVE_MACHINES = ("x86_64", "i386", "i686")
+"""LLVM's names of the machines that levels without a triple run on."""
+
 ISAS: dict[str, Isa] = {}
 """The instruction sets by name, widest first; the files of this folder add theirs when the folder is imported."""
 
 INSTRUCTIONS: dict[str, Instruction] = {}
 """All instructions on two-dimensional registers, by name."""
+
+
+VECTOR_INSTRUCTIONS: list[VectorInstructions] = []
+"""All instructions on vectors that LLVM does not choose by itself."""
+
+POOL_MACHINES: dict[str, Mapping[str, object]] = {}
+"""Intrinsics and numbers of Linux' system calls for the thread pool, by LLVM's name of the machine."""
 
 
 def fused_levels() -> list[str]:

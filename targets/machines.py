@@ -8,7 +8,7 @@ read from the system (`codegen.host`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field
 
 from ..base.records import dataclass
@@ -155,3 +155,14 @@ of `fma`."""
 
 MACHINES = {machine.family: machine for machine in (ZEN5, SAPPHIRE_RAPIDS, NEOVERSE_N1, UNKNOWN)}
 """The core families described, by name."""
+
+
+def machine_of(cpu: str, features: Collection[str], vendor: str) -> Machine:
+    """Return the core family of a CPU by LLVM's names of it and of its features, and its vendor as Linux spells it.
+
+    Intel's cores are told by their features, as virtual machines show model numbers of other cores: all with
+    AVX512-BF16 have the vector units of Sapphire Rapids.
+    """
+    if cpu == "znver5":
+        return ZEN5
+    return SAPPHIRE_RAPIDS if "avx512bf16" in features and vendor == "GenuineIntel" else UNKNOWN

@@ -13,12 +13,15 @@ from ..base.dtypes import BF16, F32, S8, S32, U8, DType
 from .isa import (
     INSTRUCTIONS,
     ISAS,
+    POOL_MACHINES,
     TILE_FEATURES,
+    VECTOR_INSTRUCTIONS,
     GemmTile,
     Instruction,
     Isa,
     Microkernel,
     TileShape,
+    VectorInstructions,
 )
 from .microkernel_rows import floats, pairs
 
@@ -67,7 +70,7 @@ _AVX512 = Isa(
     optional=_AVX512_OPTIONAL,
     unwanted=_UNWANTED,
     # Every CPU with AVX2 and FMA also has these.
-    implied=frozenset(("fma", "f16c", "sse4.1", "avx2")),
+    implied=frozenset(("fma", "f16c", "sse2", "sse4.1", "avx2")),
 )
 
 _TILE_ROWS = (
@@ -109,6 +112,43 @@ ISAS["avx2"] = Isa(
     unwanted=_UNWANTED,
     implied=_AVX512.implied,
 )
+
+
+_VECTOR_INSTRUCTIONS = {
+    ("dot_bytes", "avxvnni"): {16: "avx512.vpdpbusd.128", 32: "avx512.vpdpbusd.256"},
+    ("dot_bytes", "avx512vnni"): {n: f"avx512.vpdpbusd.{8 * n}" for n in (16, 32, 64)},
+    ("dot_bf16", "avx512bf16"): {n: f"avx512bf16.dpbf16ps.{8 * n}" for n in (16, 32, 64)},
+    ("pair_dots", "avx2"): {16: "sse2.pmadd.wd", 32: "avx2.pmadd.wd"},
+    ("pair_dots", "avx512bw"): {16: "sse2.pmadd.wd", 32: "avx2.pmadd.wd", 64: "avx512.pmaddw.d.512"},
+    ("byte_pairs", "avx2"): {16: "ssse3.pmadd.ub.sw.128", 32: "avx2.pmadd.ub.sw"},
+    ("byte_pairs", "avx512bw"): {
+        16: "ssse3.pmadd.ub.sw.128", 32: "avx2.pmadd.ub.sw", 64: "avx512.pmaddubs.w.512",
+    },
+    ("picks", "avx2"): {8: "avx2.permps"},
+    ("picks", "avx512f"): {8: "avx2.permps", 16: "avx512.permvar.sf.512"},
+    ("nearest", "sse2"): {4: "sse2.cvtps2dq"},
+    ("nearest", "avx2"): {8: "avx.cvt.ps2dq.256"},
+    ("nearest", "avx512f"): {16: "avx512.mask.cvtps2dq.512"},
+    ("lookups", "avx2"): {32: "avx2.pshuf.b"},
+    ("lookups", "avx512vbmi"): {64: "avx512.vpermi2var.qi.512"},
+    ("scalef", "avx512f avx512vl"): {n: f"avx512.mask.scalef.ps.{32 * n}" for n in (4, 8, 16)},
+}  # fmt: skip
+VECTOR_INSTRUCTIONS += [
+    VectorInstructions(name, tuple(needs.split()), {n: f"llvm.x86.{x}" for n, x in found.items()})
+    for (name, needs), found in _VECTOR_INSTRUCTIONS.items()
+]
+VECTOR_INSTRUCTIONS.append(
+    VectorInstructions("masked_loads", ("avx2",), dict.fromkeys((32, 64), "llvm.masked.load"))
+)
+
+POOL_MACHINES["x86_64"] = {
+    "PAUSE": "llvm.x86.sse2.pause",
+    "SAVE_MODE": "llvm.x86.sse.stmxcsr",
+    "SET_MODE": "llvm.x86.sse.ldmxcsr",
+    "FUTEX": 202,
+    "SETAFFINITY": 203,
+    "GETAFFINITY": 204,
+}
 
 
 def _copies(dtype: DType) -> tuple[Instruction, ...]:
