@@ -15,7 +15,7 @@ from ..driver.compiler import compile as compile_model
 from ..runtime.executor import CompiledModel
 from .cases import specs_of
 from .dynamic_case import Call, DynamicCase
-from .engines import FIXED, OnStep, Row, Setting, deviation
+from .engines import FIXED, OnStep, Row, Setting, deviation, precisions_of
 from .measure import interleave
 from .peak import measured_peak
 from .peers import Contender, RefusedModel, Session, graphc_contender, load_peer
@@ -78,7 +78,9 @@ def _row(
         )
         gflop = alone.stats["gflop"]
     name = f"{case.name} {call.label}"
-    row = Row(name, gflop, 0.0, timings, worst, wrong, refused, same_bits=same)
+    row = Row(
+        name, gflop, 0.0, timings, worst, wrong, refused, None, same, precisions_of(contenders)
+    )
     return row, contenders
 
 

@@ -52,7 +52,8 @@ class Row:
     `worst` is the largest relative deviation; `wrong` are the engines whose results are, `refused` those that cannot
     run the model, and why. Among the engines of a quantized case is "f32": graphc with the model it was made of.
     Single operators have a roof. A model of dynamic dimensions is timed beside "fixed", graphc's model of the sizes of
-    the row; `same_bits` says whether their results are equal bit for bit.
+    the row; `same_bits` says whether their results are equal bit for bit. `precisions` are the compute dtypes of f32
+    matmuls that engines report.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Row:
     refused: Mapping[str, str] = field(default_factory=dict)
     roof: Roof | None = None
     same_bits: bool | None = None
+    precisions: Mapping[str, str] = field(default_factory=dict)
 
     def gflops(self, engine: str) -> float:
         """GFLOP/s by the median."""
@@ -160,7 +162,13 @@ def compare(case: Case, setting: Setting, report: OnStep) -> Row:
     )
     gflop = model.stats["gflop"] if case.op_gflop is None else case.op_gflop
     roof = None if case.op_gflop is None else _roof(case, model, target, setting.threads)
-    return Row(case.name, gflop, peak, timings, worst, wrong, refused, roof)
+    used = precisions_of(contenders)
+    return Row(case.name, gflop, peak, timings, worst, wrong, refused, roof, precisions=used)
+
+
+def precisions_of(contenders: Sequence[Contender]) -> dict[str, str]:
+    """Return the compute dtype of f32 matmuls in each engine that reports it."""
+    return {c.name: c.precision for c in contenders if c.precision}
 
 
 def _contenders(

@@ -7,6 +7,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from ..base.records import dataclass
 
@@ -91,9 +92,11 @@ def _timing(samples: Sequence[Sequence[float]]) -> Timing:
 
 
 def pin_to(threads: int) -> None:
-    """Let this process, and every thread it starts from now on, run on the first `threads` of its CPUs only."""
+    """Let this process, with the threads it has and will have, run on the first `threads` of its CPUs only."""
     allowed = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, set(allowed[:threads]))
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(ProcessLookupError):  # it ended
+            os.sched_setaffinity(int(thread), allowed[:threads])
 
 
 def load_warning(threads: int) -> str | None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.records import dataclass
+from ..codegen.host import host_supports
 from ..targets.isa import fused_levels
 from .op_cases import op_families
 
@@ -156,12 +157,22 @@ def _ms(row: Result, engine: str) -> float | None:
     return timing and timing["median"] * 1e3
 
 
-def _quantized(one: Result, two: Result) -> tuple[list[Column], list[list[Cell]], list[Cell]]:
-    """Rows of the suite `quantized`: beside the peers, the f32 model."""
+def narrower_levels() -> list[str]:
+    """Return the instruction sets with FMA that this CPU has beside its widest: columns of the suite `quantized`."""
+    return [level for level in fused_levels() if host_supports(level)][1:]
+
+
+def _quantized(
+    one: Result, two: Result, *levels: Result
+) -> tuple[list[Column], list[list[Cell]], list[Cell]]:
+    """Rows of the suite `quantized`: beside the peers, the f32 model and graphc on narrower instruction sets."""
     columns = [
         Column("case"), Column("graphc, ms", ".4g"), Column("best right peer, ms", ".4g"), Column("ratio", ".2f"),
-        Column("to own f32", ".2f"), Column("% of roof", ".0f"), Column("ratio, 2 threads", ".2f"), Column("wrong"),
+        Column("to own f32", ".2f"), Column("% of roof", ".0f"), Column("ratio, 2 threads", ".2f"),
+        *(Column(f"{level}, ms", ".4g") for level, _ in zip(narrower_levels(), levels, strict=True)),
+        Column("wrong"),
     ]  # fmt: skip
+    narrow = [{row["case"]: _ms(row, "graphc") for row in level["rows"]} for level in levels]
     ratios = {row["case"]: row["ratio"] for row in two["rows"]}
     rows: list[list[Cell]] = []
     for row in one["rows"]:
@@ -169,8 +180,10 @@ def _quantized(one: Result, two: Result) -> tuple[list[Column], list[list[Cell]]
         best = best_peer(row) * 1e3 if row["ratio"] else None
         share = 100 * row["roof"]["seconds"] / ours if row["roof"] else None
         times = [row["case"], ours * 1e3, best, row["ratio"], row["gain"]]
-        rows.append([*times, share, ratios[row["case"]], wrong or None])
-    mean = ["geometric mean", None, None, one["geomean"], None, None, two["geomean"], None]
+        below = (found.get(row["case"]) for found in narrow)
+        rows.append([*times, share, ratios[row["case"]], *below, wrong or None])
+    mean = ["geometric mean", None, None, one["geomean"], None, None, two["geomean"]]
+    mean += [None] * (len(levels) + 1)
     return columns, rows, mean
 
 
@@ -268,6 +281,10 @@ def commands(suite: str) -> dict[str, list[str]]:
     peers = "openvino,ort" if suite == "torch" else "ort,openvino"
     common = ["bench", "--suite", suite, "--against", peers, "--threads"]
     found = {f"{suite}-{threads}": [*common, str(threads)] for threads in (1, 2)}
+    if suite == "quantized":
+        for level in narrower_levels():
+            words = ["bench", "--suite", suite, "--target", level, "--threads", "1"]
+            found[f"{suite}-{level}"] = words
     if suite == "ops":
         narrow = fused_levels()[-1]
         found[f"ops-{narrow}"] = [*common[:-1], "--target", narrow, "--threads", "1"]

@@ -14,6 +14,7 @@ from ..codegen.llvm_info import host_cpu_name
 from ..driver.versions import versions
 from .engines import EAGER, F32, FIXED, FROZEN, MODULE, Roof, Row, geometric_mean
 from .measure import Timing
+from .peers import PACKAGES
 from .roofline import COMPUTE
 
 if TYPE_CHECKING:
@@ -101,11 +102,14 @@ def _columns(rows: Sequence[Row], engines: Sequence[str]) -> _Columns:
 
 
 def _time(row: Row, engine: str, columns: _Columns) -> str:
-    """Time in the table's unit, `!` where a quantized result is wrong."""
+    """Time in the table's unit, `!` where a quantized result is wrong, and the precision if it is not that of the
+    model."""
     if engine not in row.timings:
         return "refused" if engine in row.refused else ""
     mark = "!" if row.has_reference and engine in row.wrong else ""
     value = row.timings[engine].median * {"ms": 1e3, "us": 1e6}[columns.unit]
+    if (used := row.precisions.get(engine, "f32")) != "f32":
+        mark += f" {used}"
     return f"{value:.0f}{mark}" if value >= 1e4 else f"{value:.4g}{mark}"
 
 
@@ -153,11 +157,6 @@ def _ratio(value: float | None) -> str:
     return "DIFFERS" if math.isnan(value) else f"{value:.2f}"
 
 
-_PACKAGES = {
-    EAGER: "torch", "inductor": "torch", "ort": "onnxruntime", "ort-exact": "onnxruntime", "openvino": "openvino",
-}  # fmt: skip
-"""The package that an engine is."""
-
 _PLAIN = _Columns(("min", "GFLOP/s", "% peak", "ratio"), _plain_cells)
 _OPEN = _Columns(("own", "bits", "ratio"), _dynamic_cells, "us", (0, 1, 0, 0), min_column_width=4)
 _MODULES = _Columns(
@@ -189,6 +188,7 @@ def to_json(rows: Sequence[Row], threads: int) -> dict[str, Any]:
                 "case": row.name, "gflop": row.gflop, "peak_gflops": row.peak, "ratio": row.ratio,
                 "agree": row.agree, "deviation": row.worst, "gain": row.gain, "wrong": sorted(row.wrong),
                 "refused": dict(row.refused), "to_fixed": row.to_fixed, "same_bits": row.same_bits,
+                "precisions": dict(row.precisions),
                 "roof": row.roof and {"name": row.roof.name, "seconds": row.roof.seconds},
                 "engines": {n: {"median": x.median, "min": x.best, "calls": x.calls} for n, x in row.timings.items()},
             }
@@ -200,7 +200,7 @@ def to_json(rows: Sequence[Row], threads: int) -> dict[str, Any]:
 def _peer_versions(rows: Sequence[Row]) -> dict[str, str]:
     """Package -> version, of the other engines that were timed."""
     timed = {name for row in rows for name in row.timings}
-    return {package: version(package) for name, package in _PACKAGES.items() if name in timed}
+    return {package: version(package) for name, package in PACKAGES.items() if name in timed}
 
 
 def row_of(facts: Mapping[str, Any]) -> Row:
@@ -211,5 +211,5 @@ def row_of(facts: Mapping[str, Any]) -> Row:
     return Row(
         facts["case"], facts["gflop"], facts["peak_gflops"], timings, facts["deviation"],
         frozenset(facts["wrong"]), facts["refused"], facts["roof"] and Roof(**facts["roof"]),
-        facts["same_bits"],
+        facts["same_bits"], facts["precisions"],
     )  # fmt: skip

@@ -87,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
     """Time every case; 1 if an engine disagrees with graphc."""
     from ..bench.engines import Setting
     from ..bench.measure import load_warning, pin_to
+    from ..bench.peers import import_peers
     from ..bench.pieces import Pieces
     from ..runtime.threadpool import resolve_threads
 
@@ -103,8 +104,9 @@ def run(args: argparse.Namespace) -> int:
     warning = load_warning(threads)
     if warning:
         print(f"graphc: warning: {warning}", file=sys.stderr)
-    pin_to(threads)
     peers = [name for name in args.against.split(",") if name]
+    import_peers([*peers, "eager"] if args.suite == "torch" else peers)
+    pin_to(threads)
     setting = Setting(peers, args.target, threads, args.rounds, args.seconds)
     if args.ablate:
         return _ablate(args, threads)

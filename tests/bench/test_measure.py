@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -53,3 +56,22 @@ def test_threads_that_never_sleep_are_not_waited_for(monkeypatch: pytest.MonkeyP
     measure.time.process_time = lambda: next(ticks)
     measure.interleave({"a": clock.work}, 2, 0.01)
     assert clock.now < 1
+
+
+_PINNED = """
+import os, threading
+from graphc.bench.measure import pin_to
+stop = threading.Event()
+threading.Thread(target=stop.wait).start()
+pin_to(1)
+threading.Thread(target=stop.wait).start()
+print(*{len(os.sched_getaffinity(int(thread))) for thread in os.listdir("/proc/self/task")})
+stop.set()
+"""
+
+
+def test_threads_that_run_already_are_pinned_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PINNED], capture_output=True, text=True, env=os.environ
+    )
+    assert done.stdout == "1\n", done.stderr

@@ -90,17 +90,19 @@ def test_one_command_times_a_suite_and_records_it(
         return SimpleNamespace(returncode=0 if len(calls) != 2 else 1)
 
     monkeypatch.setattr(records.subprocess, "run", timed)
+    monkeypatch.setattr(records, "narrower_levels", lambda: ["avx2"])
     records.main([str(tmp_path / "new"), "--measure", "quantized"])
-    assert [call[:3] for call in calls] == [[sys.executable, "-m", "graphc"]] * 2
-    assert [call[call.index("--threads") + 1] for call in calls] == ["1", "2"]
+    assert [call[:3] for call in calls] == [[sys.executable, "-m", "graphc"]] * 3
+    assert [call[call.index("--threads") + 1] for call in calls] == ["1", "2", "1"]
+    assert calls[2][calls[2].index("--target") + 1] == "avx2"
     record = read_record(tmp_path / "new" / "quantized.json")
     assert (record.cpu, record.date) == ("a CPU", "2026-01-02")
     assert record.versions == {"graphc": "1", "openvino": "3"}
     assert record.command == "graphc bench --suite quantized --against ort,openvino"
     printed = capsys.readouterr().out
     assert record.markdown() in printed
-    assert "| 1x4096x4096 4-bit | 1 | 2 | 2.00 | 3.00 | 90 | 2.00 | openvino |" in printed
-    assert "| BERT-base s128 bf16 | 1 |  |  | 3.00 |  |  |  |" in printed
+    assert "| 1x4096x4096 4-bit | 1 | 2 | 2.00 | 3.00 | 90 | 2.00 | 1 | openvino |" in printed
+    assert "| BERT-base s128 bf16 | 1 |  |  | 3.00 |  |  | 1 |  |" in printed
     assert len(record.rows) == len(quantized_cases())
 
 
@@ -149,8 +151,9 @@ def test_commands_are_those_of_the_command_line() -> None:
         for name, (command, *arguments) in records.commands(suite).items():
             args = parser.parse_args(arguments)
             assert (command, args.suite) == ("bench", suite)
-            assert set(args.against.split(",")) == {"ort", "openvino"}
-            assert name == f"{suite}-{'avx2' if args.target == 'avx2' else args.threads}"
+            if suite != "quantized" or args.target == "native":
+                assert set(args.against.split(",")) == {"ort", "openvino"}
+            assert name == f"{suite}-{args.threads if args.target == 'native' else args.target}"
 
 
 def test_the_output_of_bench_has_what_a_record_needs() -> None:

@@ -26,8 +26,8 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
 
 
-def plant_peer(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
-    """The engine "ort" computes `factor` times what graphc does."""
+def plant_peer(monkeypatch: pytest.MonkeyPatch, factor: float, precision: str = "") -> None:
+    """The engine "ort" computes `factor` times what graphc does, in a precision that it reports."""
 
     def load(model: bytes, threads: int, shapes: peers.Shapes | None) -> peers.Session:
         compiled = engines.compile_model(model, "native", threads)
@@ -36,7 +36,7 @@ def plant_peer(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
             def run() -> list[np.ndarray]:
                 return [y * factor for y in compiled.run(None, dict(inputs))]
 
-            return peers.Contender("ort", run, run)
+            return peers.Contender("ort", run, run, precision)
 
         return contender
 
@@ -50,6 +50,29 @@ def test_a_model(tmp_path: Path, capsys: Capture) -> None:
     assert ["case", "graphc", "min", "GFLOP/s", "%", "peak", "ratio"] in words
     assert any(line[0] == "layer.onnx" for line in words)
     assert err == ""
+
+
+def test_a_row_names_the_precision_of_a_peer(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant_peer(monkeypatch, 1, "bf16")
+    words = ["bench", layer(tmp_path), "--against", "ort", *QUICK]
+    assert cli.main(words) == 0
+    assert " bf16 " in capsys.readouterr().out
+    assert cli.main([*words, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["precisions"] == {"ort": "bf16"}
+
+
+def test_engines_are_imported_before_the_process_is_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    plant_peer(monkeypatch, 1)
+    monkeypatch.setattr(peers, "import_module", steps.append)
+    monkeypatch.setattr(measure, "pin_to", lambda threads: steps.append("pinned"))
+    assert cli.main(["bench", layer(tmp_path), "--against", "ort", *QUICK]) == 0
+    assert steps == ["onnxruntime", "pinned"]
 
 
 def test_free_sizes_from_the_command_line(tmp_path: Path, capsys: Capture) -> None:
