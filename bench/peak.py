@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 
-from ..base.dtypes import S16
+import numpy as np
+
+from ..base.dtypes import S16, DType
 from ..codegen.aot import compile_to_object
 from ..codegen.capabilities import capabilities
 from ..codegen.dot_products import DotProducts
@@ -48,10 +50,18 @@ def measure_peak(target: Target, threads: int = 1, kernel: Microkernel | None = 
         return operations * threads / best_seconds(calls, ROUNDS) / 1e9
     lanes, size = target.lanes(kernel.accumulator), kernel.accumulator.size
     code = _code(kernel, target)
-    run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(code.address("peak"))
+    run = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * 3)(code.address("peak"))
     outs = [ctypes.create_string_buffer(size * lanes * ACCUMULATORS) for _ in range(threads)]
-    best = best_seconds([partial(run, TRIPS, out) for out in outs], ROUNDS)
+    x, y = (_random(dtype, lanes * kernel.k_group) for dtype in (kernel.copied_a, kernel.copied_b))
+    best = best_seconds([partial(run, TRIPS, x, y, out) for out in outs], ROUNDS)
     return 2.0 * kernel.k_group * lanes * ACCUMULATORS * TRIPS * threads / best / 1e9
+
+
+def _random(dtype: DType, count: int) -> bytes:
+    """Return a vector that is not zero, as the clock is higher with zeros; floats below 1, so that sums stay finite."""
+    rng = np.random.default_rng(0)
+    values = rng.uniform(0.1, 0.9, count) if dtype.is_float else rng.integers(1, 100, count)
+    return values.astype(dtype.numpy).tobytes()
 
 
 @cache
@@ -81,7 +91,7 @@ def best_seconds(calls: Sequence[Callable[[], object]], rounds: int) -> float:
 
 
 def _loop(kernel: Microkernel, target: Target) -> str:
-    """`void peak(i64 trips, ptr out)`: all operands are what `out` holds, so that nothing is known of them."""
+    """Return the code of `void peak(i64 trips, ptr x, ptr y, ptr out)`, which knows nothing of the operands."""
     lanes = target.lanes(kernel.accumulator)
     vector, size = type_of(kernel.accumulator, lanes), kernel.accumulator.size
     ids, stream = range(ACCUMULATORS), InstructionStream(set())
@@ -100,10 +110,10 @@ def _loop(kernel: Microkernel, target: Target) -> str:
     return "\n".join(
         [
             *sorted(stream.declares),
-            "define void @peak(i64 %n, ptr %out) {",
+            "define void @peak(i64 %n, ptr %left, ptr %right, ptr %out) {",
             "entry:",
-            f"  %x = load {operands[0]}, ptr %out, align 1",
-            f"  %y = load {operands[1]}, ptr %out, align 1",
+            f"  %x = load {operands[0]}, ptr %left, align 1",
+            f"  %y = load {operands[1]}, ptr %right, align 1",
             "  br label %loop",
             "loop:",
             "  %i = phi i64 [0, %entry], [%next, %loop]",
