@@ -3,9 +3,9 @@
 A weight is `scale * level - minimum`. Levels are small integers: a field of bits less a zero point, or an entry of a
 code book. `scale` and `minimum` belong to a group of neighboring elements; in a super-block each is an f16 of
 the whole block times a small integer of the group. Every result of an operation is rounded once to f32, in the
-order written here, which makes the values equal bit for bit to those of the package `gguf` and of llama.cpp.
+order written here, which makes the values equal bit for bit to those of the package `gguf`.
 
-Types and layouts: GGUF version 3 (`docs/reference/gguf.md`); numbers of blocks are little-endian.
+Types and layouts: GGUF version 3; numbers of blocks are little-endian.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ class Bits:
         packed = np.ascontiguousarray(blocks[:, self.offset : self.offset + self.size])
         mask, fields = (1 << self.bits) - 1, 8 // self.bits
         found = np.empty((len(blocks), self.size // self.run, fields, self.run), np.uint8)
-        for i in range(
-            fields
-        ):  # one constant at a time: NumPy shifts by an array element by element
+        # One constant at a time: NumPy shifts by an array element by element.
+        for i in range(fields):
             part = packed >> (i * self.bits) & mask
             found[:, :, i] = (part << self.shift).reshape(len(blocks), -1, self.run)
         return found.reshape(len(blocks), -1)

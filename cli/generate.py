@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
-from ..base.printable import printable
 from .file_kinds import LANGUAGE_MODEL
 from .model_arguments import (
     add_file_argument,
@@ -23,12 +22,12 @@ from .model_arguments import (
     add_threads_argument,
 )
 from .progress import HEADING_WIDTH, progress
-from .terminal import say
+from .terminal import say, shown
 
 if TYPE_CHECKING:
     from ..language_models import LanguageModel
 
-HELP = "Continue a text with a language model (.gguf), or chat with it"
+HELP = "Continue a text with a language model, or chat with it"
 KEYWORDS = ("chat", "llm", "complete", "perplexity")
 
 
@@ -192,7 +191,7 @@ def _answer(
         for text in texts:
             parts.append(text)
             if not args.json:
-                sys.stdout.write(_shown(text))
+                sys.stdout.write(shown(text))
                 sys.stdout.flush()
     finally:
         if not args.json:
@@ -238,11 +237,6 @@ def _peak_bytes() -> int:
 
 def _note(heading: str, text: str) -> None:
     print(f"{heading:<{HEADING_WIDTH}} {text}", file=sys.stderr, flush=True)
-
-
-def _shown(text: str) -> str:
-    """A text for a terminal: what a model writes must not steer it."""
-    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
 def _text_of(path: str) -> str:

@@ -13,8 +13,12 @@ WIDTH = 100
 
 def say(value: object) -> None:
     """Print a value's lines of text; unprintable characters except tabs are escaped as in Python."""
-    lines = str(value).split("\n")
-    print("\n".join("\t".join(map(printable, line.split("\t"))) for line in lines))
+    print(shown(str(value)))
+
+
+def shown(text: str) -> str:
+    """Return a text with its unprintable characters except tabs and line ends escaped as in Python."""
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
 def shortened(text: str, width: int) -> str:

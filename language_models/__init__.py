@@ -1,4 +1,4 @@
-"""Language models: from a GGUF file to tokens.
+"""Language models: from a GGUF file or a folder of Hugging Face Transformers to tokens.
 
 model = graphc.llm.load("model.gguf")
 for text in model.generate("Once upon a time", max_tokens=64, stream=True):

@@ -1,7 +1,7 @@
 """The schema of instruction sets (vectors, registers, microkernels, instructions) and the target of a compilation.
 
 Pure data. `codegen.host` fills in what the running CPU reports; everything else takes a `Target` as an argument. The
-rows are in the files of this folder (`x86`, `generic`), which `ISAS` collects.
+rows are in the files of this folder (`x86`, `aarch64`, `generic`), which `ISAS` collects.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def load_gguf(path: Path, inputs: Mapping[str, InputSpec]) -> Graph:
     past = _size_of(inputs, first, 2)
     if past is None:
         past = size(Symbol("P", 0, context - 1))
-    config = decoder_config(file, bounds(past)[1] + bounds(new)[1])
+    config = decoder_config(file, max(bounds(past)[1] + 1, bounds(new)[1]))
     graph = decoder_graph(config, file.tensors, new, past)
     check_inputs(graph, inputs)
     return graph

@@ -74,9 +74,7 @@ class ModelFolder:
 def read_folder(path: Path) -> ModelFolder:
     """Read a folder with `config.json` and safetensors. UserError, UnsupportedError."""
     whole = _object(path / "config.json")
-    settings = whole.get("text_config", whole)  # of a model that sees pictures too
-    if not isinstance(settings, dict):
-        settings = whole
+    settings = _as_object(whole.get("text_config")) or whole  # of a model that sees pictures too
     name = _architecture(settings)
     architecture(name, f"'{path}'")
     is_tied = bool(settings.get("tie_word_embeddings", whole.get("tie_word_embeddings", True)))
@@ -106,7 +104,7 @@ def _tensors(path: Path) -> dict[str, Weight]:
     index = path / "model.safetensors.index.json"
     if not index.is_file():
         return read_safetensors(path / "model.safetensors")
-    files = _object(index).get("weight_map", {})
+    files = _as_object(_object(index).get("weight_map"))
     found: dict[str, Weight] = {}
     for name in sorted(set(map(str, files.values()))):
         if Path(name).name != name:
@@ -125,13 +123,14 @@ def _config(folder: ModelFolder, context: int) -> DecoderConfig:
     rotary = _rotary(folder, key_size, "full_attention", context)
     is_local = _local(folder, layers)
     scalar = folder.number("query_pre_attn_scalar", float(key_size))
+    if scalar <= 0:
+        raise folder.rule("'query_pre_attn_scalar' must be positive", str(scalar))
+    table = folder.weights.get("token_embd.weight")
     return DecoderConfig(
         name=folder.path.name,
         architecture=row,
         rotates_pairs=False,
-        vocabulary=folder.weights["token_embd.weight"].dims[0]
-        if "token_embd.weight" in folder.weights
-        else 0,
+        vocabulary=table.dims[0] if table and table.dims else 0,
         width=width,
         layers=layers,
         heads=heads,
@@ -167,29 +166,30 @@ def _local(folder: ModelFolder, layers: int) -> tuple[bool, ...]:
 
 def _rotary(folder: ModelFolder, key_size: int, layers: str, context: int) -> Rotary:
     """The rotary embedding of layers of a type, as `rope_parameters` or the older `rope_scaling` say."""
-    given = folder.settings.get("rope_parameters") or folder.settings.get("rope_scaling") or {}
-    given = given.get(layers, given) if isinstance(given, dict) else {}
-    is_local = layers == "sliding_attention"
-    base = folder.number("rope_theta", 10_000.0)
-    if is_local and "rope_local_base_freq" in folder.settings:
-        base, given = folder.number("rope_local_base_freq", 10_000.0), {}
-    base = float(given.get("rope_theta", base))
+    settings = folder.settings
+    given = _as_object(settings.get("rope_parameters") or settings.get("rope_scaling"))
+    given = _as_object(given.get(layers, given))
+    base = settings.get("rope_theta", 10_000.0)
+    if layers == "sliding_attention" and "rope_local_base_freq" in settings:
+        base, given = settings["rope_local_base_freq"], {}
     kind = str(given.get("rope_type", given.get("type", "default")))
-    size = int(
-        key_size
-        * float(
-            given.get("partial_rotary_factor", folder.settings.get("partial_rotary_factor") or 1)
-        )
-    )
     if kind not in _ROTARY:
         what = f"'{folder.path}': rotary embedding of type '{kind}' is not supported"
         raise UnsupportedError(what, f"known are {', '.join(_ROTARY)}")
+    share = given.get("partial_rotary_factor", settings.get("partial_rotary_factor") or 1)
     try:
-        return _scaled_rotary(kind, size, base, given, folder, context)
-    except (KeyError, TypeError, ValueError) as error:
-        raise folder.rule(
-            "the parameters of the rotary embedding must be complete", str(error)
-        ) from None
+        size = int(key_size * float(share))
+        return _scaled_rotary(
+            kind, size, float(given.get("rope_theta", base)), given, folder, context
+        )
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        rule = "the parameters of the rotary embedding must be complete"
+        raise folder.rule(rule, str(error)) from None
+
+
+def _as_object(value: Any) -> dict[str, Any]:
+    """Return a JSON object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
 
 
 def _scaled_rotary(

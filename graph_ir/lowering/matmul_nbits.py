@@ -38,7 +38,6 @@ def nbits_function(
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
     views = matrix_view(x, *"mk"), View(memory[op.w], {}), matrix_view(y, *"mn")
     problem = matmul((), (m, n, k), views, kernel, epilogue)
-
     sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
 
     def statement(sized: Contraction, chosen: Schedule) -> Stmt:

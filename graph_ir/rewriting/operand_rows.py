@@ -18,12 +18,12 @@ def sliced_operands(matmuls: Sequence[Op]) -> list[Op]:
     for matmul in matmuls:
         if isinstance(matmul, MatmulCore) and not is_known(*matmul.sizes[1:]):
             operand = matmul.inputs[1]
-            if _takes_first_rows(operand.producer_owner) and len(operand.uses) == 1:
+            if takes_first_rows(operand.producer_owner) and len(operand.uses) == 1:
                 found.append(operand.producer_owner)
     return found
 
 
-def _takes_first_rows(op: Op) -> bool:
+def takes_first_rows(op: Op) -> bool:
     """Return whether an op leaves out what lies behind whole rows, along any axis but the last."""
     if op.op_name != "slice":
         return False

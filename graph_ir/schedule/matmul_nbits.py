@@ -92,13 +92,13 @@ def _vectors(op: MatmulNBits, ctx: LowerContext) -> int:
 
 
 def rows_of(op: MatmulNBits) -> int:
-    """The number of rows, or the largest that blocks are chosen for where a run decides it."""
+    """Return the number of rows, or the largest that blocks are chosen for if it is dynamic."""
     m = op.sizes[0]
     return m if isinstance(m, int) else min(bounds(m)[1], MAX_ROWS)
 
 
 def few_rows_of(op: MatmulNBits) -> range:
-    """The numbers of rows that have code of their own: none where the number is known."""
+    """Return the numbers of rows that have separate code: none if the number is static."""
     m = op.sizes[0]
     if is_known(m):
         return range(0)
@@ -155,7 +155,7 @@ class NBitsSpace(ScheduleSpace):
     def __init__(
         self, op: MatmulNBits, group: KernelGroup, ctx: LowerContext, rows: int | None = None
     ) -> None:
-        """`rows`: the number to choose for, where a run decides it."""
+        """`rows`: the number to choose for, if it is dynamic."""
         super().__init__(op.name, nbits_problem(op))
         self.op = op
         self.ctx = ctx
@@ -170,7 +170,7 @@ class NBitsSpace(ScheduleSpace):
         """Every way that suits the type of the rows, the faster first."""
         use = self._dots
         found: list[Schedule] = []
-        if self.is_dynamic and self.op.x_scale is None:  # few rows have code of their own
+        if self.is_dynamic and self.op.x_scale is None:  # few rows have separate code
             found = self._panels()
         elif self.op.x_scale is not None:
             found = [self._in_registers(rows, "registers", use) for rows in self._heights()]

@@ -60,7 +60,12 @@ def vocabulary_of(file: GgufFile) -> Vocabulary:
         for name in ("bos_token_id", "unknown_token_id", *_ENDS)
     }
     numbers = {text: number for number, text in enumerate(texts)}
-    ends = {special[name] for name in _ENDS} | {numbers.get(text) for text in _END_TEXTS}
+    by_text = [numbers[text] for text in _END_TEXTS if text in numbers]
+    kinds = kinds.copy()
+    kinds[by_text] = (
+        CONTROL  # in some files users defined them; llama.cpp makes them control tokens too
+    )
+    ends = {*by_text, *(special[name] for name in _ENDS)}
     model = file.text("tokenizer.ggml.model")
     begins = bool(file.metadata.get("tokenizer.ggml.add_bos_token", model == "llama"))
     adds_end = bool(file.metadata.get("tokenizer.ggml.add_eos_token", False))

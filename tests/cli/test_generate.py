@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from graphc.cli.terminal import shown
 from graphc.language_models import load
 from support.gguf_files import TinyDecoder
 from support.process import ROOT, Completed, run_cli
@@ -33,7 +34,7 @@ def test_text_is_continued(path: Path) -> None:
     common = ("--max-tokens", "6", "--threads", "1")
     done = generate(path, "hello world", *common, "--verbose")
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout) > 6
+    assert done.stdout == shown(wanted) + "\n"
     for word in ("load", "prompt", "decode", "memory", "per second"):
         assert word in done.stderr
     facts = json.loads(generate(path, "hello world", *common, "--json").stdout)

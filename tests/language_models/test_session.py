@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
-from graphc.language_models import LanguageModel
+from graphc.language_models import LanguageModel, load
+from support.gguf_files import Array, TinyDecoder, write_gguf
 
 TOKENS = [1, 270, 5, 99, 271, 3, 260, 7, 8, 265, 11]
 
@@ -64,3 +67,23 @@ def test_wrong_tokens_are_refused(model: LanguageModel, tokens: list[int], messa
     with pytest.raises(UserError, match=message):
         model.session.feed(tokens)
     assert not model.session.tokens
+
+
+def test_long_factors_begin_beyond_the_original_length(tmp_path: Path) -> None:
+    """A context as long as the original one takes the short factors, as if there were no others."""
+
+    def logits(name: str, factors: dict[str, Array], context: int) -> Array:
+        tiny = TinyDecoder("phi3", layers=1, more={"rope.scaling.original_context_length": 256})
+        tensors = tiny.tensors() | factors
+        path = write_gguf(tmp_path / name, tiny.metadata(), tensors)
+        return load(path, threads=1, context=context).session.feed([5, 6, 7, 8])
+
+    short, long = (np.linspace(1, last, 8, dtype=np.float32) for last in (2, 9))
+    both = {"rope_factors_short.weight": short, "rope_factors_long.weight": long}
+    wanted = {
+        n: logits(f"{n}.gguf", {"rope_freqs.weight": one}, 256)
+        for n, one in (("short", short), ("long", long))
+    }
+    np.testing.assert_array_equal(logits("both.gguf", both, 256), wanted["short"])
+    np.testing.assert_array_equal(logits("both.gguf", both, 257), wanted["long"])
+    assert np.abs(wanted["short"] - wanted["long"]).max() > 1e-3

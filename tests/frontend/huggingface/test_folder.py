@@ -138,6 +138,35 @@ def test_damaged_folders(
 
 
 @pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"query_pre_attn_scalar": 0}, "'query_pre_attn_scalar' must be positive, got 0.0"),
+        (
+            {"rope_parameters": {"rope_type": "linear"}},
+            "rotary embedding must be complete, got 'factor'",
+        ),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": "far"}}, "must be complete"),
+        ({"rope_parameters": {"rope_type": "spiral"}}, "type 'spiral' is not supported"),
+        ({"layer_types": ["full_attention"], "sliding_window": 4}, "'layer_types' must have 2"),
+        ({"num_attention_heads": 0}, "'num_attention_heads' must be a positive integer"),
+    ],
+)
+def test_wrong_settings(tmp_path: Path, more: dict[str, Any], message: str) -> None:
+    saved(tmp_path, "Llama", {})
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | more))
+    with pytest.raises((UserError, UnsupportedError), match=message):
+        load(tmp_path, context=30)
+
+
+def test_an_index_that_is_no_table_names_no_files(tmp_path: Path) -> None:
+    saved(tmp_path, "Llama", {})
+    (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": [1]}')
+    with pytest.raises(UserError, match="no tensor of that name"):
+        load(tmp_path, context=30)
+
+
+@pytest.mark.parametrize(
     ("row", "message"),
     [
         ({"dtype": "F32", "shape": [2]}, "dtype, shape and data_offsets"),

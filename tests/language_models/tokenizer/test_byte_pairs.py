@@ -43,6 +43,11 @@ def test_words_are_cut_and_merged(tmp_path: Path) -> None:
     assert one.decode(one.encode("hello é\n\t €")) == "hello é\n\t €"
     assert one.vocabulary.ends == {len(one.vocabulary.texts) - 2}
     assert one.vocabulary.bos is None
+    end = len(one.vocabulary.texts) - 2
+    assert end not in one.encode("<|end|>") and one.encode("<|end|>", control=True) == [end]
+    assert one.decode([end]) == "", (
+        "a text that ends replies is a control token, whatever the file calls it"
+    )
     llama = tokenizer(tmp_path, **{"tokenizer.ggml.pre": "llama-bpe"})
     assert texts(llama, "1234") == ["123", "4"], "three digits at a time"
     assert texts(llama, "Hi") == ["Hi"] and texts(one, "Hi") == ["H", "i"]
