@@ -71,10 +71,7 @@ def _pays(op: WindowReduce, ctx: LowerContext) -> bool:
     """Return whether the passes take fewer cycles than reading all windows."""
     x, y = op.inputs[0].details, op.outputs[0].details
     lanes, sizes = ctx.target.lanes(x.dtype.accumulator), list(x.typical.plain_dims)
-    # Windows over images are read along one axis at a time (`templates.row_windows`) or fast (`channel_windows`).
-    kernel, is_image = op.window.kernel, len(op.window.kernel) == x.rank - 2 <= 2
-    taps = sum(kernel) if is_image else math.prod(kernel)
-    direct = TAP_CYCLES[op.combine] * y.typical.elements * taps / lanes
+    direct = TAP_CYCLES[op.combine] * _elements_read(op) / lanes
     passes = 0.0
     lead = x.rank - op.window.rank
     for axis, one in enumerate(positions_of(op.window, y.plain_dims[lead:]), lead):
@@ -85,3 +82,13 @@ def _pays(op: WindowReduce, ctx: LowerContext) -> bool:
         passes += STEP_CYCLES * size * steps / lanes + KERNEL_CYCLES * (full + extra)
         sizes[axis] = one.count
     return MARGIN * passes < direct
+
+
+def _elements_read(op: WindowReduce) -> int:
+    """Elements that a kernel of all windows reads: each window, or its rows and then one column after another."""
+    x, y, kernel = op.inputs[0].details, op.outputs[0].details, op.window.kernel
+    if len(kernel) != 2 or x.rank != 4:
+        return y.typical.elements * math.prod(kernel)
+    # Images (`templates.row_windows`, `templates.channel_windows`): rows are combined over all columns of the image.
+    columns = typical(x.plain_dims[-1]) * y.typical.elements // typical(y.plain_dims[-1])
+    return columns * kernel[0] + y.typical.elements * kernel[1]

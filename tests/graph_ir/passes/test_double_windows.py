@@ -40,9 +40,12 @@ def values(dtype: DType, dims: tuple[int, ...]) -> Array:
         ((1, 8, 4000), {"kernel": (3,)}, False),
         ((1, 8, 64, 64), {"kernel": (3, 3)}, False),
         ((1, 8, 256, 256), {"kernel": (99, 99)}, True),
+        ((1, 2, 320, 320), {"kernel": (256, 256)}, True),  # rows of all columns, for few results
+        ((1, 64, 112, 112), {"kernel": (3, 3), "strides": (2, 2), "before": (1, 1), "after": (1, 1)}, False),
+        ((1, 64, 56, 56), {"kernel": (56, 56)}, False),
         ((2, 4, 32, 32, 32), {"kernel": (5, 5, 5)}, True),
     ],
-)
+)  # fmt: skip
 def test_windows_are_chosen_by_cost(
     dims: tuple[int, ...], attrs: dict[str, Any], is_doubled: bool
 ) -> None:
