@@ -18,7 +18,7 @@ from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..nest.epilogue import EpilogueValue
 from ..nest.nest import Sharing
-from ..nest.operand import Operand
+from ..nest.problem import View
 from ..ops.matmul import MAX_FEW, MatmulCore
 from ..rewriting.attention import before_narrowing, has_dynamic_sizes, is_softmax, softmax_scores
 from ..rewriting.groups import reduces_rows
@@ -27,7 +27,7 @@ from ..rewriting.operand_rows import in_memory
 from ..schedule.attention import AttentionBlocking, attention_blocking
 from ..schedule.context import LowerContext
 from ..schedule.gemm import Gemm
-from ..schedule.matmul_problem import flat, operand_of
+from ..schedule.matmul_problem import flat, matrix_view
 from ..schedule.matmul_tile import tile_of_plain
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
 from ..templates.dynamic_attention import DynamicAttention, at_size
@@ -102,7 +102,7 @@ def _few(
         sizes = at_size(problem, symbol.name, rows)
         if is_known(sizes.columns):
             first, second = (
-                tile_of_plain(Gemm(1, rows, n, k, kernel, ctx.target), b.col == 1)
+                tile_of_plain(Gemm(1, rows, n, k, kernel, ctx.target), b.step("n") == 1)
                 for n, k, b in (
                     (sizes.columns, sizes.depth, sizes.b), (sizes.width, sizes.columns, sizes.d),
                 )
@@ -199,26 +199,25 @@ def _problem(
     a, b, d = operands
     return AttentionProblem(
         batch, rows, columns, depth, second.sizes[1],
-        operand_of(a, memory[a], rank, first.transpose_a),
-        operand_of(b, memory[b], rank, first.transpose_b),
-        operand_of(d, memory[d], rank, second.transpose_b),
-        _output_operand(second, output, memory[output]),
+        matrix_view(a, memory[a], rank, "mk", first.transpose_a),
+        matrix_view(b, memory[b], rank, "kn", first.transpose_b),
+        matrix_view(d, memory[d], rank, "kn", second.transpose_b),
+        _result_view(second, output, memory[output]),
     )  # fmt: skip
 
 
-def _output_operand(second: MatmulCore, output: GraphTensor, buffer: Buffer) -> Operand:
-    """Return the strides of the result in the order of the second matmul's axes, through a final transpose if there
-    is one."""
+def _result_view(second: MatmulCore, output: GraphTensor, buffer: Buffer) -> View:
+    """Return the view of the result with the axes of the second matmul, through a final transpose if there is one."""
     rank = second.outputs[0].details.rank
     if not _is_transpose(output):
-        return operand_of(second.outputs[0], buffer, rank - 2, False)
+        return matrix_view(second.outputs[0], buffer, rank - 2, "mn")
     dims = output.details.plain_dims
     strides = [1] * rank
     for axis in reversed(range(rank - 1)):
         strides[axis] = strides[axis + 1] * dims[axis + 1]
     perm = getattr(output.producer_owner, "perm")  # noqa: B009 - Op does not declare it
-    by_source = [strides[perm.index(axis)] for axis in range(rank)]
-    return Operand(buffer, tuple(by_source[:-2]), by_source[-2], by_source[-1])
+    axes = (*(f"b{axis}" for axis in range(rank - 2)), "m", "n")
+    return View(buffer, {name: strides[perm.index(i)] for i, name in enumerate(axes)})
 
 
 def _row_work(

@@ -9,14 +9,13 @@ from ...tensor_ir.nodes import Function, If, Stmt
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..nest.nest import Sharing
-from ..nest.operand import matrix_view
 from ..nest.problem import Contraction, View, matmul
 from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of
 from ..schedule.matmul_nbits import NBitsSpace, few_rows_of
-from ..schedule.matmul_problem import flat, operand_of
+from ..schedule.matmul_problem import flat, matrix_view
 from ..templates.matmul_nbits import NBitsLowering
 from ..templates.packed_weights import PackedWeights
 from .contraction import as_block
@@ -32,11 +31,11 @@ def nbits_function(
     buffers = parameters(group.inputs, group.outputs)
     memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
     kernel, (m, n, k) = f32_kernel(ctx.target), op.sizes
-    x, y = (operand_of(one, memory[one], 0, False) for one in (op.x, output))
     packed = PackedWeights(memory[op.w], memory[op.scale], memory[op.zero_point], op.bits, op.group)
     x_scale = None if op.x_scale is None else memory[op.x_scale]
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
-    views = matrix_view(x, *"mk"), View(memory[op.w], {}), matrix_view(y, *"mn")
+    x, y = (matrix_view(one, memory[one], 0, axes) for one, axes in ((op.x, "mk"), (output, "mn")))
+    views = x, View(memory[op.w], {}), y
     problem = matmul((), (m, n, k), views, kernel, epilogue)
     sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...base.dtypes import U8, U16, U32, DType
 from ...base.records import dataclass
 from ...targets.isa import Microkernel, Target
@@ -21,7 +23,7 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
-from .operand import Operand
+from .problem import View
 
 MOVED = 8
 """Groups that are moved one at a time in an iteration: enough to hide its counter."""
@@ -33,117 +35,66 @@ def panel_elements(k: int, columns: int, kernel: Microkernel) -> int:
 
 
 def pack(
-    source: Operand,
-    start: Expr,
-    local: Buffer,
-    k: int,
-    n: int,
-    columns: int,
-    kernel: Microkernel,
-    target: Target,
+    source: View, local: Buffer, k: int, n: int, columns: int, kernel: Microkernel, target: Target
 ) -> list[Stmt]:
-    """Copy the k x n matrix at `start` into panels of `columns`, as the microkernel reads them."""
+    """Copy k x n elements of B into panels of `columns`, as the microkernel reads them."""
     if kernel.k_group == 1:
-        return pack_panels(source, start, local, k, n, columns)
+        return pack_panels(source, local, k, n, columns)
     lanes = target.lanes(kernel.accumulator)
-    return pack_groups(source, start, local, k, n, columns, kernel, lanes)
+    return pack_groups(source, local, k, n, columns, kernel, lanes)
 
 
 def left_rows(
-    source: Operand, start: Expr, rows: int, k: int, kernel: Microkernel, target: Target
-) -> tuple[Operand, Expr, list[Stmt]]:
-    """(operand, where in it, statements before) of the rows x k matrix at `start` in the type it is multiplied in."""
+    source: View, rows: int, k: int, kernel: Microkernel, target: Target
+) -> tuple[View, list[Stmt]]:
+    """Return (rows x k elements of A in the type they are multiplied in, statements before)."""
     dtype, in_place = kernel.copied_a, source.buffer.dtype == kernel.copied_a
     if in_place and (kernel.registers is None or kernel.padded_groups(k) * kernel.k_group == k):
-        return source, start, []
+        return source, []
     if kernel.registers is not None:
-        padded, base, copy = padded_rows(source, start, (rows, rows), k, kernel, "a_rows")
-        return padded, base, [Allocate(padded.buffer), copy]
-    local, copy = convert_rows(source, start, (rows, rows), k, dtype, target.lanes(dtype))
-    return local, t.as_expr(0), [Allocate(local.buffer), copy]
+        local, copy = padded_rows(source, (rows, rows), k, kernel, "a_rows")
+    else:
+        local, copy = convert_rows(source, (rows, rows), k, dtype, target.lanes(dtype))
+    return local, [Allocate(local.buffer), copy]
 
 
-def pack_panels(
-    source: Operand, start: Expr, local: Buffer, k: int, n: int, columns: int
-) -> list[Stmt]:
-    """Copy the k x n matrix at `start` into panels of `columns`; unused columns of the last one become zero.
+def pack_panels(source: View, local: Buffer, k: int, n: int | Expr, columns: int) -> list[Stmt]:
+    """Copy k x n elements of B into panels of `columns`; unused columns of the last one become zero.
 
-    Elements are converted to the type of `local`.
+    Elements are converted to the type of `local`. n may be known at run time.
     """
-    full, rest = divmod(n, columns)
+    full: Any = Var("full")
+    rest: Any = Var("rest")
+    body: list[Stmt] = []
+    if isinstance(n, int):
+        full, rest = divmod(n, columns)
+    else:
+        body += [Let(full, n // columns), Let(rest, n % columns)]
+    row_step, column_step = source.step("k"), source.step("n")
     i, j, panel = Var("pk"), Var("pj"), Var("pp")
 
-    def copy(first: Expr, width: int) -> Stmt:
+    def copy(first: Expr, width: int | Expr) -> Stmt:
         column = first * columns + j
-        offset = i * source.row + column * source.col
-        value = t.cast(source.buffer[start + offset], local.dtype)
+        offset = i * row_step + column * column_step
+        value = t.cast(source.buffer[source.base + offset], local.dtype)
         target = first * (k * columns) + (i * columns + j)
         return loop(j, width, Store(local, (target,), value), "vector")
 
     row: list[Stmt] = [loop(panel, full, copy(panel, columns), "serial")] if full else []
-    row += [copy(t.as_expr(full), rest)] if rest else []
-    # Row by row, so that the source is read in the order it lies in memory, which is what prefetchers follow.
-    body: list[Stmt] = [loop(i, k, Block(tuple(row)), "serial")]
     if rest:  # whole vectors of the last panel are read, so all of it must be defined
         z = Var("pz")
-        zero = Store(local, (z + full * k * columns,), t.const(0, local.dtype))
-        body.insert(0, loop(z, k * columns, zero, "vector"))
-    return body
-
-
-def pack_dynamic(
-    source: Operand, start: Expr, local: Buffer, k: int, n: Expr, columns: int
-) -> list[Stmt]:
-    """Copy a k x n matrix, n being known at run time, into a panel of more `columns`, of which the rest is zero."""
-    z, i, j = Var("pz"), Var("pk"), Var("pj")
-    zero = Store(local, (z,), t.const(0, local.dtype))
-    offset = i * source.row + j * source.col
-    value = t.cast(source.buffer[start + offset], local.dtype)
-    copy = Store(local, (i * columns + j,), value)
-    return [
-        loop(z, k * columns, zero, "vector"),
-        loop(i, k, loop(j, n, copy, "vector"), "serial"),
-    ]
-
-
-def pack_dynamic_panels(
-    source: Operand, start: Expr, local: Buffer, k: int, n: Expr, columns: int
-) -> list[Stmt]:
-    """Copy a k x n matrix, n being known at run time, into panels of `columns`; the rest of the last one is zero."""
-    full, rest, panel, i, j = map(Var, ("full", "rest", "pp", "pk", "pj"))
-
-    def copy(first: Expr, width: int | Expr) -> Stmt:
-        column = first * columns + j
-        offset = i * source.row + column * source.col
-        value = t.cast(source.buffer[start + offset], local.dtype)
-        target = first * (k * columns) + (i * columns + j)
-        return loop(j, width, Store(local, (target,), value), "vector")
-
-    z = Var("pz")
-    last = full * (k * columns)
-    zero = Store(local, (z + last,), t.const(0, local.dtype))
-    has_rest = rest > 0
-    # Row by row, as `pack_panels` does.
-    row = Block((loop(panel, full, copy(panel, columns), "serial"), copy(full, rest)))
-    return [
-        Let(full, n // columns),
-        Let(rest, n % columns),
-        If(has_rest, loop(z, k * columns, zero, "vector")),
-        loop(i, k, row, "serial"),
-    ]
+        zero: Stmt = Store(local, (z + full * (k * columns),), t.const(0, local.dtype))
+        zero = loop(z, k * columns, zero, "vector")
+        body.append(zero if isinstance(rest, int) else If(rest > 0, zero))
+        row.append(copy(t.as_expr(full), rest))
+    # Row by row, so that the source is read in the order it lies in memory, which is what prefetchers follow.
+    return [*body, loop(i, k, Block(tuple(row)), "serial")]
 
 
 def pack_groups(
-    source: Operand,
-    start: Expr,
-    local: Buffer,
-    k: int,
-    n: int,
-    columns: int,
-    kernel: Microkernel,
-    lanes: int,
+    source: View, local: Buffer, k: int, n: int, columns: int, kernel: Microkernel, lanes: int
 ) -> list[Stmt]:
-    """Copy the k x n matrix at `start` into panels of `columns`, groups of neighboring k innermost, the rest zero.
+    """Copy k x n elements of B into panels of `columns`, groups of neighboring k innermost, the rest zero.
 
     `lanes`: 32-bit elements of a vector, as many as columns of which whole groups are put together at once.
     """
@@ -152,8 +103,8 @@ def pack_groups(
     size = groups * columns * kernel.k_group
 
     def copy(number: Expr, width: int) -> list[Stmt]:
-        at = start + number * (columns * source.col)
-        one = _Groups(source, at, local, number * size, columns, kernel.k_group, groups, lanes)
+        of_panel = source.at(number * (columns * source.step("n")))
+        one = _Groups(of_panel, local, number * size, columns, kernel.k_group, groups, lanes)
         return one.panel(k, width)
 
     body: list[Stmt] = []
@@ -166,8 +117,7 @@ def pack_groups(
 class _Groups:
     """Copies of groups of k into the panel at `base`: rows are zipped, columns are moved group by group."""
 
-    source: Operand
-    start: Expr
+    source: View
     local: Buffer
     base: Expr
     columns: int
@@ -190,7 +140,7 @@ class _Groups:
 
     def rows(self, first: Expr, n: int, count: int) -> list[Stmt]:
         """`count` k from `first` on, which is the first of a group, of `n` columns."""
-        if self.source.col == 1:
+        if self.source.step("n") == 1:
             full, rest = divmod(n, self.lanes)
             j = Var("pj")
             at = j * self.lanes
@@ -200,7 +150,7 @@ class _Groups:
             if rest:
                 body.append(self._zipped(first, t.as_expr(full * self.lanes), count, rest))
             return body
-        whole = self.source.row == 1 and count == self.group
+        whole = self.source.step("k") == 1 and count == self.group
         move = self._whole if whole else self._elements
         full, rest = divmod(n, MOVED)
         outer, inner = Var("pj"), Var("pu")
@@ -222,7 +172,7 @@ class _Groups:
         part = active if active < lanes else None
         word: Expr | None = None
         for r in range(count):
-            at = self.start + ((first + r) * self.source.row + column)
+            at = self.source.base + ((first + r) * self.source.step("k") + column)
             loaded = t.cast(Load(self.source.buffer, (at,), lanes, part), self.local.dtype)
             row = t.bitcast(loaded, narrow)
             wide: Expr = t.cast(row, U32)
@@ -235,15 +185,15 @@ class _Groups:
 
     def _whole(self, first: Expr, column: Expr, count: int) -> Stmt:
         """A group that lies together in the source."""
-        at = self.start + column * self.source.col + first
+        at = self.source.base + column * self.source.step("n") + first
         value = t.cast(Load(self.source.buffer, (at,), self.group), self.local.dtype)
         return Store(self.local, (self._offset(first, column),), value)
 
     def _elements(self, first: Expr, column: Expr, count: int) -> Stmt:
         stores = []
         for r in range(count):
-            offset = column * self.source.col + (first + r) * self.source.row
-            loaded = self.source.buffer[self.start + offset]
+            offset = column * self.source.step("n") + (first + r) * self.source.step("k")
+            loaded = self.source.buffer[self.source.base + offset]
             value = t.cast(loaded, self.local.dtype)
             stores.append(Store(self.local, (self._offset(first, column) + r,), value))
         return Block(tuple(stores))
@@ -253,38 +203,36 @@ class _Groups:
 
 
 def convert_rows(
-    source: Operand, start: Expr, rows: tuple[int | Expr, int], k: int, dtype: DType, lanes: int,
+    source: View,
+    rows: tuple[int | Expr, int],
+    k: int,
+    dtype: DType,
+    lanes: int,
     name: str = "a_block",
-) -> tuple[Operand, Stmt]:  # fmt: skip
-    """Return (rows x k matrix at `start` in `dtype` in a local buffer `name`, which the caller allocates; the copy).
+) -> tuple[View, Stmt]:
+    """Return (rows x k elements of A in `dtype` in a local buffer `name`, which the caller allocates; the copy).
 
     The contiguous axis stays contiguous; vectors are aligned, and the rows are no power of two apart, which would map
     them to one set of the cache. `rows`: their number, and the maximum.
     """
-    by_rows = source.col == 1
+    by_rows = source.step("k") == 1
     count, max_rows = rows
     outer, inner = (count, k) if by_rows else (k, count)
     max_outer, max_inner = (max_rows, k) if by_rows else (k, max_rows)
     stride = (-(-max_inner // lanes) + 1) * lanes
     local = Buffer(name, dtype, (max_outer * stride,), "local")
     i, j = Var("ak"), Var("aj")
-    at = start + (i * (source.row if by_rows else source.col) + j)
+    at = source.base + (i * source.step("m" if by_rows else "k") + j)
     value = t.cast(source.buffer[at], dtype)
     copy = loop(j, inner, Store(local, (i * stride + j,), value), "vector")
-    none = (0,) * len(source.batch_strides)
-    row, col = (stride, 1) if by_rows else (1, stride)
-    return Operand(local, none, row, col), loop(i, outer, copy, "serial")
+    strides = {"m": stride, "k": 1} if by_rows else {"m": 1, "k": stride}
+    return View(local, strides), loop(i, outer, copy, "serial")
 
 
 def padded_rows(
-    source: Operand,
-    start: Expr,
-    rows: tuple[int | Expr, int],
-    k: int,
-    kernel: Microkernel,
-    name: str,
-) -> tuple[Operand, Expr, Stmt]:
-    """Return (rows x k matrix in a local buffer, offset of row 0, the copy) as two-dimensional registers are loaded.
+    source: View, rows: tuple[int | Expr, int], k: int, kernel: Microkernel, name: str
+) -> tuple[View, Stmt]:
+    """Return (rows x k elements of A in a local buffer, the copy) as two-dimensional registers are loaded.
 
     Zeros follow each row up to whole steps of k. In front of row 0 are rows that may be loaded and are not used.
     """
@@ -295,14 +243,16 @@ def padded_rows(
     stride = (-(-depth // line) | 1) * line
     local = Buffer(name, dtype, ((before + max_rows) * stride,), "local")
     i, j, z = Var("ak"), Var("aj"), Var("az")
-    value = t.cast(source.buffer[start + (i * source.row + j * source.col)], dtype)
+    at = source.base + (i * source.step("m") + j * source.step("k"))
     row = (i + before) * stride
-    body: list[Stmt] = [loop(j, k, Store(local, (row + j,), value), "vector")]
+    body: list[Stmt] = [
+        loop(j, k, Store(local, (row + j,), t.cast(source.buffer[at], dtype)), "vector")
+    ]
     if depth > k:
         zero = Store(local, (row + z + k,), t.const(0, dtype))
         body.append(loop(z, depth - k, zero, "vector"))
     copy = loop(i, count, Block(tuple(body)), "serial")
-    return Operand(local, (), stride, 1), t.as_expr(before * stride), copy
+    return View(local, {"m": stride, "k": 1}, base=t.as_expr(before * stride)), copy
 
 
 def loop(var: Var, size: Value, body: Stmt, kind: LoopKind) -> For:

@@ -9,9 +9,9 @@ from .problem import View
 
 
 def pack_blocks(
-    source: View, start: Expr, local: Buffer, depth: int, n: int, columns: int, k_group: int
+    source: View, local: Buffer, depth: int, n: int, columns: int, k_group: int
 ) -> list[Stmt]:
-    """Return the copy of `depth` x `n` elements from `start` on into a panel of `columns`, padded with zeros."""
+    """Return the copy of `depth` x `n` elements into a panel of `columns`, padded with zeros."""
     block, distance = source.blocks["k"]
     body: list[Stmt] = []
     if n < columns or depth % k_group:
@@ -21,7 +21,9 @@ def pack_blocks(
     def copy(number: Expr, size: int) -> Stmt:
         """One block of B, of which `size` k are elements."""
         k, j = Var("pk"), Var("pj")
-        offset = start + (number * distance + (j * source.strides["n"] + k * source.strides["k"]))
+        offset = source.base + (
+            number * distance + (j * source.strides["n"] + k * source.strides["k"])
+        )
         to = number * (block * columns) + (k // k_group * (columns * k_group) + k % k_group)
         value = t.cast(source.buffer[offset], local.dtype)
         store = Store(local, (to + j * k_group,), value)

@@ -61,9 +61,15 @@ class View:
         """Return the view from `offset` elements on."""
         return replace(self, base=self.base + offset)
 
-    def with_stride(self, axis: str, stride: Any) -> View:
-        """Return the view with one more axis."""
-        return replace(self, strides={**self.strides, axis: stride})
+    def of_batch(self, batch: Sequence[Expr], offset: Expr = t.ZERO) -> View:
+        """Return the view of one matrix of a batch, from `offset` elements in it on."""
+        for axis, index in enumerate(batch):
+            offset = offset + index * self.strides[f"b{axis}"]
+        return self.at(offset)
+
+    def panel(self, number: Expr) -> View:
+        """Return the view of a block of columns."""
+        return self.at(number * self.blocks["n"][1])
 
     def address(self) -> Slice:
         """Return the address of the first element."""

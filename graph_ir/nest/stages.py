@@ -12,8 +12,7 @@ from ...base.records import dataclass
 from ...targets.isa import Target
 from ...tensor_ir.nodes import Block, Buffer, Expr, Let, Stmt, Store, Var
 from .nest import Nest, Stage
-from .operand import Operand
-from .packing import convert_rows, loop, pack, pack_dynamic, padded_rows, panel_elements
+from .packing import convert_rows, loop, pack, pack_panels, padded_rows, panel_elements
 from .packing_blocks import pack_blocks
 from .position import Position
 from .problem import View
@@ -51,38 +50,32 @@ def _rows_of_a(nest: Nest, stage: Stage, position: Position, target: Target) -> 
         image = stage_image(nest, stage, position)
         inner = replace(position, extents={**position.extents, "k": image.channels})
         return Staged(image.view.buffer, inner.staged("A", image.view), image.statements, [])
-    dtype, view = nest.problem.kernel.copied_a, position.view("A")
-    rows = position.extents["m"], max_rows(nest)
-    source = Operand(view.buffer, (), view.step("m"), view.step("k"))
-    k = position.extents["k"]
-    start, lanes = position.offset("A"), target.lanes(dtype)
-    if nest.problem.kernel.uses_tiles:
-        kernel = nest.problem.kernel
-        padded, base, copy = padded_rows(source, start, rows, k, kernel, stage.name)
-        inside = View(padded.buffer, {"m": padded.row, "k": 1}, base=base)
-        return Staged(padded.buffer, position.staged("A", inside), [copy], [])
-    local, copy = convert_rows(source, start, rows, k, dtype, lanes, stage.name)
-    strides = {"m": local.row, "k": local.col}
-    return Staged(local.buffer, position.staged("A", View(local.buffer, strides)), [copy], [])
+    kernel, source = nest.problem.kernel, position.here("A")
+    rows, k = (position.extents["m"], max_rows(nest)), position.extents["k"]
+    if kernel.uses_tiles:
+        local, copy = padded_rows(source, rows, k, kernel, stage.name)
+    else:
+        dtype = kernel.copied_a
+        local, copy = convert_rows(source, rows, k, dtype, target.lanes(dtype), stage.name)
+    return Staged(local.buffer, position.staged("A", local), [copy], [])
 
 
 def _panel_of_b(nest: Nest, stage: Stage, position: Position, target: Target) -> Staged | None:
     """The columns of a tile as a panel, neighboring k together where one instruction takes them."""
-    kernel, view, (rows, n, k) = nest.problem.kernel, position.view("B"), _tile_extents(position)
+    kernel, (rows, n, k) = nest.problem.kernel, _tile_extents(position)
     if isinstance(n, int) and isinstance(rows, int) and rows <= stage.above:
         return None
     columns = tile_columns(nest, target)
     local = Buffer(
         stage.name, kernel.copied_b, (panel_elements(max_depth(nest), columns, kernel),), "local"
     )
-    source = Operand(view.buffer, (), view.step("k"), view.step("n"))
-    start = position.offset("B")
-    if "k" in view.blocks:
-        copy = pack_blocks(view, start, local, k, n, columns, kernel.k_group)
+    source = position.here("B")
+    if "k" in source.blocks:
+        copy = pack_blocks(source, local, k, n, columns, kernel.k_group)
     elif isinstance(n, int):
-        copy = pack(source, start, local, k, n, columns, kernel, target)
+        copy = pack(source, local, k, n, columns, kernel, target)
     else:
-        copy = pack_dynamic(source, start, local, k, n, columns)
+        copy = pack_panels(source, local, k, n, columns)
     panel = View(local, {"k": columns, "n": 1}, {"n": (columns, 0)})
     return Staged(local, position.staged("B", panel), copy, [])
 

@@ -6,10 +6,10 @@ from functools import cached_property
 
 from ...targets.isa import GemmTile
 from ..ir.schedule import Parameter, Schedule
-from ..nest.operand import BLOCK
 from .gemm import Gemm
 from .matmul import MatmulSpace, blocking_of, kernel_of, matmul_schedule
 from .matmul_blocks import block_tile, blocked_candidates, blocked_cycles
+from .panels import BLOCK
 
 
 class BlockedSpace(MatmulSpace):

@@ -13,8 +13,7 @@ from ...tensor_ir.nodes import Buffer
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import parameters
 from ..nest.convolution import ConvolutionOperands, ImageOperand, convolution
-from ..nest.operand import Operand, matrix_view
-from ..nest.problem import Contraction, matmul
+from ..nest.problem import Contraction, View, matmul
 from ..ops.convolution_direct import DirectConvolution
 from ..rewriting.groups import is_elementwise
 from ..rewriting.kernel_group import KernelGroup
@@ -93,33 +92,36 @@ class ConvolutionCase:
         """Weights [outputs, channels] times image [channels, pixels], all plain."""
         g = self.geometry
         pixels = math.prod(g.result)
-        operands = (
-            Operand(self.w, (0, g.outputs * g.channels), g.channels, 1),
-            Operand(self.x, (g.groups * g.channels * pixels, g.channels * pixels), pixels, 1),
-            Operand(self.y, (g.groups * g.outputs * pixels, g.outputs * pixels), pixels, 1),
-        )
-        return self._matmul((g.outputs, pixels, g.channels), operands)
+        a = self._view(self.w, (0, g.outputs), g.channels, m=g.channels, k=1)
+        b = self._view(self.x, (g.groups * g.channels, g.channels), pixels, k=pixels, n=1)
+        c = self._view(self.y, (g.groups * g.outputs, g.outputs), pixels, m=pixels, n=1)
+        return self._matmul((g.outputs, pixels, g.channels), (a, b, c))
 
     def _of_pixels(self) -> Contraction:
         """Any number of pixels [pixels, channels] times weights in panels [channels, outputs], channels last."""
-        g, group = self.geometry, self.kernel.k_group
+        g, group, width = self.geometry, self.kernel.k_group, self.columns
         pixels = math.prod(g.result)
-        step = -(-g.channels // group) * group * self.columns  # elements of a panel
+        step = -(-g.channels // group) * group * width  # elements of a panel
         inner, outer = g.groups * g.channels, g.groups * g.outputs
-        operands = (
-            Operand(self.x, (pixels * inner, g.channels), inner, 1),
-            Operand(self.w, (0, -(-g.outputs // self.columns) * step), step, 1, self.columns),
-            Operand(self.y, (pixels * outer, g.outputs), outer, 1),
+        a = self._view(self.x, (pixels * inner, g.channels), 1, m=inner, k=1)
+        b = self._view(self.w, (0, -(-g.outputs // width)), step, k=width, n=1)
+        c = self._view(self.y, (pixels * outer, g.outputs), 1, m=outer, n=1)
+        return self._matmul(
+            (pixels, g.outputs, g.channels), (a, replace(b, blocks={"n": (width, step)}), c)
         )
-        return self._matmul((pixels, g.outputs, g.channels), operands)
+
+    @staticmethod
+    def _view(buffer: Buffer, batch: tuple[Size, Size], each: Size, **strides: Size) -> View:
+        """Return a matrix of each image and group, which are multiples of `each` apart."""
+        images, groups = batch
+        return View(buffer, {"b0": images * each, "b1": groups * each, **strides})
 
     def _matmul(
-        self, sizes: tuple[Size, Size, Size], operands: tuple[Operand, Operand, Operand]
+        self, sizes: tuple[Size, Size, Size], views: tuple[View, View, View]
     ) -> Contraction:
         """The matmuls of images and groups of `sizes` m, n, k."""
-        a, b, c = map(matrix_view, operands, "mkm", "knn")
         batch = self.geometry.batch, self.geometry.groups
-        return matmul(batch, sizes, (a, b, c), self.kernel, None)
+        return matmul(batch, sizes, views, self.kernel, None)
 
     def _block_of_pixels(self) -> int:
         """Pixels of a band: equally many, close to those of its rows; as the cost model says if they are dynamic."""

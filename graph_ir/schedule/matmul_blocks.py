@@ -11,12 +11,12 @@ import math
 from ...base.dims import is_known
 from ...targets.isa import GemmTile, Microkernel, Target
 from ..ir.format import Format
-from ..nest.operand import BLOCK
 from ..ops.matmul import MatmulCore
 from .format_choice import FormatChoice
 from .gemm import Gemm
 from .matmul_cost import blocking_cycles
 from .matmul_tile import MatmulBlocking, extra_bytes, pick_blocking, rows_that_fit
+from .panels import BLOCK
 from .register_tile import tile_of
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ...targets.isa import Microkernel
 from ...tensor_ir.nodes import Buffer
 from ...tensor_ir.sizes import elements_of
 from ..ir.graph import GraphTensor
 from ..ir.group_values import parameters
-from ..nest.operand import Operand, blocked_view, matrix_view
-from ..nest.problem import Contraction, matmul
+from ..nest.problem import Contraction, View, matmul
 from ..ops.matmul import MatmulCore
 from ..rewriting.kernel_group import KernelGroup
 from ..rewriting.operand_rows import in_memory
-from .panels import panel_of
+from .panels import BLOCK, panel_of
 
 Memory = Mapping[GraphTensor, Buffer]
 """The parameters of a kernel: its inputs, each once, then its output."""
@@ -36,16 +36,15 @@ def matmul_problem(
     (output,) = group.outputs
     batch = output.details.plain_dims[:-2]
     tensors = [*(in_memory(x, group.ops) for x in op.inputs), output]
-    transposed = op.transpose_a, op.transpose_b, False
     a, b, c = (
-        operand_of(x, memory[x], len(batch), swap)
-        for x, swap in zip(tensors, transposed, strict=True)
+        matrix_view(x, memory[x], len(batch), axes, swap)
+        for x, axes, swap in zip(
+            tensors, ("mk", "kn", "mn"), (op.transpose_a, op.transpose_b, False), strict=True
+        )
     )
-    view = blocked_view if c.panel else matrix_view
     # Callers align their arrays as they like, the arena aligns tensors to cache lines.
-    left = replace(view(a, "m", "k"), is_aligned=tensors[0].producer_owner.op_name != "input")
-    views = left, view(b, "k", "n"), view(c, "m", "n")
-    return matmul(batch, op.sizes, views, kernel, None)
+    left = replace(a, is_aligned=tensors[0].producer_owner.op_name != "input")
+    return matmul(batch, op.sizes, (left, b, c), kernel, None)
 
 
 def flat(buffer: Buffer) -> Buffer:
@@ -53,15 +52,27 @@ def flat(buffer: Buffer) -> Buffer:
     return Buffer(buffer.name, buffer.dtype, (elements_of(buffer.shape),), buffer.storage)
 
 
-def operand_of(tensor: GraphTensor, buffer: Buffer, batch_rank: int, transposed: bool) -> Operand:
-    """Return the strides of a matrix for each of the output's batch axes, 0 where it broadcasts."""
+def matrix_view(
+    tensor: GraphTensor, buffer: Buffer, batch_rank: int, axes: str, transposed: bool = False
+) -> View:
+    """Return the view of a matrix with the axes of `axes` and those of a batch, which are 0 apart where it broadcasts.
+
+    In blocks of 16 by 16, B has neighboring k together, A and C neighboring columns.
+    """
     details = tensor.details
-    dims, fmt = details.plain_dims, details.format
-    memory = details.physical_dims
-    own = len(dims) - 2
-    strides = [math.prod(memory[axis + 1 :]) if dims[axis] != 1 else 0 for axis in range(own)]
-    batch = (0,) * (batch_rank - own) + tuple(strides)
-    if fmt.is_blocked:
-        return Operand(buffer, batch, math.prod(memory[own + 1 :]), 1, panel_of(fmt).columns)
-    row, col = (1, dims[-1]) if transposed else (dims[-1], 1)
-    return Operand(buffer, batch, row, col)
+    dims, fmt, memory = details.plain_dims, details.format, details.physical_dims
+    own, rows, columns = len(dims) - 2, axes[0], axes[1]
+    first = batch_rank - own
+    strides: dict[str, Any] = {f"b{axis}": 0 for axis in range(batch_rank)}
+    for axis in range(own):
+        if dims[axis] != 1:
+            strides[f"b{first + axis}"] = math.prod(memory[axis + 1 :])
+    if not fmt.is_blocked:
+        row, column = (1, dims[-1]) if transposed else (dims[-1], 1)
+        return View(buffer, {**strides, rows: row, columns: column})
+    distance, width = math.prod(memory[own + 1 :]), panel_of(fmt).columns
+    if fmt.blocks[fmt.rank :] != (BLOCK, BLOCK):
+        return View(buffer, {**strides, rows: width, columns: 1}, {columns: (width, distance)})
+    inner, outer = (rows, columns) if rows == "k" else (columns, rows)
+    blocks = {rows: (BLOCK, distance), columns: (BLOCK, BLOCK * BLOCK)}
+    return View(buffer, {**strides, outer: BLOCK, inner: 1}, blocks)

@@ -7,11 +7,11 @@ import math
 from ...base.dims import bounds, is_known
 from ...targets.isa import GemmTile, Microkernel, Target
 from ..nest.nest import Nest, Sharing, contraction
-from ..nest.operand import BLOCK
 from ..nest.problem import Contraction
 from ..nest.schedule_text import apply
 from .gemm import worth_threads
 from .matmul_tile import MatmulBlocking
+from .panels import BLOCK
 
 MIN_COPIED_COLUMNS = 128
 """Columns that must share a copy of A whose rows do not begin with a cache line."""

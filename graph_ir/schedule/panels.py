@@ -8,6 +8,9 @@ from typing import NamedTuple
 from ...targets.isa import Microkernel, tile_depth
 from ..ir.format import Format
 
+BLOCK = 16
+"""Rows and columns of a block, of matrices that lie in blocks."""
+
 
 class Panel(NamedTuple):
     """Columns of a panel, neighboring k that lie together, and groups of k that the depth is padded to."""

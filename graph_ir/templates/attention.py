@@ -33,13 +33,11 @@ from ...tensor_ir.nodes import (
     Let,
     LoopKind,
     PrefetchHint,
-    Slice,
     Stmt,
     Var,
 )
 from ..ir.computation import Index
 from ..nest.epilogue import EpilogueValue, shifted
-from ..nest.operand import Operand, offset_of
 from ..nest.packing import left_rows, pack, panel_elements
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
@@ -65,10 +63,10 @@ class AttentionProblem:
     columns: Any
     depth: int
     width: int
-    a: Operand
-    b: Operand
-    d: Operand
-    c: Operand
+    a: View
+    b: View
+    d: View
+    c: View
 
 
 class AttentionTemplate:
@@ -137,64 +135,50 @@ class AttentionTemplate:
         return nested(self.batch_vars, p.batch, inner, kind)
 
     def _packed(
-        self, operand: Operand, k: int, n: int, tile: GemmTile, name: str, body: list[Stmt]
-    ) -> Operand:
-        """The operand in panels: itself, or a local copy made by statements added to `body`."""
-        if operand.panel:
-            return operand
+        self, operand: View, k: int, n: int, tile: GemmTile, name: str, body: list[Stmt]
+    ) -> View:
+        """The operand of this head in panels: itself, or a local copy made by statements added to `body`."""
+        source = operand.of_batch(self.batch_vars)
+        if operand.blocks:
+            return source
         columns = tile.columns(self.target, self.sums)
         size = panel_elements(k, columns, self.kernel)
         local = Buffer(name, self.kernel.copied_b, (math.ceil(n / columns) * size,), "local")
-        start = offset_of(operand, self.batch_vars, t.as_expr(0))
-        copy = pack(operand, start, local, k, n, columns, self.kernel, self.target)
+        copy = pack(source, local, k, n, columns, self.kernel, self.target)
         body += [Allocate(local), *copy]
-        return Operand(local, (0,) * len(self.batch_vars), size, 1, columns)
+        return View(local, {"k": columns, "n": 1}, {"n": (columns, size)})
 
-    def _scores(
-        self, row: Expr, rows: int, b: Operand, epilogue: EpilogueValue | None
-    ) -> list[Stmt]:
+    def _scores(self, row: Expr, rows: int, b: View, epilogue: EpilogueValue | None) -> list[Stmt]:
         p = self.problem
-        start = offset_of(p.a, self.batch_vars, row * p.a.row)
-        left, start, before = left_rows(p.a, start, rows, p.depth, self.kernel, self.target)
-        a = View(left.buffer, {"m": left.row, "k": left.col}, base=start)
+        queries = p.a.of_batch(self.batch_vars, row * p.a.step("m"))
+        a, before = left_rows(queries, rows, p.depth, self.kernel, self.target)
 
         def matmul(panel: Expr, column: Expr, n: int) -> Stmt:
             c = View(self.panel, {"m": p.columns}, base=column)
-            tile = self._tile(a, self._panel_of(b, panel), c, rows, n, p.depth, self.tiles[0])
-            hints = self._prefetch_hints(row, panel, p.columns, b.panel, (p.b, p.depth * p.columns))
+            tile = self._tile(a, b.panel(panel), c, rows, n, p.depth, self.tiles[0])
+            keys = (p.b, p.depth * p.columns)
+            hints = self._prefetch_hints(row, panel, p.columns, b.block_of_columns, keys)
             return tile.changed(
                 epilogue=self._shifted(epilogue, row, column), prefetch=hints
             ).statement()
 
-        return scoped(before, over_panels(p.columns, b.panel, matmul))
+        return scoped(before, over_panels(p.columns, b.block_of_columns, matmul))
 
-    def _result(
-        self, row: Expr, rows: int, d: Operand, epilogue: EpilogueValue | None
-    ) -> list[Stmt]:
+    def _result(self, row: Expr, rows: int, d: View, epilogue: EpilogueValue | None) -> list[Stmt]:
         p = self.problem
-        panel_rows = Operand(self.panel, (), p.columns, 1)
-        weights, start, before = left_rows(
-            panel_rows, t.as_expr(0), rows, p.columns, self.kernel, self.target
-        )
-        a = View(weights.buffer, {"m": weights.row, "k": weights.col}, base=start)
+        weights = View(self.panel, {"m": p.columns, "k": 1})
+        a, before = left_rows(weights, rows, p.columns, self.kernel, self.target)
 
         def matmul(panel: Expr, column: Expr, n: int) -> Stmt:
-            begin = offset_of(p.c, self.batch_vars, row * p.c.row + column)
-            c = View(p.c.buffer, {"m": p.c.row}, base=begin)
-            tile = self._tile(a, self._panel_of(d, panel), c, rows, n, p.columns, self.tiles[1])
-            hints = self._prefetch_hints(
-                row, panel, p.width, d.panel, (p.d, p.columns * p.width), (p.a, p.rows * p.depth)
-            )
+            c = p.c.of_batch(self.batch_vars, row * p.c.step("m") + column)
+            tile = self._tile(a, d.panel(panel), c, rows, n, p.columns, self.tiles[1])
+            next_head = (p.d, p.columns * p.width), (p.a, p.rows * p.depth)
+            hints = self._prefetch_hints(row, panel, p.width, d.block_of_columns, *next_head)
             return tile.changed(
                 epilogue=self._shifted(epilogue, row, column), prefetch=hints
             ).statement()
 
-        return scoped(before, over_panels(p.width, d.panel, matmul))
-
-    def _panel_of(self, b: Operand, panel: Expr) -> View:
-        """A panel of a right-hand side."""
-        start = offset_of(b, self.batch_vars, panel * b.row)
-        return View(b.buffer, {"k": b.panel}, {"n": (b.panel, b.row)}, start)
+        return scoped(before, over_panels(p.width, d.block_of_columns, matmul))
 
     def _tile(
         self, a: View, b: View, c: View, m: int | Expr, n: int, k: Size, tile: GemmTile
@@ -209,7 +193,7 @@ class AttentionTemplate:
         return RegisterTile(a, b, c, m, n, k, self.kernel, TileHeight(height))
 
     def _prefetch_hints(
-        self, row: Expr, panel: Expr, columns: int, width: int, *matrices: tuple[Operand, int]
+        self, row: Expr, panel: Expr, columns: int, width: int, *matrices: tuple[View, int]
     ) -> tuple[PrefetchHint, ...]:
         """Prefetch hints for the next head's matrices, distributed evenly over the matmuls of this one.
 
@@ -224,13 +208,13 @@ class AttentionTemplate:
         # Row blocks and panels number the matmuls: row is a multiple of the block, so this is the number times block.
         hints = []
         for matrix, elements in matrices:
-            if not (p.batch and matrix.batch_strides[-1]):
+            stride = matrix.step(f"b{len(p.batch) - 1}")
+            if not stride:
                 continue
             part = -(-elements // (parts * self.block)) * self.block
             number = row * panels + panel * self.block
-            begin = number * (part // self.block) + matrix.batch_strides[-1]
-            offset = offset_of(matrix, self.batch_vars, begin)
-            hints.append(PrefetchHint(Slice(matrix.buffer, (offset,)), part))
+            begin = number * (part // self.block) + stride
+            hints.append(PrefetchHint(matrix.of_batch(self.batch_vars, begin).address(), part))
         return tuple(hints)
 
     def _rows(self, row: Expr, rows: int | Expr, row_work: RowWork) -> list[Stmt]:

@@ -36,8 +36,7 @@ from ...tensor_ir.nodes import (
 from ..ir.computation import Index
 from ..nest.epilogue import EpilogueValue
 from ..nest.nest import Sharing
-from ..nest.operand import Operand, offset_of
-from ..nest.packing import loop, pack_dynamic_panels, panel_elements
+from ..nest.packing import loop, pack_panels, panel_elements
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
 from ..nest.row_tiles import TileHeight
@@ -80,7 +79,7 @@ class DynamicAttention(AttentionTemplate):
         assert scores is None
         p, task = self.problem, Var("task")
         head = self._head(row_work, result, divides)
-        if bounds(p.rows)[0] <= 1 and p.b.row == 1 and p.a.col == 1 and not p.b.panel:
+        if bounds(p.rows)[0] <= 1 and p.b.step("k") == 1 == p.a.step("k") and not p.b.blocks:
             one = Block(tuple(self._head(row_work, result, divides, is_one_row=True)))
             head = [If(t.equal(t.as_expr(p.rows), 1), one, Block(tuple(head)))]
         body = Block((*batch_indices(self.batch_vars, p.batch, task), *head))
@@ -177,7 +176,7 @@ class DynamicAttention(AttentionTemplate):
 
         return work
 
-    def _keys(self, body: list[Stmt]) -> Operand:
+    def _keys(self, body: list[Stmt]) -> View:
         """The keys in panels, of which the last one is whole."""
         p, columns = self.problem, self.tiles[0].columns(self.target, self.sums)
         if is_known(p.columns):
@@ -185,34 +184,33 @@ class DynamicAttention(AttentionTemplate):
         size = panel_elements(p.depth, columns, self.kernel)
         panels = -(-self.blocking.columns // columns)
         local = Buffer("keys", self.kernel.copied_b, (panels * size,), "local")
-        start = offset_of(p.b, self.batch_vars, t.ZERO)
-        copy = pack_dynamic_panels(p.b, start, local, p.depth, t.as_expr(p.columns), columns)
+        source = p.b.of_batch(self.batch_vars)
+        copy = pack_panels(source, local, p.depth, t.as_expr(p.columns), columns)
         body += [Allocate(local), *copy]
-        return Operand(local, (0,) * len(self.batch_vars), size, 1, columns)
+        return View(local, {"k": columns, "n": 1}, {"n": (columns, size)})
 
-    def _values(self, body: list[Stmt]) -> Operand:
+    def _values(self, body: list[Stmt]) -> View:
         """The values where they lie, if rows of them do; else in panels."""
         p = self.problem
-        if p.d.col == 1 and not p.d.panel:
-            return p.d
+        if p.d.step("n") == 1 and not p.d.blocks:
+            return p.d.of_batch(self.batch_vars)
         return self._packed(p.d, p.columns, p.width, self.tiles[1], "values", body)
 
-    def _dynamic_scores(self, row: Expr, count: Expr, b: Operand, panels: Expr) -> list[Stmt]:
+    def _dynamic_scores(self, row: Expr, count: Expr, b: View, panels: Expr) -> list[Stmt]:
         p, panel = self.problem, Var("nb")
-        start = offset_of(p.a, self.batch_vars, row * p.a.row)
-        a = View(p.a.buffer, {"m": p.a.row, "k": p.a.col}, base=start)
-        c = View(self.panel, {"m": self.row_stride}, base=panel * b.panel)
-        right, height = self._panel_of(b, panel), TileHeight(self.tiles[0].rows)
-        tile = RegisterTile(a, right, c, count, b.panel, p.depth, self.kernel, height)
+        a = p.a.of_batch(self.batch_vars, row * p.a.step("m"))
+        width, height = b.block_of_columns, TileHeight(self.tiles[0].rows)
+        c = View(self.panel, {"m": self.row_stride}, base=panel * width)
+        tile = RegisterTile(a, b.panel(panel), c, count, width, p.depth, self.kernel, height)
         return [loop(panel, panels, tile.statement(), "serial")]
 
     def _row_of_scores(self) -> list[Stmt]:
         """Scores of one row: a sum along each key."""
         p, key, k = self.problem, Var("key"), Var("kd")
         total, position = Buffer("score_sum", self.sums, (1,), "local"), (t.ZERO,)
-        a = offset_of(p.a, self.batch_vars, t.ZERO) + k
-        b = offset_of(p.b, self.batch_vars, key * p.b.col) + k
-        terms = p.a.buffer[a] * p.b.buffer[b]
+        a = p.a.of_batch(self.batch_vars, k)
+        b = p.b.of_batch(self.batch_vars, key * p.b.step("n") + k)
+        terms = a.buffer[a.base] * b.buffer[b.base]
         steps = (
             Allocate(total),
             Store(total, position, t.const(0.0, self.sums)),
@@ -227,17 +225,14 @@ class DynamicAttention(AttentionTemplate):
         return [loop(key, t.as_expr(p.columns), Block(steps), "serial")]
 
     def _dynamic_result(
-        self, row: Expr, count: Expr, d: Operand, result: EpilogueValue | None
+        self, row: Expr, count: Expr, d: View, result: EpilogueValue | None
     ) -> list[Stmt]:
         p, columns = self.problem, self.tiles[1].columns(self.target, self.sums)
         a = View(self.panel, {"m": self.row_stride, "k": 1})
 
         def matmul(panel: Expr, column: Expr, n: int) -> Stmt:
-            begin = offset_of(d, self.batch_vars, panel * d.row if d.panel else column)
-            blocks = {"n": (d.panel, d.row)} if d.panel else {}
-            b = View(d.buffer, {"k": d.panel or d.row}, blocks, begin)
-            position = offset_of(p.c, self.batch_vars, row * p.c.row + column)
-            c = View(p.c.buffer, {"m": p.c.row}, base=position)
+            b = d.panel(panel) if d.blocks else d.at(column)
+            c = p.c.of_batch(self.batch_vars, row * p.c.step("m") + column)
             order = rows_for(n, self.tiles[1], self.target, self.kernel)
             height = TileHeight(self.tiles[1].rows, order=order)
             end = self._shifted(result, row, column)
@@ -254,9 +249,8 @@ def at_size(problem: AttentionProblem, name: str, number: int) -> AttentionProbl
     def of(value: Size) -> Size:
         return substitute(value, known)
 
-    def operand(one: Operand) -> Operand:
-        strides = tuple(map(of, one.batch_strides))
-        return replace(one, batch_strides=strides, row=of(one.row), col=of(one.col))
+    def operand(one: View) -> View:
+        return replace(one, strides={axis: of(stride) for axis, stride in one.strides.items()})
 
     return AttentionProblem(
         tuple(map(of, problem.batch)), of(problem.rows), of(problem.columns), problem.depth, problem.width,

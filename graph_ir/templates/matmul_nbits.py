@@ -19,7 +19,6 @@ from ...tensor_ir.nodes import Block, Buffer, Const, Expr, For, Let, Load, Stmt,
 from ...tensor_ir.tiling import split_rows
 from ..nest.lower import Lowering
 from ..nest.nest import Sharing, Stage, contraction
-from ..nest.operand import Operand
 from ..nest.position import Position
 from ..nest.problem import Contraction, View
 from ..nest.schedule_text import apply
@@ -101,8 +100,7 @@ class NBitsLowering(Lowering):
         in_digits = self.use != "fma" and self.x_scale is None
         make = FixedPointRows if in_digits else GivenRows
         a, rows = self.problem.a, max_rows(self.nest)
-        source = Operand(a.buffer, (), a.strides["m"], a.strides["k"])
-        return make(source, self.x_scale, self.weights, self.depth, rows, position.start("m"))
+        return make(a, self.x_scale, self.weights, self.depth, rows, position.start("m"))
 
     def _tile(
         self, position: Position, row: Var, rows: int, weights: WeightPanel, vectors: int

@@ -6,8 +6,8 @@ from ...base.dtypes import F32, S32
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, Load, Stmt, Store, Var
-from ..nest.operand import Operand
 from ..nest.packing import loop
+from ..nest.problem import View
 from .packed_weights import WORD, PackedWeights
 
 
@@ -18,7 +18,7 @@ class GivenRows:
     Sums of bytes begin at -zero * sum of X where one zero point serves all weights, so that nothing is subtracted.
     """
 
-    x: Operand
+    x: View
     scale: Buffer | None
     weights: PackedWeights
     k: int
@@ -89,7 +89,7 @@ class GivenRows:
         return self.scale[at]
 
     def _index(self, row: Expr, k: Expr) -> Expr:
-        return (self.first + row) * self.x.row + k
+        return (self.first + row) * self.x.step("m") + k
 
     def _of_group(self, row: Expr, group: Expr) -> Expr:
         return row * self.groups + group

@@ -39,7 +39,6 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from ..nest.epilogue import EpilogueValue, shifted
-from ..nest.operand import Operand, offset_of
 from ..nest.packing import left_rows, pack, panel_elements
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile
@@ -98,14 +97,12 @@ class OnlineAttention:
         p = self.problem
         full, rest = divmod(p.columns, self.columns)
         column = Var("cb")
-        at = offset_of(p.a, self.batch_vars, row * p.a.row)
-        queries, at, before = left_rows(p.a, at, rows, p.depth, self.kernel, self.target)
-        inner = self._column_block(
-            row, rows, column * self.columns, self.columns, queries, at, scores
-        )
+        at = p.a.of_batch(self.batch_vars, row * p.a.step("m"))
+        queries, before = left_rows(at, rows, p.depth, self.kernel, self.target)
+        inner = self._column_block(row, rows, column * self.columns, self.columns, queries, scores)
         body = [For(column, t.as_expr(0), t.as_expr(full), Block(tuple(inner)))]
         tail = t.as_expr(full * self.columns)
-        last = self._column_block(row, rows, tail, rest, queries, at, scores) if rest else []
+        last = self._column_block(row, rows, tail, rest, queries, scores) if rest else []
         locals_ = (self.panel, self.result, self.maxima, self.totals, self.keys, self.values)
         start = [
             self._fill(self.maxima, rows, self.lowest),
@@ -116,20 +113,15 @@ class OnlineAttention:
         return Block((*map(Allocate, locals_), *before, *start, *body, *last, end))
 
     def _column_block(
-        self, row: Expr, rows: int, column: Expr, columns: int, queries: Operand, at: Expr,
-        scores: EpilogueValue | None,
+        self, row: Expr, rows: int, column: Expr, columns: int, queries: View, scores: EpilogueValue | None,
     ) -> list[Stmt]:  # fmt: skip
         """A block of scores, and its contribution to the result."""
         p = self.problem
-        key_start = offset_of(p.b, self.batch_vars, column * p.b.col)
-        value_start = offset_of(p.d, self.batch_vars, column * p.d.row)
+        keys = p.b.of_batch(self.batch_vars, column * p.b.step("n"))
+        values = p.d.of_batch(self.batch_vars, column * p.d.step("k"))
         key_width, value_width = (tile.columns(self.target, self.sums) for tile in self.tiles)
-        panel_rows = Operand(self.panel, (), self.columns, 1)
-        weights, first_weight, before = left_rows(
-            panel_rows, t.as_expr(0), rows, columns, self.kernel, self.target
-        )
-
-        left = View(queries.buffer, {"m": queries.row, "k": queries.col}, base=at)
+        panel_rows = View(self.panel, {"m": self.columns, "k": 1})
+        weights, before = left_rows(panel_rows, rows, columns, self.kernel, self.target)
 
         def score(panel: Expr, first: Expr, n: int) -> Stmt:
             size = panel_elements(p.depth, key_width, self.kernel)
@@ -138,26 +130,24 @@ class OnlineAttention:
             height = self._height(0, n)
             epilogue = scores and shifted(scores, self.batch_vars, row, column + first)
             return RegisterTile(
-                left, b, c, rows, n, p.depth, self.kernel, height, epilogue=epilogue
+                queries, b, c, rows, n, p.depth, self.kernel, height, epilogue=epilogue
             ).statement()
-
-        of_weights = View(weights.buffer, {"m": weights.row, "k": weights.col}, base=first_weight)
 
         def add(panel: Expr, first: Expr, n: int) -> Stmt:
             size = panel_elements(columns, value_width, self.kernel)
             b = View(self.values, {"k": value_width}, {"n": (value_width, size)}, panel * size)
             c, height = View(self.result, {"m": p.width}, base=first), self._height(1, n)
             return RegisterTile(
-                of_weights, b, c, rows, n, columns, self.kernel, height, accumulate=True
+                weights, b, c, rows, n, columns, self.kernel, height, accumulate=True
             ).statement()
 
         kernel, target = self.kernel, self.target
         return [
-            *pack(p.b, key_start, self.keys, p.depth, columns, key_width, kernel, target),
+            *pack(keys, self.keys, p.depth, columns, key_width, kernel, target),
             *over_panels(columns, key_width, score),
             self._rescale(rows, columns),
             self._exponentials(rows, columns),
-            *pack(p.d, value_start, self.values, columns, p.width, value_width, kernel, target),
+            *pack(values, self.values, columns, p.width, value_width, kernel, target),
             *scoped(before, over_panels(p.width, value_width, add)),
         ]
 
@@ -224,7 +214,7 @@ class OnlineAttention:
         summed = Load(self.result, (inner * p.width + j,))
         index = (*self.batch_vars, row + inner, j)
         lets, value = result(index, quotient) if result else ([], quotient)
-        position = offset_of(p.c, self.batch_vars, (row + inner) * p.c.row + j)
+        position = p.c.of_batch(self.batch_vars, (row + inner) * p.c.step("m") + j).base
         one = Block((Let(quotient, summed / total), *lets, Store(p.c.buffer, (position,), value)))
         body = (Let(total, Load(self.totals, (inner,))), _vector(j, p.width, one))
         return _over(inner, rows, body)

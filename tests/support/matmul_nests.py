@@ -7,8 +7,7 @@ import numpy as np
 from graphc.base.dtypes import F32
 from graphc.graph_ir.nest.lower import lower
 from graphc.graph_ir.nest.nest import Nest
-from graphc.graph_ir.nest.operand import Operand, matrix_view
-from graphc.graph_ir.nest.problem import Contraction, matmul
+from graphc.graph_ir.nest.problem import Contraction, View, matmul
 from graphc.graph_ir.nest.scalar import lower_scalar
 from graphc.targets.isa import Target
 from graphc.targets.microkernels import microkernels
@@ -29,17 +28,18 @@ def problem(m: object = 11, n: int = 53, k: int = 10, layout: str = "plain") -> 
     def epilogue(index: tuple[Expr, ...], acc: Expr) -> tuple[list[Let], Expr]:
         return [], t.maximum(acc + bias[index[-1]], 0.0)
 
-    a = Operand(Buffer("a", F32, (rows * (2 * k),)), (m * k,), k, 1)  # type: ignore[operator, arg-type]
+    a = View(Buffer("a", F32, (rows * (2 * k),)), {"b0": m * k, "m": k, "k": 1})  # type: ignore[operator, arg-type]
     of_panels = -(-n // PANEL) * k * PANEL
+    matrix, panels = Buffer("b", F32, (2 * n * k,)), Buffer("b", F32, (2 * of_panels,))
+    blocks = {"n": (PANEL, k * PANEL)}
     b = {
-        "plain": Operand(Buffer("b", F32, (2 * n * k,)), (n * k,), n, 1),
-        "transposed": Operand(Buffer("b", F32, (2 * n * k,)), (n * k,), 1, k),
-        "panels": Operand(Buffer("b", F32, (2 * of_panels,)), (of_panels,), k * PANEL, 1, PANEL),
+        "plain": View(matrix, {"b0": n * k, "k": n, "n": 1}),
+        "transposed": View(matrix, {"b0": n * k, "k": 1, "n": k}),
+        "panels": View(panels, {"b0": of_panels, "k": PANEL, "n": 1}, blocks),
     }[layout]
-    c = Operand(Buffer("c", F32, (rows * (2 * n),)), (m * n,), n, 1)  # type: ignore[operator, arg-type]
-    views = matrix_view(a, "m", "k"), matrix_view(b, "k", "n"), matrix_view(c, "m", "n")
+    c = View(Buffer("c", F32, (rows * (2 * n),)), {"b0": m * n, "m": n, "n": 1})  # type: ignore[operator, arg-type]
     (kernel,) = microkernels(F32, F32, TARGET)
-    return matmul((2,), (m, n, k), views, kernel, epilogue)  # type: ignore[arg-type]
+    return matmul((2,), (m, n, k), (a, b, c), kernel, epilogue)  # type: ignore[arg-type]
 
 
 def run(nest: Nest, rows: int, layout: str = "plain") -> None:

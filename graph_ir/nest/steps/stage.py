@@ -18,8 +18,8 @@ from ....base.errors import UserError
 from ..nest import Nest, Stage
 
 TAKEN = frozenset(
-    ("acc", "begin", "blocks", "chunk", "chunks", "count", "each", "edge", "end", "first", "first_left", "left",
-     "left_sums", "lower", "part", "size", "sum", "task", "upper", "whole", "within")
+    ("acc", "begin", "blocks", "chunk", "chunks", "count", "each", "edge", "end", "first", "first_left", "full",
+     "left", "left_sums", "lower", "part", "rest", "size", "sum", "task", "upper", "whole", "within")
 )  # fmt: skip
 """Names that the lowering of a nest gives."""
 

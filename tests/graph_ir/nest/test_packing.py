@@ -12,14 +12,14 @@ from graphc.base.options import CompileOptions
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import parse_schedule
-from graphc.graph_ir.nest.operand import Operand
 from graphc.graph_ir.nest.packing import convert_rows, pack_groups, pack_panels
+from graphc.graph_ir.nest.problem import View
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.targets.isa import Microkernel, Target, Use
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
-from graphc.tensor_ir.nodes import Block, Brgemm, Buffer, Function, Module
+from graphc.tensor_ir.nodes import Block, Brgemm, Buffer, Function, Let, Module, Var
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
 from graphc.tensor_ir.verifier import verify
 from graphc.tensor_ir.visitor import walk
@@ -176,10 +176,9 @@ def test_groups_hold_what_the_matrix_holds(
     source = Buffer("x", dtype, (memory.size,))
     depth, panels = -(-k // group), -(-n // 12)
     local = Buffer("y", dtype, (panels * depth * 12 * group,))
-    operand = Operand(source, (), row, col)
     use: Use = "dot2" if group == 2 else "dot4"
     kernel = Microkernel(dtype, dtype, use, ())
-    body = pack_groups(operand, t.as_expr(0), local, k, n, 12, kernel, 4)
+    body = pack_groups(View(source, {"k": row, "n": col}), local, k, n, 12, kernel, 4)
     got = run_copy(body, source, local, np.ascontiguousarray(memory).reshape(-1))
     expected = np.zeros((depth * group, panels * 12), dtype.numpy)
     expected[:k, :n] = matrix
@@ -190,13 +189,15 @@ def test_groups_hold_what_the_matrix_holds(
 @pytest.mark.parametrize(("k", "n"), [(4, 6), (5, 4), (3, 1), (1, 6)])
 def test_panels_hold_what_the_matrix_holds(k: int, n: int) -> None:
     values = np.arange(1, 1 + k * n).astype(F16.numpy)
-    source, zero = Buffer("x", F16, (k * n,)), t.as_expr(0)
+    source = Buffer("x", F16, (k * n,))
     panels = Buffer("y", F32, (k * 6,))
     expected = np.zeros((k, 6), F16.numpy)
     expected[:, :n] = values.reshape(k, n)
-    copy = pack_panels(Operand(source, (), n, 1), zero, panels, k, n, 6)
-    got = run_copy(copy, source, panels, values)
-    np.testing.assert_array_equal(got.reshape(k, 6), expected)
+    view = View(source, {"k": n, "n": 1})
+    for columns in (n, t.as_expr(n) + Var("nothing")):  # a number, and one known at run time
+        copy = [Let(Var("nothing"), t.ZERO), *pack_panels(view, panels, k, columns, 6)]
+        got = run_copy(copy, source, panels, values)
+        np.testing.assert_array_equal(got.reshape(k, 6), expected)
 
 
 @pytest.mark.parametrize("col", [1, 3])
@@ -204,9 +205,10 @@ def test_converted_rows(col: int) -> None:
     """Three rows of five, as they lie in memory."""
     values = np.arange(15).astype(BF16.numpy)
     source = Buffer("x", BF16, (15,))
-    operand = Operand(source, (), 5 if col == 1 else 1, col)
-    local, copy = convert_rows(operand, t.as_expr(0), (3, 3), 5, F32, 8)
+    view = View(source, {"m": 5 if col == 1 else 1, "k": col})
+    local, copy = convert_rows(view, (3, 3), 5, F32, 8)
     got = run_copy([copy], source, local.buffer, values)
-    at = np.array([[i * local.row + j * local.col for j in range(5)] for i in range(3)])
+    row, column = local.step("m"), local.step("k")
+    at = np.array([[i * row + j * column for j in range(5)] for i in range(3)])
     expected = values.reshape(3, 5) if col == 1 else values.reshape(5, 3).T
     np.testing.assert_array_equal(got[at], expected.astype(np.float32))
