@@ -13,7 +13,7 @@ from ..base.memory_limit import parse_memory
 from ..base.options import LAYOUTS, PRECISIONS, SWITCHES, WINOGRAD, CompileOptions, verify_requested
 from ..base.records import dataclass
 from ..base.suggestion import suggestion
-from ..targets.isa import ISAS
+from ..targets.target_names import NATIVE, TargetNames
 from .file_kinds import MODEL
 from .run_inputs import Array, read_npy, shapes_of_files, split_inputs
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..graph_ir.ir.graph import Graph
     from ..graph_ir.ir.schedule import Schedule
 
-TARGETS = ("native", *ISAS)
 
 CHECK_BOUNDS = "check-bounds"
 """The switch (`-X`) for code that checks every access."""
@@ -133,8 +132,9 @@ def add_compile_arguments(
 def add_target_argument(parser: argparse._ActionsContainer) -> None:
     """Add --target."""
     parser.add_argument(
-        "--target", choices=TARGETS, default="native", help="instruction set (default: this CPU's)"
-    )
+        "--target", choices=TargetNames(), default=NATIVE,
+        help="instruction set (default: this CPU's), with features to add: aarch64+dotprod",
+    )  # fmt: skip
 
 
 def add_threads_argument(parser: argparse._ActionsContainer) -> None:

@@ -17,10 +17,10 @@ class Capabilities:
     """`fma`: fused multiply-add; `half_conversion`: f16 <-> f32; `rounding`: floor, ceil, trunc, round in one
     instruction; `masks`: loads and stores of any element; `vector_bits`: bits of the vectors that locals are stored in.
 
-    The others are intrinsics. By the bytes of a vector: `dot_bytes` of u8 x s8, `dot_bf16`, `pair_dots` for the sums of
-    two s16 multiplications, `byte_pairs` for those of u8 x s8 in 16 bits, saturated; `lookups` in a table of 256 bytes.
-    By lanes of f32: `scalef` multiplies by a power of two, `picks` takes lanes by an index each, `nearest` rounds to
-    s32. By the bits of an element: `masked_loads`.
+    The others are intrinsics. By the bytes of a vector: `dot_bytes` of u8 x s8 and `dot_signed_bytes` of s8 x s8;
+    `dot_bf16`; `pair_dots` for the sums of two s16 multiplications, `byte_pairs` for those of u8 x s8 in 16 bits,
+    saturated; `lookups` in a table of 256 bytes. By lanes of f32: `scalef` multiplies by a power of two, `picks` takes
+    lanes by an index each, `nearest` rounds to s32. By the bits of an element: `masked_loads`.
     """
 
     fma: bool
@@ -31,6 +31,7 @@ class Capabilities:
     masked_loads: Intrinsics
     scalef: Intrinsics
     dot_bytes: Intrinsics
+    dot_signed_bytes: Intrinsics
     dot_bf16: Intrinsics
     pair_dots: Intrinsics
     byte_pairs: Intrinsics
@@ -53,6 +54,7 @@ def capabilities(target: Target) -> Capabilities:
         masked_loads=_intrinsics("masked_loads", has),
         scalef=_intrinsics("scalef", named),
         dot_bytes=_intrinsics("dot_bytes", named),
+        dot_signed_bytes=_intrinsics("dot_signed_bytes", named),
         dot_bf16=_intrinsics("dot_bf16", named),
         pair_dots=_intrinsics("pair_dots", named),
         byte_pairs=_intrinsics("byte_pairs", named),

@@ -1,6 +1,7 @@
 """Dot products of neighboring lanes: one emitter per kind of instruction, all exact.
 
     vpdpbusd, vpdpbf16ps    where VNNI and BF16 are
+    sdot, usdot             on Arm, where its dot products and 8-bit matmuls are
     vpmaddwd                on operands widened to 16 bits: sums of two terms fit s32, so that nothing saturates
     vpmaddubsw              on bytes, where the sum of two terms is requested in 16 bits, at which their sum saturates
     plain multiplications   on any other target
@@ -38,24 +39,24 @@ class DotProducts:
         return self._dot_bf16(acc, a, b, lanes)
 
     def _dot_bytes(self, acc: str, a: str, b: str, dtype: DType, lanes: int) -> str:
-        if 4 * lanes not in self._can.dot_bytes:
-            for odd in (False, True):
-                wide, other = (
-                    self._bytes(x, of, odd, 2 * lanes) for x, of in ((a, dtype), (b, S8))
-                )
-                terms = self._pairs(wide, other, lanes)
-                acc = self._add(acc, terms, lanes)
-            return acc
-        if dtype == U8:
-            return self._vpdpbusd(acc, a, b, lanes)
-        # (a + 128) * b - 128 * b: LLVM computes the second term once for all a that meet the same b.
-        flipped = self._on_bytes("xor", a, -128, lanes)
-        bias = self._vpdpbusd(constant(0, S32, lanes), constant(128, U8, 4 * lanes), b, lanes)
-        return self._sub(self._vpdpbusd(acc, flipped, b, lanes), bias, lanes)
+        names = {U8: self._can.dot_bytes, S8: self._can.dot_signed_bytes}
+        if name := names[dtype].get(4 * lanes):
+            return self._four(name, acc, a, b, lanes)
+        if name := names[S8 if dtype == U8 else U8].get(4 * lanes):
+            # a with its top bit flipped is a + 128 as u8, or a - 128 as s8: what was added is subtracted again, a term
+            # that LLVM computes once for all a that meet the same b.
+            added = self._four(
+                name, constant(0, S32, lanes), constant(128, U8, 4 * lanes), b, lanes
+            )
+            flipped = self._on_bytes("xor", a, -128, lanes)
+            return self._sub(self._four(name, acc, flipped, b, lanes), added, lanes)
+        for odd in (False, True):
+            wide, other = (self._bytes(x, of, odd, 2 * lanes) for x, of in ((a, dtype), (b, S8)))
+            acc = self._add(acc, self._pairs(wide, other, lanes), lanes)
+        return acc
 
-    def _vpdpbusd(self, acc: str, a: str, b: str, lanes: int) -> str:
+    def _four(self, name: str, acc: str, a: str, b: str, lanes: int) -> str:
         kind, operand = type_of(S32, lanes), type_of(S8, 4 * lanes)
-        name = self._can.dot_bytes[4 * lanes]
         return self._stream.intrinsic(name, kind, (kind, acc), (operand, a), (operand, b))
 
     def _dot_bf16(self, acc: str, a: str, b: str, lanes: int) -> str:

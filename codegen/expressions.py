@@ -272,11 +272,21 @@ class Expressions:
         return self._casts.cast(result, dtype, e.dtype, e.lanes)
 
     def _bitcast(self, e: Call) -> str:
-        source, target = (type_of(x.dtype, x.lanes) for x in (e.args[0], e))
-        value = self._operand(e.args[0])
+        operand = e.args[0]
+        if isinstance(operand, Load) and e.lanes == 1 and self._is_whole(operand):
+            # AArch64's backend takes a vector of four bytes apart before it sees that they are one number.
+            pointer = self._pointer(operand.buffer, operand.indices)
+            return self._memory.load_number(pointer, operand.dtype, e.dtype)
+        source, target = (type_of(x.dtype, x.lanes) for x in (operand, e))
+        value = self._operand(operand)
         if source == target:  # LLVM has one integer for both signs, and for the 16-bit floats
             return value
         return self._stream.value(f"bitcast {source} {value} to {target}")
+
+    def _is_whole(self, e: Load) -> bool:
+        """Return whether a load takes several neighboring elements of memory, all of them and unchecked."""
+        is_row = e.lanes > 1 and e.active is None and e.indices[-1].lanes == 1
+        return is_row and self._checks is None and not _may_be_registers(e.buffer)
 
     def _computable(self, e: Expr) -> tuple[str, DType]:
         """The operand in the type it is computed with: f32 for a 16-bit float."""

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from llvmlite import binding as llvm
 
-from ..base.errors import UserError
 from ..targets.isa import ISAS, NATIVE_MACHINES, Target
 from ..targets.machines import NEOVERSE_N1, Machine, machine_of
+from ..targets.target_names import NATIVE, split_target_name
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPUINFO = Path("/proc/cpuinfo")
@@ -21,16 +21,20 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @cache
 def target_for(name: str) -> Target:
-    """Return the target called `native` or as a row of `ISAS`, with this machine's cache sizes.
+    """Return the target called `native` or as a row of `ISAS`, `+` optional features, with this machine's cache sizes.
 
     `native` is the widest level this CPU supports, scheduled for it, as is the level that it extends. Any other level
     below gives code that runs on every CPU of the level; one above gives code that does not run here. All have this
     machine's rates. UserError when there is no such target.
     """
-    if name not in ("native", *ISAS):
-        raise UserError(f"target '{name}' is not known; known are native, {', '.join(ISAS)}")
+    level, added = split_target_name(name)
+    target = _target_of(level)
+    return replace(target, features=",".join([target.features, *(f"+{one}" for one in added)]))
+
+
+def _target_of(name: str) -> Target:
     native = _native_isa()
-    isa = native if name == "native" else name
+    isa = native if name == NATIVE else name
     is_own = isa in (native, ISAS[native].extends)
     if ISAS[isa].triple and not is_own:  # whose caches are not those of this machine
         return replace(_level_target(isa), machine=NEOVERSE_N1, l1_bytes=64 << 10, l2_bytes=1 << 20)

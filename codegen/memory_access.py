@@ -45,6 +45,10 @@ class MemoryAccess:
             value = self._insert(value, part, dtype, lanes, offset, size)
         return value
 
+    def load_number(self, pointer: str, element: DType, dtype: DType) -> str:
+        """A number of `dtype`, a whole number of elements that lie at `pointer`."""
+        return self._stream.result(f"load {type_of(dtype, 1)}, ptr {pointer}, align {element.size}")
+
     def load_strided(
         self, pointer: str, dtype: DType, lanes: int, active: int, stride: int, local: bool
     ) -> str:

@@ -1,14 +1,21 @@
-"""AArch64: 128-bit NEON with fused multiply-adds. Code for it is made on any machine and runs on its own."""
+"""AArch64: 128-bit NEON with fused multiply-adds. Code for it is made on any machine and runs on its own.
+
+Dot products of bytes (`sdot` of `dotprod`, `usdot` of `i8mm`) are used where the target's name asks for them:
+`aarch64+dotprod+i8mm`.
+"""
 
 from __future__ import annotations
 
-from .isa import ISAS, GemmTile, Isa
+from ..base.dtypes import S8, U8
+from .isa import ISAS, VECTOR_INSTRUCTIONS, GemmTile, Isa, Microkernel, VectorInstructions
 from .microkernel_rows import floats, pairs
 
 # 32 registers: 8x3 = 24 accumulators + 3 B vectors + 1 broadcast = 28.
 _TILES = (GemmTile(8, 3), GemmTile(11, 2), GemmTile(28, 1))
 # Integers are widened to 16 bits and multiplied apart, which takes registers of their own.
 _PAIRS = (GemmTile(4, 2), GemmTile(8, 1))
+# `sdot` takes u8 with its sign flipped and a correction of each vector of B: 8x2 = 16 + 2 + 2 + 2 = 22.
+_FLIPPED = (GemmTile(8, 2), GemmTile(16, 1))
 
 ISAS["aarch64"] = Isa(
     "aarch64",
@@ -18,9 +25,23 @@ ISAS["aarch64"] = Isa(
     has_fma=True,
     has_half_conversion=False,
     k_unroll=1,  # 24 multiply-adds hide the loop counter
-    microkernels=(*floats(_TILES, _TILES), *pairs(_PAIRS)),
+    microkernels=(
+        *floats(_TILES, _TILES),
+        Microkernel(U8, S8, "dot4", _TILES, ("i8mm",), "u8s8_dot4"),
+        Microkernel(U8, S8, "dot4", _FLIPPED, ("dotprod",), "s8s8_dot4"),
+        Microkernel(S8, S8, "dot4", _TILES, ("dotprod",), "s8s8_dot4"),
+        *pairs(_PAIRS),
+    ),
     needs=("neon",),
     features=("neon",),
+    optional=("dotprod", "i8mm"),
     implied=frozenset(("fma", "rounding")),
     triple="aarch64-unknown-linux-gnu",
 )
+
+VECTOR_INSTRUCTIONS += [
+    VectorInstructions(
+        "dot_signed_bytes", ("dotprod",), {16: "llvm.aarch64.neon.sdot.v4i32.v16i8"}
+    ),
+    VectorInstructions("dot_bytes", ("i8mm",), {16: "llvm.aarch64.neon.usdot.v4i32.v16i8"}),
+]

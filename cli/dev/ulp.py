@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...base.errors import UserError
-from ..model_arguments import TARGETS
+from ...targets.isa import ISAS
 from ..progress import Report, progress
 from ..terminal import say
 
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stride", type=int, default=1, metavar="N", help="only every Nth bit pattern (default: 1)"
     )
     parser.add_argument(
-        "--target", action="append", choices=TARGETS[1:],
+        "--target", action="append", choices=ISAS,
         help="instruction set (repeatable; default: those with FMA that this CPU has)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")

@@ -70,9 +70,13 @@ def test_features_of_another_architecture_are_not_named() -> None:
 def test_unknown_targets_are_refused() -> None:
     with pytest.raises(
         UserError,
-        match="target 'avx3' is not known; known are native, amx, avx512, avx2, aarch64, generic",
+        match=r"'avx3' is not known; did you mean 'avx2'\? known are native, amx, avx512, avx2, aarch64, generic",
     ):
         host.target_for("avx3")
+    with pytest.raises(
+        UserError, match=r"aarch64 has no optional feature 'dotprd'; did you mean 'dotprod'\?"
+    ):
+        host.target_for("aarch64+dotprd")
     with pytest.raises(UserError, match="target 'sse' is not known"):
         host.host_supports("sse")
 

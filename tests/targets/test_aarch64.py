@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import graphc
+from graphc.base.dtypes import S8, S32, U8, DType
 from graphc.base.errors import UserError
+from graphc.base.options import CompileOptions
 from graphc.cli import main
 from graphc.codegen.aot import assembly
 from graphc.codegen.host import target_for
 from graphc.codegen.module import emit_module
+from graphc.driver.compiler import compile_stages
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tensor_ir.parser import parse_module
 from graphc.tensor_ir.verifier import verify
 
@@ -34,6 +40,24 @@ def test_a_matmul_is_fused_multiply_adds_without_spills(capsys: pytest.CaptureFi
     loop = max(loops_of(capsys.readouterr().out), key=lambda body: body.count("fmla"))
     assert loop.count("fmla") in (22, 24, 28)
     assert "[sp" not in loop and "fmul" not in loop
+
+
+@pytest.mark.parametrize(
+    ("dtype", "features", "mnemonic"),
+    [(U8, "+dotprod+i8mm", "usdot"), (U8, "+dotprod", "sdot"), (S8, "+dotprod", "sdot")],
+)
+def test_bytes_are_multiplied_by_the_features_of_the_name(
+    dtype: DType, features: str, mnemonic: str
+) -> None:
+    graph = Graph("bytes")
+    x = graph.make_input(LogicalTensor(dtype, (64, 256)), "x")
+    w = graph.make_constant(np.ones((256, 96), np.int8), "w")
+    graph.make_output(graph.make("matmul_core", [x, w], {"dtype": S32}, "y").outputs[0])
+    compilation = compile_stages(graph, target_for("aarch64" + features), CompileOptions())
+    text = assembly(compilation.llvm_ir, compilation.target)
+    loop = max(loops_of(text), key=lambda body: body.count("dot"))
+    assert loop.count(f"\t{mnemonic}\t") >= 16
+    assert "[sp" not in loop
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 8])
