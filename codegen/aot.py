@@ -1,7 +1,7 @@
 """LLVM IR text to object code or assembly, for compiled models and saved artifacts alike.
 
 The code is position independent and uses the small code model: a shared library needs the first, and the loader accepts
-the second because an ELF object has only one section (see `object_merge`).
+the second because an ELF object has only one section (see `elf`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from llvmlite import binding as llvm
 from ..base.errors import InternalError
 from ..base.records import dataclass
 from ..targets.isa import Target
-from .object_merge import merge_objects
+from .elf.relocatable import merge_objects
 
 OPT_LEVEL = 2
 CALLS_LEVEL = 0

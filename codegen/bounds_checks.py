@@ -15,7 +15,7 @@ VIOLATED_TEXT = f"""
 declare void @llvm.trap()
 
 ; Ends the call: an access at %site would be outside of its buffer. Without an %rt nobody could be told.
-define internal void @graphc_violated(ptr %rt, ptr %site, i64 %index) nounwind noinline {{
+define internal void @graphc_violated(ptr %rt, ptr %site, i64 %index) nounwind uwtable noinline {{
 entry:
   %none = icmp eq ptr %rt, null
   br i1 %none, label %trap, label %report

@@ -43,7 +43,7 @@ CYCLES_DECLARATION = "declare i64 @llvm.readcyclecounter()"
 
 POLL_TEXT = f"""
 ; Whether the call is to end: asks the hook of %rt, if there is one and the last question was long ago.
-define internal i32 @graphc_poll(ptr %rt) nounwind noinline {{
+define internal i32 @graphc_poll(ptr %rt) nounwind uwtable noinline {{
 entry:
   %none = icmp eq ptr %rt, null
   br i1 %none, label %go_on, label %look
@@ -79,7 +79,7 @@ go_on:
 
 END_TEXT = f"""
 ; The end of a call that was stopped: makes %rt ready for the next one and notifies the requester.
-define internal void @graphc_end(ptr %rt) nounwind noinline {{
+define internal void @graphc_end(ptr %rt) nounwind uwtable noinline {{
 entry:
   %stopped_at = getelementptr i8, ptr %rt, i64 {RT_STOPPED}
   %ended_at = getelementptr i8, ptr %rt, i64 {RT_ENDED}

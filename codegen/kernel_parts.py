@@ -19,9 +19,9 @@ from ..tensor_ir.instructions import invokes
 from ..tensor_ir.nodes import Block, Module
 from ..tensor_ir.verifier import verify
 from .aot import CALLS_LEVEL, OPT_LEVEL, compile_to_part, one_section
+from .elf.relocatable import merge_objects
 from .llvm_info import process_triple
 from .module import emit_module
-from .object_merge import merge_objects
 from .symbols import linker_name
 
 KERNEL = "kernel"

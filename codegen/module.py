@@ -73,7 +73,7 @@ def _declaration(function: Function) -> str:
 def _attributes(target: Target) -> str:
     # Without it LLVM would split 512-bit vectors on CPUs that it tunes for 256 bits.
     width = f'"prefer-vector-width"="{target.table.vector_bits}"'
-    return f"nounwind {width}"
+    return f"nounwind uwtable {width}"
 
 
 def _entry(main: Function) -> str:

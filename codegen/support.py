@@ -99,7 +99,7 @@ declare i64 @llvm.umin.i64(i64, i64)
 
 @blocked_signals = internal constant [16 x i64] [i64 $SIGNALS$ALL_SIGNALS]
 
-define internal i64 @now() nounwind {
+define internal i64 @now() nounwind uwtable {
 entry:
   %time = alloca { i64, i64 }
   %ignored = call i32 @clock_gettime(i32 $MONOTONIC, ptr %time)
@@ -117,7 +117,7 @@ entry:
 # would save 8 KB more at each switch from a worker that never runs a model with tiles.
 _START = """
 ; Starts the workers; fewer than requested if the system refuses, since the caller can finish alone.
-define internal void @start_workers(ptr %pool, ptr %state, i64 %threads) nounwind {
+define internal void @start_workers(ptr %pool, ptr %state, i64 %threads) nounwind uwtable {
 entry:
   %attributes = alloca [16 x i64], align 16
   %old_signals = alloca [16 x i64], align 16
@@ -156,7 +156,7 @@ finish:
 
 _CREATE = """
 ; A pool of %threads threads including the caller; null without memory. Workers start with the first loop.
-define ptr @graphc_pool_create(i64 %threads) nounwind {
+define ptr @graphc_pool_create(i64 %threads) nounwind uwtable {
 entry:
   %slot_bytes = mul i64 %threads, $SLOT_BYTES
   %exact = add i64 %slot_bytes, $SLOTS
@@ -196,7 +196,7 @@ fail:
 
 _DESTROY = """
 ; Stops the workers and frees the pool. No loop may be running or start any more.
-define void @graphc_pool_destroy(ptr %pool) nounwind {
+define void @graphc_pool_destroy(ptr %pool) nounwind uwtable {
 entry:
   %threads_at = getelementptr i8, ptr %pool, i64 $P_THREADS
   %threads = load i64, ptr %threads_at

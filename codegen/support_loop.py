@@ -27,7 +27,7 @@ from __future__ import annotations
 _DRAIN = """
 ; Claims and runs chunks of loop %generation, thread %self's own first; returns how many chunks it claimed. Those of a
 ; call that was stopped are not run any more. Thread 0, which made the call, polls.
-define internal i32 @drain(ptr %state, i64 %threads, i64 %self, i32 %generation) nounwind {
+define internal i32 @drain(ptr %state, i64 %threads, i64 %self, i32 %generation) nounwind uwtable {
 entry:
   %chunk_at = getelementptr i8, ptr %state, i64 $CHUNK
   %count_at = getelementptr i8, ptr %state, i64 $COUNT
@@ -122,7 +122,7 @@ finish:
 
 _LEAVE_CPU = """
 ; Moves this thread to another CPU than %cpu, if it may use one; the system may move it anywhere from then on.
-define internal void @leave_cpu(i32 %cpu) nounwind {
+define internal void @leave_cpu(i32 %cpu) nounwind uwtable {
 entry:
   %mask = alloca [16 x i64], align 8
   %bytes = call i64 (i64, ...) @syscall(i64 $GETAFFINITY, i64 0, i64 128, ptr %mask)
@@ -150,7 +150,7 @@ finish:
 """
 
 _WORKER = """
-define internal ptr @worker(ptr %slot) nounwind {
+define internal ptr @worker(ptr %slot) nounwind uwtable {
 entry:
   %pool_at = getelementptr i8, ptr %slot, i64 $S_POOL
   %pool = load ptr, ptr %pool_at
@@ -227,7 +227,7 @@ leave:
 
 _AWAIT_DONE = """
 ; Returns when workers have finished %need chunks of the current loop; polls meanwhile.
-define internal void @await_done(ptr %state, ptr %rt, i32 %need) nounwind {
+define internal void @await_done(ptr %state, ptr %rt, i32 %need) nounwind uwtable {
 entry:
   %patience = alloca { i64, i64 }
   store i64 0, ptr %patience
@@ -279,7 +279,7 @@ finish:
 
 _PUBLISH = """
 ; Announces a loop to the workers, wakes sleeping ones, runs chunks itself and waits for the rest.
-define internal void @run_loop(ptr %state, i64 %threads, ptr %rt, ptr %task, ptr %ctx, i64 %count) nounwind {
+define internal void @run_loop(ptr %state, i64 %threads, ptr %rt, ptr %task, ptr %ctx, i64 %count) nounwind uwtable {
 entry:
   %generation_at = getelementptr i8, ptr %state, i64 $GENERATION
   %mxcsr_at = getelementptr i8, ptr %state, i64 $MXCSR
@@ -353,7 +353,7 @@ finish:
 """
 
 _PARALLEL_FOR = """
-define internal void @parallel_for(ptr %rt, ptr %task, ptr %ctx, i64 %count) nounwind {
+define internal void @parallel_for(ptr %rt, ptr %task, ptr %ctx, i64 %count) nounwind uwtable {
 entry:
   %pool_at = getelementptr i8, ptr %rt, i64 $RT_POOL
   %pool = load ptr, ptr %pool_at

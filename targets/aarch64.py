@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..base.dtypes import S8, U8
 from .isa import ISAS, VECTOR_INSTRUCTIONS, GemmTile, Isa, Microkernel, VectorInstructions
+from .machine_code import MACHINE_CODE, MachineCode, Relocation
 from .microkernel_rows import floats, pairs
 
 # 32 registers: 8x3 = 24 accumulators + 3 B vectors + 1 broadcast = 28.
@@ -45,3 +46,27 @@ VECTOR_INSTRUCTIONS += [
     ),
     VectorInstructions("dot_bytes", ("i8mm",), {16: "llvm.aarch64.neon.usdot.v4i32.v16i8"}),
 ]
+
+# Of an addition, and of loads by their size.
+_LOW_BITS = {277: 0, 278: 0, 284: 1, 285: 2, 286: 3, 299: 4}
+MACHINE_CODE[183] = MachineCode(
+    number=183,
+    page=0x10000,
+    relocations={
+        257: Relocation("symbol", "address", 8),
+        260: Relocation("symbol", "distance", 8),
+        261: Relocation("symbol", "distance", 4),
+        275: Relocation("symbol", "page"),
+        282: Relocation("symbol", "branch"),
+        283: Relocation("symbol", "branch"),
+        311: Relocation("slot", "page"),
+        312: Relocation("slot", "low", 3),
+        314: Relocation("symbol", "distance", 4),
+        **{number: Relocation("symbol", "low", shift) for number, shift in _LOW_BITS.items()},
+    },
+    address=257,
+    distance=261,
+    relative=1027,
+    resolved=1032,
+)
+"""ELF for the Arm 64-bit Architecture, release 2024Q3, section 5.7."""

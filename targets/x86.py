@@ -23,6 +23,7 @@ from .isa import (
     TileShape,
     VectorInstructions,
 )
+from .machine_code import MACHINE_CODE, MachineCode, Relocation
 from .microkernel_rows import floats, pairs
 
 # 32 registers: 8x3 = 24 accumulators + 3 B vectors + 1 broadcast = 28 (94-98 % of peak measured).
@@ -149,6 +150,25 @@ POOL_MACHINES["x86_64"] = {
     "SETAFFINITY": 203,
     "GETAFFINITY": 204,
 }
+
+MACHINE_CODE[62] = MachineCode(
+    number=62,
+    page=0x1000,
+    relocations={
+        1: Relocation("symbol", "address", 8),
+        2: Relocation("symbol", "distance", 4),
+        4: Relocation("symbol", "distance", 4),
+        24: Relocation("symbol", "distance", 8),
+        **{number: Relocation("slot", "distance", 4) for number in (9, 41, 42)},
+    },
+    address=1,
+    distance=2,
+    relative=8,
+    resolved=37,
+    jump=b"\xff\x25",
+    padding=b"\xcc",
+)
+"""System V ABI, AMD64 supplement 1.0, table 4.9."""
 
 
 def _copies(dtype: DType) -> tuple[Instruction, ...]:

@@ -156,7 +156,7 @@ def test_other_systems_have_no_pool() -> None:
 def test_module_names_its_exports() -> None:
     text = thread_pool_module("x86_64-unknown-linux-gnu")
     exported = [line for line in text.splitlines() if line.startswith("define ptr @graphc")]
-    assert exported == ["define ptr @graphc_pool_create(i64 %threads) nounwind {"]
+    assert exported == ["define ptr @graphc_pool_create(i64 %threads) nounwind uwtable {"]
     assert "$" not in text
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from graphc.base.errors import InternalError
 from graphc.codegen.aot import compile_to_object
+from graphc.codegen.elf.object_file import CODE, CONSTANTS, UNWINDING, read_object
+from graphc.codegen.elf.relocatable import merge_objects
 from graphc.codegen.host import target_for
-from graphc.codegen.object_merge import merge_objects
 from graphc.runtime.loader import LoadedCode
 from support.process import PATIENCE
 
@@ -142,3 +143,17 @@ def test_what_is_no_object_is_refused(code: bytes) -> None:
 def test_sections_that_can_be_written_are_refused() -> None:
     with pytest.raises(InternalError, match=r"section '\.data' of an object cannot be merged"):
         compiled("@counter = global i64 3\ndefine ptr @where() nounwind { ret ptr @counter }\n")
+
+
+def test_merged_objects_keep_their_unwinding_tables_and_constants_apart() -> None:
+    """The linker of libraries needs both; the loader of the process reads neither."""
+    text = CALLER.replace("nounwind", "nounwind uwtable")
+    made = read_object(
+        merge_objects([table("left", *LEFT), table("right", *RIGHT), compiled(text)])
+    )
+    pieces = {piece.kind: piece for piece in made.pieces}
+    assert set(pieces) == {CODE, CONSTANTS, UNWINDING}
+    assert struct.pack("<4d", *LEFT) in bytes(pieces[CONSTANTS].data)
+    (begin,) = (r.symbol.value + r.addend for r in pieces[UNWINDING].relocations)
+    both = next(symbol for symbol in made.symbols if symbol.name == b"both")
+    assert begin == both.value
