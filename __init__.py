@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from . import language_models as llm
     from .base.errors import GraphcError, InternalError, UnsupportedError, UserError
     from .driver.compiler import compile, load
+    from .driver.export import export
     from .extension import ops
     from .extension.kernels import kernel
     from .extension.passes import graph_pass
@@ -43,6 +44,7 @@ _HOME = {
     "UserError": ".base.errors",
     "compile": ".driver.compiler",
     "debug": ".tools.debugger",
+    "export": ".driver.export",
     "graph_pass": ".extension.passes",
     "kernel": ".extension.kernels",
     "load": ".driver.compiler",
@@ -64,6 +66,7 @@ _MAKES_OPS = (
     "Graph",
     "compile",
     "debug",
+    "export",
     "graph_pass",
     "jax",
     "kernel",
@@ -85,6 +88,7 @@ __all__ = [
     "__version__",
     "compile",
     "debug",
+    "export",
     "jax",
     "graph_pass",
     "kernel",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..driver.compiler import Outcome
     from ..driver.request import CompileRequest
     from ..graph_ir.ir.graph import Graph
+    from ..runtime.artifact import Artifact
 from .terminal import say
 
 HELP = "Compile a model to native code; run it, save it, or print a stage"
@@ -48,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="write the compiled model (.gcm), or the stage given by --emit",
+        help="write the compiled model: .gcm, or a native library with its header (.so, .a, .o); or the stage given "
+        "by --emit",
     )
     parser.add_argument(
         "--run", action="store_true", help="run once and check against the NumPy reference"
@@ -57,6 +59,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--alias", action="append", default=[], metavar="OUTPUT=INPUT",
         help="write an output into the memory of an input, so that a key-value cache grows in place "
         "(auto: every output for which that is possible)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--targets", metavar="ISA,ISA", type=lambda text: text.split(","), default=[],
+        help="instruction sets of a native library, of which the loader chooses one by the CPU",
+    )  # fmt: skip
+    parser.add_argument(
+        "--prefix", metavar="NAME", default="",
+        help="beginning of the names of a native library's functions (default: the name of the model)",
     )  # fmt: skip
     parser.add_argument("--emit", choices=STAGES, help="print a stage (to FILE with -o)")
     parser.add_argument(
@@ -75,13 +85,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compile; then emit, save and run as requested. Return 1 if the result differs from the reference."""
     texts = model_texts(args)
+    _check_targets(args)
     if args.emit:
         return _emit(args, texts)
-    outcome = _compile(args, texts)
+    outcome, *others = [_compile(args, texts, target) for target in args.targets or [args.target]]
     meta = outcome.artifact.metadata
     check_names([spec.name for spec in meta.inputs], texts.values)
-    if args.output:
-        outcome.artifact.save(args.output)
+    files = _save(args, [one.artifact for one in (outcome, *others)]) if args.output else []
     verdict = _run(outcome, texts.values, call_sizes(args.size)) if args.run else None
     if args.json:
         facts = {
@@ -94,21 +104,45 @@ def run(args: argparse.Namespace) -> int:
     else:
         if not args.quiet:
             say("\n".join(summary_lines(meta, args.verbose, timing_rows(outcome))))
-        if args.output and not args.quiet:
-            say(f"{'wrote':<9} {args.output}")
+        if files and not args.quiet:
+            say(f"{'wrote':<9} {', '.join(files)}")
         if verdict:
             say(verdict)
     return 0 if verdict is None or verdict.ok else 1
 
 
-def _compile(args: argparse.Namespace, texts: ModelTexts) -> Outcome:
-    """The artifact, from the cache if it is there."""
+def _check_targets(args: argparse.Namespace) -> None:
+    """UserError for options of native libraries where the result is none."""
+    from ..shipping.export import is_library
+
+    is_native = bool(args.output) and not args.emit and is_library(args.output)
+    for option, value in (("--targets", args.targets), ("--prefix", args.prefix)):
+        if value and not is_native:
+            raise UserError(f"{option} is for native libraries; name one with -o, such as m.so")
+
+
+def _save(args: argparse.Namespace, artifacts: Sequence[Artifact]) -> list[str]:
+    """Write the compiled model; return the names of its files."""
+    from ..driver.export import name_of
+    from ..shipping.export import export_library, is_library
+
+    if not is_library(args.output):
+        artifacts[0].save(args.output)
+        return [args.output]
+    name = name_of(args.model, artifacts)
+    return [str(path) for path in export_library(artifacts, args.output, name, args.prefix)]
+
+
+def _compile(args: argparse.Namespace, texts: ModelTexts, target: str) -> Outcome:
+    """The artifact for a target, from the cache if it is there."""
     from ..driver.compile_cache import default_cache
     from ..driver.compiler import compile_request as compile_as_requested
     from ..driver.request import resolve_jobs
 
     cache = None if args.no_cache else default_cache()
-    request = compile_request(args, texts, args.dump_dir)
+    request = compile_request(
+        argparse.Namespace(**{**vars(args), "target": target}), texts, args.dump_dir
+    )
     named = args.alias != ["auto"]
     alias = dict(pairs("--alias", args.alias, "OUTPUT=INPUT")) if named else "auto"
     request = replace(request, jobs=resolve_jobs(args.jobs), cache=cache, alias=alias)

@@ -131,3 +131,4 @@ def _excerpt(text: str, message: str) -> str:
 def _initialize() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ..base.dims import Size
@@ -14,7 +14,7 @@ from ..base.records import dataclass
 from ..runtime.abi import ARENA_NAME, ENTRY_NAME, RT_STOPPED, SIGNATURE_NAME, signature
 from ..targets.isa import Target
 from ..tensor_ir.builder import SIZE_PREFIX
-from ..tensor_ir.nodes import Buffer, Function, Module, Var
+from ..tensor_ir.nodes import Buffer, Expr, Function, Module, Var
 from ..tensor_ir.sizes import elements_of, size_of
 from .interruption import END_TEXT, IDLE, IDLE_TEXT
 from .llvm_emitter import FunctionEmitter, parameter_type
@@ -124,15 +124,22 @@ def _arena_bytes(main: Function, emitter: FunctionEmitter) -> str:
     """The function that says how much scratch memory a call needs."""
     arena = next((p for p in main.params if isinstance(p, Buffer) and p.name == "arena"), None)
     total = elements_of(arena.shape) if arena else 0
+    sizes = [param.name for param in main.params if isinstance(param, Var)]
+    return size_function(ARENA_NAME, sizes, total, emitter)
+
+
+def size_function(
+    name: str, sizes: Sequence[str], value: int | Expr, emitter: FunctionEmitter, linkage: str = ""
+) -> str:
+    """Return the text of `i64 name(ptr sizes)`, which computes `value` from the array of these variables."""
     stream = emitter.stream()
     expressions = emitter.expressions(stream)
-    sizes = [param for param in main.params if isinstance(param, Var)]
     for number, size in enumerate(sizes):
         at = stream.result(f"getelementptr i64, ptr %sizes, i64 {number}")
-        expressions.names[size.name] = stream.result(f"load i64, ptr {at}")
-    value = total if isinstance(total, int) else expressions.value(total)
-    stream.end_block(f"ret i64 {value}")
-    return f"define i64 @{ARENA_NAME}(ptr %sizes) #0 {{\n{stream.text()}\n}}\n"
+        expressions.names[size] = stream.result(f"load i64, ptr {at}")
+    result = value if isinstance(value, int) else expressions.value(value)
+    stream.end_block(f"ret i64 {result}")
+    return f"define {linkage} i64 @{name}(ptr %sizes) #0 {{\n{stream.text()}\n}}\n"
 
 
 def _signature(main: Function) -> str:

@@ -90,19 +90,46 @@ def compile(
         UserError: The model or an argument is invalid.
         UnsupportedError: The model uses something that is not supported.
     """
+    request = request_of(
+        model, target, threads, inputs, disabled=disabled, dump_dir=dump_dir, tuning=tuning, schedules=schedules,
+        constants=constants, attrs=attrs, cache=cache, jobs=jobs, optimized=optimized, max_memory=max_memory,
+        precision=precision, alias=alias,
+    )  # fmt: skip
+    return CompiledModel(compile_request(request, on_phase).artifact, request.options.threads)
+
+
+def request_of(
+    model: Model,
+    target: str | Target = "native",
+    threads: int | None = None,
+    inputs: Mapping[str, str] | None = None,
+    *,
+    disabled: Iterable[str] = (),
+    dump_dir: str | os.PathLike[str] | None = None,
+    tuning: str | os.PathLike[str] | None = None,
+    schedules: Mapping[str, str] | None = None,
+    constants: Mapping[str, np.ndarray] | None = None,
+    attrs: Mapping[str, str] | None = None,
+    cache: bool = True,
+    jobs: int | None = None,
+    optimized: bool = False,
+    max_memory: str | None = None,
+    precision: str = "f32",
+    alias: Mapping[str, str] | str | None = None,
+) -> CompileRequest:
+    """Return the request that the arguments of `compile` make. UserError."""
     resolved = target_for(target) if isinstance(target, str) else target
     memory = parse_memory(max_memory) if max_memory else None
     options = CompileOptions(
         resolve_threads(threads), frozenset(disabled), Path(dump_dir) if dump_dir else None, verify_requested(),
         max_memory=memory, precision=precision,
     )  # fmt: skip
-    request = CompileRequest(
+    return CompileRequest(
         model, resolved, options, inputs or {}, constants or {}, attrs or {},
         tuned_schedules(resolved, options.threads, tuning),
         {name: parse_schedule(text) for name, text in (schedules or {}).items()},
         resolve_jobs(jobs), default_cache() if cache else None, optimized, alias or {},
     )  # fmt: skip
-    return CompiledModel(compile_request(request, on_phase).artifact, options.threads)
 
 
 def load(

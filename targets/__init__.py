@@ -6,3 +6,4 @@ Everything that is true of one instruction set only is said here; other rooms re
 from . import x86 as x86  # isort: skip (widest first)
 from . import aarch64 as aarch64  # isort: skip
 from . import generic as generic
+from . import x86_detection as x86_detection

@@ -16,7 +16,9 @@ from support.process import ROOT
 
 # Lowest first: each may import the rooms, and those before it. `graphc/__init__.py` opens all of them on demand.
 DRIVER = ("driver", "language_models", "integrations", "bench", "tools", "cli", "__main__")
-ROOMS = ("base", "targets", "tensor_ir", "runtime", "graph_ir", "codegen", "frontend", "extension")
+ROOMS = (
+    "base", "targets", "tensor_ir", "runtime", "graph_ir", "codegen", "frontend", "extension", "shipping",
+)  # fmt: skip
 
 # Room -> what it may import of graphc; a dotted name opens that one module and no other of its room.
 MAY_IMPORT = {
@@ -26,6 +28,7 @@ MAY_IMPORT = {
     "runtime": ("base", "targets", "runtime"),
     "graph_ir": ("base", "targets", "graph_ir", "tensor_ir"),
     "codegen": ("base", "targets", "codegen", "tensor_ir", "runtime.abi", "runtime.artifact"),
+    "shipping": ("base", "targets", "shipping", "codegen", "tensor_ir", "runtime"),
     "frontend": ("base", "targets", "frontend", "graph_ir"),
     "extension": ("base", "targets", "extension", "frontend", "graph_ir", "tensor_ir"),
     **{room: (*ROOMS, *DRIVER[: floor + 1]) for floor, room in enumerate(DRIVER)},
@@ -88,6 +91,7 @@ OUTSIDE = {
     "runtime": ("numpy",),
     "graph_ir": ("numpy", "lark"),  # lark: the text of a graph
     "codegen": ("numpy", "llvmlite"),
+    "shipping": ("numpy",),
     # google.protobuf: the errors onnx raises
     "frontend": ("numpy", "lark", "onnx", "google", "torch", "jax", "jaxlib"),
     "extension": ("numpy",),

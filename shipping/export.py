@@ -1,0 +1,86 @@
+"""Writes a compiled model as a native library with its header."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..base.errors import UserError
+from ..base.file_errors import unwritable
+from ..base.whole_file import whole_file
+from ..codegen.elf.writer import Chunk
+from ..runtime.artifact import Artifact
+from ..targets.isa import ISAS
+from .header import header_text
+from .library import LIBRARIES, library_file, library_of
+from .names import checked_prefix, identifier
+
+
+def is_library(path: str | os.PathLike[str]) -> bool:
+    """Return whether the name of a file or folder stands for a native library: `m.so`, `m.a`, `m.o`, `folder/`."""
+    return Path(path).suffix in LIBRARIES or is_folder(path)
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path stands for a folder: it ends with a slash, or there is one."""
+    return os.fspath(path).endswith(("/", os.sep)) or Path(path).is_dir()
+
+
+def export_library(
+    artifacts: Sequence[Artifact], path: str | os.PathLike[str], name: str, prefix: str = ""
+) -> list[Path]:
+    """Write a model as a library of the kind that the path's ending says, and its header; return the files.
+
+    Args:
+        artifacts: of one model, for different CPUs of one machine.
+        path: `m.so`, `m.a` or `m.o`.
+        name: of the model; becomes the prefix of its functions.
+        prefix: another one.
+
+    Raises:
+        UserError: The artifacts do not fit together, or the system refuses a file.
+        UnsupportedError: The code calls functions of other libraries.
+    """
+    target = Path(path)
+    chosen = checked_prefix(prefix) if prefix else identifier(name)
+    ordered = _ordered(artifacts)
+    stem = target.stem.removeprefix("lib") or target.stem
+    header = target.with_name(f"{stem}.h")
+    library = library_of(ordered, chosen)
+    _write(target, library_file(library, target.stem, target.suffix))
+    _write(header, [header_text(chosen, ordered).encode()])
+    return [target, header]
+
+
+def _ordered(artifacts: Sequence[Artifact]) -> list[Artifact]:
+    """The artifacts, the widest first. UserError where they cannot be one library."""
+    kinds = list(ISAS)
+    ordered = sorted(artifacts, key=lambda artifact: kinds.index(artifact.metadata.isa))
+    isas = [artifact.metadata.isa for artifact in ordered]
+    first = ordered[0].metadata
+    if len(set(isas)) < len(isas):
+        raise UserError(f"targets of a library must differ, got {', '.join(isas)}")
+    for artifact in ordered[1:]:
+        meta = artifact.metadata
+        if meta.triple != first.triple:
+            raise UserError(
+                f"targets of a library must be of one machine, got {first.isa} and {meta.isa}; write two libraries"
+            )
+        same = (meta.inputs, meta.outputs, meta.sizes, meta.counts, meta.checks, meta.aliases)
+        if same != (
+            first.inputs, first.outputs, first.sizes, first.counts, first.checks, first.aliases,
+        ):  # fmt: skip
+            raise UserError(
+                f"targets of a library must be compiled from one model, got '{first.model}' and '{meta.model}'"
+            )
+    return ordered
+
+
+def _write(path: Path, chunks: Iterable[Chunk]) -> None:
+    try:
+        with whole_file(path) as stream:
+            for chunk in chunks:
+                stream.write(chunk)
+    except OSError as error:
+        raise unwritable(str(path), error) from error

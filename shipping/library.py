@@ -1,0 +1,120 @@
+"""Links a model's code, its weights and its C functions into one program, and writes it as a library or an object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..base.errors import UnsupportedError, UserError
+from ..base.records import dataclass
+from ..codegen.aot import compile_to_part
+from ..codegen.elf.archive import archive
+from ..codegen.elf.combine import Program, combine
+from ..codegen.elf.object_file import CONSTANTS, ObjectFile, Piece, Symbol, read_object
+from ..codegen.elf.relocatable import linkable_object
+from ..codegen.elf.shared_library import shared_library
+from ..codegen.elf.writer import Chunk
+from ..codegen.host import target_for
+from ..runtime.abi import ALIGNMENT, ARENA_NAME, ENTRY_NAME
+from ..runtime.artifact import Artifact
+from ..targets.isa import ISAS, Target
+from .interface import FUNCTIONS, WeightsFile, code_name, interface_text, weights_name
+from .variants import Variant, variants_of
+
+MAX_BYTES = 1 << 31
+"""Bytes of a program that code can address by distances of 32 bits, with weights."""
+
+LIBRARIES = (".so", ".a", ".o")
+"""Endings of the files that `library_file` writes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """A model as a program: `exports` are the names that others may use."""
+
+    program: Program
+    exports: tuple[bytes, ...]
+
+
+def library_of(
+    artifacts: Sequence[Artifact], prefix: str, files: Sequence[WeightsFile] = ()
+) -> Library:
+    """Link a model.
+
+    Args:
+        artifacts: of one model, for different CPUs of one machine, the widest first.
+        prefix: begins the names of its functions.
+        files: the weights of each artifact, if they are in files and not in the library.
+
+    Raises:
+        UserError: The model is too large for one library, or its artifacts do not fit together.
+        UnsupportedError: The code calls functions of other libraries.
+    """
+    variants = variants_of(artifacts)
+    target = any_cpu(artifacts[0])
+    text = interface_text(prefix, variants, files, target)
+    objects = [read_object(compile_to_part(text, target))]
+    objects += [_code(number, variant) for number, variant in enumerate(variants)]
+    if not files:
+        objects += [
+            _weights(objects[0], number, artifact.constants)
+            for number, artifact in enumerate(artifacts)
+        ]
+    program = combine(objects)
+    missing = sorted({symbol.name.decode() for symbol in program.undefined})
+    if missing:
+        raise UnsupportedError(
+            f"model '{artifacts[0].metadata.model}': its code calls {', '.join(missing)} of other libraries, "
+            "which a native library does not; save it as .gcm"
+        )
+    _check_size(program, artifacts[0])
+    return Library(program, tuple(f"{prefix}_{name}".encode() for name in FUNCTIONS))
+
+
+def library_file(library: Library, stem: str, suffix: str) -> list[Chunk]:
+    """Return the parts of a library's file; `suffix` is one of `LIBRARIES`."""
+    if suffix == ".so":
+        return shared_library(library.program, library.exports, f"{stem}.so")
+    code = linkable_object(library.program, library.exports)
+    return [code if suffix == ".o" else archive(f"{stem}.o", code, library.exports)]
+
+
+def any_cpu(artifact: Artifact) -> Target:
+    """Return the target of code that every CPU of an artifact's machine can run."""
+    isa = artifact.metadata.isa
+    return target_for(isa if ISAS[isa].triple else "generic")
+
+
+def _code(number: int, variant: Variant) -> ObjectFile:
+    """The code of a variant, of which two functions can be used."""
+    found = read_object(variant.code)
+    for symbol in found.symbols:
+        if symbol.name.decode() in (ENTRY_NAME, ARENA_NAME):
+            symbol.name = code_name(number, symbol.name.decode()).encode()
+        elif symbol.piece is not None:
+            symbol.is_local = True
+            if symbol.name == b"main":  # which debuggers take for that of the program
+                symbol.name = code_name(number, "program").encode()
+    return found
+
+
+def _weights(like: ObjectFile, number: int, constants: np.ndarray) -> ObjectFile:
+    """The weights of an artifact as an object; the array itself, not a copy."""
+    piece = Piece(CONSTANTS, constants.data, ALIGNMENT)
+    name = weights_name(number).encode()
+    symbol = Symbol(name, type=_DATA, is_hidden=True, piece=piece, size=constants.nbytes)
+    empty = not constants.nbytes
+    return ObjectFile(like.machine, [] if empty else [piece], [] if empty else [symbol])
+
+
+_DATA = 1
+
+
+def _check_size(program: Program, artifact: Artifact) -> None:
+    size = sum(len(piece.data) for piece in program.pieces)
+    if size >= MAX_BYTES:
+        raise UserError(
+            f"model '{artifact.metadata.model}': a library must have less than {MAX_BYTES} bytes, got {size}; "
+            "write a folder, in which weights are a file"
+        )

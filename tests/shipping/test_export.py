@@ -1,0 +1,250 @@
+"""Native libraries called from C, C++ and ctypes: results, statuses, CPUs without the code, many in one process."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import platform
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import graphc
+from graphc import UserError
+from graphc.codegen.host import host_supports
+from graphc.runtime.executor import CompiledModel
+from support.c_programs import build, needs, run
+
+pytestmark = pytest.mark.skipif(
+    platform.system() != "Linux" or platform.machine() != "x86_64",
+    reason="libraries that run are ELF, and the programs are for this machine",
+)
+
+BUILDS = {
+    "shared": (".so", ("gcc", "-std=c99", "-D_ISOC11_SOURCE")),
+    "C++": (".so", ("g++", "-std=c++17", "-Wno-pedantic")),
+    "static": (".a", ("gcc", "-static")),
+    "position dependent": (".o", ("gcc", "-no-pie")),
+    "position independent": (".o", ("gcc",)),
+    "clang": (".a", ("clang",)),
+    "addresses": (".a", ("gcc", "-fsanitize=address,undefined")),
+    "threads": (".so", ("gcc", "-fsanitize=thread")),
+}
+
+
+def layer(
+    rows: int | str = 4, name: str = "layer", width: int = 33, scale: int = 1
+) -> onnx.ModelProto:
+    """y = relu(x w + b), of small integers, so that results are exact."""
+    values = np.arange(32 * width) % 7 - 3
+    weights = {
+        "w": (values * scale).reshape(32, width).astype(np.float32),
+        "b": (np.arange(width) % 5).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Add", ["m", "b"], ["a"]),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, name, [value("x", TensorProto.FLOAT, [rows, 32])], [value("y", TensorProto.FLOAT, [rows, width])],
+        [numpy_helper.from_array(w, n) for n, w in weights.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def whole(*shape: int) -> np.ndarray:
+    return (np.arange(np.prod(shape)) % 11 - 5).reshape(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", BUILDS)
+def test_programs_run_the_model(kind: str, tmp_path: Path) -> None:
+    suffix, words = BUILDS[kind]
+    model = graphc.compile(layer(), target="avx2")
+    files = graphc.export(model, tmp_path / f"layer{suffix}")
+    assert [file.name for file in files] == [f"layer{suffix}", "layer.h"]
+    program = build(tmp_path, "layer", f"layer{suffix}", words)
+    x = whole(4, 32)
+    assert run(program, [x]) == (0, model(x).tobytes())
+    assert run(program, [x], threads=2) == (0, model(x).tobytes())
+
+
+def test_dynamic_dimensions(tmp_path: Path) -> None:
+    model = graphc.compile(layer("N"), inputs={"x": "f32[N=1..64,32]"})
+    graphc.export(model, tmp_path / "layer.so")
+    program = build(tmp_path, "layer", "layer.so")
+    for rows in (1, 7, 64):
+        x = whole(rows, 32)
+        assert run(program, [x], [rows]) == (0, model(x).tobytes())
+    assert run(program, [], [65])[0] != 0
+
+
+def decoder() -> onnx.ModelProto:
+    """A cache that grows by one row, and the sum of its rows."""
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Concat", ["past", "x"], ["present"], axis=0),
+        helper.make_node("ReduceSum", ["present", "axes"], ["y"], keepdims=0),
+    ]
+    graph = helper.make_graph(
+        nodes, "decoder",
+        [value("past", TensorProto.FLOAT, ["P", 5]), value("x", TensorProto.FLOAT, [1, 5])],
+        [value("present", TensorProto.FLOAT, ["T", 5]), value("y", TensorProto.FLOAT, [5])],
+        [numpy_helper.from_array(np.array([0]), "axes")],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def test_a_cache_grows_in_place(tmp_path: Path) -> None:
+    model = graphc.compile(decoder(), inputs={"past": "f32[P=0..7,5]"}, alias={"present": "past"})
+    graphc.export(model, tmp_path / "decoder.a")
+    text = (tmp_path / "decoder.h").read_text()
+    assert "int64_t P; /**< `P`: 0 to 7. */" in text and "the same pointer as input `past`" in text
+    program = build(tmp_path, "decoder", "decoder.a", aliases=[(0, 0)])
+    buffer, x = whole(8, 5), whole(1, 5)
+    expected = buffer.copy()
+    expected[3] = x
+    status, data = run(program, [buffer, x], [3, 4])
+    results = np.frombuffer(data, np.float32)
+    assert status == 0
+    assert np.array_equal(results[:40], expected.reshape(-1))
+    assert np.array_equal(results[40:], expected[:4].sum(0))
+    other = build(tmp_path, "decoder", "decoder.a")
+    assert run(other, [buffer, x], [3, 4])[0] == 3  # the pointers differ
+
+
+class Loaded:
+    """A library in this process."""
+
+    def __init__(self, path: Path, prefix: str) -> None:
+        library = ctypes.CDLL(str(path))
+        self.run: Callable[..., int] = getattr(library, f"{prefix}_run")
+        self.arena_bytes = getattr(library, f"{prefix}_arena_bytes")
+        self.arena_bytes.restype = ctypes.c_int64
+        self.error = getattr(library, f"{prefix}_error")
+        self.error.restype = ctypes.c_char_p
+
+    def call(self, inputs: list[int | None], outputs: list[int | None], arena: int | None) -> int:
+        sources, targets = ((ctypes.c_void_p * len(a))(*a) for a in (inputs, outputs))
+        return self.run(sources, targets, None, None, ctypes.c_void_p(arena), None)
+
+
+def test_wrong_arguments_are_statuses(tmp_path: Path) -> None:
+    graphc.export(layer(), tmp_path / "layer.so")
+    loaded = Loaded(tmp_path / "layer.so", "layer")
+    x, y = whole(4, 32), np.zeros((4, 33), np.float32)
+    arena = np.zeros(loaded.arena_bytes(None) + 128, np.uint8)
+    at = arena.ctypes.data + -arena.ctypes.data % 64
+    given = x.ctypes.data, y.ctypes.data
+    assert loaded.call([given[0]], [given[1]], at) == 0
+    assert loaded.call([None], [given[1]], at) == -2
+    assert loaded.call([given[0] + 1], [given[1]], at) == -2
+    assert loaded.call([given[0]], [None], at) == -3
+    assert loaded.call([given[0]], [given[1]], at + 32) == -6
+    assert loaded.error(-6) == b"the arena is null or not aligned to 64 bytes"
+    assert loaded.error(77) == b"the run was stopped"
+
+
+def test_many_libraries_in_one_process(tmp_path: Path) -> None:
+    x = whole(4, 32)
+    loaded = []
+    model = graphc.compile(layer(), threads=1)
+    for number in range(50):
+        path = tmp_path / f"m{number}.so"
+        graphc.export(model, path, prefix="layer" if number % 2 else f"layer{number}")
+        loaded.append(Loaded(path, "layer" if number % 2 else f"layer{number}"))
+    for one in loaded:
+        y = np.zeros((4, 33), np.float32)
+        arena = np.zeros(one.arena_bytes(None) + 128, np.uint8)
+        at = arena.ctypes.data + -arena.ctypes.data % 64
+        assert one.call([x.ctypes.data], [y.ctypes.data], at) == 0
+        assert np.array_equal(y, model(x))
+
+
+def test_two_models_in_one_static_program(tmp_path: Path) -> None:
+    needs("gcc")
+    for number, scale in enumerate((1, 2)):
+        graphc.export(layer(scale=scale), tmp_path / f"m{number}.a", prefix=f"m{number}")
+    (tmp_path / "use.c").write_text(
+        '#include "m0.h"\n#include "m1.h"\n'
+        "int main(void) { return m0_info()->input_count + m1_info()->input_count != 2; }\n"
+    )
+    words = ["gcc", "-static", "use.c", "m0.a", "m1.a", "-o", "use"]
+    assert subprocess.run(words, cwd=tmp_path).returncode == 0
+    assert subprocess.run(["./use"], cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("cpu", "expected"), [("max", "avx2"), ("Nehalem", "sse4"), ("qemu64", "none")]
+)
+def test_the_code_is_chosen_by_the_cpu(cpu: str, expected: str, tmp_path: Path) -> None:
+    """QEMU runs AVX2 at most: AVX-512 is never chosen there, and no instruction is illegal on older CPUs."""
+    needs("qemu-x86_64")
+    if not host_supports("avx512"):
+        pytest.skip("code for AVX-512 is compiled where it runs")
+    graphc.export(layer(), tmp_path / "layer.a", ["avx512", "avx2"])
+    program = build(tmp_path, "layer", "layer.a", ("gcc", "-static"))
+    model, x = graphc.compile(layer(), target="avx2"), whole(4, 32)
+    assert run(program, [x])[0] == 0
+    status, data = run(program, [x], under=("qemu-x86_64", "-cpu", cpu))
+    assert (status, data) == ((0, model(x).tobytes()) if expected == "avx2" else (100, b""))
+
+
+def test_valgrind_finds_nothing(tmp_path: Path) -> None:
+    needs("valgrind")
+    model = graphc.compile(layer(), target="avx2")
+    graphc.export(model, tmp_path / "layer.so")
+    program = build(tmp_path, "layer", "layer.so")
+    x = whole(4, 32)
+    under = ("valgrind", "-q", "--error-exitcode=99")
+    assert run(program, [x], under=under) == (0, model(x).tobytes())
+
+
+def test_libraries_have_no_symbols_that_others_define(tmp_path: Path) -> None:
+    needs("nm")
+    graphc.export(layer(), tmp_path / "layer.so")
+    graphc.export(layer(), tmp_path / "layer.a")
+    for words in (("-D", "layer.so"), ("layer.a",)):
+        done = subprocess.run(["nm", *words], cwd=tmp_path, capture_output=True, text=True)
+        rows = [line.split() for line in done.stdout.splitlines() if line and ":" not in line]
+        exported = {row[-1]: row[-2] for row in rows if row[-2].isupper()}
+        assert exported and set(exported.values()) == {"T"}
+        assert all(name.startswith("layer_") for name in exported)
+
+
+def test_equal_models_give_equal_bytes(tmp_path: Path) -> None:
+    digests = set()
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        files = graphc.export(layer(), tmp_path / folder / "layer.so", cache=False)
+        digests.add(hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest())
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"path": "m.dll"}, "a native library must be named"),
+        ({"prefix": "1x"}, "the prefix must be an identifier of C such as 'x1x'"),
+        ({"targets": ["avx2", "avx2"]}, "targets of a library must differ"),
+        ({"targets": ["avx2", "aarch64"]}, "targets of a library must be of one machine"),
+    ],
+)
+def test_what_is_no_library_is_refused(
+    arguments: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    words = {"path": "m.so", **arguments}
+    with pytest.raises(UserError, match=message):
+        graphc.export(layer(), tmp_path / str(words.pop("path")), **words)  # type: ignore[arg-type]
+
+
+def test_a_compiled_model_is_exported_as_it_is(tmp_path: Path) -> None:
+    model: CompiledModel = graphc.compile(layer())
+    with pytest.raises(UserError, match="give the model itself"):
+        graphc.export(model, tmp_path / "m.so", "avx2")
