@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..base.size_queries import typical
 from ..codegen.aot import compile_to_object
 from ..codegen.host import target_for
-from ..codegen.llvm_info import process_triple
+from ..codegen.llvm_info import host_cpu_name, process_triple
 from ..codegen.support import thread_pool_module
 from ..graph_ir.inspect.reorders import has_layouts, remaining_reorders
 from ..graph_ir.ir.graph import Graph, Op
@@ -19,7 +19,9 @@ from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS
 from ..graph_ir.text.printer import print_graph
 from ..runtime.artifact import Artifact
+from ..runtime.loader import host_features
 from ..runtime.metadata import Metadata, TensorSpec
+from ..targets.detection import DETECTION
 from ..targets.isa import TILE_FEATURES, Target
 from .cache_key import support_key
 from .compile_cache import CompileCache
@@ -35,9 +37,18 @@ class ModelCode(NamedTuple):
 
 
 def _needed_features(target: Target) -> tuple[str, ...]:
-    """Features without which a CPU cannot run the model: there is other code for those of tile registers."""
-    features = (f[1:] for f in target.features.split(",") if f.startswith("+"))
-    return tuple(f for f in features if f not in TILE_FEATURES)
+    """Features without which a CPU cannot run the model: there is other code for those of tile registers.
+
+    For this CPU by its name, LLVM uses every feature of it that the target does not exclude.
+    """
+    flags = target.features.split(",")
+    features = dict.fromkeys(flag[1:] for flag in flags if flag.startswith("+"))
+    detection = DETECTION.get(process_triple().partition("-")[0])
+    if detection and target.cpu == host_cpu_name():
+        excluded = {flag[1:] for flag in flags if flag.startswith("-")}
+        own = host_features() & detection.bits.keys() - excluded
+        features |= dict.fromkeys(sorted(own))
+    return tuple(feature for feature in features if feature not in TILE_FEATURES)
 
 
 def make_artifact(

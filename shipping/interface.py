@@ -62,7 +62,7 @@ def interface_text(
     return "\n".join(
         (
             *_Interface(prefix, variants, files, target).parts(),
-            selection(variants, machine),
+            selection(variants, machine, target),
             "attributes #0 = { nounwind uwtable }\n",
         )
     )

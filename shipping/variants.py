@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..base.errors import InternalError
+from ..base.errors import InternalError, UnsupportedError
 from ..base.records import dataclass
 from ..runtime.artifact import Artifact
 from ..targets.detection import DETECTION, Detection, FeatureBit
-from ..targets.isa import TILE_FEATURES
+from ..targets.isa import TILE_FEATURES, Target
 
 SELECT = "graphc_select"
 """`ptr graphc_select()`: the table of the chosen variant, null where none runs on this CPU."""
@@ -45,16 +45,19 @@ def variants_of(artifacts: Sequence[Artifact]) -> list[Variant]:
     return found
 
 
-def selection(variants: Sequence[Variant], machine: str) -> str:
+def selection(variants: Sequence[Variant], machine: str, any_cpu: Target) -> str:
     """Return LLVM IR of `SELECT`, which the loader resolves once if there is a choice: `@table.N` are the tables.
 
-    All instructions of machines without detection are those of every CPU of theirs.
+    `any_cpu`: the target of code for every CPU of the machine. UnsupportedError where code needs more, and the machine
+    has no detection.
     """
     tables = [
         f"define internal ptr @graphc_variant.{i}() #0 {{\n  ret ptr @table.{i}\n}}\n"
         for i in range(len(variants))
     ]
     detection = DETECTION.get(machine)
+    if detection is None:
+        _check_undetected(variants[0], any_cpu)
     if detection is None or not variants[0].needs:
         return f"define internal ptr @{SELECT}() #0 {{\n  ret ptr @table.0\n}}\n"
     lines = ["define internal ptr @graphc_resolve() #0 {", "  br label %variant.0"]
@@ -70,6 +73,15 @@ def selection(variants: Sequence[Variant], machine: str) -> str:
     none = "define internal ptr @graphc_variant.none() #0 {\n  ret ptr null\n}\n"
     chosen = f"@{SELECT} = internal ifunc ptr (), ptr @graphc_resolve\n"
     return "\n".join((detection.text, *tables, none, "\n".join(lines), chosen))
+
+
+def _check_undetected(variant: Variant, any_cpu: Target) -> None:
+    extra = [feature for feature in variant.needs if not any_cpu.has(feature)]
+    if extra:
+        raise UnsupportedError(
+            f"a library for {variant.isa} cannot tell whether a CPU has {', '.join(extra)}; "
+            f"compile for --target {any_cpu.isa}"
+        )
 
 
 def _tests(variant: Variant, detection: Detection) -> Iterable[str]:

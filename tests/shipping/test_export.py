@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphc
-from graphc import UserError
+from graphc import UnsupportedError, UserError
 from graphc.codegen.host import host_supports
 from graphc.runtime.executor import CompiledModel
 from support.c_programs import build, needs, run
@@ -242,6 +242,11 @@ def test_what_is_no_library_is_refused(
     words = {"path": "m.so", **arguments}
     with pytest.raises(UserError, match=message):
         graphc.export(layer(), tmp_path / str(words.pop("path")), **words)  # type: ignore[arg-type]
+
+
+def test_features_that_a_library_cannot_detect_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="cannot tell whether a CPU has dotprod"):
+        graphc.export(layer(), tmp_path / "m.so", "aarch64+dotprod")
 
 
 def test_a_compiled_model_is_exported_as_it_is(tmp_path: Path) -> None:
