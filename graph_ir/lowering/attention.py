@@ -65,7 +65,7 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     if is_online:
         long_scores = _scores_epilogue(first, softmax_scores(second.inputs[0]), others, sums)
         online = OnlineAttention(problem, blocking, ctx.target)
-        return online.function(name, params, note, long_scores, result)
+        return Function(name, params, Block((online.online(long_scores, result),)), note)
     scores, row_group = split_row_work(ops, first, second, has_epilogue=not is_dynamic)
     row_group, divisor = _division_put_off(row_group)
     epilogue = _scores_epilogue(first, scores, others, sums)

@@ -53,12 +53,22 @@ class Lowering:
     def task(self, depth: int, position: Position) -> Stmt:
         """Return the loops from `depth` on, for one task."""
         body = self._inside(depth, position)
-        allocated = [Allocate(buffer) for buffer in self.locals.values()]
+        return Block((*self.allocated(), *body))
+
+    def allocated(self) -> list[Stmt]:
+        """Return the allocations of the local buffers that statements since the last call use."""
+        allocated: list[Stmt] = [Allocate(buffer) for buffer in self.locals.values()]
         self.locals = {}
-        return Block((*allocated, *body))
+        return allocated
 
     def _inside(self, depth: int, position: Position) -> list[Stmt]:
         """Return the loops from `depth` on, between the statements of what is staged there."""
+        position, before, after = self.entered(depth, position)
+        return [*before, *self._loop(depth, position), *after]
+
+    def entered(self, depth: int, position: Position) -> tuple[Position, list[Stmt], list[Stmt]]:
+        """Return (position, statements before, statements after) of what is staged outside of the loops from `depth`
+        on."""
         at = self.nest.loops[depth - 1].name if depth else "root"
         before: list[Stmt] = []
         after: list[Stmt] = []
@@ -71,7 +81,7 @@ class Lowering:
                     position = made.position
                     before += made.before
                     after += made.after
-        return [*before, *self._loop(depth, position), *after]
+        return position, before, after
 
     def _loop(self, depth: int, position: Position) -> list[Stmt]:
         if depth == len(self.outer):

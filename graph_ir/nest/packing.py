@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.dims import Size
 from ...base.dtypes import U8, U16, U32, DType
 from ...base.records import dataclass
 from ...targets.isa import Microkernel, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.builder import Value
 from ...tensor_ir.nodes import (
-    Allocate,
     Block,
     Buffer,
     Expr,
@@ -44,21 +44,13 @@ def pack(
     return pack_groups(source, local, k, n, columns, kernel, lanes)
 
 
-def left_rows(
-    source: View, rows: int, k: int, kernel: Microkernel, target: Target
-) -> tuple[View, list[Stmt]]:
-    """Return (rows x k elements of A in the type they are multiplied in, statements before)."""
-    dtype, in_place = kernel.copied_a, source.buffer.dtype == kernel.copied_a
-    if in_place and (kernel.registers is None or kernel.padded_groups(k) * kernel.k_group == k):
-        return source, []
-    if kernel.registers is not None:
-        local, copy = padded_rows(source, (rows, rows), k, kernel, "a_rows")
-    else:
-        local, copy = convert_rows(source, (rows, rows), k, dtype, target.lanes(dtype))
-    return local, [Allocate(local.buffer), copy]
+def is_read_in_place(a: View, k: int, kernel: Microkernel) -> bool:
+    """Return whether register tiles read A where it lies: in the type they multiply, in whole steps of k."""
+    is_whole = kernel.registers is None or kernel.padded_groups(k) * kernel.k_group == k
+    return a.buffer.dtype == kernel.copied_a and is_whole
 
 
-def pack_panels(source: View, local: Buffer, k: int, n: int | Expr, columns: int) -> list[Stmt]:
+def pack_panels(source: View, local: Buffer, k: int, n: Size | Expr, columns: int) -> list[Stmt]:
     """Copy k x n elements of B into panels of `columns`; unused columns of the last one become zero.
 
     Elements are converted to the type of `local`. n may be known at run time.
@@ -69,7 +61,7 @@ def pack_panels(source: View, local: Buffer, k: int, n: int | Expr, columns: int
     if isinstance(n, int):
         full, rest = divmod(n, columns)
     else:
-        body += [Let(full, n // columns), Let(rest, n % columns)]
+        body += [Let(full, t.as_expr(n) // columns), Let(rest, t.as_expr(n) % columns)]
     row_step, column_step = source.step("k"), source.step("n")
     i, j, panel = Var("pk"), Var("pj"), Var("pp")
 

@@ -85,6 +85,10 @@ class Position:
         """Return the view of an operand from the current tile on."""
         return replace(self.view(operand), base=self.offset(operand))
 
+    def iteration(self, axis: str) -> Expr:
+        """Return the iteration of the innermost loop around over an axis."""
+        return self.terms[axis][-1][0] if self.terms[axis] else t.ZERO
+
     def start(self, axis: str) -> Expr:
         """Return the position of the current tile on an axis, in elements."""
         total: Expr = t.ZERO

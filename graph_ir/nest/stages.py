@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from ...base.dims import is_known
+from ...base.dims import bounds, is_known
 from ...base.errors import InternalError
 from ...base.records import dataclass
 from ...targets.isa import Target
@@ -61,14 +61,16 @@ def _rows_of_a(nest: Nest, stage: Stage, position: Position, target: Target) -> 
 
 
 def _panel_of_b(nest: Nest, stage: Stage, position: Position, target: Target) -> Staged | None:
-    """The columns of a tile as a panel, neighboring k together where one instruction takes them."""
+    """Columns of B in panels as wide as a tile, neighboring k together where one instruction takes them."""
     kernel, (rows, n, k) = nest.problem.kernel, _tile_extents(position)
     if isinstance(n, int) and isinstance(rows, int) and rows <= stage.above:
         return None
     columns = tile_columns(nest, target)
-    local = Buffer(
-        stage.name, kernel.copied_b, (panel_elements(max_depth(nest), columns, kernel),), "local"
+    size, panels = (
+        panel_elements(max_depth(nest), columns, kernel),
+        _max_panels(nest, stage, columns),
     )
+    local = Buffer(stage.name, kernel.copied_b, (panels * size,), "local")
     source = position.here("B")
     if "k" in source.blocks:
         copy = pack_blocks(source, local, k, n, columns, kernel.k_group)
@@ -76,8 +78,15 @@ def _panel_of_b(nest: Nest, stage: Stage, position: Position, target: Target) ->
         copy = pack(source, local, k, n, columns, kernel, target)
     else:
         copy = pack_panels(source, local, k, n, columns)
-    panel = View(local, {"k": columns, "n": 1}, {"n": (columns, 0)})
+    distance = panel_elements(k, columns, kernel) if panels > 1 else 0
+    panel = View(local, {"k": columns, "n": 1}, {"n": (columns, distance)})
     return Staged(local, position.staged("B", panel), copy, [])
+
+
+def _max_panels(nest: Nest, stage: Stage, columns: int) -> int:
+    """The most panels of B that the loops inside a stage read."""
+    around = [x.step for x in nest.loops[: nest.depth(stage.at)] if x.axis == "n"]
+    return -(-min([bounds(nest.problem.sizes["n"])[1], *around]) // columns)
 
 
 def _tile_extents(position: Position) -> tuple[Any, Any, Any]:

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ...base.dims import Size, bounds
+from ...base.dims import bounds
 from ...base.dtypes import DType
 from ...base.records import dataclass
-from ...targets.isa import GemmTile, Target
-from ...targets.microkernels import register_rows, rows_for
+from ...targets.isa import Target
+from ...targets.microkernels import register_rows
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -32,19 +33,18 @@ from ...tensor_ir.nodes import (
     If,
     Let,
     LoopKind,
-    PrefetchHint,
     Stmt,
     Var,
 )
 from ..ir.computation import Index
-from ..nest.epilogue import EpilogueValue, shifted
-from ..nest.packing import left_rows, pack, panel_elements
-from ..nest.problem import View
-from ..nest.register_tile import RegisterTile
-from ..nest.row_tiles import TileHeight
+from ..nest.epilogue import EpilogueValue
+from ..nest.nest import Stage
+from ..nest.packing import is_read_in_place
+from ..nest.problem import Contraction, View, matmul
 from ..nest.tasks import nested
 from ..schedule.attention import AttentionBlocking
 from ..schedule.gemm import worth_threads
+from .attention_matmul import HeadMatmul, rows_nest
 
 RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Sequence[Stmt]]]
 """(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row
@@ -70,7 +70,7 @@ class AttentionProblem:
 
 
 class AttentionTemplate:
-    """Builds the loop nest of one problem; `panel` is the local buffer that `row_work` reads and writes."""
+    """Builds both nests of one problem; `panel` is the local buffer that `row_work` reads and writes."""
 
     def __init__(
         self, problem: AttentionProblem, blocking: AttentionBlocking, target: Target
@@ -85,10 +85,18 @@ class AttentionTemplate:
         self.divisors = Buffer("divisors", self.sums, (self.block,), "local")
         self.per_row: dict[int, Buffer] = {}
 
+    reads_values_in_place = False
+    """Rows of values that are contiguous are not packed."""
+
     def _panel_sizes(self) -> tuple[int, int | Expr, int]:
         """(rows of a block at most, elements from a row of scores to the next, elements of the panel)."""
         rows, columns = self.blocking.rows, self.problem.columns
         return rows, columns, rows * columns
+
+    @property
+    def locals(self) -> tuple[Buffer, ...]:
+        """Return the local buffers of a head."""
+        return self.panel, self.divisors, *self.per_row.values()
 
     def row_values(self, number: int, dtype: DType) -> Buffer:
         """A local of one element per row of the panel, the same for the same number."""
@@ -107,115 +115,73 @@ class AttentionTemplate:
         With `divides`, `row_work` leaves each row's divisor in `divisors`, and the second matmul's rows are divided:
         the sum of (e / s) v is the sum of e v, divided by s once, in as many divisions as the row is wide.
         """
-        p = self.problem
-        right: list[Stmt] = []
-        b = self._packed(p.b, p.depth, p.columns, self.tiles[0], "keys", right)
-        d = self._packed(p.d, p.columns, p.width, self.tiles[1], "values", right)
+        first, second = self._scores(scores), self._result(result)
+        keys, values = first.head(self.batch_vars), second.head(self.batch_vars)
 
-        def block(row: Expr, rows: int) -> list[Stmt]:
+        def block(number: Expr, rows: int) -> list[Stmt]:
+            row = number * self.block
+            last = self._result(self._divided(result, row)) if divides else second
             return [
-                *self._scores(row, rows, b, scores),
+                first.block((number, self.block), rows, keys.position, self.panel_as("n")),
                 *self._rows(row, rows, row_work),
-                *self._result(row, rows, d, self._divided(result, row) if divides else result),
+                last.block((number, self.block), rows, values.position, self.panel_as("k")),
             ]
 
+        return self.over_rows(block, [*keys.before, *values.before])
+
+    def over_rows(
+        self, block: Callable[[Expr, int], list[Stmt]], right: Sequence[Stmt] = ()
+    ) -> Stmt:
+        """Return `block` (its number, rows) for all rows of all heads, and before them what a head packs."""
+        p, var = self.problem, Var("mb")
         full, rest = divmod(p.rows, self.block)
-        var = Var("mb")
-        whole = block(var * self.block, self.block) if full else []
-        last = block(t.as_expr(full * self.block), rest) if rest else []
-        locals_ = [Allocate(x) for x in (self.panel, self.divisors, *self.per_row.values())]
+        whole = block(var, self.block) if full else []
+        last = block(t.as_expr(full), rest) if rest else []
+        before = [*right, *map(Allocate, self.locals)]
         work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
         kind: LoopKind = "parallel" if worth_threads(work, self.target) else "serial"
         if self.blocking.splits_rows:
-            body = Block((*right, *locals_, *_one_of(var, full, whole, last)))
+            body = Block((*before, *_one_of(var, full, whole, last)))
             inner: Stmt = For(var, t.as_expr(0), t.as_expr(full + bool(rest)), body, kind)
         else:
             loops = [For(var, t.as_expr(0), t.as_expr(full), Block(tuple(whole)))] if full else []
-            inner = Block((*right, *locals_, *loops, *last))
+            inner = Block((*before, *loops, *last))
         return nested(self.batch_vars, p.batch, inner, kind)
 
-    def _packed(
-        self, operand: View, k: int, n: int, tile: GemmTile, name: str, body: list[Stmt]
-    ) -> View:
-        """The operand of this head in panels: itself, or a local copy made by statements added to `body`."""
-        source = operand.of_batch(self.batch_vars)
-        if operand.blocks:
-            return source
-        columns = tile.columns(self.target, self.sums)
-        size = panel_elements(k, columns, self.kernel)
-        local = Buffer(name, self.kernel.copied_b, (math.ceil(n / columns) * size,), "local")
-        copy = pack(source, local, k, n, columns, self.kernel, self.target)
-        body += [Allocate(local), *copy]
-        return View(local, {"k": columns, "n": 1}, {"n": (columns, size)})
+    def panel_as(self, columns: str) -> View:
+        """Return the panel as result of the first matmul, with columns n, or left operand of the second, with k."""
+        return View(self.panel, {"m": self.row_stride, columns: 1})
 
-    def _scores(self, row: Expr, rows: int, b: View, epilogue: EpilogueValue | None) -> list[Stmt]:
+    def _scores(self, epilogue: EpilogueValue | None) -> HeadMatmul:
         p = self.problem
-        queries = p.a.of_batch(self.batch_vars, row * p.a.step("m"))
-        a, before = left_rows(queries, rows, p.depth, self.kernel, self.target)
+        sizes, views = (p.rows, p.columns, p.depth), (p.a, p.b, self.panel_as("n"))
+        problem = matmul(p.batch, sizes, views, self.kernel, epilogue)
+        return self._matmul(problem, "keys", ((p.b, p.depth * p.columns),))
 
-        def matmul(panel: Expr, column: Expr, n: int) -> Stmt:
-            c = View(self.panel, {"m": p.columns}, base=column)
-            tile = self._tile(a, b.panel(panel), c, rows, n, p.depth, self.tiles[0])
-            keys = (p.b, p.depth * p.columns)
-            hints = self._prefetch_hints(row, panel, p.columns, b.block_of_columns, keys)
-            return tile.changed(
-                epilogue=self._shifted(epilogue, row, column), prefetch=hints
-            ).statement()
-
-        return scoped(before, over_panels(p.columns, b.block_of_columns, matmul))
-
-    def _result(self, row: Expr, rows: int, d: View, epilogue: EpilogueValue | None) -> list[Stmt]:
+    def _result(self, epilogue: EpilogueValue | None) -> HeadMatmul:
         p = self.problem
-        weights = View(self.panel, {"m": p.columns, "k": 1})
-        a, before = left_rows(weights, rows, p.columns, self.kernel, self.target)
+        sizes, views = (p.rows, p.width, p.columns), (self.panel_as("k"), p.d, p.c)
+        problem = matmul(p.batch, sizes, views, self.kernel, epilogue)
+        next_head = (p.d, p.columns * p.width), (p.a, p.rows * p.depth)
+        return self._matmul(problem, "values", next_head)
 
-        def matmul(panel: Expr, column: Expr, n: int) -> Stmt:
-            c = p.c.of_batch(self.batch_vars, row * p.c.step("m") + column)
-            tile = self._tile(a, d.panel(panel), c, rows, n, p.columns, self.tiles[1])
-            next_head = (p.d, p.columns * p.width), (p.a, p.rows * p.depth)
-            hints = self._prefetch_hints(row, panel, p.width, d.block_of_columns, *next_head)
-            return tile.changed(
-                epilogue=self._shifted(epilogue, row, column), prefetch=hints
-            ).statement()
-
-        return scoped(before, over_panels(p.width, d.block_of_columns, matmul))
-
-    def _tile(
-        self, a: View, b: View, c: View, m: int | Expr, n: int, k: Size, tile: GemmTile
-    ) -> RegisterTile:
-        shape = self.kernel.registers
-        if shape is None:
-            height = min(self.block, rows_for(n, tile, self.target, self.kernel))
-        else:  # one height for all blocks of rows, of which the last may be the lowest
-            height = min(
-                register_rows(tile, shape), self.block, self.problem.rows % self.block or self.block
-            )
-        return RegisterTile(a, b, c, m, n, k, self.kernel, TileHeight(height))
-
-    def _prefetch_hints(
-        self, row: Expr, panel: Expr, columns: int, width: int, *matrices: tuple[View, int]
-    ) -> tuple[PrefetchHint, ...]:
-        """Prefetch hints for the next head's matrices, distributed evenly over the matmuls of this one.
-
-        Heads are contiguous in memory, but hardware prefetchers do not run from one into the next: without hints every
-        head starts by waiting for memory.
-        """
-        p = self.problem
-        if not self.blocking.prefetches:
-            return ()
-        panels = -(-columns // width)
-        parts = math.ceil(p.rows / self.block) * panels
-        # Row blocks and panels number the matmuls: row is a multiple of the block, so this is the number times block.
-        hints = []
-        for matrix, elements in matrices:
-            stride = matrix.step(f"b{len(p.batch) - 1}")
-            if not stride:
-                continue
-            part = -(-elements // (parts * self.block)) * self.block
-            number = row * panels + panel * self.block
-            begin = number * (part // self.block) + stride
-            hints.append(PrefetchHint(matrix.of_batch(self.batch_vars, begin).address(), part))
-        return tuple(hints)
+    def _matmul(
+        self, problem: Contraction, name: str, ahead: Sequence[tuple[View, int]]
+    ) -> HeadMatmul:
+        """One of both matmuls: A is converted for each block of rows, and B packed for each head, where needed."""
+        tile = self.tiles[name == "values"]
+        if (shape := self.kernel.registers) is not None:
+            # One height for all blocks of rows, of which the last may be the lowest.
+            rest = self.problem.rows % self.block or self.block
+            tile = replace(tile, rows=min(register_rows(tile, shape), self.block, rest))
+        stages = []
+        if not is_read_in_place(problem.a, problem.sizes["k"], self.kernel):
+            stages.append(Stage("A", "m0", f"rows_of_{name}"))
+        in_place = self.reads_values_in_place and name == "values" and problem.b.step("n") == 1
+        if not problem.b.blocks and not in_place:
+            stages.append(Stage("B", ("root", *problem.batch)[-1], name))
+        nest = rows_nest(problem, self.block, tile, self.target).changed(stages=tuple(stages))
+        return HeadMatmul(nest, self.target, ahead if self.blocking.prefetches else ())
 
     def _rows(self, row: Expr, rows: int | Expr, row_work: RowWork) -> list[Stmt]:
         var = Var("pr")
@@ -237,12 +203,6 @@ class AttentionTemplate:
 
         return value
 
-    def _shifted(
-        self, value: EpilogueValue | None, row: Expr, column: Expr
-    ) -> EpilogueValue | None:
-        """The epilogue of a tile that begins at a row and column of the matmul."""
-        return value and shifted(value, self.batch_vars, row, column)
-
 
 def _one_of(number: Var, full: int, whole: list[Stmt], last: list[Stmt]) -> list[Stmt]:
     """The statements of a whole block where its number is below `full`, else those of the last one."""
@@ -250,22 +210,3 @@ def _one_of(number: Var, full: int, whole: list[Stmt], last: list[Stmt]) -> list
         return whole or last
     is_whole = number < t.as_expr(full)
     return [If(is_whole, Block(tuple(whole)), Block(tuple(last)))]
-
-
-def scoped(before: list[Stmt], matmuls: list[Stmt]) -> list[Stmt]:
-    """Return matmuls after the copy of their left operand, whose scope they are; the matmuls alone if there is
-    no copy."""
-    return [Block((*before, *matmuls))] if before else matmuls
-
-
-def over_panels(n: int, columns: int, matmul: Callable[[Expr, Expr, int], Stmt]) -> list[Stmt]:
-    """Return one matmul per panel of `columns`, the last one narrower."""
-    full, rest = divmod(n, columns)
-    var = Var("nb")
-    body: list[Stmt] = []
-    if full:
-        loop = matmul(var, var * columns, columns)
-        body.append(For(var, t.as_expr(0), t.as_expr(full), loop))
-    if rest:
-        body.append(matmul(t.as_expr(full), t.as_expr(full * columns), rest))
-    return body

@@ -15,12 +15,11 @@ another order when compiled for that many, are the nests of such attention, chos
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...base.dims import Size, bounds, is_known, substitute
+from ...base.dims import Size, bounds, substitute
 from ...targets.isa import Target
-from ...targets.microkernels import rows_for
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -36,14 +35,14 @@ from ...tensor_ir.nodes import (
 from ..ir.computation import Index
 from ..nest.epilogue import EpilogueValue
 from ..nest.nest import Sharing
-from ..nest.packing import loop, pack_panels, panel_elements
+from ..nest.packing import loop
+from ..nest.position import Position
 from ..nest.problem import View
-from ..nest.register_tile import RegisterTile
-from ..nest.row_tiles import TileHeight
 from ..nest.tasks import batch_indices, ceil_div, shared_tasks
 from ..schedule.attention import AttentionBlocking
 from ..schedule.gemm import worth_threads
-from .attention import AttentionProblem, AttentionTemplate, RowWork, over_panels
+from .attention import AttentionProblem, AttentionTemplate, RowWork
+from .attention_matmul import HeadMatmul
 
 MAX_ROWS = 512
 """Rows of a block, for which values are kept, that all have room in the panel if their columns are few."""
@@ -51,6 +50,8 @@ MAX_ROWS = 512
 
 class DynamicAttention(AttentionTemplate):
     """Builds the loop nest of one problem over plain operands, or right-hand sides of known sizes in panels."""
+
+    reads_values_in_place = True
 
     def __init__(
         self,
@@ -99,22 +100,25 @@ class DynamicAttention(AttentionTemplate):
         """All blocks of rows of one head, whose keys are packed once; one row reads them where they lie."""
         p, (rows, stride) = self.problem, map(t.as_expr, (self.problem.rows, self.row_stride))
         width = self.tiles[0].columns(self.target, self.sums)
-        right: list[Stmt] = []
-        b, d = p.b if is_one_row else self._keys(right), self._values(right)
         block, panels, blocks, size, first, count = map(
             Var, ("mb", "panels", "blocks", "size", "first", "count")
         )
-        finish = self._divided(result, first) if divides else result
+        scores = self._scores(None)
+        finish = self._result(self._divided(result, first) if divides else result)
+        values = finish.head(self.batch_vars)
+        right = values.before
+        if is_one_row:
+            multiplied: Sequence[Stmt] = self._row_of_scores()
+        else:
+            keys = scores.head(self.batch_vars)
+            right = [*keys.before, *right]
+            multiplied = [self._padded_scores(scores, keys.position, first, count, panels)]
         steps = (
             Let(first, block * size),
             Let(count, t.minimum(size, rows - first)),
-            *(
-                self._row_of_scores()
-                if is_one_row
-                else self._dynamic_scores(first, count, b, panels)
-            ),
+            *multiplied,
             *self._rows(first, count, row_work),
-            *self._dynamic_result(first, count, d, finish),
+            finish.block((first, 1), count, values.position, self.panel_as("k")),
         )
         most = t.minimum(t.as_expr(self.panel.elements) // stride, self.block)
         assert isinstance(self.row_stride, Var)
@@ -127,6 +131,15 @@ class DynamicAttention(AttentionTemplate):
             Let(size, ceil_div(rows, t.maximum(blocks, 1))),
             loop(block, blocks, Block(steps), "serial"),
         ]
+
+    def _padded_scores(
+        self, scores: HeadMatmul, head: Position, first: Expr, count: Expr, panels: Expr
+    ) -> Stmt:
+        """The scores of `count` rows, of whole panels of keys."""
+        panel, width = Var("nb"), self.tiles[0].columns(self.target, self.sums)
+        at = scores.rows_at((first, 1), count, head, self.panel_as("n"))
+        tiles = scores.tiles(at.enter("n", panel, width, width))
+        return loop(panel, panels, t.block_of(tiles), "serial")
 
     def softmax(self, scores: EpilogueValue | None) -> RowWork:
         """Row work that leaves exponentials in the panel and their sum as divisor; `scores`: what comes before it.
@@ -176,34 +189,6 @@ class DynamicAttention(AttentionTemplate):
 
         return work
 
-    def _keys(self, body: list[Stmt]) -> View:
-        """The keys in panels, of which the last one is whole."""
-        p, columns = self.problem, self.tiles[0].columns(self.target, self.sums)
-        if is_known(p.columns):
-            return self._packed(p.b, p.depth, p.columns, self.tiles[0], "keys", body)
-        size = panel_elements(p.depth, columns, self.kernel)
-        panels = -(-self.blocking.columns // columns)
-        local = Buffer("keys", self.kernel.copied_b, (panels * size,), "local")
-        source = p.b.of_batch(self.batch_vars)
-        copy = pack_panels(source, local, p.depth, t.as_expr(p.columns), columns)
-        body += [Allocate(local), *copy]
-        return View(local, {"k": columns, "n": 1}, {"n": (columns, size)})
-
-    def _values(self, body: list[Stmt]) -> View:
-        """The values where they lie, if rows of them do; else in panels."""
-        p = self.problem
-        if p.d.step("n") == 1 and not p.d.blocks:
-            return p.d.of_batch(self.batch_vars)
-        return self._packed(p.d, p.columns, p.width, self.tiles[1], "values", body)
-
-    def _dynamic_scores(self, row: Expr, count: Expr, b: View, panels: Expr) -> list[Stmt]:
-        p, panel = self.problem, Var("nb")
-        a = p.a.of_batch(self.batch_vars, row * p.a.step("m"))
-        width, height = b.block_of_columns, TileHeight(self.tiles[0].rows)
-        c = View(self.panel, {"m": self.row_stride}, base=panel * width)
-        tile = RegisterTile(a, b.panel(panel), c, count, width, p.depth, self.kernel, height)
-        return [loop(panel, panels, tile.statement(), "serial")]
-
     def _row_of_scores(self) -> list[Stmt]:
         """Scores of one row: a sum along each key."""
         p, key, k = self.problem, Var("key"), Var("kd")
@@ -223,23 +208,6 @@ class DynamicAttention(AttentionTemplate):
             Store(self.panel, (key,), total[position]),
         )
         return [loop(key, t.as_expr(p.columns), Block(steps), "serial")]
-
-    def _dynamic_result(
-        self, row: Expr, count: Expr, d: View, result: EpilogueValue | None
-    ) -> list[Stmt]:
-        p, columns = self.problem, self.tiles[1].columns(self.target, self.sums)
-        a = View(self.panel, {"m": self.row_stride, "k": 1})
-
-        def matmul(panel: Expr, column: Expr, n: int) -> Stmt:
-            b = d.panel(panel) if d.blocks else d.at(column)
-            c = p.c.of_batch(self.batch_vars, row * p.c.step("m") + column)
-            order = rows_for(n, self.tiles[1], self.target, self.kernel)
-            height = TileHeight(self.tiles[1].rows, order=order)
-            end = self._shifted(result, row, column)
-            tile = RegisterTile(a, b, c, count, n, p.columns, self.kernel, height, epilogue=end)
-            return tile.statement()
-
-        return over_panels(p.width, columns, matmul)
 
 
 def at_size(problem: AttentionProblem, name: str, number: int) -> AttentionProblem:

@@ -15,7 +15,7 @@ from ...base.dims import is_known
 from ...base.dtypes import F32, U8
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Block, Buffer, Const, Expr, For, Let, Load, Stmt, Store, Var
+from ...tensor_ir.nodes import Block, Buffer, Const, For, Let, Load, Stmt, Store, Var
 from ...tensor_ir.tiling import split_rows
 from ..nest.lower import Lowering
 from ..nest.nest import Sharing, Stage, contraction
@@ -64,7 +64,7 @@ class NBitsLowering(Lowering):
         """A panel is unpacked once for all rows of the block."""
         size = max_depth(self.nest) * self.columns
         local = Buffer(stage.name, F32, (size,), "local")
-        panel, k = panel_number(position), position.extents["k"]
+        panel, k = position.iteration("n"), position.extents["k"]
         weights = WeightPanel(self.weights, panel, self.columns, self.depth, self.lanes)
         first = position.start("k")
         assert isinstance(first, Const) and isinstance(first.value, int)
@@ -79,7 +79,7 @@ class NBitsLowering(Lowering):
         tiles: list[Stmt] = []
         columns = position.extents["n"]
         vectors = -(-columns // self.lanes)
-        panel = panel_number(position)
+        panel = position.iteration("n")
         weights = WeightPanel(self.weights, panel, self.columns, self.depth, self.lanes)
         if self.unpack == "bytes":
             local = Buffer("w_bytes", U8, (self.depth * self.columns,), "local")
@@ -129,12 +129,6 @@ class NBitsLowering(Lowering):
         first = Let(acc, Load(tile.acc, (t.as_expr(r), col)))
         body = Block((first, *lets, Store(at.view("C").buffer, (at.offset("C"),), value)))
         return For(col, t.as_expr(begin), t.as_expr(end), body, "vector")
-
-
-def panel_number(position: Position) -> Expr:
-    """Return which panel of B a position is in."""
-    terms = position.terms["n"]
-    return terms[-1][0] if terms else t.ZERO
 
 
 def _schedule(

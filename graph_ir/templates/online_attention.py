@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import math
 
-from ...targets.isa import GemmTile, Target
-from ...targets.microkernels import rows_for
+from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Allocate,
@@ -29,131 +28,101 @@ from ...tensor_ir.nodes import (
     Const,
     Expr,
     For,
-    Function,
-    If,
     Let,
     Load,
-    LoopKind,
     Stmt,
     Store,
     Var,
 )
-from ..nest.epilogue import EpilogueValue, shifted
-from ..nest.packing import left_rows, pack, panel_elements
-from ..nest.problem import View
-from ..nest.register_tile import RegisterTile
-from ..nest.row_tiles import TileHeight
-from ..nest.tasks import nested
+from ..nest.epilogue import EpilogueValue
+from ..nest.nest import Loop, Stage
+from ..nest.packing import is_read_in_place, loop
+from ..nest.problem import Contraction, View, matmul
 from ..schedule.attention import AttentionBlocking
-from ..schedule.gemm import worth_threads
-from .attention import AttentionProblem, over_panels, scoped
+from .attention import AttentionProblem, AttentionTemplate
+from .attention_matmul import HeadMatmul, rows_nest
 
 
-class OnlineAttention:
+class OnlineAttention(AttentionTemplate):
     """Builds the loop nest of one problem whose row work is a softmax over plain, unpacked right-hand sides."""
 
     def __init__(
         self, problem: AttentionProblem, blocking: AttentionBlocking, target: Target
     ) -> None:
-        self.problem = p = problem
-        self.target = target
-        self.block, self.columns, self.tiles = blocking.rows, blocking.columns, blocking.tiles
-        self.splits_rows = blocking.splits_rows
-        self.kernel, self.sums = blocking.kernel, blocking.kernel.accumulator
+        super().__init__(problem, blocking, target)
+        self.columns = blocking.columns
         self.lowest, self.zero = Const(-math.inf, self.sums), Const(0.0, self.sums)
-        self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
-        self.panel = self._local("panel", self.block * self.columns)
-        self.result = self._local("result", self.block * p.width)
-        self.maxima = self._local("maxima", self.block)
-        self.totals = self._local("totals", self.block)
-        self.keys = self._panels_of("keys", p.depth, self.columns, self.tiles[0])
-        self.values = self._panels_of("values", self.columns, p.width, self.tiles[1])
+        sizes = {"result": problem.width, "maxima": 1, "totals": 1}
+        self.result, self.maxima, self.totals = (
+            Buffer(name, self.sums, (self.block * size,), "local") for name, size in sizes.items()
+        )
 
-    def function(
-        self,
-        name: str,
-        params: tuple[Buffer, ...],
-        note: str,
-        scores: EpilogueValue | None,
-        result: EpilogueValue | None,
-    ) -> Function:
+    def _panel_sizes(self) -> tuple[int, int | Expr, int]:
+        rows, columns = self.blocking.rows, self.blocking.columns
+        return rows, columns, rows * columns
+
+    @property
+    def locals(self) -> tuple[Buffer, ...]:
+        """Return the local buffers of a block of rows."""
+        return self.panel, self.result, self.maxima, self.totals
+
+    def online(self, scores: EpilogueValue | None, result: EpilogueValue | None) -> Stmt:
         """The whole computation; `scores` is the epilogue of the first matmul, `result` that of the quotient."""
-        p = self.problem
-        full, rest = divmod(p.rows, self.block)
-        row = Var("mb")
-        body: Stmt = self._row_block(row * self.block, self.block, scores, result)
-        if rest:
-            tail = self._row_block(t.as_expr(full * self.block), rest, scores, result)
-            body = If(row < t.as_expr(full), body, tail)
-        work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
-        kind: LoopKind = "parallel" if worth_threads(work, self.target) else "serial"
-        inner: LoopKind = kind if self.splits_rows else "serial"
-        nest = For(row, t.as_expr(0), t.as_expr(full + bool(rest)), body, inner)
-        return Function(name, params, Block((nested(self.batch_vars, p.batch, nest, kind),)), note)
+        p, sums = self.problem, View(self.result, {"m": self.problem.width, "n": 1})
+        sizes, views = (p.rows, p.columns, p.depth), (p.a, p.b, self.panel_as("n"))
+        first = self._in_blocks(matmul(p.batch, sizes, views, self.kernel, scores), "n", "keys")
+        sizes, views = (p.rows, p.width, p.columns), (self.panel_as("k"), p.d, sums)
+        second = self._in_blocks(matmul(p.batch, sizes, views, self.kernel, None), "k", "values")
+        return self.over_rows(lambda number, rows: self._block(number, rows, first, second, result))
 
-    def _row_block(
-        self, row: Expr, rows: int, scores: EpilogueValue | None, result: EpilogueValue | None
-    ) -> Block:
-        p = self.problem
-        full, rest = divmod(p.columns, self.columns)
+    def _in_blocks(self, problem: Contraction, axis: str, name: str) -> HeadMatmul:
+        """A matmul with one more loop, over blocks of the scores' columns, in which B is packed."""
+        nest = rows_nest(problem, self.block, self.tiles[axis == "k"], self.target)
+        at = nest.depth("m0")
+        loops = *nest.loops[:at], Loop("block", axis, self.columns), *nest.loops[at:]
+        stages = [Stage("B", "block", name)]
+        if not is_read_in_place(problem.a, problem.sizes["k"], self.kernel):
+            stages.append(Stage("A", "m0" if axis == "n" else "block", f"rows_of_{name}"))
+        return HeadMatmul(nest.changed(loops=loops, stages=tuple(stages)), self.target)
+
+    def _block(
+        self,
+        number: Expr,
+        rows: int,
+        first: HeadMatmul,
+        second: HeadMatmul,
+        result: EpilogueValue | None,
+    ) -> list[Stmt]:
+        """A block of rows, one block of its columns after the other."""
+        p, width = self.problem, self.columns
+        of_rows = first.head(self.batch_vars).position.enter("m", number, self.block, rows)
+        of_rows, before, _ = first.entered(first.nest.depth("m0"), of_rows)
+        before = [*first.allocated(), *before]
+        sums = second.head(self.batch_vars).position.enter("m", number, self.block, rows)
+        sums = sums.staged("C", second.nest.problem.c).reduced(False, False)
+
+        def block(column: Expr, columns: int) -> list[Stmt]:
+            """A block of scores, and its contribution to the result."""
+            scores = of_rows.enter("n", column, width, columns).staged("C", self.panel_as("n"))
+            terms = sums.enter("k", column, width, columns).staged("A", self.panel_as("k"))
+            return [
+                first.task(first.nest.depth("block"), scores),
+                self._rescale(rows, columns),
+                self._exponentials(rows, columns),
+                second.task(second.nest.depth("block"), terms),
+            ]
+
+        full, rest = divmod(p.columns, width)
         column = Var("cb")
-        at = p.a.of_batch(self.batch_vars, row * p.a.step("m"))
-        queries, before = left_rows(at, rows, p.depth, self.kernel, self.target)
-        inner = self._column_block(row, rows, column * self.columns, self.columns, queries, scores)
-        body = [For(column, t.as_expr(0), t.as_expr(full), Block(tuple(inner)))]
-        tail = t.as_expr(full * self.columns)
-        last = self._column_block(row, rows, tail, rest, queries, scores) if rest else []
-        locals_ = (self.panel, self.result, self.maxima, self.totals, self.keys, self.values)
-        start = [
+        return [
+            *before,
             self._fill(self.maxima, rows, self.lowest),
             self._fill(self.totals, rows, self.zero),
+            self._fill(self.result, rows * p.width, self.zero),
+            loop(column, full, Block(tuple(block(column, width))), "serial"),
+            *(block(t.as_expr(full), rest) if rest else []),
+            self._finish(number * self.block, rows, result),
         ]
-        start.append(self._fill(self.result, rows * self.problem.width, self.zero))
-        end = self._finish(row, rows, result)
-        return Block((*map(Allocate, locals_), *before, *start, *body, *last, end))
-
-    def _column_block(
-        self, row: Expr, rows: int, column: Expr, columns: int, queries: View, scores: EpilogueValue | None,
-    ) -> list[Stmt]:  # fmt: skip
-        """A block of scores, and its contribution to the result."""
-        p = self.problem
-        keys = p.b.of_batch(self.batch_vars, column * p.b.step("n"))
-        values = p.d.of_batch(self.batch_vars, column * p.d.step("k"))
-        key_width, value_width = (tile.columns(self.target, self.sums) for tile in self.tiles)
-        panel_rows = View(self.panel, {"m": self.columns, "k": 1})
-        weights, before = left_rows(panel_rows, rows, columns, self.kernel, self.target)
-
-        def score(panel: Expr, first: Expr, n: int) -> Stmt:
-            size = panel_elements(p.depth, key_width, self.kernel)
-            b = View(self.keys, {"k": key_width}, {"n": (key_width, size)}, panel * size)
-            c = View(self.panel, {"m": self.columns}, base=first)
-            height = self._height(0, n)
-            epilogue = scores and shifted(scores, self.batch_vars, row, column + first)
-            return RegisterTile(
-                queries, b, c, rows, n, p.depth, self.kernel, height, epilogue=epilogue
-            ).statement()
-
-        def add(panel: Expr, first: Expr, n: int) -> Stmt:
-            size = panel_elements(columns, value_width, self.kernel)
-            b = View(self.values, {"k": value_width}, {"n": (value_width, size)}, panel * size)
-            c, height = View(self.result, {"m": p.width}, base=first), self._height(1, n)
-            return RegisterTile(
-                weights, b, c, rows, n, columns, self.kernel, height, accumulate=True
-            ).statement()
-
-        kernel, target = self.kernel, self.target
-        return [
-            *pack(keys, self.keys, p.depth, columns, key_width, kernel, target),
-            *over_panels(columns, key_width, score),
-            self._rescale(rows, columns),
-            self._exponentials(rows, columns),
-            *pack(values, self.values, columns, p.width, value_width, kernel, target),
-            *scoped(before, over_panels(p.width, value_width, add)),
-        ]
-
-    def _height(self, number: int, n: int) -> TileHeight:
-        rows = rows_for(n, self.tiles[number], self.target, self.kernel)
-        return TileHeight(min(self.block, rows))
 
     def _rescale(self, rows: int, columns: int) -> For:
         """Update each row's maximum, and rescale partial sums to the new maximum.
@@ -171,16 +140,16 @@ class OnlineAttention:
         body = (
             Allocate(acc),
             Store(acc, here, self.lowest),
-            _vector(c, columns, Store(acc, here, t.larger(Load(acc, here), score))),
+            loop(c, columns, Store(acc, here, t.larger(Load(acc, here), score)), "vector"),
             Let(biggest, Load(acc, here)),
             Let(old, Load(self.maxima, (row,))),
             Let(new, t.larger(old, biggest)),
             Let(factor, t.exp_nonpositive(old - _finite(new))),
             Store(self.maxima, (row,), new),
             Store(self.totals, (row,), Load(self.totals, (row,)) * factor),
-            _vector(j, self.problem.width, scaled),
+            loop(j, self.problem.width, scaled, "vector"),
         )
-        return _over(row, rows, body)
+        return loop(row, rows, Block(body), "serial")
 
     def _exponentials(self, rows: int, columns: int) -> For:
         """Replace scores by exponentials relative to their row's maximum, and add them to its total."""
@@ -201,10 +170,10 @@ class OnlineAttention:
             Allocate(acc),
             Store(acc, here, self.zero),
             Let(maximum, _finite(Load(self.maxima, (row,)))),
-            _vector(c, columns, one),
+            loop(c, columns, one, "vector"),
             Store(self.totals, (row,), total),
         )
-        return _over(row, rows, body)
+        return loop(row, rows, Block(body), "serial")
 
     def _finish(self, row: Expr, rows: int, result: EpilogueValue | None) -> For:
         """The quotients, through the epilogue, to memory."""
@@ -216,32 +185,16 @@ class OnlineAttention:
         lets, value = result(index, quotient) if result else ([], quotient)
         position = p.c.of_batch(self.batch_vars, (row + inner) * p.c.step("m") + j).base
         one = Block((Let(quotient, summed / total), *lets, Store(p.c.buffer, (position,), value)))
-        body = (Let(total, Load(self.totals, (inner,))), _vector(j, p.width, one))
-        return _over(inner, rows, body)
-
-    def _panels_of(self, name: str, k: int, n: int, tile: GemmTile) -> Buffer:
-        columns = tile.columns(self.target, self.sums)
-        elements = math.ceil(n / columns) * panel_elements(k, columns, self.kernel)
-        return Buffer(name, self.kernel.copied_b, (elements,), "local")
-
-    def _local(self, name: str, elements: int) -> Buffer:
-        return Buffer(name, self.sums, (elements,), "local")
+        body = (Let(total, Load(self.totals, (inner,))), loop(j, p.width, one, "vector"))
+        return loop(inner, rows, Block(body), "serial")
 
     @staticmethod
     def _fill(buffer: Buffer, elements: int, value: Expr) -> For:
         var = Var("fi")
-        return _vector(var, elements, Store(buffer, (var,), value))
+        return loop(var, elements, Store(buffer, (var,), value), "vector")
 
 
 def _finite(maximum: Expr) -> Expr:
     """The value subtracted from a row's scores."""
     lowest, zero = Const(-math.inf, maximum.dtype), Const(0.0, maximum.dtype)
     return t.select(t.equal(maximum, lowest), zero, maximum)
-
-
-def _vector(var: Var, size: int, body: Stmt) -> For:
-    return For(var, t.as_expr(0), t.as_expr(size), body, "vector")
-
-
-def _over(row: Var, rows: int, body: tuple[Stmt, ...]) -> For:
-    return For(row, t.as_expr(0), t.as_expr(rows), Block(body))

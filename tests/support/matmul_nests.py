@@ -13,7 +13,7 @@ from graphc.targets.isa import Target
 from graphc.targets.microkernels import microkernels
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
-from graphc.tensor_ir.nodes import Block, Buffer, Expr, Function, Let, Module, Var
+from graphc.tensor_ir.nodes import Block, Buffer, Expr, Function, Let, Module, Stmt, Var
 from graphc.tensor_ir.verifier import verify
 
 TARGET = Target("avx2", features="+avx2,+fma")
@@ -42,11 +42,12 @@ def problem(m: object = 11, n: int = 53, k: int = 10, layout: str = "plain") -> 
     return matmul((2,), (m, n, k), (a, b, c), kernel, epilogue)  # type: ignore[arg-type]
 
 
-def run(nest: Nest, rows: int, layout: str = "plain") -> None:
-    """Interpret a nest, tensorized or not, and compare with NumPy exactly."""
+def run(nest: Nest, rows: int, layout: str = "plain", body: Stmt | None = None) -> None:
+    """Interpret a nest, tensorized or not, or statements lowered from it, and compare with NumPy exactly."""
     p = nest.problem
     n, k = p.sizes["n"], p.sizes["k"]
-    body = lower(nest, TARGET) if nest.tile else lower_scalar(nest)
+    if body is None:
+        body = lower(nest, TARGET) if nest.tile else lower_scalar(nest)
     bias = Buffer("bias", F32, (n,))
     params = (
         p.a.buffer,
