@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...targets.isa import Microkernel, Target
 from ...tensor_ir.joint_vectors import packs_vectors
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Expr, Function, Let
@@ -35,59 +34,54 @@ def depthwise_function(
     op: DepthwiseConvolution, group: KernelGroup, schedule: Schedule, ctx: LowerContext
 ) -> Function:
     """A depthwise convolution and the elementwise ops after it; parameters: `inputs` (each once), then the output."""
-    (output,) = group.outputs
-    buffers = parameters(group.inputs, group.outputs)
-    memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
-    g, (x, w) = with_sizes_of(geometry_of(op), op), op.inputs
-    sizes = LocalSizes((g.batch, *g.image, *g.result))
-    local = localized(g, sizes)
-    problem = WindowProblem(local, memory[x], memory[output], "fma", 0, memory[w])
-    epilogue = None
-    if output is not op.outputs[0]:
-        epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
-    post = epilogue_names(op, group.ops)
-    name = identifier(f"{x.details.dtype}_depthwise{post}_{g}__{ctx.target.isa}", 120)
-    kernel = dot_kernel(op, ctx.target) if w.details.format.is_blocked else None
-    template = _template(problem, schedule, ctx.target, epilogue, (g, sizes), kernel)
-    return template.function(name, tuple(memory.values()), group_note(group, schedule))
+    g = with_sizes_of(geometry_of(op), op)
+    kind = f"{op.inputs[0].details.dtype}_depthwise{epilogue_names(op, group.ops)}"
+    name = identifier(f"{kind}_{g}__{ctx.target.isa}", 120)
+    return _function(op, g, name, group, schedule, ctx)
 
 
 def pool_function(
     op: WindowReduce, name: str, group: KernelGroup, schedule: Schedule, ctx: LowerContext
 ) -> Function:
     """A pool that reads a tensor in memory and the elementwise ops after it; parameters as of its group."""
-    (output,), (x,) = group.outputs, op.inputs
+    g = replace(with_sizes_of(pool_geometry(op), op), groups=op.inputs[0].details.plain_dims[1])
+    return _function(op, g, name, group, schedule, ctx)
+
+
+def _function(
+    op: DepthwiseConvolution | WindowReduce,
+    whole: ConvolutionGeometry,
+    name: str,
+    group: KernelGroup,
+    schedule: Schedule,
+    ctx: LowerContext,
+) -> Function:
+    """The function of the template for the layout of the image, which has decided the schedule's algorithm."""
+    (output,) = group.outputs
     buffers = parameters(group.inputs, group.outputs)
-    memory = {z: flat(b) if z in (x, output) else b for z, b in buffers.items()}
-    g = replace(with_sizes_of(pool_geometry(op), op), groups=x.details.plain_dims[1])
-    sizes = LocalSizes((g.batch, *g.image, *g.result))
-    local = localized(g, sizes)
-    problem = WindowProblem(local, memory[x], memory[output], op.combine, op.fill)
+    memory = {z: flat(b) if z in (*op.inputs, output) else b for z, b in buffers.items()}
+    x, *w = (memory[z] for z in op.inputs)
+    sizes = LocalSizes((whole.batch, *whole.image, *whole.result))
+    combine = (op.combine, op.fill) if isinstance(op, WindowReduce) else ("fma", 0)
+    problem = WindowProblem(localized(whole, sizes), x, memory[output], *combine, *w)
     epilogue = None
     if output is not op.outputs[0]:
         epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
-    template = _template(problem, schedule, ctx.target, epilogue, (g, sizes))
-    return template.function(name, tuple(memory.values()), group_note(group, schedule))
-
-
-def _template(
-    problem: WindowProblem,
-    schedule: Schedule,
-    target: Target,
-    epilogue: EpilogueValue | None,
-    whole: tuple[ConvolutionGeometry, LocalSizes],
-    kernel: Microkernel | None = None,
-) -> WindowTemplate | RowWindowTemplate:
-    """The template for the layout of the image, which has decided the schedule's algorithm."""
     if schedule.algorithm == "row-windows":
-        return RowWindowTemplate(problem, row_blocking(schedule), target, epilogue)
-    if whole[0].is_dynamic:
-        return DynamicWindowTemplate(problem, window_blocking(schedule), target, epilogue, *whole)
-    if kernel is not None:
-        return DotWindowTemplate(problem, window_blocking(schedule), target, epilogue, kernel)
-    if problem.multiplies_bytes_as_floats and packs_vectors(problem.y.dtype, target):
-        return ByteWindowTemplate(problem, window_blocking(schedule), target, epilogue)
-    return WindowTemplate(problem, window_blocking(schedule), target, epilogue)
+        rows = RowWindowTemplate(problem, row_blocking(schedule), ctx.target, epilogue)
+        return rows.function(name, tuple(memory.values()), group_note(group, schedule))
+    kernel = None
+    if isinstance(op, DepthwiseConvolution) and op.inputs[1].details.format.is_blocked:
+        kernel = dot_kernel(op, ctx.target)
+    given = problem, window_blocking(schedule), ctx.target, epilogue, whole
+    template = WindowTemplate(*given)
+    if whole.is_dynamic:
+        template = DynamicWindowTemplate(*given, sizes.lets)
+    elif kernel is not None:
+        template = DotWindowTemplate(*given, kernel)
+    elif problem.multiplies_bytes_as_floats and packs_vectors(problem.y.dtype, ctx.target):
+        template = ByteWindowTemplate(*given)
+    return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
 
 def _of_rank(value: EpilogueValue, rank: int) -> EpilogueValue:

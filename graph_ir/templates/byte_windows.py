@@ -22,7 +22,7 @@ from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.first_addend import Addend, first_addend
 from ...tensor_ir.joint_vectors import PACKED
-from ...tensor_ir.nodes import Buffer, Expr, Load, Var
+from ...tensor_ir.nodes import Expr, Var
 from ...tensor_ir.visitor import walk
 from .channel_windows import WindowTemplate
 
@@ -68,21 +68,22 @@ class ByteWindowTemplate(WindowTemplate):
         image, channel, row, at = index
         with b.block():
             sums = b.allocate("sums", F32, (count, -(-channels // lanes) * lanes))
-            full, rest = divmod(channels, lanes)
-            is_started = not rest and self._addend(index) is not None
-            with b.loop("cv", 0, full) as number:
-                vector = (image, channel + number * lanes, row, at)
-                acc = self._vector(vector, lanes, taps, rows, count, is_started)
-                self._keep(acc, sums, number * lanes)
-            if rest:
-                vector = (image, channel + full * lanes, row, at)
-                acc = self._vector(vector, rest, taps, rows, count, False)
-                self._keep(acc, sums, t.as_expr(full * lanes))
+            line = self._line(row)
+            with b.loop("c", 0, channels, "vector") as offset:
+                c = channel + offset
+                start: Expr = t.const(0, F32)
+                if (addend := self._addend((image, c, row, at))) is not None:
+                    for let in addend.lets:
+                        b.emit(let)
+                    start = b.let("start", addend.value)
+                acc = self._sums((image, c, line, at), start, count, taps, rows)
+                for slot in range(count):
+                    b.store(sums, (slot, offset), acc[slot])
             for slot in range(count):
                 with b.loop("col", 0, channels, "vector") as col:
                     value = b.let("sum", sums[t.as_expr(slot), col])
-                    c = channel + col
-                    self._finish((image, c, row, at + slot), value, is_started)
+                    index = (image, channel + col, row, at + slot)
+                    self._finish(index, value, addend is not None)
 
     def _addend(self, index: tuple[Expr, ...], acc: Var = _SUM) -> Addend | None:
         """Return the initial value shared by all results of a channel; the accumulators, exact, may start with it."""
@@ -102,72 +103,3 @@ class ByteWindowTemplate(WindowTemplate):
         for let in lets:
             self.b.emit(let)
         self.b.store(self.problem.y, (self._index(index),), value)
-
-    def _keep(self, acc: Buffer, sums: Buffer, offset: Expr) -> None:
-        count, lanes = acc.shape
-        for slot in range(count):
-            self.b.store(sums, (slot, offset), t.load(acc, (slot, 0), lanes))
-
-    def _vector(
-        self,
-        index: tuple[Expr, ...],
-        active: int,
-        taps: Sequence[Tap],
-        rows: tuple[Expr, Expr],
-        count: int,
-        is_started: bool,
-    ) -> Buffer:
-        """Accumulate `active` channels for `count` results."""
-        b, g, lanes = self.b, self.g, self.target.lanes(F32)
-        image, channel, row, at = index
-        acc = b.allocate("acc", F32, (count, lanes))
-        for number in range(count):
-            self._start(acc, number, index if is_started else None)
-        first = image * g.image[0] + (row * g.strides[0] - g.before[0])
-        column = at * g.strides[1] - g.before[1]
-        c = b.let("c", channel)
-        with b.loop("tap", *rows) as tap_row:
-            line = first + tap_row * g.dilations[0]
-            pixel = line * g.image[1] + column
-            start = b.let("start", pixel * g.groups + c)
-            self._row_of_taps(start, tap_row, c, active, taps, acc)
-        return acc
-
-    def _start(self, acc: Buffer, slot: int, index: tuple[Expr, ...] | None) -> None:
-        """The first value of a vector of sums: their bias, or 0."""
-        b, lanes = self.b, self.target.lanes(F32)
-        if index is None:
-            b.store(acc, (slot, 0), t.const(0, F32, lanes))
-            return
-        image, channel, row, at = index
-        with b.loop("col", 0, lanes, "vector") as col:
-            addend = self._addend((image, channel + col, row, at))
-            assert addend is not None
-            for let in addend.lets:
-                b.emit(let)
-            b.store(acc, (slot, col), addend.value)
-
-    def _row_of_taps(
-        self,
-        start: Expr,
-        tap_row: Expr,
-        c: Expr,
-        active: int,
-        taps: Sequence[Tap],
-        acc: Buffer,
-    ) -> None:
-        b, g, lanes = self.b, self.g, self.target.lanes(F32)
-        assert self.problem.weights is not None
-        part = active if active < lanes else None
-        weights: dict[int, Expr] = {}
-        for tap in sorted({tap for tap, _, _ in taps}):
-            number = tap_row * g.kernel[1] + tap
-            slot = number * g.groups + c
-            weights[tap] = b.let("w", Load(self.problem.weights, (slot,), lanes, part))
-        for offset in sorted({offset for _, _, offset in taps}):
-            element = Load(self.problem.x, (start + offset * g.groups,), lanes, part)
-            value = b.let("v", t.cast(element, F32))
-            for tap, result, where in taps:
-                if where == offset:
-                    old = t.load(acc, (result, 0), lanes)
-                    b.store(acc, (result, 0), t.fma(value, weights[tap], old))

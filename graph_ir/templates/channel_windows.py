@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...base.contraction import accumulator_of
+from ...base.dims import ceil_quotient
 from ...base.dtypes import F32, DType
 from ...base.records import dataclass
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
+from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, Stmt
 from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue, storing
 from ..schedule.window_tile import WindowBlocking
@@ -59,7 +60,10 @@ class WindowProblem:
 
 
 class WindowTemplate:
-    """Builds the loop nest of one problem under a blocking; `epilogue` takes [image, channel, row, column]."""
+    """Builds the loop nest of one problem under a blocking; `epilogue` takes [image, channel, row, column].
+
+    `lets` bind the variables that dynamic sizes of the problem are; `whole`: its geometry in the model's sizes.
+    """
 
     def __init__(
         self,
@@ -67,9 +71,11 @@ class WindowTemplate:
         blocking: WindowBlocking,
         target: Target,
         epilogue: EpilogueValue | None,
+        whole: ConvolutionGeometry,
+        lets: Sequence[Stmt] = (),
     ) -> None:
         self.problem = problem
-        self.g = problem.geometry
+        self.g, self.whole, self.lets = problem.geometry, whole, lets
         self.target = target
         self.blocking = blocking
         self.epilogue = storing(epilogue, problem.accumulator, problem.y.dtype)
@@ -78,16 +84,20 @@ class WindowTemplate:
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """All windows as a function."""
-        b, rows = self.b, self.g.result[0]
+        b, whole = self.b, self.whole
         for param in params:
             b.names.reserve(param.name)
         size, width = self.blocking.rows, self.blocking.channels
+        pieces = t.as_expr(ceil_quotient(whole.result[0], size))
         with (
-            b.loop("image", 0, self.g.batch, self.kind) as image,
-            b.loop("piece", 0, -(-rows // size), self.kind) as piece,
+            b.loop("image", 0, t.as_expr(whole.batch), self.kind) as image,
+            b.loop("piece", 0, pieces, self.kind) as piece,
         ):
+            for let in self.lets:
+                b.emit(let)
             first = piece * size
-            last = b.let("last", t.minimum(first + size, rows))
+            last = b.let("last", t.minimum(first + size, self.g.result[0]))
+            self._begin_piece()
             full, rest = divmod(self.g.groups, width)
             with b.loop("slice", 0, full) as number, b.loop("row", first, last) as row:
                 self._row(image, row, number * width, width)
@@ -95,6 +105,9 @@ class WindowTemplate:
                 with b.loop("row", first, last) as row:
                     self._row(image, row, t.as_expr(full * width), rest)
         return b.function(name, params, note)
+
+    def _begin_piece(self) -> None:
+        """Bind what all rows of a piece use."""
 
     def _row(self, image: Expr, row: Expr, channel: Expr, channels: int) -> None:
         """One row of results: blocks with windows over the border one at a time, the others in a loop."""
@@ -113,13 +126,18 @@ class WindowTemplate:
 
     def _kernel_rows(self, row: Expr) -> tuple[Expr, Expr]:
         """The rows of the window that lie inside the image, [begin, end), for a row of results."""
+        g = self.whole
+        if not g.before[0] and g.stays_inside(0):
+            return t.as_expr(0), t.as_expr(g.kernel[0])
+        return self._inside(row, 0)
+
+    def _inside(self, position: Expr, axis: int) -> tuple[Expr, Expr]:
+        """The elements [begin, end) of the window along an axis that are inside the image, for one result."""
         b, g = self.b, self.g
-        size, step, top = g.kernel[0], g.dilations[0], g.before[0]
-        if not top and g.stays_inside(0):
-            return t.as_expr(0), t.as_expr(size)
-        at = b.let("at", row * g.strides[0] - top)  # image row of window row 0
+        size, step = g.kernel[axis], g.dilations[axis]
+        at = b.let("at", position * g.strides[axis] - g.before[axis])  # of element 0 in the image
         before = (0 - at + (step - 1)) // step
-        until = (g.image[0] - at + (step - 1)) // step
+        until = (g.image[axis] - at + (step - 1)) // step
         begin = t.minimum(t.maximum(before, 0), size)
         end = t.maximum(t.minimum(until, size), 0)
         return b.let("first_tap", begin), b.let("last_tap", end)
@@ -153,21 +171,39 @@ class WindowTemplate:
         end: Expr,
     ) -> None:
         """Store `count` results of `channels` channels from [image, channel, row, column] on."""
-        b, g, p = self.b, self.g, self.problem
         image, channel, row, at = index
-        line = b.let("line", row * g.strides[0] - g.before[0])
-        column = at * g.strides[1] - g.before[1]
-        with b.loop("c", 0, channels, "vector") as offset:
+        line = self._line(row)
+        with self.b.loop("c", 0, channels, "vector") as offset:
             c = channel + offset
-            acc = b.allocate("acc", p.accumulator, (count,))
-            for position in range(count):
-                b.store(acc, (position,), t.const(p.start, p.accumulator))
-            with b.loop("tap", begin, end) as tap_row:
-                image_row = image * g.image[0] + (line + tap_row * g.dilations[0])
-                start = (image_row * g.image[1] + column) * g.groups
-                self._taps_of_row(start + c, tap_row, c, taps, acc)
+            start = t.const(self.problem.start, self.problem.accumulator)
+            acc = self._sums((image, c, line, at), start, count, taps, (begin, end))
             for position in range(count):
                 self._store((image, c, row, at + position), acc[position])
+
+    def _line(self, row: Expr) -> Expr:
+        """The row of the image where the windows of a row of results begin."""
+        return self.b.let("line", row * self.g.strides[0] - self.g.before[0])
+
+    def _sums(
+        self,
+        index: tuple[Expr, ...],
+        start: Expr,
+        count: int,
+        taps: Sequence[tuple[int, int, int]],
+        rows: tuple[Expr, Expr],
+    ) -> Buffer:
+        """Combine the windows of `count` results from [image, channel, line, column] on, one of which gives `start`."""
+        b, g, accumulator = self.b, self.g, self.problem.accumulator
+        image, c, line, at = index
+        column = at * g.strides[1] - g.before[1]
+        acc = b.allocate("acc", accumulator, (count,))
+        for position in range(count):
+            b.store(acc, (position,), start)
+        with b.loop("tap", *rows) as tap_row:
+            image_row = image * g.image[0] + (line + tap_row * g.dilations[0])
+            pixel = (image_row * g.image[1] + column) * g.groups
+            self._taps_of_row(pixel + c, tap_row, c, taps, acc)
+        return acc
 
     def _taps_of_row(
         self, start: Expr, tap_row: Expr, c: Expr, taps: Sequence[tuple[int, int, int]], acc: Buffer

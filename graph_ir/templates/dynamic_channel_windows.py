@@ -9,55 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...base.dims import ceil_quotient, floor_quotient
-from ...targets.isa import Target
+from ...base.dims import floor_quotient
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Function
-from ..nest.convolution_geometry import ConvolutionGeometry
-from ..nest.epilogue import EpilogueValue
-from ..schedule.local_sizes import LocalSizes
-from ..schedule.window_tile import WindowBlocking
-from .channel_windows import WindowProblem, WindowTemplate
+from ...tensor_ir.nodes import Expr
+from .channel_windows import WindowTemplate
 
 
 class DynamicWindowTemplate(WindowTemplate):
-    """`problem` is in terms of `sizes`, which hold those of `whole`, the geometry in terms of the model's sizes."""
+    """Heights and widths are expressions."""
 
-    def __init__(
-        self,
-        problem: WindowProblem,
-        blocking: WindowBlocking,
-        target: Target,
-        epilogue: EpilogueValue | None,
-        whole: ConvolutionGeometry,
-        sizes: LocalSizes,
-    ) -> None:
-        super().__init__(problem, blocking, target, epilogue)
-        self.whole, self.sizes = whole, sizes
-
-    def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
-        """All windows as a function."""
-        b, whole = self.b, self.whole
-        for param in params:
-            b.names.reserve(param.name)
-        size, width = self.blocking.rows, self.blocking.channels
-        kind = self.kind
-        with (
-            b.loop("image", 0, t.as_expr(whole.batch), kind) as image,
-            b.loop("piece", 0, t.as_expr(ceil_quotient(whole.result[0], size)), kind) as piece,
-        ):
-            for let in self.sizes.lets:
-                b.emit(let)
-            first = piece * size
-            last = b.let("last", t.minimum(first + size, self.g.result[0]))
-            ends = self._inner_columns()
-            full, rest = divmod(self.g.groups, width)
-            with b.loop("slice", 0, full) as number, b.loop("row", first, last) as row:
-                self._columns(image, row, number * width, width, ends)
-            if rest:
-                with b.loop("row", first, last) as row:
-                    self._columns(image, row, t.as_expr(full * width), rest, ends)
-        return b.function(name, params, note)
+    def _begin_piece(self) -> None:
+        self.ends = self._inner_columns()
 
     def _inner_columns(self) -> tuple[Expr, Expr, Expr]:
         """Return the first result whose window lies inside the image, the end of whole blocks of them, and the end
@@ -72,12 +34,10 @@ class DynamicWindowTemplate(WindowTemplate):
         whole = count // size * size
         return begin, b.let("end", begin + whole), begin + count
 
-    def _columns(
-        self, image: Expr, row: Expr, channel: Expr, channels: int, ends: tuple[Expr, Expr, Expr]
-    ) -> None:
+    def _row(self, image: Expr, row: Expr, channel: Expr, channels: int) -> None:
         """One row of results: the border one at a time, blocks, lower blocks, and the border."""
         b, g, size = self.b, self.g, self.blocking.pixels
-        begin, end, until = ends
+        begin, end, until = self.ends
         rows = self._kernel_rows(row)
 
         def block(position: Expr, count: int) -> None:
@@ -105,29 +65,12 @@ class DynamicWindowTemplate(WindowTemplate):
             for tap in range(g.kernel[1])
         ]
 
-    def _kernel_rows(self, row: Expr) -> tuple[Expr, Expr]:
-        g = self.whole
-        if not g.before[0] and g.stays_inside(0):
-            return t.as_expr(0), t.as_expr(g.kernel[0])
-        return self._inside(row, 0)
-
-    def _inside(self, position: Expr, axis: int) -> tuple[Expr, Expr]:
-        """The elements of the window along an axis that are inside the image, for a result at `position`."""
-        b, g = self.b, self.g
-        size, step = g.kernel[axis], g.dilations[axis]
-        at = b.let("at", position * g.strides[axis] - g.before[axis])
-        before = (0 - at + (step - 1)) // step
-        until = (g.image[axis] - at + (step - 1)) // step
-        begin = t.minimum(t.maximum(before, 0), size)
-        end = t.maximum(t.minimum(until, size), 0)
-        return b.let("first_tap", begin), b.let("last_tap", end)
-
     def _alone(self, index: Sequence[Expr], channels: int, rows: tuple[Expr, Expr]) -> None:
         """One result, of the elements of its window that are inside the image, in their order."""
         b, g, p = self.b, self.g, self.problem
         image, channel, row, at = index
         columns = self._inside(at, 1)
-        line = b.let("line", row * g.strides[0] - g.before[0])
+        line = self._line(row)
         column = b.let("column", at * g.strides[1] - g.before[1])
         with b.loop("c", 0, channels, "vector") as offset:
             c = channel + offset

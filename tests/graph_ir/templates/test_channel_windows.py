@@ -146,7 +146,7 @@ def test_nothing_outside_the_operands_is_touched(combine: str, at: Edge) -> None
     w = Buffer("w", F32, (9 * 11,))
     weights = w if combine == "fma" else None
     problem = WindowProblem(g, x, y, combine, -100.0, weights)
-    template = WindowTemplate(problem, pick_blocking(g, target, 1), target, None)
+    template = WindowTemplate(problem, pick_blocking(g, target, 1), target, None, g)
     module = run_passes(Module((template.function("windows", (x, w, y), ""),)), target)
     arrays = [integers(buffer.shape, i) for i, buffer in enumerate((x, w, y))]
     NativeModule(module, target).check("windows", arrays, at)
