@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from string import Template
 
-from ..runtime.abi import RT_BYTES, RT_POOL, RT_STOPPED
+from ..runtime.abi import MAX_THREADS, RT_BYTES, RT_POOL, RT_STOPPED
 from ..targets.isa import POOL_MACHINES
 from .interruption import CYCLES_DECLARATION, POLL_TEXT
 from .support_loop import LOOP_TEXT
+from .support_system import system_text
 
 SPIN_NANOSECONDS = 70_000
 """Nanoseconds an idle thread spins before it sleeps: longer than the gap between two layers, far below 1 ms."""
@@ -26,8 +27,11 @@ CHUNKS_PER_THREAD = 16
 WORKER_STACK_BYTES = 8 << 20
 """Stack of a worker: the same as a main thread's, since locals of kernels live there."""
 
-_SIGNALS_KEPT = (4, 5, 7, 8, 11, 27)
-"""Signals a worker does not block: its own exceptions (ILL, TRAP, BUS, FPE, SEGV) and the profiler's (PROF)."""
+_EXCEPTIONS = (4, 5, 7, 8, 11)
+"""Signals that a worker does not block: its own exceptions (ILL, TRAP, BUS, FPE, SEGV)."""
+
+_PROFILING = 27
+"""The signal of profilers (PROF), whose handler needs a thread of the C library."""
 
 _POOL = {
     "RT_POOL": RT_POOL,
@@ -66,50 +70,18 @@ _SLOT = {"SLOT_BYTES": 128, "S_POOL": 8, "S_INDEX": 16, "S_HANDLE": 24, "S_ALIVE
 _LINUX = {
     "WAIT": 128,  # FUTEX_WAIT | FUTEX_PRIVATE_FLAG
     "WAKE": 129,
-    "MMAP_PROT": 3,
-    "MMAP_FLAGS": 0x22,
-    "WIPEONFORK": 18,
-    "MONOTONIC": 1,
-    "SETMASK": 2,
     "POLL_NANOSECONDS": 100_000_000,
+    "POOL_BYTES": 4096,
+    "MAX_THREADS": MAX_THREADS,
 }
 
 _DECLARATIONS = """
 target triple = "$TRIPLE"
 
-declare i64 @syscall(i64, ...)
-declare ptr @calloc(i64, i64)
-declare void @free(ptr)
-declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
-declare i32 @munmap(ptr, i64)
-declare i32 @madvise(ptr, i64, i32)
-declare i32 @getpid()
-declare i32 @sched_getcpu()
-declare i32 @clock_gettime(i32, ptr)
-declare i32 @pthread_attr_init(ptr)
-declare i32 @pthread_attr_setstacksize(ptr, i64)
-declare i32 @pthread_attr_destroy(ptr)
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare void @$PAUSE()
 declare void @$SAVE_MODE(ptr)
 declare void @$SET_MODE(ptr)
 declare i64 @llvm.umin.i64(i64, i64)
-
-@blocked_signals = internal constant [16 x i64] [i64 $SIGNALS$ALL_SIGNALS]
-
-define internal i64 @now() nounwind uwtable {
-entry:
-  %time = alloca { i64, i64 }
-  %ignored = call i32 @clock_gettime(i32 $MONOTONIC, ptr %time)
-  %nanos_at = getelementptr i8, ptr %time, i64 8
-  %seconds = load i64, ptr %time
-  %nanos = load i64, ptr %nanos_at
-  %scaled = mul i64 %seconds, 1000000000
-  %sum = add i64 %scaled, %nanos
-  ret i64 %sum
-}
 """
 
 # Workers touch no tile register before their first loop does: they start inside the first run of a model, so the
@@ -119,11 +91,8 @@ _START = """
 ; Starts the workers; fewer than requested if the system refuses, since the caller can finish alone.
 define internal void @start_workers(ptr %pool, ptr %state, i64 %threads) nounwind uwtable {
 entry:
-  %attributes = alloca [16 x i64], align 16
   %old_signals = alloca [16 x i64], align 16
-  %i0 = call i32 @pthread_attr_init(ptr %attributes)
-  %i1 = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 $STACK)
-  %i2 = call i32 @pthread_sigmask(i32 $SETMASK, ptr @blocked_signals, ptr %old_signals)
+  call void @block_signals(ptr %old_signals)
   %slots = getelementptr i8, ptr %state, i64 $SLOTS
   br label %each
 each:
@@ -138,7 +107,7 @@ create:
   %index_at = getelementptr i8, ptr %slot, i64 $S_INDEX
   store i64 %t, ptr %index_at
   %handle_at = getelementptr i8, ptr %slot, i64 $S_HANDLE
-  %code = call i32 @pthread_create(ptr %handle_at, ptr %attributes, ptr @worker, ptr %slot)
+  %code = call i32 @start_thread(ptr %handle_at, ptr @worker, ptr %slot)
   %created = icmp eq i32 %code, 0
   %alive = zext i1 %created to i64
   %alive_at = getelementptr i8, ptr %slot, i64 $S_ALIVE
@@ -146,8 +115,7 @@ create:
   %t_next = add i64 %t, 1
   br label %each
 finish:
-  %i3 = call i32 @pthread_sigmask(i32 $SETMASK, ptr %old_signals, ptr null)
-  %i4 = call i32 @pthread_attr_destroy(ptr %attributes)
+  call void @restore_signals(ptr %old_signals)
   %started_at = getelementptr i8, ptr %state, i64 $STARTED
   store i32 1, ptr %started_at
   ret void
@@ -155,27 +123,32 @@ finish:
 """
 
 _CREATE = """
-; A pool of %threads threads including the caller; null without memory. Workers start with the first loop.
+; A pool of %threads threads including the caller; null without memory, or for a number out of range. Workers start with
+; the first loop.
 define ptr @graphc_pool_create(i64 %threads) nounwind uwtable {
 entry:
+  %before_first = sub i64 %threads, 1
+  %invalid = icmp uge i64 %before_first, $MAX_THREADS
+  br i1 %invalid, label %fail, label %valid
+valid:
   %slot_bytes = mul i64 %threads, $SLOT_BYTES
   %exact = add i64 %slot_bytes, $SLOTS
   %above = add i64 %exact, 4095
   %bytes = and i64 %above, -4096
-  %state = call ptr @mmap(ptr null, i64 %bytes, i32 $MMAP_PROT, i32 $MMAP_FLAGS, i32 -1, i64 0)
-  %refused = icmp eq ptr %state, inttoptr (i64 -1 to ptr)
+  %state = call ptr @map(i64 %bytes)
+  %refused = icmp eq ptr %state, null
   br i1 %refused, label %fail, label %mapped
 mapped:
-  %pool = call ptr @calloc(i64 1, i64 128)
+  %pool = call ptr @map(i64 $POOL_BYTES)
   %no_memory = icmp eq ptr %pool, null
   br i1 %no_memory, label %unmap, label %fill
 unmap:
-  %i0 = call i32 @munmap(ptr %state, i64 %bytes)
+  call void @unmap(ptr %state, i64 %bytes)
   br label %fail
 fill:
-  %advice = call i32 @madvise(ptr %state, i64 %bytes, i32 $WIPEONFORK)
+  %advice = call i32 @wipe_on_fork(ptr %state, i64 %bytes)
   %wipes = icmp eq i32 %advice, 0
-  %pid = call i32 @getpid()
+  %pid = call i32 @own_process()
   %owner = select i1 %wipes, i32 -1, i32 %pid
   store ptr @parallel_for, ptr %pool
   %pool_at = getelementptr i8, ptr %pool, i64 $RT_POOL
@@ -195,9 +168,12 @@ fail:
 """
 
 _DESTROY = """
-; Stops the workers and frees the pool. No loop may be running or start any more.
+; Stops the workers and frees the pool, unless it is null. No loop may be running or start any more.
 define void @graphc_pool_destroy(ptr %pool) nounwind uwtable {
 entry:
+  %nothing = icmp eq ptr %pool, null
+  br i1 %nothing, label %finish, label %some
+some:
   %threads_at = getelementptr i8, ptr %pool, i64 $P_THREADS
   %threads = load i64, ptr %threads_at
   %state_at = getelementptr i8, ptr %pool, i64 $P_STATE
@@ -206,7 +182,7 @@ entry:
   %bytes = load i64, ptr %bytes_at
   %owner_at = getelementptr i8, ptr %pool, i64 $P_OWNER
   %owner = load i32, ptr %owner_at
-  %pid = call i32 @getpid()
+  %pid = call i32 @own_process()
   %wipes = icmp slt i32 %owner, 0
   %same = icmp eq i32 %pid, %owner
   %ours = or i1 %wipes, %same
@@ -220,7 +196,7 @@ stop:
   store atomic i32 1, ptr %stop_at release, align 4
   %generation_at = getelementptr i8, ptr %state, i64 $GENERATION
   %old = atomicrmw add ptr %generation_at, i32 1 seq_cst
-  %w = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %generation_at, i64 $WAKE, i64 2147483647)
+  %w = call i64 @futex(ptr %generation_at, i64 $WAKE, i64 2147483647, ptr null)
   %slots = getelementptr i8, ptr %state, i64 $SLOTS
   br label %each
 each:
@@ -237,14 +213,16 @@ look:
 join:
   %handle_at = getelementptr i8, ptr %slot, i64 $S_HANDLE
   %handle = load i64, ptr %handle_at
-  %j = call i32 @pthread_join(i64 %handle, ptr null)
+  call void @join_thread(i64 %handle)
   br label %next
 next:
   %t_next = add i64 %t, 1
   br label %each
 release:
-  %i0 = call i32 @munmap(ptr %state, i64 %bytes)
-  call void @free(ptr %pool)
+  call void @unmap(ptr %state, i64 %bytes)
+  call void @unmap(ptr %pool, i64 $POOL_BYTES)
+  br label %finish
+finish:
   ret void
 }
 """
@@ -252,28 +230,27 @@ release:
 _PARTS = (_DECLARATIONS, f"{CYCLES_DECLARATION}\n", POLL_TEXT, LOOP_TEXT, _START, _CREATE, _DESTROY)
 
 
-def thread_pool_module(triple: str) -> str:
+def thread_pool_module(triple: str, freestanding: bool = False) -> str:
     """Return the LLVM IR text of the thread pool for a target triple, or "" where models run serially.
 
     The module exports `ptr @graphc_pool_create(i64 threads)` and `void @graphc_pool_destroy(ptr)`. The result of the
     first can be passed to `graphc_entry` as `rt`; its first two fields are what other `rt`s that use its threads hold.
-    The module needs Linux on one of `POOL_MACHINES` and, from libc, only the functions it declares.
+    The module needs Linux on one of `POOL_MACHINES` and, from libc, only the functions it declares; none if it is
+    `freestanding`.
     """
     architecture, _, rest = triple.partition("-")
     if architecture not in POOL_MACHINES or "linux" not in rest:
         return ""
-    kept = sum(1 << (signal - 1) for signal in _SIGNALS_KEPT)
+    kept = () if freestanding else (_PROFILING,)
     names: dict[str, object] = {
         "TRIPLE": triple,
         "SPIN": SPIN_NANOSECONDS,
-        "STACK": WORKER_STACK_BYTES,
         "CHUNKS_PER_THREAD": CHUNKS_PER_THREAD,
-        "SIGNALS": ~kept,
-        "ALL_SIGNALS": ", i64 -1" * 15,
         **_POOL,
         **_STATE,
         **_SLOT,
         **_LINUX,
         **POOL_MACHINES[architecture],
     }
-    return Template("".join(_PARTS)).substitute(names).lstrip()
+    system = system_text(architecture, WORKER_STACK_BYTES, (*_EXCEPTIONS, *kept), freestanding)
+    return Template("".join(_PARTS)).substitute(names).lstrip() + system

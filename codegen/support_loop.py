@@ -125,7 +125,7 @@ _LEAVE_CPU = """
 define internal void @leave_cpu(i32 %cpu) nounwind uwtable {
 entry:
   %mask = alloca [16 x i64], align 8
-  %bytes = call i64 (i64, ...) @syscall(i64 $GETAFFINITY, i64 0, i64 128, ptr %mask)
+  %bytes = call i64 @affinity(i64 $GETAFFINITY, i64 128, ptr %mask)
   %known = icmp sgt i64 %bytes, 0
   %numbered = icmp ult i32 %cpu, 1024
   %possible = and i1 %known, %numbered
@@ -140,9 +140,9 @@ move:
   %flipped = xor i64 %bit, -1
   %others = and i64 %word, %flipped
   store i64 %others, ptr %word_at
-  %moved = call i64 (i64, ...) @syscall(i64 $SETAFFINITY, i64 0, i64 %bytes, ptr %mask)
+  %moved = call i64 @affinity(i64 $SETAFFINITY, i64 %bytes, ptr %mask)
   store i64 %word, ptr %word_at
-  %free = call i64 (i64, ...) @syscall(i64 $SETAFFINITY, i64 0, i64 %bytes, ptr %mask)
+  %free = call i64 @affinity(i64 $SETAFFINITY, i64 %bytes, ptr %mask)
   br label %finish
 finish:
   ret void
@@ -192,7 +192,7 @@ look:
 park:
   %slept = atomicrmw add ptr %sleepers_at, i32 1 seq_cst
   %expected = zext i32 %seen to i64
-  %w = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %generation_at, i64 $WAIT, i64 %expected, ptr null)
+  %w = call i64 @futex(ptr %generation_at, i64 $WAIT, i64 %expected, ptr null)
   %woke = atomicrmw sub ptr %sleepers_at, i32 1 seq_cst
   br label %await
 awake:
@@ -200,7 +200,7 @@ awake:
   %stopping = icmp ne i32 %stop, 0
   br i1 %stopping, label %leave, label %work
 work:
-  %here = call i32 @sched_getcpu()
+  %here = call i32 @own_cpu()
   %there = load atomic i32, ptr %cpu_at monotonic, align 4
   %together = icmp eq i32 %here, %there
   br i1 %together, label %move, label %help
@@ -218,7 +218,7 @@ report:
   %awaited = icmp ne i32 %waiter, 0
   br i1 %awaited, label %wake, label %await
 wake:
-  %x = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %done_at, i64 $WAKE, i64 1)
+  %x = call i64 @futex(ptr %done_at, i64 $WAKE, i64 1, ptr null)
   br label %await
 leave:
   ret ptr null
@@ -266,7 +266,7 @@ check:
   br i1 %all, label %withdraw, label %park
 park:
   %expected = zext i32 %current to i64
-  %w = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %done_at, i64 $WAIT, i64 %expected, ptr %patience)
+  %w = call i64 @futex(ptr %done_at, i64 $WAIT, i64 %expected, ptr %patience)
   %answer = call i32 @graphc_poll(ptr %rt)
   br label %check
 withdraw:
@@ -313,7 +313,7 @@ entry:
   store atomic ptr %rt, ptr %rt_at unordered, align 8
   store atomic i64 %base, ptr %base_at unordered, align 8
   store atomic i64 %extra, ptr %extra_at unordered, align 8
-  %cpu = call i32 @sched_getcpu()
+  %cpu = call i32 @own_cpu()
   store atomic i32 %cpu, ptr %cpu_at monotonic, align 4
   %wide = zext i32 %generation to i64
   %high = shl i64 %wide, 32
@@ -336,7 +336,7 @@ announce:
   %asleep = icmp ne i32 %sleepers, 0
   br i1 %asleep, label %wake, label %help
 wake:
-  %w = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %generation_at, i64 $WAKE, i64 %last_chunk)
+  %w = call i64 @futex(ptr %generation_at, i64 $WAKE, i64 %last_chunk, ptr null)
   br label %help
 help:
   %ran = call i32 @drain(ptr %state, i64 %threads, i64 0, i32 %generation)
@@ -365,7 +365,7 @@ process:
   %wipes = icmp slt i32 %owner, 0
   br i1 %wipes, label %enter, label %compare
 compare:
-  %pid = call i32 @getpid()
+  %pid = call i32 @own_process()
   %ours = icmp eq i32 %pid, %owner
   br i1 %ours, label %enter, label %serial_check
 enter:
@@ -408,4 +408,5 @@ finish:
 """
 
 LOOP_TEXT = "".join((_DRAIN, _LEAVE_CPU, _WORKER, _AWAIT_DONE, _PUBLISH, _PARALLEL_FOR))
-"""Defines `@worker` (what a pool thread runs) and `@parallel_for` (the first field of `rt`); needs `@start_workers`."""
+"""Defines `@worker` (what a pool thread runs) and `@parallel_for` (the first field of `rt`); needs `@start_workers`,
+and the functions of `support_system.py`."""

@@ -60,6 +60,9 @@ ABI_VERSION = 7
 ALIGNMENT = 64
 """Bytes: constants and arena start at a multiple of it (a cache line, and the widest vector register)."""
 
+MAX_THREADS = 1024
+"""Most threads of a pool."""
+
 ENTRY_NAME = "graphc_entry"
 ARENA_NAME = "graphc_arena_bytes"
 SIGNATURE_NAME = "graphc_signature"

@@ -10,10 +10,8 @@ from pathlib import Path
 
 from ..base.errors import InternalError, UserError
 from . import abi
+from .abi import MAX_THREADS as MAX_THREADS
 from .loader import LoadedCode
-
-MAX_THREADS = 1024
-"""Most threads of a pool."""
 
 
 def resolve_threads(

@@ -13,7 +13,7 @@ from ..codegen.elf.writer import Chunk
 from ..runtime.artifact import Artifact
 from ..targets.isa import ISAS
 from .header import header_text
-from .library import LIBRARIES, library_file, library_of
+from .library import LIBRARIES, has_pool, library_file, library_of
 from .names import checked_prefix, identifier
 
 
@@ -49,7 +49,7 @@ def export_library(
     header = target.with_name(f"{stem}.h")
     library = library_of(ordered, chosen)
     _write(target, library_file(library, target.stem, target.suffix))
-    _write(header, [header_text(chosen, ordered).encode()])
+    _write(header, [header_text(chosen, ordered, pool=has_pool(ordered[0])).encode()])
     return [target, header]
 
 

@@ -153,10 +153,11 @@ POOL = Template("""
  * Creates a thread pool: a runtime for ${PREFIX}_run, also for several calls at once, whose loops then take turns.
  *
  * @param threads  number of threads, with that of the caller
- * @return the pool, or null where the system refuses memory. Its threads start with the first loop.
+ * @return the pool; null where the number is not from 1 to 1024, or the system refuses memory. Its threads start with
+ *     the first loop.
  */
 ${PREFIX}_runtime_t *${PREFIX}_pool_create(int64_t threads);
 
-/** Ends the threads of a pool and frees it; no run may use it any more. */
+/** Ends the threads of a pool and frees it, unless it is null; no run may use it any more. */
 void ${PREFIX}_pool_destroy(${PREFIX}_runtime_t *pool);
 """)

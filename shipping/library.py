@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -16,10 +17,18 @@ from ..codegen.elf.relocatable import linkable_object
 from ..codegen.elf.shared_library import shared_library
 from ..codegen.elf.writer import Chunk
 from ..codegen.host import target_for
+from ..codegen.support import thread_pool_module
 from ..runtime.abi import ALIGNMENT, ARENA_NAME, ENTRY_NAME
 from ..runtime.artifact import Artifact
 from ..targets.isa import ISAS, Target
-from .interface import FUNCTIONS, WeightsFile, code_name, interface_text, weights_name
+from .interface import (
+    FUNCTIONS,
+    POOL_FUNCTIONS,
+    WeightsFile,
+    code_name,
+    interface_text,
+    weights_name,
+)
 from .variants import Variant, variants_of
 
 MAX_BYTES = 1 << 31
@@ -61,6 +70,11 @@ def library_of(
             _weights(objects[0], number, artifact.constants)
             for number, artifact in enumerate(artifacts)
         ]
+    exports = [f"{prefix}_{name}" for name in FUNCTIONS]
+    if has_pool(artifacts[0]):
+        pool = {f"graphc_{name}": f"{prefix}_{name}" for name in POOL_FUNCTIONS}
+        objects.append(_renamed(read_object(_pool_code(artifacts[0].metadata.triple)), pool))
+        exports += pool.values()
     program = combine(objects)
     missing = sorted({symbol.name.decode() for symbol in program.undefined})
     if missing:
@@ -69,7 +83,7 @@ def library_of(
             "which a native library does not; save it as .gcm"
         )
     _check_size(program, artifacts[0])
-    return Library(program, tuple(f"{prefix}_{name}".encode() for name in FUNCTIONS))
+    return Library(program, tuple(name.encode() for name in exports))
 
 
 def library_file(library: Library, stem: str, suffix: str) -> list[Chunk]:
@@ -88,15 +102,34 @@ def any_cpu(artifact: Artifact) -> Target:
 
 def _code(number: int, variant: Variant) -> ObjectFile:
     """The code of a variant, of which two functions can be used."""
-    found = read_object(variant.code)
+    names = {name: code_name(number, name) for name in (ENTRY_NAME, ARENA_NAME)}
+    return _renamed(read_object(variant.code), names, code_name(number, "program"))
+
+
+def _renamed(found: ObjectFile, names: Mapping[str, str], program: str = "main") -> ObjectFile:
+    """An object whose definitions are local, but for `names`, which get others.
+
+    `program`: the name of the function called `main`, which debuggers would take for that of the program.
+    """
     for symbol in found.symbols:
-        if symbol.name.decode() in (ENTRY_NAME, ARENA_NAME):
-            symbol.name = code_name(number, symbol.name.decode()).encode()
+        name = symbol.name.decode(errors="replace")
+        if name in names:
+            symbol.name = names[name].encode()
         elif symbol.piece is not None:
             symbol.is_local = True
-            if symbol.name == b"main":  # which debuggers take for that of the program
-                symbol.name = code_name(number, "program").encode()
+            if name == "main":
+                symbol.name = program.encode()
     return found
+
+
+def has_pool(artifact: Artifact) -> bool:
+    """Return whether a library for the machine of an artifact has a thread pool."""
+    return bool(thread_pool_module(artifact.metadata.triple, freestanding=True))
+
+
+@cache
+def _pool_code(triple: str) -> bytes:
+    return compile_to_part(thread_pool_module(triple, freestanding=True), target_for("generic"))
 
 
 def _weights(like: ObjectFile, number: int, constants: np.ndarray) -> ObjectFile:

@@ -25,6 +25,7 @@ from .isa import (
 )
 from .machine_code import MACHINE_CODE, MachineCode, Relocation
 from .microkernel_rows import floats, pairs
+from .x86_system import FREESTANDING
 
 # 32 registers: 8x3 = 24 accumulators + 3 B vectors + 1 broadcast = 28 (94-98 % of peak measured).
 # 11x2 = 22 suits N that is a multiple of 32 but not of 48. Taller would fit the registers, but rows 4 KB apart
@@ -146,9 +147,20 @@ POOL_MACHINES["x86_64"] = {
     "PAUSE": "llvm.x86.sse2.pause",
     "SAVE_MODE": "llvm.x86.sse.stmxcsr",
     "SET_MODE": "llvm.x86.sse.ldmxcsr",
+    "MMAP": 9,
+    "MPROTECT": 10,
+    "MUNMAP": 11,
+    "SIGPROCMASK": 14,
+    "MADVISE": 28,
+    "GETPID": 39,
+    "CLONE": 56,
+    "EXIT": 60,
     "FUTEX": 202,
     "SETAFFINITY": 203,
     "GETAFFINITY": 204,
+    "CLOCK_GETTIME": 228,
+    "GETCPU": 309,
+    "FREESTANDING": FREESTANDING,
 }
 
 MACHINE_CODE[62] = MachineCode(

@@ -72,7 +72,18 @@ def test_programs_run_the_model(kind: str, tmp_path: Path) -> None:
     program = build(tmp_path, "layer", f"layer{suffix}", words)
     x = whole(4, 32)
     assert run(program, [x]) == (0, model(x).tobytes())
-    assert run(program, [x], threads=2) == (0, model(x).tobytes())
+
+
+@pytest.mark.parametrize("kind", ["shared", "static", "addresses", "threads", "valgrind"])
+def test_loops_run_in_a_thread_pool(kind: str, tmp_path: Path) -> None:
+    suffix, words = BUILDS.get(kind, BUILDS["shared"])
+    model = graphc.compile(layer(256, width=512), target="avx2", threads=2)
+    assert any("parallel" in call["note"] for call in model.stats["calls"])
+    graphc.export(model, tmp_path / f"layer{suffix}")
+    program = build(tmp_path, "layer", f"layer{suffix}", words)
+    x = whole(256, 32)
+    under = ("valgrind", "-q", "--error-exitcode=99") if kind == "valgrind" else ()
+    assert run(program, [x], threads=3, under=under) == (0, model(x).tobytes())
 
 
 def test_dynamic_dimensions(tmp_path: Path) -> None:
