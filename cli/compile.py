@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="write the compiled model: .gcm, or a native library with its header (.so, .a, .o); or the stage given "
+        help="write the compiled model: .gcm, or a native library with its header (.so, .a, .o, or a "
+        "folder: m/); or the stage given "
         "by --emit",
     )
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""What the thread pool needs of the system, as LLVM IR text: from the C library, or from Linux itself.
+"""The functions of the system that the thread pool calls, as LLVM IR: of the C library, or of Linux itself.
 
     i64 @futex(ptr word, i64 operation, i64 value, ptr timeout)    i64 @affinity(i64 call, i64 bytes, ptr mask)
     i64 @now()    i32 @own_cpu()    i32 @own_process()

@@ -27,7 +27,8 @@ def export(
 
     Args:
         model: What `compile` takes, or a `CompiledModel`, which is written as it was compiled.
-        path: `m.so`, `m.a` or `m.o`: the library, beside which `m.h` is written.
+        path: `m.so`, `m.a` or `m.o`: the library, beside which `m.h` is written. A folder, `m/`: libraries, header,
+            weights as a safetensors file, examples, and files for CMake and pkg-config.
         targets: One instruction set or several of one machine: the library then has code for each, and the loader
             chooses by the CPU.
         prefix: Begins the names of all functions. By default the name of the model's file, or of the model.
@@ -42,7 +43,7 @@ def export(
     """
     if not is_library(path):
         raise UserError(
-            f"a native library must be named .so, .a or .o, got '{os.fspath(path)}'; "
+            f"a native library must be named .so, .a or .o or be a folder, got '{os.fspath(path)}'; "
             "`CompiledModel.save` writes compiled models"
         )
     names = [targets] if isinstance(targets, str) else list(targets)

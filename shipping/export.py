@@ -12,13 +12,15 @@ from ..base.whole_file import whole_file
 from ..codegen.elf.writer import Chunk
 from ..runtime.artifact import Artifact
 from ..targets.isa import ISAS
+from .folder import folder_texts
 from .header import header_text
 from .library import LIBRARIES, has_pool, library_file, library_of
 from .names import checked_prefix, identifier
+from .weights import weights_file
 
 
 def is_library(path: str | os.PathLike[str]) -> bool:
-    """Return whether the name of a file or folder stands for a native library: `m.so`, `m.a`, `m.o`, `folder/`."""
+    """Return whether the name of a file or folder stands for a native library: `m.so`, `m.a`, `m.o`, `m/`."""
     return Path(path).suffix in LIBRARIES or is_folder(path)
 
 
@@ -34,7 +36,8 @@ def export_library(
 
     Args:
         artifacts: of one model, for different CPUs of one machine.
-        path: `m.so`, `m.a` or `m.o`.
+        path: `m.so`, `m.a`, `m.o`, or a folder (`m/`), which also gets the weights as a file, examples, and files
+            for CMake and pkg-config.
         name: of the model; becomes the prefix of its functions.
         prefix: another one.
 
@@ -45,12 +48,38 @@ def export_library(
     target = Path(path)
     chosen = checked_prefix(prefix) if prefix else identifier(name)
     ordered = _ordered(artifacts)
+    if is_folder(path):
+        return _export_folder(ordered, target, chosen)
     stem = target.stem.removeprefix("lib") or target.stem
     header = target.with_name(f"{stem}.h")
     library = library_of(ordered, chosen)
     _write(target, library_file(library, target.stem, target.suffix))
     _write(header, [header_text(chosen, ordered, pool=has_pool(ordered[0])).encode()])
     return [target, header]
+
+
+def _export_folder(artifacts: Sequence[Artifact], folder: Path, prefix: str) -> list[Path]:
+    """Write a library whose weights are files, and all that programs need to use it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(str(folder), error) from error
+    files, parts = [], dict[str, Iterable[Chunk]]()
+    for artifact in artifacts:
+        isa = f".{artifact.metadata.isa}" if len(artifacts) > 1 else ""
+        file, parts[f"{prefix}{isa}.weights"] = weights_file(artifact, f"{prefix}{isa}.weights")
+        files.append(file)
+    pool = has_pool(artifacts[0])
+    library = library_of(artifacts, prefix, files)
+    for suffix in (".a", ".so"):  # the last fills its addresses into the code
+        parts[f"{prefix}{suffix}"] = library_file(library, prefix, suffix)
+    names = [file.name for file in files]
+    parts[f"{prefix}.h"] = [header_text(prefix, artifacts, names, pool).encode()]
+    texts = folder_texts(prefix, artifacts, pool)
+    parts |= {name: [text.encode()] for name, text in texts.items()}
+    for name, chunks in parts.items():
+        _write(folder / name, chunks)
+    return [folder / name for name in sorted(parts)]
 
 
 def _ordered(artifacts: Sequence[Artifact]) -> list[Artifact]:

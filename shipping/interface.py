@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ..base.dims import Dim, Size
-from ..base.records import dataclass
 from ..base.size_queries import lone_symbol
 from ..codegen.llvm_emitter import FunctionEmitter
 from ..codegen.module import size_function
@@ -21,20 +20,12 @@ from ..tensor_ir.nodes import Module
 from .interface_text import CHECKS, RUN, TABLE_FIELDS
 from .statuses import CODES, STATUSES
 from .variants import SELECT, Variant, selection
+from .weights import WeightsFile
 
 FUNCTIONS = ("info", "error", "arena_bytes", "input_bytes", "output_bytes", "weights", "run")
 """The functions of every library, without the prefix."""
 
 POOL_FUNCTIONS = ("pool_create", "pool_destroy")
-
-
-@dataclass(frozen=True, eq=False)
-class WeightsFile:
-    """The weights of a model in a file beside the library: its name, its size, and the bytes that it begins with."""
-
-    name: str
-    size: int
-    head: bytes
 
 
 def code_name(variant: int, name: str) -> str:
@@ -133,14 +124,14 @@ class _Interface:
         """The table of a variant: what `TABLE_FIELDS` lists."""
         artifact = variant.artifact
         size = artifact.constants.nbytes
-        head, fields = "null", {"head_bytes": 0, "file_bytes": 0}
+        head, fields = "null", {"head_bytes": 0, "file_bytes": 0, "data_at": 0}
         weights = f"@{weights_name(variant.number)}" if size else "null"
         lines = [self._info_of(str(number), variant)]
         if self._files:
             file, weights, head = self._files[variant.number], "null", f"@head.{number}"
             data = "".join(f"\\{byte:02X}" for byte in file.head)
             lines.append(f'{head} = internal constant [{len(file.head)} x i8] c"{data}"\n')
-            fields = {"head_bytes": len(file.head), "file_bytes": file.size}
+            fields = {"head_bytes": len(file.head), "file_bytes": file.size, "data_at": file.begin}
         entry, arena = (code_name(number, name) for name in (ENTRY_NAME, ARENA_NAME))
         values = {
             "entry": f"ptr @{entry}", "arena": f"ptr @{arena}", "weights": f"ptr {weights}",

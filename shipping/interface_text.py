@@ -6,7 +6,7 @@ from string import Template
 
 TABLE_FIELDS = {
     "entry": "ptr", "arena": "ptr", "weights": "ptr", "info": "ptr", "head": "ptr", "weights_bytes": "i64",
-    "head_bytes": "i64", "file_bytes": "i64",
+    "head_bytes": "i64", "file_bytes": "i64", "data_at": "i64",
 }  # fmt: skip
 """Fields of a variant's table, 8 bytes each."""
 
@@ -160,7 +160,9 @@ on:
   %next = add i64 %i, 1
   br label %each
 good:
-  %data = getelementptr i8, ptr %file, i64 %head_bytes
+  %data_at_at = getelementptr i8, ptr %variant, i64 64
+  %data_at = load i64, ptr %data_at_at
+  %data = getelementptr i8, ptr %file, i64 %data_at
   ret ptr %data
 bad:
   ret ptr null

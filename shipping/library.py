@@ -21,15 +21,9 @@ from ..codegen.support import thread_pool_module
 from ..runtime.abi import ALIGNMENT, ARENA_NAME, ENTRY_NAME
 from ..runtime.artifact import Artifact
 from ..targets.isa import ISAS, Target
-from .interface import (
-    FUNCTIONS,
-    POOL_FUNCTIONS,
-    WeightsFile,
-    code_name,
-    interface_text,
-    weights_name,
-)
+from .interface import FUNCTIONS, POOL_FUNCTIONS, code_name, interface_text, weights_name
 from .variants import Variant, variants_of
+from .weights import WeightsFile
 
 MAX_BYTES = 1 << 31
 """Bytes of a program that code can address by distances of 32 bits, with weights."""

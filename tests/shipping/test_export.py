@@ -10,15 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import graphc
 from graphc import UnsupportedError, UserError
 from graphc.codegen.host import host_supports
 from graphc.runtime.executor import CompiledModel
 from support.c_programs import build, needs, run
+from support.layers import decoder, layer, whole
 
 pytestmark = pytest.mark.skipif(
     platform.system() != "Linux" or platform.machine() != "x86_64",
@@ -35,32 +34,6 @@ BUILDS = {
     "addresses": (".a", ("gcc", "-fsanitize=address,undefined")),
     "threads": (".so", ("gcc", "-fsanitize=thread")),
 }
-
-
-def layer(
-    rows: int | str = 4, name: str = "layer", width: int = 33, scale: int = 1
-) -> onnx.ModelProto:
-    """y = relu(x w + b), of small integers, so that results are exact."""
-    values = np.arange(32 * width) % 7 - 3
-    weights = {
-        "w": (values * scale).reshape(32, width).astype(np.float32),
-        "b": (np.arange(width) % 5).astype(np.float32),
-    }
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["m"]),
-        helper.make_node("Add", ["m", "b"], ["a"]),
-        helper.make_node("Relu", ["a"], ["y"]),
-    ]
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes, name, [value("x", TensorProto.FLOAT, [rows, 32])], [value("y", TensorProto.FLOAT, [rows, width])],
-        [numpy_helper.from_array(w, n) for n, w in weights.items()],
-    )  # fmt: skip
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-
-
-def whole(*shape: int) -> np.ndarray:
-    return (np.arange(np.prod(shape)) % 11 - 5).reshape(shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("kind", BUILDS)
@@ -94,22 +67,6 @@ def test_dynamic_dimensions(tmp_path: Path) -> None:
         x = whole(rows, 32)
         assert run(program, [x], [rows]) == (0, model(x).tobytes())
     assert run(program, [], [65])[0] != 0
-
-
-def decoder() -> onnx.ModelProto:
-    """A cache that grows by one row, and the sum of its rows."""
-    value = helper.make_tensor_value_info
-    nodes = [
-        helper.make_node("Concat", ["past", "x"], ["present"], axis=0),
-        helper.make_node("ReduceSum", ["present", "axes"], ["y"], keepdims=0),
-    ]
-    graph = helper.make_graph(
-        nodes, "decoder",
-        [value("past", TensorProto.FLOAT, ["P", 5]), value("x", TensorProto.FLOAT, [1, 5])],
-        [value("present", TensorProto.FLOAT, ["T", 5]), value("y", TensorProto.FLOAT, [5])],
-        [numpy_helper.from_array(np.array([0]), "axes")],
-    )  # fmt: skip
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
 def test_a_cache_grows_in_place(tmp_path: Path) -> None:

@@ -1,0 +1,135 @@
+"""Folders of native libraries: weights in a file, examples that build and run, files for build systems."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc.frontend.huggingface.safetensors import read_safetensors
+from support.c_programs import build, needs, run
+from support.layers import decoder, layer, whole
+
+pytestmark = pytest.mark.skipif(
+    platform.system() != "Linux" or platform.machine() != "x86_64",
+    reason="libraries that run are ELF, and the programs are for this machine",
+)
+STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
+LANGUAGES = {"c": ("gcc", "-std=c99"), "cpp": ("g++", "-std=c++17")}
+
+
+def built_example(folder: Path, language: str, library: str) -> str:
+    words = LANGUAGES[language]
+    needs(words[0])
+    link = [f"example.{language}", library, "-Wl,-rpath,$ORIGIN", "-o", "example"]
+    subprocess.run([*words, *STRICT, *link], cwd=folder, check=True)
+    done = subprocess.run(["./example"], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_a_folder_has_all_that_programs_need(tmp_path: Path) -> None:
+    files = graphc.export(layer(), f"{tmp_path}/out/")
+    names = {
+        "CMakeLists.txt",
+        "example.c",
+        "example.cpp",
+        *(f"layer.{s}" for s in ("a", "h", "pc", "so", "weights")),
+    }
+    assert (
+        {file.name for file in files}
+        == {path.name for path in (tmp_path / "out").iterdir()}
+        == names
+    )
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("library", ["a", "so"])
+def test_examples_run(language: str, library: str, tmp_path: Path) -> None:
+    graphc.export(layer(), f"{tmp_path}/")
+    assert built_example(tmp_path, language, f"layer.{library}").endswith("\ny: 0 1 2 3\n")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_examples_of_dynamic_models_run(language: str, tmp_path: Path) -> None:
+    graphc.export(
+        decoder(), f"{tmp_path}/", inputs={"past": "f32[P=0..7,5]"}, alias={"present": "past"}
+    )
+    assert built_example(tmp_path, language, "decoder.a").endswith("y: 0 0 0 0\n")
+
+
+def test_the_weights_are_in_a_file(tmp_path: Path) -> None:
+    graphc.export(layer(), f"{tmp_path}/", ["avx2", "generic"])
+    assert {path.name for path in tmp_path.glob("*.weights")} == {
+        "layer.avx2.weights", "layer.generic.weights",
+    }  # fmt: skip
+    x, model = whole(4, 32), graphc.compile(layer(), target="avx2")
+    for library in ("layer.a", "layer.so"):
+        program = build(tmp_path, "layer", library)
+        assert run(program, [x]) == (0, model(x).tobytes())
+    other = tmp_path / "other"
+    graphc.export(layer(scale=2), f"{other}/", ["avx2", "generic"])
+    (tmp_path / "layer.avx2.weights").write_bytes((other / "layer.avx2.weights").read_bytes())
+    assert run(program, [x])[0] == 5
+
+
+def test_weights_files_can_be_read_by_others(tmp_path: Path) -> None:
+    graphc.export(layer(), f"{tmp_path}/")
+    file = tmp_path / "layer.weights"
+    (size,) = struct.unpack_from("<Q", file.read_bytes())
+    table = json.loads(file.read_bytes()[8 : 8 + size])
+    about = table.pop("__metadata__")
+    assert (8 + size) % 64 == 0 and about["model"] == "layer"
+    ends = sorted(tuple(one["data_offsets"]) for one in table.values())
+    assert [0, *(end for _, end in ends)] == [*(a for a, _ in ends), file.stat().st_size - 8 - size]
+    assert set(read_safetensors(file)) == set(table)
+    bias = next(one["data_offsets"] for one in table.values() if one["dtype"] == "F32")
+    values = np.frombuffer(file.read_bytes()[8 + size :][slice(*bias)], np.float32)
+    assert np.array_equal(values, np.arange(33) % 5)
+
+
+def test_names_are_those_of_c(tmp_path: Path) -> None:
+    model = layer(name="my/model: v2", x="int", y="out put/été")
+    graphc.export(model, f"{tmp_path}/")
+    text = (tmp_path / "my_model_v2.h").read_text()
+    assert "const float *int_;" in text and "float *out_put_t;" in text
+    built_example(tmp_path, "cpp", "my_model_v2.a")
+
+
+def test_build_systems_find_the_library(tmp_path: Path) -> None:
+    needs("pkg-config", "gcc")
+    graphc.export(layer(), f"{tmp_path}/")
+    found = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "layer"],
+        env={**os.environ, "PKG_CONFIG_PATH": str(tmp_path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    words = ["gcc", "example.c", *found.stdout.split(), "-o", "example"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+
+
+def test_a_mapped_file_is_enough(tmp_path: Path) -> None:
+    """Programs in other languages need this: the address of a mapped file, and arrays of pointers."""
+    graphc.export(layer(), f"{tmp_path}/")
+    library = ctypes.CDLL(str(tmp_path / "layer.so"))
+    library.layer_weights.restype = ctypes.c_void_p
+    library.layer_arena_bytes.restype = ctypes.c_int64
+    data = np.memmap(tmp_path / "layer.weights", np.uint8, "r")
+    weights = library.layer_weights(ctypes.c_void_p(data.ctypes.data), ctypes.c_int64(data.size))
+    assert weights and not library.layer_weights(
+        ctypes.c_void_p(data.ctypes.data), ctypes.c_int64(9)
+    )
+    x, y = whole(4, 32), np.zeros((4, 33), np.float32)
+    arena = np.zeros(library.layer_arena_bytes(None) + 64, np.uint8)
+    at = arena.ctypes.data + -arena.ctypes.data % 64
+    pointers = [(ctypes.c_void_p * 1)(array.ctypes.data) for array in (x, y)]
+    tail = None, ctypes.c_void_p(weights), ctypes.c_void_p(at), None
+    assert library.layer_run(*pointers, *tail) == 0
+    assert np.array_equal(y, graphc.compile(layer(), threads=1)(x))
+    assert library.layer_run(*pointers, None, None, ctypes.c_void_p(at), None) == -5
