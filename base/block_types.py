@@ -136,18 +136,17 @@ class Factor:
     of_group: Field | None = None
     zero: int = 0
 
-    @property
-    def is_half(self) -> bool:
-        """Return whether the factors are floats of 16 bits in the file."""
-        return self.of_group is None and self.floats.decode is None
-
     def read(self, blocks: Array) -> Array:
         """Return f32 [blocks, groups]."""
-        found = self.floats.read(blocks)
+        found, numbers = self.floats.read(blocks), self.numbers(blocks)
+        return found if numbers is None else found * numbers.astype(np.float32)
+
+    def numbers(self, blocks: Array) -> Array | None:
+        """Return the integers, u8 or s8 [blocks, groups]; None where a scale is a float."""
         if self.of_group is None:
-            return found
-        numbers = self.of_group.read(blocks).astype(np.int16) - self.zero
-        return found * numbers.astype(np.float32)
+            return None
+        numbers = self.of_group.read(blocks)
+        return numbers.view(np.int8) - np.int8(self.zero) if self.zero else numbers
 
 
 _ELEMENTS_AT_ONCE = 1 << 16
@@ -196,22 +195,6 @@ class BlockType:
         whole = Joined((self.levels,)) if isinstance(self.levels, Bits) else self.levels
         return 1 << max(p.bits + p.shift for p in whole.parts) if isinstance(whole, Joined) else 256
 
-    def split(self, raw: Array) -> tuple[Array, Array, Array | None]:
-        """Return levels s8 [rows, k], scales f32 [rows, k / group] and signed minima alike, of u8 [rows, bytes]."""
-        rows, blocks = len(raw), raw.size // self.size
-        levels = np.empty((blocks, self.elements), np.int8)
-        scale = np.empty((blocks, self.groups), np.float32)
-        minimum = None if self.minimum is None else np.empty_like(scale)
-        for part in self._parts(blocks):
-            levels[part], scale[part], least = self._split(raw.reshape(-1, self.size)[part])
-            if minimum is not None:
-                minimum[part] = least
-        return (
-            levels.reshape(rows, -1),
-            scale.reshape(rows, -1),
-            None if minimum is None else minimum.reshape(rows, -1),
-        )
-
     def values(self, raw: Array) -> Array:
         """Return the weights, f32 [rows, k], of u8 [rows, bytes]."""
         blocks = raw.reshape(-1, self.size)
@@ -224,6 +207,11 @@ class BlockType:
                 if minimum is not None:
                     here += minimum[:, :, None]
         return found.reshape(len(raw), -1)
+
+    @property
+    def bits(self) -> int:
+        """Bits of a level, or of an index of the code book."""
+        return 4 if self.book else self.level_count.bit_length() - 1
 
     def _parts(self, blocks: int) -> Iterator[slice]:
         """Yield runs of blocks whose temporary arrays stay in cache."""

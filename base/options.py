@@ -145,6 +145,9 @@ LAYOUTS = ("auto", "blocked")
 PRECISIONS = ("f32", "bf16", "f16", "int8", "int4")
 """Compute dtypes of matmuls and convolutions in f32 models: f32, 16-bit operands, int8, 4-bit weights."""
 
+ACTIVATIONS = ("exact", "q8")
+"""Activations that meet packed weights: f32, or rounded to 8 bits in groups of 32."""
+
 
 @dataclass(frozen=True)
 class CompileOptions:
@@ -162,6 +165,7 @@ class CompileOptions:
         check_bounds: Check every access and report the first that is out of bounds, on one thread and several times
             slower (`-X check-bounds`).
         layout: One of `LAYOUTS` (`-X layout=blocked`).
+        activations: One of `ACTIVATIONS`.
     """
 
     threads: int = 1
@@ -173,6 +177,7 @@ class CompileOptions:
     precision: str = "f32"
     check_bounds: bool = False
     layout: str = "auto"
+    activations: str = "exact"
 
     def __post_init__(self) -> None:
         unknown = sorted(self.disabled - set(SWITCHES))
@@ -186,6 +191,9 @@ class CompileOptions:
         if self.precision not in PRECISIONS:
             known = ", ".join(PRECISIONS)
             raise UserError(f"precision must be one of {known}, got '{self.precision}'")
+        if self.activations not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise UserError(f"activations must be one of {known}, got '{self.activations}'")
         if self.threads < 1:
             raise UserError(f"threads must be at least 1, got {self.threads}")
 

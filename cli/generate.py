@@ -15,6 +15,7 @@ from ..base.errors import UserError
 from ..base.file_errors import unreadable
 from .file_kinds import LANGUAGE_MODEL
 from .model_arguments import (
+    add_activations_argument,
     add_file_argument,
     add_json_argument,
     add_quiet_argument,
@@ -64,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="largest number of tokens (default: 4096, or the model's)",
     )
+    add_activations_argument(group)
     add_target_argument(group)
     add_threads_argument(group)
 
@@ -132,6 +134,7 @@ def run(args: argparse.Namespace) -> int:
             threads=args.threads,
             context=args.context,
             target=args.target,
+            activations=args.activations,
             on_phase=report,
         )
     if args.verbose:

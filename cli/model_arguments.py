@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
 from ..base.memory_limit import parse_memory
-from ..base.options import LAYOUTS, PRECISIONS, SWITCHES, WINOGRAD, CompileOptions, verify_requested
+from ..base.options import (
+    ACTIVATIONS,
+    LAYOUTS,
+    PRECISIONS,
+    SWITCHES,
+    WINOGRAD,
+    CompileOptions,
+    verify_requested,
+)
 from ..base.records import dataclass
 from ..base.suggestion import suggestion
 from ..targets.target_names import NATIVE, TargetNames
@@ -106,6 +114,7 @@ def add_compile_arguments(
         help="compute dtype of matmuls and convolutions in an f32 model: bf16 or f16 operands, int8, or int4 weights "
         "(default: f32)",
     )  # fmt: skip
+    add_activations_argument(group)
     group.add_argument(
         "--exact", action="store_true",
         help="turn off optimizations that increase rounding errors (-X winograd=off)",
@@ -134,6 +143,14 @@ def add_target_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--target", choices=TargetNames(), default=NATIVE,
         help="instruction set (default: this CPU's), with features to add: aarch64+dotprod",
+    )  # fmt: skip
+
+
+def add_activations_argument(parser: argparse._ActionsContainer) -> None:
+    """Add --activations."""
+    parser.add_argument(
+        "--activations", choices=ACTIVATIONS, default="exact",
+        help="activations that meet packed weights: exact, or q8, rounded to 8 bits in groups of 32 (default: exact)",
     )  # fmt: skip
 
 
@@ -179,7 +196,7 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
     memory = parse_memory(args.max_memory) if args.max_memory else None
     return CompileOptions(
         threads, frozenset(disabled), folder, verify_requested(), winograd, memory, args.precision,
-        CHECK_BOUNDS in args.switches, layout,
+        CHECK_BOUNDS in args.switches, layout, args.activations,
     )  # fmt: skip
 
 

@@ -1,11 +1,11 @@
-"""Loads from a table of 256 bytes at a vector of bytes: permutations in registers instead of one load per lane.
+"""Loads from a table of 16 or 256 bytes at a vector of bytes: permutations in registers instead of one load per lane.
 
     vpermi2b    with VBMI: two of them look 64 bytes up in halves of the table, the sign of the index picks the half;
                 4 instructions for 64 bytes
     vpshufb     elsewhere: 16 of them look 32 bytes up in rows of 16; an index of another row is moved above 127 by an
                 addition that saturates, and gives 0; 64 instructions for 32 bytes
 
-On other targets such a load is a gather.
+A table of 16 bytes is one row, and takes one of either. On other targets such a load is a gather.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _BEYOND = 0x70  # added to an index of 16 or more, it sets the highest bit
 
 
 def table_index(e: Load) -> Cast | None:
-    """The vector of bytes at which a load reads a table of 256 bytes; None if it is another load."""
+    """The vector of bytes at which a load reads a table of bytes; None if it is another load."""
     index = e.indices[-1] if e.indices else None
-    is_table = e.buffer.shape == (ENTRIES,) and e.buffer.dtype.bits == 8
+    is_table = e.buffer.shape in ((ENTRIES,), (ROW,)) and e.buffer.dtype.bits == 8
     if not is_table or not isinstance(index, Cast) or index.lanes == 1 or index.dtype != S64:
         return None
     return index if index.operand.dtype == U8 else None
@@ -39,23 +39,26 @@ class ByteTables:
         self.lanes = max(can.lookups, default=0)
         """Bytes that are looked up at once; 0 where the target has no such permutation."""
 
-    def lookup(self, pointer: str, index: str, lanes: int) -> str:
-        """The bytes of the table at `pointer` for each of the `lanes` bytes of `index`."""
+    def lookup(self, pointer: str, index: str, lanes: int, entries: int) -> str:
+        """The bytes of the table of `entries` at `pointer` for each of the `lanes` bytes of `index`."""
         parts = []
         for start in range(0, lanes, self.lanes):
             part = self._resized(index, lanes, start, self.lanes)
-            found = (
-                self._permuted(pointer, part) if self.lanes == 64 else self._shuffled(pointer, part)
-            )
-            parts.append(found)
+            make = self._permuted if self.lanes == 64 else self._shuffled
+            parts.append(make(pointer, part, entries))
         result, width = parts[0], self.lanes
         for part in parts[1:]:
             result = self._joined(result, part, width)
             width += self.lanes
         return self._resized(result, width, 0, lanes)
 
-    def _permuted(self, pointer: str, index: str) -> str:
+    def _permuted(self, pointer: str, index: str, entries: int) -> str:
         kind = type_of(U8, 64)
+        if entries == ROW:
+            row = self._resized(self._load(pointer, 0, ROW), ROW, 0, 64)
+            return self._stream.intrinsic(
+                self._lookups[64], kind, (kind, row), (kind, index), (kind, row)
+            )
         quarters = [self._load(pointer, 64 * i, 64) for i in range(4)]
         low, high = (
             self._stream.intrinsic(self._lookups[64], kind, (kind, a), (kind, index), (kind, b))
@@ -64,9 +67,9 @@ class ByteTables:
         is_high = self._stream.value(f"icmp slt {kind} {index}, zeroinitializer")
         return self._stream.value(f"select <64 x i1> {is_high}, {kind} {high}, {kind} {low}")
 
-    def _shuffled(self, pointer: str, index: str) -> str:
+    def _shuffled(self, pointer: str, index: str, entries: int) -> str:
         kind, result = type_of(U8, 32), ""
-        for row in range(ENTRIES // ROW):
+        for row in range(entries // ROW):
             here = self._load(pointer, row * ROW, ROW)
             twice = lane_numbers([*range(ROW)] * 2)
             source = type_of(U8, ROW)

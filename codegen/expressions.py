@@ -151,7 +151,8 @@ class Expressions:
             in_table = table_index(e)
             if in_table is not None and self._tables.lanes:
                 index = self._operand(in_table.operand)
-                return self._tables.lookup(self.names[e.buffer.name], index, e.lanes)
+                table = self.names[e.buffer.name]
+                return self._tables.lookup(table, index, e.lanes, e.buffer.elements)
             pointers = self._pointers(e.buffer, e.indices, e.lanes)
             return self._memory.gather(pointers, e.dtype, e.lanes, active)
         pointer = self._pointer(e.buffer, e.indices)

@@ -60,6 +60,7 @@ def compile(
     optimized: bool = False,
     max_memory: str | None = None,
     precision: str = "f32",
+    activations: str = "exact",
     alias: Mapping[str, str] | str | None = None,
     on_phase: OnPhase | None = None,
 ) -> CompiledModel:
@@ -82,6 +83,7 @@ def compile(
         optimized: The model is a graph as printed after all passes; run none.
         max_memory: Limit on the memory of a run, such as "16G". None: what this process may use.
         precision: Compute dtype of matmuls and convolutions of an f32 model: `f32`, `bf16`, `f16`, `int8` or `int4`.
+        activations: Rows that meet packed weights: `exact`, or `q8`, rounded to 8 bits in groups of 32.
         alias: Outputs that share the memory of an input, `{"present": "past"}`, so that a cache grows in place: the
             input is the filled part of a larger array. "auto" finds all such outputs.
         on_phase: Called with the name of a phase, the steps done and the steps in all, for progress.
@@ -93,7 +95,7 @@ def compile(
     request = request_of(
         model, target, threads, inputs, disabled=disabled, dump_dir=dump_dir, tuning=tuning, schedules=schedules,
         constants=constants, attrs=attrs, cache=cache, jobs=jobs, optimized=optimized, max_memory=max_memory,
-        precision=precision, alias=alias,
+        precision=precision, activations=activations, alias=alias,
     )  # fmt: skip
     return CompiledModel(compile_request(request, on_phase).artifact, request.options.threads)
 
@@ -115,6 +117,7 @@ def request_of(
     optimized: bool = False,
     max_memory: str | None = None,
     precision: str = "f32",
+    activations: str = "exact",
     alias: Mapping[str, str] | str | None = None,
 ) -> CompileRequest:
     """Return the request that the arguments of `compile` make. UserError."""
@@ -122,7 +125,7 @@ def request_of(
     memory = parse_memory(max_memory) if max_memory else None
     options = CompileOptions(
         resolve_threads(threads), frozenset(disabled), Path(dump_dir) if dump_dir else None, verify_requested(),
-        max_memory=memory, precision=precision,
+        max_memory=memory, precision=precision, activations=activations,
     )  # fmt: skip
     return CompileRequest(
         model, resolved, options, inputs or {}, constants or {}, attrs or {},

@@ -210,7 +210,8 @@ def load(
         path: A GGUF file, the first file of a split model, or a folder of Hugging Face Transformers.
         threads: Threads per call, as in `graphc.compile`.
         context: The largest number of tokens of a text; by default 4,096, or what the model was made for.
-        **options: Others of `graphc.compile`, such as `target`.
+        **options: Others of `graphc.compile`, such as `target`, or `activations="q8"`, which rounds the rows that meet
+            packed weights to 8 bits.
 
     Raises:
         UserError: The file is damaged, or the context is larger than the model's.

@@ -24,7 +24,7 @@ from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.cumulative import Cumulative
 from ..graph_ir.ops.grouped_matmul import GroupedMatmul
 from ..graph_ir.ops.matmul import MatmulCore
-from ..graph_ir.ops.matmul_nbits import MatmulNBits, unpacked_words
+from ..graph_ir.ops.matmul_nbits import MatmulNBits
 from ..graph_ir.ops.reduce import Reduce
 from ..graph_ir.ops.scatter import Scatter
 from ..graph_ir.ops.winograd import WinogradConvolution
@@ -106,36 +106,28 @@ def _of_loops(op: Op, inputs: list[Array], y: Array, unit: float) -> Array:
 def _of_packed(op: MatmulNBits, inputs: list[Array], unit: float) -> Array:
     """Sums of X * Q and of X per group, which the zero point is subtracted from: both of the size of all of Q. Rows of
     f32 may be in fixed point, whose step is at most 2^-22 of the largest of a group."""
-    x, w, scale, zero, *x_scale = (np.abs(value) for value in inputs)
-    sizes = op.reference([x, w, scale, np.zeros_like(zero), *x_scale])[0].astype(np.float64)
-    sizes += op.reference([x, np.zeros_like(w), scale, zero, *x_scale])[0].astype(np.float64)
+    scale, minimum = (np.abs(one).astype(np.float64) for one in op.scales(inputs))
+    zero, centered = inputs[3].astype(np.float64), op.levels(inputs)
+    rows = np.abs(op.rows(inputs))
+    magnitudes = np.abs(centered + zero[..., None]) + np.abs(zero[..., None])
+    both = (magnitudes * scale[..., None] + minimum[..., None]).reshape(len(scale), -1)
     terms = op.sizes[2]
     share = (math.sqrt(op.group) + 2) / math.sqrt(terms)
     deviation = DEVIATIONS / math.sqrt(3)
-    found = np.asarray(deviation * unit * share * np.abs(sizes))
-    if x_scale:
+    found = np.asarray(deviation * unit * share * (rows @ both.T))
+    if op.part("x_scale") is not None:
         return found
-    lost = 2.0**-23 * deviation * _largest_and_lengths(op, inputs)
+    lost = 2.0**-23 * deviation * _largest_and_lengths(op, rows, centered * scale[..., None])
     # Or weights become a panel of floats, and all terms are added one after another.
-    in_panels = deviation * unit * (math.sqrt(terms) + 1) * _root_of_packed_squares(inputs, op.bits)
+    squares = np.sqrt(np.square(rows) @ np.square(op.weights(inputs)).T)
+    in_panels = deviation * unit * (math.sqrt(terms) + 1) * squares
     return np.asarray(np.maximum(found + lost, in_panels))
 
 
-def _root_of_packed_squares(inputs: list[Array], bits: int) -> Array:
-    """The root of the sum of the squares of the terms, [m, n]."""
-    x, w, scale, zero = (value.astype(np.float64) for value in (inputs[0], *inputs[1:4]))
-    numbers = unpacked_words(inputs[1], bits).reshape(*scale.shape, -1)
-    weights = (numbers - zero[..., None]) * scale[..., None]
-    return np.asarray(np.sqrt(np.square(x) @ np.square(weights).reshape(len(w), -1).T))
-
-
-def _largest_and_lengths(op: MatmulNBits, inputs: list[Array]) -> Array:
+def _largest_and_lengths(op: MatmulNBits, rows: Array, scaled: Array) -> Array:
     """The largest of each group of X times the length of its weights, over all groups as errors add up: [m, n]."""
-    x, w, scale, zero, *_ = (value.astype(np.float64) for value in inputs)
-    groups = (scale.shape[1], op.group)
-    largest = np.max(np.abs(x).reshape(-1, *groups), axis=2)
-    numbers = unpacked_words(inputs[1], op.bits).reshape(-1, *groups)
-    lengths = np.abs(scale) * np.sqrt(np.sum(np.square(numbers - zero[..., None]), axis=2))
+    largest = np.max(rows.reshape(len(rows), -1, op.group), axis=2)
+    lengths = np.sqrt(np.sum(np.square(scaled), axis=2))
     return np.asarray(np.sqrt(np.square(largest) @ np.square(lengths).T))
 
 

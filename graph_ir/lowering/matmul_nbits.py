@@ -31,8 +31,10 @@ def nbits_function(
     buffers = parameters(group.inputs, group.outputs)
     memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
     kernel, (m, n, k) = f32_kernel(ctx.target), op.sizes
-    packed = PackedWeights(memory[op.w], memory[op.scale], memory[op.zero_point], op.bits, op.group)
-    x_scale = None if op.x_scale is None else memory[op.x_scale]
+    parts = {name: memory[one] for name, one in zip(op.part_names, op.others, strict=True)}
+    x_scale = parts.pop("x_scale", None)
+    words, scale, zero = memory[op.w], memory[op.scale], memory[op.zero_point]
+    packed = PackedWeights(words, scale, zero, op.bits, op.group, parts)
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
     x, y = (matrix_view(one, memory[one], 0, axes) for one, axes in ((op.x, "mk"), (output, "mn")))
     views = x, View(memory[op.w], {}), y
@@ -42,7 +44,15 @@ def nbits_function(
     def statement(sized: Contraction, chosen: Schedule) -> Stmt:
         blocking, unpack = blocking_of(chosen, kernel), chosen.word("unpack")
         nest = NBitsLowering(
-            sized, packed, x_scale, blocking, sharing, ctx.target, unpack, chosen.word("use")
+            sized,
+            packed,
+            x_scale,
+            op.x_group,
+            blocking,
+            sharing,
+            ctx.target,
+            unpack,
+            chosen.word("use"),
         )
         return nest.statement()
 

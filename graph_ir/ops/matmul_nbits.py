@@ -1,43 +1,62 @@
-"""matmul_nbits: a matmul with constant weights of 4 or 8 bits, which stay packed in memory, scaled in groups."""
+"""matmul_nbits: a matmul with constant weights of 2 to 8 bits, which stay packed in memory, scaled in groups."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ...base.dims import Size
-from ...base.dtypes import F16, F32, S8, S64, U8
+from ...base.dtypes import F8E8M0FNU, F16, F32, S8, S64, U8, DType, by_name
+from ...base.packed_words import LOW_BITS, NIBBLE, WORD_BYTES, unpacked_words
 from ...base.size_queries import typical_all
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..ir.attributes import IntAttr
+from ..ir.attributes import IntAttr, StrAttr
 from ..ir.computation import Computation, Index, Read, Reduction
-from ..ir.graph import Array
+from ..ir.graph import Array, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import TunableOp
-from ..ir.operands import Operand, OptionalOperand
+from ..ir.operands import Operand, VariadicOperand
 from ..ir.registry import register
 
-WORD_BYTES = 4
-"""Bytes that hold neighboring k of one column: what a 32-bit lane unpacks."""
+PARTS: Mapping[str, tuple[DType, ...]] = {
+    "high": (U8,),
+    "book": (U8,),
+    "block_scale": (F32, F16),
+    "minimum": (F32, F16, U8),
+    "block_minimum": (F32, F16),
+    "x_scale": (F32,),
+}
+"""Operands that weights may have beside words, scales and zero points, in their order, and their dtypes."""
+
+
+SCALES = (F32, F16, U8, S8, F8E8M0FNU, by_name("f8e4m3fn"))
+"""Dtypes of scales of groups."""
 
 
 @register("matmul_nbits")
 class MatmulNBits(TunableOp):
-    """C[m, n] = sum over k of X[m, k] * (Q[n, k] - zero[n, k / group]) * scale[n, k / group].
+    """C[m, n] = sum over k of X[m, k] * W[n, k], where W = (level - zero_point) * scale + minimum.
 
-    w holds Q in words of 4 bytes: of the 32 / bits numbers k of a word, number 4 * h + i is in byte i from bit
-    h * bits on. X is f32, or s8 with a scale per row and group.
+    w holds levels in words of 4 bytes: of the 32 / bits numbers k of a word, number 4 * h + i is in byte i from bit
+    h * bits on. Levels of 3, 5 and 6 bits have their upper 1 or 2 bits in words of `high`. `book` maps 4 bits to
+    levels. A scale or minimum is that of its group, times that of its block where there is one; a
+    block's minimum without minima of groups is multiplied by the upper nibble of `scale`, whose lower one is the scale.
+    X is f32, or s8 with `x_scale`.
     """
 
     x = Operand("f32 or s8 [m, k]")
-    w = Operand("u8 [n, k * bits / 8]")
-    scale = Operand("f32 or f16 [n, k / group]")
+    w = Operand("u8 [n, k * low bits / 8]")
+    scale = Operand("f32, f16, u8, s8 or f8 [n, k / group]")
     zero_point = Operand("f32 [n, k / group] or [1, 1], whole numbers")
-    x_scale = OptionalOperand("f32 [m, k / group], where x is s8")
-    bits = IntAttr("of a weight: 4 or 8", least=4)
+    others = VariadicOperand(
+        "those that `parts` names: high u8 [n, k * high bits / 8], book u8 [16], block_scale and block_minimum "
+        "[n, blocks of k], minimum [n, k / group], x_scale f32 [m, groups of k]"
+    )
+    bits = IntAttr("of a level: 2, 3, 4, 5, 6 or 8", least=2)
     group = IntAttr("neighboring k that share a scale", least=4)
+    parts = StrAttr(f"names of the other operands: {', '.join(PARTS)}", default="")
 
     @property
     def sizes(self) -> tuple[Size, int, int]:
@@ -47,47 +66,124 @@ class MatmulNBits(TunableOp):
 
     @property
     def numbers(self) -> int:
-        """The number of weights in a word."""
-        return 8 * WORD_BYTES // self.bits
+        """The number of levels in a word."""
+        return 8 * WORD_BYTES // LOW_BITS[self.bits]
+
+    @property
+    def part_names(self) -> list[str]:
+        """The names of the other operands."""
+        return self.parts.split(",") if self.parts else []
+
+    def part(self, name: str) -> GraphTensor | None:
+        """Return another operand by its name; None if the op does not have it."""
+        return dict(zip(self.part_names, self.others, strict=True)).get(name)
+
+    @property
+    def x_group(self) -> int:
+        """Neighboring k of a row that share a scale; those of the weights where X is f32."""
+        scale = self.part("x_scale")
+        return self.group if scale is None else self.sizes[2] // int(scale.details.plain_dims[1])
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """f32 [m, n]."""
-        x, w, scale, zero, *x_scale = inputs
-        if self.bits not in (4, 8) or self.group % self.numbers:
-            rule = "bits must be 4 or 8 and group a multiple of 32 / bits"
+        x, w, scale, zero, *others = inputs
+        names = self.part_names
+        if names != [one for one in PARTS if one in names] or len(names) != len(others):
+            rule = f"parts must name the operands after zero_point, of {', '.join(PARTS)} in this order"
+            raise self.rule(rule, f"'{self.parts}' and {len(others)} operands")
+        parts = dict(zip(names, others, strict=True))
+        if self.bits not in LOW_BITS or self.group % self.numbers:
+            rule = "bits must be 2 to 6 or 8, and group a multiple of the levels of a word"
             raise self.rule(rule, f"bits {self.bits}, group {self.group}")
-        if x.rank != 2 or w.rank != 2 or w.dtype != U8 or x.dtype != (S8 if x_scale else F32):
+        given = S8 if "x_scale" in parts else F32
+        if x.rank != 2 or w.rank != 2 or w.dtype != U8 or x.dtype != given:
             wanted = "f32 [m, k], or s8 with x_scale, and w u8 [n, bytes]"
             raise self.rule(f"x must be {wanted}", f"{x} and {w}")
         (m, k), (n, size) = x.plain_dims, w.plain_dims
-        if k % self.group or size * 8 != k * self.bits:
+        low = LOW_BITS[self.bits]
+        if k % self.group or size * 8 != k * low:
             rule = (
-                f"k must be a multiple of group {self.group}, and w have k * bits / 8 bytes a row"
+                f"k must be a multiple of group {self.group}, and w have k * {low} / 8 bytes a row"
             )
             raise self.rule(rule, f"{x} and {w}")
-        groups = k // self.group
-        wanted_dims = {"scale": (n, groups), "zero_point": (n, groups), "x_scale": (m, groups)}
-        for (name, dims), given in zip(wanted_dims.items(), (scale, zero, *x_scale), strict=False):
-            uniform = name == "zero_point" and given.plain_dims == (1, 1)
-            types = (F32, F16) if name == "scale" else (F32,)
-            if given.dtype not in types or not (given.plain_dims == dims or uniform):
-                wanted = " or ".join(map(str, types))
-                raise self.rule(f"{name} must be {wanted} {list(dims)}", str(given))
+        self._check_groups(scale, zero, n, k // self.group)
+        self._check_parts(parts, m, n, k)
         return [LogicalTensor(F32, (m, n))]
+
+    def _check_groups(
+        self, scale: LogicalTensor, zero: LogicalTensor, n: Size, groups: int
+    ) -> None:
+        for name, given, dtypes in (("scale", scale, SCALES), ("zero_point", zero, (F32,))):
+            uniform = name == "zero_point" and given.plain_dims == (1, 1)
+            if given.dtype not in dtypes or not (given.plain_dims == (n, groups) or uniform):
+                wanted = " or ".join(map(str, dtypes))
+                raise self.rule(f"{name} must be {wanted} {[n, groups]}", str(given))
+
+    def _check_parts(self, parts: Mapping[str, LogicalTensor], m: Size, n: Size, k: int) -> None:
+        high = self.bits - LOW_BITS[self.bits]
+        if (high > 0) != ("high" in parts) or ("book" in parts and self.bits != 4):
+            rule = "parts must have high where bits are 3, 5 or 6, and book only where they are 4"
+            raise self.rule(rule, f"bits {self.bits} and '{self.parts}'")
+        groups = k // self.group
+        dims = {"high": (n, k * high // 8), "book": (16,), "minimum": (n, groups)}
+        for name, given in parts.items():
+            rows = m if name == "x_scale" else n
+            fits = given.plain_dims == dims.get(name, (rows, given.plain_dims[-1]))
+            if name not in dims:
+                fits = fits and _divides(given.plain_dims[-1], groups, k, name)
+            if not fits or given.dtype not in PARTS[name]:
+                wanted = " or ".join(map(str, PARTS[name]))
+                shape = list(dims.get(name, (rows, groups)))
+                raise self.rule(f"{name} must be {wanted} {shape}", str(given))
+
+    def named(self, inputs: Sequence[Array]) -> dict[str, Array]:
+        """Return the operands by name."""
+        names = ("x", "w", "scale", "zero_point", *self.part_names)
+        return dict(zip(names, inputs, strict=True))
+
+    def levels(self, inputs: Sequence[Array]) -> Array:
+        """Return the levels less their zero points, f64 [n, groups, group]."""
+        given = self.named(inputs)
+        levels = unpacked_words(given["w"], LOW_BITS[self.bits])
+        if "high" in given:
+            high: Array = unpacked_words(given["high"], self.bits - LOW_BITS[self.bits])
+            levels = levels | high << LOW_BITS[self.bits]
+        if "book" in given:
+            levels = given["book"][levels]
+        zero = given["zero_point"].astype(np.float64)
+        return np.asarray(levels.reshape(*given["scale"].shape, self.group) - zero[..., None])
+
+    def scales(self, inputs: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the scale and the minimum of each group, f32 [n, groups]; of integers each is rounded once."""
+        given = self.named(inputs)
+        scale, block = given["scale"], given.get("block_minimum")
+        minimum = given.get("minimum", np.zeros_like(scale, np.float32))
+        if block is not None and "minimum" not in given:
+            scale, minimum = scale & NIBBLE, scale >> 4
+        found = []
+        for one, of_block in ((scale, given.get("block_scale")), (minimum, block)):
+            wide = one.astype(np.float32)
+            if of_block is not None:
+                blocks = of_block.astype(np.float32)
+                wide = wide * np.repeat(blocks, wide.shape[1] // blocks.shape[1], axis=1)
+            found.append(wide)
+        return found[0], found[1]
+
+    def weights(self, inputs: Sequence[Array]) -> Array:
+        """Return the weights, f64 [n, k]."""
+        levels, (scale, minimum) = self.levels(inputs), self.scales(inputs)
+        wide = levels * scale[..., None].astype(np.float64) + minimum[..., None]
+        return np.asarray(wide.reshape(len(levels), -1))
+
+    def rows(self, inputs: Sequence[Array]) -> Array:
+        """Return the rows of X, f64 [m, k]."""
+        x, scale = inputs[0].astype(np.float64), self.named(inputs).get("x_scale")
+        return x if scale is None else x * np.repeat(scale.astype(np.float64), self.x_group, axis=1)
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The formula in float64, rounded once."""
-        x, w, scale, zero, *x_scale = inputs
-        n, groups = scale.shape
-        centered = unpacked_words(w, self.bits).reshape(n, groups, self.group) - zero.astype(
-            np.float64
-        ).reshape(*zero.shape, 1)
         with np.errstate(all="ignore"):
-            weights = (centered * scale[..., None].astype(np.float64)).reshape(n, -1)
-            rows = x.astype(np.float64)
-            if x_scale:
-                rows = rows * np.repeat(x_scale[0].astype(np.float64), self.group, axis=1)
-            return [(rows @ weights.T).astype(np.float32)]
+            return [(self.rows(inputs) @ self.weights(inputs).T).astype(np.float32)]
 
     def get_gflop(self) -> float:
         """Two operations per multiply-add."""
@@ -95,41 +191,49 @@ class MatmulNBits(TunableOp):
         return 2.0 * m * n * k / 1e9
 
     def computation(self) -> Computation:
-        """The formula, number by number."""
-        group, bits, numbers = self.group, self.bits, self.numbers
-        one_zero = self.zero_point.details.elements == 1
+        """The formula, level by level."""
+        return Reduction((self.sizes[2],), "add", 0.0, self._element, lambda total: total)
 
-        def element(reads: Sequence[Read], index: Index, r: Index) -> Expr:
-            x, w, scale, zero, *x_scale = reads
-            (m, n), (k,) = index, r
-            of_group = k // group
-            word, number = k // numbers, k % numbers
-            byte_index = word * WORD_BYTES + number % WORD_BYTES
-            shift = number // WORD_BYTES * bits
-            byte = t.cast(w((n, byte_index)), S64)
-            q = byte >> shift & (1 << bits) - 1
-            z = zero((t.as_expr(0),) * 2) if one_zero else zero((n, of_group))
-            weight = (t.cast(q, F32) - z) * t.cast(scale((n, of_group)), F32)
-            row = t.cast(x((m, k)), F32)
-            if x_scale:
-                row = row * x_scale[0]((m, of_group))
-            return row * weight
+    def _element(self, reads: Sequence[Read], index: Index, r: Index) -> Expr:
+        x, w, scale, zero, *others = reads
+        parts = dict(zip(self.part_names, others, strict=True))
+        (m, n), (k,) = index, r
+        of_group, low = k // self.group, LOW_BITS[self.bits]
+        level = _bits_at(w, n, k, low)
+        if "high" in parts:
+            level = level | _bits_at(parts["high"], n, k, self.bits - low) << low
+        if "book" in parts:
+            level = t.cast(parts["book"]((level,)), S64)
+        z = zero((t.as_expr(0),) * 2 if self.zero_point.details.elements == 1 else (n, of_group))
+        factors, groups = [scale((n, of_group))], self.sizes[2] // self.group
+        if "minimum" in parts:
+            factors.append(parts["minimum"]((n, of_group)))
+        elif "block_minimum" in parts:
+            both = t.cast(factors[0], S64)
+            factors = [both & NIBBLE, both >> 4]
+        for i, name in enumerate(("block_scale", "block_minimum")[: len(factors)]):
+            factors[i] = t.cast(factors[i], F32)
+            if (given := self.part(name)) is not None:
+                block = of_group // (groups // int(given.details.plain_dims[1]))
+                factors[i] = factors[i] * t.cast(parts[name]((n, block)), F32)
+        weight = (t.cast(level, F32) - z) * factors[0]
+        if len(factors) > 1:
+            weight = weight + factors[1]
+        row = t.cast(x((m, k)), F32)
+        return (
+            row * parts["x_scale"]((m, k // self.x_group)) if "x_scale" in parts else row
+        ) * weight
 
-        return Reduction((self.sizes[2],), "add", 0.0, element, lambda total: total)
+
+def _divides(count: Size, groups: int, k: int, name: str) -> bool:
+    """Return whether `count` blocks of k are whole groups; groups of X may be parts of those of weights too."""
+    if not isinstance(count, int) or count < 1 or k % count:
+        return False
+    return groups % count == 0 or (name == "x_scale" and count % groups == 0)
 
 
-def packed_words(numbers: Array, bits: int) -> Array:
-    """[n, k] numbers below 2**bits as words; k is a multiple of the numbers in a word."""
-    n, k = numbers.shape
-    fields = 8 // bits
-    parts = numbers.astype(np.uint8).reshape(n, -1, fields, WORD_BYTES)
-    shifts = np.arange(0, 8, bits, dtype=np.uint8).reshape(fields, 1)
-    return np.bitwise_or.reduce(parts << shifts, axis=2).reshape(n, k // fields)
-
-
-def unpacked_words(words: Array, bits: int) -> Array:
-    """The inverse of `packed_words`."""
-    n, size = words.shape
-    shifts = np.arange(0, 8, bits, dtype=np.uint8).reshape(-1, 1)
-    parts = (words.reshape(n, -1, 1, WORD_BYTES) >> shifts) & np.uint8((1 << bits) - 1)
-    return parts.reshape(n, size * 8 // bits)
+def _bits_at(words: Read, n: Expr, k: Expr, bits: int) -> Expr:
+    """Return level k of row n, in words of levels of `bits` bits."""
+    word, number = k // (8 * WORD_BYTES // bits), k % (8 * WORD_BYTES // bits)
+    byte = t.cast(words((n, word * WORD_BYTES + number % WORD_BYTES)), S64)
+    return byte >> number // WORD_BYTES * bits & (1 << bits) - 1

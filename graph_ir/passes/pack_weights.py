@@ -8,14 +8,15 @@ from functools import partial
 import numpy as np
 
 from ...base.dims import is_known
-from ...base.dtypes import F32, S8
+from ...base.dtypes import F32
+from ...base.packed_words import WORD_BYTES, packed_words
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.matmul import MatmulCore
-from ..ops.matmul_nbits import WORD_BYTES, packed_words
 from ..rewriting.decisions import record
 from ..rewriting.group_scales import GroupedWeights, grouped_weights
 from ..rewriting.rewrite import rewrite
+from ..rewriting.rounded_rows import rounded_rows
 from ..schedule.context import LowerContext
 from ..schedule.matmul_nbits import dots_of
 
@@ -25,9 +26,6 @@ FEWEST_COLUMNS, FEWEST_TERMS = 16, 32
 MAX_ROUNDED_ROWS = 8
 """Rows that are rounded to bytes where a model allows that: for more, panels of floats are faster, unless the CPU has
 dot products of bytes."""
-
-SMALLEST_SCALE = 1e-30
-"""Smallest scale of a group of activations: a group of zeros has no scale."""
 
 
 def pack_weights(graph: Graph, ctx: LowerContext) -> bool:
@@ -66,11 +64,12 @@ def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
         x = make("pad", x, before=(0, 0), after=(0, padded - k))
     fast = dots_of(weights.bits, ctx.target) != ""
     rounded = op.activation_bits == 8 and is_known(m) and (fast or m <= MAX_ROUNDED_ROWS)
-    rows = _rounded(make, x, group) if rounded else [x]
+    rows = rounded_rows(make, x, group) if rounded else (x,)
     words = packed_words(_widened(weights.numbers, padded), weights.bits)
-    parts = (words, weights.scale, weights.zero)
-    operands = [rows[0], *map(make.constant, parts), *rows[1:]]
-    y = make("matmul_nbits", *operands, bits=weights.bits, group=group)
+    constants = (words, weights.scale, weights.zero)
+    operands = [rows[0], *map(make.constant, constants), *rows[1:]]
+    parts = "x_scale" if len(rows) > 1 else ""
+    y = make("matmul_nbits", *operands, bits=weights.bits, group=group, parts=parts)
     record(graph, "form", [op.name], [y.producer_owner.name], _reason(weights, rounded))
     return make("reshape", y, shape=op.outputs[0].details.plain_dims) if a.details.rank > 2 else y
 
@@ -82,15 +81,3 @@ def _widened(numbers: Array, k: int) -> Array:
 def _reason(weights: GroupedWeights, rounded: bool) -> str:
     text = f"weights stay packed in {weights.bits} bits, {weights.group} per scale"
     return f"{text}; rows are rounded to 8 bits, as the model allows" if rounded else text
-
-
-def _rounded(make: Composer, x: GraphTensor, group: int) -> list[GraphTensor]:
-    """X as s8, and its scales [m, groups]: the largest magnitude of a group is 127."""
-    m, k = x.details.plain_dims
-    groups = (m, k // group)
-    apart = make("reshape", x, shape=(*groups, group))
-    largest = make("reduce_max", make("abs", apart), axes=(2,), keep_dims=True)
-    scale = make("mul", largest, make.scalar(1 / 127, F32))
-    scale = make("max", scale, make.scalar(SMALLEST_SCALE, F32))
-    whole = make("quantize", apart, scale, dtype=S8.name)
-    return [make("reshape", whole, shape=(m, k)), make("reshape", scale, shape=groups)]

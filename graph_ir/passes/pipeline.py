@@ -47,6 +47,7 @@ from .recompose_softmax import recompose_softmax
 from .recompose_user_patterns import recompose_user_patterns
 from .remove_dead import remove_dead
 from .repeat_widening import repeat_widening
+from .round_activations import round_activations
 from .round_operands import round_operands
 from .scale_queries import scale_queries
 from .scale_sums_once import scale_sums_once
@@ -118,6 +119,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (tabulate_bytes, "quantized"),
     (multiply_quantized, "quantized"),
     (pack_weights, "packed-weights"),
+    (round_activations, ""),
     (dequantize_constants, "fold"),
     (call_kernels, ""),  # ops as they were recognized
     (sort_long_rows, "sort-rows"),

@@ -7,11 +7,12 @@ from functools import cached_property
 
 from ...base.dims import bounds, is_known
 from ...base.dtypes import F32, S8, U8
+from ...base.packed_words import WORD_BYTES
 from ...targets.isa import GemmTile, Target
 from ...targets.microkernels import f32_kernel, microkernel
 from ..ir.format import Format, plain
 from ..ir.schedule import Parameter, Schedule
-from ..ops.matmul_nbits import WORD_BYTES, MatmulNBits
+from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .format_choice import FormatChoice
@@ -73,8 +74,9 @@ def nbits_formats(op: MatmulNBits, ctx: LowerContext) -> list[FormatChoice]:
     words = Format(axes, (0, 1, 0, 1), (0, 0, columns, WORD_BYTES))
     scales = Format(axes, (0, 1, 0), (0, 0, columns))
     zero = plain(2) if op.zero_point.details.elements == 1 else scales
-    given = (plain(2, "MK"), words, scales, zero, plain(2, "MK"))
-    return [FormatChoice(given[: len(op.inputs)], (plain(2, "MN"),))]
+    others = {"high": words, "book": plain(1), "x_scale": plain(2, "MK")}
+    given = (plain(2, "MK"), words, scales, zero, *(others.get(x, scales) for x in op.part_names))
+    return [FormatChoice(given, (plain(2, "MN"),))]
 
 
 def _vectors(op: MatmulNBits, ctx: LowerContext) -> int:
@@ -82,11 +84,11 @@ def _vectors(op: MatmulNBits, ctx: LowerContext) -> int:
     m, n = rows_of(op), op.sizes[1]
     kernel, lanes = f32_kernel(ctx.target), ctx.target.lanes(f32_kernel(ctx.target).accumulator)
     if has_digits(op, ctx, m):
-        wide = m == 1 and dots_of(op.bits, ctx.target) == "dot4"
+        wide = m == 1 and dots_of(level_bits(op), ctx.target) == "dot4"
         return min(4 if wide else 2, math.ceil(n / lanes))
-    if m > max_rows(op, ctx) and op.x_scale is None:
+    if m > max_rows(op, ctx) and op.part("x_scale") is None:
         return pick_tile(m, n, ctx.target, kernel).vectors
-    if op.x_scale is not None and m > MAX_IN_REGISTERS:
+    if op.part("x_scale") is not None and m > MAX_IN_REGISTERS:
         return min(2, math.ceil(n / lanes))
     return min(4 if m <= 2 else 3, math.ceil(n / lanes))
 
@@ -111,28 +113,32 @@ def max_rows(op: MatmulNBits, ctx: LowerContext) -> int:
     return 4 if ctx.target.table.registers > 16 else 2
 
 
+def level_bits(op: MatmulNBits) -> int:
+    """Return the bits of the levels that are multiplied: entries of a book have 8."""
+    return 8 if op.part("book") is not None else op.bits
+
+
 def dots_of(bits: int, target: Target) -> str:
-    """Return the byte dot product for weights of `bits` bits: of four bytes, or of two in 16 bits, enough for
-    4-bit weights.
+    """Return the byte dot product for levels of `bits` bits: of four bytes, or of two in 16 bits, enough for 4 bits.
 
     "" if the CPU has none.
     """
     if microkernel(U8, S8, target).k_group == WORD_BYTES:
         return "dot4"
-    return "dot2" if bits == 4 and target.table.has_fma else ""
+    return "dot2" if bits <= 4 and target.table.has_fma else ""
 
 
 def has_digits(op: MatmulNBits, ctx: LowerContext, m: int) -> bool:
     """Return whether `m` rows of f32 may be multiplied as digits: dot products of bytes are that much faster."""
-    use = dots_of(op.bits, ctx.target)
+    use = dots_of(level_bits(op), ctx.target)
     fast = (
         microkernel(U8, S8, ctx.target).rate(ctx.target) > DIGITS
         if use == "dot4"
         else m <= MAX_IN_PAIRS
     )
     fits = op.group <= MAX_GROUP and op.sizes[2] * DIGITS <= _max_digits(ctx)
-    given = op.x_scale is None and use != "" and ctx.options.enabled("fixed-point")
-    return given and fast and fits and (op.bits == 4 or m > MAX_OF_MEMORY)
+    given = op.part("x_scale") is None and use != "" and ctx.options.enabled("fixed-point")
+    return given and fast and fits and (op.bits < 8 or m > MAX_OF_MEMORY)
 
 
 def _max_digits(ctx: LowerContext) -> int:
@@ -170,9 +176,9 @@ class NBitsSpace(ScheduleSpace):
         """Every way that suits the type of the rows, the faster first."""
         use = self._dots
         found: list[Schedule] = []
-        if self.is_dynamic and self.op.x_scale is None:  # few rows have separate code
+        if self.is_dynamic and self.op.part("x_scale") is None:  # few rows have separate code
             found = self._panels()
-        elif self.op.x_scale is not None:
+        elif self.op.part("x_scale") is not None:
             found = [self._in_registers(rows, "registers", use) for rows in self._heights()]
             if use == "dot4":
                 found.append(self._in_registers(self._tallest(2), "bytes", use))
@@ -198,7 +204,7 @@ class NBitsSpace(ScheduleSpace):
     @property
     def _dots(self) -> str:
         """The dot product that rows of bytes take: where the CPU has none, other instructions make that of four."""
-        return dots_of(self.op.bits, self.ctx.target) or "dot4"
+        return dots_of(level_bits(self.op), self.ctx.target) or "dot4"
 
     def _tallest(self, accumulators: int) -> int:
         """Return the rows of a tile in which each vector of results has `accumulators` accumulators."""
@@ -220,7 +226,7 @@ class NBitsSpace(ScheduleSpace):
         m, n, k = self.sizes
         tile = tile_of(rows, self.vectors, self.gemm.kernel)
         panels = math.ceil(n / self.gemm.columns(tile))
-        in_digits = use != "fma" and self.op.x_scale is None
+        in_digits = use != "fma" and self.op.part("x_scale") is None
         block = min(m, max(_max_digits(self.ctx) // (k * DIGITS), 1)) if in_digits else m
         blocking = MatmulBlocking(tile, block, k, min(panels, self.gemm.cores))
         return self._schedule(blocking, unpack, use)
@@ -248,7 +254,7 @@ class NBitsSpace(ScheduleSpace):
             work = vectors * (DOT_UNPACKING + 1) / issued + sums / machine.fma_per_cycle
             # the copy is written and read again, and waits for memory before it is multiplied
             return work / self.gemm.cores + self._traffic
-        if self.op.x_scale is not None:
+        if self.op.part("x_scale") is not None:
             work = vectors * (tiles * DOT_UNPACKING + m / 2) / issued
         elif schedule.word("use") != "fma":
             dots = m * (DIGITS / WORD_BYTES + DIGITS / self.op.group)
@@ -270,8 +276,11 @@ class NBitsSpace(ScheduleSpace):
     @property
     def _traffic(self) -> float:
         """Cycles to read all weights once."""
-        bytes_ = self.op.w.details.size_bytes + self.op.scale.details.size_bytes
-        return bytes_ / self.ctx.target.machine.shared_bytes_per_cycle
+        weights = (self.op.w, self.op.scale, *self.op.others)
+        return (
+            sum(one.details.typical.size_bytes for one in weights)
+            / self.ctx.target.machine.shared_bytes_per_cycle
+        )
 
     @cached_property
     def pick(self) -> Schedule:
@@ -288,7 +297,7 @@ class NBitsSpace(ScheduleSpace):
         dots = self._dots
         if use not in ("fma", dots):
             return f"use must be fma or {dots} on this CPU"
-        if self.op.x_scale is not None:
+        if self.op.part("x_scale") is not None:
             if use == "fma" or unpack == "panel" or (unpack == "bytes" and use == "dot2"):
                 where = "registers" if dots == "dot2" else "registers or bytes"
                 return f"use must be {dots}, unpack {where}, where rows are {given}"

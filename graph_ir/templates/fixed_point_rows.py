@@ -12,12 +12,12 @@ be normal.
 from __future__ import annotations
 
 from ...base.dtypes import F32, S8, S32
+from ...base.packed_words import WORD_BYTES
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Buffer, Expr, Load, Stmt, Var
 from ..schedule.matmul_nbits import DIGITS
 from .nbits_rows import GivenRows
-from .packed_weights import WORD
 
 SMALL = 2.0**-4
 """Share of the power of two at or below the largest magnitude below which numbers are small."""
@@ -84,6 +84,8 @@ class FixedPointRows(GivenRows):
         b = t.LoopBuilder()
         for buffer in (self._digits, self._steps, self._starts, self._totals, self._fits):
             b.emit(Allocate(buffer))
+        for statement in self._allocated():
+            b.emit(statement)
         zero = b.let("x_zero", t.cast(self.weights.zero[0], S32))
         with b.loop("xr", 0, rows) as row:
             b.store(self._fits, (row,), MOST)
@@ -95,7 +97,7 @@ class FixedPointRows(GivenRows):
         """One group of one row."""
         most = b.allocate("x_most", S32, (1,))
         b.store(most, (0,), 0)
-        with b.loop("xi", 0, self.weights.group, "vector") as i:
+        with b.loop("xi", 0, self.step, "vector") as i:
             size = t.bitcast(self.number(row, self._k(group, i)), S32) & MAGNITUDE
             b.store(most, (0,), t.maximum(most[0], size))  # above all others for NaN
         top = t.bitcast(t.bitcast(most[0], F32) * HEADROOM, S32)
@@ -114,7 +116,7 @@ class FixedPointRows(GivenRows):
             b.store(self._steps, at, 0.0)
             b.store(self._fits, (row,), 0.0)
             for digit in range(DIGITS):
-                with b.loop("xi", 0, self.weights.group, "vector") as i:
+                with b.loop("xi", 0, self.step, "vector") as i:
                     b.store(self._digits, (self._of_digit(row, digit, self._k(group, i)),), 0)
             self._store_sums(b, row, group, [t.const(0, S32)] * DIGITS, zero)
 
@@ -128,7 +130,7 @@ class FixedPointRows(GivenRows):
         steps = b.let("x_per_step", t.const(1.0, F32) / step)
         for total in (lost, size, count, *sums):
             b.store(total, (0,), t.const(0, total.dtype))
-        with b.loop("xi", 0, self.weights.group, "vector") as i:
+        with b.loop("xi", 0, self.step, "vector") as i:
             k = self._k(group, i)
             x = b.let("x", self.number(row, k))
             whole = t.cast(t.unary("round_even", x * steps), S32)
@@ -143,7 +145,7 @@ class FixedPointRows(GivenRows):
                 b.store(self._digits, (self._of_digit(row, digit, k),), low)
                 b.store(total, (0,), total[0] + t.cast(low, S32))
                 left = b.let("x_left", left + 128 >> 8)
-        few = count[0] <= float(self.weights.group // 2)
+        few = count[0] <= float(self.step // 2)
         little = lost[0] <= size[0] * MAX_LOST
         return few | little
 
@@ -151,14 +153,16 @@ class FixedPointRows(GivenRows):
         self, b: t.LoopBuilder, row: Var, group: Var, sums: list[Expr], zero: Var
     ) -> None:
         """Store the sums of the digits of each group, which zero points are multiplied by."""
-        if self.has_starts:
-            for digit, total in enumerate(sums):
-                start = t.const(0, S32) - zero * total
-                b.store(self._starts, (self._of_start(row, group, digit),), start)
-            return
         total = t.cast(sums[-1], F32)
         for one in reversed(sums[:-1]):
             total = total * 256.0 + t.cast(one, F32)
+        for statement in self._scaled(row, group, total):
+            b.emit(statement)
+        if self.has_starts:
+            for digit, one in enumerate(sums):
+                start = t.const(0, S32) - zero * one
+                b.store(self._starts, (self._of_start(row, group, digit),), start)
+            return
         b.store(self._totals, (self._of_group(row, group),), total)
 
     def is_float(self, row: Expr, group: Expr) -> Expr:
@@ -171,7 +175,7 @@ class FixedPointRows(GivenRows):
 
     def quad(self, row: Expr, digit: int, k: Expr) -> Expr:
         """A digit of four neighboring numbers of a row from `k` on, as one s32."""
-        return t.bitcast(Load(self._digits, (self._of_digit(row, digit, k),), WORD), S32)
+        return t.bitcast(Load(self._digits, (self._of_digit(row, digit, k),), WORD_BYTES), S32)
 
     def start(self, row: Expr, group: Expr, digit: int) -> Expr:
         """-zero * sum of a digit of a group."""
@@ -186,7 +190,7 @@ class FixedPointRows(GivenRows):
         return self._steps[self._of_group(row, group)]
 
     def _k(self, group: Expr, i: Expr) -> Expr:
-        return group * self.weights.group + i
+        return group * self.step + i
 
     def _of_digit(self, row: Expr, digit: int, k: Expr) -> Expr:
         return row * (DIGITS * self.k) + digit * self.k + k

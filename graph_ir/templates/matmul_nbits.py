@@ -15,7 +15,7 @@ from ...base.dims import is_known
 from ...base.dtypes import F32, U8
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Block, Buffer, Const, For, Let, Load, Stmt, Store, Var
+from ...tensor_ir.nodes import Block, Buffer, Const, Expr, For, Let, Load, Stmt, Store, Var
 from ...tensor_ir.tiling import split_rows
 from ..nest.lower import Lowering
 from ..nest.nest import Sharing, Stage, contraction
@@ -32,13 +32,14 @@ from .packed_weights import PackedWeights, WeightPanel
 
 
 class NBitsLowering(Lowering):
-    """Lowers the nest; B of the problem is `weights`, and `x_scale` [m, groups] that of rows of bytes."""
+    """Lowers the nest; B of the problem is `weights`, and `x_scale` that of `x_group` neighboring bytes of rows."""
 
     def __init__(
         self,
         problem: Contraction,
         weights: PackedWeights,
         x_scale: Buffer | None,
+        x_group: int,
         blocking: MatmulBlocking,
         sharing: Sharing,
         target: Target,
@@ -47,12 +48,13 @@ class NBitsLowering(Lowering):
     ) -> None:
         nest = contraction(problem).changed(sharing=sharing)
         super().__init__(apply(nest, _schedule(problem, blocking, target, unpack, weights)), target)
-        self.problem, self.weights, self.x_scale = problem, weights, x_scale
+        self.problem, self.weights, self.x_scale, self.x_group = problem, weights, x_scale, x_group
         self.unpack, self.use = unpack, use
         self.lanes = target.lanes(F32)
         self.columns = tile_columns(self.nest, target)
         self.depth = problem.sizes["k"]
         self.fetches = weights.words.elements > target.l2_bytes
+        self.step = min(weights.group, x_group)
 
     def stage(self, stage: Stage, position: Position) -> Staged | None:
         """The weights of a panel, unpacked; or what dot products need of rows of A: sums of groups, digits."""
@@ -84,15 +86,14 @@ class NBitsLowering(Lowering):
         if self.unpack == "bytes":
             local = Buffer("w_bytes", U8, (self.depth * self.columns,), "local")
             self.locals[local.name] = local
-            weights, copy = weights.as_bytes(local, vectors, self.fetches)
+            weights, copy = weights.as_bytes(local, vectors, self.fetches, self.step)
             tiles.append(copy)
         assert self.nest.tile is not None
-        for first, count, rows in split_rows(position.extents["m"], self.nest.tile.shape.rows):
+        for first, end, rows in _row_runs(position.extents["m"], self.nest.tile.shape.rows):
             row = Var("wr")
             tile = self._tile(position, row, rows, weights, vectors)
             body = Block((*tile.sums(), *self._results(position, tile, columns)))
-            end = t.as_expr(first + count * rows)
-            tiles.append(For(row, t.as_expr(first), end, body, "serial", rows))
+            tiles.append(For(row, first, end, body, "serial", rows))
         return tiles
 
     def _x(self, position: Position) -> GivenRows:
@@ -100,7 +101,10 @@ class NBitsLowering(Lowering):
         in_digits = self.use != "fma" and self.x_scale is None
         make = FixedPointRows if in_digits else GivenRows
         a, rows = self.problem.a, max_rows(self.nest)
-        return make(a, self.x_scale, self.weights, self.depth, rows, position.start("m"))
+        return make(
+            a, self.x_scale, self.weights, self.depth, self.step, self.depth // self.x_group, rows,
+            position.start("m"),
+        )  # fmt: skip
 
     def _tile(
         self, position: Position, row: Var, rows: int, weights: WeightPanel, vectors: int
@@ -129,6 +133,15 @@ class NBitsLowering(Lowering):
         first = Let(acc, Load(tile.acc, (t.as_expr(r), col)))
         body = Block((first, *lets, Store(at.view("C").buffer, (at.offset("C"),), value)))
         return For(col, t.as_expr(begin), t.as_expr(end), body, "vector")
+
+
+def _row_runs(m: int | Expr, height: int) -> list[tuple[Expr, Expr, int]]:
+    """Return (first row, end, rows of a tile) of runs of equal tiles; the rest of dynamic rows are tiles of one row."""
+    if isinstance(m, int):
+        runs = split_rows(m, height)
+        return [(t.as_expr(first), t.as_expr(first + n * rows), rows) for first, n, rows in runs]
+    full = m // height * height
+    return [(t.ZERO, full, height), (full, m, 1)]
 
 
 def _schedule(

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from ...base.dtypes import F32, S32
+from ...base.packed_words import WORD_BYTES
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, Load, Stmt, Store, Var
 from ..nest.packing import loop
 from ..nest.problem import View
-from .packed_weights import WORD, PackedWeights
+from .packed_weights import PackedWeights
 
 
 @dataclass(frozen=True)
 class GivenRows:
-    """At most `most` rows of X from `first` on, unconverted: f32, or s8 with `scale` [m, groups].
+    """At most `most` rows of X from `first` on, unconverted: f32, or s8 with `scale` [m, groups of X].
 
     Sums of bytes begin at -zero * sum of X where one zero point serves all weights, so that nothing is subtracted.
+    `step`: neighboring k with one scale of X and one of the weights, a group in the following. `scales`: of a row of X.
     """
 
     x: View
     scale: Buffer | None
     weights: PackedWeights
     k: int
+    step: int
+    scales: int
     most: int
     first: Expr = t.ZERO
 
@@ -33,7 +37,7 @@ class GivenRows:
     @property
     def groups(self) -> int:
         """Groups of a row."""
-        return self.k // self.weights.group
+        return self.k // self.step
 
     @property
     def has_starts(self) -> bool:
@@ -45,13 +49,18 @@ class GivenRows:
         kind = S32 if self.has_starts else F32
         return Buffer("x_sums", kind, (self.most * self.groups,), "local")
 
+    @property
+    def _scaled_sums(self) -> Buffer:
+        """The sums of groups as floats, which minima of weights are multiplied by."""
+        return Buffer("x_scaled", F32, (self.most * self.groups,), "local")
+
     def prepared(self, rows: int) -> list[Stmt]:
         """Compute the sum of each group of each row, or, if zero points are constant, its multiple by the
-        zero point."""
+        zero point; and the sum as a float where weights have minima."""
         sums, r, g, i = self._sums, Var("sr"), Var("sg"), Var("si")
         zero, kind = (t.as_expr(0),), sums.dtype
         total = Buffer("x_sum", kind, (1,), "local")
-        at = self._index(r, g * self.weights.group + i)
+        at = self._index(r, g * self.step + i)
         new = total[zero] + t.cast(self.x.buffer[at], kind)
         found: Expr = total[zero]
         if self.has_starts:
@@ -60,11 +69,26 @@ class GivenRows:
         body = Block((
             Allocate(total),
             Store(total, zero, t.const(0, kind)),
-            loop(i, self.weights.group, Store(total, zero, new), "vector"),
+            loop(i, self.step, Store(total, zero, new), "vector"),
             Store(sums, (self._of_group(r, g),), found),
+            *self._scaled(r, g, total[zero]),
         ))  # fmt: skip
         groups = loop(g, self.groups, body, "serial")
-        return [Allocate(sums), loop(r, rows, groups, "serial")]
+        return [Allocate(sums), *self._allocated(), loop(r, rows, groups, "serial")]
+
+    def _allocated(self) -> list[Stmt]:
+        return [Allocate(self._scaled_sums)] if self.weights.has_minima else []
+
+    def _scaled(self, row: Expr, group: Expr, total: Expr) -> list[Stmt]:
+        """Store the sum of a group of a row as a float, where it is needed."""
+        if not self.weights.has_minima:
+            return []
+        value = t.cast(total, F32) * self.factor(row, group)
+        return [Store(self._scaled_sums, (self._of_group(row, group),), value)]
+
+    def scaled_total(self, row: Expr, group: Expr) -> Expr:
+        """The sum of a group, as a float."""
+        return self._scaled_sums[self._of_group(row, group)]
 
     def number(self, row: Expr, k: Expr) -> Expr:
         """X[first + row, k]."""
@@ -72,7 +96,7 @@ class GivenRows:
 
     def quad(self, row: Expr, digit: int, k: Expr) -> Expr:
         """Four neighboring s8 of a row from `k` on, as one s32."""
-        return t.bitcast(Load(self.x.buffer, (self._index(row, k),), WORD), S32)
+        return t.bitcast(Load(self.x.buffer, (self._index(row, k),), WORD_BYTES), S32)
 
     def start(self, row: Expr, group: Expr, digit: int) -> Expr:
         """-zero * sum of X of a group."""
@@ -83,10 +107,10 @@ class GivenRows:
         return self._sums[self._of_group(row, group)]
 
     def factor(self, row: Expr, group: Expr) -> Expr:
-        """The scale of a group of s8."""
-        assert self.scale is not None
-        at = (self.first + row) * self.groups + group
-        return self.scale[at]
+        """The scale of a group; of floats 1."""
+        if self.scale is None:
+            return t.const(1.0, F32)
+        return self.scale[(self.first + row) * self.scales + group // (self.groups // self.scales)]
 
     def _index(self, row: Expr, k: Expr) -> Expr:
         return (self.first + row) * self.x.step("m") + k

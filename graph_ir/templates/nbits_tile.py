@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from ...base.dtypes import F32, S8, S16, S32, U32
+from ...base.dtypes import F32, S8, S16, S32
+from ...base.packed_words import WORD_BYTES
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -26,7 +27,7 @@ from ...tensor_ir.tiling import k_splits
 from ..nest.packing import loop
 from .fixed_point_rows import FixedPointRows
 from .nbits_rows import GivenRows
-from .packed_weights import WORD, WeightPanel
+from .packed_weights import WeightPanel, Word
 
 MAX_UNROLLED = 4
 """Words of a column that one iteration multiplies: enough to hide its counter."""
@@ -111,30 +112,41 @@ class RegisterTile:
         return t.as_expr(row), t.as_expr(v * self.lanes)
 
     def _accumulate_group(self, group: Expr) -> Stmt:
-        """part += X * Q over the words of a group."""
-        words = self.weights.weights.group // self.weights.weights.numbers
+        """part += X * Q over the words of a group; all of them at once where their upper bits are in other words."""
+        weights = self.weights.weights
+        words = self.x.step // weights.numbers
         step = max(d for d in range(1, MAX_UNROLLED + 1) if not words % d)
+        if weights.high_bits:
+            step = words
         word, body = Var("ww"), self._begun()
+        high = [
+            self.weights.high_words(body, group, self.x.step, f"wh{v}_", v)
+            for v in range(self.vectors)
+        ]
         for i in range(step):
-            body += self._word(group, word + i, i)
+            body += self._word(group, word + i, i, high)
         body += self._ended()
         return For(word, t.as_expr(0), t.as_expr(words), Block(tuple(body)), "serial", step)
 
-    def _word(self, group: Expr, word: Expr, number: int) -> list[Stmt]:
+    def _word(self, group: Expr, word: Expr, number: int, high: list[list[Expr]]) -> list[Stmt]:
         weights = self.weights.weights
         body: list[Stmt] = []
-        packed = [Var(f"wp{number}_{v}", U32, self.lanes) for v in range(self.vectors)]
-        at = group * (weights.group // weights.numbers) + word
+        at = group * (self.x.step // weights.numbers) + word
         if self.means.fetches:
             body += self.weights.fetched(at)
-        body += [Let(var, self.weights.word(at, v)) for v, var in enumerate(packed)]
+        packed = [
+            self.weights.joined(
+                self._let(body, f"wp{number}_{v}", self.weights.word(at, v)), high[v], number
+            )
+            for v in range(self.vectors)
+        ]
         return [*body, *self._multiplied(packed, at * weights.numbers, number)]
 
     def _begun(self) -> list[Stmt]:
         """Return the statements before the multiplications of a few words."""
         return []
 
-    def _multiplied(self, packed: list[Var], k: Expr, number: int) -> list[Stmt]:
+    def _multiplied(self, packed: list[Word], k: Expr, number: int) -> list[Stmt]:
         """Return the multiplications of a word of each column, which begins at `k`; `number` makes names unique."""
         raise NotImplementedError
 
@@ -147,11 +159,14 @@ class RegisterTile:
         raise NotImplementedError
 
     def _scaled(self, group: Expr) -> list[Stmt]:
-        """acc += (part - zero * sum of X) * factor of the row * scale."""
-        body = list[Stmt]()
+        """acc += (part - zero * sum of X) * factor of the row * scale + minimum * sum of X."""
+        body, weights = list[Stmt](), self.weights.weights
+        of_weights = group // (weights.group // self.x.step)
         for v in range(self.vectors):
-            scale = self._let(body, f"ws{v}", self.weights.scale(group, v))
-            zero = self._let(body, f"wz{v}", self.weights.zero(group, v))
+            scale = self._let(body, f"ws{v}", self.weights.scale(of_weights, v))
+            zero = self._let(body, f"wz{v}", self.weights.zero(of_weights, v))
+            if weights.has_minima:
+                minimum = self._let(body, f"wm{v}", self.weights.minimum(of_weights, v))
             for r in range(self.rows):
                 value = self._value(r, v, group)
                 if not self.x.has_starts:
@@ -160,7 +175,10 @@ class RegisterTile:
                 if self.dtype != F32:
                     factor = Broadcast(self.x.factor(self._row(r), group), self.lanes)
                     value = value * factor
-                old = Load(self.acc, self._at(r, v), self.lanes)
+                old: Expr = Load(self.acc, self._at(r, v), self.lanes)
+                if weights.has_minima:
+                    total = Broadcast(self.x.scaled_total(self._row(r), group), self.lanes)
+                    old = self._fma(total, minimum, old)
                 body.append(Store(self.acc, self._at(r, v), self._fma(value, scale, old)))
         return body
 
@@ -184,7 +202,7 @@ class RegisterTile:
 class FloatTile(RegisterTile):
     """Rows of f32, times each number of a word."""
 
-    def _multiplied(self, packed: list[Var], k: Expr, number: int) -> list[Stmt]:
+    def _multiplied(self, packed: list[Word], k: Expr, number: int) -> list[Stmt]:
         body: list[Stmt] = []
         for i in range(self.weights.weights.numbers):
             x = [
@@ -198,12 +216,15 @@ class FloatTile(RegisterTile):
                     body.append(Store(self.part, index, self._fma(q, x[r], old)))
         return body
 
-    def _number(self, word: Expr, index: int) -> Expr:
-        """A number of each word; those of 4 bits are lanes of a table where a vector has 16."""
-        if 1 << self.weights.weights.bits != self.lanes:
+    def _number(self, word: Word, index: int) -> Expr:
+        """A level of each word; those of 4 bits are lanes of a table where a vector has 16."""
+        weights = self.weights.weights
+        if weights.bits != 4 or self.lanes != 16:
             return self.weights.number(word, index)
-        table = t.cast(Ramp(t.const(0, S32), self.lanes), F32)
-        return self.weights.picked(word, index, table)
+        table: Expr = Ramp(t.const(0, S32), self.lanes)
+        if "book" in weights.parts:
+            table = Load(weights.parts["book"], (t.ZERO,), self.lanes)
+        return self.weights.picked(word, index, t.cast(table, F32))
 
     def _x(self, r: int, k: Expr) -> Expr:
         return Broadcast(self.x.number(self._row(r), k), self.lanes)
@@ -252,10 +273,10 @@ class DotTile(RegisterTile):
         """(row, vector, digit) of each sum."""
         return list(itertools.product(range(self.rows), range(self.vectors), range(self.x.digits)))
 
-    def _multiplied(self, packed: list[Var], k: Expr, number: int) -> list[Stmt]:
+    def _multiplied(self, packed: list[Word], k: Expr, number: int) -> list[Stmt]:
         body: list[Stmt] = []
-        for i in range(self.weights.weights.numbers // WORD):
-            at = k + i * WORD
+        for i in range(self.weights.weights.numbers // WORD_BYTES):
+            at = k + i * WORD_BYTES
             q = [
                 self._let(body, f"wq{number}_{i}_{v}", self.weights.quad(var, i))
                 for v, var in enumerate(packed)
@@ -307,36 +328,36 @@ class FixedPointTile(DotTile):
         return body
 
     def _as_floats(self, r: int, group: Expr) -> Stmt:
-        """acc += X * ((Q - zero) * scale) over a group: what f32 makes of infinities, NaN and outliers."""
-        weights, word, body = self.weights.weights, Var("wo"), list[Stmt]()
-        words = weights.group // weights.numbers
-        at = group * words + word
+        """acc += X * W over a group: what f32 makes of infinities, NaN and outliers."""
+        weights, body = self.weights.weights, list[Stmt]()
+        size = weights.group if weights.high_bits else weights.numbers
+        part, parts = Var("wo"), weights.group // size
+        at, row = group * parts + part, self._row(r)
         kept = Buffer("nb_kept", F32, (1, self.vectors * self.lanes), "local")
-        x = [
-            self._let(body, f"wox{i}", Broadcast(self.x.number(self._row(r), k), self.lanes))
-            for i in range(weights.numbers)
-            for k in [at * weights.numbers + i]
-        ]
         ends: list[Stmt] = []
         for v in range(self.vectors):
-            packed = self._let(body, f"wop{v}", self.weights.word(at, v))
-            zero, scale = self.weights.zero(group, v), self.weights.scale(group, v)
+            weight = self.weights.scaled(body, group, v)
+            high = self.weights.high_words(body, at, size, f"woh{v}_", v)
             index = (t.ZERO, t.as_expr(v * self.lanes))
             new: Expr = Load(kept, index, self.lanes)
-            for i, factor in enumerate(x):
-                weight = (self.weights.number(packed, i) - zero) * scale
-                new = self._fma(factor, weight, new)
+            for number in range(size // weights.numbers):
+                word = at * (size // weights.numbers) + number
+                packed = self._let(body, f"wop{v}_{number}", self.weights.word(word, v))
+                joined = self.weights.joined(packed, high, number)
+                for i in range(weights.numbers):
+                    x = Broadcast(self.x.number(row, word * weights.numbers + i), self.lanes)
+                    new = self._fma(x, weight(joined, i), new)
             body.append(Store(kept, index, new))
             old = Load(self.acc, self._at(r, v), self.lanes)
             total = old + Load(kept, index, self.lanes)
             ends.append(Store(self.acc, self._at(r, v), total))
-        sums = loop(word, words, Block(tuple(body)), "serial")
+        sums = loop(part, parts, Block(tuple(body)), "serial")
         return Block((Allocate(kept), *self._zeros(kept), sums, *ends))
 
     def _value(self, r: int, v: int, group: Expr) -> Expr:
         """d2 * 2^16 + d1 * 2^8 + d0, the lower two joined as integers where s32 holds them."""
         low, middle, high = (self._sum(r, v, digit) for digit in range(3))
-        largest = self.weights.weights.group * ((1 << self.weights.weights.bits) - 1) << 7
+        largest = self.x.step * self.weights.weights.max_level << 7
         if largest * 257 < MAX_S32:
             rest = t.cast((middle << 8) + low, F32)
         else:

@@ -1,10 +1,12 @@
-"""Weights of 4 or 8 bits in words, with a scale and a zero point per group of k: how a panel of them is read."""
+"""Weights of 2 to 8 bits in words, with a scale and a zero point per group of k: how a panel of them is read."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 
-from ...base.dtypes import F32, S32, U8, U32
+from ...base.dtypes import F32, S32, S64, U8, U32
+from ...base.packed_words import LOW_BITS, NIBBLE, WORD_BYTES
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
@@ -22,9 +24,6 @@ from ...tensor_ir.nodes import (
 )
 from ..nest.packing import loop
 
-WORD = 4
-"""Bytes of a word, and neighboring k of one dot product."""
-
 LINE = 64
 """Bytes of a cache line."""
 
@@ -36,7 +35,7 @@ FAR = 16 << 10
 class PackedWeights:
     """Buffers of the weights [n, k], their scales and zero points, all in panels as wide as the register tile.
 
-    `zero` may hold one number for all weights.
+    `zero` may hold one number for all weights; `parts` are other operands of the op.
     """
 
     words: Buffer
@@ -44,6 +43,7 @@ class PackedWeights:
     zero: Buffer
     bits: int
     group: int
+    parts: Mapping[str, Buffer] = field(default_factory=dict)
 
     @property
     def has_one_zero(self) -> bool:
@@ -51,9 +51,38 @@ class PackedWeights:
         return self.zero.elements == 1
 
     @property
+    def has_minima(self) -> bool:
+        """Return whether something is added to scaled levels."""
+        return "minimum" in self.parts or "block_minimum" in self.parts
+
+    @property
+    def low_bits(self) -> int:
+        """Bits of a level in `words`."""
+        return LOW_BITS[self.bits]
+
+    @property
+    def high_bits(self) -> int:
+        """Bits of a level in other words."""
+        return self.bits - self.low_bits
+
+    @property
     def numbers(self) -> int:
         """Weights in a word."""
-        return 8 * WORD // self.bits
+        return 8 * WORD_BYTES // self.low_bits
+
+    @property
+    def max_level(self) -> int:
+        """Bound of levels."""
+        return 255 if "book" in self.parts else (1 << self.bits) - 1
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of each column; its upper bits are in `high`, those of field 0 from bit `shift` of each byte on."""
+
+    low: Expr
+    high: Expr | None = None
+    shift: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,12 +98,42 @@ class WeightPanel:
 
     def word(self, number: Expr, v: int) -> Expr:
         """Word `number` of each column of vector `v`."""
-        row = self.columns * WORD
-        size = row * (self.k // self.weights.numbers)
-        at = number * row + v * self.lanes * WORD
+        return self._word(self.weights.words, self.weights.low_bits, number, v)
+
+    def _word(self, words: Buffer, bits: int, number: Expr, v: int) -> Expr:
+        row = self.columns * WORD_BYTES
+        at = number * row + v * self.lanes * WORD_BYTES
         if not self.is_copy:
-            at = self.panel * size + at
-        return t.bitcast(Load(self.weights.words, (at,), self.lanes * WORD), U32)
+            at = self.panel * (row * (self.k * bits // (8 * WORD_BYTES))) + at
+        return t.bitcast(Load(words, (at,), self.lanes * WORD_BYTES), U32)
+
+    def high_words(self, body: list[Stmt], part: Expr, step: int, name: str, v: int) -> list[Expr]:
+        """Bind the words with the upper bits of `step` k, part `part` of all: field 0 is in the lowest bits."""
+        bits, found = self.weights.high_bits, list[Expr]()
+        if not bits:
+            return found
+        size = step * bits
+        for i in range(-(-size // (8 * WORD_BYTES))):
+            at = (
+                part * (size // (8 * WORD_BYTES)) + i
+                if size >= 8 * WORD_BYTES
+                else part // (8 * WORD_BYTES // size)
+            )
+            word = self._word(self.weights.parts["high"], bits, at, v)
+            if size < 8 * WORD_BYTES:
+                shift = t.cast(part % (8 * WORD_BYTES // size) * (size // WORD_BYTES), U32)
+                word = word >> Broadcast(shift, self.lanes)
+            var = Var(f"{name}{i}", U32, self.lanes)
+            body.append(Let(var, word))
+            found.append(var)
+        return found
+
+    def joined(self, low: Expr, high: Sequence[Expr], number: int) -> Word:
+        """Return word `number` of those whose upper bits are `high`."""
+        if not high:
+            return Word(low)
+        at = number * self.weights.numbers // WORD_BYTES * self.weights.high_bits
+        return Word(low, high[at // 8], at % 8)
 
     def fetched(self, number: Expr) -> list[Stmt]:
         """Hints for the words that come `FAR` bytes after word `number` of each column.
@@ -82,88 +141,158 @@ class WeightPanel:
         Dequantizing takes enough instructions that only few loads are under way at a time, which is too few where
         weights do not stay in the L3: 1x11008x4096 takes 0.80 of the time for rows in f32, 0.91 for rows in s8.
         """
-        row = self.columns * WORD
+        row = self.columns * WORD_BYTES
         start = self.panel * (row * (self.k // self.weights.numbers)) + number * row
         lines = range(FAR, FAR + row, LINE)
         return [Prefetch(Slice(self.weights.words, (start + at,)), 1) for at in lines]
 
-    def number(self, word: Expr, index: int) -> Expr:
-        """Number `index` of each word as f32."""
-        field, byte = divmod(index, WORD)
-        bits = self.weights.bits
-        shift = 8 * byte + field * bits
-        if shift:
-            word = word >> shift
-        if shift + bits < 32:
-            word = word & (1 << bits) - 1
-        return t.cast(t.bitcast(word, S32), F32)
+    def number(self, word: Word, index: int) -> Expr:
+        """Level `index` of each word as f32."""
+        part, byte = divmod(index, WORD_BYTES)
+        low = word.low
+        if "book" in self.weights.parts:
+            low, bits, shift = t.bitcast(self.quad(word, part), U32), 8, 8 * byte
+        else:
+            bits = self.weights.low_bits
+            shift = 8 * byte + part * bits
+        low = _field(low, shift, (1 << bits) - 1, shift + bits < 32)
+        if word.high is not None:
+            low = low | self._upper(word, part, 8 * byte, 1)
+        return t.cast(t.bitcast(low, S32), F32)
 
-    def picked(self, word: Expr, index: int, table: Expr) -> Expr:
-        """Number `index` of each word through a table with a lane for each number there is."""
-        field, byte = divmod(index, WORD)
-        shift = 8 * byte + field * self.weights.bits
-        if shift:
-            word = word >> shift
-        return t.call("pick", table, t.bitcast(word, S32))
+    def _upper(self, word: Word, part: int, shift: int, each: int) -> Expr:
+        """Return the upper bits of field `part` above the lower ones."""
+        assert word.high is not None
+        weights = self.weights
+        at = shift + word.shift + part * weights.high_bits - weights.low_bits
+        return _field(word.high, at, ((1 << weights.high_bits) - 1 << weights.low_bits) * each)
 
-    def quad(self, word: Expr, field: int) -> Expr:
-        """Four neighboring numbers of each word, as bytes."""
-        bits = self.weights.bits
-        if field:
-            word = word >> field * bits
-        if bits < 8:
-            word = word & ((1 << bits) - 1) * 0x01010101
-        return t.bitcast(word, U8)
+    def picked(self, word: Word, index: int, table: Expr) -> Expr:
+        """Level `index` of each word through a table with a lane for each of the 4-bit numbers."""
+        part, byte = divmod(index, WORD_BYTES)
+        low, shift = word.low, 8 * byte + part * self.weights.low_bits
+        return t.call("pick", table, t.bitcast(low >> shift if shift else low, S32))
+
+    def quad(self, word: Word, part: int) -> Expr:
+        """Levels of four neighboring k of each word, as bytes."""
+        bits, each = self.weights.low_bits, 0x01010101
+        low = _field(word.low, part * bits, ((1 << bits) - 1) * each, bits < 8)
+        if word.high is not None:
+            low = low | self._upper(word, part, 0, each)
+        level = t.bitcast(low, U8)
+        if "book" not in self.weights.parts:
+            return level
+        return Load(self.weights.parts["book"], (t.cast(level, S64),), level.lanes)
 
     def scale(self, group: Expr, v: int) -> Expr:
         """The scales of a group."""
-        return t.cast(Load(self.weights.scale, (self._of_group(group, v),), self.lanes), F32)
+        scale = self._of_group(self.weights.scale, group, v)
+        if self._shares_bytes:
+            scale = scale & NIBBLE
+        return self._times_block(t.cast(scale, F32), "block_scale", group, v)
+
+    def minimum(self, group: Expr, v: int) -> Expr:
+        """The minima of a group."""
+        minimum = self.weights.parts.get("minimum")
+        if minimum is not None:
+            found = self._of_group(minimum, group, v)
+        else:
+            found = self._of_group(self.weights.scale, group, v) >> 4
+        return self._times_block(t.cast(found, F32), "block_minimum", group, v)
+
+    @property
+    def _shares_bytes(self) -> bool:
+        """Return whether scales and minima are nibbles of the same bytes."""
+        parts = self.weights.parts
+        return "block_minimum" in parts and "minimum" not in parts
 
     def zero(self, group: Expr, v: int) -> Expr:
         """The zero points of a group."""
         if self.weights.has_one_zero:
             return Broadcast(Load(self.weights.zero, (t.as_expr(0),)), self.lanes)
-        return Load(self.weights.zero, (self._of_group(group, v),), self.lanes)
+        return self._of_group(self.weights.zero, group, v)
 
-    def _of_group(self, group: Expr, v: int) -> Expr:
+    def _of_group(self, values: Buffer, group: Expr, v: int) -> Expr:
         groups = self.k // self.weights.group
         at = (self.panel * groups + group) * self.columns
-        return at + v * self.lanes
+        return Load(values, (at + v * self.lanes,), self.lanes)
 
-    def as_bytes(self, local: Buffer, vectors: int, fetches: bool) -> tuple[WeightPanel, Stmt]:
-        """(the same panel with a byte for each number, in `local`; the copy, which `fetches` words ahead)."""
-        fields, word = 8 // self.weights.bits, Var("bw")
-        body = self.fetched(word) if fetches else []
+    def _times_block(self, value: Expr, name: str, group: Expr, v: int) -> Expr:
+        blocks = self.weights.parts.get(name)
+        if blocks is None:
+            return value
+        groups = self.k // self.weights.group
+        panels = self.weights.scale.elements // (groups * self.columns)
+        count = blocks.elements // (panels * self.columns)
+        at = (self.panel * count + group // (groups // count)) * self.columns + v * self.lanes
+        return value * t.cast(Load(blocks, (at,), self.lanes), F32)
+
+    def as_bytes(
+        self, local: Buffer, vectors: int, fetches: bool, step: int
+    ) -> tuple[WeightPanel, Stmt]:
+        """(the same panel with a byte for each level, in `local`; the copy, `step` k at a time, which `fetches` words
+        ahead)."""
+        numbers, part, body = self.weights.numbers, Var("bw"), list[Stmt]()
+        for i in range(step // numbers):
+            body += self.fetched(part * (step // numbers) + i) if fetches else []
         for v in range(vectors):
-            packed = Var(f"bp{v}", U32, self.lanes)
-            body.append(Let(packed, self.word(word, v)))
-            for i in range(fields):
-                row = (word * fields + i) * (self.columns * WORD)
-                at = row + v * self.lanes * WORD
-                body.append(Store(local, (at,), self.quad(packed, i)))
-        copy = loop(word, self.k // self.weights.numbers, Block(tuple(body)), "serial")
-        return replace(self, weights=replace(self.weights, words=local, bits=8), is_copy=True), copy
+            high = self.high_words(body, part, step, f"bh{v}_", v)
+            for i in range(step // numbers):
+                packed, number = Var(f"bp{v}_{i}", U32, self.lanes), part * (step // numbers) + i
+                body.append(Let(packed, self.word(number, v)))
+                for j in range(numbers // WORD_BYTES):
+                    row = (number * (numbers // WORD_BYTES) + j) * (self.columns * WORD_BYTES)
+                    quad = self.quad(self.joined(packed, high, i), j)
+                    body.append(Store(local, (row + v * self.lanes * WORD_BYTES,), quad))
+        copy = loop(part, self.k // step, Block(tuple(body)), "serial")
+        others = {x: b for x, b in self.weights.parts.items() if x not in ("high", "book")}
+        weights = replace(self.weights, words=local, bits=8, parts=others)
+        return replace(self, weights=weights, is_copy=True), copy
 
     def unpack(self, k0: int, k: int, local: Buffer, vectors: int) -> Stmt:
-        """Write (Q - zero) * scale of `k` k from `k0` on to a panel of floats, row after row.
+        """Write the weights of `k` k from `k0` on to a panel of floats, row after row.
 
         Both are multiples of the group, or `k` divides it.
         """
-        size, part, word = min(self.weights.group, k), Var("ug"), Var("uw")
-        group = part + k0 // self.weights.group
-        body: list[Stmt] = []
-        numbers = self.weights.numbers
+        size, part, body = min(self.weights.group, k), Var("ug"), list[Stmt]()
+        group, numbers = part + k0 // self.weights.group, self.weights.numbers
+        is_unrolled = self.weights.high_bits > 0
+        word = Var("uw")
         inner: list[Stmt] = []
-        first = part * (size // numbers) + (word + k0 // numbers)
-        row = part * size + word * numbers
         for v in range(vectors):
-            scale, zero = (Var(f"{name}{v}", F32, self.lanes) for name in ("us", "uz"))
-            body += [Let(scale, self.scale(group, v)), Let(zero, self.zero(group, v))]
-            packed = Var(f"up{v}", U32, self.lanes)
-            inner.append(Let(packed, self.word(first, v)))
-            for i in range(numbers):
-                value = (self.number(packed, i) - zero) * scale
-                at = (row + i) * self.columns + v * self.lanes
-                inner.append(Store(local, (at,), value))
+            weight = self.scaled(body, group, v)
+            high = self.high_words(body, part + k0 // size, size, f"uh{v}_", v)
+            for number in range(size // numbers) if is_unrolled else [0]:
+                at = t.as_expr(number) if is_unrolled else word
+                first = part * (size // numbers) + (at + k0 // numbers)
+                packed = Var(f"up{v}_{number}", U32, self.lanes)
+                inner.append(Let(packed, self.word(first, v)))
+                row = part * size + at * numbers
+                for i in range(numbers):
+                    value = weight(self.joined(packed, high, number), i)
+                    inner.append(Store(local, ((row + i) * self.columns + v * self.lanes,), value))
+        if is_unrolled:
+            return loop(part, k // size, Block((*body, *inner)), "serial")
         words = loop(word, size // numbers, Block(tuple(inner)), "serial")
         return loop(part, k // size, Block((*body, words)), "serial")
+
+    def scaled(self, body: list[Stmt], group: Expr, v: int) -> Callable[[Word, int], Expr]:
+        """Bind what levels of a group are scaled by; return the function that makes weights of them."""
+        names = ("us", "uz", "um") if self.weights.has_minima else ("us", "uz")
+        made = (self.scale, self.zero, self.minimum)
+        scale, zero, *minimum = [Var(f"{name}{v}", F32, self.lanes) for name in names]
+        for var, make in zip((scale, zero, *minimum), made, strict=False):
+            body.append(Let(var, make(group, v)))
+
+        def weight(word: Word, index: int) -> Expr:
+            scaled = (self.number(word, index) - zero) * scale
+            return scaled + minimum[0] if minimum else scaled
+
+        return weight
+
+
+def _field(word: Expr, shift: int, mask: int, is_masked: bool = True) -> Expr:
+    """Return the bits of `mask` of a word that is shifted right, or left where `shift` is negative."""
+    if shift:
+        word = word >> shift if shift > 0 else word << -shift
+    return word & mask if is_masked else word

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from graphc.base.dtypes import F32, S8
+from graphc.base.packed_words import packed_words
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.ops.matmul_nbits import packed_words
 
 
 def packed_matmul(
@@ -29,7 +29,9 @@ def packed_matmul(
     if of_bytes:
         operands.append(graph.make_input(LogicalTensor(F32, (m, groups)), "x_scale"))
         arrays.append((2.0 ** random.integers(-2, 3, (m, groups))).astype(np.float32))
-    y = graph.make("matmul_nbits", operands, {"bits": bits, "group": group}, "y").outputs[0]
+    y = graph.make(
+        "matmul_nbits", operands, {"bits": bits, "group": group, "parts": "x_scale" * of_bytes}, "y"
+    ).outputs[0]
     bias = graph.make_constant(np.arange(n, dtype=np.float32), "bias")
     graph.make_output(graph.make("relu", graph.make("add", [y, bias]).outputs).outputs[0])
     return graph, arrays

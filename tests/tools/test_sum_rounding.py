@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F16, F32, F64, S64
+from graphc.base.packed_words import packed_words
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.ops.matmul_nbits import packed_words
 from graphc.tools.error_bound import expected_outputs
 from graphc.tools.sum_rounding import ANYTHING, DEVIATIONS, sum_noise, unit_roundoff
 from support.lowered import build

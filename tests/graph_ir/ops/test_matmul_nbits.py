@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
+from graphc.base.packed_words import packed_words, unpacked_words
 from graphc.graph_ir.ir.graph import Array
-from graphc.graph_ir.ops.matmul_nbits import packed_words, unpacked_words
 from support.check_op import check_op, make_op
 
 RANDOM = np.random.default_rng(0)
@@ -48,23 +50,81 @@ def test_formula(bits: int, group: int, one_zero: bool, of_bytes: bool, scale_dt
 
     arrays = operands(bits, group, of_bytes, one_zero)
     arrays[2] = arrays[2].astype(scale_dtype)
-    check_op("matmul_nbits", arrays, {"bits": bits, "group": group}, formula, 0)
+    attrs = {"bits": bits, "group": group, "parts": "x_scale" if of_bytes else ""}
+    check_op("matmul_nbits", arrays, attrs, formula, 0)
+
+
+PARTS = [
+    (3, 16, "high,block_scale"), (2, 16, "block_scale,block_minimum"), (5, 32, "high,minimum"),
+    (6, 16, "high,block_scale,x_scale"), (4, 32, "book"), (4, 16, "block_scale,minimum,block_minimum,x_scale"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bits", "group", "parts"), PARTS, ids=lambda value: str(value))
+def test_parts(bits: int, group: int, parts: str) -> None:
+    """Small integers, two groups a block and, of X, two scales a row: every sum is exact."""
+    m, n, groups, names = 2, 3, 4, parts.split(",")
+    k, low = groups * group, {2: 2, 3: 2, 4: 4, 5: 4, 6: 4}[bits]
+    numbers = RANDOM.integers(0, 1 << bits, (n, k))
+    x = RANDOM.integers(-20, 21, (m, k)).astype(np.int8 if "x_scale" in names else np.float32)
+    is_integer = "block_scale" in names
+    scale: Array = RANDOM.integers(1, 16, (n, groups)).astype(
+        np.uint8 if is_integer else np.float32
+    )
+    minimum: Array = RANDOM.integers(0, 16, (n, groups)).astype(
+        np.uint8 if is_integer else np.float16
+    )
+    shares = "block_minimum" in names and "minimum" not in names
+    made: dict[str, Any] = {
+        "high": packed_words(numbers >> low, max(bits - low, 1)) if bits > low else None,
+        "book": RANDOM.permutation(16).astype(np.uint8) * 2,
+        "block_scale": np.full((n, 2), 0.5, np.float16),
+        "minimum": minimum,
+        "block_minimum": np.full((n, 2), -0.25, np.float32),
+        "x_scale": np.ldexp(np.float32(1), RANDOM.integers(-3, 2, (m, 2))),
+    }
+    stored = scale | minimum << 4 if shares else scale
+    arrays = [
+        x,
+        packed_words(numbers & (1 << low) - 1, low),
+        stored,
+        np.full((1, 1), 3, np.float32),
+    ]
+
+    def formula(x: Array, *rest: Array) -> Array:
+        levels = made["book"][numbers].astype(int) if "book" in names else numbers
+        factor = 0.5 if is_integer else 1.0
+        weights = (levels - 3) * np.repeat(scale.astype(np.float64) * factor, group, 1)
+        if shares or "minimum" in names:
+            times = -0.25 if "block_minimum" in names else 1.0
+            weights = weights + np.repeat(minimum.astype(np.float64) * times, group, 1)
+        rows = x * np.repeat(made["x_scale"], k // 2, 1) if "x_scale" in names else x
+        return np.asarray(rows @ weights.T)
+
+    arrays += [made[name] for name in names]
+    check_op("matmul_nbits", arrays, {"bits": bits, "group": group, "parts": parts}, formula, 0)
 
 
 @pytest.mark.parametrize(
     ("changed", "attrs", "message"),
     [
-        ({}, {"bits": 5}, "bits must be 4 or 8 and group a multiple of 32 / bits, got bits 5, group 16"),
-        ({}, {"group": 12}, "bits must be 4 or 8 and group a multiple of 32 / bits, got bits 4, group 12"),
+        ({}, {"bits": 5}, "parts must have high where bits are 3, 5 or 6, and book only where they are 4, "
+         "got bits 5 and ''"),
+        ({}, {"bits": 7}, "bits must be 2 to 6 or 8, and group a multiple of the levels of a word, "
+         "got bits 7, group 16"),
+        ({}, {"group": 12}, "bits must be 2 to 6 or 8, and group a multiple of the levels of a word, "
+         "got bits 4, group 12"),
+        ({}, {"parts": "low"}, "parts must name the operands after zero_point, of high, book, block_scale, minimum, "
+         "block_minimum, x_scale in this order, got 'low' and 0 operands"),
         ({0: (2, 3, 32)}, {}, "x must be f32 [m, k], or s8 with x_scale, and w u8 [n, bytes], "
          "got f32[2,3,32] and u8[3,16]"),
-        ({0: (2, 24)}, {}, "k must be a multiple of group 16, and w have k * bits / 8 bytes a row, "
+        ({0: (2, 24)}, {}, "k must be a multiple of group 16, and w have k * 4 / 8 bytes a row, "
          "got f32[2,24] and u8[3,16]"),
-        ({2: (3, 1)}, {}, "scale must be f32 or f16 [3, 2], got f32[3,1]"),
+        ({2: (3, 1)}, {}, "scale must be f32 or f16 or u8 or s8 or f8e8m0fnu or f8e4m3fn [3, 2], got f32[3,1]"),
         ({3: (2, 2)}, {}, "zero_point must be f32 [3, 2], got f32[2,2]"),
     ],
 )  # fmt: skip
-def test_refused(changed: dict[int, tuple[int, ...]], attrs: dict[str, int], message: str) -> None:
+def test_refused(changed: dict[int, tuple[int, ...]], attrs: dict[str, Any], message: str) -> None:
     arrays = operands(4, 16)
     for index, shape in changed.items():
         arrays[index] = np.zeros(shape, np.float32)

@@ -9,12 +9,12 @@ import pytest
 
 from graphc.base.dtypes import F32
 from graphc.base.options import CompileOptions
+from graphc.base.packed_words import packed_words, unpacked_words
 from graphc.codegen.host import host_supports, target_for
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import parse_schedule
-from graphc.graph_ir.ops.matmul_nbits import packed_words, unpacked_words
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.matmul_nbits import dots_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32, U8
-from graphc.graph_ir.ops.matmul_nbits import packed_words
+from graphc.base.packed_words import packed_words
 from graphc.graph_ir.templates.packed_weights import PackedWeights, WeightPanel
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter

@@ -1,0 +1,70 @@
+"""Operands of packed weights: the values of the file bit by bit, in about as many bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.base.block_types import BLOCK_TYPES, BlockType
+from graphc.base.dtypes import F32
+from graphc.codegen.host import host_supports
+from graphc.driver.compiler import compile as compile_model
+from graphc.frontend.decoder.linear import linear
+from graphc.frontend.decoder.weights import Weight
+from graphc.frontend.op_builder import OpBuilder
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.matmul_nbits import MatmulNBits
+from support.gguf_files import blocks
+
+ISAS = [isa for isa in ("amx", "avx512", "avx2", "generic") if host_supports(isa)]
+KINDS = {kind.name: kind for kind in BLOCK_TYPES}
+
+
+def layer(kind: BlockType, raw: Array, m: int) -> tuple[Graph, MatmulNBits, list[Array]]:
+    """A linear layer of m rows, its matmul and the operands of that after x."""
+    graph = Graph("layer")
+    k = raw.shape[1] // kind.size * kind.elements
+    x = graph.make_input(LogicalTensor(F32, (m, k)), "x")
+    weight = Weight("w", (len(raw), k), kind, raw)
+    graph.make_output(linear(OpBuilder(graph, "layer", "layer"), x, weight))
+    (op,) = (op for op in graph.ops if isinstance(op, MatmulNBits))
+    return graph, op, [one.producer_owner.attr("value") for one in op.inputs[1:]]
+
+
+@pytest.mark.parametrize("kind", BLOCK_TYPES, ids=lambda kind: kind.name)
+def test_values_and_bytes_of_the_file(kind: BlockType) -> None:
+    k = 512
+    raw = np.random.default_rng(kind.code).integers(
+        0, 256, (6, k // kind.elements * kind.size), np.uint8
+    )
+    _, op, constants = layer(kind, raw, 1)
+    given = [np.zeros((1, k), np.float32), *constants]
+    with np.errstate(all="ignore"):
+        scale, minimum = op.scales(given)
+        levels = op.levels(given).astype(np.float32)
+        found = (levels * scale[..., None] + minimum[..., None]).reshape(6, k)
+        wanted = kind.values(raw)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("kind", BLOCK_TYPES, ids=lambda kind: kind.name)
+def test_packed_bytes_are_those_of_the_file(kind: BlockType) -> None:
+    rows, k = 64, 1024
+    raw = blocks(kind.name, rows, k, np.random.default_rng(0)).raw
+    _, _, constants = layer(kind, raw, 1)
+    assert sum(one.nbytes for one in constants) <= 1.06 * raw.nbytes
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("kind", BLOCK_TYPES, ids=lambda kind: kind.name)
+def test_matmuls_of_every_type(kind: BlockType, isa: str) -> None:
+    raw = blocks(kind.name, 37, 512, np.random.default_rng(kind.code), 1.0).raw
+    values = kind.values(raw).astype(np.float64)
+    for m in (1, 3, 17):
+        graph, _, _ = layer(kind, raw, m)
+        x = np.random.default_rng(m).standard_normal((m, 512)).astype(np.float32)
+        found = compile_model(graph, target=isa, cache=False, threads=1)(x)
+        largest = np.abs(x) @ np.abs(values).T
+        assert (np.abs(found - x @ values.T) <= 2e-6 * largest).all()
