@@ -20,11 +20,15 @@ MAX_RESTS = 50
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call: median over rounds of the round's median, and the fastest call."""
+    """Seconds of one call: median over rounds of the round's median, and the fastest call.
+
+    `spread`: the difference of the highest and the lowest round's median, relative to the median.
+    """
 
     median: float
     best: float
     calls: int
+    spread: float = 0.0
 
 
 def interleave(
@@ -84,11 +88,10 @@ def _calls_per_round(run: Callable[[], object], seconds: float) -> int:
 
 
 def _timing(samples: Sequence[Sequence[float]]) -> Timing:
-    return Timing(
-        statistics.median(statistics.median(s) for s in samples),
-        min(min(s) for s in samples),
-        sum(map(len, samples)),
-    )
+    medians = [statistics.median(s) for s in samples]
+    median = statistics.median(medians)
+    spread = (max(medians) - min(medians)) / median if median else 0.0
+    return Timing(median, min(min(s) for s in samples), sum(map(len, samples)), spread)
 
 
 def pin_to(threads: int) -> None:

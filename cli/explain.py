@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.steps:
         steps = explanation.steps(args.node)
-        say(json.dumps(steps) if args.json else "\n".join(_step_lines(steps)))
+        say(json.dumps(steps) if args.json else "\n".join(step_lines(steps)))
         return 0
     facts = explanation.node(args.node)
     if stages:
@@ -179,7 +179,7 @@ def _code_lines(facts: Facts) -> Iterable[str]:
             yield text
 
 
-def _step_lines(steps: list[Facts]) -> Iterable[str]:
+def step_lines(steps: list[Facts]) -> Iterable[str]:
     """Each step of a schedule and the loops after it, which are not wrapped."""
     for step in steps:
         yield f"--- {step['step']} ---"

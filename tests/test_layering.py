@@ -15,7 +15,7 @@ from support.imports import circles, imports, module_name, sources
 from support.process import ROOT
 
 # Lowest first: each may import the rooms, and those before it. `graphc/__init__.py` opens all of them on demand.
-DRIVER = ("driver", "language_models", "integrations", "bench", "tools", "cli", "__main__")
+DRIVER = ("driver", "language_models", "integrations", "bench", "tools", "lab", "cli", "__main__")
 ROOMS = (
     "base", "targets", "tensor_ir", "runtime", "graph_ir", "codegen", "frontend", "extension", "shipping",
 )  # fmt: skip
@@ -100,6 +100,7 @@ OUTSIDE = {
     "integrations": ("numpy", "jax", "onnx", "torch", "transformers"),
     # ml_dtypes: the precision of each type; onnx: random files of it
     "tools": ("numpy", "rich", "ml_dtypes", "onnx"),
+    "lab": ("numpy", "onnx"),
     "bench": ("numpy", "rich", "onnx", *CONTENDERS, "torchvision", "timm", "transformers"),
 }
 

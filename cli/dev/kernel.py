@@ -1,43 +1,78 @@
-"""`graphc kernel`: build and time one kernel, with the schedule chosen, given, or swept."""
+"""`graphc dev kernel`: one problem, built, checked and timed, with the schedule chosen, given, or swept."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...base.durations import shown_time
+from ...base.errors import UserError
+from ..explain import step_lines
 from ..model_arguments import (
     add_json_argument,
     add_quiet_argument,
     add_target_argument,
     add_threads_argument,
 )
+from ..profile import write_text
 from ..progress import progress
 from ..terminal import say
+from .kernel_tables import kernel_lines, point_lines, result_facts, result_lines, sweep_facts
 
 if TYPE_CHECKING:
-    from ...bench.kernels import Trial
+    from ...graph_ir.ir.schedule import Schedule
+    from ...lab.grid import Point
+    from ...lab.problem import Problem
+    from ...lab.trial import Bench
 
-HELP = "Build and time one kernel, such as 'matmul m128n768k768 f32'"
-SHOWN = 10
+HELP = "Build, check and time one problem, such as 'matmul m128n768k768 f32'"
+KEYWORDS = ("gemm", "microkernel", "lab", "schedule")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument(
-        "problem", help="the problem, as `graphc profile` prints it: 'matmul m128n768k768 f32'"
-    )
+        "problem", nargs="*",
+        help="'matmul m128n768k768 f32 +bias+gelu', 'conv n1c64h56w56o64k3p1', 'softmax 1024x1024', "
+        "'\"y = gelu(x) * s + b\" 1024x768 bf16', 'MODEL:NODE' and others; a wrong one lists them",
+    )  # fmt: skip
     add_target_argument(parser)
     add_threads_argument(parser)
     parser.add_argument(
-        "--schedule",
-        default="",
-        metavar="TEXT",
-        help="steps of its schedule, as printed, or settings of it: 'mr=4 nv=3 kc=256'",
+        "--vs", default="", metavar="PEERS", help="time other engines beside it: ort,openvino"
     )
+    parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default: 0.5)")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--schedule", default="", metavar="TEXT", help="steps of its schedule, as printed"
+    )
+    group.add_argument(
+        "--set", default="", metavar="SETTINGS", dest="settings",
+        help="settings of its schedule, which the cost model completes: mr=8,nv=3,kc=256",
+    )  # fmt: skip
+    group.add_argument(
+        "--sweep", nargs="?", const="", metavar="GRID",
+        help="time all schedules worth measuring, or those of a grid: mr=4..12,kc=128,256,512",
+    )  # fmt: skip
+    parser.add_argument("--svg", metavar="FILE", help="write the heat map of a sweep as a picture")
+    parser.add_argument("--html", metavar="FILE", help="write the heat map of a sweep as a page")
     parser.add_argument(
-        "--sweep", action="store_true", help=f"search all schedules and print the best {SHOWN}"
+        "--export", metavar="DIR",
+        help="write every stage, a harness in C and its data to a folder, and measure nothing",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ab", nargs=2, metavar="DIR[:STAGE]",
+        help="compare two exported versions; STAGE: a file of the folder, or tir, ll, s, o (default: edited last)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--steps", action="store_true", help="print the loops after each step of the schedule"
     )
     parser.add_argument("--asm", action="store_true", help="print the inner loop")
     add_json_argument(parser)
@@ -45,63 +80,129 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Time the kernel, or the best of a sweep."""
-    from ...bench import kernels
-    from ...bench.measure import pin_to
-    from ...bench.peak import measured_peak
+    """Time the problem, or sweep its schedules."""
+    from ...bench.measure import load_warning
+    from ...bench.peers import import_peers
     from ...codegen.host import target_for
-    from ...graph_ir.ir.schedule import parse_schedule
+    from ...lab.folder import write_folder
+    from ...lab.read import read_problem
+    from ...lab.trial import Bench
     from ...runtime.threadpool import resolve_threads
 
-    problem = kernels.parse_problem(args.problem)
-    target, threads = target_for(args.target), resolve_threads(args.threads)
+    if bool(args.ab) == bool(args.problem):
+        raise UserError("`graphc dev kernel` takes a problem, or two folders with --ab")
+    if args.ab:
+        return _compare(args)
+    problem = read_problem(" ".join(args.problem))
+    peers = [name for name in args.vs.split(",") if name]
+    threads = resolve_threads(args.threads)
+    bench = Bench(target_for(args.target), threads, peers, args.seconds)
+    if warning := load_warning(threads):
+        print(f"graphc: warning: {warning}", file=sys.stderr)
+    if args.export:
+        write_folder(Path(args.export), problem, bench, _requested(args))
+        say(
+            f"wrote {args.export}: edit a .tir, kernel.ll or kernel.s, then --ab {args.export}:o {args.export}"
+        )
+        return 0
+    import_peers(peers)
+    with _pinned(threads):
+        if args.sweep is not None:
+            return _sweep(args, problem, bench)
+        return _measure(args, problem, bench, _requested(args))
+
+
+@contextmanager
+def _pinned(threads: int) -> Iterator[None]:
+    """Keep the process on its first CPUs while it measures."""
+    from ...bench.measure import pin_to
+
     allowed = os.sched_getaffinity(0)
     pin_to(threads)
     try:
-        peak = measured_peak(target) * threads * kernels.peak_rate(problem, target)
-        chosen = kernels.full_schedule(problem, target, threads)
-        wanted = [chosen]
-        if args.schedule:
-            override = parse_schedule(args.schedule)
-            wanted = [kernels.full_schedule(problem, target, threads, override)]
-        if args.sweep:
-            wanted = list(dict.fromkeys([*wanted, *kernels.sweep(problem, target, threads)]))
-        trials: list[Trial] = []
-        with progress(args.quiet or args.json or not args.sweep) as report:
-            report("sweep", 0, len(wanted))
-            for schedule in wanted:
-                trials.append(kernels.trial(problem, schedule, target, threads))
-                report("sweep", len(trials), len(wanted))
+        yield
     finally:
         os.sched_setaffinity(0, allowed)
-    trials.sort(key=lambda trial: -trial.gflops)
+
+
+def _requested(args: argparse.Namespace) -> Schedule | None:
+    from ...graph_ir.ir.schedule import parse_schedule
+
+    text = args.schedule or args.settings.replace(",", " ")
+    return parse_schedule(text) if text.strip() else None
+
+
+def _measure(
+    args: argparse.Namespace, problem: Problem, bench: Bench, schedule: Schedule | None
+) -> int:
+    from ...lab.trial import measure
+    from ...tools.explain import Explanation
+
+    found = measure(problem, bench, schedule)
+    compilation = found.compilation
     if args.json:
-        say(
-            json.dumps(
-                {"problem": str(problem), "peak": peak, "trials": [_facts(t, peak) for t in trials]}
-            )
-        )
+        say(json.dumps(result_facts(found, bench)))
         return 0
-    for trial in trials[:SHOWN]:
-        say(_line(trial, peak, trial.schedule == chosen))
+    say("\n".join([*result_lines(found, bench), *kernel_lines(found)]))
+    if args.steps:
+        explanation = Explanation(
+            compilation.source, compilation.graph, compilation.lowered, compilation.request.context
+        )
+        say("\n".join(step_lines(explanation.steps(problem.node))))
     if args.asm:
-        say("\n".join(trials[0].inner_loop))
+        say("\n".join(_loop(compilation)))
     return 0
 
 
-def _facts(trial: Trial, peak: float) -> dict[str, Any]:
-    sizes = trial.schedule.settings
-    return {
-        "mr": sizes["mr"], "nr": trial.columns, "mc": sizes.get("mc"), "kc": sizes.get("kc"), "ng": sizes["ng"],
-        "schedule": str(trial.schedule), "seconds": trial.timing.median, "min": trial.timing.best,
-        "gflops": trial.gflops, "share_of_peak": trial.gflops / peak, "spills": trial.spills,
-        "inner_loop": list(trial.inner_loop),
-    }  # fmt: skip
+def _loop(compilation: Any) -> tuple[str, ...]:
+    from ...codegen.aot import assembly
+    from ...lab.inner_loop import inner_loop
+
+    return inner_loop(assembly(compilation.llvm_ir, compilation.target).splitlines())[0]
 
 
-def _line(trial: Trial, peak: float, chosen: bool) -> str:
-    return (
-        f"{trial.schedule}  {trial.timing.median * 1e3:.4g} ms  {trial.gflops:.1f} GFLOP/s  "
-        f"{trial.gflops / peak:.0%} of peak  {trial.spills} spills"
-        f"{'  (chosen by the cost model)' if chosen else ''}"
-    )
+def _compare(args: argparse.Namespace) -> int:
+    """Time two versions of a problem in turn."""
+    from ...codegen.host import target_for
+    from ...lab.ab import compare
+    from ...lab.folder import read_version
+    from ...lab.read import read_problem
+    from ...runtime.threadpool import resolve_threads
+
+    target, threads = target_for(args.target), resolve_threads(args.threads)
+    versions = [read_version(name, target) for name in args.ab]
+    if versions[0].problem != versions[1].problem:
+        named = " and ".join(f"'{version.problem}'" for version in versions)
+        raise UserError(f"--ab must name versions of one problem, got {named}")
+    with _pinned(threads):
+        found = compare(versions, read_problem(versions[0].problem), threads, args.seconds)
+    if args.json:
+        labels = [version.label for version in versions]
+        say(json.dumps({"versions": labels, **asdict(found), "verdict": found.verdict}))
+        return 0
+    for version, seconds in zip(versions, (found.first, found.second), strict=True):
+        say(f"{shown_time(seconds):>8}  {version.label}")
+    say(f"first / second: {found.ratio:.3f}, {found.low:.3f} to {found.high:.3f} with 97 %")
+    say(found.verdict)
+    return 0
+
+
+def _sweep(args: argparse.Namespace, problem: Problem, bench: Bench) -> int:
+    from ...lab.grid import offered, points_of, read_grid, sweep
+    from ...lab.heat_map import heat_map, html, svg
+
+    points = points_of(read_grid(args.sweep)) if args.sweep else offered(problem, bench)
+    with progress(args.quiet or args.json) as report:
+        found = sweep(problem, bench, points, report)
+    picture = heat_map(problem.text, found)
+    for path, draw in ((args.svg, svg), (args.html, html)):
+        if path:
+            write_text(path, draw(picture))
+    if args.json:
+        say(json.dumps(sweep_facts(problem, bench, found)))
+        return 0
+    say("\n".join(point_lines(problem, bench, found, picture)))
+    if args.asm:
+        best: Point = min(found, key=lambda point: point.seconds)
+        say("\n".join(best.loop))
+    return 0

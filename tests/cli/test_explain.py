@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from graphc.bench.kernels import inner_loop
 from graphc.cli import explain as stages
 from graphc.cli import main
+from graphc.lab.inner_loop import inner_loop
 from graphc.tools.kernel_code import STAGES
 from support.process import ROOT
 

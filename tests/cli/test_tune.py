@@ -11,10 +11,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from graphc import cli
 from graphc.base.dtypes import F32
-from graphc.bench.kernels import parse_problem
 from graphc.driver.compiler import compile as compile_model
 from graphc.frontend import load as load_graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.lab.read import read_problem
 from graphc.tools.submodel import write_reproducer
 from support.control import counted, made
 
@@ -59,14 +59,14 @@ def test_matmuls_inside_a_loop_are_measured(
 def test_matmuls_of_every_type_are_measured_and_then_compiled(
     types: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    graph = parse_problem(f"matmul m9n40k24 {types}").graph()
+    graph = load_graph(read_problem(f"matmul m9n40k24 {types}").model)
     words = write_reproducer(tmp_path, graph, {op.name: np.zeros(1) for op in graph.inputs}, [])
     model, store = words.split()[2], str(tmp_path / "tuning.sqlite")
     args = ["tune", model, "--tuning", store, "--seconds", "0", "--json", "--threads", "1"]
     assert cli.main(args) == 0
     (row,) = json.loads(capsys.readouterr().out)["problems"]
     assert row["problem"] == f"matmul m9n40k24 {types}" and row["tried"] > 1
-    assert cli.main(["explain", model, "matmul_core", "--tuning", store, "--json", *args[-2:]]) == 0
+    assert cli.main(["explain", model, "matmul", "--tuning", store, "--json", *args[-2:]]) == 0
     schedules = json.loads(capsys.readouterr().out)["schedules"]
     (chosen,) = [s for s in schedules if s["chosen"]]
     assert (chosen["schedule"], chosen["by"]) == (row["schedule"], "a tuning file")

@@ -1,0 +1,177 @@
+"""Builds a problem, checks it against NumPy, and times it beside other engines and the roofs of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from ..base.durations import shown_time
+from ..base.errors import UserError
+from ..base.html_table import html_table
+from ..base.options import CompileOptions
+from ..base.records import dataclass
+from ..bench.engines import deviation, precisions_of
+from ..bench.measure import Timing, interleave
+from ..bench.peers import Contender, RefusedModel, Session, graphc_contender, load_peer
+from ..bench.roofline import Roofline, roofline
+from ..driver.compiler import compile_stages
+from ..driver.request import CompileRequest
+from ..driver.stages import Compilation
+from ..frontend import load
+from ..graph_ir.inspect.compare import difference
+from ..graph_ir.ir.graph import Graph
+from ..graph_ir.ir.schedule import Schedule
+from ..graph_ir.rewriting.known_sizes import with_sizes
+from ..runtime.executor import CompiledModel
+from ..targets.isa import Target
+from ..tools.profile import KernelTime, profile
+from .problem import Problem
+from .program import Array
+
+ROUNDS = 5
+OURS = "graphc"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The target and the engines of a measurement: `seconds` for each size, of all engines together."""
+
+    target: Target
+    threads: int
+    peers: Sequence[str] = ()
+    seconds: float = 0.5
+
+    def roofs(self, problem: Problem) -> Roofline:
+        """Return the roofs of the type that a problem multiplies."""
+        return roofline(self.target, self.threads).of_type(problem.multiplied)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A problem at one choice of its dynamic sizes.
+
+    `roof` binds: `compute` or the level of memory that holds operands and results, `roof_seconds` is the least time it
+    allows. `wrong` are peers whose results differ, `refused` those that cannot run it, and why. `precisions` are the
+    compute dtypes that engines report.
+    """
+
+    sizes: Mapping[str, int]
+    timings: Mapping[str, Timing]
+    gop: float
+    nbytes: int
+    roof: str
+    roof_seconds: float
+    wrong: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    precisions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def of_roof(self) -> float:
+        """Return the share of the roof that graphc reaches."""
+        return self.roof_seconds / self.timings[OURS].median
+
+
+@dataclass(frozen=True)
+class Result:
+    """A problem with its kernels, and a row for each choice of sizes. `schedules`: kernel -> the text that ran."""
+
+    problem: Problem
+    compilation: Compilation
+    rows: Sequence[Measured]
+    kernels: Sequence[KernelTime]
+
+    def _repr_html_(self) -> str:
+        """Return the engines at each choice of sizes, for notebooks."""
+        cells = [
+            (
+                " ".join(f"{name}={size}" for name, size in row.sizes.items()),
+                engine, shown_time(timing.median), f"{timing.spread:.0%}",
+                f"{row.gop / timing.median:.1f}", f"{row.roof_seconds / timing.median:.0%} of {row.roof}",
+            )
+            for row in self.rows
+            for engine, timing in row.timings.items()
+        ]  # fmt: skip
+        return html_table(
+            self.problem.text, ("sizes", "engine", "time", "+-", "Gop/s", "roof"), cells
+        )
+
+
+def build(problem: Problem, bench: Bench, schedule: Schedule | None = None) -> Compilation:
+    """Compile a problem, under a schedule if one is given. UserError if it cannot run."""
+    if schedule is not None and not problem.node:
+        raise UserError(f"problem '{problem.text}' has no op that takes a schedule")
+    requested = {} if schedule is None else {problem.node: schedule}
+    options = CompileOptions(bench.threads)
+    return compile_stages(
+        CompileRequest(problem.model, bench.target, options, problem.specs, requested=requested)
+    )
+
+
+def source_graph(problem: Problem, sizes: Mapping[str, int]) -> Graph:
+    """Return a problem as read, at these sizes of its dynamic dimensions: its NumPy references say what is right."""
+    return with_sizes(load(problem.model, problem.specs), sizes)
+
+
+def measure(problem: Problem, bench: Bench, schedule: Schedule | None = None) -> Result:
+    """Build, check and time a problem. UserError if a result is wrong: then nothing is timed."""
+    compilation = build(problem, bench, schedule)
+    sessions, refused = _peers(problem, bench)
+    with CompiledModel(compilation.artifact, bench.threads) as model:
+        rows = [
+            _measured(problem, bench, compilation, model, sessions, refused, sizes)
+            for sizes in problem.sizes
+        ]
+    arrays = problem.arrays(problem.sizes[-1])
+    kernels = profile(compilation, arrays, bench.roofs(problem), bench.seconds / 2).kernels
+    return Result(problem, compilation, rows, kernels)
+
+
+def _peers(problem: Problem, bench: Bench) -> tuple[dict[str, Session], dict[str, str]]:
+    """Return the engines that read the problem, and why the others do not."""
+    found: dict[str, Session] = {}
+    refused: dict[str, str] = {}
+    for name in bench.peers:
+        if not isinstance(problem.model, bytes):
+            refused[name] = "other engines do not read this problem"
+            continue
+        try:
+            found[name] = load_peer(name, problem.model, bench.threads)
+        except RefusedModel as refusal:
+            refused[name] = str(refusal)
+    return found, refused
+
+
+def _measured(
+    problem: Problem,
+    bench: Bench,
+    compilation: Compilation,
+    model: CompiledModel,
+    sessions: Mapping[str, Session],
+    refused: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> Measured:
+    arrays = problem.arrays(sizes)
+    contenders, refusals = [graphc_contender(model, arrays)], dict(refused)
+    check(problem, with_sizes(compilation.source, sizes), arrays, contenders[0])
+    for name, session in sessions.items():
+        try:
+            contenders.append(session(arrays))
+        except RefusedModel as refusal:
+            refusals[name] = str(refusal)
+    _, wrong = deviation(contenders)
+    timings = interleave({c.name: c.run for c in contenders}, ROUNDS, bench.seconds)
+    results = contenders[0].results()
+    nbytes = sum(array.nbytes for array in (*arrays.values(), *results))
+    nbytes += len(compilation.artifact.constants)
+    roof, least = bench.roofs(problem).bound(problem.gop(sizes), nbytes)
+    used = precisions_of(contenders)
+    return Measured(sizes, timings, problem.gop(sizes), nbytes, roof, least, wrong, refusals, used)
+
+
+def check(problem: Problem, graph: Graph, arrays: Mapping[str, Array], ours: Contender) -> None:
+    """UserError if results differ from those of the ops' NumPy references."""
+    expected = graph.evaluate([*arrays.values()])
+    for result, wanted in zip(ours.results(), expected, strict=True):
+        found = difference(result, wanted)
+        if not found.ok:
+            raise UserError(f"problem '{problem.text}' gives wrong results: {found}; report it")

@@ -1,0 +1,107 @@
+"""Problem strings: what each kind becomes, and how a wrong one is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphc.base.errors import UserError
+from graphc.frontend import load
+from graphc.lab.read import KINDS, read_problem
+from graphc.lab.trial import source_graph
+
+MLP = Path(__file__).parents[2] / "examples" / "mlp.onnx"
+
+
+@pytest.mark.parametrize(
+    ("text", "operations", "shapes"),
+    [
+        ("matmul m12n34k56 f32", 2 * 12 * 34 * 56, {"a": (12, 56)}),
+        ("  matmul   b3m1n2k4  bf16 ", 2 * 3 * 2 * 4, {"a": (3, 1, 4), "b": (3, 4, 2)}),
+        ("matmul m4n8k16 u8s8s32", 2 * 4 * 8 * 16, {"a": (4, 16)}),
+        ("matmul m=1..9n8k16", 2 * 9 * 8 * 16, {"a": (9, 16)}),
+        ("gemv n8k32 q4_0", 2 * 8 * 32, {"a": (1, 32)}),
+        ("conv c4h6w5o8k3p1s2", 2 * 8 * 3 * 3 * 4 * 9, {"x": (1, 4, 6, 5)}),
+        ("conv n2c4w5o8k3g2 f16", 2 * 2 * 8 * 3 * 2 * 3, {"x": (2, 4, 5)}),
+        ("dwconv c4h6w6k3d2", 2 * 4 * 2 * 2 * 9, {"x": (1, 4, 6, 6)}),
+        ("attention h2s3t5d4 mask", 4 * 2 * 3 * 5 * 4, {"q": (1, 2, 3, 4), "mask": (1, 1, 3, 5)}),
+        ("softmax 3x5", 0, {"x": (3, 5)}),
+        ('"y = max(x, 0) * s + b" 4x6 bf16', 3 * 24, {"x": (4, 6)}),
+    ],
+)
+def test_what_a_problem_reads_and_how_much_it_does(
+    text: str, operations: int, shapes: dict[str, tuple[int, ...]]
+) -> None:
+    problem = read_problem(text)
+    sizes = problem.sizes[-1]
+    arrays = problem.arrays(sizes)
+    assert problem.gop(sizes) == pytest.approx(operations / 1e9)
+    assert {name: arrays[name].shape for name in shapes} == shapes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "its first word must be a kind"),
+        ("matmol m1n1k1", "did you mean 'matmul'"),
+        ("matmul m0n1q1", "there is no size q; sizes are b"),
+        ("matmul m1n1", "size k is missing"),
+        ("matmul m1m2n1k1", "size m is given twice"),
+        ("matmul m9..3n1k1", "a range must rise"),
+        ("matmul m1n1..4k1", "weights have a known columns, n"),
+        ("matmul m1n1k1 f32 +gelo", "epilogue 'gelo' is not known; did you mean 'gelu'"),
+        ("matmul m1n1k1 u8xs8 +relu", "an epilogue follows floats"),
+        ("matmul m1n1k1 f32 f32", "'f32' has no meaning here"),
+        ("gemv n8k33 q4_0", "k must be a multiple of 32"),
+        ("conv c3w4o4k3g2", "must be multiples of the 2 groups"),
+        ("conv c4w4o4k9", "the kernel must fit"),
+        ("attention h1s4t2d8 causal", "s at most t"),
+        ("softmax 3by5", "a shape must be like 8x128x768"),
+        ("reduce sum 2 3x5", "axes must be different numbers from 0 to 1"),
+        ("transpose 00 3x5", "axes must be different numbers"),
+        ("y = x 3x5", "needs an operator"),
+        ("y = foo(x) 3x5", "'foo' of 1 is not known"),
+        ("y = x[0] 3x5", "operators"),
+        ("y = 2 * 3 3x5", "needs an operand of the whole shape"),
+        ("matmul m999999999n999999999k1", "needs more than 8 GiB"),
+        ("Softmax(f32[8", "is no call of an ONNX operator"),
+        ("Softmax(8)", "is no call of an ONNX operator"),
+        (f"{MLP}:fc9", "has no kernel 'fc9'; did you mean 'fc"),
+    ],
+)  # fmt: skip
+def test_a_wrong_problem_is_shown(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read_problem(text)
+
+
+def test_a_caret_points_at_the_word() -> None:
+    with pytest.raises(UserError) as caught:
+        read_problem("matmul m1n1q1 f32")
+    (note,) = caught.value.__notes__
+    line, caret = note.split("\n")
+    assert line[caret.index("^") : caret.rindex("^") + 1] == "q1"
+
+
+def test_every_example_is_a_problem() -> None:
+    for kind in KINDS.values():
+        assert read_problem(kind.example).inputs
+
+
+def test_the_middle_of_a_range_is_measured_too() -> None:
+    assert [dict(sizes) for sizes in read_problem("matmul m=4..256n8k8").sizes] == [
+        {"m": 4}, {"m": 32}, {"m": 256},
+    ]  # fmt: skip
+
+
+def test_a_node_of_a_model_computes_what_it_does_there() -> None:
+    problem = read_problem(f"{MLP}:fc2")
+    assert not isinstance(problem.model, bytes)
+    names = [op.op_name for op in problem.model.ops]
+    assert "matmul_core" in names and "relu" in names
+    (x,) = problem.arrays({}).values()
+    (found,) = source_graph(problem, {}).evaluate([x])
+    ops = {op.name: op for op in load(MLP).ops}
+    w, b = (ops[name].attr("value") for name in ("fc2.weight", "fc2.bias"))
+    np.testing.assert_allclose(found, np.maximum(x @ w.T + b, 0), rtol=1e-3, atol=1e-5)
