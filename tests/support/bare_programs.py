@@ -1,0 +1,106 @@
+"""Programs without a C library that call a function of a shared library once, for machines without a compiler here.
+
+The library gets an address as from a loader: segments are copied and relative relocations applied. Code that is written
+here loads six pointers, calls the function, writes the outputs to stdout and ends with the status.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+BASE, STUB, DATA = 0x400000, 0x10000000, 0x20000000
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_RELATIVE = 1027  # R_AARCH64_RELATIVE
+_WRITE, _EXIT = 64, 93  # system calls of Linux
+
+
+def _constant(register: int, value: int) -> bytes:
+    """Instructions that load a constant: movz, and movk three times."""
+    parts = [value >> 16 * i & 0xFFFF for i in range(4)]
+    words = [0xD2800000 | parts[0] << 5 | register]
+    words += [0xF2800000 | i << 21 | parts[i] << 5 | register for i in (1, 2, 3)]
+    return struct.pack("<4I", *words)
+
+
+def program(
+    library: bytes,
+    function: bytes,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    arena_bytes: int,
+) -> bytes:
+    """Return an executable for AArch64 that calls `function(inputs, outputs, 0, 0, arena, 0)`."""
+    segments, address = _loaded(library, function)
+    data = bytearray(1 << 16)
+    at = 1 << 12
+
+    def put(array: np.ndarray) -> int:
+        nonlocal at, data
+        begin = at + -at % 64
+        data.extend(bytes(max(0, begin + array.nbytes + 64 - len(data))))
+        data[begin : begin + array.nbytes] = array.tobytes()
+        at = begin + array.nbytes
+        return DATA + begin
+
+    sources, targets = [put(array) for array in inputs], [put(array) for array in outputs]
+    struct.pack_into(f"<{len(sources)}Q", data, 0, *sources)
+    struct.pack_into(f"<{len(targets)}Q", data, 2048, *targets)
+    arena = put(np.zeros(arena_bytes + 64, np.uint8))
+    code = b"".join(_constant(i, v) for i, v in enumerate((DATA, DATA + 2048, 0, 0, arena, 0)))
+    code += _constant(9, address) + struct.pack(
+        "<2I", 0xD63F0120, 0xAA0003F3
+    )  # blr x9; mov x19, x0
+    for array, target in zip(outputs, targets, strict=True):
+        code += b"".join(
+            _constant(*pair) for pair in ((0, 1), (1, target), (2, array.nbytes), (8, _WRITE))
+        )
+        code += struct.pack("<I", 0xD4000001)  # svc 0
+    code += struct.pack("<I", 0xAA1303E0) + _constant(8, _EXIT) + struct.pack("<I", 0xD4000001)
+    return _executable([*segments, (STUB, 5, code), (DATA, 6, bytes(data))])
+
+
+def _loaded(library: bytes, function: bytes) -> tuple[list[tuple[int, int, bytes]], int]:
+    """(address, access, bytes) of each segment after relocation, and the address of a function."""
+    head = _HEADER.unpack_from(library)
+    rows = [_SEGMENT.unpack_from(library, head[5] + 56 * i) for i in range(head[10])]
+    memory = bytearray(max(row[3] + row[6] for row in rows if row[0] == 1))
+    for row in rows:
+        if row[0] == 1:
+            memory[row[3] : row[3] + row[5]] = library[row[2] : row[2] + row[5]]
+    (dynamic,) = (row for row in rows if row[0] == 2)
+    tags = dict(struct.iter_unpack("<QQ", library[dynamic[2] : dynamic[2] + dynamic[5]]))
+    for i in range(tags.get(8, 0) // 24):
+        where, info, addend = struct.unpack_from("<QQq", memory, tags[7] + 24 * i)
+        assert info == _RELATIVE
+        struct.pack_into("<Q", memory, where, BASE + addend)
+    names = bytes(memory[tags[5] : tags[5] + tags[10]])
+    address, number = 0, 1
+    while not address:
+        name, _, _, _, value, _ = struct.unpack_from("<IBBHQQ", memory, tags[6] + 24 * number)
+        address = BASE + value if names[name : names.index(b"\0", name)] == function else 0
+        number += 1
+    access = {row[3]: row[1] for row in rows if row[0] == 1}
+    found = [
+        (BASE + row[3], access[row[3]], bytes(memory[row[3] : row[3] + row[6]]))
+        for row in rows
+        if row[0] == 1
+    ]
+    return found, address
+
+
+def _executable(segments: Sequence[tuple[int, int, bytes]]) -> bytes:
+    page, body, rows = 0x10000, bytearray(0x10000), []
+    for address, access, data in segments:
+        body.extend(bytes((address - len(body)) % page))
+        rows.append(
+            _SEGMENT.pack(1, access, len(body), address, address, len(data), len(data), page)
+        )
+        body.extend(data)
+    identity = b"\x7fELF\x02\x01\x01" + bytes(9)
+    head = _HEADER.pack(identity, 2, 183, 1, STUB, 64, 0, 0, 64, 56, len(rows), 64, 0, 0)
+    body[: 64 + 56 * len(rows)] = head + b"".join(rows)
+    return bytes(body)
