@@ -74,7 +74,7 @@ class CompileCache:
 
     def get(self, key: str) -> Artifact | None:
         """The artifact of a key; None where there is none, or none that can be trusted."""
-        path = self._path(key)
+        path = self.path(key)
         if self._refusal() is not None or not os.path.lexists(path):
             return None
         try:
@@ -95,7 +95,7 @@ class CompileCache:
         if refusal is None:
             try:
                 # What a crash of the system damages is found when it is read, and made again.
-                artifact.save(self._unlinked(self._path(key)), durable=False)
+                artifact.save(self._unlinked(self.path(key)), durable=False)
             except UserError as error:
                 refusal = str(error)
         if refusal is not None:
@@ -186,7 +186,8 @@ class CompileCache:
         if refusal is not None:
             raise UserError(refusal)
 
-    def _path(self, key: str) -> Path:
+    def path(self, key: str) -> Path:
+        """Return the file of a compiled model."""
         return self.folder / f"{key}{SUFFIX}"
 
     def _unlinked(self, path: Path) -> Path:

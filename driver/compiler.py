@@ -15,7 +15,7 @@ from ..base.options import CompileOptions, verify_requested
 from ..base.records import dataclass
 from ..codegen.host import target_for
 from ..graph_ir.ir.schedule import parse_schedule
-from ..runtime.artifact import Artifact
+from ..runtime.artifact import Artifact, ArtifactFile
 from ..runtime.executor import CompiledModel
 from ..runtime.threadpool import resolve_threads
 from ..targets.isa import Target
@@ -215,6 +215,8 @@ def _cached(request: CompileRequest, cache: CompileCache, phases: Phases) -> Out
         artifact = run_stages(request, phases, consume=True).artifact
         with phases("keep"):
             is_kept = cache.put(key, artifact)
+        if is_kept:
+            artifact = replace(artifact, file=ArtifactFile.at(cache.path(key)))
     if alias and (found or is_kept):
         cache.link(alias, key)
     return Outcome(request, artifact, found, phases)

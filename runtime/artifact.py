@@ -15,12 +15,27 @@ from ..base.derived_weights import Derivation
 from ..base.errors import UserError
 from ..base.records import dataclass
 from .abi import ALIGNMENT
-from .container import Opener, read_container, write_container
+from .container import Opener, identity, read_container, write_container
 from .metadata import Metadata, metadata_from_json
 
 _SECTIONS = ("constants", "object", "support")
 _GRAPH, _SOURCES = "graph", "sources"
 _DERIVED, _VECTORS = "derived", "vectors"
+
+
+@dataclass(frozen=True)
+class ArtifactFile:
+    """The file of an artifact: its absolute path, its hash (`container.identity`), and whether constants stay in it."""
+
+    path: str
+    digest: bytes
+    mapped: bool = False
+
+    @staticmethod
+    def at(path: str | os.PathLike[str], mapped: bool = False) -> ArtifactFile:
+        """Return the file with its present hash."""
+        found = Path(path).absolute()
+        return ArtifactFile(str(found), identity(found), mapped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +48,7 @@ class Artifact:
     empty in files of earlier versions. `origin` names it in messages: the file it was read from.
     `vector_code` is as `object_code`, for processes that may not use the tile registers that this uses.
     `derivations`: parts of `constants` that a file does not hold, as loading computes them from `sources`: weights that
-    are stored one after the other.
+    are stored one after the other. `file`: where the same artifact lies, if it does.
     """
 
     metadata: Metadata
@@ -45,6 +60,7 @@ class Artifact:
     derivations: tuple[Derivation, ...] = ()
     sources: tuple[np.ndarray, ...] = field(default=(), repr=False)
     vector_code: bytes = field(default=b"", repr=False)
+    file: ArtifactFile | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         constants = np.ascontiguousarray(self.constants).reshape(-1).view(np.uint8)
@@ -113,6 +129,7 @@ class Artifact:
             derivations=derivations,
             sources=(sources,),
             vector_code=bytes(sections.get(_VECTORS, b"")),
+            file=ArtifactFile.at(path, mapped),
         )
 
     @staticmethod

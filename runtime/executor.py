@@ -23,6 +23,7 @@ from .memory import data_address
 from .metadata import TensorSpec
 from .native import Caller, NativeModel, make_caller, run_at
 from .sizes import SizedCall
+from .travel import packed, unpacked
 
 
 class CompiledModel:
@@ -30,6 +31,8 @@ class CompiledModel:
 
     Many Python threads may call it at once. Arrays with other strides, alignment or byte order are copied; values are
     never cast: a wrong dtype is a `UserError` that names the input, the expected type and the type it got.
+    Models can be pickled and copied; a pickle of more than 16 MB refers to the model's file, or the entry of the
+    compile cache.
     """
 
     def __init__(self, artifact: Artifact, threads: int = 1) -> None:
@@ -44,6 +47,15 @@ class CompiledModel:
         if artifact.metadata.counts:
             call = counted(call, artifact.metadata, native.sizes)
         self._call: Caller = _checked(call, artifact) if artifact.metadata.checks else call
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self.threads, *packed(self.artifact))
+
+    def __copy__(self) -> CompiledModel:
+        return CompiledModel(self.artifact, self.threads)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModel:
+        return CompiledModel(self.artifact, self.threads)  # which nothing changes
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -245,6 +257,11 @@ class CompiledModel:
         if not arrays and keys and keys() == self._name_set:  # the usual case, ten times as fast
             return [named[name] for name in self._names]
         return arrange_inputs(self.artifact.metadata.model, self.inputs, arrays, named)
+
+
+def _remade(threads: int, *parts: Any) -> CompiledModel:
+    """A model from its pickle."""
+    return CompiledModel(unpacked(*parts), threads)
 
 
 def _bound_arrays(

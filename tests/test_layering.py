@@ -69,7 +69,7 @@ ORDERED = {
     "codegen": (
         "vector_ops", "math", "*", "llvm_emitter", "module", "kernel_parts", "kernel_worker", "kernel_pool",
     ),
-    "runtime": ("abi", "*", "artifact", "native", "executor"),
+    "runtime": ("abi", "*", "artifact", "travel", "native", "executor"),
     "frontend": ("*", "ge", "gguf", "hlo", "huggingface", "onnx", "pnnx", "torch", "tvm", "formats"),
 }  # fmt: skip
 
