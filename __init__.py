@@ -9,7 +9,10 @@ Names are loaded at their first use, so that `import graphc` costs no LLVM and n
 from __future__ import annotations
 
 import logging
+import sys
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .base.collector import loading_modules
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from .graph_ir.rewriting import pattern
     from .integrations import jax_functions as jax
     from .integrations import onnx_backend
+    from .integrations import onnxruntime_session as onnxruntime
     from .integrations import pnnx_graph as pnnx
     from .integrations import torch_functions as torch
     from .runtime.executor import CompiledModel
@@ -55,6 +59,7 @@ _MODULES = {
     "jax": ".integrations.jax_functions",
     "llm": ".language_models",
     "onnx_backend": ".integrations.onnx_backend",
+    "onnxruntime": ".integrations.onnxruntime_session",
     "ops": ".extension.ops",
     "pattern": ".graph_ir.rewriting.pattern",
     "pnnx": ".integrations.pnnx_graph",
@@ -72,6 +77,7 @@ _MAKES_OPS = (
     "kernel",
     "llm",
     "onnx_backend",
+    "onnxruntime",
     "ops",
     "recompose",
     "torch",
@@ -95,6 +101,7 @@ __all__ = [
     "llm",
     "load",
     "onnx_backend",
+    "onnxruntime",
     "ops",
     "pattern",
     "pnnx",
@@ -116,6 +123,30 @@ def __getattr__(name: str) -> Any:
         import_module(".driver.plugins", __name__).load_with_ops()
     globals()[name] = value
     return value
+
+
+class _PublicModules:
+    """Finds the public modules by their names here: `import graphc.onnxruntime as ort`."""
+
+    def __init__(self) -> None:
+        self._own: dict[str, ModuleSpec | None] = {}
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        package, _, module = name.rpartition(".")
+        loader: Any = self
+        return ModuleSpec(name, loader) if package == __name__ and module in _MODULES else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module: ModuleType = __getattr__(spec.name.rpartition(".")[2])
+        self._own[spec.name] = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__ = self._own.pop(module.__spec__.name)
+
+
+sys.meta_path.append(_PublicModules())
 
 
 def __dir__() -> list[str]:

@@ -21,12 +21,14 @@ PUBLIC = {
     "__version__",
     "compile",
     "debug",
+    "export",
     "graph_pass",
     "jax",
     "kernel",
     "llm",
     "load",
     "onnx_backend",
+    "onnxruntime",
     "pnnx",
     "ops",
     "pattern",
@@ -46,6 +48,16 @@ def test_import_loads_nothing_heavy_and_is_quick() -> None:
     count, *heavy = run_python("-c", script).stdout.split()
     assert heavy == []
     assert 1000 < int(count) < 40_000
+
+
+def test_public_modules_can_be_imported_by_their_names() -> None:
+    script = (
+        "import graphc.onnxruntime as ort; from graphc.onnxruntime import InferenceSession; import graphc\n"
+        "assert ort is graphc.onnxruntime and ort.__spec__.name == ort.__name__\n"
+    )
+    done = run_python("-W", "error", "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert importlib.util.find_spec("graphc.no_such_module") is None
 
 
 def test_public_names() -> None:

@@ -1,0 +1,152 @@
+"""Scripts for ONNX Runtime, run with it and with graphc: the same calls, the same results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import graphc.onnxruntime
+from graphc import UserError
+from support.layers import layer, whole
+
+ENGINES = {"ONNX Runtime": onnxruntime, "graphc": graphc.onnxruntime}
+PROVIDERS = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Any:
+    return ENGINES[request.param]
+
+
+def expected(x: np.ndarray, width: int = 33) -> np.ndarray:
+    weights = (np.arange(32 * width) % 7 - 3).reshape(32, width)
+    return np.maximum(x @ weights + np.arange(width) % 5, 0).astype(np.float32)
+
+
+def session(engine: Any, model: onnx.ModelProto, **options: Any) -> Any:
+    return engine.InferenceSession(model.SerializeToString(), **options)
+
+
+def test_a_script_runs(engine: Any, tmp_path: Path) -> None:
+    onnx.save(layer(), tmp_path / "m.onnx")
+    options = engine.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = engine.GraphOptimizationLevel.ORT_ENABLE_ALL
+    made = engine.InferenceSession(str(tmp_path / "m.onnx"), options, providers=PROVIDERS[1:])
+    (source,), (target,) = made.get_inputs(), made.get_outputs()
+    assert (source.name, source.type, source.shape) == ("x", "tensor(float)", [4, 32])
+    assert (target.name, target.type, target.shape) == ("y", "tensor(float)", [4, 33])
+    assert (
+        made.get_providers() == ["CPUExecutionProvider"]
+        and made.get_modelmeta().graph_name == "layer"
+    )
+    x = whole(4, 32)
+    for names in (None, [], ["y"]):
+        (y,) = made.run(names, {"x": x})
+        assert np.array_equal(y, expected(x))
+
+
+def test_dynamic_dimensions(engine: Any) -> None:
+    made = session(engine, layer("N"))
+    assert made.get_inputs()[0].shape == ["N", 32]
+    for rows in (1, 5):
+        (y,) = made.run(None, {"x": whole(rows, 32)})
+        assert np.array_equal(y, expected(whole(rows, 32)))
+
+
+def test_dimensions_can_be_fixed(engine: Any) -> None:
+    options = engine.SessionOptions()
+    options.add_free_dimension_override_by_name("N", 3)
+    made = session(engine, layer("N"), sess_options=options)
+    assert made.get_inputs()[0].shape == [3, 32]
+    assert made.run(["y"], {"x": whole(3, 32)})[0].shape == (3, 33)
+
+
+def reshape() -> onnx.ModelProto:
+    """A model whose output has the shape that an input holds."""
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Reshape", ["x", "s"], ["y"])], "g",
+        [value("x", 1, ["N"]), value("s", 7, [2])], [value("y", 1, ["A", "B"])],
+    )  # fmt: skip
+    return onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10
+    )
+
+
+def test_inputs_that_decide_shapes(engine: Any) -> None:
+    made = session(engine, reshape())
+    for shape in ((2, 3), (6, 1)):
+        (y,) = made.run(None, {"x": whole(6), "s": np.array(shape)})
+        assert np.array_equal(y, whole(6).reshape(shape))
+
+
+def test_outputs_are_written_to_bound_memory(engine: Any) -> None:
+    made, x, y = session(engine, layer()), whole(4, 32), np.zeros((4, 33), np.float32)
+    binding = made.io_binding()
+    binding.bind_input("x", "cpu", 0, np.float32, x.shape, x.ctypes.data)
+    binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+    for step in range(2):
+        x += step
+        made.run_with_iobinding(binding)
+        assert np.array_equal(y, expected(x))
+    (value,) = binding.get_outputs()
+    assert (
+        value.shape() == [4, 33]
+        and value.data_type() == "tensor(float)"
+        and value.element_type() == 1
+    )
+
+
+def test_outputs_without_memory_are_new(engine: Any) -> None:
+    made, x = session(engine, layer("N")), whole(2, 32)
+    binding = made.io_binding()
+    binding.bind_cpu_input("x", x)
+    binding.bind_output("y")
+    made.run_with_iobinding(binding)
+    (y,) = binding.copy_outputs_to_cpu()
+    assert np.array_equal(y, expected(x))
+    binding.clear_binding_inputs()
+    binding.clear_binding_outputs()
+    binding.bind_output("y")
+    binding.bind_ortvalue_input("x", engine.OrtValue.ortvalue_from_numpy(whole(5, 32)))
+    made.run_with_iobinding(binding)
+    assert binding.get_outputs()[0].numpy().shape == (5, 33)
+
+
+def test_values(engine: Any) -> None:
+    made, x = session(engine, layer()), whole(4, 32)
+    value = engine.OrtValue.ortvalue_from_numpy(x)
+    assert (value.shape(), value.device_name(), value.is_tensor()) == ([4, 32], "cpu", True)
+    (y,) = made.run_with_ort_values(["y"], {"x": value})
+    assert np.array_equal(y.numpy(), expected(x))
+    empty = engine.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
+    empty.update_inplace(whole(2, 3))
+    assert np.array_equal(empty.numpy(), whole(2, 3)) and empty.data_ptr()
+
+
+def test_other_providers_are_ignored() -> None:
+    made = session(graphc.onnxruntime, layer(), providers=PROVIDERS, provider_options=[{}, {}])
+    assert made.get_providers() == ["CPUExecutionProvider"]
+    assert graphc.onnxruntime.get_available_providers() == ["CPUExecutionProvider"]
+
+
+def test_wrong_calls_are_errors() -> None:
+    made = session(graphc.onnxruntime, layer())
+    with pytest.raises(UserError, match="x"):
+        made.run(None, {"z": whole(4, 32)})
+    with pytest.raises(UserError, match="q"):
+        made.run(["q"], {"x": whole(4, 32)})
+    with pytest.raises(UserError, match="device must be cpu"):
+        made.io_binding().bind_output("y", "cuda")
+    with pytest.raises(UserError, match="there is no output 'z'"):
+        made.io_binding().bind_output("z")
+    with pytest.raises(UserError, match="nope.onnx"):
+        graphc.onnxruntime.InferenceSession("nope.onnx")
+    with pytest.raises(UserError):
+        graphc.onnxruntime.InferenceSession(b"nonsense")
