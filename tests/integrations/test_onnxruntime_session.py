@@ -10,11 +10,11 @@ import onnx
 import onnxruntime
 import pytest
 
-import graphc.onnxruntime
 from graphc import UserError
+from graphc import onnxruntime as ours
 from support.layers import layer, whole
 
-ENGINES = {"ONNX Runtime": onnxruntime, "graphc": graphc.onnxruntime}
+ENGINES = {"ONNX Runtime": onnxruntime, "graphc": ours}
 PROVIDERS = ["CUDAExecutionProvider", "CPUExecutionProvider"]
 
 
@@ -131,13 +131,13 @@ def test_values(engine: Any) -> None:
 
 
 def test_other_providers_are_ignored() -> None:
-    made = session(graphc.onnxruntime, layer(), providers=PROVIDERS, provider_options=[{}, {}])
+    made = session(ours, layer(), providers=PROVIDERS, provider_options=[{}, {}])
     assert made.get_providers() == ["CPUExecutionProvider"]
-    assert graphc.onnxruntime.get_available_providers() == ["CPUExecutionProvider"]
+    assert ours.get_available_providers() == ["CPUExecutionProvider"]
 
 
 def test_wrong_calls_are_errors() -> None:
-    made = session(graphc.onnxruntime, layer())
+    made = session(ours, layer())
     with pytest.raises(UserError, match="x"):
         made.run(None, {"z": whole(4, 32)})
     with pytest.raises(UserError, match="q"):
@@ -147,6 +147,6 @@ def test_wrong_calls_are_errors() -> None:
     with pytest.raises(UserError, match="there is no output 'z'"):
         made.io_binding().bind_output("z")
     with pytest.raises(UserError, match="nope.onnx"):
-        graphc.onnxruntime.InferenceSession("nope.onnx")
+        ours.InferenceSession("nope.onnx")
     with pytest.raises(UserError):
-        graphc.onnxruntime.InferenceSession(b"nonsense")
+        ours.InferenceSession(b"nonsense")
