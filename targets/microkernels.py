@@ -78,6 +78,12 @@ def rows_for(columns: int, tile: GemmTile, target: Target, kernel: Microkernel) 
     return max([tile.rows, *heights])
 
 
+def rows_that_fit(vectors: int, target: Target) -> int:
+    """Return the height of the highest tile of `vectors` vectors that leaves registers for a row of B and
+    a broadcast."""
+    return (target.table.registers - vectors - 1) // vectors
+
+
 def register_rows(tile: GemmTile, shape: TileShape) -> int:
     """Return the rows of a two-dimensional register in a tile of one or two of them."""
     return tile.rows if tile.rows <= shape.rows else math.ceil(tile.rows / 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...targets.microkernels import microkernel
 from ...tensor_ir.nodes import Module
 from ..ir.group_values import parameters
+from ..nest.problem import View, matmul
 from ..ops.grouped_matmul import GroupedMatmul
 from ..schedule.context import LowerContext
 from ..schedule.matmul_problem import flat
@@ -17,15 +18,18 @@ def lower_grouped_matmul(op: GroupedMatmul, ctx: LowerContext) -> Module:
     a, b = (x.details for x in op.inputs[:2])
     groups, panels, k, width = b.plain_dims
     kernel = microkernel(a.dtype, b.dtype, ctx.target)
-    problem = GroupedProblem(
-        rows, b_panels, ends, result, a.plain_dims[0], groups, panels, k, width, kernel
+    tile, columns = kernel.tiles[0], panels * width
+    views = (
+        View(rows, {"m": k, "k": 1}),
+        View(b_panels, {"k": width, "n": 1}),
+        View(result, {"m": columns, "n": 1}),
     )
-    tile = kernel.tiles[0]
+    panel = matmul((), (a.plain_dims[0], width, k), views, kernel, None)
     function = grouped_matmul_function(
-        f"{a.dtype}_grouped_gemm_{groups}x{k}x{panels * width}_{tile.rows}x{width}__{ctx.target.isa}",
-        problem,
+        f"{a.dtype}_grouped_gemm_{groups}x{k}x{columns}_{tile.rows}x{width}__{ctx.target.isa}",
+        GroupedProblem(panel, ends, groups, panels),
         tile,
-        tile.columns(ctx.target, a.dtype),
+        ctx.target,
         ctx.threads_for(b.elements),
         op.name,
     )

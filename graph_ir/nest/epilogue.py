@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ...base.dtypes import DType
 from ...tensor_ir import builder as t
@@ -18,8 +18,3 @@ def storing(epilogue: EpilogueValue | None, sums: DType, result: DType) -> Epilo
     if epilogue is not None or sums == result:
         return epilogue
     return lambda index, acc: ([], t.cast(acc, result))
-
-
-def shifted(value: EpilogueValue, batch: Sequence[Expr], row: Expr, column: Expr) -> EpilogueValue:
-    """Return the epilogue of a tile at (batch, row, column) of a matmul; its index is (row, column) in the tile."""
-    return lambda index, acc: value((*batch, row + index[0], column + index[1]), acc)

@@ -55,12 +55,14 @@ class Stage:
 class Tile:
     """The innermost loops as register tiles: (rows, columns, depth), and a batch of them with four loops.
 
-    `exact`: the height is that of `shape` for panels of any width, which fixes how sums are split.
+    `exact`: the height is that of `shape` for panels of any width, which fixes how sums are split. `any_rows`: sums are
+    split as for any number of rows, and dynamic rows after the full tiles are one tile where registers have room.
     """
 
     shape: GemmTile
     loops: tuple[str, ...]
     exact: bool = False
+    any_rows: bool = False
 
 
 @dataclass(frozen=True)

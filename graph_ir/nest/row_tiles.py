@@ -9,6 +9,9 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Expr, For, If, Let, Stmt, Var
 from .packing import loop
 
+MAX_TILE_ROWS = 12
+"""Height of the highest register tile if the number of rows is known at run time: each height is code."""
+
 Tile = Callable[[Expr, int], Stmt]
 """(first row, number of rows) -> the tile."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from ...base.errors import UserError
 from ...base.records import dataclass
 from ...targets.isa import Target
-from ...targets.microkernels import register_rows, rows_for
+from ...targets.microkernels import register_rows, rows_for, rows_that_fit
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, PrefetchHint, Slice, Stmt, Var
 from ..ir.computation import Index
@@ -17,7 +17,7 @@ from .nest import Loop, Nest
 from .position import Position
 from .problem import View
 from .register_tile import RegisterTile
-from .row_tiles import TileHeight, by_height, row_tiles
+from .row_tiles import MAX_TILE_ROWS, TileHeight, by_height, row_tiles
 from .stages import epilogue_value, finish, tile_columns
 
 
@@ -198,6 +198,10 @@ class _Tiles:
         if self.kernel.registers is not None:
             return TileHeight(register_rows(self.shape, self.kernel.registers))
         rows = rows_for(columns, self.shape, self.target, self.kernel)
+        if self.tile.any_rows:
+            vectors = -(-columns // self.target.lanes(self.kernel.accumulator))
+            highest = min(MAX_TILE_ROWS, rows_that_fit(vectors, self.target))
+            return TileHeight(rows, 0 if isinstance(number, int) else highest)
         size: Any = self.nest.problem.sizes["m"]
         size = max(size, number) if isinstance(size, int) and isinstance(number, int) else size
         return TileHeight(min(size, rows) if isinstance(size, int) else rows)

@@ -11,6 +11,7 @@ from ...base.size_queries import typical_all
 from ...targets.isa import GemmTile, Microkernel, Target, TileShape, tile_depth
 from ...targets.microkernels import microkernels
 from ..ir.schedule import Parameter, Schedule
+from ..nest.row_tiles import MAX_TILE_ROWS
 from ..ops.matmul import MatmulCore
 from ..rewriting.attention import (
     PACKED_BYTES,
@@ -22,7 +23,7 @@ from ..rewriting.attention import (
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .matmul import USE_MEANING, kernel_of
-from .matmul_tile import MAX_TILE_ROWS, pick_tile
+from .matmul_tile import pick_tile
 from .register_tile import MAX_ACCUMULATORS, tile_of
 from .space import ScheduleSpace
 

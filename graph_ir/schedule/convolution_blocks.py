@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...targets.isa import GemmTile, Microkernel, Target
+from ...targets.microkernels import rows_that_fit
 from ..ir.format import Format, channels_last, plain
 from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.convolution import Convolution
@@ -16,7 +17,6 @@ from .context import LowerContext
 from .convolution_blocking import fits, ranked_choices
 from .convolution_gemm import ConvolutionGemm
 from .format_choice import FormatChoice
-from .matmul_tile import rows_that_fit
 from .register_tile import tile_of
 
 BLOCKS = (16, 8)

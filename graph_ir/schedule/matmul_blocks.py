@@ -10,12 +10,13 @@ import math
 
 from ...base.dims import is_known
 from ...targets.isa import GemmTile, Microkernel, Target
+from ...targets.microkernels import rows_that_fit
 from ..ir.format import Format
 from ..ops.matmul import MatmulCore
 from .format_choice import FormatChoice
 from .gemm import Gemm
 from .matmul_cost import blocking_cycles
-from .matmul_tile import MatmulBlocking, extra_bytes, pick_blocking, rows_that_fit
+from .matmul_tile import MatmulBlocking, extra_bytes, pick_blocking
 from .panels import BLOCK
 from .register_tile import tile_of
 

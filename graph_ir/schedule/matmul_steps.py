@@ -29,6 +29,21 @@ def matmul_nest(
     return apply(contraction(problem).changed(sharing=sharing), text)
 
 
+def inner_nest(
+    problem: Contraction, tile: GemmTile, target: Target, block: int = 0, exact: bool = False
+) -> Nest:
+    """Return the nest of a matmul in other loops: all rows, or each `block` of them, a panel of B after the other."""
+    columns = problem.b.block_of_columns or tile.columns(target, problem.kernel.accumulator)
+    outer, rows = ("m0 n0", "m1") if block else ("n0", "m")
+    steps = [
+        *([f"split m {block}"] if block else []),
+        f"split n {columns}",
+        f"reorder {' '.join(problem.batch)} {outer} {rows} n1 k",
+        f"tensorize {tile_text(tile, problem.kernel)} over {rows} n1 k{' exact' * exact}",
+    ]
+    return apply(contraction(problem), "; ".join(steps))
+
+
 def matmul_steps(
     problem: Contraction, blocking: MatmulBlocking, target: Target, exact: bool = False
 ) -> str:

@@ -10,6 +10,7 @@ from ...targets.isa import GemmTile, Microkernel, Target
 from ...targets.machines import Machine
 from ...targets.microkernels import rows_for
 from ...tensor_ir.tiling import k_splits, split_rows, tile_height
+from ..nest.row_tiles import MAX_TILE_ROWS
 from ..ops.matmul import MAX_FEW
 from .gemm import Gemm
 from .two_dimensional import blocks_worth_trying, cycles_per_group, pick_blocks, tiles_of
@@ -25,12 +26,6 @@ def tile_cycles(rows: int, vectors: int, machine: Machine, splits: int = 0) -> f
         (rows + vectors) / machine.loads_per_cycle,
         machine.fma_latency / (splits or k_splits(rows, vectors)),
     )
-
-
-def rows_that_fit(vectors: int, target: Target) -> int:
-    """Return the height of the highest tile of `vectors` vectors that leaves registers for a row of B and
-    a broadcast."""
-    return (target.table.registers - vectors - 1) // vectors
 
 
 def gemm_cycles(m: int, n: int, tile: GemmTile, target: Target, kernel: Microkernel) -> float:
@@ -154,10 +149,6 @@ def candidate_blockings(gemm: Gemm, tile: GemmTile) -> list[MatmulBlocking]:
         for m_block in sorted(m_blocks)
     ]
     return list(dict.fromkeys([pick, *others]))
-
-
-MAX_TILE_ROWS = 12
-"""Height of the highest register tile if the number of rows is known at run time: each height is code."""
 
 
 def sums_of_few(gemm: Gemm, rows: int) -> tuple[int, int]:

@@ -44,7 +44,8 @@ from ..nest.problem import Contraction, View, matmul
 from ..nest.tasks import nested
 from ..schedule.attention import AttentionBlocking
 from ..schedule.gemm import worth_threads
-from .attention_matmul import HeadMatmul, rows_nest
+from ..schedule.matmul_steps import inner_nest
+from .attention_matmul import HeadMatmul
 
 RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Sequence[Stmt]]]
 """(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row
@@ -180,7 +181,7 @@ class AttentionTemplate:
         in_place = self.reads_values_in_place and name == "values" and problem.b.step("n") == 1
         if not problem.b.blocks and not in_place:
             stages.append(Stage("B", ("root", *problem.batch)[-1], name))
-        nest = rows_nest(problem, self.block, tile, self.target).changed(stages=tuple(stages))
+        nest = inner_nest(problem, tile, self.target, self.block).changed(stages=tuple(stages))
         return HeadMatmul(nest, self.target, ahead if self.blocking.prefetches else ())
 
     def _rows(self, row: Expr, rows: int | Expr, row_work: RowWork) -> list[Stmt]:

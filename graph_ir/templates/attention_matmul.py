@@ -5,26 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...targets.isa import GemmTile, Target
+from ...targets.isa import Target
 from ...tensor_ir.nodes import Brgemm, Expr, PrefetchHint, Stmt, Var
 from ..nest.lower import Lowering
-from ..nest.nest import Nest, contraction
+from ..nest.nest import Nest
 from ..nest.position import Position
-from ..nest.problem import Contraction, View
-from ..nest.schedule_text import apply
+from ..nest.problem import View
 from ..nest.stages import Staged
-from ..schedule.matmul_steps import tile_text
-
-
-def rows_nest(problem: Contraction, block: int, tile: GemmTile, target: Target) -> Nest:
-    """Return the nest of a matmul in blocks of rows, each a panel of B after the other."""
-    columns = problem.b.block_of_columns or tile.columns(target, problem.kernel.accumulator)
-    steps = (
-        f"split m {block}; split n {columns}; "
-        f"reorder {' '.join((*problem.batch, 'm0 n0 m1 n1 k'))}; "
-        f"tensorize {tile_text(tile, problem.kernel)} over m1 n1 k"
-    )
-    return apply(contraction(problem), steps)
 
 
 class HeadMatmul(Lowering):

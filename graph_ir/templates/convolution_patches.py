@@ -3,7 +3,7 @@
     for each image, band of rows (parallel), group:
       patches[term][pixel] = the elements that the windows of the band see, zeros in the padding
       for each panel of pixels, as wide as the register tile:
-        y[outputs, panel] = epilogue(w[outputs, terms] x patches[terms, panel])                   one Brgemm
+        y[outputs, panel] = epilogue(w[outputs, terms] x patches[terms, panel])
 
 What im2col writes for the whole image, in the cache of the core that multiplies it. Rows of the register tile are
 outputs, its columns pixels, so that nothing is put in another order; each element is copied once per element of the
@@ -15,17 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...targets.isa import Microkernel, Target
-from ...targets.microkernels import rows_for
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, Stmt
+from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
 from ..nest.convolution import ConvolutionOperands
 from ..nest.convolution_geometry import ConvolutionGeometry
-from ..nest.epilogue import EpilogueValue, shifted, storing
-from ..nest.problem import View
-from ..nest.register_tile import RegisterTile
-from ..nest.row_tiles import TileHeight
+from ..nest.epilogue import EpilogueValue, storing
+from ..nest.lower import Lowering
+from ..nest.problem import View, matmul
 from ..schedule.convolution_patches import patch_stride
 from ..schedule.gemm import worth_threads
+from ..schedule.matmul_steps import inner_nest
 from ..schedule.matmul_tile import MatmulBlocking
 
 
@@ -48,7 +47,6 @@ class PatchTemplate:
         self.operands, self.kernel, self.g = operands, kernel, geometry
         self.tile, self.target = blocking.tile, target
         self.rows = min(blocking.m_block, self.g.result[0])
-        self.columns = blocking.tile.columns(target, kernel.accumulator)
         self.stride = patch_stride(self.rows * self.g.result[1])
         self.epilogue = storing(epilogue, kernel.accumulator, operands.y.buffer.dtype)
         parallel = worth_threads(self.g.multiply_adds, target)
@@ -80,14 +78,29 @@ class PatchTemplate:
         b, first = self.b, band * self.rows
         patches = b.allocate("patches", self.kernel.a, (self.g.terms * self.stride,))
         self._copy(patches, image, group, first, rows)
-        pixels, columns = rows * self.g.result[1], self.columns
+        y, terms, pixels = self.operands.y, self.g.terms, rows * self.g.result[1]
+        output = group * self.g.outputs
         start = b.let("pixel", first * self.g.result[1])
-        with b.loop("panel", 0, pixels // columns) as panel:
-            at = panel * columns
-            b.emit(self._pixels(patches, (image, group), start, at, columns))
-        if rest := pixels % columns:
-            at = t.as_expr(pixels - rest)
-            b.emit(self._pixels(patches, (image, group), start, at, rest))
+        views = (
+            View(self.operands.w, {"m": terms, "k": 1}, base=output * terms),
+            View(patches, {"k": self.stride, "n": 1}),
+            View(
+                y.buffer,
+                {"m": y.channel, "n": 1},
+                base=image * y.image + output * y.channel + start,
+            ),
+        )
+        epilogue = self.epilogue and self._shifted(self.epilogue, (image, output, start))
+        sizes = self.g.outputs, pixels, terms
+        problem = matmul((), sizes, views, self.kernel, epilogue)
+        nest = inner_nest(problem, self.tile, self.target)
+        b.emit(Lowering(nest, self.target).statement())
+
+    @staticmethod
+    def _shifted(epilogue: EpilogueValue, first: tuple[Expr, Expr, Expr]) -> EpilogueValue:
+        """Return the epilogue of the matmul of a band, which begins at (image, output, pixel)."""
+        image, output, pixel = first
+        return lambda at, acc: epilogue((image, output + at[0], t.ZERO, pixel + at[1]), acc)
 
     # image -> patches
 
@@ -141,28 +154,3 @@ class PatchTemplate:
         if low < high:
             with self.b.loop("p", low, high, "vector") as p:
                 self.b.store(patches, (start_offset + p,), t.const(0, patches.dtype))
-
-    # patches -> result
-
-    def _pixels(
-        self, patches: Buffer, where: tuple[Expr, Expr], start: Expr, at: Expr, columns: int
-    ) -> Stmt:
-        """All outputs of a group for `columns` pixels from `at` on in a band that begins at pixel `start`."""
-        g, y, (image, group) = self.g, self.operands.y, where
-        output, pixel = group * g.outputs, start + at
-        kernel, epilogue = self.kernel, None
-        if self.epilogue is not None:
-            epilogue = shifted(self._indexed(self.epilogue, image), (), output, pixel)
-        a = View(self.operands.w, {"m": g.terms, "k": 1}, base=output * g.terms)
-        b = View(patches, {"k": self.stride}, base=at)
-        start_offset = image * y.image + output * y.channel + pixel
-        c = View(y.buffer, {"m": y.channel}, base=start_offset)
-        height = TileHeight(min(g.outputs, rows_for(columns, self.tile, self.target, kernel)))
-        return RegisterTile(
-            a, b, c, g.outputs, columns, g.terms, kernel, height, epilogue=epilogue
-        ).statement()
-
-    @staticmethod
-    def _indexed(epilogue: EpilogueValue, image: Expr) -> EpilogueValue:
-        """Return the epilogue of a matmul, whose index is (output, pixel)."""
-        return lambda index, acc: epilogue((image, index[0], t.ZERO, index[1]), acc)

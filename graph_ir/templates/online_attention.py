@@ -39,8 +39,9 @@ from ..nest.nest import Loop, Stage
 from ..nest.packing import is_read_in_place, loop
 from ..nest.problem import Contraction, View, matmul
 from ..schedule.attention import AttentionBlocking
+from ..schedule.matmul_steps import inner_nest
 from .attention import AttentionProblem, AttentionTemplate
-from .attention_matmul import HeadMatmul, rows_nest
+from .attention_matmul import HeadMatmul
 
 
 class OnlineAttention(AttentionTemplate):
@@ -77,7 +78,7 @@ class OnlineAttention(AttentionTemplate):
 
     def _in_blocks(self, problem: Contraction, axis: str, name: str) -> HeadMatmul:
         """A matmul with one more loop, over blocks of the scores' columns, in which B is packed."""
-        nest = rows_nest(problem, self.block, self.tiles[axis == "k"], self.target)
+        nest = inner_nest(problem, self.tiles[axis == "k"], self.target, self.block)
         at = nest.depth("m0")
         loops = *nest.loops[:at], Loop("block", axis, self.columns), *nest.loops[at:]
         stages = [Stage("B", "block", name)]

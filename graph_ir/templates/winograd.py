@@ -16,10 +16,11 @@ Bytes are transformed in s16 and multiplied in pairs, with sums in s32 that wrap
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...base.dims import Size, bounds
 from ...base.records import dataclass
 from ...targets.isa import Target
-from ...targets.microkernels import rows_for
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import (
     Buffer,
@@ -27,16 +28,14 @@ from ...tensor_ir.nodes import (
     Expr,
     Function,
     LoopKind,
-    PrefetchHint,
-    Slice,
     Var,
 )
 from ..nest.epilogue import EpilogueValue
-from ..nest.problem import View
-from ..nest.register_tile import RegisterTile
-from ..nest.row_tiles import TileHeight
+from ..nest.lower import Lowering
+from ..nest.position import Chunk, Position
+from ..nest.problem import View, matmul
 from ..schedule.local_sizes import LocalSizes
-from ..schedule.matmul_tile import MAX_TILE_ROWS, rows_that_fit
+from ..schedule.matmul_steps import inner_nest
 from ..schedule.winograd_tile import WinogradBlocking, tiles_along, winograd_kernel
 from .winograd_bytes import ByteResults
 from .winograd_floats import FloatResults
@@ -78,7 +77,6 @@ class WinogradTemplate:
         self.panels = -(-problem.y.channels // self.panel)
         self.group_panels = -(-self.panels // blocking.groups)
         u_bytes = self.form.matmuls * problem.x.channels * problem.y.channels * problem.u.dtype.size
-        # The next panel of U is not in L2 yet: prefetch it.
         self.is_far = u_bytes > target.l2_bytes // 2
         self.chunk = min(blocking.chunk, self.group_panels)
         self.b = t.LoopBuilder([problem.x.buffer.name, problem.u.name, problem.y.buffer.name])
@@ -204,55 +202,48 @@ class WinogradTemplate:
     def _block_matmuls(
         self, block: Var, begin: Expr, end: Expr, count: Expr, v: Planes, m: Planes
     ) -> None:
-        """Multiply a block of `count` tiles, which is the number of a whole one or of the last."""
+        """Multiply a block of `count` tiles, which is the number of a whole one or of the last, by panels from `begin`
+        to `end`; the last of all may be narrower."""
         b, size, total = self.b, self.blocking.block, self._total()
+        lowering, position = self._matmuls(begin, v, m)
+        full, rest = divmod(self.problem.y.channels, self.panel)
+        whole = t.minimum(end, full) if rest else end
+        position = position.chunked("n0", Chunk(begin, whole, t.equal(end, self.panels)))
+
+        def emit(tiles: int | Expr) -> None:
+            b.emit(lowering.task(0, position.enter("m", t.ZERO, 1, tiles)))
+
         if not isinstance(total, int):
-            self._matmuls(begin, end, count, v, m)
+            emit(count)
             return
         full, rest = divmod(total, size)
         if not (rest and full):
-            self._matmuls(begin, end, size if full else rest, v, m)
+            emit(size if full else rest)
             return
         with b.when(block < full):
-            self._matmuls(begin, end, size, v, m)
+            emit(size)
         with b.otherwise():
-            self._matmuls(begin, end, rest, v, m)
+            emit(rest)
 
-    def _matmuls(self, begin: Expr, end: Expr, count: int | Expr, v: Planes, m: Planes) -> None:
-        """M[point] = V[point] x U[point] for the panels [begin, end); the last of all may be narrower."""
-        b = self.b
-        full, rest = divmod(self.problem.y.channels, self.panel)
-        with b.loop("point", 0, self.form.matmuls) as point:
-            with b.loop("panel", begin, t.minimum(end, full) if rest else end) as panel:
-                self._matmul(point, panel, begin, self.panel, count, v, m)
-            if rest:
-                with b.when(t.equal(end, self.panels)):
-                    self._matmul(point, t.as_expr(full), begin, rest, count, v, m)
-
-    def _matmul(
-        self, point: Expr, panel: Expr, begin: Expr, n: int, count: int | Expr, v: Planes, m: Planes,
-    ) -> None:  # fmt: skip
-        """M[point] = V[point] x U[point] for one panel and `count` tiles."""
-        k, u, group = self.problem.x.channels, self.problem.u, self.kernel.k_group
-        number, size = point * self.panels + panel, -(-k // group) * group * self.panel
-        a = View(v.buffer, {"m": v.row, "k": 1}, base=v.index(point, t.ZERO, t.ZERO))
-        b = View(u, {"k": self.panel}, {"n": (self.panel, size)}, number * size)
-        c = View(m.buffer, {"m": m.row}, base=m.index(point, t.ZERO, (panel - begin) * self.panel))
-        prefetch = (PrefetchHint(Slice(u, (b.base + size,)), size),) if self.is_far else ()
-        height = TileHeight(self._tile_rows(n), self._highest(n))
-        tile = RegisterTile(a, b, c, count, n, k, self.kernel, height, prefetch=prefetch)
-        self.b.emit(tile.statement())
-
-    def _highest(self, columns: int) -> int:
-        """The height of the lower tile that takes the remainder of dynamic tiles: as many as registers have room for.
-
-        Twelve, those of three images of 7 x 7, would read a panel twice. Rows of V share no set of a cache.
-        """
-        if self.dynamic is None:
-            return 0
-        lanes = self.target.lanes(self.form.sums)
-        return min(MAX_TILE_ROWS, rows_that_fit(-(-columns // lanes), self.target))
-
-    def _tile_rows(self, columns: int) -> int:
-        """The height of register tiles; the same for any number of rows, as it says how sums are split."""
-        return rows_for(columns, self.blocking.tile, self.target, self.kernel)
+    def _matmuls(self, begin: Expr, v: Planes, m: Planes) -> tuple[Lowering, Position]:
+        """M[point] = V[point] x U[point]; M begins with panel `begin`."""
+        points, k, u = self.form.matmuls, self.problem.x.channels, self.problem.u
+        group = self.kernel.k_group
+        size = -(-k // group) * group * self.panel
+        views = (
+            View(v.buffer, {"b0": v.plane, "m": v.row, "k": 1}),
+            View(
+                u,
+                {"b0": self.panels * size, "k": self.panel, "n": 1},
+                {"n": (self.panel, size)},
+            ),
+            View(m.buffer, {"b0": m.plane, "m": m.row, "n": 1}, base=begin * -self.panel),
+        )
+        sizes = self.blocking.block, self.problem.y.channels, k
+        problem = matmul((points,), sizes, views, self.kernel, None)
+        nest = inner_nest(problem, self.blocking.tile, self.target)
+        assert nest.tile is not None
+        tile = replace(nest.tile, any_rows=True)
+        # The next panel of U is prefetched if it is not in L2 yet.
+        nest = nest.changed(tile=tile, prefetch=int(self.is_far))
+        return Lowering(nest, self.target), Position.outermost(problem)

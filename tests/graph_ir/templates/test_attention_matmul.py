@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphc.graph_ir.nest.nest import Stage
-from graphc.graph_ir.templates.attention_matmul import HeadMatmul, rows_nest
+from graphc.graph_ir.schedule.matmul_steps import inner_nest
+from graphc.graph_ir.templates.attention_matmul import HeadMatmul
 from graphc.targets.isa import GemmTile
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Block, Brgemm, For, Stmt, Var
@@ -16,7 +17,7 @@ from support.matmul_nests import TARGET, problem, run
 def of_heads(layout: str, ahead: int = 0, vectors: int = 3) -> tuple[HeadMatmul, Stmt]:
     """Two heads of eleven rows in blocks of four; B is packed in front of them, all panels of a head at once."""
     given = problem(layout=layout)
-    nest = rows_nest(given, 4, GemmTile(4, vectors), TARGET)
+    nest = inner_nest(given, GemmTile(4, vectors), TARGET, 4)
     if layout != "panels":
         nest = nest.changed(stages=(Stage("B", "b0", "packed"),))
     made, batch, number = (
