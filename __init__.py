@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .integrations import onnx_backend
     from .integrations import onnxruntime_session as onnxruntime
     from .integrations import pnnx_graph as pnnx
+    from .integrations import sklearn_estimators as sklearn
     from .integrations import torch_functions as torch
     from .runtime.executor import CompiledModel
     from .tools.debugger import debug
@@ -63,6 +64,7 @@ _MODULES = {
     "ops": ".extension.ops",
     "pattern": ".graph_ir.rewriting.pattern",
     "pnnx": ".integrations.pnnx_graph",
+    "sklearn": ".integrations.sklearn_estimators",
     "torch": ".integrations.torch_functions",
 }
 """Public modules, by the names they are known by here."""
@@ -80,6 +82,7 @@ _MAKES_OPS = (
     "onnxruntime",
     "ops",
     "recompose",
+    "sklearn",
     "torch",
 )
 """Names with which a program makes ops, those of plugins too."""
@@ -106,6 +109,7 @@ __all__ = [
     "pattern",
     "pnnx",
     "recompose",
+    "sklearn",
     "torch",
 ]
 

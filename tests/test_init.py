@@ -33,6 +33,7 @@ PUBLIC = {
     "ops",
     "pattern",
     "recompose",
+    "sklearn",
     "torch",
 }
 
