@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from ...targets.microkernels import f32_kernel
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Function, If, Stmt
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..nest.nest import Sharing
-from ..nest.problem import Contraction, View, matmul
+from ..nest.problem import View, matmul
 from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of
-from ..schedule.matmul_nbits import NBitsSpace, few_rows_of
+from ..schedule.matmul_nbits import NBitsSpace, few_rows_of, kernel_of_use
 from ..schedule.matmul_problem import flat, matrix_view
 from ..templates.matmul_nbits import NBitsLowering
 from ..templates.packed_weights import PackedWeights
@@ -30,7 +29,7 @@ def nbits_function(
     (output,) = group.outputs
     buffers = parameters(group.inputs, group.outputs)
     memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
-    kernel, (m, n, k) = f32_kernel(ctx.target), op.sizes
+    m, n, k = op.sizes
     parts = {name: memory[one] for name, one in zip(op.part_names, op.others, strict=True)}
     x_scale = parts.pop("x_scale", None)
     words, scale, zero = memory[op.w], memory[op.scale], memory[op.zero_point]
@@ -38,29 +37,23 @@ def nbits_function(
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
     x, y = (matrix_view(one, memory[one], 0, axes) for one, axes in ((op.x, "mk"), (output, "mn")))
     views = x, View(memory[op.w], {}), y
-    problem = matmul((), (m, n, k), views, kernel, epilogue)
     sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
 
-    def statement(sized: Contraction, chosen: Schedule) -> Stmt:
-        blocking, unpack = blocking_of(chosen, kernel), chosen.word("unpack")
+    def statement(chosen: Schedule, rows: int | None = None) -> Stmt:
+        kernel = kernel_of_use(chosen.word("use"), ctx.target)
+        problem = matmul((), (m, n, k), views, kernel, epilogue)
+        sized = problem if rows is None else problem.of_sizes(m=rows)
         nest = NBitsLowering(
-            sized,
-            packed,
-            x_scale,
-            op.x_group,
-            blocking,
-            sharing,
-            ctx.target,
-            unpack,
-            chosen.word("use"),
-        )
+            sized, packed, x_scale, op.x_group, blocking_of(chosen, kernel), sharing, ctx.target,
+            chosen.word("unpack"), chosen.word("use"),
+        )  # fmt: skip
         return nest.statement()
 
-    body = statement(problem, schedule)
+    body = statement(schedule)
     for rows in few_rows_of(op):
         few = NBitsSpace(op, group, ctx, rows).pick
-        body = If(t.equal(t.as_expr(m), rows), statement(problem.of_sizes(m=rows), few), body)
-    tile = blocking_of(schedule, kernel).tile
+        body = If(t.equal(t.as_expr(m), rows), statement(few, rows), body)
+    tile = blocking_of(schedule, kernel_of_use(schedule.word("use"), ctx.target)).tile
     types = f"{op.x.details.dtype}_u{op.bits}g{op.group}"
     name = f"{types}_gemm{epilogue_names(op, group.ops)}_{m}x{n}x{k}_{tile.rows}x{tile.columns(ctx.target)}"
     name = identifier(f"{name}__{ctx.target.isa}", 120)

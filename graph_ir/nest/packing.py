@@ -228,23 +228,27 @@ def padded_rows(
 
     Zeros follow each row up to whole steps of k. In front of row 0 are rows that may be loaded and are not used.
     """
-    assert kernel.registers is not None
-    dtype, depth = kernel.copied_a, kernel.padded_groups(k) * kernel.k_group
-    (count, max_rows), before = rows, kernel.registers.rows
-    line = 64 // dtype.size
-    stride = (-(-depth // line) | 1) * line
-    local = Buffer(name, dtype, ((before + max_rows) * stride,), "local")
+    (count, max_rows), dtype = rows, kernel.copied_a
+    local, depth = padded_view(max_rows, k, kernel, name), kernel.padded_groups(k) * kernel.k_group
     i, j, z = Var("ak"), Var("aj"), Var("az")
     at = source.base + (i * source.step("m") + j * source.step("k"))
-    row = (i + before) * stride
-    body: list[Stmt] = [
-        loop(j, k, Store(local, (row + j,), t.cast(source.buffer[at], dtype)), "vector")
-    ]
+    row = local.base + i * local.step("m")
+    value = t.cast(source.buffer[at], dtype)
+    body: list[Stmt] = [loop(j, k, Store(local.buffer, (row + j,), value), "vector")]
     if depth > k:
-        zero = Store(local, (row + z + k,), t.const(0, dtype))
+        zero = Store(local.buffer, (row + z + k,), t.const(0, dtype))
         body.append(loop(z, depth - k, zero, "vector"))
-    copy = loop(i, count, Block(tuple(body)), "serial")
-    return View(local, {"m": stride, "k": 1}, base=t.as_expr(before * stride)), copy
+    return local, loop(i, count, Block(tuple(body)), "serial")
+
+
+def padded_view(rows: int, k: int, kernel: Microkernel, name: str) -> View:
+    """Return the local buffer that `padded_rows` fills: row 0 is behind rows that may be loaded and are not used."""
+    assert kernel.registers is not None
+    dtype, depth = kernel.copied_a, kernel.padded_groups(k) * kernel.k_group
+    before, line = kernel.registers.rows, 64 // dtype.size
+    stride = (-(-depth // line) | 1) * line
+    local = Buffer(name, dtype, ((before + rows) * stride,), "local")
+    return View(local, {"m": stride, "k": 1}, base=t.as_expr(before * stride))
 
 
 def loop(var: Var, size: Value, body: Stmt, kind: LoopKind) -> For:

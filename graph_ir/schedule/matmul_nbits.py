@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 
 from ...base.dims import bounds, is_known
-from ...base.dtypes import F32, S8, U8
+from ...base.dtypes import BF16, F32, S8, U8
 from ...base.packed_words import WORD_BYTES
-from ...targets.isa import GemmTile, Target
-from ...targets.microkernels import f32_kernel, microkernel
+from ...targets.isa import GemmTile, Microkernel, Target
+from ...targets.microkernels import f32_kernel, microkernel, microkernels
 from ..ir.format import Format, plain
 from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul_nbits import MatmulNBits
@@ -23,19 +24,20 @@ from .matmul_tile import MatmulBlocking, candidate_blockings, pick_tile, ranked_
 from .register_tile import BLOCKING_MEANINGS, tile_of, unsupported_tile_reason
 from .requested import requested_settings
 from .space import ScheduleSpace
+from .two_dimensional import tiles_of
 
 UNPACK = ("registers", "panel", "bytes")
 
 UNPACKING = 4.0
 """Instructions that unpack a vector of weights: shift, mask, conversion, and their share of loads."""
 
-USE = ("fma", "dot2", "dot4")
+USE = ("fma", "dot2", "dot4", "tile2")
 
 DIGITS = 3
 """Bytes that a number of f32 is multiplied as by dot products."""
 
-MAX_FEW_ROWS = 4
-"""Each dynamic number of rows up to this has separate code."""
+MAX_FEW_ROWS, MAX_FEW_ROUNDED = 4, 8
+"""Each dynamic number of rows up to this has separate code: of f32, and of bytes."""
 
 MAX_GROUP = 1 << 14
 """Maximum number of terms of a group of byte dot products that fits s32, zero points included."""
@@ -45,6 +47,9 @@ MAX_IN_PAIRS = 4
 
 MAX_OF_MEMORY = 2
 """Rows of f32 that memory, not multiplication, makes wait for weights of 8 bits."""
+
+MAX_ON_TILES = 512
+"""Rows of a block that two-dimensional registers multiply: as bf16 they stay in L2 while panels pass."""
 
 MAX_IN_REGISTERS = 8
 """Rows of bytes for which words are unpacked several times rather than copied."""
@@ -105,7 +110,24 @@ def few_rows_of(op: MatmulNBits) -> range:
     if is_known(m):
         return range(0)
     low, high = bounds(m)
-    return range(max(low, 1), min(high, MAX_FEW_ROWS) + 1)
+    most = MAX_FEW_ROWS if op.part("x_scale") is None else MAX_FEW_ROUNDED
+    return range(max(low, 1), min(high, most) + 1)
+
+
+def kernel_of_use(use: str, target: Target) -> Microkernel:
+    """Return the microkernel that a schedule uses for panels of weights."""
+    return next((x for x in _tile_kernels(target) if x.instruction == use), f32_kernel(target))
+
+
+def _tile_kernels(target: Target) -> list[Microkernel]:
+    """Return the microkernel of bf16 in two-dimensional registers, where the target has it."""
+    return [x for x in microkernels(BF16, BF16, target, tiles=True) if x.uses_tiles]
+
+
+def takes_tiles(op: MatmulNBits, ctx: LowerContext) -> bool:
+    """Return whether rows of bytes may become bf16: their groups are whole steps of two-dimensional registers."""
+    known = _tile_kernels(ctx.target) if op.part("x_scale") is not None else []
+    return any(x.registers and not op.x_group % (x.registers.row_bytes // x.a.size) for x in known)
 
 
 def max_rows(op: MatmulNBits, ctx: LowerContext) -> int:
@@ -152,7 +174,8 @@ class NBitsSpace(ScheduleSpace):
     algorithm = "nbits"
     meanings = BLOCKING_MEANINGS | {
         "unpack": "registers, panel (of floats) or bytes (a panel), where weights are unpacked",
-        "use": "fma, dot2 or dot4: what multiplies; rows of f32 by dots as three digits of 8 bits",
+        "use": "fma, dot2, dot4 or tile2: what multiplies; rows of f32 by dots as three digits of 8 bits, rows of "
+        "bytes by tile2 as bf16",
     }
     words = ("unpack", "use")
     choices = {"unpack": UNPACK, "use": USE}
@@ -182,6 +205,7 @@ class NBitsSpace(ScheduleSpace):
             found = [self._in_registers(rows, "registers", use) for rows in self._heights()]
             if use == "dot4":
                 found.append(self._in_registers(self._tallest(2), "bytes", use))
+            found += self._on_tiles()
         else:
             found = [self._in_registers(rows, "registers", "fma") for rows in self._heights()]
             if has_digits(self.op, self.ctx, self.rows):
@@ -200,6 +224,28 @@ class NBitsSpace(ScheduleSpace):
             for tile in self._tiles()
             for blocking in candidate_blockings(self.gemm, tile)
         ]
+
+    def _on_tiles(self) -> list[Schedule]:
+        """Weights and rows of bytes become bf16 for two-dimensional registers; a panel of a block of k stays in L1."""
+        is_few = not is_known(self.op.sizes[0]) and not self.is_dynamic
+        if is_few or not takes_tiles(self.op, self.ctx):  # a function has few shapes of registers
+            return []
+        (m, _, k), gemm = self.sizes, self._gemm("tile2")
+        columns = self.vectors * self.ctx.target.lanes(F32)
+        deepest = max(gemm.target.l1_bytes * 5 // 6 // (columns * BF16.size), self.op.x_group)
+        whole = max(self.op.group, self.op.x_group)
+        depth = -(-math.ceil(k / math.ceil(k / deepest)) // whole) * whole
+        rows, panels = min(m, MAX_ON_TILES), math.ceil(gemm.n / columns)
+        return [
+            self._schedule(
+                MatmulBlocking(tile, rows, depth, min(panels, gemm.cores)), "panel", "tile2"
+            )
+            for tile in tiles_of(gemm.kernel, m)
+            if tile.vectors == self.vectors
+        ]
+
+    def _gemm(self, use: str) -> Gemm:
+        return replace(self.gemm, kernel=kernel_of_use(use, self.ctx.target))
 
     @property
     def _dots(self) -> str:
@@ -240,14 +286,15 @@ class NBitsSpace(ScheduleSpace):
 
     def cycles(self, schedule: Schedule) -> float:
         """Return the cycles of dequantizing, multiply-adds and memory traffic."""
-        blocking = blocking_of(schedule, self.gemm.kernel)
+        gemm = self._gemm(schedule.word("use"))
+        blocking = blocking_of(schedule, gemm.kernel)
         machine, (m, n, k) = self.ctx.target.machine, self.sizes
         vectors = n * k / self.ctx.target.lanes(F32)
         issued = 2 * machine.fma_per_cycle
         if schedule.word("unpack") == "panel":
             times = math.ceil(m / blocking.m_block)
             unpacking = times * vectors * (UNPACKING + 2) / issued / self.gemm.cores
-            return blocking_cycles(self.gemm, blocking) + unpacking
+            return blocking_cycles(gemm, blocking) + unpacking
         tiles = math.ceil(m / blocking.tile.rows)
         if schedule.word("unpack") == "bytes":
             sums = m * vectors / WORD_BYTES * (1 + 2 * WORD_BYTES / self.op.group)
@@ -295,6 +342,8 @@ class NBitsSpace(ScheduleSpace):
         """Require a dequantization that suits the instruction, and supported register tiles."""
         use, unpack, given = schedule.word("use"), schedule.word("unpack"), self.op.x.details.dtype
         dots = self._dots
+        if use == "tile2" and takes_tiles(self.op, self.ctx):
+            return "" if unpack == "panel" else "unpack must be panel where use is tile2"
         if use not in ("fma", dots):
             return f"use must be fma or {dots} on this CPU"
         if self.op.part("x_scale") is not None:

@@ -1,7 +1,8 @@
 """The nest of a matmul whose weights stay packed: unpacked in registers for few rows, into panels for many.
 
     registers   for each panel: for each group of k: sums of X * Q, then acc += (sums - zero * sum of X) * scale
-    panel       for each panel, block of k: a local panel of (Q - zero) * scale, then register tiles for all rows
+    panel       for each panel, block of k: a local panel of (Q - zero) * scale, then register tiles for all rows;
+                in two-dimensional registers the panel and the rows, which are bytes, become bf16
     bytes       for each panel: a local panel of Q, then as in registers
 
 In registers each word of weights is read once, so that few rows take as long as memory takes to deliver it. Rows of
@@ -19,11 +20,12 @@ from ...tensor_ir.nodes import Block, Buffer, Const, Expr, For, Let, Load, Stmt,
 from ...tensor_ir.tiling import split_rows
 from ..nest.lower import Lowering
 from ..nest.nest import Sharing, Stage, contraction
+from ..nest.packing import loop, padded_view
 from ..nest.position import Position
 from ..nest.problem import Contraction, View
 from ..nest.schedule_text import apply
 from ..nest.stages import Staged, epilogue_value, max_depth, max_rows, tile_columns
-from ..schedule.matmul_steps import parallel_step
+from ..schedule.matmul_steps import parallel_step, tile_text
 from ..schedule.matmul_tile import MatmulBlocking
 from .fixed_point_rows import FixedPointRows
 from .nbits_rows import GivenRows
@@ -58,19 +60,37 @@ class NBitsLowering(Lowering):
 
     def stage(self, stage: Stage, position: Position) -> Staged | None:
         """The weights of a panel, unpacked; or what dot products need of rows of A: sums of groups, digits."""
-        if self.unpack == "panel":
+        if self.unpack == "panel" and stage.operand == "B":
             return self._panel(stage, position)
+        if self.unpack == "panel":
+            return self._wide_rows(stage, position)
         return Staged(None, position, list(self._x(position).prepared(position.extents["m"])), [])
+
+    def _wide_rows(self, stage: Stage, position: Position) -> Staged:
+        """Rows of bytes, times their scales, as two-dimensional registers take them."""
+        kernel, k, first = self.problem.kernel, position.extents["k"], _first_k(position)
+        local = padded_view(max_rows(self.nest), max_depth(self.nest), kernel, stage.name)
+        x, row, group, i = self._x(position), Var("xr"), Var("xg"), Var("xi")
+        size = min(self.x_group, k)
+        factor = Var("x_factor", F32)
+        value = t.cast(x.number(row, first + group * size + i), F32) * factor
+        at = local.base + row * local.step("m") + group * size + i
+        copy = loop(
+            i, size, Store(local.buffer, (at,), t.cast(value, local.buffer.dtype)), "vector"
+        )
+        scale = x.factor(row, (group * size + first) // self.step)
+        body = loop(group, k // size, Block((Let(factor, scale), copy)), "serial")
+        rows = loop(row, position.extents["m"], body, "serial")
+        return Staged(local.buffer, position.staged("A", local), [rows], [])
 
     def _panel(self, stage: Stage, position: Position) -> Staged:
         """A panel is unpacked once for all rows of the block."""
-        size = max_depth(self.nest) * self.columns
-        local = Buffer(stage.name, F32, (size,), "local")
+        size, dtype = max_depth(self.nest) * self.columns, self.problem.kernel.copied_b
+        local = Buffer(stage.name, dtype, (size,), "local")
         panel, k = position.iteration("n"), position.extents["k"]
         weights = WeightPanel(self.weights, panel, self.columns, self.depth, self.lanes)
-        first = position.start("k")
-        assert isinstance(first, Const) and isinstance(first.value, int)
-        copy = weights.unpack(first.value, k, local, -(-position.extents["n"] // self.lanes))
+        unpack = weights.unpack if dtype == F32 else weights.unpack_pairs
+        copy = unpack(_first_k(position), k, local, -(-position.extents["n"] // self.lanes))
         view = View(local, {"k": self.columns, "n": 1}, {"n": (self.columns, 0)})
         return Staged(local, position.staged("B", view), [copy], [])
 
@@ -135,6 +155,13 @@ class NBitsLowering(Lowering):
         return For(col, t.as_expr(begin), t.as_expr(end), body, "vector")
 
 
+def _first_k(position: Position) -> int:
+    """Return the first k of a block."""
+    first = position.start("k")
+    assert isinstance(first, Const) and isinstance(first.value, int)
+    return first.value
+
+
 def _row_runs(m: int | Expr, height: int) -> list[tuple[Expr, Expr, int]]:
     """Return (first row, end, rows of a tile) of runs of equal tiles; the rest of dynamic rows are tiles of one row."""
     if isinstance(m, int):
@@ -157,12 +184,14 @@ def _schedule(
     if unpack == "panel":
         steps.append(f"split k {aligned_block(blocking.k_block, weights)}")
         steps.append(" ".join(["reorder", *outer, "k0 n0 m1 n1 k1"]))
+        if problem.kernel.uses_tiles:
+            steps.append("stage A at k0 as x_rows")
         steps.append("stage B at n0 as b_panel")
     else:
         steps.append(" ".join(["reorder", *outer, "n0 m1 n1 k"]))
         steps.append("stage A at m0 as x_rows")
     steps.append(
-        f"tensorize {tile.rows}x{tile.vectors} over m1 n1 {'k1' if unpack == 'panel' else 'k'}"
+        f"tensorize {tile_text(tile, problem.kernel)} over m1 n1 {'k1' if unpack == 'panel' else 'k'}"
     )
     return "; ".join([*steps, *parallel_step(problem, target, outer)])
 

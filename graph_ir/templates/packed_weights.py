@@ -27,6 +27,9 @@ from ..nest.packing import loop
 LINE = 64
 """Bytes of a cache line."""
 
+HALF_BF16, UPPER_HALF = 0x8000, 0xFFFF0000
+"""What rounds an f32 to its upper half, and the bits of that."""
+
 FAR = 16 << 10
 """Bytes between what is multiplied and what is fetched meanwhile: a third of an L1, and 0.3 us at 50 GB/s."""
 
@@ -275,6 +278,39 @@ class WeightPanel:
             return loop(part, k // size, Block((*body, *inner)), "serial")
         words = loop(word, size // numbers, Block(tuple(inner)), "serial")
         return loop(part, k // size, Block((*body, words)), "serial")
+
+    def unpack_pairs(self, k0: int, k: int, local: Buffer, vectors: int) -> Stmt:
+        """Write the weights of `k` k from `k0` on to a panel of bf16, two neighboring k in each 32-bit lane.
+
+        Both are multiples of the group. Halves between two numbers are rounded away from zero.
+        """
+        size, part, numbers = self.weights.group, Var("ug"), self.weights.numbers
+        group, count = part + k0 // size, size // numbers
+        body: list[Stmt] = []
+        for number in range(count):
+            body += self.fetched(group * count + number)
+        for v in range(vectors):
+            weight = self._fused(body, group, v)
+            high = self.high_words(body, group, size, f"uh{v}_", v)
+            for number in range(count):
+                packed = Var(f"up{v}_{number}", U32, self.lanes)
+                body.append(Let(packed, self.word(group * count + number, v)))
+                word = self.joined(packed, high, number)
+                for i in range(0, numbers, 2):
+                    low, upper = (t.bitcast(weight(word, i + j), U32) + HALF_BF16 for j in (0, 1))
+                    pair = t.bitcast(low >> 16 | upper & UPPER_HALF, local.dtype)
+                    row = (part * size + (number * numbers + i)) * self.columns
+                    body.append(Store(local, (row + v * self.lanes * 2,), pair))
+        return loop(part, k // size, Block(tuple(body)), "serial")
+
+    def _fused(self, body: list[Stmt], group: Expr, v: int) -> Callable[[Word, int], Expr]:
+        """Bind a scale and an offset; return the function that makes weights of a group's levels of one operation."""
+        scale, offset = (Var(f"{name}{v}", F32, self.lanes) for name in ("us", "uo"))
+        start = t.const(0.0, F32, self.lanes) - self.zero(group, v) * scale
+        if self.weights.has_minima:
+            start = start + self.minimum(group, v)
+        body += [Let(scale, self.scale(group, v)), Let(offset, start)]
+        return lambda word, index: t.fma(self.number(word, index), scale, offset)
 
     def scaled(self, body: list[Stmt], group: Expr, v: int) -> Callable[[Word, int], Expr]:
         """Bind what levels of a group are scaled by; return the function that makes weights of them."""
