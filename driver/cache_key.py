@@ -11,6 +11,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from ..base.errors import UserError
+from ..base.file_status import file_status, is_settled
 from ..extension.trusted import ROOMS
 from ..frontend import format_of
 from ..frontend.formats import HEAD_BYTES, detect
@@ -49,8 +50,27 @@ def file_key(request: CompileRequest, code: str = "", limit: int = FILE_LIMIT) -
     if request.constants or request.attrs:
         return None
     contents = _hash_of_model(request.model, limit)
-    if contents is None:
-        return None  # before `reader_versions`, which a graph would pay for without need
+    # None before `reader_versions`, which a graph would pay for without need
+    return None if contents is None else _file_digest(request, code, contents)
+
+
+def status_key(request: CompileRequest, code: str = "") -> str | None:
+    """Return a cache key from the status of a model's file instead of its bytes, for files that have a `file_key`.
+
+    None for other models, and for a file that was changed just now.
+    """
+    model = request.model
+    if request.constants or request.attrs or not isinstance(model, (str, os.PathLike)):
+        return None
+    try:
+        if format_of(Path(model)) not in _ELSEWHERE or not is_settled(model):
+            return None
+        return _file_digest(request, code, f"status {file_status(model)}")
+    except (OSError, UserError):
+        return None
+
+
+def _file_digest(request: CompileRequest, code: str, contents: str) -> str:
     specs = repr((sorted(request.inputs.items()), request.alias))
     readers = repr(sorted(reader_versions().items()))
     return _digest("file", *_circumstances(request.context), readers, code, specs, contents)

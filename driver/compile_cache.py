@@ -3,12 +3,13 @@ that decides what comes out.
 
 The folder belongs to its user alone, as code is loaded from it: one that others may enter is not used, nor one below a
 folder in which others could exchange it (`base/own_files.py`), and an entry that is a link is none. An entry is checked
-completely when read and written under another name and then renamed, so that concurrent readers and writers, even
+completely when read, and written under another name and then renamed, so that concurrent readers and writers, even
 killed ones, never see a partial entry. A damaged entry is deleted and compiled again. Nothing here is an error: if the
 cache cannot be used, a warning is logged and the model is compiled.
 
-A model (`.gcm`) is found by the contents of its graph. Beside it an alias (`.key`), found by the contents of the file
-the graph was read from, holds its key: a file that was seen before need not be read as a graph again. A kernel
+A model (`.gcm`) is found by the contents of its graph. Beside it an alias (`.key`), found by the contents or the status
+of the file the graph was read from, holds its key: a file that was seen before need not be read again. `.seen` holds
+the status of the entry when it was checked: while that is the same, its sections are not hashed again. A kernel
 (`.kernel`: a SHA-256 and the object code it covers) is found by its loops, so that models share it.
 """
 
@@ -25,12 +26,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..base.errors import UserError
+from ..base.file_status import file_status
 from ..base.own_files import own_file, weak_step
 from ..base.records import dataclass
 from ..base.whole_file import TEMPORARY_FILES, whole_file
 from ..runtime.artifact import Artifact
 
-SUFFIX, ALIAS_SUFFIX, KERNEL_SUFFIX = ".gcm", ".key", ".kernel"
+SUFFIX, ALIAS_SUFFIX, KERNEL_SUFFIX, SEEN_SUFFIX = ".gcm", ".key", ".kernel", ".seen"
 LIMIT_BYTES = 4 << 30
 """The least recently used entries are deleted when the cache exceeds this size."""
 
@@ -79,8 +81,10 @@ class CompileCache:
             return None
         try:
             # Mapped pages are small: code that was compiled just now reads its constants from huge ones.
-            artifact = Artifact.load(path, opener=own_file)
+            is_seen = self.resolve(key, SEEN_SUFFIX) == file_status(path)
+            artifact = Artifact.load(path, opener=own_file, checked=not is_seen)
             os.utime(path)
+            self.link(key, file_status(path), SEEN_SUFFIX)
         except UserError as error:
             _LOG.warning("%s; it is deleted from the cache", error)
             self._delete([path])
@@ -104,21 +108,21 @@ class CompileCache:
         self._make_room()
         return True
 
-    def resolve(self, alias: str) -> str | None:
+    def resolve(self, alias: str, suffix: str = ALIAS_SUFFIX) -> str | None:
         """The key an alias refers to; None if it is missing or damaged."""
         if self._refusal() is not None:
             return None
         try:
-            key, _, check = _read(self.folder / f"{alias}{ALIAS_SUFFIX}").decode().partition(" ")
+            key, _, check = _read(self.folder / f"{alias}{suffix}").decode().partition(" ")
         except (OSError, UnicodeDecodeError):
             return None
         return key if check == _check_of(alias, key) else None
 
-    def link(self, alias: str, key: str) -> None:
+    def link(self, alias: str, key: str, suffix: str = ALIAS_SUFFIX) -> None:
         """Let an alias refer to a stored key."""
         if self._refusal() is not None:
             return  # `put` has said so
-        path = self.folder / f"{alias}{ALIAS_SUFFIX}"
+        path = self.folder / f"{alias}{suffix}"
         try:
             with whole_file(self._unlinked(path)) as stream:
                 stream.write(f"{key} {_check_of(alias, key)}".encode())
@@ -177,7 +181,7 @@ class CompileCache:
         files = self._files()
         self._delete([path for path, _ in files])
         self._delete(self.folder.glob(TEMPORARY_FILES))
-        self._delete(self.folder.glob(f"*{ALIAS_SUFFIX}"))
+        self._delete_aliases()
         kernels = sum(path.suffix == KERNEL_SUFFIX for path, _ in files)
         return len(files) - kernels, kernels, sum(info.st_size for _, info in files)
 
@@ -253,7 +257,7 @@ class CompileCache:
                 old.append(path)
         self._delete(old)
         if old:  # aliases cost a file each to tell which of them are left without their entry: all may go
-            self._delete(self.folder.glob(f"*{ALIAS_SUFFIX}"))
+            self._delete_aliases()
         before = time.time() - ABANDONED_SECONDS
         for path in self.folder.glob(TEMPORARY_FILES):
             try:
@@ -262,6 +266,10 @@ class CompileCache:
                 continue
             if abandoned:
                 self._delete([path])
+
+    def _delete_aliases(self) -> None:
+        for suffix in (ALIAS_SUFFIX, SEEN_SUFFIX):
+            self._delete(self.folder.glob(f"*{suffix}"))
 
     def _delete(self, paths: Iterable[Path]) -> None:
         for path in paths:

@@ -19,7 +19,7 @@ from ..runtime.artifact import Artifact, ArtifactFile
 from ..runtime.executor import CompiledModel
 from ..runtime.threadpool import resolve_threads
 from ..targets.isa import Target
-from .cache_key import cache_key, file_key
+from .cache_key import cache_key, file_key, status_key
 from .compile_cache import CompileCache, default_cache
 from .extensions import loops_are_extended, user_code
 from .phases import OnPhase, Phases
@@ -193,12 +193,10 @@ def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) ->
 
 
 def _cached(request: CompileRequest, cache: CompileCache, phases: Phases) -> Outcome:
-    """Compile like `compile_request`, but look up the bytes of the file, and then the graph read from it."""
+    """Compile like `compile_request`, but look up the file's status, its bytes, and then the graph read from it."""
     with phases("cache"):
         code = user_code()
-        alias = file_key(request, code.key) if not code.unknown else None
-        key = cache.resolve(alias) if alias else None
-        artifact = cache.get(key) if key else None
+        aliases, artifact = _of_file(request, cache, code.key) if not code.unknown else ([], None)
     if artifact is not None:
         return Outcome(request, artifact, True, phases)
     with phases("read"):
@@ -217,6 +215,27 @@ def _cached(request: CompileRequest, cache: CompileCache, phases: Phases) -> Out
             is_kept = cache.put(key, artifact)
         if is_kept:
             artifact = replace(artifact, file=ArtifactFile.at(cache.path(key)))
-    if alias and (found or is_kept):
-        cache.link(alias, key)
+    if found or is_kept:
+        for alias in aliases:
+            cache.link(alias, key)
     return Outcome(request, artifact, found, phases)
+
+
+def _of_file(
+    request: CompileRequest, cache: CompileCache, code: str
+) -> tuple[list[str], Artifact | None]:
+    """Return the keys of a model's file that may refer to an entry, and the artifact of the first that does."""
+    status = status_key(request, code)
+    key = cache.resolve(status) if status else None
+    artifact = cache.get(key) if key else None
+    if artifact is not None:
+        return [], artifact
+    contents = file_key(request, code)
+    if contents is None:
+        return [], None
+    aliases = [contents, status] if status else [contents]
+    key = cache.resolve(contents)
+    artifact = cache.get(key) if key else None
+    if key and artifact is not None and status:
+        cache.link(status, key)
+    return aliases, artifact

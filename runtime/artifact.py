@@ -102,15 +102,18 @@ class Artifact:
 
     @staticmethod
     def load(
-        path: str | os.PathLike[str], mapped: bool = False, opener: Opener | None = None
+        path: str | os.PathLike[str],
+        mapped: bool = False,
+        opener: Opener | None = None,
+        checked: bool = True,
     ) -> Artifact:
         """Read a `.gcm` file, which holds native code and must come from someone trusted. UserError when it is damaged.
 
         The constants are copied to memory, so that the file may change afterwards; they stay in the file if `mapped`
-        (see `read_container`). `opener` opens the file, as that of `open`.
+        (see `read_container`). `opener` opens the file, as that of `open`. Not `checked`: sections are not hashed.
         """
         path = Path(path)
-        header, sections = read_container(path, mapped, opener)
+        header, sections = read_container(path, mapped, opener, checked)
         if set(sections) - {_GRAPH, _SOURCES, _VECTORS} != set(_SECTIONS):
             raise UserError(
                 f"{path.name}: must have the sections {', '.join(_SECTIONS)}, "

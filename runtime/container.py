@@ -111,9 +111,10 @@ def _lay_out(
 
 
 def read_container(
-    path: Path, mapped: bool = False, opener: Opener | None = None
+    path: Path, mapped: bool = False, opener: Opener | None = None, checked: bool = True
 ) -> tuple[dict[str, Any], dict[str, memoryview]]:
-    """Return the header and the sections of a container, after checking every byte of it.
+    """Return the header and the sections of a container, after checking every byte of it; of sections not `checked`
+    only where they lie.
 
     The file is read into memory, of huge pages if it is large, or mapped read-only if `mapped`: processes share the
     pages then, and the file must not be truncated while they are in use, as the system ends what reads beyond its end.
@@ -135,7 +136,7 @@ def read_container(
     table = [_section(entry, where) for entry in header.pop("sections")]
     _check_layout(view, table, _PRELUDE.size + header_size, where)
     sections = {s.name: view[s.offset : s.offset + s.size] for s in table}
-    for s in table:
+    for s in table if checked else ():
         if hashlib.sha256(sections[s.name]).hexdigest() != s.sha256:
             raise UserError(
                 f"{where}: section '{s.name}' is damaged, its SHA-256 differs; {_AGAIN}"
