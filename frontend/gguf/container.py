@@ -12,12 +12,14 @@ import re
 import struct
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ...base.block_types import BLOCK_TYPES, Array, BlockType
 from ...base.errors import UnsupportedError, UserError
 from ...base.file_errors import unreadable
+from ...base.file_status import file_status, is_settled
 from ...base.mapped_file import map_file
 from ...base.records import dataclass
 from ..decoder.weights import BF16, Weight
@@ -90,10 +92,19 @@ class GgufFile:
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Read a GGUF file, or all files of a split model of which `path` is the first. UserError, UnsupportedError."""
-    first = _Reader(path).read()
+    """Read a GGUF file, or all files of a split model of which `path` is the first. UserError, UnsupportedError.
+
+    A file that is in use and did not change is not read again: a vocabulary has a quarter of a million strings.
+    """
+    reader = _Reader(path)
+    status = path, file_status(path)
+    if (known := _IN_USE.get(status)) is not None:
+        return known
+    first = reader.read()
     count = first.integer("split.count", 1) if "split.count" in first.metadata else 1
     if count < 2:
+        if is_settled(path):
+            _IN_USE[status] = first
         return first
     name = re.fullmatch(r"(.*)-00001-of-(\d{5})\.gguf", path.name)
     if name is None or int(name[2]) != count:
@@ -112,6 +123,10 @@ def read_gguf(path: Path) -> GgufFile:
     if total is not None and total != len(tensors):
         raise first.rule(f"the {count} files must hold {total} tensors in all", str(len(tensors)))
     return GgufFile(path, first.metadata, tensors)
+
+
+_IN_USE: WeakValueDictionary[tuple[Path, str], GgufFile] = WeakValueDictionary()
+"""Files by path and status."""
 
 
 class _Reader:

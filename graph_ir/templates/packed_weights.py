@@ -28,7 +28,7 @@ LINE = 64
 """Bytes of a cache line."""
 
 HALF_BF16, UPPER_HALF = 0x8000, 0xFFFF0000
-"""What rounds an f32 to its upper half, and the bits of that."""
+"""The number that rounds an f32 to its upper half when it is added, and the mask of that half."""
 
 FAR = 16 << 10
 """Bytes between what is multiplied and what is fetched meanwhile: a third of an L1, and 0.3 us at 50 GB/s."""

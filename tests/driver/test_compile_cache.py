@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from graphc import cli
-from graphc.base import file_status
 from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
 from graphc.base.options import CompileOptions
@@ -148,33 +147,6 @@ def test_a_file_that_was_seen_is_not_read_as_a_graph_again(
     alias.write_text(alias.read_text().replace("a", "b"))
     again = compile_cached(path, kept)
     assert again.from_cache, "by the graph, if the alias is damaged"
-
-
-def test_an_unchanged_file_is_not_read_again(
-    kept: CompileCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither a model's file nor an entry of the cache is hashed twice, until its status differs."""
-    path = Path(layer(tmp_path))
-    monkeypatch.setattr(file_status, "SETTLED_SECONDS", -60.0)
-    hashed = list[object]()
-    whole = cache_key_module._hash_of_model
-    monkeypatch.setattr(
-        cache_key_module, "_hash_of_model", lambda *args: hashed.append(args) or whole(*args)
-    )
-    assert not compile_cached(path, kept).from_cache and len(hashed) == 1
-    assert compile_cached(path, kept).from_cache and len(hashed) == 1
-    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
-    path.write_bytes(path.read_bytes())
-    os.utime(path, ns=times)
-    assert compile_cached(path, kept).from_cache and len(hashed) == 2
-    assert compile_cached(path, kept).from_cache and len(hashed) == 2
-    (entry,) = kept.folder.glob("*.gcm")
-    data = bytearray(entry.read_bytes())
-    data[-1] ^= 1
-    times = entry.stat().st_atime_ns, entry.stat().st_mtime_ns
-    entry.write_bytes(bytes(data))
-    os.utime(entry, ns=times)
-    assert not compile_cached(path, kept).from_cache, "the change was seen"
 
 
 def test_kernels_are_shared_by_models(kept: CompileCache) -> None:

@@ -28,7 +28,7 @@ ISAS = [isa for isa in ("amx", "avx512", "avx2", "generic") if host_supports(isa
 K, ROWS = 512, 40
 
 BF16 = 2.0**-8 * 1.01
-"""Bound of the relative error of products of two rounded numbers, which sums of them have too."""
+"""Bound of the error of sums of two rounded factors, relative to the sum of their magnitudes."""
 
 
 def rounded(x: Array, group: int = 32) -> tuple[Array, Array]:
