@@ -11,6 +11,7 @@ import numpy as np
 from ..base.dims import is_known
 from ..base.dtypes import BF16, from_numpy
 from ..base.errors import UserError
+from .dlpack import shared_array
 from .metadata import TensorSpec
 
 DENSE = 0x101
@@ -64,7 +65,7 @@ def select_outputs(model: str, specs: Sequence[TensorSpec], names: Sequence[str]
 def accept_input(spec: TensorSpec, value: Any) -> np.ndarray:
     """Return `value` as a dense array of the input's type: itself, or a copy if its memory layout differs.
 
-    Accepts arrays and objects with `__array__`. Values are never cast. UserError saying what was expected.
+    Accepts arrays, and objects with DLPack or `__array__`. Values are never cast. UserError saying what was expected.
     """
     array = _as_array("input", spec, value)
     # NumPy's own layout change keeps values: byte order, strides and alignment only.
@@ -72,13 +73,14 @@ def accept_input(spec: TensorSpec, value: Any) -> np.ndarray:
 
 
 def check_buffer(role: str, spec: TensorSpec, value: Any) -> np.ndarray:
-    """Return `value`, an array that native code may use in place on every call. `role` is `input` or `output`.
+    """Return `value` as an array that native code may use in place on every call. `role` is `input` or `output`.
 
     UserError when its type is wrong, or when its memory would need a copy.
     """
-    if not isinstance(value, np.ndarray):
+    shared = value if isinstance(value, np.ndarray) else shared_array(value)
+    if shared is None:
         raise _not_an_array(role, spec, value)
-    array = _as_array(role, spec, value)
+    array = _as_array(role, spec, shared)
     problems = []
     if not array.dtype.isnative:
         problems.append("byte-swapped")
@@ -110,9 +112,10 @@ def check_apart(
 
 def _as_array(role: str, spec: TensorSpec, value: Any) -> np.ndarray:
     if not isinstance(value, np.ndarray):
-        if not hasattr(value, "__array__"):
+        shared = shared_array(value)
+        if shared is None and not hasattr(value, "__array__"):
             raise _not_an_array(role, spec, value)
-        value = np.asarray(value)
+        value = np.asarray(value) if shared is None else shared
     array: np.ndarray = value
     if array.dtype.newbyteorder("=") != spec.dtype.numpy:
         name = spec.name if spec.name.isidentifier() else "array"

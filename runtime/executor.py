@@ -119,7 +119,8 @@ class CompiledModel:
         in two threads at once: bind once per thread.
 
         Args:
-            inputs: Dense arrays of the exact dtype and shape, by input name. No two arrays may share memory.
+            inputs: Dense arrays of the exact dtype and shape, by input name, of NumPy or with DLPack. No two arrays may
+                share memory.
             outputs: Dense arrays in the order of `outputs`. The entry of an output that shares the memory of an input
                 (`alias`) is ignored and may be None. An output whose size a run decides needs room for the largest;
                 a model without a limit for it is run once, to find how much room these inputs need.

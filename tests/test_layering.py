@@ -88,7 +88,7 @@ OUTSIDE = {
     "base": ("numpy", "ml_dtypes"),
     "targets": (),
     "tensor_ir": ("numpy",),
-    "runtime": ("numpy",),
+    "runtime": ("numpy", "ml_dtypes"),  # ml_dtypes: types in DLPack that NumPy lacks
     "graph_ir": ("numpy", "lark"),  # lark: the text of a graph
     "codegen": ("numpy", "llvmlite"),
     "shipping": ("numpy",),
