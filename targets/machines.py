@@ -2,7 +2,7 @@
 
 Each number has its source beside it. Rates of instructions differ by core family (`MACHINES`); the others are those of
 Zen 5, and close enough for other cores: choices depend on their ratios. `graphc dev roofline` measures peaks and
-bandwidths of the machine at hand beside them, and `graphc dev info` prints them. Cache sizes, which differ most, are
+bandwidths of the machine at hand beside them, and `graphc doctor` prints them. Cache sizes, which differ most, are
 read from the system (`codegen.host`).
 """
 

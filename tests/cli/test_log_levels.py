@@ -42,11 +42,11 @@ def test_only_what_is_requested_is_printed() -> None:
         "graphc.codegen",
     }
     assert "anchor fc1" in done.stderr
-    typo = run_cli("dev", "info", env={"GRAPHC_LOG": "fuze=debug"})
+    typo = run_cli("doctor", env={"GRAPHC_LOG": "fuze=debug"})
     assert (typo.returncode, typo.stderr) == (
         2, "graphc: error: GRAPHC_LOG: 'fuze' is neither a pass nor a logger; did you mean 'fuse'?\n"
     )  # fmt: skip
-    wrong = run_cli("dev", "info", env={"GRAPHC_LOG": "fuse=loud"})
+    wrong = run_cli("doctor", env={"GRAPHC_LOG": "fuse=loud"})
     assert (wrong.returncode, wrong.stdout) == (2, "")
 
 

@@ -13,16 +13,16 @@ import pytest
 import graphc
 from graphc import cli
 from graphc.base.errors import InternalError, UnsupportedError, UserError
+from graphc.cli import doctor
 from graphc.cli.command_tree import parser_of, walk
-from graphc.cli.dev import info
 from graphc.codegen.host import target_for
 from support.process import run_cli, run_python
 
 
 @pytest.fixture
 def behave(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]:
-    """`behave(action)`: the command `dev info` calls `action` instead."""
-    return lambda action: monkeypatch.setattr(info, "run", lambda args: action())
+    """`behave(action)`: the command `doctor` calls `action` instead."""
+    return lambda action: monkeypatch.setattr(doctor, "run", lambda args: action())
 
 
 def _raise(error: BaseException) -> Callable[[], int]:
@@ -53,13 +53,13 @@ def test_an_error_is_one_sentence_and_its_exit_code(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     behave(_raise(error))
-    assert cli.main(["dev", "info"]) == code
+    assert cli.main(["doctor"]) == code
     written = [f"reproducer: {path}\n" for path in tmp_path.iterdir()]
     assert capsys.readouterr() == ("", "".join([text, *written]))
     assert len(written) == (code == 4)
 
 
-@pytest.mark.parametrize("words", [["--debug", "dev", "info"], ["dev", "info", "--debug"]])
+@pytest.mark.parametrize("words", [["--debug", "doctor"], ["doctor", "--debug"]])
 def test_debug_shows_the_traceback_wherever_it_stands(words, behave, capsys) -> None:
     behave(_raise(InternalError("bad IR", "for i in x")))
     assert cli.main(words) == 4
@@ -71,7 +71,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(words, behave, capsys) -> 
 
 def test_the_exit_code_is_that_of_the_command(behave) -> None:
     behave(lambda: 1)
-    assert cli.main(["dev", "info"]) == 1
+    assert cli.main(["doctor"]) == 1
 
 
 MISTAKES = {
@@ -81,12 +81,12 @@ MISTAKES = {
     "fuzz --count 3": "'graphc' has no command 'fuzz'; did you mean `graphc dev fuzz`?",
     "asm m.onnx": "'graphc' has no command 'asm'; did you mean `graphc explain`?",
     "check m.onnx": "'graphc' has no command 'check'; did you mean `graphc inspect check`?",
-    "version": "'graphc' has no command 'version'; did you mean `graphc dev info`?",
+    "version": "'graphc' has no command 'version'; did you mean `graphc doctor`?",
     "dev roofine": "'graphc dev' has no command 'roofine'; did you mean `graphc dev roofline`?",
     "inspect": "the following arguments are required: COMMAND; see `graphc inspect --help`",
-    "dev info --jsn": "there is no option '--jsn'; did you mean '--json'?; see `graphc dev info --help`",
-    "dev info --nonsense=3": "there is no option '--nonsense'; see `graphc dev info --help`",
-    "dev info now": "there is no use for the argument 'now'; see `graphc dev info --help`",
+    "doctor --jsn": "there is no option '--jsn'; did you mean '--json'?; see `graphc doctor --help`",
+    "doctor --nonsense=3": "there is no option '--nonsense'; see `graphc doctor --help`",
+    "doctor now": "there is no use for the argument 'now'; see `graphc doctor --help`",
     "profile m.onnx --thread 2": "there is no option '--thread'; did you mean '--threads'?; see ",
     "--nonsense": "the following arguments are required: COMMAND; see `graphc --help`",
 }
@@ -111,7 +111,7 @@ def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
     listed = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")]
-    assert listed[: len(cli.COMMANDS)] == list(cli.COMMANDS) and len(cli.COMMANDS) <= 14
+    assert listed[: len(cli.COMMANDS)] == list(cli.COMMANDS) and len(cli.COMMANDS) <= 15
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
@@ -134,18 +134,24 @@ def test_shared_options_mean_the_same_everywhere() -> None:
     assert {text: found for text, found in kinds.items() if len(found) > 1} == {}
 
 
-def test_version_as_text_and_as_json() -> None:
-    text, as_json = run_cli("dev", "info"), run_cli("dev", "info", "--json")
+def test_doctor_as_text_and_as_json() -> None:
+    text, as_json = run_cli("doctor"), run_cli("doctor", "--json")
     assert text.returncode == as_json.returncode == 0, text.stderr + as_json.stderr
     facts = json.loads(as_json.stdout)
     assert facts["graphc"] == graphc.__version__
     software = {"graphc", "python", "numpy", "onnx", "llvmlite", "llvm"}
-    assert set(facts) == software | {"cpu", "system", "target", "machine", "matmuls"}
-    assert all(facts.values())
+    found = {name: facts.pop(name) for name in ("checks", "ok")}
+    assert set(facts) == software | {"cpu", "system", "target", "machine", "matmuls", "peers"}
+    assert all(facts.values()) and found["ok"]
+    names = ["compile", "run", "compare", "threads", "library", "cache"]
+    assert [(check["name"], check["ok"]) for check in found["checks"]] == [(n, True) for n in names]
     lines = dict(
         line.split(maxsplit=1) for line in text.stdout.splitlines() if "features" not in line
     )
-    shown = {name: value for name, value in info.flat(facts).items() if "features" not in name}
+    assert [name for name in list(lines) if name.startswith("check.") and lines.pop(name)] == [
+        f"check.{name}" for name in names
+    ]
+    shown = {name: value for name, value in doctor.flat(facts).items() if "features" not in name}
     assert lines == shown
     machine = asdict(target_for("native").machine)
     assert facts["machine"] == machine and lines["matmuls.f64xf64"] == "fma, 0.5 x f32"
@@ -154,9 +160,9 @@ def test_version_as_text_and_as_json() -> None:
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
     script = (
-        "import sys; from graphc import cli; from graphc.cli.dev import info\n"
-        "info.run = lambda args: print('x' * 1_000_000) or 0\n"
-        "sys.exit(cli.main(['dev', 'info']))"
+        "import sys; from graphc import cli; from graphc.cli import doctor\n"
+        "doctor.run = lambda args: print('x' * 1_000_000) or 0\n"
+        "sys.exit(cli.main(['doctor']))"
     )
     done = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -170,7 +176,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 def test_a_full_disk_is_not_a_bug_of_graphc() -> None:
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "graphc", "dev", "info"]
+        command = [sys.executable, "-m", "graphc", "doctor"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == (

@@ -117,8 +117,8 @@ def test_a_command_without_memory_says_so(
     def none_left(*_: object) -> None:
         raise MemoryError("Unable to allocate 96.0 GiB")
 
-    monkeypatch.setattr("graphc.cli.dev.info.facts", none_left)
-    assert cli.main(["dev", "info"]) == 2
+    monkeypatch.setattr("graphc.cli.doctor.facts", none_left)
+    assert cli.main(["doctor"]) == 2
     assert capsys.readouterr().err == (
         "graphc: error: not enough memory (Unable to allocate 96.0 GiB); use a smaller model\n"
     )

@@ -1,4 +1,4 @@
-"""`graphc version`: the versions, the CPU and its machine description, for a bug report."""
+"""`graphc doctor`: facts for a bug report, and checks of the installation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import platform
 from dataclasses import asdict
 from typing import Any
 
-from ..model_arguments import add_json_argument
-from ..terminal import say
+from .model_arguments import add_json_argument
+from .terminal import say
 
-HELP = "Print versions, the CPU and its machine description, for a bug report"
-KEYWORDS = ("version", "versions", "doctor", "env")
+HELP = "Check the installation, and print what a bug report needs"
+KEYWORDS = ("version", "versions", "info", "env", "health")
 _OF_TABLE = (
     "vector_bits", "registers", "has_masks", "has_fma", "has_half_conversion", "k_unroll",
 )  # fmt: skip
@@ -25,24 +25,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the versions and the machine description."""
-    found = facts()
+    """Print the facts and the checks; return 1 if one fails."""
+    from ..tools.doctor import checks
+
+    found, results = facts(), checks()
+    ok = all(check.ok for check in results)
     if args.json:
-        say(json.dumps(found))
-        return 0
-    lines = flat(found)
+        say(json.dumps({**found, "checks": [asdict(check) for check in results], "ok": ok}))
+        return 0 if ok else 1
+    lines = flat(found) | {
+        f"check.{check.name}": f"{'ok' if check.ok else 'FAILED'}: {check.text}"
+        for check in results
+    }
     width = max(map(len, lines))
     for name, value in lines.items():
         say(f"{name:<{width}}  {value}")
-    return 0
+    return 0 if ok else 1
 
 
 def facts() -> dict[str, Any]:
-    """Versions, LLVM's name of this machine's CPU, the system, the native target and its machine description."""
-    from ...codegen.host import target_for
-    from ...codegen.llvm_info import host_cpu_name
-    from ...driver.versions import reader_versions, versions
-    from ...targets.microkernels import matmul_rates
+    """Return versions, also of packages beside graphc, the CPU, the system, the native target and its machine."""
+    from ..codegen.host import target_for
+    from ..codegen.llvm_info import host_cpu_name
+    from ..driver.versions import reader_versions, versions
+    from ..targets.microkernels import matmul_rates
+    from ..tools.doctor import peers
 
     target = target_for("native")
     described = asdict(target)
@@ -55,6 +62,7 @@ def facts() -> dict[str, Any]:
         "target": {**described, **{name: getattr(target.table, name) for name in _OF_TABLE}},
         "machine": machine,
         "matmuls": matmul_rates(target),
+        "peers": peers(),
     }
 
 
