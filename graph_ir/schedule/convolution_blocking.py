@@ -14,6 +14,7 @@ from ...targets.microkernels import register_rows, rows_for
 from ...tensor_ir.tiling import split_rows
 from ..nest.convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .convolution_gemm import ConvolutionGemm
+from .convolution_patches import fits_patches, patch_cycles
 from .matmul_tile import (
     MatmulBlocking,
     gemm_cycles,
@@ -64,6 +65,7 @@ def ranked_choices(
             alone = pick_blocking(p.alone, band, tile)
             cycles = blocking_cycles(p.alone, band, alone)
             uneven = 1 + UNEVEN_COST * (_halves(p.geometry, p.columns(tile)) - 1)
+            uneven = 1.0 if band == "patches" else uneven
             blocking = pick_blocking(p, band, tile) if p.threads > 1 else alone
             found.append(ConvolutionChoice(band, blocking, p.kernel, cycles * uneven))
     return tuple(sorted(found, key=lambda choice: choice.cycles))
@@ -123,6 +125,8 @@ def ranked_matmuls(p: ConvolutionGemm, tiles: Sequence[GemmTile] = ()) -> list[C
 def fits(p: ConvolutionGemm, band: str) -> bool:
     """Return whether a band can run, and is worth it, for these sizes and types."""
     g, group = p.geometry, p.kernel.k_group
+    if band == "patches":
+        return fits_patches(p)
     if p.kernel.uses_tiles and (band not in TILED_BANDS or g.is_dynamic or not _has_whole_steps(p)):
         return False
     if g.is_dynamic and (band != "image" or g.channels % group or not _sums_at_once(p)):
@@ -139,9 +143,11 @@ def fits(p: ConvolutionGemm, band: str) -> bool:
 
 def _tiles(p: ConvolutionGemm, band: str, requested: tuple[GemmTile, ...]) -> Sequence[GemmTile]:
     """The register tiles of a band: two-dimensional registers have the height that suits a line of pixels."""
+    g = p.geometry
+    if band == "patches":
+        return requested or ranked_tiles(g.outputs, g.result[1], p.target, p.kernel)
     if p.kernel.registers is None:
         return requested or p.kernel.tiles
-    g = p.geometry
     whole = band in FLAT_BANDS or (band == "image" and g.is_pointwise)
     suited = tiles_of(p.kernel, math.prod(g.result) if whole else g.result[1])
     vectors = {tile.vectors for tile in requested} or {tile.vectors for tile in suited}
@@ -176,6 +182,8 @@ def fits_stack(p: ConvolutionGemm, band: str, height: int) -> bool:
     """Return whether the copy of the rows that `height` rows of the result read, and sums beside it, are not
     too large."""
     g = p.geometry
+    if band == "patches":
+        return fits_patches(p, height)
     channels = g.channels if band == "planes" else p.channels
     copied = g.span(0, height) * g.span(1, g.result[1]) * channels * p.copied.size
     if band == "image":
@@ -187,6 +195,8 @@ def fits_stack(p: ConvolutionGemm, band: str, height: int) -> bool:
 
 def blocking_cycles(p: ConvolutionGemm, band: str, blocking: MatmulBlocking) -> float:
     """Cycles until the last thread is done: register tiles, copies of bands, and repeated traffic from beyond L2."""
+    if band == "patches":
+        return patch_cycles(p, blocking)
     g, target, machine = p.geometry, p.target, p.target.machine
     columns, height = p.columns(blocking.tile), blocking.m_block
     panels = math.ceil(math.ceil(g.outputs / columns) / blocking.n_groups)
@@ -258,7 +268,7 @@ def pick_blocking(p: ConvolutionGemm, band: str, tile: GemmTile) -> MatmulBlocki
     """
     g, columns = p.geometry, p.columns(tile)
     k_block = min(g.terms, max(64, p.target.l2_bytes // 2 // (columns * p.kernel.b.size)))
-    if not p.result_holds_sums:
+    if not p.result_holds_sums or band == "patches":
         k_block = g.terms
     elif g.terms > k_block and g.kernel[0] > 1:
         run = g.terms // g.kernel[0]  # steps of whole rows of the kernel, if one fits
@@ -268,7 +278,8 @@ def pick_blocking(p: ConvolutionGemm, band: str, tile: GemmTile) -> MatmulBlocki
     if band not in FLAT_BANDS:
         cuts = _shares(rows)
         heights = [height for height in cuts if fits_stack(p, band, height)] or cuts[:1]
-    splits = itertools.product(heights, range(1, min(math.ceil(g.outputs / columns), p.cores) + 1))
+    groups = 1 if band == "patches" else min(math.ceil(g.outputs / columns), p.cores)
+    splits = itertools.product(heights, range(1, groups + 1))
     choices = (
         MatmulBlocking(tile, height, k_block, groups)
         for height, groups in splits

@@ -30,9 +30,9 @@ from ..rewriting.groups import is_elementwise
 from ..rewriting.values import constant_value
 from . import winograd_tile
 from .context import LowerContext
+from .convolution_blocking import ranked_choices
 from .convolution_blocks import may_be_blocked
 from .convolution_gemm import ConvolutionGemm
-from .convolution_patches import ranked_patches
 from .convolution_sizes import geometry_of
 from .direct_convolution import convolution_kernels, offered
 from .matmul_tile import gemm_cycles, pick_tile
@@ -257,7 +257,9 @@ def _patches_cycles(
     g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
 ) -> float | None:
     """The cycles of its best tile."""
-    found = [c for x in kernels for c in ranked_patches(ConvolutionGemm(g, x, target))]
+    found = [
+        c for x in kernels for c in ranked_choices(ConvolutionGemm(g, x, target), ("patches",))
+    ]
     return min((choice.cycles for choice in found), default=None)
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from ...targets.isa import GemmTile
-from .convolution_blocking import ConvolutionChoice
 from .convolution_gemm import ConvolutionGemm
-from .matmul_tile import MatmulBlocking, gemm_cycles, ranked_tiles
+from .matmul_tile import MatmulBlocking, gemm_cycles
 
 MAX_COLUMNS = 64
 """Maximum columns of a window, each of which has a separate loop."""
@@ -42,25 +39,6 @@ def patch_stride(pixels: int) -> int:
     return (-(-pixels // 16) | 1) * 16
 
 
-def ranked_patches(p: ConvolutionGemm, tiles: Sequence[GemmTile] = ()) -> list[ConvolutionChoice]:
-    """The best band of rows for each register tile, predicted fastest on one core first.
-
-    The order of the tiles, which say how sums are split, does not depend on the number of threads.
-    """
-    if not fits_patches(p):
-        return []
-    g = p.geometry
-    heights = [n for n in _shares(g.result[0]) if fits_patches(p, n)] or [1]
-    known = tiles or ranked_tiles(g.outputs, g.result[1], p.target, p.kernel)
-    found = []
-    for tile in known:
-        blockings = [MatmulBlocking(tile, rows, g.terms, 1) for rows in heights]
-        alone = min(patch_cycles(p.alone, blocking) for blocking in blockings)
-        pick = min(blockings, key=lambda b: (patch_cycles(p, b), b.m_block))
-        found.append(ConvolutionChoice("patches", pick, p.kernel, alone))
-    return sorted(found, key=lambda choice: choice.cycles)
-
-
 def patch_cycles(p: ConvolutionGemm, blocking: MatmulBlocking) -> float:
     """Cycles until the last thread is done: register tiles, the copies of patches, and their way from L2."""
     g, target = p.geometry, p.target
@@ -74,8 +52,3 @@ def patch_cycles(p: ConvolutionGemm, blocking: MatmulBlocking) -> float:
         task += g.groups * size / target.machine.l2_bytes_per_cycle
     tasks = g.batch * math.ceil(g.result[0] / rows)
     return math.ceil(tasks / p.cores) * (task + target.machine.band_cycles)
-
-
-def _shares(rows: int) -> list[int]:
-    """The largest share when rows are cut into n equal ones, for any n."""
-    return sorted({math.ceil(rows / n) for n in range(1, rows + 1)})

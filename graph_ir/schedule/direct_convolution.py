@@ -29,7 +29,6 @@ from .convolution_blocking import (
 )
 from .convolution_blocks import block_tile, blocked_choices
 from .convolution_gemm import ConvolutionGemm
-from .convolution_patches import fits_patches, patch_cycles, ranked_patches
 from .convolution_problem import ConvolutionCase
 from .convolution_sizes import geometry_of
 from .convolution_steps import band_of, terms_of
@@ -146,7 +145,7 @@ def offered(
             [c for p, some in tiles for c in ranked_choices(p, LAST_BANDS, some)],
             [c for p, some in tiles for c in ranked_choices(p, ("planes",), some)],
             [c for p, some in tiles for c in ranked_matmuls(p, some)],
-            [c for p, some in tiles if not p.kernel.uses_tiles for c in ranked_patches(p, some)],
+            [c for p, some in tiles for c in ranked_choices(p, ("patches",), some)],
         ):
             found += sorted(choices, key=lambda choice: choice.cycles)
         if found:
@@ -277,8 +276,6 @@ class DirectSpace(ContractionSpace):
         blocking = blocking_of(schedule, problem.kernel)
         if band == "matmul":
             return gemm_cycles(problem.gemm, blocking, False)
-        if band == "patches":
-            return patch_cycles(problem, blocking)
         return blocking_cycles(problem, band, blocking)
 
     def fixed(self) -> dict[str, Parameter]:
@@ -323,25 +320,13 @@ class DirectSpace(ContractionSpace):
         problem = self._problem_of(schedule)
         if band == "matmul":
             return unsupported_tile_reason(schedule, self.ctx.target)
-        if band == "patches":
-            return self._unsupported_patches_reason(problem, schedule)
         if not fits(problem, band):
             return f"use must not be {schedule.word('use')} with band={band}"
         if not fits_stack(problem, band, height):
-            return "mc is too large: the band would not fit on the stack"
-        if not problem.result_holds_sums and schedule.number("kc") < self.geometry.terms:
-            return (
-                f"kc must be all {self.geometry.terms} terms: the result cannot hold partial sums"
-            )
-        return unsupported_tile_reason(schedule, self.ctx.target)
-
-    def _unsupported_patches_reason(self, problem: ConvolutionGemm, schedule: Schedule) -> str:
-        """Rows whose patches stay in the cache, all terms and all outputs at once."""
-        height, terms = schedule.number("mc"), self.geometry.terms
-        if not fits_patches(problem):
-            return "band=patches needs windows of fewer channels than a vector has elements"
-        if not fits_patches(problem, height):
-            return "mc is too large: the patches would not fit in half of L2"
-        if schedule.number("kc") != terms or schedule.number("ng") != 1:
+            return "mc is too large: the band would not fit in local memory"
+        terms, kc, is_patches = self.geometry.terms, schedule.number("kc"), band == "patches"
+        if is_patches and (kc, schedule.number("ng")) != (terms, 1):
             return f"kc must be all {terms} terms and ng 1 with band=patches"
+        if not problem.result_holds_sums and kc < terms:
+            return f"kc must be all {terms} terms: the result cannot hold partial sums"
         return unsupported_tile_reason(schedule, self.ctx.target)
