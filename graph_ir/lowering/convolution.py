@@ -10,7 +10,6 @@ from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.schedule import Schedule
-from ..nest.convolution import ConvolutionOperands
 from ..nest.epilogue import EpilogueValue
 from ..ops.convolution_direct import DirectConvolution
 from ..rewriting.kernel_group import KernelGroup
@@ -83,9 +82,13 @@ class _Convolution:
         """Return weights [outputs, terms] times patches [terms, pixels] of bands of rows, all plain."""
         case, target = self.case, self.ctx.target
         image, result = image_operand(case.op.inputs[0], case.x), image_operand(case.output, case.y)
-        operands = ConvolutionOperands(image, case.w, result, 0)
         made = PatchTemplate(
-            case.geometry, operands, case.kernel, case.blocking, target, self._value()
+            case.geometry,
+            (image, case.w, result),
+            case.kernel,
+            case.blocking,
+            target,
+            self._value(),
         )
         return made.function(self.name, self.params, self.note)
 

@@ -12,7 +12,7 @@ from ...targets.isa import Microkernel
 from ...tensor_ir.nodes import Buffer
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import parameters
-from ..nest.convolution import ConvolutionOperands, ImageOperand, convolution
+from ..nest.convolution import convolution
 from ..nest.problem import Contraction, View, matmul
 from ..ops.convolution_direct import DirectConvolution
 from ..rewriting.groups import is_elementwise
@@ -85,7 +85,7 @@ class ConvolutionCase:
         else:
             image = image_operand(self.op.inputs[0], self.x)
             result = image_operand(self.output, self.y)
-        operands = ConvolutionOperands(image, self.w, result, self.columns)
+        operands = image, (self.w, self.columns), result
         return convolution(g, operands, self.band, self.kernel, None, tuple(sizes.lets))
 
     def _of_weights(self) -> Contraction:
@@ -142,10 +142,10 @@ class ConvolutionCase:
         return reads_by_pixel(self.output, [x for x in read if x in self.memory], others)
 
 
-def last_operand(buffer: Buffer, pixels: tuple[int, int], channels: int) -> ImageOperand:
+def last_operand(buffer: Buffer, pixels: tuple[int, int], channels: int) -> View:
     """Return an image whose channels are last."""
     row = pixels[1] * channels
-    return ImageOperand(buffer, pixels[0] * row, row, channels, 1)
+    return View(buffer, {"b0": pixels[0] * row, "c": 1, "iy": row, "ix": channels})
 
 
 def reads_by_pixel(output: GraphTensor, reads: Sequence[GraphTensor], ops: Sequence[Op]) -> bool:

@@ -8,19 +8,21 @@ from collections.abc import Sequence
 from ...tensor_ir.nodes import Buffer
 from ..ir.format import Format
 from ..ir.graph import GraphTensor
-from ..nest.convolution import ImageOperand
+from ..nest.problem import View
 
 
-def image_operand(tensor: GraphTensor, buffer: Buffer) -> ImageOperand:
-    """Strides of an image of one or two spatial axes, with channels in blocks or none."""
+def image_operand(tensor: GraphTensor, buffer: Buffer) -> View:
+    """Return the view of an image of one or two spatial axes, with channels in blocks or none."""
     details = tensor.details
     if details.format.is_blocked:
         images, _, *line, block = math.prod(details.physical_dims[1:]), *details.physical_dims[1:]
         row = line[-1] * block if details.rank == 4 else 0
-        return ImageOperand(buffer, images, row, block, math.prod(line), block)
-    strides = strides_of(details.format, details.plain_dims)
-    row = strides[2] if details.rank == 4 else 0
-    return ImageOperand(buffer, strides[0], row, strides[-1], strides[1])
+        blocks = {"c": (block, math.prod(line) * block)}
+        return View(buffer, {"b0": images, "c": 1, "iy": row, "ix": block}, blocks)
+    image, channel, *line = strides_of(details.format, details.plain_dims)
+    return View(
+        buffer, {"b0": image, "c": channel, "iy": line[0] if line[1:] else 0, "ix": line[-1]}
+    )
 
 
 def strides_of(fmt: Format, dims: Sequence[int]) -> list[int]:

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from ...targets.isa import Microkernel, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
-from ..nest.convolution import ConvolutionOperands
 from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue, storing
 from ..nest.lower import Lowering
@@ -38,17 +37,17 @@ class PatchTemplate:
     def __init__(
         self,
         geometry: ConvolutionGeometry,
-        operands: ConvolutionOperands,
+        operands: tuple[View, Buffer, View],
         kernel: Microkernel,
         blocking: MatmulBlocking,
         target: Target,
         epilogue: EpilogueValue | None,
     ) -> None:
-        self.operands, self.kernel, self.g = operands, kernel, geometry
+        (self.x, self.w, self.y), self.kernel, self.g = operands, kernel, geometry
         self.tile, self.target = blocking.tile, target
         self.rows = min(blocking.m_block, self.g.result[0])
         self.stride = patch_stride(self.rows * self.g.result[1])
-        self.epilogue = storing(epilogue, kernel.accumulator, operands.y.buffer.dtype)
+        self.epilogue = storing(epilogue, kernel.accumulator, self.y.buffer.dtype)
         parallel = worth_threads(self.g.multiply_adds, target)
         self.kind: LoopKind = "parallel" if parallel else "serial"
         self.b = t.LoopBuilder()
@@ -78,16 +77,16 @@ class PatchTemplate:
         b, first = self.b, band * self.rows
         patches = b.allocate("patches", self.kernel.a, (self.g.terms * self.stride,))
         self._copy(patches, image, group, first, rows)
-        y, terms, pixels = self.operands.y, self.g.terms, rows * self.g.result[1]
+        y, terms, pixels = self.y, self.g.terms, rows * self.g.result[1]
         output = group * self.g.outputs
         start = b.let("pixel", first * self.g.result[1])
         views = (
-            View(self.operands.w, {"m": terms, "k": 1}, base=output * terms),
+            View(self.w, {"m": terms, "k": 1}, base=output * terms),
             View(patches, {"k": self.stride, "n": 1}),
             View(
                 y.buffer,
-                {"m": y.channel, "n": 1},
-                base=image * y.image + output * y.channel + start,
+                {"m": y.step("c"), "n": 1},
+                base=image * y.step("b0") + output * y.step("c") + start,
             ),
         )
         epilogue = self.epilogue and self._shifted(self.epilogue, (image, output, start))
@@ -106,9 +105,9 @@ class PatchTemplate:
 
     def _copy(self, patches: Buffer, image: Expr, group: Expr, first: Expr, rows: int) -> None:
         """The element of each window that a term multiplies, pixel by pixel: of each channel and row of the window."""
-        b, g, x = self.b, self.g, self.operands.x
-        channels = group * g.channels * x.channel
-        plane = image * x.image + channels
+        b, g, x = self.b, self.g, self.x
+        channels = group * g.channels * x.step("c")
+        plane = image * x.step("b0") + channels
         with (
             b.loop("c", 0, g.channels) as c,
             b.loop("tap", 0, g.kernel[0]) as tap,
@@ -118,7 +117,7 @@ class PatchTemplate:
             line = b.let("line", line)
             term = (c * g.kernel[0] + tap) * g.kernel[1]
             start_offset = b.let("position", term * self.stride + row * g.result[1])
-            start = plane + c * x.channel + line * x.row
+            start = plane + c * x.step("c") + line * x.step("iy")
             if not g.before[0] and g.stays_inside(0):
                 self._lines(patches, start_offset, start)
                 return
@@ -130,14 +129,14 @@ class PatchTemplate:
 
     def _lines(self, patches: Buffer, start_offset: Expr, start: Expr) -> None:
         """The columns of the window in a row of the image, from `start` on."""
-        b, g, x = self.b, self.g, self.operands.x
+        b, g, x = self.b, self.g, self.x
         for column, low, high in self._columns():
             to = start_offset + column * self.stride
             self._zero(patches, to, 0, low)
             offset = column * g.dilations[1] - g.before[1]
             with b.loop("p", low, high, "vector") as p:
                 pixel = p * g.strides[1] + offset
-                element = x.buffer[start + pixel * x.column]
+                element = x.buffer[start + pixel * x.step("ix")]
                 b.store(patches, (to + p,), element)
             self._zero(patches, to, high, g.result[1])
 

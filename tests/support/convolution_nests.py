@@ -7,17 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from graphc.base.dtypes import F32
-from graphc.graph_ir.nest.convolution import (
-    REDUCED,
-    ConvolutionOperands,
-    ImageOperand,
-    convolution,
-)
+from graphc.graph_ir.nest.convolution import REDUCED, convolution
 from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.nest.lower import lower
 from graphc.graph_ir.nest.nest import Nest
 from graphc.graph_ir.nest.problem import Contraction
 from graphc.graph_ir.nest.scalar import lower_scalar
+from graphc.graph_ir.schedule.convolution_problem import last_operand
 from graphc.targets.isa import Target
 from graphc.targets.microkernels import microkernels
 from graphc.tensor_ir import interpreter
@@ -33,18 +29,19 @@ def problem(g: ConvolutionGeometry, band: str) -> Contraction:
     """A convolution of f32 whose image suits a band."""
     (height, width), channels = g.image, g.groups * g.channels
     image = Buffer("image", F32, (g.batch * height * width * channels,))
-    operand = ImageOperand(image, height * width * channels, width * channels, channels, 1)
+    x = last_operand(image, (height, width), channels)
     if band == "planes":
-        operand = replace(operand, row=width, column=1, channel=height * width)
+        x = replace(x, strides={**x.strides, "iy": width, "ix": 1, "c": height * width})
     if band == "blocks":
-        operand = replace(operand, row=width * 2, column=2, channel=height * width, block=2)
+        strides = {**x.strides, "iy": width * 2, "ix": 2}
+        x = replace(x, strides=strides, blocks={"c": (2, 2 * height * width)})
     (rows, columns), outputs = g.result, g.groups * g.outputs
     result = Buffer("result", F32, (g.batch * rows * columns * outputs,))
-    y = ImageOperand(result, rows * columns * outputs, columns * outputs, outputs, 1)
+    y = last_operand(result, (rows, columns), outputs)
     panels = g.groups * -(-g.outputs // COLUMNS)
     w = Buffer("weights", F32, (panels * g.terms * COLUMNS,))
     (kernel,) = microkernels(F32, F32, TARGET)
-    return convolution(g, ConvolutionOperands(operand, w, y, COLUMNS), band, kernel, None)
+    return convolution(g, (x, (w, COLUMNS), y), band, kernel, None)
 
 
 def arrays(g: ConvolutionGeometry, band: str) -> tuple[list[np.ndarray], np.ndarray]:
