@@ -14,7 +14,6 @@ from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Block, Buffer, Expr, Function, If, Let, Load, Stmt, Store
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
-from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..nest.epilogue import EpilogueValue
 from ..nest.nest import Sharing
@@ -27,7 +26,7 @@ from ..rewriting.operand_rows import in_memory
 from ..schedule.attention import AttentionBlocking, attention_blocking
 from ..schedule.context import LowerContext
 from ..schedule.gemm import Gemm
-from ..schedule.matmul_problem import flat, matrix_view
+from ..schedule.matmul_problem import group_memory, matrix_view
 from ..schedule.matmul_tile import tile_of_plain
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
 from ..templates.dynamic_attention import DynamicAttention, at_size
@@ -42,10 +41,8 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     ops = group.ops
     first, second = (op for op in ops if isinstance(op, MatmulCore))
     (output,) = group.outputs
-    buffers = parameters(group.inputs, group.outputs)
     operands = [in_memory(x, ops) for x in (*first.inputs, second.inputs[1])]
-    matrices = (*operands, output)
-    memory = {x: flat(b) if x in matrices else b for x, b in buffers.items()}
+    memory = group_memory(group, operands)
     problem = _problem(first, second, output, operands, memory)
     blocking = attention_blocking(schedule, first, ctx.target)
     sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))

@@ -8,7 +8,6 @@ from ...tensor_ir.joint_vectors import packs_vectors
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Expr, Function, Let
 from ..ir.computation import Index
-from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue
@@ -19,7 +18,7 @@ from ..schedule.channel_windows import dot_kernel, pool_geometry, window_blockin
 from ..schedule.context import LowerContext
 from ..schedule.convolution_sizes import geometry_of, with_sizes_of
 from ..schedule.local_sizes import LocalSizes, localized
-from ..schedule.matmul_problem import flat
+from ..schedule.matmul_problem import group_memory
 from ..schedule.row_windows import row_blocking
 from ..templates.byte_windows import ByteWindowTemplate
 from ..templates.channel_windows import WindowProblem, WindowTemplate
@@ -58,8 +57,7 @@ def _function(
 ) -> Function:
     """The function of the template for the layout of the image, which has decided the schedule's algorithm."""
     (output,) = group.outputs
-    buffers = parameters(group.inputs, group.outputs)
-    memory = {z: flat(b) if z in (*op.inputs, output) else b for z, b in buffers.items()}
+    memory = group_memory(group, op.inputs)
     x, *w = (memory[z] for z in op.inputs)
     sizes = LocalSizes((whole.batch, *whole.image, *whole.result))
     combine = (op.combine, op.fill) if isinstance(op, WindowReduce) else ("fma", 0)

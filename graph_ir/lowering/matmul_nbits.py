@@ -5,7 +5,6 @@ from __future__ import annotations
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Function, If, Stmt
-from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..nest.nest import Sharing
 from ..nest.problem import View, matmul
@@ -14,7 +13,7 @@ from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of
 from ..schedule.matmul_nbits import NBitsSpace, few_rows_of, kernel_of_use
-from ..schedule.matmul_problem import flat, matrix_view
+from ..schedule.matmul_problem import group_memory, matrix_view
 from ..templates.matmul_nbits import NBitsLowering
 from ..templates.packed_weights import PackedWeights
 from .contraction import as_block
@@ -27,8 +26,7 @@ def nbits_function(
 ) -> Function:
     """Lower a matmul with packed weights and the elementwise ops after it; few dynamic rows have separate nests."""
     (output,) = group.outputs
-    buffers = parameters(group.inputs, group.outputs)
-    memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
+    memory = group_memory(group, op.inputs)
     m, n, k = op.sizes
     parts = {name: memory[one] for name, one in zip(op.part_names, op.others, strict=True)}
     x_scale = parts.pop("x_scale", None)

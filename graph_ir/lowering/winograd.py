@@ -11,7 +11,6 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Block, Buffer, Function, If, LoopKind
 from ..ir.graph import GraphTensor
-from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.convolution_direct import DirectConvolution
@@ -21,7 +20,7 @@ from ..schedule.context import LowerContext
 from ..schedule.convolution_sizes import winograd_geometry, with_sizes_of
 from ..schedule.direct_convolution import DirectSpace
 from ..schedule.local_sizes import LocalSizes, localized
-from ..schedule.matmul_problem import flat
+from ..schedule.matmul_problem import group_memory
 from ..schedule.winograd import few_blocking, winograd_blocking
 from ..schedule.winograd_direct import direct_group
 from ..schedule.winograd_tile import WinogradBlocking, worth_threads
@@ -37,8 +36,7 @@ def winograd_function(
 ) -> Function:
     """A Winograd convolution and the elementwise ops after it; parameters: the inputs, each once, then the output."""
     (output,) = group.outputs
-    buffers = parameters(group.inputs, group.outputs)
-    memory = {x: flat(b) if x in (*op.inputs, output) else b for x, b in buffers.items()}
+    memory = group_memory(group, op.inputs)
     g, x = winograd_geometry(op), op.inputs[0]
     blocking = winograd_blocking(schedule, op.form, ctx.target)
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)

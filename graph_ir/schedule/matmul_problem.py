@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,11 +22,16 @@ Memory = Mapping[GraphTensor, Buffer]
 """The parameters of a kernel: its inputs, each once, then its output."""
 
 
-def matmul_memory(op: MatmulCore, group: KernelGroup) -> dict[GraphTensor, Buffer]:
-    """Return the parameters of the kernel of a matmul; its operands have one axis."""
-    matrices = {*(in_memory(x, group.ops) for x in op.inputs), *group.outputs}
+def group_memory(group: KernelGroup, operands: Iterable[GraphTensor]) -> dict[GraphTensor, Buffer]:
+    """Return the parameters of the kernel of a group; the operands of its nest, and its result, have one axis."""
+    flattened = {*operands, *group.outputs}
     buffers = parameters(group.inputs, group.outputs)
-    return {x: flat(buffer) if x in matrices else buffer for x, buffer in buffers.items()}
+    return {x: flat(buffer) if x in flattened else buffer for x, buffer in buffers.items()}
+
+
+def matmul_memory(op: MatmulCore, group: KernelGroup) -> dict[GraphTensor, Buffer]:
+    """Return the parameters of the kernel of a matmul."""
+    return group_memory(group, [in_memory(x, group.ops) for x in op.inputs])
 
 
 def matmul_problem(
