@@ -27,7 +27,7 @@ def export(
 
     Args:
         model: What `compile` takes, or a `CompiledModel`, which is written as it was compiled.
-        path: `m.so`, `m.a` or `m.o`: the library, beside which `m.h` is written. A folder, `m/`: libraries, header,
+        path: `m.so`, `m.a` or `m.o`: the library, beside which `m.h` is written. A folder, `m`: libraries, header,
             weights as a safetensors file, examples, and files for CMake and pkg-config.
         targets: One instruction set or several of one machine: the library then has code for each, and the loader
             chooses by the CPU.
@@ -41,6 +41,8 @@ def export(
         UserError: The model or an argument is invalid, or the system refuses a file.
         UnsupportedError: The model uses something that is not supported.
     """
+    if not Path(path).suffix:
+        path = f"{os.fspath(path)}/"
     if not is_library(path):
         raise UserError(
             f"a native library must be named .so, .a or .o or be a folder, got '{os.fspath(path)}'; "

@@ -36,7 +36,7 @@ def built_example(folder: Path, language: str, library: str) -> str:
 
 
 def test_a_folder_has_all_that_programs_need(tmp_path: Path) -> None:
-    files = graphc.export(layer(), f"{tmp_path}/out/")
+    files = graphc.export(layer(), tmp_path / "out")
     names = {
         "CMakeLists.txt",
         "example.c",
