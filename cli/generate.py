@@ -65,6 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="largest number of tokens (default: 4096, or the model's)",
     )
+    group.add_argument(
+        "--cache",
+        choices=("f32", "f16", "bf16"),
+        default="f32",
+        help="type of the keys and values that are kept (default: f32)",
+    )
     add_activations_argument(group)
     add_target_argument(group)
     add_threads_argument(group)
@@ -112,10 +118,17 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
         metavar="X",
         help="lower tokens seen before",
     )
+    group.add_argument(
+        "--lookup",
+        type=int,
+        default=0,
+        metavar="N",
+        help="guess N tokens from the text so far, which makes texts that repeat themselves faster",
+    )
     group.add_argument("--seed", type=int, metavar="N", help="seed of random numbers")
 
 
-_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+_ARGUMENTS = ("lookup", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -135,13 +148,14 @@ def run(args: argparse.Namespace) -> int:
             context=args.context,
             target=args.target,
             activations=args.activations,
+            cache=args.cache,
             on_phase=report,
         )
     if args.verbose:
         _note("load", f"{time.perf_counter() - start:.2f} s")
     if args.perplexity:
         return _measure(model, text, args)
-    how = {name: getattr(args, name) for name in _SAMPLING}
+    how = {name: getattr(args, name) for name in _ARGUMENTS}
     if args.chat:
         return _converse(model, args, how)
     prompt = args.prompt if args.prompt is not None else sys.stdin.read()
@@ -224,6 +238,8 @@ def _speeds(model: LanguageModel) -> Iterator[tuple[str, str]]:
             "decode",
             f"{usage.new} tokens, {rate:.1f} per second, {rate * size / 1e9:.1f} GB/s of weights",
         )
+    if usage.guessed:
+        yield "lookup", f"{usage.right} of {usage.guessed} guessed tokens were right"
     yield (
         "memory",
         f"{_peak_bytes() / 2**20:.0f} MiB at most, packed weights {size / 2**20:.0f} MiB",

@@ -12,11 +12,13 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ..base.block_types import Array
+from ..base.dtypes import F32, DType, by_name
 from ..base.errors import UserError
 from ..base.records import dataclass
 from ..frontend.decoder.graph import embedded
 from ..runtime.executor import CompiledModel
 from .chat import Message, chat_text
+from .lookup import looked_up
 from .sampling import Sampler, Sampling
 from .session import Session
 from .source import Source, source_of
@@ -29,17 +31,28 @@ CONTEXT = 4096
 CHUNK = 512
 """Tokens of a prompt that are fed at once."""
 
+CACHES = ("f32", "f16", "bf16")
+"""Types of keys and values."""
+
+MAX_LOOKUP = 16
+"""Tokens that are guessed at once."""
+
 Prompt = str | Sequence[int] | Sequence[Message]
 """A text, tokens, or the messages of a chat."""
 
 
 @dataclass
 class Usage:
-    """Figures of the last call of `generate`: tokens of the prompt that were fed and reused, new ones, and seconds."""
+    """Figures of the last call of `generate`: tokens of the prompt that were fed and reused, new ones, and seconds.
+
+    `guessed` tokens were looked up and computed beside others; the text went on with `right` of them.
+    """
 
     prompt: int = 0
     reused: int = 0
     new: int = 0
+    guessed: int = 0
+    right: int = 0
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
 
@@ -63,9 +76,11 @@ class LanguageModel:
         usage: Of the last call of `generate`.
     """
 
-    def __init__(self, source: Source, step: CompiledModel, context: int) -> None:
+    def __init__(
+        self, source: Source, step: CompiledModel, context: int, cache: DType = F32
+    ) -> None:
         self.source, self.config, self.step = source, source.config, step
-        self.session = Session(source.config, step, self._embed, context, CHUNK)
+        self.session = Session(source.config, step, self._embed, context, CHUNK, cache)
         self.usage = Usage()
 
     def _embed(self, tokens: Array) -> Array:
@@ -96,6 +111,7 @@ class LanguageModel:
         *,
         stop: str | Sequence[str] = (),
         stream: bool = False,
+        lookup: int = 0,
         **how: Any,
     ) -> Iterator[str] | str:
         """Continue a prompt until a token ends the text, a stop text appears, or `max_tokens` are made.
@@ -105,6 +121,9 @@ class LanguageModel:
             max_tokens: Limit of new tokens; the context is another.
             stop: Texts before which the result ends.
             stream: Return an iterator of pieces of text, as they are made.
+            lookup: Tokens to guess from the text so far and to compute at once with the next one, 0 to 16. The text is
+                the same, and made faster where it repeats itself; each guess costs about as much as a token of a
+                prompt.
             **how: Fields of `Sampling`: temperature, top_k, top_p, min_p, repetition_penalty, seed.
 
         Raises:
@@ -113,9 +132,12 @@ class LanguageModel:
         unknown = set(how) - set(Sampling.__dataclass_fields__)
         if unknown:
             raise UserError(f"generate: arguments must be those of Sampling, got '{min(unknown)}'")
+        if not 0 <= lookup <= MAX_LOOKUP:
+            raise UserError(f"generate: lookup must be in [0, {MAX_LOOKUP}], got {lookup}")
         tokens = self.tokens_of(prompt)
         ends = Stops((stop,) if isinstance(stop, str) else stop)
-        texts = self._texts(tokens, max_tokens, Sampler(Sampling(**how)), ends)
+        made = self.stream_tokens(tokens, max_tokens, Sampler(Sampling(**how)), lookup)
+        texts = self._texts(made, ends)
         return texts if stream else "".join(texts)
 
     def tokens_of(self, prompt: Prompt) -> list[int]:
@@ -134,38 +156,58 @@ class LanguageModel:
         start = source.names["bos_token"]
         return self.tokenizer.encode(text, not (start and text.startswith(start)), control=True)
 
-    def _texts(
-        self, prompt: list[int], limit: int, sampler: Sampler, stops: Stops
-    ) -> Iterator[str]:
+    def _texts(self, tokens: Iterator[int], stops: Stops) -> Iterator[str]:
         """The pieces of text, of whole characters, up to a stop text."""
         stream = self.tokenizer.stream()
-        for token in self.stream_tokens(prompt, limit, sampler):
+        for token in tokens:
             yield stops.push(stream.push(token))
             if stops.found:
                 return
         yield stops.push(stream.rest()) + stops.rest()
 
-    def stream_tokens(self, prompt: Sequence[int], limit: int, sampler: Sampler) -> Iterator[int]:
-        """Yield new tokens after a prompt, until one ends the text, there are `limit`, or the context is full."""
+    def stream_tokens(
+        self, prompt: Sequence[int], limit: int, sampler: Sampler, guesses: int = 0
+    ) -> Iterator[int]:
+        """Yield new tokens after a prompt, until one ends the text, there are `limit`, or the context is full.
+
+        `guesses`: tokens looked up at once; the session holds none of them when the iterator ends.
+        """
         session, ends = self.session, self.tokenizer.ends
         fed = session.reuse(prompt) if len(prompt) else []
         self.usage = usage = Usage(prompt=len(fed), reused=len(prompt) - len(fed))
         start = time.perf_counter()
-        logits = session.feed(fed)[-1]
+        rows = [session.feed(fed)[-1]]  # logits after the text, and after each guess
         usage.prefill_seconds = time.perf_counter() - start
-        while usage.new < limit:
-            start = time.perf_counter()
-            token = sampler.choose(logits, session.tokens)
-            if token in ends:
-                return
-            usage.new += 1
-            usage.decode_seconds += time.perf_counter() - start
-            yield token
-            if usage.new == limit or len(session.tokens) == session.context:
-                return
-            start = time.perf_counter()
-            logits = session.feed([token])[-1]
-            usage.decode_seconds += time.perf_counter() - start
+        guessed: list[int] = []
+        try:
+            while usage.new < limit:
+                start = time.perf_counter()
+                text = session.tokens[: len(session.tokens) - len(guessed)]
+                token = sampler.choose(rows.pop(0), text)
+                if token in ends:
+                    return
+                usage.new += 1
+                usage.decode_seconds += time.perf_counter() - start
+                yield token
+                if usage.new == limit or len(text) == session.context:
+                    return
+                start = time.perf_counter()
+                if guessed and guessed[0] == token:
+                    usage.right += 1
+                    del guessed[0]
+                else:
+                    session.truncate(len(text))
+                    guessed = self._guessed([*text, token], min(guesses, limit - usage.new - 1))
+                    rows = [*session.feed([token, *guessed], every=True)]
+                usage.decode_seconds += time.perf_counter() - start
+        finally:
+            session.truncate(len(session.tokens) - len(guessed))
+
+    def _guessed(self, text: list[int], count: int) -> list[int]:
+        """Tokens that may follow, as many as the context holds."""
+        found = looked_up(text, min(count, self.session.context - len(text)))
+        self.usage.guessed += len(found)
+        return found
 
     def perplexity(self, text: str) -> float:
         """Return exp of the mean negative log likelihood of the tokens of a text but the first.
@@ -202,6 +244,7 @@ def load(
     *,
     threads: int | None = None,
     context: int | None = None,
+    cache: str = "f32",
     **options: Any,
 ) -> LanguageModel:
     """Load a language model: compiled, or from the compile cache where it was compiled before.
@@ -210,6 +253,8 @@ def load(
         path: A GGUF file, the first file of a split model, or a folder of Hugging Face Transformers.
         threads: Threads per call, as in `graphc.compile`.
         context: The largest number of tokens of a text; by default 4,096, or what the model was made for.
+        cache: Type of keys and values: f32, or f16 and bf16, in which a context takes half the memory and queries and
+            the weights of attention are rounded too.
         **options: Others of `graphc.compile`, such as `target`, or `activations="q8"`, which rounds the rows that meet
             packed weights to 8 bits.
 
@@ -218,5 +263,8 @@ def load(
         UnsupportedError: An architecture, a type or a tokenizer that graphc does not know.
     """
     source, context = source_of(Path(path), context, CONTEXT)
-    step = source.compiled(min(CHUNK, context), context - 1, threads=threads, **options)
-    return LanguageModel(source, step, context)
+    if cache not in CACHES:
+        raise UserError(f"cache must be one of {', '.join(CACHES)}, got '{cache}'")
+    kept = by_name(cache)
+    step = source.compiled(min(CHUNK, context), context - 1, kept, threads=threads, **options)
+    return LanguageModel(source, step, context, kept)

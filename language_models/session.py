@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from ..base.block_types import Array
+from ..base.dtypes import F32, DType
 from ..base.errors import UserError
 from ..frontend.decoder.config import DecoderConfig
 
@@ -35,7 +36,13 @@ class Session:
     """
 
     def __init__(
-        self, config: DecoderConfig, step: Step, embed: Embed, context: int, chunk: int
+        self,
+        config: DecoderConfig,
+        step: Step,
+        embed: Embed,
+        context: int,
+        chunk: int,
+        cache: DType = F32,
     ) -> None:
         self.tokens: list[int] = []
         self.context, self._chunk = context, chunk
@@ -43,7 +50,7 @@ class Session:
         shapes = [
             (1, config.kv_heads, context, size) for size in (config.key_size, config.value_size)
         ]
-        self._buffers = [np.zeros(shape, np.float32) for shape in shapes * config.layers]
+        self._buffers = [np.zeros(shape, cache.numpy) for shape in shapes * config.layers]
 
     def feed(self, tokens: Sequence[int], every: bool = False) -> Array:
         """Append tokens; return the logits after the last, f32 [1, vocabulary], or after `every` one.

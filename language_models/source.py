@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.dims import Symbol, size
+from ..base.dtypes import DType
 from ..base.errors import UserError
 from ..base.records import dataclass
 from ..driver.compiler import compile as compile_model
@@ -30,7 +31,8 @@ class Source:
         tokenizer: Reads the tokenizer.
         template: The chat template, "" where there is none.
         names: Texts of special tokens by the names that templates use.
-        compiled: Compiles the decoder for numbers of new and old tokens, with options of `graphc.compile`.
+        compiled: Compiles the decoder for numbers of new and old tokens and a type of caches, with options of
+            `graphc.compile`.
     """
 
     path: Path
@@ -54,11 +56,11 @@ def _gguf(path: Path, context: int | None, default: int) -> tuple[Source, int]:
     config = decoder_config(file, context)
     tokens = file.metadata.get("tokenizer.ggml.tokens")
 
-    def compiled(new: int, past: int, **options: Any) -> CompiledModel:
+    def compiled(new: int, past: int, cache: DType, **options: Any) -> CompiledModel:
         names = cache_names(config.layers)
         inputs = {
             EMBEDDINGS: f"f32[1,T=1..{new},{config.width}]",
-            names[0][0]: f"f32[1,{config.kv_heads},P=0..{past},{config.key_size}]",
+            names[0][0]: f"{cache}[1,{config.kv_heads},P=0..{past},{config.key_size}]",
         }
         return compile_model(path, inputs=inputs, alias=_alias(config), **options)
 
@@ -80,9 +82,9 @@ def _folder(path: Path, context: int | None, default: int) -> tuple[Source, int]
     context = _checked(path, context, folder.context, default)
     config = folder.config(context)
 
-    def compiled(new: int, past: int, **options: Any) -> CompiledModel:
+    def compiled(new: int, past: int, cache: DType, **options: Any) -> CompiledModel:
         sizes = size(Symbol("T", 1, new)), size(Symbol("P", 0, past))
-        graph = decoder_graph(config, folder.weights, *sizes)
+        graph = decoder_graph(config, folder.weights, *sizes, cache)
         return compile_model(graph, alias=_alias(config), **options)
 
     return Source(

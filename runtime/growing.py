@@ -170,7 +170,9 @@ def _longer(array: np.ndarray, result: TensorSpec) -> np.ndarray:
     owner = _owner(array)
     start = array.ctypes.data - np.lib.array_utils.byte_bounds(owner)[0]
     try:
-        return np.ndarray(result.shape, array.dtype, owner.data, start, array.strides)
+        # As bytes: Python knows no buffers of bf16.
+        memory = owner.view(np.uint8).data
+        return np.ndarray(result.shape, array.dtype, memory, start, array.strides)
     except (ValueError, BufferError, TypeError):
         raise UserError(
             f"output '{result.name}' does not fit behind the input whose memory it has; pass a part of a larger buffer"

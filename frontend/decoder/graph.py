@@ -16,11 +16,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...base.dims import Size, Symbol, bounds, size
-from ...base.dtypes import F32, F64, S64
+from ...base.dtypes import F32, F64, S64, DType
 from ...base.errors import UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..correspondence.compositions.attention import joined_heads, masked, scores_of
+from ..correspondence.compositions.attention import joined_heads, masked
+from ..correspondence.compositions.contraction import scaled
 from ..correspondence.compositions.experts import ExpertLayer, routes_of
 from ..correspondence.compositions.heads import capped
 from ..correspondence.compositions.indexing import positions
@@ -33,9 +34,14 @@ from .weights import Weight, Weights
 EMBEDDINGS, ROWS, LOGITS = "embeddings", "rows", "logits"
 
 
-def decoder_graph(config: DecoderConfig, weights: Weights, new: Size, past: Size) -> Graph:
-    """Return the graph of a decoder for `new` tokens after `past` ones. UserError for a missing or misshapen weight."""
-    return _Decoder(config, weights, new, past).graph()
+def decoder_graph(
+    config: DecoderConfig, weights: Weights, new: Size, past: Size, cache: DType = F32
+) -> Graph:
+    """Return the graph of a decoder for `new` tokens after `past` ones. UserError for a missing or misshapen weight.
+
+    `cache`: the type of keys and values, f32, f16 or bf16; queries and softmax are rounded to it where they meet.
+    """
+    return _Decoder(config, weights, new, past, cache).graph()
 
 
 def cache_names(layers: int) -> list[tuple[str, str]]:
@@ -45,8 +51,11 @@ def cache_names(layers: int) -> list[tuple[str, str]]:
 
 
 class _Decoder:
-    def __init__(self, config: DecoderConfig, weights: Weights, new: Size, past: Size) -> None:
+    def __init__(
+        self, config: DecoderConfig, weights: Weights, new: Size, past: Size, cache: DType
+    ) -> None:
         self.config, self.weights, self.new, self.past = config, weights, new, past
+        self.cache = cache
         self.build = OpBuilder(Graph("decoder"), "decoder", "decoder")
         self.angles: dict[Rotary, tuple[GraphTensor, GraphTensor]] = {}
         self.presents: list[GraphTensor] = []
@@ -73,7 +82,7 @@ class _Decoder:
         config = self.config
         sizes = (config.key_size, config.value_size) * config.layers
         return [
-            (LogicalTensor(F32, (1, config.kv_heads, self.past, one)), past)
+            (LogicalTensor(self.cache, (1, config.kv_heads, self.past, one)), past)
             for one, (past, _) in zip(sizes, cache_names(config.layers), strict=True)
         ]
 
@@ -93,7 +102,7 @@ class _Decoder:
             q, k = (self._rotated(one, layer) for one in (q, k))
         q, k, v = (build.transposed(one, (0, 2, 1, 3)) for one in (q, k, v))
         keys, values = (
-            build.helper("concat", past, one, axis=2)
+            build.helper("concat", past, build.converted(one, self.cache), axis=2)
             for past, one in zip(pasts, (k, v), strict=True)
         )
         self.presents += [keys, values]
@@ -109,13 +118,21 @@ class _Decoder:
         groups, total = config.heads // config.kv_heads, self.past + self.new
         rows = (1, config.kv_heads, groups * self.new)
         q = build.reshaped(q, (*rows, config.key_size))
-        scores = capped(build, scores_of(build, q, keys, config.query_scale), config.score_cap)
+        scores = scaled(build, self._times(q, keys, transpose_b=True), config.query_scale)
+        scores = capped(build, scores, config.score_cap)
         scores = build.reshaped(scores, (1, config.kv_heads, groups, self.new, total))
         for mask in masks:
             scores = masked(build, scores, mask)
         shares = build.reshaped(build.helper("softmax", scores, axis=-1), (*rows, total))
-        y = build.helper("matmul_core", shares, values)
+        y = self._times(shares, values)
         return build.reshaped(y, (1, config.heads, self.new, config.value_size))
+
+    def _times(self, x: GraphTensor, cached: GraphTensor, **attrs: bool) -> GraphTensor:
+        """Return x, rounded to the type of the cache, times keys or values, f32."""
+        if self.cache == F32:
+            return self.build.helper("matmul_core", x, cached, **attrs)
+        x = self.build.converted(x, self.cache)
+        return self.build.helper("matmul_core", x, cached, dtype=F32, **attrs)
 
     def _projections(self, x: GraphTensor, at: str) -> list[GraphTensor]:
         """Q, K and V, each [1, T, heads, size]."""

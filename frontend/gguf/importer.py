@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...base.dims import Size, Symbol, bounds, size
+from ...base.dtypes import F32
 from ...graph_ir.ir.graph import Graph
 from ..decoder.graph import EMBEDDINGS, cache_names, decoder_graph
 from ..shape_spec import InputSpec, check_inputs
@@ -19,7 +20,8 @@ MAX_NEW = 512
 def load_gguf(path: Path, inputs: Mapping[str, InputSpec]) -> Graph:
     """Return the decoder's graph, for as many tokens as `inputs` say. UserError, UnsupportedError.
 
-    The default: up to `MAX_NEW` new tokens, and as many old ones as the model was made for.
+    The default: up to `MAX_NEW` new tokens, and as many old ones as the model was made for. Caches have the type of the
+    first one.
     """
     file = read_gguf(path)
     context = file.integer(f"{file.text('general.architecture')}.context_length", min_value=1)
@@ -29,7 +31,8 @@ def load_gguf(path: Path, inputs: Mapping[str, InputSpec]) -> Graph:
     if past is None:
         past = size(Symbol("P", 0, context - 1))
     config = decoder_config(file, max(bounds(past)[1] + 1, bounds(new)[1]))
-    graph = decoder_graph(config, file.tensors, new, past)
+    cache = inputs[first].dtype if first in inputs else F32
+    graph = decoder_graph(config, file.tensors, new, past, cache)
     check_inputs(graph, inputs)
     return graph
 

@@ -28,6 +28,22 @@ def test_any_chunks_give_the_same_logits(model: LanguageModel) -> None:
     np.testing.assert_allclose(last, whole, atol=1e-5)
 
 
+@pytest.mark.parametrize(("cache", "error"), [("f16", 1e-3), ("bf16", 1e-2)])
+def test_caches_of_16_bits(cache: str, error: float, tiny_path: Path, model: LanguageModel) -> None:
+    model.session.truncate(0)
+    wanted = model.session.feed(TOKENS, every=True)
+    small = load(tiny_path, threads=1, context=48, cache=cache)
+    found = small.session.feed(TOKENS[:7], every=True)
+    found = np.concatenate([found, *(small.session.feed([token]) for token in TOKENS[7:])])
+    assert 0 < np.abs(found - wanted).max() < error * np.ptp(wanted)
+    assert small.step.inputs[2].dtype.name == cache
+
+
+def test_an_unknown_type_of_caches(tiny_path: Path) -> None:
+    with pytest.raises(UserError, match="cache must be one of f32, f16, bf16, got 'q8'"):
+        load(tiny_path, cache="q8")
+
+
 def test_truncated_tokens_are_forgotten(model: LanguageModel) -> None:
     session = model.session
     session.truncate(0)
