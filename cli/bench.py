@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import UserError
 from ..base.file_errors import unwritable
 from ..base.whole_file import whole_file
+from .bench_decode import is_language_model, run_decode
 from .model_arguments import (
     add_input_argument,
     add_json_argument,
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against", default="", metavar="LIST",
         help="other engines, which read ONNX only: ort, ort-exact (without int8 saturation), openvino; for the suite "
-        "torch also inductor, autotune",
+        "torch also inductor, autotune; for a language model (.gguf) llama.cpp",
     )  # fmt: skip
     parser.add_argument(
         "--ablate", action="store_true",
@@ -104,6 +105,8 @@ def run(args: argparse.Namespace) -> int:
     warning = load_warning(threads)
     if warning:
         print(f"graphc: warning: {warning}", file=sys.stderr)
+    if is_language_model(args.model):  # not pinned: llama.cpp has a thread that waits for another
+        return run_decode(args, threads, lambda facts, rows: _output(facts, rows, args))
     peers = [name for name in args.against.split(",") if name]
     import_peers([*peers, "eager"] if args.suite == "torch" else peers)
     pin_to(threads)

@@ -1,0 +1,55 @@
+"""`graphc bench MODEL.gguf`: prompts and new tokens of a language model beside llama.cpp."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .progress import progress
+from .terminal import table
+
+if TYPE_CHECKING:
+    from ..bench.decode import DecodeRow
+
+
+def is_language_model(path: str | None) -> bool:
+    """Return whether a model argument is a GGUF file, or a folder of Hugging Face Transformers."""
+    return path is not None and (Path(path).suffix == ".gguf" or Path(path).is_dir())
+
+
+def run_decode(
+    args: argparse.Namespace,
+    threads: int,
+    output: Callable[[Callable[[], Any], Callable[[], Any]], None],
+) -> int:
+    """Time the model and print its rows."""
+    from ..bench.decode import decode_facts, decode_rows
+    from ..codegen.host import target_for
+
+    path, peers = Path(args.model), [name for name in args.against.split(",") if name]
+    with progress(args.quiet or args.json) as report:
+        rows = decode_rows(path, target_for(args.target), threads, peers, args.rounds, report)
+    output(lambda: decode_facts(path, rows, threads), lambda: "\n".join(lines(path, rows, threads)))
+    return 0
+
+
+def lines(path: Path, rows: Sequence[DecodeRow], threads: int) -> Iterator[str]:
+    """Yield the table: tokens per second, the ratio to llama.cpp, the share of the bandwidth's roof."""
+    from ..bench.decode import LLAMA, geometric_mean
+
+    engines = list(rows[0].rates) if rows else []
+    head = [*engines, *(["ratio"] if LLAMA in engines else []), "of bandwidth", "tokens per second"]
+    cells = [head]
+    for row in rows:
+        ratio = [f"{row.ratio:.2f}"] if row.ratio is not None else []
+        own = max(rate for name, rate in row.rates.items() if name != LLAMA)
+        share = f"{own / row.roof:.0%}" if row.roof else ""
+        cells.append([*(f"{row.rates[name]:.1f}" for name in engines), *ratio, share, row.name])
+    yield f"{path.name}, {threads} threads"
+    yield from table(cells)
+    for kind in ("prompt", "decode"):
+        mean = geometric_mean(rows, kind)
+        if mean is not None:
+            yield f"{kind}: {mean:.2f} times {LLAMA}, geometric mean"
