@@ -16,18 +16,13 @@ epilogue, as sums of several vectors for all pixels would leave no registers for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.first_addend import Addend, first_addend
 from ...tensor_ir.joint_vectors import PACKED
 from ...tensor_ir.nodes import Expr, Var
 from ...tensor_ir.visitor import walk
-from .channel_windows import WindowTemplate
-
-Tap = tuple[int, int, int]
-"""(column of the window, pixel of the block, image column relative to that of the block)."""
+from .channel_windows import ResultBlock, WindowTemplate
 
 _SUM = Var("sum", F32)
 
@@ -35,55 +30,30 @@ _SUM = Var("sum", F32)
 class ByteWindowTemplate(WindowTemplate):
     """The loop nest for an image of bytes and weights [rows][columns][channels] in f32."""
 
-    def _block(
-        self,
-        index: tuple[Expr, ...],
-        channels: int,
-        count: int,
-        taps: Sequence[Tap],
-        begin: Expr,
-        end: Expr,
-    ) -> None:
-        b, width = self.b, PACKED * self.target.lanes(F32)
-        image, channel, row, at = index
-        full, rest = divmod(channels, width)
-        if full:
-            with b.loop("cg", 0, full) as number:
-                c = channel + number * width
-                self._group((image, c, row, at), width, count, taps, (begin, end))
-        if rest:
-            c = channel + full * width
-            self._group((image, c, row, at), rest, count, taps, (begin, end))
+    def _block(self, block: ResultBlock) -> None:
+        for group in self._parts("cg", block, PACKED * self.target.lanes(F32)):
+            self._group(group)
 
-    def _group(
-        self,
-        index: tuple[Expr, ...],
-        channels: int,
-        count: int,
-        taps: Sequence[Tap],
-        rows: tuple[Expr, Expr],
-    ) -> None:
-        """Store `count` results of `channels` channels from [image, channel, row, column] on."""
-        b, lanes = self.b, self.target.lanes(F32)
-        image, channel, row, at = index
+    def _group(self, block: ResultBlock) -> None:
+        """Store the results of channels that are packed together."""
+        b, lanes, count = self.b, self.target.lanes(F32), block.count
         with b.block():
-            sums = b.allocate("sums", F32, (count, -(-channels // lanes) * lanes))
-            line = self._line(row)
-            with b.loop("c", 0, channels, "vector") as offset:
-                c = channel + offset
+            sums = b.allocate("sums", F32, (count, -(-block.channels // lanes) * lanes))
+            line = self._line(block.row)
+            with b.loop("c", 0, block.channels, "vector") as offset:
+                one = block.part(offset, 1)
                 start: Expr = t.const(0, F32)
-                if (addend := self._addend((image, c, row, at))) is not None:
+                if (addend := self._addend(one.index(0))) is not None:
                     for let in addend.lets:
                         b.emit(let)
                     start = b.let("start", addend.value)
-                acc = self._sums((image, c, line, at), start, count, taps, rows)
+                acc = self._sums(one, line, start)
                 for slot in range(count):
                     b.store(sums, (slot, offset), acc[slot])
             for slot in range(count):
-                with b.loop("col", 0, channels, "vector") as col:
+                with b.loop("col", 0, block.channels, "vector") as col:
                     value = b.let("sum", sums[t.as_expr(slot), col])
-                    index = (image, channel + col, row, at + slot)
-                    self._finish(index, value, addend is not None)
+                    self._finish(block.part(col, 1).index(slot), value, addend is not None)
 
     def _addend(self, index: tuple[Expr, ...], acc: Var = _SUM) -> Addend | None:
         """Return the initial value shared by all results of a channel; the accumulators, exact, may start with it."""

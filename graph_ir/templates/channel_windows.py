@@ -16,7 +16,8 @@ times faster on MobileNetV2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ...base.contraction import accumulator_of
 from ...base.dims import ceil_quotient
@@ -57,6 +58,35 @@ class WindowProblem:
     def multiplies_bytes_as_floats(self) -> bool:
         """Return whether weights of f32 meet an image of bytes."""
         return self.weights is not None and self.weights.dtype == F32 and self.x.dtype.bits == 8
+
+
+Tap = tuple[int, int, int]
+"""(column of the window, result of a block, column of the image from that of the block on)."""
+
+
+@dataclass(frozen=True)
+class ResultBlock:
+    """`count` neighboring results of `channels` channels from an index on.
+
+    `taps`: the elements of a row of their windows that are inside the image; `rows`: the rows of the window that are.
+    """
+
+    image: Expr
+    channel: Expr
+    row: Expr
+    column: Expr
+    channels: int
+    count: int
+    taps: Sequence[Tap]
+    rows: tuple[Expr, Expr]
+
+    def part(self, channel: Expr, channels: int) -> ResultBlock:
+        """Return the results of `channels` channels, `channel` channels further on."""
+        return replace(self, channel=self.channel + channel, channels=channels)
+
+    def index(self, result: int) -> tuple[Expr, ...]:
+        """Return [image, channel, row, column] of one result."""
+        return self.image, self.channel, self.row, self.column + result
 
 
 class WindowTemplate:
@@ -112,17 +142,20 @@ class WindowTemplate:
     def _row(self, image: Expr, row: Expr, channel: Expr, channels: int) -> None:
         """One row of results: blocks with windows over the border one at a time, the others in a loop."""
         b, size = self.b, self.blocking.pixels
-        begin, end = self._kernel_rows(row)
+        rows = self._kernel_rows(row)
         blocks = [(at, min(size, self.g.result[1] - at)) for at in range(0, self.g.result[1], size)]
         inner = [at for at, count in blocks if count == size and self._is_inside(at, count)]
+
+        def block(position: Expr, at: int, count: int) -> None:
+            taps = self._taps(at, count)
+            self._block(ResultBlock(image, channel, row, position, channels, count, taps, rows))
+
         for at, count in blocks:
             if inner and at == inner[0]:
                 with b.loop("position", at, inner[-1] + 1, step=size) as position:
-                    index: tuple[Expr, ...] = (image, channel, row, position)
-                    self._block(index, channels, count, self._taps(at, count), begin, end)
+                    block(position, at, count)
             elif not inner or not inner[0] <= at <= inner[-1]:
-                index = (image, channel, row, t.as_expr(at))
-                self._block(index, channels, count, self._taps(at, count), begin, end)
+                block(t.as_expr(at), at, count)
 
     def _kernel_rows(self, row: Expr) -> tuple[Expr, Expr]:
         """The rows of the window that lie inside the image, [begin, end), for a row of results."""
@@ -148,65 +181,58 @@ class WindowTemplate:
         last = first + (count - 1) * g.strides[1] + (g.kernel[1] - 1) * g.dilations[1]
         return first >= 0 and last < g.image[1]
 
-    def _taps(self, at: int, count: int) -> list[tuple[int, int, int]]:
-        """Return (column of the window, pixel of the block, image column relative to that of the block) inside
-        the image."""
+    def _taps(self, at: int, count: int) -> list[Tap]:
+        """Return the elements of a row of the windows of `count` results that are inside the image."""
         g = self.g
         first = at * g.strides[1] - g.before[1]
-        found = []
-        for position in range(count):
-            for tap in range(g.kernel[1]):
-                offset = position * g.strides[1] + tap * g.dilations[1]
-                if 0 <= first + offset < g.image[1]:
-                    found.append((tap, position, offset))
-        return found
+        return [tap for tap in self._all_taps(count) if 0 <= first + tap[2] < g.image[1]]
 
-    def _block(
-        self,
-        index: tuple[Expr, ...],
-        channels: int,
-        count: int,
-        taps: Sequence[tuple[int, int, int]],
-        begin: Expr,
-        end: Expr,
-    ) -> None:
-        """Store `count` results of `channels` channels from [image, channel, row, column] on."""
-        image, channel, row, at = index
-        line = self._line(row)
-        with self.b.loop("c", 0, channels, "vector") as offset:
-            c = channel + offset
-            start = t.const(self.problem.start, self.problem.accumulator)
-            acc = self._sums((image, c, line, at), start, count, taps, (begin, end))
-            for position in range(count):
-                self._store((image, c, row, at + position), acc[position])
+    def _all_taps(self, count: int) -> list[Tap]:
+        """Return the elements of a row of the windows of `count` results."""
+        g = self.g
+        return [
+            (tap, position, position * g.strides[1] + tap * g.dilations[1])
+            for position in range(count)
+            for tap in range(g.kernel[1])
+        ]
+
+    def _block(self, block: ResultBlock) -> None:
+        """Store the results of a block."""
+        line = self._line(block.row)
+        with self.b.loop("c", 0, block.channels, "vector") as offset:
+            one = block.part(offset, 1)
+            acc = self._sums(one, line, t.const(self.problem.start, self.problem.accumulator))
+            for position in range(block.count):
+                self._store(one.index(position), acc[position])
+
+    def _parts(self, name: str, block: ResultBlock, width: int) -> Iterator[ResultBlock]:
+        """The results of `width` channels at a time, in a loop, and those of the channels after them."""
+        full, rest = divmod(block.channels, width)
+        if full:
+            with self.b.loop(name, 0, full) as number:
+                yield block.part(number * width, width)
+        if rest:
+            yield block.part(t.as_expr(full * width), rest)
 
     def _line(self, row: Expr) -> Expr:
         """The row of the image where the windows of a row of results begin."""
         return self.b.let("line", row * self.g.strides[0] - self.g.before[0])
 
-    def _sums(
-        self,
-        index: tuple[Expr, ...],
-        start: Expr,
-        count: int,
-        taps: Sequence[tuple[int, int, int]],
-        rows: tuple[Expr, Expr],
-    ) -> Buffer:
-        """Combine the windows of `count` results from [image, channel, line, column] on, one of which gives `start`."""
-        b, g, accumulator = self.b, self.g, self.problem.accumulator
-        image, c, line, at = index
-        column = at * g.strides[1] - g.before[1]
-        acc = b.allocate("acc", accumulator, (count,))
-        for position in range(count):
+    def _sums(self, block: ResultBlock, line: Expr, start: Expr) -> Buffer:
+        """Combine the windows of results of one channel, which begin in row `line` of the image, and `start`."""
+        b, g, c = self.b, self.g, block.channel
+        column = block.column * g.strides[1] - g.before[1]
+        acc = b.allocate("acc", self.problem.accumulator, (block.count,))
+        for position in range(block.count):
             b.store(acc, (position,), start)
-        with b.loop("tap", *rows) as tap_row:
-            image_row = image * g.image[0] + (line + tap_row * g.dilations[0])
+        with b.loop("tap", *block.rows) as tap_row:
+            image_row = block.image * g.image[0] + (line + tap_row * g.dilations[0])
             pixel = (image_row * g.image[1] + column) * g.groups
-            self._taps_of_row(pixel + c, tap_row, c, taps, acc)
+            self._taps_of_row(pixel + c, tap_row, c, block.taps, acc)
         return acc
 
     def _taps_of_row(
-        self, start: Expr, tap_row: Expr, c: Expr, taps: Sequence[tuple[int, int, int]], acc: Buffer
+        self, start: Expr, tap_row: Expr, c: Expr, taps: Sequence[Tap], acc: Buffer
     ) -> None:
         """Elements in memory order, each combined into every result whose window contains it."""
         b, p = self.b, self.problem

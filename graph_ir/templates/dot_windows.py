@@ -15,8 +15,6 @@ sums and 5, instead of 9 multiplications, 9 sums and 3 loads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...base.dtypes import S8, S16, S32, U8, U16, U32
 from ...targets.isa import Microkernel, Target
 from ...tensor_ir import builder as t
@@ -24,7 +22,7 @@ from ...tensor_ir.nodes import Broadcast, Buffer, Expr, Load
 from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue
 from ..schedule.window_tile import WindowBlocking
-from .channel_windows import WindowProblem, WindowTemplate
+from .channel_windows import ResultBlock, WindowProblem, WindowTemplate
 
 
 class DotWindowTemplate(WindowTemplate):
@@ -72,61 +70,31 @@ class DotWindowTemplate(WindowTemplate):
     def _kernel_rows(self, row: Expr) -> tuple[Expr, Expr]:
         return t.as_expr(0), t.as_expr(self.g.kernel[0])
 
-    def _block(
-        self,
-        index: tuple[Expr, ...],
-        channels: int,
-        count: int,
-        taps: Sequence[tuple[int, int, int]],
-        begin: Expr,
-        end: Expr,
-    ) -> None:
-        full, rest = divmod(channels, self.lanes)
-        image, channel, row, at = index
-        if full:
-            with self.b.loop("cv", 0, full) as number:
-                c = channel + number * self.lanes
-                self._vector((image, c, row, at), self.lanes, count, taps)
-        if rest:
-            c = channel + full * self.lanes
-            self._vector((image, c, row, at), rest, count, taps)
+    def _block(self, block: ResultBlock) -> None:
+        for vector in self._parts("cv", block, self.lanes):
+            self._vector(vector)
 
-    def _vector(
-        self,
-        index: tuple[Expr, ...],
-        active: int,
-        count: int,
-        taps: Sequence[tuple[int, int, int]],
-    ) -> None:
-        """Store `count` results of `active` channels from [image, channel, row, column] on."""
+    def _vector(self, block: ResultBlock) -> None:
+        """Store the results of a vector of channels."""
         b, g = self.b, self.g
-        image, c, row, at = index
-        column = at * g.strides[1] - g.before[1]
-        first = b.let("first", column * g.groups + c)
+        column = block.column * g.strides[1] - g.before[1]
+        first = b.let("first", column * g.groups + block.channel)
         with b.block():
-            acc = b.allocate("acc", S32, (count, self.lanes))
-            for lane in range(count):
+            acc = b.allocate("acc", S32, (block.count, self.lanes))
+            for lane in range(block.count):
                 b.store(acc, (lane, 0), t.const(0, S32, self.lanes))
             for group in range(-(-g.kernel[0] // self.kernel.k_group)):
-                self._group(group, first, c, active, taps, acc)
-            for lane in range(count):
-                with b.loop("col", 0, active, "vector") as col:
+                self._group(group, first, block, acc)
+            for lane in range(block.count):
+                with b.loop("col", 0, block.channels, "vector") as col:
                     value = acc[t.as_expr(lane), col]
-                    self._store((image, c + col, row, at + lane), value)
+                    self._store(block.part(col, 1).index(lane), value)
 
-    def _group(
-        self,
-        group: int,
-        first: Expr,
-        c: Expr,
-        active: int,
-        taps: Sequence[tuple[int, int, int]],
-        acc: Buffer,
-    ) -> None:
+    def _group(self, group: int, first: Expr, block: ResultBlock, acc: Buffer) -> None:
         """Accumulate the dot products of the columns of a group of rows."""
-        b = self.b
+        b, taps, active = self.b, block.taps, block.channels
         weights = {
-            tap: b.let("w", self._weights(group, tap, c, active))
+            tap: b.let("w", self._weights(group, tap, block.channel, active))
             for tap in sorted({tap for tap, _, _ in taps})
         }
         for offset in sorted({offset for _, _, offset in taps}):

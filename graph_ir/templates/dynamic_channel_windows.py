@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ...base.dims import floor_quotient
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from .channel_windows import WindowTemplate
+from .channel_windows import ResultBlock, WindowTemplate
 
 
 class DynamicWindowTemplate(WindowTemplate):
@@ -41,8 +41,8 @@ class DynamicWindowTemplate(WindowTemplate):
         rows = self._kernel_rows(row)
 
         def block(position: Expr, count: int) -> None:
-            taps = self._inner_taps(count)
-            self._block((image, channel, row, position), channels, count, taps, *rows)
+            taps = self._all_taps(count)
+            self._block(ResultBlock(image, channel, row, position, channels, count, taps, rows))
 
         with b.loop("left", 0, begin) as at:
             self._alone((image, channel, row, at), channels, rows)
@@ -55,15 +55,6 @@ class DynamicWindowTemplate(WindowTemplate):
                 block(end + above, count)
         with b.loop("right", until, t.as_expr(g.result[1])) as at:
             self._alone((image, channel, row, at), channels, rows)
-
-    def _inner_taps(self, count: int) -> list[tuple[int, int, int]]:
-        """Return `_taps` of results inside the image."""
-        g = self.g
-        return [
-            (tap, position, position * g.strides[1] + tap * g.dilations[1])
-            for position in range(count)
-            for tap in range(g.kernel[1])
-        ]
 
     def _alone(self, index: Sequence[Expr], channels: int, rows: tuple[Expr, Expr]) -> None:
         """One result, of the elements of its window that are inside the image, in their order."""
