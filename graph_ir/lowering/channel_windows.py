@@ -14,12 +14,11 @@ from ..nest.epilogue import EpilogueValue
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.pool import WindowReduce
 from ..rewriting.kernel_group import KernelGroup
-from ..schedule.channel_windows import dot_kernel, pool_geometry, window_blocking
+from ..schedule.channel_windows import dot_kernel, pool_geometry
 from ..schedule.context import LowerContext
 from ..schedule.convolution_sizes import geometry_of, with_sizes_of
 from ..schedule.local_sizes import LocalSizes, localized
 from ..schedule.matmul_problem import group_memory
-from ..schedule.row_windows import row_blocking
 from ..templates.byte_windows import ByteWindowTemplate
 from ..templates.channel_windows import WindowProblem, WindowTemplate
 from ..templates.dot_windows import DotWindowTemplate
@@ -66,12 +65,12 @@ def _function(
     if output is not op.outputs[0]:
         epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
     if schedule.algorithm == "row-windows":
-        rows = RowWindowTemplate(problem, row_blocking(schedule), ctx.target, epilogue)
+        rows = RowWindowTemplate(problem, schedule, ctx.target, epilogue)
         return rows.function(name, tuple(memory.values()), group_note(group, schedule))
     kernel = None
     if isinstance(op, DepthwiseConvolution) and op.inputs[1].details.format.is_blocked:
         kernel = dot_kernel(op, ctx.target)
-    given = problem, window_blocking(schedule), ctx.target, epilogue, whole
+    given = problem, schedule, ctx.target, epilogue, whole
     template = WindowTemplate(*given)
     if whole.is_dynamic:
         template = DynamicWindowTemplate(*given, sizes.lets)

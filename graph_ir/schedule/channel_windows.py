@@ -21,7 +21,7 @@ from .format_choice import FormatChoice
 from .requested import wanted_by_name
 from .row_windows import MAX_TAPS, lines_fit, pools_by_row, row_cycles
 from .space import ScheduleSpace
-from .window_tile import WindowBlocking, pick_blocking, window_cycles
+from .window_tile import pick_blocking, window_cycles
 
 
 def depthwise_formats(op: DepthwiseConvolution, ctx: LowerContext) -> list[FormatChoice]:
@@ -117,20 +117,6 @@ def pools_in_place(op: WindowReduce, ctx: LowerContext) -> bool:
     return lines_fit(pool_geometry(op), False, op.inputs[0].details.dtype, ctx.target)
 
 
-def window_schedule(blocking: WindowBlocking) -> Schedule:
-    """A blocking as a schedule."""
-    return Schedule.of(
-        "windows", np=blocking.pixels, nc=blocking.channels, rows=blocking.rows,
-        split="parallel" if blocking.is_parallel else "serial",
-    )  # fmt: skip
-
-
-def window_blocking(schedule: Schedule) -> WindowBlocking:
-    """The blocking that a schedule says."""
-    np, nc, rows = (schedule.number(name) for name in ("np", "nc", "rows"))
-    return WindowBlocking(np, nc, rows, schedule.word("split") == "parallel")
-
-
 class WindowSpace(ScheduleSpace):
     """Blockings of windows over each channel."""
 
@@ -149,24 +135,27 @@ class WindowSpace(ScheduleSpace):
     ) -> None:
         super().__init__(name, f"windows {geometry} {dtype}")
         self.geometry = geometry
-        self.blocking = pick_blocking(geometry, ctx.target, ctx.options.threads, dtype)
+        self._pick = pick_blocking(geometry, ctx.target, ctx.options.threads, dtype)
 
     @property
     def pick(self) -> Schedule:
         """The cost model's choice."""
-        return window_schedule(self.blocking)
+        return self._pick
 
     def ranked(self) -> list[Schedule]:
         """Return the pick, then schedules with fewer pixels per tile, other slices and other task sizes."""
-        pick, g = self.blocking, self.geometry
-        pixels = {pick.pixels, *(min(n, g.result[1]) for n in (2, 4, 6, 8))}
-        channels = {pick.channels, g.groups, max(pick.channels // 2, 1)}
-        rows = {pick.rows, max(pick.rows // 2, 1), min(pick.rows * 2, g.result[0])}
+        pick, g = self.pick, self.geometry
+        np, nc, size = (pick.number(name) for name in ("np", "nc", "rows"))
+        pixels = {np, *(min(n, g.result[1]) for n in (2, 4, 6, 8))}
+        channels, rows = (
+            {nc, g.groups, max(nc // 2, 1)},
+            {size, max(size // 2, 1), min(size * 2, g.result[0])},
+        )
         others = (
-            WindowBlocking(np, nc, height, pick.is_parallel)
+            pick.replaced(np=np, nc=nc, rows=height)
             for np, nc, height in itertools.product(sorted(pixels), sorted(channels), sorted(rows))
         )
-        return list(dict.fromkeys(map(window_schedule, (pick, *others))))
+        return list(dict.fromkeys((pick, *others)))
 
     def invalid_reason(self, schedule: Schedule) -> str:
         """Require blocks inside the image, with few enough results for the registers."""

@@ -7,7 +7,6 @@ import math
 from ...base.contraction import accumulator_of
 from ...base.dims import is_known
 from ...base.dtypes import F32, DType
-from ...base.records import dataclass
 from ...targets.isa import Target
 from ..ir.schedule import Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
@@ -30,15 +29,6 @@ STAGED_CYCLES = 3
 
 NAN_OPERATIONS = 3
 """Instructions of a minimum or maximum that keeps NaN."""
-
-
-@dataclass(frozen=True)
-class RowBlocking:
-    """`rows` of results whose lines are staged together, `height` of them computed at once; channels are tasks."""
-
-    rows: int
-    height: int
-    is_parallel: bool
 
 
 def pools_by_row(op: WindowReduce) -> bool:
@@ -73,7 +63,7 @@ def lines_fit(
 
 def pick_row_blocking(
     g: ConvolutionGeometry, is_convolution: bool, target: Target, threads: int, dtype: DType = F32
-) -> RowBlocking:
+) -> Schedule:
     """Return the number of rows that keep the staged lines in half of L1, in blocks of about equal size."""
     size = accumulator_of(dtype, dtype).size * line_elements(g)
     lines = max(target.l1_bytes // 2 // size, 1)
@@ -86,7 +76,8 @@ def pick_row_blocking(
     is_parallel = threads > 1 and cycles >= target.machine.parallel_cycles
     rows = math.ceil(g.result[0] / blocks)
     height = rows_at_once(g, target, rows) if is_convolution else 1
-    return RowBlocking(rows, height, is_parallel)
+    split = "parallel" if is_parallel else "serial"
+    return Schedule.of("row-windows", rows=rows, height=height, split=split)
 
 
 def rows_at_once(g: ConvolutionGeometry, target: Target, rows: int) -> int:
@@ -149,20 +140,21 @@ class RowWindowSpace(ScheduleSpace):
         self.is_convolution = is_convolution
         threads = ctx.options.threads
         self.target, self.dtype = ctx.target, dtype
-        self.blocking = pick_row_blocking(geometry, is_convolution, ctx.target, threads, dtype)
+        self._pick = pick_row_blocking(geometry, is_convolution, ctx.target, threads, dtype)
 
     @property
     def pick(self) -> Schedule:
         """The cost model's choice."""
-        return row_schedule(self.blocking)
+        return self._pick
 
     def ranked(self) -> list[Schedule]:
         """The pick, then other blocks, and more or fewer rows at once."""
-        pick, rows = self.blocking, self.geometry.result[0]
-        counts = (1, max(pick.rows // 2, 1), min(pick.rows * 2, rows), rows)
-        others = [self.pick, *(self._with(count, pick.height) for count in counts)]
+        pick, rows = self.pick, self.geometry.result[0]
+        size, at_once = pick.number("rows"), pick.number("height")
+        counts = (1, max(size // 2, 1), min(size * 2, rows), rows)
+        others = [pick, *(self._with(count, at_once) for count in counts)]
         if self.is_convolution:
-            others += [self._with(pick.rows, height) for height in HEIGHTS]
+            others += [self._with(size, height) for height in HEIGHTS]
         return [s for s in dict.fromkeys(others) if not self.invalid_reason(s)]
 
     def _with(self, rows: int, height: int) -> Schedule:
@@ -179,15 +171,3 @@ class RowWindowSpace(ScheduleSpace):
         if not lines_fit(g, self.is_convolution, self.dtype, self.target, rows):
             return "rows is too large: the lines would not fit on the stack"
         return ""
-
-
-def row_schedule(blocking: RowBlocking) -> Schedule:
-    """A blocking as a schedule."""
-    split = "parallel" if blocking.is_parallel else "serial"
-    return Schedule.of("row-windows", rows=blocking.rows, height=blocking.height, split=split)
-
-
-def row_blocking(schedule: Schedule) -> RowBlocking:
-    """The blocking that a schedule says."""
-    rows, height = (schedule.number(name) for name in ("rows", "height"))
-    return RowBlocking(rows, height, schedule.word("split") == "parallel")

@@ -6,9 +6,9 @@ import math
 
 from ...base.contraction import accumulator_of
 from ...base.dtypes import F32, S16, DType
-from ...base.records import dataclass
 from ...targets.isa import Microkernel, Target
 from ...targets.machines import Machine
+from ..ir.schedule import Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
 
 PIECES_PER_THREAD = 4
@@ -23,25 +23,16 @@ HALF_WIDENING = 1.14
 the bytes save (measured: 1.13 to 1.36 in f16, 1.27 to 2.36 in bf16, on Sapphire Rapids with 512-bit vectors)."""
 
 
-@dataclass(frozen=True)
-class WindowBlocking:
-    """A tile of `pixels` results of `channels` channels; `rows` rows of results per task."""
-
-    pixels: int
-    channels: int
-    rows: int
-    is_parallel: bool
-
-
 def pick_blocking(
     g: ConvolutionGeometry, target: Target, threads: int, dtype: DType = F32
-) -> WindowBlocking:
-    """The blocks that the cost model takes; the image has elements of `dtype`, here and below."""
+) -> Schedule:
+    """The schedule that the cost model takes; the image has elements of `dtype`, here and below."""
     is_parallel = threads > 1 and worth_threads(g, target, dtype)
     pieces = min(g.result[0], threads * PIECES_PER_THREAD) if is_parallel else 1
     rows = -(-g.result[0] // pieces)
     channels = min(channels_per_slice(g, target, dtype), g.groups)
-    return WindowBlocking(pixels_per_block(g, target.machine), channels, rows, is_parallel)
+    pixels, split = pixels_per_block(g, target.machine), "parallel" if is_parallel else "serial"
+    return Schedule.of("windows", np=pixels, nc=channels, rows=rows, split=split)
 
 
 def pixels_per_block(g: ConvolutionGeometry, machine: Machine) -> int:

@@ -26,9 +26,9 @@ from ...base.records import dataclass
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, Stmt
+from ..ir.schedule import Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue, storing
-from ..schedule.window_tile import WindowBlocking
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class ResultBlock:
 
 
 class WindowTemplate:
-    """Builds the loop nest of one problem under a blocking; `epilogue` takes [image, channel, row, column].
+    """Builds the loop nest of one problem under a schedule; `epilogue` takes [image, channel, row, column].
 
     `lets` bind the variables that dynamic sizes of the problem are; `whole`: its geometry in the model's sizes.
     """
@@ -98,7 +98,7 @@ class WindowTemplate:
     def __init__(
         self,
         problem: WindowProblem,
-        blocking: WindowBlocking,
+        schedule: Schedule,
         target: Target,
         epilogue: EpilogueValue | None,
         whole: ConvolutionGeometry,
@@ -107,17 +107,17 @@ class WindowTemplate:
         self.problem = problem
         self.g, self.whole, self.lets = problem.geometry, whole, lets
         self.target = target
-        self.blocking = blocking
+        self.schedule = schedule
         self.epilogue = storing(epilogue, problem.accumulator, problem.y.dtype)
         self.b = t.LoopBuilder()
-        self.kind: LoopKind = "parallel" if blocking.is_parallel else "serial"
+        self.kind: LoopKind = "parallel" if schedule.word("split") == "parallel" else "serial"
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """All windows as a function."""
         b, whole = self.b, self.whole
         for param in params:
             b.names.reserve(param.name)
-        size, width = self.blocking.rows, self.blocking.channels
+        size, width = self.schedule.number("rows"), self.schedule.number("nc")
         pieces = t.as_expr(ceil_quotient(whole.result[0], size))
         with (
             b.loop("image", 0, t.as_expr(whole.batch), self.kind) as image,
@@ -141,7 +141,7 @@ class WindowTemplate:
 
     def _row(self, image: Expr, row: Expr, channel: Expr, channels: int) -> None:
         """One row of results: blocks with windows over the border one at a time, the others in a loop."""
-        b, size = self.b, self.blocking.pixels
+        b, size = self.b, self.schedule.number("np")
         rows = self._kernel_rows(row)
         blocks = [(at, min(size, self.g.result[1] - at)) for at in range(0, self.g.result[1], size)]
         inner = [at for at, count in blocks if count == size and self._is_inside(at, count)]

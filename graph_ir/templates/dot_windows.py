@@ -19,9 +19,9 @@ from ...base.dtypes import S8, S16, S32, U8, U16, U32
 from ...targets.isa import Microkernel, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Broadcast, Buffer, Expr, Load
+from ..ir.schedule import Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue
-from ..schedule.window_tile import WindowBlocking
 from .channel_windows import ResultBlock, WindowProblem, WindowTemplate
 
 
@@ -31,13 +31,13 @@ class DotWindowTemplate(WindowTemplate):
     def __init__(
         self,
         problem: WindowProblem,
-        blocking: WindowBlocking,
+        schedule: Schedule,
         target: Target,
         epilogue: EpilogueValue | None,
         whole: ConvolutionGeometry,
         kernel: Microkernel,
     ) -> None:
-        super().__init__(problem, blocking, target, epilogue, whole)
+        super().__init__(problem, schedule, target, epilogue, whole)
         self.kernel = kernel
         self.lanes = target.lanes(kernel.accumulator)
         # The weights of a tap, before they are widened.

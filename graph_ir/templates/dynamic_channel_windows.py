@@ -24,7 +24,7 @@ class DynamicWindowTemplate(WindowTemplate):
     def _inner_columns(self) -> tuple[Expr, Expr, Expr]:
         """Return the first result whose window lies inside the image, the end of whole blocks of them, and the end
         of all."""
-        b, g, size = self.b, self.g, self.blocking.pixels
+        b, g, size = self.b, self.g, self.schedule.number("np")
         first = -(-g.before[1] // g.strides[1])
         begin = b.let("begin", t.minimum(t.as_expr(first), g.result[1]))
         reach = (g.kernel[1] - 1) * g.dilations[1] + 1
@@ -36,7 +36,7 @@ class DynamicWindowTemplate(WindowTemplate):
 
     def _row(self, image: Expr, row: Expr, channel: Expr, channels: int) -> None:
         """One row of results: the border one at a time, blocks, lower blocks, and the border."""
-        b, g, size = self.b, self.g, self.blocking.pixels
+        b, g, size = self.b, self.g, self.schedule.number("np")
         begin, end, until = self.ends
         rows = self._kernel_rows(row)
 

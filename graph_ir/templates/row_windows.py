@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
+from ..ir.schedule import Schedule
 from ..nest.epilogue import EpilogueValue, storing
-from ..schedule.row_windows import RowBlocking, line_elements, staged_lines
+from ..schedule.row_windows import line_elements, staged_lines
 from .channel_windows import WindowProblem
 
 MAX_UNROLLED = 64
@@ -26,7 +27,7 @@ MAX_UNROLLED = 64
 
 
 class RowWindowTemplate:
-    """Builds the loop nest of one problem under a blocking; `epilogue` takes [image, channel, row, column].
+    """Builds the loop nest of one problem under a schedule; `epilogue` takes [image, channel, row, column].
 
     The problem's image and result are [n, c, rows, columns], and its weights [c, kernel rows, kernel columns].
     """
@@ -34,14 +35,14 @@ class RowWindowTemplate:
     def __init__(
         self,
         problem: WindowProblem,
-        blocking: RowBlocking,
+        schedule: Schedule,
         target: Target,
         epilogue: EpilogueValue | None,
     ) -> None:
         self.problem = problem
         self.g = problem.geometry
         self.target = target
-        self.blocking = blocking
+        self.schedule = schedule
         self.epilogue = storing(epilogue, problem.accumulator, problem.y.dtype)
         self.b = t.LoopBuilder()
         self.line = line_elements(self.g)
@@ -52,7 +53,7 @@ class RowWindowTemplate:
         b, g = self.b, self.g
         for param in params:
             b.names.reserve(param.name)
-        kind: LoopKind = "parallel" if self.blocking.is_parallel else "serial"
+        kind: LoopKind = "parallel" if self.schedule.word("split") == "parallel" else "serial"
         with (
             b.loop("image", 0, g.batch, kind) as image,
             b.loop("channel", 0, g.groups, kind) as channel,
@@ -62,7 +63,7 @@ class RowWindowTemplate:
 
     def _plane(self, image: Expr, channel: Expr) -> None:
         """One channel of an image: blocks of rows, the last one with the rows that are left."""
-        b, size, rows = self.b, self.blocking.rows, self.g.result[0]
+        b, size, rows = self.b, self.schedule.number("rows"), self.g.result[0]
         plane = image * self.g.groups + channel
         lines = staged_lines(self.g, self.is_convolution, min(size, rows))
         stage = b.allocate("stage", self.problem.accumulator, (lines * self.line,))
@@ -129,7 +130,7 @@ class RowWindowTemplate:
             with b.loop("line", 0, count) as line:
                 top = (first + line) * g.strides[0] - g.before[0]
                 self._combine_rows(stage, start, b.let("top", top), line)
-        height = self.blocking.height
+        height = self.schedule.number("height")
         with b.loop("row", 0, count - count % height, step=height) as row:
             self._results(stage, row, plane, (image, channel, first + row), height)
         if rest := count % height:

@@ -13,9 +13,9 @@ from graphc.base.options import CompileOptions
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.schedule import Schedule
 from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.row_windows import (
-    RowBlocking,
     line_elements,
     pick_row_blocking,
     row_cycles,
@@ -172,12 +172,14 @@ def test_staged_lines_stay_in_l1() -> None:
     for size, kernel, stride in ((7, 3, 1), (112, 3, 2), (224, 7, 2), (1000, 5, 1)):
         for is_convolution in (False, True):
             g = geometry(size, kernel, stride)
-            blocking = pick_row_blocking(g, is_convolution, AVX512, 1)
-            lines = staged_lines(g, is_convolution, blocking.rows)
-            assert 1 <= blocking.height <= blocking.rows <= g.result[0]
-            assert lines * line_elements(g) * 4 <= AVX512.l1_bytes // 2 or blocking.rows == 1
-    assert pick_row_blocking(geometry(56, 3, channels=96), True, AVX512, 2).is_parallel
-    assert not pick_row_blocking(geometry(4, 3), True, AVX512, 2).is_parallel
+            schedule = pick_row_blocking(g, is_convolution, AVX512, 1)
+            rows, height = schedule.number("rows"), schedule.number("height")
+            lines = staged_lines(g, is_convolution, rows)
+            assert 1 <= height <= rows <= g.result[0]
+            assert lines * line_elements(g) * 4 <= AVX512.l1_bytes // 2 or rows == 1
+    for size, channels, split in ((56, 96, "parallel"), (4, 3, "serial")):
+        found = pick_row_blocking(geometry(size, 3, channels=channels), True, AVX512, 2)
+        assert found.word("split") == split
 
 
 def test_a_column_of_weights_and_the_sums_stay_in_registers() -> None:
@@ -215,8 +217,9 @@ def test_nothing_outside_the_operands_is_touched(combine: str, isa: str, at: Edg
     x, y = Buffer("x", F32, (3 * 21 * 21,)), Buffer("y", F32, (3 * 11 * 11,))
     w = Buffer("w", F32, (3 * 9,))
     problem = WindowProblem(g, x, y, combine, 0.0, w if combine == "fma" else None)
-    blocking = RowBlocking(4, 2 if combine == "fma" else 1, False)
-    template = RowWindowTemplate(problem, blocking, target, None)
+    height = 2 if combine == "fma" else 1
+    schedule = Schedule.of("row-windows", rows=4, height=height, split="serial")
+    template = RowWindowTemplate(problem, schedule, target, None)
     module = run_passes(Module((template.function("windows", (x, w, y), ""),)), target)
     arrays = [integers(buffer.shape, i) for i, buffer in enumerate((x, w, y))]
     NativeModule(module, target).check("windows", arrays, at)
