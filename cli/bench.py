@@ -15,6 +15,7 @@ from ..base.errors import UserError
 from ..base.file_errors import unwritable
 from ..base.whole_file import whole_file
 from .bench_decode import is_language_model, run_decode
+from .bench_kernels import run_kernels
 from .model_arguments import (
     add_input_argument,
     add_json_argument,
@@ -41,9 +42,10 @@ if TYPE_CHECKING:
 
 HELP = "Time a model or a suite against other engines"
 KEYWORDS = ("benchmark",)
+KERNELS = "kernels"
 SUITES = (
     "gemm", "mlp", "mha", "tiny", "conv", "networks", "transformers", "ops", "quantized", "dynamic",
-    "torch",
+    "torch", KERNELS,
 )  # fmt: skip
 
 
@@ -94,8 +96,8 @@ def run(args: argparse.Namespace) -> int:
 
     if (args.model is None) == (args.suite is None):
         raise UserError("bench takes a model file or --suite; give one of the two")
-    if args.ablate and args.suite == "torch":
-        raise UserError("--ablate times models, not the modules of the suite torch; give a model")
+    if args.ablate and args.suite in ("torch", KERNELS):
+        raise UserError(f"--ablate times models, not those of the suite {args.suite}; give a model")
     if args.rounds < 1 or not 0 < args.seconds < math.inf:
         raise UserError(
             f"bench needs at least 1 round and a time above 0, got {args.rounds} and {args.seconds:g} s"
@@ -110,9 +112,9 @@ def run(args: argparse.Namespace) -> int:
     peers = [name for name in args.against.split(",") if name]
     import_peers([*peers, "eager"] if args.suite == "torch" else peers)
     pin_to(threads)
+    if args.ablate or args.suite == KERNELS:
+        return _ablate(args, threads) if args.ablate else _kernels(args, threads)
     setting = Setting(peers, args.target, threads, args.rounds, args.seconds)
-    if args.ablate:
-        return _ablate(args, threads)
     pieces = Pieces(Path(args.resume) if args.resume else None, args.minutes, threads)
     with progress(args.quiet or args.json) as report:
         for label, make in _makers(args).items():
@@ -139,6 +141,10 @@ def _compare(case: Case | DynamicCase | TorchCase, setting: Setting, report: OnS
     from ..bench.torch_engines import compare_modules
 
     return [compare_modules(case, setting, report)]
+
+
+def _kernels(args: argparse.Namespace, threads: int) -> int:
+    return run_kernels(args, threads, lambda facts, rows: _output(facts, rows, args))
 
 
 def _ablate(args: argparse.Namespace, threads: int) -> int:

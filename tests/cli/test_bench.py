@@ -130,7 +130,7 @@ def test_engines_that_disagree_are_exit_code_1(
     [
         ([], "bench takes a model file or --suite; give one of the two"),
         (["{model}", "--suite", "tiny"], "bench takes a model file or --suite; give one of the two"),
-        (["--suite", "torch", "--ablate"], "--ablate times models, not the modules of the suite torch; give a model"),
+        (["--suite", "torch", "--ablate"], "--ablate times models, not those of the suite torch; give a model"),
         (["nope.onnx"], "there is no file 'nope.onnx'; check its name and its folder"),
         (["--suite", "tiny", "--only", "zzz"], "suite 'tiny' has no case with 'zzz' in its name; leave --only out"),
         (["{model}", "--against", "abacus"], "peer 'abacus' is not known; known are ort, ort-exact, openvino"),
@@ -175,3 +175,19 @@ def test_a_peer_that_refuses_a_model_ends_other_tables(
     assert cli.main(["bench", layer(tmp_path), "--against", "ort", *QUICK]) == 2
     sentence = "graphc: error: ort cannot run the model: no Relu here\n"
     assert capsys.readouterr().err == sentence
+
+
+def test_the_suite_of_kernels_shows_shares_of_the_roof(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant_roofs(monkeypatch, tmp_path)
+    words = ["bench", "--suite", "kernels", "--only", "softmax 12x", *QUICK]
+    assert cli.main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["time", "+-", "Gop/s", "of", "roof", "roof", "problem"]
+    assert lines[1].endswith("softmax 12x128x128") and "%" in lines[1]
+    assert cli.main([*words, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["problem"] == "softmax 12x128x128" and found["rows"][0]["of_roof"] > 0
+    assert cli.main(["bench", "--suite", "kernels", "--only", "nothing", *QUICK]) == 2
+    assert cli.main(["bench", "--suite", "kernels", "--ablate", *QUICK]) == 2

@@ -1,0 +1,84 @@
+"""`graphc bench --suite kernels`: problems of the lab with their share of the roof, beside other engines."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..base.durations import shown_time
+from ..base.errors import UserError
+from .dev.kernel_tables import result_facts
+from .progress import progress
+from .terminal import table
+
+if TYPE_CHECKING:
+    from ..lab.trial import Bench, Result
+
+Output = Callable[[Callable[[], Any], Callable[[], Any]], None]
+
+
+def run_kernels(args: argparse.Namespace, threads: int, output: Output) -> int:
+    """Measure every problem of the suite; 1 if another engine's result differs."""
+    from ..codegen.host import target_for
+    from ..lab.read import read_problem
+    from ..lab.suite import kernels
+    from ..lab.trial import Bench, measure
+
+    texts = kernels(args.only or "")
+    if not texts:
+        raise UserError(
+            f"suite 'kernels' has no problem with '{args.only}' in its text; leave --only out"
+        )
+    peers = [name for name in args.against.split(",") if name]
+    bench = Bench(target_for(args.target), threads, peers, args.seconds)
+    found: list[Result] = []
+    with progress(args.quiet or args.json) as report:
+        for text in texts:
+            report(text, len(found), len(texts))
+            found.append(measure(read_problem(text), bench))
+        report("kernels", len(found), len(texts))
+    output(
+        lambda: [result_facts(one, bench) for one in found], lambda: "\n".join(lines(found, bench))
+    )
+    return int(any(row.wrong for one in found for row in one.rows))
+
+
+def lines(results: Sequence[Result], bench: Bench) -> Iterator[str]:
+    """Yield a row for each problem and size: time, rate, share of the roof, and the best peer's time over graphc's."""
+    from ..lab.trial import OURS
+
+    head = [
+        "time",
+        "+-",
+        "Gop/s",
+        "of roof",
+        "roof",
+        *(["ratio"] if bench.peers else []),
+        "problem",
+    ]
+    cells, ratios = [head], []
+    for one in results:
+        for row in one.rows:
+            ours = row.timings[OURS]
+            others = [
+                timing.median
+                for name, timing in row.timings.items()
+                if name != OURS and name not in row.wrong
+            ]
+            ratio = min(others) / ours.median if others else math.nan
+            ratios += [ratio] if others else []
+            sizes = " ".join(f"{name}={size}" for name, size in row.sizes.items())
+            cells.append(
+                [
+                    shown_time(ours.median), f"{ours.spread:.0%}",
+                    f"{row.gop / ours.median:.1f}" if row.gop else "", f"{row.of_roof:.0%}", row.roof,
+                    *([f"{ratio:.2f}" if others else "-"] if bench.peers else []),
+                    f"{one.problem.text} {sizes}".strip(),
+                ]
+            )  # fmt: skip
+    yield from table(cells)
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        yield f"ratio to the best peer, geometric mean of {len(ratios)}: {mean:.2f}"
