@@ -31,6 +31,9 @@ from .config import DecoderConfig, Rotary
 from .linear import linear
 from .weights import Weight, Weights
 
+MIN_EXPONENT = -64.0
+"""Smallest difference between a score and the largest of its row."""
+
 EMBEDDINGS, ROWS, LOGITS = "embeddings", "rows", "logits"
 
 
@@ -123,9 +126,20 @@ class _Decoder:
         scores = build.reshaped(scores, (1, config.kv_heads, groups, self.new, total))
         for mask in masks:
             scores = masked(build, scores, mask)
-        shares = build.reshaped(build.helper("softmax", scores, axis=-1), (*rows, total))
+        shares = build.reshaped(self._shares(scores), (*rows, total))
         y = self._times(shares, values)
         return build.reshaped(y, (1, config.heads, self.new, config.value_size))
+
+    def _shares(self, scores: GraphTensor) -> GraphTensor:
+        """The softmax of scores, at least e**MIN_EXPONENT of the largest: subnormal numbers take a hundred times as
+        long, and such shares change no sum."""
+        add, last = self.build.helper, scores.details.rank - 1
+        largest = add("reduce_max", scores, axes=(last,), keep_dims=True)
+        bounded = add("max", add("sub", scores, largest), self.build.constant(MIN_EXPONENT, F32))
+        powers = add("exp", bounded)
+        total = add("reduce_sum", powers, axes=(last,), keep_dims=True)
+        # The total is at least 1: the maximum keeps this from becoming a softmax, which subtracts the largest again.
+        return add("div", powers, add("max", total, self.build.constant(1.0, F32)))
 
     def _times(self, x: GraphTensor, cached: GraphTensor, **attrs: bool) -> GraphTensor:
         """Return x, rounded to the type of the cache, times keys or values, f32."""
