@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from ...base.contraction import accumulator_of
 from ...base.dtypes import F32, S8, U8, DType
 from ...base.errors import UserError
 from ...base.records import dataclass
@@ -149,8 +150,9 @@ def _reorder_cycles(op: Convolution, g: ConvolutionGeometry, target: Target) -> 
 
 
 def _admits(admits: Admits, op: Convolution) -> bool:
-    value = constant_value(op.inputs[1])
-    return value is not None and admits(value, op.inputs[0].details.dtype)
+    value, types = constant_value(op.inputs[1]), op.contraction
+    is_stored_as_summed = types.result == accumulator_of(types.a, types.b)
+    return is_stored_as_summed and value is not None and admits(value, types.a)
 
 
 def _are_moderate(weights: Array, image: DType) -> bool:
@@ -302,7 +304,8 @@ def _winograd_of_floats(form: WinogradForm) -> ConvolutionForm:
 def _winograd_of_bytes(form: WinogradForm) -> ConvolutionForm:
     return replace(
         _winograd_of_floats(form),
-        needs="bytes, a 3 x 3 kernel with strides of 1, one group and constant weights whose sums cannot overflow",
+        needs="bytes, results of s32, a 3 x 3 kernel with strides of 1, one group and constant weights whose sums "
+        "cannot overflow",
         switches=("byte-winograd", "blocked-layouts", "fold"),
         admits=partial(holds, form),
         price=1.0,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F32
+from graphc.base.dtypes import F32, S8, S32, DType
 from graphc.base.options import SWITCHES, CompileOptions
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
@@ -19,7 +19,7 @@ from graphc.graph_ir.schedule.convolution_forms import FORMS, ranked_forms
 from graphc.graph_ir.schedule.convolution_sizes import geometry_of
 from graphc.runtime.executor import CompiledModel
 from graphc.targets.isa import Target
-from support.lowered import integers
+from support.lowered import integers, lower
 
 CTX = LowerContext(Target("avx512", l2_bytes=1 << 20))
 
@@ -98,6 +98,19 @@ def test_depthwise() -> None:
 )
 def test_winograd_is_for_constant_3_x_3_windows_of_stride_1(graph: Graph) -> None:
     assert not any(name.startswith("winograd") for name in names(graph))
+
+
+@pytest.mark.parametrize("dtype", [None, S32])
+def test_winograd_of_bytes_is_for_results_of_s32(dtype: DType | None) -> None:
+    """Sums that wrap to bytes are those of the other forms."""
+    graph, attrs = Graph("bytes"), {} if dtype is None else {"dtype": dtype}
+    x = graph.make_input(LogicalTensor(S8, (1, 64, 28, 28)), "x")
+    w = graph.make_constant(integers((64, 64, 3, 3)).astype(np.int8), "w")
+    window = {"before": (1, 1), "after": (1, 1)}
+    graph.make_output(graph.make("convolution", [x, w], {**window, **attrs}, "conv").outputs[0])
+    ctx = LowerContext(Target("avx2", features="+avx2,+fma"))
+    assert any("winograd" in name for name in names(graph, ctx)) == (dtype == S32)
+    assert lower(graph, ctx).calls
 
 
 def test_options() -> None:
