@@ -8,7 +8,7 @@ from ..base.errors import InternalError, UnsupportedError
 from ..base.records import dataclass
 from ..runtime.artifact import Artifact
 from ..targets.detection import DETECTION, Detection, FeatureBit
-from ..targets.isa import TILE_FEATURES, Target
+from ..targets.isa import ISAS, TILE_FEATURES, Target
 
 SELECT = "graphc_select"
 """`ptr graphc_select()`: the table of the chosen variant, null where none runs on this CPU."""
@@ -26,8 +26,10 @@ class Variant:
 
     @property
     def isa(self) -> str:
-        """The instruction set of the code."""
-        return self.artifact.metadata.isa
+        """The instruction set of the code: without tiles, the one that has them extends another."""
+        meta = self.artifact.metadata
+        has_lost_tiles = meta.uses_tiles and not self.uses_tiles
+        return ISAS[meta.isa].extends if has_lost_tiles else meta.isa
 
 
 def variants_of(artifacts: Sequence[Artifact]) -> list[Variant]:

@@ -16,8 +16,10 @@ import graphc
 from graphc import UnsupportedError, UserError
 from graphc.codegen.host import host_supports
 from graphc.runtime.executor import CompiledModel
+from graphc.runtime.tile_permission import tiles_permitted
 from support.c_programs import build, needs, run
 from support.layers import decoder, layer, whole
+from support.process import run_python
 
 pytestmark = pytest.mark.skipif(
     platform.system() != "Linux" or platform.machine() != "x86_64",
@@ -162,6 +164,46 @@ def test_the_code_is_chosen_by_the_cpu(cpu: str, expected: str, tmp_path: Path) 
     assert run(program, [x])[0] == 0
     status, data = run(program, [x], under=("qemu-x86_64", "-cpu", cpu))
     assert (status, data) == ((0, model(x).tobytes()) if expected == "avx2" else (100, b""))
+
+
+REFUSED = """
+import ctypes, sys
+import numpy as np
+
+class Stack(ctypes.Structure):  # too small for tile registers, so that Linux refuses them
+    _fields_ = [("at", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+
+memory = ctypes.create_string_buffer(4096)
+if sys.argv[1] == "refused":
+    stack = Stack(ctypes.addressof(memory), 0, 4096)
+    assert ctypes.CDLL(None).sigaltstack(ctypes.byref(stack), None) == 0
+library = ctypes.CDLL("./layer.so")
+library.layer_info.restype = ctypes.POINTER(ctypes.c_char_p)
+library.layer_arena_bytes.restype = ctypes.c_int64
+x, y = (np.fromfile("x.bin", np.float32), np.zeros(128 * 256, np.float32))
+arena = np.zeros(library.layer_arena_bytes(None) + 64, np.uint8)
+at = ctypes.c_void_p(arena.ctypes.data + -arena.ctypes.data % 64)
+pointers = [(ctypes.c_void_p * 1)(array.ctypes.data) for array in (x, y)]
+assert library.layer_run(*pointers, None, None, at, None) == 0
+y.tofile("y.bin")
+print(library.layer_info()[4].decode())
+"""
+
+
+@pytest.mark.parametrize(("system", "isa"), [("permits", "amx"), ("refused", "avx512")])
+def test_tile_registers_are_used_where_the_system_permits(
+    system: str, isa: str, tmp_path: Path
+) -> None:
+    if not host_supports("amx") or not tiles_permitted():
+        pytest.skip("this CPU or system has no tile registers")
+    model = graphc.compile(layer(128, width=256), precision="bf16", threads=1)
+    assert model.artifact.metadata.uses_tiles
+    graphc.export(model, tmp_path / "layer.so")
+    x = whole(128, 32)
+    x.tofile(tmp_path / "x.bin")
+    done = run_python("-c", REFUSED, system, cwd=tmp_path)
+    assert done.stdout.strip() == isa, done.stderr
+    assert np.array_equal(np.fromfile(tmp_path / "y.bin", np.float32), model(x).reshape(-1))
 
 
 def test_valgrind_finds_nothing(tmp_path: Path) -> None:
