@@ -37,18 +37,15 @@ class IntrinsicCalls:
             return self._fma(args, dtype, lanes)
         if name == "pick":
             return self._pick(args[0], args[1], lanes)
-        if dtype == F32:
-            from .math import MATH  # 19 files that most models do without
+        from .math import MATH, MATH_F64  # many files that most models do without
 
-            if name in MATH:
-                return self._vector_math(MATH[name], args, lanes)
-            wide = [self._casts.cast(arg, F32, F64, lanes) for arg in args]
-            return self._casts.cast(self._lane_by_lane(name, wide, lanes), F64, F32, lanes)
-        from .math import MATH_F64
-
-        if name in MATH_F64:
-            return str(MATH_F64[name](self._vector_ops(lanes).wide, *args))
-        return self._lane_by_lane(name, args, lanes)
+        if dtype == F32 and name in MATH:
+            return self._vector_math(MATH[name], args, lanes)
+        if name not in MATH_F64:
+            raise InternalError(f"intrinsic '{name}' is not defined for {dtype}")
+        wide = [self._casts.cast(arg, dtype, F64, lanes) for arg in args] if dtype == F32 else args
+        result = str(MATH_F64[name](self._vector_ops(lanes).wide, *wide))
+        return self._casts.cast(result, F64, F32, lanes) if dtype == F32 else result
 
     def _pick(self, table: str, index: str, lanes: int) -> str:
         """Lanes of a table, by the lowest bits of each index: one instruction where vectors have them."""
@@ -94,27 +91,6 @@ class IntrinsicCalls:
             scalef=self._can.scalef,
             begin=self._stream.begin_part,
         )
-
-    def _lane_by_lane(self, name: str, args: Sequence[str], lanes: int) -> str:
-        """libm's function of f64, one lane after the other."""
-        self._stream.declare(name, "double", ["double"] * len(args))
-        if lanes == 1:
-            return self._call_double(name, args)
-        vector = type_of(F64, lanes)
-        result = "poison"
-        for lane in range(lanes):
-            scalars = [
-                self._stream.value(f"extractelement {vector} {arg}, i64 {lane}") for arg in args
-            ]
-            value = self._call_double(name, scalars)
-            result = self._stream.value(
-                f"insertelement {vector} {result}, double {value}, i64 {lane}"
-            )
-        return result
-
-    def _call_double(self, name: str, args: Sequence[str]) -> str:
-        operands = ", ".join(f"double {arg}" for arg in args)
-        return self._stream.result(f"call double @{name}({operands})")
 
     def _reduce(self, op: str, value: str, dtype: DType, lanes: int) -> str:
         """Reduce all lanes to one. Integers in any order; floats by halving: the shape fixes the order."""

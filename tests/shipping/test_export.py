@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import platform
 import subprocess
 from collections.abc import Callable
@@ -14,7 +15,10 @@ import pytest
 
 import graphc
 from graphc import UnsupportedError, UserError
+from graphc.base.dtypes import F64
 from graphc.codegen.host import host_supports
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.tile_permission import tiles_permitted
 from support.c_programs import build, needs, run
@@ -226,6 +230,27 @@ def test_libraries_have_no_symbols_that_others_define(tmp_path: Path) -> None:
         exported = {row[-1]: row[-2] for row in rows if row[-2].isupper()}
         assert exported and set(exported.values()) == {"T"}
         assert all(name.startswith("layer_") for name in exported)
+
+
+def test_functions_of_f64_are_in_the_library(tmp_path: Path) -> None:
+    graph = Graph("functions")
+    x = graph.make_input(LogicalTensor(F64, (5,)), "x")
+    for name in ("sin", "log", "erf", "tanh"):
+        graph.make_output(graph.make(name, [x]).outputs[0], name)
+    graph.make_output(graph.make("pow", [x, x]).outputs[0], "pow")
+    graphc.export(graph, tmp_path / "functions.so")
+    loaded = Loaded(tmp_path / "functions.so", "functions")
+    given, found = np.array([0.5, 1, 2, 3, 1e300]), np.zeros((5, 5))
+    assert loaded.call([given.ctypes.data], [row.ctypes.data for row in found], None) == 0
+    with np.errstate(all="ignore"):
+        expected = [
+            np.sin(given),
+            np.log(given),
+            np.vectorize(math.erf)(given),
+            np.tanh(given),
+            given**given,
+        ]
+    np.testing.assert_allclose(found, expected, rtol=5e-16)
 
 
 def test_equal_models_give_equal_bytes(tmp_path: Path) -> None:

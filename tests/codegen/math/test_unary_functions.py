@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
-from graphc.codegen.math import MATH
+from graphc.base.dtypes import F64
+from graphc.codegen.elf.object_file import read_object
+from graphc.codegen.math import MATH, MATH_F64
+from graphc.codegen.numpy_vector_ops import NumpyVectorOps
+from graphc.driver.compiler import compile as compile_model
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tensor_ir.intrinsics import INTRINSICS
 from support.vector_math import (
     STRIDE,
@@ -172,3 +180,118 @@ def test_large_angles_do_not_change_their_neighbors() -> None:
     mixed[7::8] = 1e30  # in each vector, as wide as they are
     sine = native("sin", 8, True)
     np.testing.assert_array_equal(sine(mixed)[::8], sine(np.repeat(x, 8))[::8])
+
+
+FUNCTIONS_F64 = {
+    "log_f64": {"log": (0.51, 0, np.log)},
+    "log1p_f64": {
+        "log1p": (0.51, -1, np.log1p), "asinh": (0.6, -INF, np.arcsinh), "acosh": (0.6, 1, np.arccosh),
+        "atanh": (0.6, -1, np.arctanh),
+    },
+    "hyperbolic_f64": {
+        "expm1": (0.65, -INF, np.expm1), "sinh": (0.65, -INF, np.sinh), "cosh": (0.65, -INF, np.cosh),
+        "tanh": (0.6, -INF, np.tanh),
+    },
+    "circular_f64": {
+        "sin": (0.7, -INF, np.sin), "cos": (0.7, -INF, np.cos), "tan": (0.8, -INF, np.tan),
+    },
+    "inverse_f64": {
+        "asin": (0.6, -1, np.arcsin), "acos": (0.6, -1, np.arccos), "atan": (0.6, -INF, np.arctan),
+        "atan2": (0.6, -INF, np.arctan2),
+    },
+    "pow_f64": {"pow": (0.7, 0, np.power)},
+    "erf_f64": {},  # no extended precision
+}  # fmt: skip
+"""Functions of f64 by their file: the bound of their error in ULP, the least argument, and the reference."""
+
+FILES_F64: dict[str, dict[str, Any]] = dict(FUNCTIONS_F64)
+CASES_F64 = {name: case for cases in FILES_F64.values() for name, case in cases.items()}
+
+
+def inputs_f64(least: float, seed: int) -> Array:
+    """Numbers of every magnitude, around 1, and next to multiples of a quarter turn."""
+    random = np.random.default_rng(seed)
+    sizes = np.exp(random.uniform(-740, 709, 4000))
+    around = random.uniform(-8, 8, 4000)
+    angles = np.arange(1, 2000) * np.pi / 2
+    found = np.concatenate(
+        [sizes, -sizes, around, angles, 1 - sizes[sizes < 1e-3], [5e-324, 1.7e308]]
+    )
+    return found[found > least]
+
+
+def errors_f64(name: str, found: Array, arguments: list[Array]) -> Array:
+    """Errors in ULP against extended precision; of results that it has beyond f64, 0."""
+    with np.errstate(all="ignore"):
+        exact = CASES_F64[name][2](*(a.astype(np.longdouble) for a in arguments))
+        rounded = exact.astype(np.float64)
+        error = np.abs(found - exact) / np.spacing(np.abs(rounded))
+    same = (found == rounded) | (np.isnan(found) & np.isnan(rounded))
+    return np.where(same & ~np.isfinite(rounded), 0, error).astype(np.float64)
+
+
+@pytest.mark.parametrize("has_fma", [True, False])
+@pytest.mark.parametrize("name", CASES_F64)
+def test_errors_of_f64(name: str, has_fma: bool) -> None:
+    bound, least, _ = CASES_F64[name]
+    arguments = [inputs_f64(least, seed) for seed in range(INTRINSICS[name].arity)]
+    if len(arguments) == 2:
+        rows = min(map(len, arguments))
+        arguments = [np.random.default_rng(2).permutation(a)[:rows] for a in arguments]
+        arguments[1] = np.where(np.arange(rows) % 2, arguments[1], arguments[1] % 8)
+    with np.errstate(all="ignore"):
+        found = MATH_F64[name](NumpyVectorOps(has_fma).wide, *arguments)
+    error = errors_f64(name, found, arguments)
+    at = int(np.nanargmax(error))
+    assert error[at] <= bound, [float(a[at]) for a in arguments]
+
+
+@pytest.mark.parametrize("name", CASES_F64)
+def test_special_values_of_f64(name: str) -> None:
+    """NumPy has the same, signs of zeros included."""
+    values = np.array([0, 0.5, 1, 2, 3, 710, 800, 2.0**53, 2.0**52 + 1, 1e300, 5e-324, INF, NAN])
+    values = np.concatenate([values, -values])
+    grid = (
+        [a.ravel() for a in np.meshgrid(values, values)]
+        if INTRINSICS[name].arity == 2
+        else [values]
+    )
+    with np.errstate(all="ignore"):
+        found = MATH_F64[name](NumpyVectorOps(bits=64), *grid)
+        wanted = CASES_F64[name][2](*grid)
+    np.testing.assert_allclose(found, wanted, rtol=5e-16)
+    numbers = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(wanted[numbers]))
+
+
+@pytest.mark.parametrize("name", ["erf", "erfc"])
+@pytest.mark.parametrize("has_fma", [True, False])
+def test_error_functions_of_f64(name: str, has_fma: bool) -> None:
+    """Against libm's, whose error is below 1 ULP."""
+    x = np.concatenate([inputs_f64(-INF, 0), np.linspace(-27, 27, 5001), [0.0, -0.0, INF, -INF]])
+    with np.errstate(all="ignore"):
+        found = MATH_F64[name](NumpyVectorOps(has_fma).wide, x)
+    wanted = np.array([getattr(math, name)(value) for value in x])
+    error = np.abs(found - wanted) / np.spacing(np.maximum(np.abs(wanted), 1e-300))
+    assert error.max() <= (2 if name == "erf" else 4), float(x[error.argmax()])
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+    assert np.isnan(MATH_F64[name](NumpyVectorOps(bits=64), np.array([NAN])))[0]
+
+
+@pytest.mark.parametrize("level", ["native", "generic"])
+@pytest.mark.parametrize("name", ["sin", "tan", "pow", "erf", "log1p", "atan2", "sinh"])
+def test_native_code_of_f64_has_the_bits_of_numpy_and_calls_nothing(name: str, level: str) -> None:
+    """NumPy's fused multiply-add is exact where no error term is denormal."""
+    every = [inputs_f64(-INF, seed) for seed in range(INTRINSICS[name].arity)]
+    arguments = [x[(abs(x) > 1e-140) & (abs(x) < 1e140)][:1003] for x in every]
+    graph = Graph("function")
+    given = [
+        graph.make_input(LogicalTensor(F64, x.shape), f"x{i}") for i, x in enumerate(arguments)
+    ]
+    graph.make_output(graph.make(name, given).outputs[0])
+    model = compile_model(graph, target=level, threads=1)
+    with np.errstate(all="ignore"):
+        wanted = MATH_F64[name](NumpyVectorOps(level == "native").wide, *arguments)
+    np.testing.assert_array_equal(model(*arguments), wanted)
+    symbols = read_object(model.artifact.object_code).symbols
+    assert not [symbol.name for symbol in symbols if symbol.name and symbol.piece is None]
