@@ -22,6 +22,7 @@ from .symbols import TYPICAL as TYPICAL
 from .symbols import Limit as Limit
 from .symbols import NeedsLimit as NeedsLimit
 from .symbols import Symbol as Symbol
+from .symbols import UndecidedOrder
 from .symbols import UndecidedSize as UndecidedSize
 from .unequal_sizes import record_unequal
 
@@ -154,10 +155,10 @@ class Dim:
         if not isinstance(other, (int, Dim)):
             return NotImplemented
         low, high = bounds(self - other)
-        signs = [-1] * (low < 0) + [0] * (low <= 0 <= high) + [1] * (high > 0)
-        found = {holds(sign) for sign in signs}
+        found = {holds(sign) for sign in (low, 0, high) if low <= sign <= high}
         if len(found) > 1:
-            raise UndecidedSize(f"whether {self} {relation} {other} is not known at compile time")
+            message = f"whether {self} {relation} {other} is not known at compile time"
+            raise UndecidedOrder(message, self - other, holds)
         return found.pop()
 
     def __lt__(self, other: object) -> bool:
@@ -246,9 +247,7 @@ class Dim:
             texts.append(sign + "*".join(parts))
         return "".join(texts).removeprefix("+")
 
-    def __repr__(self) -> str:
-        ranges = ", ".join(f"{symbol.name}={symbol.range_text}" for symbol in self.symbols)
-        return f"<{self}: {ranges}>"
+    __repr__ = __str__  # messages show lists of sizes
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -289,6 +288,10 @@ def _bounds(value: Dim) -> tuple[int, int]:
         rest = value.terms.get((), 0)
         low, high = bounds(floor_quotient(value - rest, shared))
         return low * shared + rest, high * shared + rest
+    for atom in (atom for atom in set.intersection(*map(set, value.terms)) if atom.least > 0):
+        ends = bounds(value // Dim({(atom,): 1}))  # what such a factor multiplies has the sign
+        limits = [end * factor for end in ends for factor in (atom.least, atom.most)]
+        low, high = max(low, min(limits)), min(high, max(limits))
     if any(len(monomial) > 1 for monomial in value.terms) and min(value.terms.values()) < 0:
         least, most = _interval(_from_least(value))
         low, high = max(low, least), min(high, most)
@@ -329,11 +332,8 @@ def _from_least(value: Dim) -> Size:
 
 def _quotients(value: Size) -> list[tuple[Quotient, int]]:
     """The terms of an expression that are quotients, with their factors."""
-    found = []
-    for monomial, factor in _terms(value).items():
-        if len(monomial) == 1 and isinstance(atom := monomial[0], Quotient):
-            found.append((atom, factor))
-    return found
+    terms = ((monomial, factor) for monomial, factor in _terms(value).items() if len(monomial) == 1)
+    return [(atom, factor) for (atom,), factor in terms if isinstance(atom, Quotient)]
 
 
 def _interval(value: Size) -> tuple[int, int]:
@@ -352,12 +352,10 @@ def _interval(value: Size) -> tuple[int, int]:
 
 def evaluate(value: Size, values: Mapping[str, int]) -> int:
     """The number for `values` of the symbols by name."""
-    total = 0
-    for monomial, factor in _terms(value).items():
-        for atom in monomial:
-            factor *= atom.value(values)
-        total += factor
-    return total
+    return sum(
+        factor * math.prod(atom.value(values) for atom in monomial)
+        for monomial, factor in _terms(value).items()
+    )
 
 
 def substitute(value: Size, sizes: Mapping[str, Size]) -> Size:

@@ -4,6 +4,7 @@ with it."""
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -21,8 +22,8 @@ from .dims import (
     symbols_of,
 )
 from .errors import GraphcError, UnsupportedError, UserError
-from .size_queries import factored, is_multiple, lone_symbol
-from .symbols import MOST, Limit, NeedsLimit, Symbol, UndecidedSize
+from .size_queries import factored, is_multiple, lone_symbol, typical
+from .symbols import MOST, Limit, NeedsLimit, Symbol, UndecidedOrder, UndecidedSize
 from .unequal_sizes import recording_unequal
 
 T = TypeVar("T")
@@ -90,6 +91,30 @@ def known_limits(limits: Mapping[str, Limit], needed: NeedsLimit) -> dict[str, L
     return None if new == old else {**limits, needed.name: new}
 
 
+def deciding_limits(
+    limits: Mapping[str, Limit], undecided: UndecidedSize
+) -> dict[str, Limit] | None:
+    """`limits` with those within which a decision is known, and comparisons come out as for typical sizes; None where
+    there are none."""
+    needed = undecided
+    if isinstance(undecided, UndecidedOrder):
+        limit = _limit_as_typical(undecided.difference, undecided.holds)
+        if limit is not None:
+            needed = NeedsLimit(str(undecided), *limit)
+    return known_limits(limits, needed) if isinstance(needed, NeedsLimit) else None
+
+
+def _limit_as_typical(difference: Dim, holds: Callable[[int], bool]) -> tuple[str, Limit] | None:
+    """Return the limit of a symbol that gives a difference a sign of which `holds` is what it is for typical sizes."""
+    primitive = _primitive(difference)
+    at = typical(primitive)
+    sign = 1 if at > 0 else -1 if at < 0 else 0
+    if not sign:
+        return None
+    needed = 0 if holds(0) == holds(sign) else 1
+    return _limit_for(primitive * sign, needed)
+
+
 def within_limits(attempt: Callable[[Mapping[str, Limit]], T], limits: Mapping[str, Limit]) -> T:
     """Return what an attempt makes with what sizes must be, by name: `limits` and those that it finds to need.
 
@@ -112,8 +137,8 @@ class _Search(Generic[T]):
             with recording_unequal() as pairs:
                 try:
                     return self.attempt(limits)
-                except NeedsLimit as needed:
-                    found = known_limits(limits, needed)
+                except UndecidedSize as undecided:
+                    found = deciding_limits(limits, undecided)
                     if found is None:
                         raise
                     limits = found
@@ -225,7 +250,7 @@ def _limit_for(value: Size, number: int) -> tuple[str, Limit] | None:
         return None
     signs = {factor > 0 for monomial, factor in value.terms.items() if monomial}
     if len(signs) > 1:
-        return None
+        return _proved_limit(value, number, *symbols) if len(symbols) == 1 else None
     (grows,) = signs
     symbol = max(symbols, key=lambda each: each.least)
     others = {each.name: each.least for each in symbols}
@@ -243,6 +268,18 @@ def _limit_for(value: Size, number: int) -> tuple[str, Limit] | None:
         middle = (inside + outside) // 2
         inside, outside = (middle, outside) if is_enough(middle) else (inside, middle)
     return symbol.name, Limit(least=inside) if grows else Limit(most=inside)
+
+
+def _proved_limit(value: Dim, number: int, symbol: Symbol) -> tuple[str, Limit] | None:
+    """Return the least size, up to a typical one, from which on bounds show that an expression is at least `number`."""
+
+    def is_enough(least: int) -> bool:
+        larger = size(Symbol(symbol.name, least, symbol.most))
+        return bounds(substitute(value, {symbol.name: larger}))[0] >= number
+
+    tried = range(symbol.least, min(symbol.most, max(symbol.typical, symbol.least)) + 1)
+    found = bisect_left(tried, True, key=is_enough)
+    return (symbol.name, Limit(least=tried[found])) if found < len(tried) else None
 
 
 def _multiples(a: Size, b: Size) -> NeedsLimit | None:

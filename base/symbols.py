@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import total_ordering
 from itertools import count
 from typing import Any
@@ -51,6 +51,14 @@ class NeedsLimit(UndecidedSize):
     def __init__(self, message: str, name: str, limit: Limit) -> None:
         super().__init__(message)
         self.name, self.limit = name, limit
+
+
+class UndecidedOrder(UndecidedSize):
+    """A comparison that no range decides: whether `holds` of the sign of `difference`."""
+
+    def __init__(self, message: str, difference: Any, holds: Callable[[int], bool]) -> None:
+        super().__init__(message)
+        self.difference, self.holds = difference, holds
 
 
 @total_ordering

@@ -20,6 +20,7 @@ Cell = str | tuple[str, ...]
 _ANNOTATED = {
     **{name: name for name in ("float", "int", "bool")},
     "str": "text",
+    "Size": "int",
     "DType": "dtype",
     "tuple[float, ...]": "floats",
 }

@@ -92,10 +92,6 @@ def _arg_max_with_value(node: NodeContext) -> list[Value]:
     return [node.converted(index, S32), value]
 
 
-def _einsum(node: NodeContext) -> Value:
-    return einsum(node, node.attr_text("equation"), node.tensors("x"))
-
-
 def _read_norm(node: NodeContext, _: str) -> Value:
     x, p = node.tensor("x"), node.attr_int("p")
     if p < 1:
@@ -120,4 +116,7 @@ PAIRS = {
 }
 """Functions that rows name after `by`."""
 
-HANDLERS: dict[str, Handler] = {"ArgMaxWithValue": _arg_max_with_value, "Einsum": _einsum}
+HANDLERS: dict[str, Handler] = {
+    "ArgMaxWithValue": _arg_max_with_value,
+    "Einsum": lambda node: einsum(node, node.attr_text("equation"), node.tensors("x")),
+}

@@ -17,14 +17,6 @@ from ..shape_spec import check_size
 from .scope import Handler, NodeContext
 
 
-def _identity_n(node: NodeContext) -> list[Value]:
-    return list(node.tensors("x"))
-
-
-def _trans_data(node: NodeContext) -> Value:
-    return node.tensor("src")
-
-
 def _read_reshape(node: NodeContext, _: str) -> Value:
     x = node.tensor("x")
     dims, rank = x.details.plain_dims, x.details.rank
@@ -117,7 +109,8 @@ PAIRS = {"reshape": Pair(_read_reshape), "top_k": Pair(_read_top_k)}
 """Pairs of functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
-    "IdentityN": _identity_n, "TransData": _trans_data, "Shape": _shape, "Size": _size, "Rank": _rank, "Fill": _fill,
+    "IdentityN": lambda node: list(node.tensors("x")), "TransData": lambda node: node.tensor("src"),
+    "Shape": _shape, "Size": _size, "Rank": _rank, "Fill": _fill,
     "FillV2": _fill, "Range": _range, "Sort": _sort, "ShapeN": _shapes, "Bitcast": _bitcast,
     "DepthToSpace": _blocks(depth_to_space), "SpaceToDepth": _blocks(space_to_depth),
 }  # fmt: skip

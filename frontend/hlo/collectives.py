@@ -92,10 +92,6 @@ def _recv_done(step: Step) -> Any:
     return (received[0], ())
 
 
-def _send_done(step: Step) -> Any:
-    return ()
-
-
 def sends_first(computation: Computation) -> Sequence[Instruction]:
     """The instructions in an order that has each `send` before the `recv` of its channel."""
     if not any(i.opcode == "recv" for i in computation.instructions):
@@ -134,6 +130,6 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("partition-id", "replica-id"), _zero),
     "send": _send,
     "recv": _recv,
-    "send-done": _send_done,
+    "send-done": lambda step: (),
     "recv-done": _recv_done,
 }

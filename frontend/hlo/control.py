@@ -22,10 +22,6 @@ def _identity(step: Step, _: str = "") -> Any:
     return step.operands[0]
 
 
-def _tuple(step: Step) -> Any:
-    return tuple(step.operands)
-
-
 def _element(step: Step) -> Any:
     step.count(1)
     value, index = step.operands[0], step.attribute("index")
@@ -129,7 +125,7 @@ def _write_identity(writer: Writer, op: Op, _: str = "") -> Value:
 PAIRS = {"copy": Pair(_identity, _write_identity)}
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(_IDENTITIES, _identity),
-    "tuple": _tuple,
+    "tuple": lambda step: tuple(step.operands),
     "get-tuple-element": _element,
     "after-all": _token,
     "call": _calling("to_apply"),

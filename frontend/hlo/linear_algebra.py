@@ -60,10 +60,6 @@ def _factor(step: Step, lower: bool) -> GraphTensor:
     return step.converted(factor if lower else _swapped(step, factor), a.details.dtype)
 
 
-def _cholesky(step: Step) -> GraphTensor:
-    return _factor(step, step.attribute("lower", False))
-
-
 def _letters(step: Step, *names: str) -> list[str]:
     """Return LAPACK's letters by their names in `{uplo = 76 : ui8}`, which jaxlib before 0.8 does not print."""
     found = {
@@ -99,16 +95,6 @@ def _getrf(step: Step) -> Any:
     return factors, step.make("add", pivots, step.constant(1, S32)), info
 
 
-def _geqrf(step: Step) -> Any:
-    """(R over reflections, their scales)."""
-    return tuple(outputs(step, "householder", step.tensors(1)[0]))
-
-
-def _orgqr(step: Step) -> GraphTensor:
-    """The columns of Q, as many as the operand has."""
-    return step.make("householder_product", *step.tensors(2))
-
-
 def _gesdd(step: Step) -> Any:
     """(the operand's memory, singular values, U, V transposed, 0): thin, full, or memory in place of both."""
     (a,) = step.tensors(1)
@@ -140,8 +126,8 @@ _ROUTINES: dict[str, Handler] = {
     "trsm": _trsm,
     "potrf": _potrf,
     "getrf": _getrf,
-    "geqrf": _geqrf,
-    "orgqr": _orgqr,
+    "geqrf": lambda step: tuple(outputs(step, "householder", step.tensors(1)[0])),
+    "orgqr": lambda step: step.make("householder_product", *step.tensors(2)),
     **dict.fromkeys(("gesdd", "gesvd"), _gesdd),
     "syevd": _syevd,
 }
@@ -151,7 +137,10 @@ TARGETS: dict[str, Handler] = {
 }
 """Calls for f32 (s) and f64 (d)."""
 
-HANDLERS: dict[str, Handler] = {"triangular-solve": _triangular_solve, "cholesky": _cholesky}
+HANDLERS: dict[str, Handler] = {
+    "triangular-solve": _triangular_solve,
+    "cholesky": lambda step: _factor(step, step.attribute("lower", False)),
+}
 
 
 def _write_solve(writer: Writer, op: TriangularSolve) -> Value:

@@ -216,13 +216,9 @@ def _write_reshape(writer: Writer, op: Op) -> Value:
     return writer.reshape(writer.operand(op.inputs[0]), op.outputs[0].details.plain_dims, op.name)
 
 
-def _write_broadcast(writer: Writer, op: Op) -> Value:
-    return writer.spread(op)
-
-
 EXPORTERS: dict[str, Write] = {
     "reshape": _write_reshape,
-    "broadcast": _write_broadcast,
+    "broadcast": lambda writer, op: writer.spread(op),
     "slice": _write_slice,
     "pad": _write_pad,
 }

@@ -54,10 +54,6 @@ def _cast(node: NodeContext, _: str) -> Value:
     return cast_to(node, node.tensor(0), node.attr_dtype("to"))
 
 
-def _cast_like(node: NodeContext) -> Value:
-    return cast_to(node, node.tensor(0), node.tensor(1).details.dtype)
-
-
 def _write(e: Exporter, op: Op, _: str) -> None:
     dtype: DType = op.attr("dtype")
     attrs: dict[str, int | str] = {"to": ELEMENT_TYPES[dtype]}
@@ -75,4 +71,6 @@ def _write(e: Exporter, op: Op, _: str) -> None:
 
 PAIRS = {"cast": Pair(_cast, _write)}
 
-HANDLERS: dict[str, Handler] = {"CastLike": _cast_like}
+HANDLERS: dict[str, Handler] = {
+    "CastLike": lambda node: cast_to(node, node.tensor(0), node.tensor(1).details.dtype)
+}

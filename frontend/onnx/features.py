@@ -168,11 +168,6 @@ def _linear_classifier(node: NodeContext) -> list[Value]:
     return [winner(node, scores, labels), post_transform(node, scores, kind)]
 
 
-def _zip_map(node: NodeContext) -> Value:
-    """The scores as they are: maps from labels to them are nothing that a tensor can hold."""
-    return node.tensor(0)
-
-
 _READ: Sequence[tuple[str, Handler]] = (
     ("ArrayFeatureExtractor", _extractor),
     ("Binarizer", _binarizer),
@@ -184,6 +179,6 @@ _READ: Sequence[tuple[str, Handler]] = (
     ("Normalizer", _normalizer),
     ("OneHotEncoder", _one_hot),
     ("Scaler", _scaler),
-    ("ZipMap", _zip_map),
+    ("ZipMap", lambda node: node.tensor(0)),
 )
 HANDLERS: dict[str, Handler] = {f"ai.onnx.ml::{name}": read for name, read in _READ}

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.fourier import Spectrum, is_direct, matrix, transformed
+from ..correspondence.compositions.indexing import sliding_windows
 from ..op_builder import Value
 from .scope import Handler, NodeContext
 from .tensors import to_dtype
@@ -94,15 +94,12 @@ def _stft(node: NodeContext) -> Value:
         length = _one(node, 3, "a frame length")
     else:
         length = node.details(2).elements if node.has(2) else x.details.plain_dims[1]
-    if x.details.rank != 3 or step < 1 or not 1 <= length <= x.details.plain_dims[1]:
+    if x.details.rank != 3 or length < 1:
         raise node.rule(
-            "frames must fit into a signal [batch, length, parts] and their step be 1 or more",
-            f"{x.details}, length {length}, step {step}",
+            "the signal must be [batch, length, parts] and frames have elements",
+            f"{x.details}, length {length}",
         )
-    count = (x.details.plain_dims[1] - length) // step + 1
-    node.check_array((count, length))
-    indices = np.arange(count)[:, None] * step + np.arange(length)
-    frames = node.helper("gather", x, node.constant(indices, S64), axis=1)
+    frames = node.transposed(sliding_windows(node, x, 1, length, step), (0, 1, 3, 2))
     if node.has(2):
         window = node.reshaped(node.tensor(2), (length, 1))
         frames = node.helper("mul", frames, node.converted(window, x.details.dtype))

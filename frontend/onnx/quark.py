@@ -41,14 +41,10 @@ def _half_up(node: OpBuilder, x: GraphTensor) -> GraphTensor:
     return node.helper("select", goes_up, node.helper("add", low, like(node, 1, x)), low)
 
 
-def _half_even(node: OpBuilder, x: GraphTensor) -> GraphTensor:
-    return node.helper("round", x)
-
-
 ROUNDINGS: tuple[Callable[[OpBuilder, GraphTensor], GraphTensor], ...] = (
     _half_away,
     _half_up,
-    _half_even,
+    lambda node, x: node.helper("round", x),
 )
 """Rounding functions by rounding_mode."""
 

@@ -13,7 +13,7 @@ from .windows import convolution_attrs
 
 
 def _col2im(node: NodeContext) -> Value:
-    image, block = node.ints(1, "an image shape"), node.ints(2, "a block shape")
+    image, block = node.ints(1, "an image shape", sizes=True), node.ints(2, "a block shape")
     count = len(image)
     strides, dilations = (
         node.attr_ints(name, None) or (1,) * count for name in ("strides", "dilations")

@@ -273,10 +273,6 @@ def _concat(node: NodeContext) -> Value:
     return items[0] if len(items) == 1 else node.make("concat", *items, axis=axis)
 
 
-def _optional(node: NodeContext) -> Value:
-    return node.value(0) if node.has(0) else cast(Value, Listed((), is_absent=True))
-
-
 def _has_element(node: NodeContext) -> Value:
     value: object = node.value(0) if node.has(0) else Listed((), is_absent=True)
     return np.array(not (isinstance(value, Listed) and value.is_absent))
@@ -298,7 +294,9 @@ HANDLERS: dict[str, Handler] = {
     "SequenceLength": _length,
     "SplitToSequence": _split,
     "ConcatFromSequence": _concat,
-    "Optional": _optional,
+    "Optional": lambda node: (
+        node.value(0) if node.has(0) else cast(Value, Listed((), is_absent=True))
+    ),
     "OptionalHasElement": _has_element,
     "OptionalGetElement": _element,
 }

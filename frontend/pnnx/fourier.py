@@ -12,6 +12,7 @@ from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.complex_numbers import Complex, zeros
 from ..correspondence.compositions.fourier import Spectrum, transformed
+from ..correspondence.compositions.indexing import sliding_windows
 from ..torch_calls.arithmetic import as_float
 from .scope import Handler, Node
 
@@ -186,12 +187,7 @@ def _stft(node: Node) -> Any:
         if how is None:
             raise node.unsupported(f"pad_mode={mode}")
         x = node.helper("pad", x, before=before, after=before, mode=how)
-    count = (x.details.plain_dims[-1] - size) // hop + 1
-    if count < 1:
-        raise node.rule(f"a signal must have {size} samples", str(x.details))
-    node.check_array((count, size))
-    indices = np.arange(count)[:, None] * hop + np.arange(size)
-    frames = node.helper("gather", x, node.constant(indices, S64), axis=rank - 1)
+    frames = sliding_windows(node, x, rank - 1, size, hop)
     frames = node.helper("mul", frames, _window(node, size, x))
     half = node.attr_bool("onesided", True)
     found = transformed(node, Spectrum(frames, None), rank, size, False, half)

@@ -26,8 +26,16 @@ PAIRS = {name: Pair(READS.get(name), _WRITES.get(name)) for name in {*READS, *_W
 
 _PREFIXES = ("torch.", "Tensor.", "aten::")
 
+_SPLITS = {"chunk": "chunks", **dict.fromkeys(("split", "split_with_sizes"), "split_size")}
+"""The second argument of ATen's functions that split."""
+
 HANDLERS: dict[str, Handler] = {
     **{f"{x}{name}": call for name, call in parts.CALLS.items() for x in _PREFIXES[:2]},
+    **{
+        f"aten::{unsafe}{name}": Handler(parts.CALLS["split"].run, ("input", second, "dim"))
+        for name, second in _SPLITS.items()
+        for unsafe in ("", "unsafe_")
+    },
     **{
         f"{x}{name}": call
         for name, call in {**arithmetic.CALLS, **counted.CALLS, **lookup.CALLS}.items()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -47,7 +49,7 @@ def load_pnnx(
     details = resolve_inputs(program, specs or {}, limits)
     name = param.name.removesuffix(".param").removesuffix(".pnnx")
     scope = Scope(Graph(name or "graph"), Weights(param.with_suffix(".bin")))
-    for op in program.operators:
+    for op in _unpacked(program.operators):
         try:
             if op.type == _INPUT:
                 scope.values[op.outputs[0]] = _input(op, program, details[op.name], scope)
@@ -90,6 +92,22 @@ def _check_supported(program: Program) -> None:
         raise foreign_ops(program.label, unknown, "operators")
 
 
+def _unpacked(operators: Sequence[Operator]) -> list[Operator]:
+    """Return the operators, where ATen's functions give the members of a list that is only taken apart."""
+    made = {op.outputs: op for op in operators if op.type.startswith("aten::")}
+    readers = Counter(operand for op in operators for operand in op.inputs)
+    parts = {
+        made[op.inputs].name: op
+        for op in operators
+        if op.type == "prim::ListUnpack" and op.inputs in made and readers[op.inputs[0]] == 1
+    }
+    return [
+        replace(op, outputs=parts[op.name].outputs) if op.name in parts else op
+        for op in operators
+        if op not in parts.values()
+    ]
+
+
 def _make_outputs(op: Operator, scope: Scope) -> None:
     """One graph output per input, or per member of a tuple."""
     if op.outputs:
@@ -127,7 +145,8 @@ def _import_operator(op: Operator, scope: Scope) -> None:
         node = Node(op, handler, scope)
         results = handler.run(node)
         node.check_all_read()
-    outputs = results if isinstance(results, tuple) else (results,)
+    is_several = isinstance(results, tuple) or (isinstance(results, list) and len(op.outputs) > 1)
+    outputs = tuple(results) if is_several else (results,)
     if op.type.startswith("nn.") and len(outputs) > 1 == len(op.outputs):
         outputs = ([*outputs],)  # a module's tuple, which the next operator takes apart
     if len(outputs) != len(op.outputs):

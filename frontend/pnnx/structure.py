@@ -109,11 +109,6 @@ def _identity(node: Node) -> Value:
     return identity(node, sizes[0], sizes[-1], _SCALAR_TYPES[options[0]])  # type: ignore[arg-type,index]
 
 
-def _prod(node: Node) -> Value:
-    """The form without axes, whose arguments are positional."""
-    return prod(node, node.tensor_of(), node.dtype())
-
-
 def _some_or_all(node: Node) -> Value:
     """Over all axes, or those that are given."""
     x, axes = node.tensor_of(), node.attr_ints("dim", None)
@@ -125,7 +120,9 @@ def _some_or_all(node: Node) -> Value:
 HANDLERS: dict[str, Handler] = {
     **{f"aten::{w}": Handler(_some_or_all, ("input", "dim", "keepdim")) for w in ("all", "any")},
     "aten::eye": Handler(_identity, ("*",)),
-    "aten::prod": Handler(_prod, ("input", "dtype")),
+    "aten::prod": Handler(
+        lambda node: prod(node, node.tensor_of(), node.dtype()), ("input", "dtype")
+    ),
     "pnnx.Attribute": Handler(_attribute, ()),
     "pnnx.Expression": Handler(_expression, ("*",)),
     "pnnx.SliceIndexes": Handler(_slice_indexes, ("*",)),

@@ -48,13 +48,10 @@ def _read_groups(node: Node) -> Value:
     return node.converted(c, node.dtype("out_dtype") or a.details.dtype)
 
 
-def _read_integer_matmul(node: Node) -> Value:
-    """Multiply two matrices of bytes with s32 accumulators."""
-    return node.make("matmul_core", node.tensor_of(), node.tensor_of("mat2"), dtype=S32)
-
-
 HANDLERS: dict[str, Read] = {
-    "_int_mm": _read_integer_matmul,
+    "_int_mm": lambda node: node.make(
+        "matmul_core", node.tensor_of(), node.tensor_of("mat2"), dtype=S32
+    ),
     "addbmm": _read_batch_sum,
     "_trilinear": _read_three,
     **dict.fromkeys(("_grouped_mm", "transformers::grouped_mm_fallback"), _read_groups),

@@ -16,10 +16,6 @@ from .node import Node, Read
 from .tensors import array_of, dtype_of
 
 
-def _read_scalar(node: Node) -> Value:
-    return node.constant(node.number("s", 0), node.dtype() or F32)
-
-
 def _read_full(node: Node) -> Value:
     """Read torch.full; the dtype defaults to that of the number."""
     value = node.operand("fill_value")
@@ -80,11 +76,6 @@ def _read_memory(node: Node) -> Value:
     return filled(node, node.attr_ints("size"), 0, node.dtype() or F32)
 
 
-def _read_conversion(node: Node) -> Value:
-    """Read the conversion that Dynamo writes for Python numbers that differ from call to call."""
-    return node.converted(node.tensor_of("a"), node.attr_dtype("dtype"))
-
-
 def _same(node: Node) -> Value:
     return node.operand()
 
@@ -126,12 +117,14 @@ PAIRS = {"view": Pair(_read_view)}
 """Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Read] = {
-    "scalar_tensor": _read_scalar,
+    "scalar_tensor": lambda node: node.constant(node.number("s", 0), node.dtype() or F32),
     "full": _read_full,
     "linspace": _read_linspace,
     "empty_strided": _read_memory,
     "_to_copy": CALLS["to"].run,
-    "prims::convert_element_type": _read_conversion,
+    "prims::convert_element_type": lambda node: node.converted(
+        node.tensor_of("a"), node.attr_dtype("dtype")
+    ),
     "sym_size": _sizes,
     "sym_numel": _elements,
     **dict.fromkeys(("item", "_local_scalar_dense"), _scalar),

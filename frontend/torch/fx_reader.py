@@ -10,8 +10,8 @@ from inspect import Parameter, Signature, signature
 from typing import Any
 
 from ...base.dims import Dim, NeedsLimit, Size, UndecidedSize, maximum, minimum
-from ...base.dtypes import F64, S64
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
+from ...base.size_limits import deciding_limits
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ...graph_ir.rewriting.size_values import quotient, remainder
@@ -73,8 +73,6 @@ def _on_numbers(function: Function, of_sizes: Callable[..., Any]) -> Read:
         if any(isinstance(value, Dim) for value in values):
             with suppress(UndecidedSize, TypeError):
                 return of_sizes(*values)
-            dtype = F64 if of_sizes in (operator.truediv, operator.pow) else S64
-            values = [node.tensor(x, dtype) if isinstance(x, Dim) else x for x in values]
         return function(node, *values)
 
     return read
@@ -100,12 +98,14 @@ def read_nodes(
                 if values[x] is MISSING:
                     raise unsupported(f"{type_of(node.target)} of {_type_text(x)}")
             values[node] = _read(graph, node, values, sizes, pairs)
-        except NeedsLimit:
-            raise
         except (
             UnsupportedError,
             UserError,
         ) as error:  # PyTorch has checked the call, so it is the reader that errs
+            if isinstance(error, UndecidedSize) and (
+                isinstance(error, NeedsLimit) or deciding_limits(sizes.limits, error)
+            ):
+                raise
             refused[node] = str(error)
             values[node] = _stand_in(graph, node, sizes)
     return refused
@@ -202,12 +202,12 @@ def _same(size: Size, *_: Any) -> Size:
 def _check(node: Node, results: list[Any], wanted: list[Any], sizes: Sizes) -> None:
     """UnsupportedError where a result is not of the type and shape that PyTorch says: a rule is read incompletely."""
     for mine, theirs in zip(results, wanted, strict=False):
-        if isinstance(mine, Complex) and (
-            mine.real.details.plain_dims != tuple(theirs.shape) or not theirs.is_complex()
-        ):
-            raise node.unsupported(
-                f"a result of {tuple(theirs.shape)}, read as {mine.real.details},"
-            )
+        if isinstance(mine, Complex):
+            dims = tuple(map(sizes.of, theirs.shape))
+            if mine.real.details.plain_dims != dims or not theirs.is_complex():
+                raise node.unsupported(
+                    f"a result of {tuple(theirs.shape)}, read as {mine.real.details},"
+                )
         if not isinstance(mine, GraphTensor) or not hasattr(theirs, "shape"):
             continue
         details = details_of(theirs, node.type, sizes)

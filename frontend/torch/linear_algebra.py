@@ -68,10 +68,6 @@ def _info(node: Node, factors: GraphTensor) -> GraphTensor:
     return first_true(node, node.helper("eq", diagonal(node, factors), like(node, 0, factors)))
 
 
-def _read_solve(node: Node) -> Value:
-    return _solved(node, node.tensor_of("A"), node.tensor_of("B"))[0]
-
-
 def _read_solve_ex(node: Node) -> Results:
     node.argument("check_errors")
     x, factors = _solved(node, node.tensor_of("A"), node.tensor_of("B"))
@@ -227,14 +223,6 @@ def _read_qr(node: Node) -> Results:
     return (node.constant(np.zeros(0), a.details.dtype) if mode == "r" else q), r
 
 
-def _read_reflections(node: Node) -> Results:
-    return tuple(outputs(node, "householder", node.tensor_of()))
-
-
-def _read_ormqr(node: Node) -> Value:
-    return node.make("householder_product", node.tensor_of(), node.tensor_of("tau"))
-
-
 def _read_ormqr_transposed(node: Node) -> Value:
     """Read ormqr: a matrix multiplied by all columns of Q."""
     packed, scales, other = (node.tensor_of(name) for name in ("self", "input2", "input3"))
@@ -286,10 +274,6 @@ def _read_pseudo_inverse(node: Node) -> Value:
     return means.pseudo_inverse(node, a, *columns)
 
 
-def _read_exponential(node: Node) -> Value:
-    return means.matrix_exponential(node, node.tensor_of("self"))
-
-
 def _check(node: Node) -> Results:
     """A check of what LAPACK says, which is not made; the result is the token that orders effects."""
     if "_linalg_check_errors" not in str(node.bound.get("1", node.type)):
@@ -298,7 +282,7 @@ def _check(node: Node) -> Results:
 
 
 HANDLERS: dict[str, Read] = {
-    "linalg_solve": _read_solve,
+    "linalg_solve": lambda node: _solved(node, node.tensor_of("A"), node.tensor_of("B"))[0],
     **dict.fromkeys(("linalg_solve_ex", "_linalg_solve_ex"), _read_solve_ex),
     **dict.fromkeys(("linalg_inv", "inverse", "linalg_inv_ex"), _read_inverse),
     **dict.fromkeys(("linalg_solve_triangular", "triangular_solve"), _read_triangular),
@@ -309,12 +293,17 @@ HANDLERS: dict[str, Read] = {
         ("slogdet", "linalg_slogdet", "_linalg_slogdet", "logdet"), _read_log_determinant
     ),
     **dict.fromkeys(("linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex"), _read_lu),
-    **dict.fromkeys(("matrix_exp", "linalg_matrix_exp"), _read_exponential),
+    **dict.fromkeys(
+        ("matrix_exp", "linalg_matrix_exp"),
+        lambda node: means.matrix_exponential(node, node.tensor_of("self")),
+    ),
     "lu_unpack": _read_unpack,
     "linalg_lu_solve": _read_factored_solve,
     "linalg_qr": _read_qr,
-    "geqrf": _read_reflections,
-    "linalg_householder_product": _read_ormqr,
+    "geqrf": lambda node: tuple(outputs(node, "householder", node.tensor_of())),
+    "linalg_householder_product": lambda node: node.make(
+        "householder_product", node.tensor_of(), node.tensor_of("tau")
+    ),
     "ormqr": _read_ormqr_transposed,
     "_linalg_svd": _read_svd,
     "_linalg_eigh": _read_eigh,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ...base.dtypes import S64
 from ..correspondence.compositions.arithmetic import distances
-from ..correspondence.compositions.order import kth_value
+from ..correspondence.compositions.order import median
 from ..correspondence.compositions.reduction import lp_norm
-from ..op_builder import like
 from ..torch_calls.call import Value
 from .node import Node, Read
 
@@ -27,21 +25,11 @@ def _read_vector_norm(node: Node) -> Value:
 
 
 def _read_median(node: Node) -> Any:
-    """The lower of two middle elements, and its index; NaN where a row has one."""
-    x, is_whole = node.tensor_of(), not node.given("dim")
-    if is_whole or not x.details.rank:
-        x = node.reshaped(x, (x.details.elements,))
-    axis = 0 if is_whole else node.axis(node.attr_int("dim"), x.details.rank)
-    keep, size = node.attr_bool("keepdim", False), x.details.plain_dims[axis]
-    value, index = kth_value(node, x, (size + 1) // 2, axis, keep)
-    if x.details.dtype.is_float:
-        lost = node.helper("isnan", x)
-        some = node.helper("reduce_any", lost, axes=(axis,), keep_dims=keep)
-        first = node.helper("arg_max", node.converted(lost, S64), axis=axis, keep_dims=keep)
-        value = node.helper("select", some, like(node, math.nan, value), value)
-        index = node.helper("select", some, first, index)
-    shaped = [node.reshaped(y, node.example_dims(0)) for y in (value, index)]
-    return shaped[0] if is_whole else [*shaped]
+    """Read both forms of the median."""
+    x, axis = node.tensor_of(), None
+    if node.given("dim"):
+        axis = node.axis(node.attr_int("dim"), x.details.rank)
+    return median(node, x, axis, node.attr_bool("keepdim", False))
 
 
 def _read_distances(node: Node) -> Value:

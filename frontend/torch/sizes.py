@@ -90,11 +90,12 @@ class Sizes:
         return self._known[key]
 
     def _range(self, symbol: Any, environment: Any) -> tuple[int, int]:
-        """The least and the greatest value of a symbol, as PyTorch found them."""
+        """The least and the greatest value of a symbol, as PyTorch found them, but that programs from 2 on take 1 too:
+        PyTorch notes with it only that the number of the trace was neither 0 nor 1."""
         found = self._found_range(symbol, environment)
         if found is None:
             return 1, self._most
-        least = max(1, int(found.lower)) if found.lower.is_Integer else 1
+        least = int(found.lower) if found.lower.is_Integer and found.lower > 2 else 1
         most = int(found.upper) if found.upper.is_Integer else MOST
         return least, max(least, min(most, self._most))
 

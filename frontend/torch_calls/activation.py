@@ -61,15 +61,11 @@ def _dropout(node: Call, _: str) -> Value:
     return node.tensor_of()
 
 
-def _read_copy(node: Call, _: str) -> Value:
-    return node.operand()
-
-
 READS = {
     "softplus": _softplus,
     "prelu": _prelu,
     "softmax": _softmax,
     "dropout": _dropout,
-    "copy": _read_copy,
+    "copy": lambda node, _: node.operand(),
 }
 """Functions that read cells a row cannot express, by the name after `by`."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import Dim, maximum, minimum
-from ...base.dtypes import BOOL, F32
+from ...base.dims import Dim, UndecidedSize, maximum, minimum
+from ...base.dtypes import BOOL, F32, F64, S64, DType
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.rewriting.size_values import quotient, remainder
@@ -30,17 +30,25 @@ _MAX_BITS = 63
 
 @dataclass(frozen=True)
 class Function:
-    """`tensor(builder, *operands)` where one of them is a tensor, else `number(*numbers)`; `arity` operands."""
+    """`tensor(builder, *operands)` where one of them is a tensor, else `number(*numbers)`; `arity` operands.
+
+    `of_sizes`: the type in which a run computes it of dynamic sizes, where it is no expression of them.
+    """
 
     arity: int
     tensor: Callable[..., GraphTensor]
     number: Callable[..., Any]
+    of_sizes: DType = S64
 
     def __call__(self, b: Builder, *args: Operand) -> Operand:
         """Apply to operands; UserError if the numbers have no result."""
         if any(isinstance(arg, GraphTensor) for arg in args):
             return self.tensor(b, *args)
-        return _of_numbers(b, self.number, args)
+        try:
+            return _of_numbers(b, self.number, args)
+        except UndecidedSize:
+            sizes = (b.tensor(x, self.of_sizes) if isinstance(x, Dim) else x for x in args)
+            return self.tensor(b, *sizes)
 
 
 def _of_numbers(b: Builder, function: Callable[..., Any], args: tuple[Any, ...]) -> Number:
@@ -231,18 +239,19 @@ def _table() -> dict[str, Function]:
     reads, found = TABLE.reads("pnnx"), {}
     for name, number in _OF_NUMBERS.items():
         row, spelling = reads[f"torch.{name}"][0]
-        found[name] = Function(len(spelling.operands), _by_row(row, spelling), number)
+        wide = F64 if name in ("pow", *_OF_FLOATS) else S64
+        found[name] = Function(len(spelling.operands), _by_row(row, spelling), number, wide)
     return found | {short: found[name] for short, name in _SHORT.items()}
 
 
 FUNCTIONS: dict[str, Function] = {
     **_table(),
-    "log10": Function(1, _logarithm(10), _as_floats(np.log10)),
-    "log2": Function(1, _logarithm(2), _as_floats(np.log2)),
+    "log10": Function(1, _logarithm(10), _as_floats(np.log10), F64),
+    "log2": Function(1, _logarithm(2), _as_floats(np.log2), F64),
     **{word: _cast(word) for word in WORD_DTYPES},
     "int": Function(1, _cast("torch.long").tensor, int),
     "float": _cast("torch.float"),
-    "div": Function(2, _divide, _as_floats(operator.truediv)),
+    "div": Function(2, _divide, _as_floats(operator.truediv), F64),
     "floor_divide": Function(2, _floor_divide, _on_sizes(quotient, operator.floordiv)),
     "remainder": Function(2, _remainder, _OF_NUMBERS["remainder"]),
     "logaddexp": Function(2, _log_add_exp, np.logaddexp),

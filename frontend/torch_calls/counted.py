@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -65,11 +66,6 @@ def _requested(node: Call, find: Callable[[GraphTensor], Distinct]) -> Results:
     return found.values, *(y if one else none for y, one in zip(others, wanted, strict=True))
 
 
-def _read_runs(node: Call) -> Results:
-    """The same of runs of equal elements, in the order of the elements."""
-    return _requested(node, lambda x: runs(node, x))
-
-
 def _read_bin_counts(node: Call) -> Value:
     """Count the occurrences of each number from 0 to the largest, or add up its weights; at least `minlength` results.
 
@@ -110,6 +106,17 @@ def _read_repeats(node: Call) -> Value:
     return repeat_rows(node, x, repeats, axis, known)
 
 
+def _read_choice(node: Call, op_name: str) -> Any:
+    """One of two tensors by a condition, or without them the indices where it is true, one tensor for each axis."""
+    if not (node.given("input") or node.given("other")):
+        return [*nonzero(node, node.tensor_of("condition"))]
+    row, spelling = node.cell
+    return node.make(op_name, *node.read_operands(row, spelling.operands))
+
+
+READS = {"choice": _read_choice}
+"""Functions that rows name after `by`."""
+
 CALLS: dict[str, Handler] = {
     "masked_select": Handler(_read_masked_select, ("input", "mask")),
     "nonzero": Handler(_read_nonzero),
@@ -118,7 +125,10 @@ CALLS: dict[str, Handler] = {
     "unique_dim": Handler(
         _read_unique, ("input", "dim", "sorted", "return_inverse", "return_counts")
     ),
-    "unique_consecutive": Handler(_read_runs, ("input", "return_inverse", "return_counts", "dim")),
+    "unique_consecutive": Handler(
+        lambda node: _requested(node, lambda x: runs(node, x)),
+        ("input", "return_inverse", "return_counts", "dim"),
+    ),
     "bincount": Handler(_read_bin_counts, ("input", "weights", "minlength")),
     "repeat_interleave": Handler(
         _read_repeats, ("input", "repeats", "dim", "output_size"), ("output_size",)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ...base.dims import Dim
-from ...base.dtypes import F32, S64
+from ...base.dtypes import F32, F64, S64
+from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.indexing import size_range
+from ..correspondence.compositions.run_time import counted_range
 from .call import Call, Handler, Value
 
 MAX_ARANGE = 1 << 24
@@ -31,8 +33,10 @@ def _to(node: Call) -> Value:
 
 
 def _arange(node: Call) -> Value:
-    """Known numbers are a constant; a dynamic end or start is counted to, or from."""
+    """Known numbers are a constant; a dynamic end or start is counted to, or from; a run counts to what data decide."""
     ends = [node.argument(name) for name in ("start", "end")]
+    if any(isinstance(end, GraphTensor) for end in (*ends, node.argument("step"))):
+        return _counted_arange(node)
     if any(isinstance(end, Dim) for end in ends):
         step = node.number("step", 1)
         if not isinstance(step, int) or not step:
@@ -55,6 +59,18 @@ def _arange(node: Call) -> Value:
             values, F32 if any(isinstance(v, float) for v in (start, end, step)) else S64
         )
     return node.constant(values, dtype)
+
+
+def _counted_arange(node: Call) -> Value:
+    """Return a range whose ends or step only a run knows."""
+    numbers = [
+        node.tensor_of(name) if node.given(name) else node.constant(default, S64)
+        for name, default in (("start", 0), ("end", 0), ("step", 1))
+    ]
+    is_float = any(x.details.dtype.is_float for x in numbers)
+    dtype = node.dtype() or (F32 if is_float else S64)
+    wide = F64 if is_float and dtype != S64 else S64
+    return node.converted(counted_range(node, *(node.converted(x, wide) for x in numbers)), dtype)
 
 
 CALLS = {

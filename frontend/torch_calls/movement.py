@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -193,15 +193,11 @@ def _tensor_split_sizes(node: Call, total: int) -> Sequence[int]:
     return [total // count + (i < total % count) for i in range(count)]
 
 
-def _element_sizes(node: Call, total: int) -> Sequence[int]:
-    return [1] * min(total, node.count + 1)
-
-
-_SIZES = {
+_SIZES: dict[str, Callable[[Call, Any], Sequence[Any]]] = {
     "chunk": _chunk_sizes,
     "tensor_split": _tensor_split_sizes,
     "split": _split_sizes,
-    "unbind": _element_sizes,
+    "unbind": lambda node, total: [1] * min(total, node.count + 1),
 }
 """Window arguments by parts of operator names; the longer names first."""
 

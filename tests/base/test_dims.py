@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -135,6 +136,35 @@ def test_sizes_that_must_be_one() -> None:
     assert within_limits(attempt, {}) == n and tries == [{}, {"B": Limit(equal=n)}]
 
 
+def test_comparisons_that_no_range_decides_come_out_as_for_typical_sizes() -> None:
+    """The model is made for those sizes, and not for the others."""
+    for compare, limit in (
+        (lambda b: b > 64, None),
+        (lambda b: b >= 63, Limit(least=63)),
+        (lambda b: b - 2 < 0, Limit(least=2)),
+        (lambda b: b < 100, Limit(most=99)),
+        (lambda b: 2 * b - 8 * ceil_quotient(b, 8) > 0, Limit(least=8)),
+        (lambda b: n * b - n * 2 >= 0, Limit(least=2)),
+    ):
+        tries: list[Mapping[str, Limit]] = []
+
+        def attempt(limits: Mapping[str, Limit], compare: Any = compare, tries: Any = tries) -> Any:
+            tries.append(limits)
+            return compare(limited(b, limits))
+
+        if limit is None:
+            with pytest.raises(UndecidedSize, match="B > 64 is not known"):
+                within_limits(attempt, {})
+        else:
+            within_limits(attempt, {})
+            assert tries == [{}, {"B": limit}]
+
+
+def test_a_factor_decides_no_sign() -> None:
+    least = minimum(0, b - 63)
+    assert n * (ceil_quotient(b, 2) - least) > 0 and bounds(s * b - s)[0] == 0
+
+
 def test_ranges_are_read() -> None:
     assert parse_range("1..64", "N") == Symbol("N", 1, 64)
     assert parse_range("8..", "N") == Symbol("N", 8, MOST)
@@ -152,7 +182,7 @@ def test_names() -> None:
     assert symbol_name("--") == "size"
     with pytest.raises(UserError, match="must be named by letters"):
         Symbol("a b")
-    assert repr(Dim({(N,): 2})) == "<2*N: N=1..512>"
+    assert str([Dim({(N,): 2}), 3]) == "[2*N, 3]"
 
 
 def test_limits_of_symbols() -> None:

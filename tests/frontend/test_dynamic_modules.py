@@ -18,6 +18,9 @@ PAIRS = [
     ],
     *[("torch.export", name) for name in ("space to depth by views", "top-k of at most 5", "std")],
     *[("torch.export", name) for name in ("unfold", "resize by 1.5", "strided convolutions")],
+    *[("torch.export", name) for name in ("spectrum", "median", "shifted windows", "fold")],
+    *[("torch.export", name) for name in ("rows by a condition", "parts by sizes")],
+    *[("pnnx", name) for name in ("diagonal", "rows by a condition", "reflected to a multiple")],
     *[("onnx of a trace", name) for name in ("tail", "flip", "argsort", "pad to a multiple")],
     *[("onnx of a trace", name) for name in ("resize back", "pixel_unshuffle", "grid_sample")],
 ]

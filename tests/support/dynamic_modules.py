@@ -54,10 +54,10 @@ class Lambda(nn.Module):
         return self.function(x)
 
 
-_LENGTHS: tuple[Sizes, ...] = ({"B": 3, "T": 4}, {"B": 2, "T": 11}, {"B": 5, "T": 16})
+_LENGTHS: tuple[Sizes, ...] = ({"B": 3, "T": 4}, {"B": 1, "T": 11}, {"B": 5, "T": 16})
 _HEIGHTS: tuple[Sizes, ...] = (
     {"B": 3, "H": 8, "W": 8},
-    {"B": 2, "H": 24, "W": 12},
+    {"B": 1, "H": 24, "W": 12},
     {"B": 5, "H": 12, "W": 40},
 )
 
@@ -134,6 +134,21 @@ def _patches(x: Any) -> Any:
     b, c, h, w = x.shape
     y = x.view(b, c, h // 2, 2, w // 2, 2)
     return y.permute(0, 1, 3, 5, 2, 4).reshape(b, c * 4, h // 2, w // 2)
+
+
+def _assigned(x: Any, where: Any) -> Any:
+    y = x * 2
+    y[where] = 1.0
+    return y
+
+
+def _shifted_regions(x: Any) -> Any:
+    """The regions of an image whose pixels shifted windows may compare (Swin)."""
+    regions = torch.zeros(1, 1, *x.shape[2:])
+    cuts = (slice(0, -4), slice(-4, -2), slice(-2, None))
+    for number, (rows, columns) in enumerate((r, c) for r in cuts for c in cuts):
+        regions[:, :, rows, columns] = number
+    return x + regions
 
 
 def _encoder() -> nn.Module:
@@ -234,6 +249,19 @@ MODULES: dict[str, DynamicModule] = {
         lambda x: f.grid_sample(x, x[:, :2].permute(0, 2, 3, 1).tanh(), align_corners=False)
     ),
     "instance norm": _of_images(lambda x: f.instance_norm(x)),
+    "median": _of_tokens(lambda x: x.median(1)[0]),
+    "diagonal": _of_tokens(lambda x: (x @ x.transpose(1, 2)).diagonal(1, 1, 2)),
+    "spectrum": _of_tokens(lambda x: torch.fft.rfft(x, dim=2).abs()),
+    "frames": _of_tokens(lambda x: x.flatten(1).unfold(1, 16, 8).mean(1)),
+    "parts by sizes": _of_tokens(lambda x: x.split([x.shape[1] - 2, 2], 1)[0]),
+    "assigned rows": _of_tokens(lambda x: _assigned(x, (slice(None), slice(1, -1)))),
+    "an assigned first row": _of_tokens(lambda x: _assigned(x, (slice(None), 0))),
+    "rows by a condition": _of_tokens(lambda x: torch.where(x[:, 0, 0] > 0)[0]),
+    "shifted windows": _of_images(_shifted_regions),
+    "fold": _of_images(lambda x: f.fold(f.unfold(x, 3, 1, 1, 2), x.shape[2:], 3, 1, 1, 2)),
+    "reflected to a multiple": _of_images(
+        lambda x: f.pad(x, (0, -x.shape[3] % 8, 0, -x.shape[2] % 8), mode="reflect")
+    ),
     "batch as length": _of_tokens(lambda x: x.flatten(0, 1) @ torch.ones(8, 3)),
 }  # fmt: skip
 """Modules by their dynamic sizes; the first 35 are the measure of issue 29."""
@@ -303,6 +331,7 @@ LOST = {
         "all but the last",
     ): "pnnx writes x - x: slices of a dynamic axis whose ends differ are dropped",
     ("pnnx", "top-k of at most 5"): "k is the number of the trace",
+    ("pnnx", "assigned rows"): "pnnx fills all rows",
     ("onnx of a trace", "top-k of at most 5"): "k is the number of the trace",
     (
         "onnx",

@@ -88,7 +88,8 @@ def _assign_box(node: OpBuilder, x: Tensor, source: Tensor, parts: Sequence[Stre
     """X with neighboring elements of each axis replaced."""
     if any(part.step != 1 for part in parts):
         raise node.unsupported("an assignment in steps to a slice of dynamic size")
-    moved = [axis for axis, part in enumerate(parts) if part.start != 0]
+    dims = x.details.plain_dims
+    moved = [axis for axis, part in enumerate(parts) if part != Stretch(0, dims[axis])]
     box = node.reshaped(source, tuple(part.size for part in parts))
     starts = [dynamic_size(node, parts[axis].start) for axis in moved or (0,)]
     return node.make("update_slice", x, box, *starts, axes=tuple(moved or (0,)))

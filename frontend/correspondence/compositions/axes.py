@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....base.dims import maximum, minimum
+from ....base.dims import is_known, maximum, minimum
 from ....base.dtypes import BOOL
 from ....base.size_limits import covers
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.rewriting.size_values import remainder
-from ...op_builder import OpBuilder
+from ...op_builder import OpBuilder, like
 from .movement import flip, with_rest
+from .triangles import diagonal_mask
 
 
 def reshape_as(node: OpBuilder, x: Tensor, other: Tensor) -> Tensor:
@@ -109,6 +110,12 @@ def diagonal(
     *outer, rows, columns = moved.details.plain_dims
     count = maximum(minimum(rows + min(offset, 0), columns - max(offset, 0)), 0)
     start = offset if offset >= 0 else -offset * columns
+    if not is_known(columns):
+        on = diagonal_mask(node, rows, columns, offset, "eq")
+        only = node.helper("select", on, moved, like(node, 0, x))
+        total = "reduce_any" if x.details.dtype == BOOL else "reduce_sum"
+        each = node.helper(total, only, axes=(-1,), keep_dims=False)
+        return node.sliced(each, len(outer), max(-offset, 0), count)
     flat = node.reshaped(moved, (*outer, rows * columns))
     return node.sliced(flat, len(outer), start, count, columns + 1)
 

@@ -130,7 +130,7 @@ def tuple_depth(node: OpBuilder, indices: Tensor, rank: int) -> int:
     return depth
 
 
-def row_major(node: OpBuilder, tuples: Tensor, dims: Sequence[int], run: int = 1) -> Tensor:
+def row_major(node: OpBuilder, tuples: Tensor, dims: Sequence[Size], run: Size = 1) -> Tensor:
     """Offsets, counted in `run` elements, of tuples of indices into `dims`: [...] of [..., axes]."""
     steps = [math.prod(dims[i + 1 :]) * run for i in range(len(dims))]
     scaled = node.helper("mul", node.converted(tuples, S64), size_list(node, steps))
@@ -138,13 +138,14 @@ def row_major(node: OpBuilder, tuples: Tensor, dims: Sequence[int], run: int = 1
 
 
 def inside_or_nowhere(
-    node: OpBuilder, tuples: Tensor, dims: Sequence[int], offsets: Tensor
+    node: OpBuilder, tuples: Tensor, dims: Sequence[Size], offsets: Tensor, run: Size = 1
 ) -> Tensor:
-    """The offsets of tuples that lie in `dims`, else -1, which a scatter leaves out."""
+    """The offsets of tuples that lie in `dims`, else -run, so that a scatter leaves out `run` elements from there."""
     low = node.helper("ge", tuples, node.constant(0, S64))
     high = node.helper("lt", tuples, size_list(node, dims))
     inside = node.helper("reduce_all", node.helper("and", low, high), axes=(-1,), keep_dims=False)
-    return node.helper("select", inside, offsets, node.constant(-1, S64))
+    nowhere = node.helper("sub", node.constant(0, S64), dynamic_size(node, run))
+    return node.helper("select", inside, offsets, nowhere)
 
 
 def gather_nd(node: OpBuilder, x: Tensor, tuples: Tensor, shared: int = 0) -> Tensor:
@@ -158,9 +159,10 @@ def gather_nd(node: OpBuilder, x: Tensor, tuples: Tensor, shared: int = 0) -> Te
     own = dims[shared : shared + depth]
     rows = row_major(node, tuples, own)
     if shared:
-        starts = np.arange(math.prod(dims[:shared])) * math.prod(own)
+        batch = positions(node, math.prod(dims[:shared]), 0, 1)
+        starts = node.helper("mul", batch, dynamic_size(node, math.prod(own)))
         behind = (1,) * (rows.details.rank - shared)
-        rows = node.helper("add", rows, node.constant(starts.reshape(*dims[:shared], *behind), S64))
+        rows = node.helper("add", rows, node.reshaped(starts, (*dims[:shared], *behind)))
     flat = node.reshaped(x, (math.prod(dims[: shared + depth]), *dims[shared + depth :]))
     return node.make("gather", flat, rows, axis=0)
 
@@ -177,7 +179,18 @@ def scatter_nd(
         return x
     offsets = row_major(node, tuples, dims[:depth], run)
     if check_bounds:
-        offsets = inside_or_nowhere(node, tuples, dims[:depth], offsets)
+        offsets = inside_or_nowhere(node, tuples, dims[:depth], offsets, run)
+    return scatter_runs(node, x, offsets, updates, run, reduction)
+
+
+def scatter_runs(
+    node: OpBuilder, x: Tensor, offsets: Tensor, updates: Tensor, run: Size, reduction: str
+) -> Tensor:
+    """X with `run` elements from each offset on replaced by, or combined with, updates."""
+    if not isinstance(run, int):  # an index for each element
+        rank = offsets.details.rank
+        first = node.reshaped(offsets, (*offsets.details.plain_dims, 1))
+        offsets, run = node.helper("add", first, positions(node, run, rank, rank + 1)), 1
     return node.make("scatter", offsets, x, updates, reduction=reduction, run=run)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....base.dims import Dim, Size, minimum
+from ....base.dims import Dim, Size, floor_quotient, minimum
 from ....base.dtypes import BOOL, S32, S64, from_numpy
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
@@ -15,7 +15,9 @@ from .indexing import positions
 from .running import running_extremes
 
 
-def first_k(node: OpBuilder, x: Tensor, k: int, at: int = -1, largest: bool = True) -> list[Tensor]:
+def first_k(
+    node: OpBuilder, x: Tensor, k: Size, at: int = -1, largest: bool = True
+) -> list[Tensor]:
     """The k largest or smallest elements of axis `at`, in order, and their indices."""
     dims = x.details.plain_dims
     axis = node.axis(at, max(len(dims), 1))
@@ -37,7 +39,7 @@ def argsort(node: OpBuilder, x: Tensor, at: int = -1, descending: bool = False) 
 
 
 def kth_value(
-    node: OpBuilder, x: Tensor, k: int, axis: int, keep_dims: bool = False
+    node: OpBuilder, x: Tensor, k: Size, axis: int, keep_dims: bool = False
 ) -> list[Tensor]:
     """The k-th smallest element of an axis, counted from 1, and its index."""
     dims = x.details.plain_dims
@@ -63,7 +65,7 @@ def _median(node: OpBuilder, x: Tensor, axis: int, keep_dims: bool) -> list[Tens
     rows = x if x.details.rank else node.reshaped(x, (1,))
     if not size:
         raise node.rule("the axis must have elements", str(x.details))
-    value, index = kth_value(node, rows, (size + 1) // 2, axis, keep_dims)
+    value, index = kth_value(node, rows, floor_quotient(size + 1, 2), axis, keep_dims)
     if x.details.dtype.is_float:
         over = {"axis": axis, "keep_dims": keep_dims}
         is_nan = node.converted(node.helper("isnan", rows), S64)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ....base.dtypes import S64
-from ....graph_ir.ir.graph import Array
+from ....base.dims import Size, floor_quotient
+from ....base.dtypes import BOOL, S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...grid_sample import Sampling, grid_sample
 from ...op_builder import OpBuilder
+from .indexing import dynamic_size, positions
 from .windows import Padding
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}  # PyTorch's names, and those of old ONNX
@@ -71,7 +72,7 @@ def _regular(size: int, aligned: bool) -> Any:
 def columns_to_image(
     node: OpBuilder,
     x: Tensor,
-    image: Sequence[int],
+    image: Sequence[Size],
     kernel: Sequence[int],
     strides: Sequence[int],
     dilations: Sequence[int],
@@ -80,50 +81,52 @@ def columns_to_image(
     """[N, C, image...] of [N, C * kernel, windows]: each pixel is the sum of the column elements that lie on it."""
     count, block = len(image), math.prod(kernel)
     lengths = {len(kernel), len(strides), len(dilations), *map(len, padding)}
-    if lengths != {count} or x.details.rank != 3 or min((*image, *kernel, *strides), default=0) < 1:
+    if lengths != {count} or x.details.rank != 3 or any(n < 1 for n in (*image, *kernel, *strides)):
         raise node.rule(
             "the input must be [N, C * kernel, windows], and image, kernel, strides and dilations of one length",
             f"{x.details}, {list(image)}, {list(kernel)}, {list(strides)}, {list(dilations)}",
         )
-    before, after = padding
-    per_axis = [
-        _sources(image[i], kernel[i], strides[i], dilations[i], (before[i], after[i]))
-        for i in range(count)
+    each = [
+        floor_quotient(size + lower + upper - d * (k - 1) - 1, s) + 1
+        for size, k, s, d, lower, upper in zip(
+            image, kernel, strides, dilations, *padding, strict=True
+        )
     ]
-    columns = math.prod(steps for _, steps in per_axis)
+    columns = math.prod(each)
     n, width, given = x.details.plain_dims
     if width % block or given != columns:
         raise node.rule(f"the input must be [N, C * {block}, {columns}]", str(x.details))
-    node.check_array((block, *image))
-    seen = _joined([table for table, _ in per_axis], [steps for _, steps in per_axis])
+    first = np.arange(block).reshape(*kernel, *(1,) * count)
+    at, covered = node.constant(first, S64), node.constant(True, BOOL)
+    for axis in range(count):
+        window = (strides[axis], dilations[axis], padding[0][axis])
+        step, covers = _step_on(node, axis, image[axis], kernel[axis], window, (each[axis], count))
+        at = node.helper("add", node.helper("mul", at, dynamic_size(node, each[axis])), step)
+        covered = node.helper("and", covered, covers)
+    seen = node.helper("select", covered, at, dynamic_size(node, block * columns))
     apart = node.reshaped(x, (n, width // block, block * columns))
     apart = node.helper("pad", apart, before=(0, 0, 0), after=(0, 0, 1))  # a zero to gather
-    pixels = node.helper("gather", apart, node.constant(seen, S64), axis=2)
+    pixels = node.helper("gather", apart, node.reshaped(seen, (block, *image)), axis=2)
     return node.make("reduce_sum", pixels, axes=(2,), keep_dims=False)
 
 
-def _sources(
-    size: int, block: int, stride: int, dilation: int, pads: tuple[int, int]
-) -> tuple[Array, int]:
-    """Return the step that covers each block element and position along an axis (or -1), and the number of steps."""
-    steps = (size + sum(pads) - dilation * (block - 1) - 1) // stride + 1
-    offset = np.arange(size) + pads[0] - dilation * np.arange(block)[:, None]
-    step = offset // stride
-    covers = (offset % stride == 0) & (step >= 0) & (step < steps)
-    return np.where(covers, step, -1), max(steps, 0)
+def _step_on(
+    node: OpBuilder,
+    axis: int,
+    size: Size,
+    block: int,
+    window: tuple[int, int, int],
+    room: tuple[Size, int],
+) -> tuple[Tensor, Tensor]:
+    """Return the step that covers each block element and position along an axis, and whether one does.
 
-
-def _joined(tables: Sequence[Array], steps: Sequence[int]) -> Array:
-    """[block elements, *image]: the flat index in [block elements, steps], or the one after the last."""
-    count = len(tables)
-    flat_index, covered = np.zeros((1,) * (2 * count), np.int64), np.array(True)
-    for axis, (table, many) in enumerate(zip(tables, steps, strict=True)):
-        shape = [1] * (2 * count)
-        shape[axis], shape[count + axis] = table.shape
-        along = table.reshape(shape)
-        flat_index, covered = flat_index * many + along, covered & (along >= 0)
-    kernel, columns = math.prod(t.shape[0] for t in tables), math.prod(steps)
-    image = [t.shape[1] for t in tables]
-    first = (np.arange(kernel) * columns).reshape(kernel, *(1,) * count)
-    flat = first + flat_index.reshape(kernel, *image)
-    return np.where(covered.reshape(kernel, *image), flat, kernel * columns)
+    `window`: stride, dilation and padding; `room`: the number of steps, and of axes.
+    """
+    (stride, dilation, pad), (steps, count) = window, room
+    shape = [block if i == axis else 1 for i in range(2 * count)]
+    taps = node.constant((pad - dilation * np.arange(block)).reshape(shape), S64)
+    offset = node.helper("add", positions(node, size, count + axis, 2 * count), taps)
+    zero, one = node.constant(0, S64), node.constant(stride, S64)
+    step = node.helper("div", node.helper("max", offset, zero), one)
+    exact = node.helper("eq", node.helper("mul", step, one), offset)
+    return step, node.helper("and", exact, node.helper("lt", step, dynamic_size(node, steps)))

@@ -11,19 +11,19 @@ from ....base.dtypes import BOOL, F32, S64, DType
 from ....graph_ir.ir.graph import Array
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
-from .indexing import positions
+from .indexing import dynamic_size, positions
 
 _RELATIONS: dict[str, Callable[[Array, int], Array]] = {
     "ge": np.greater_equal, "le": np.less_equal, "eq": np.equal,
 }  # fmt: skip
 
 
-def triangle(node: OpBuilder, x: Tensor, diagonal: int = 0, upper: bool = True) -> Tensor:
+def triangle(node: OpBuilder, x: Tensor, diagonal: Size = 0, upper: bool = True) -> Tensor:
     """Matrices with zeros below (`upper`) or above a diagonal."""
     return triangle_at(node, x, diagonal, upper)
 
 
-def triangle_at(node: OpBuilder, x: Tensor, diagonal: int | Tensor, upper: bool) -> Tensor:
+def triangle_at(node: OpBuilder, x: Tensor, diagonal: Size | Tensor, upper: bool) -> Tensor:
     """`triangle` of a diagonal that may be one s64 that only a run knows."""
     dims = x.details.plain_dims
     if len(dims) < 2:
@@ -33,7 +33,7 @@ def triangle_at(node: OpBuilder, x: Tensor, diagonal: int | Tensor, upper: bool)
 
 
 def diagonal_mask(
-    node: OpBuilder, rows: Size, columns: Size, diagonal: int | Tensor, relation: str
+    node: OpBuilder, rows: Size, columns: Size, diagonal: Size | Tensor, relation: str
 ) -> Tensor:
     """Return whether each element of a matrix is on a diagonal ("eq"), not below it ("ge") or not above it ("le").
 
@@ -49,7 +49,11 @@ def diagonal_mask(
             return node.constant(_RELATIONS[relation](offsets, diagonal), BOOL)
         at = node.constant(diagonal, S64)
     else:
-        at = node.reshaped(diagonal, ())
+        at = (
+            node.reshaped(diagonal, ())
+            if isinstance(diagonal, Tensor)
+            else dynamic_size(node, diagonal)
+        )
     row, column = positions(node, rows, 0, 2), positions(node, columns, 1, 2)
     return node.helper(relation, node.helper("sub", column, row), at)
 

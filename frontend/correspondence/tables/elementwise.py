@@ -346,7 +346,7 @@ CHOICES = (
         ge=("SelectV2(condition, then, else)", "Select(condition, x1, x2) by select read only"),
         tvm="where(condition, x, y)",
         hlo="select(p, x, y)",
-        pnnx="torch.where/Tensor.where(condition, input, other)",
+        pnnx="torch.where/Tensor.where/aten::where(condition, input?, other?) by choice",
     ),
     Op(
         "cast",

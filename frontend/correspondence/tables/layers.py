@@ -24,7 +24,7 @@ ROWS = (
         onnx="Attention(Q, K, V, attn_mask?, past_key?, past_value?, nonpad_kv_seqlen?) by attention",
         pnnx=(
             "F.scaled_dot_product_attention(query, key, value, attn_mask?) by attention",
-            "nn.MultiheadAttention(query, key, value) by multihead",
+            "nn.MultiheadAttention(query, key, value, attn_mask?, key_padding_mask?) by multihead",
             "aten::_transformer_encoder_layer_fwd(src, embed_dim=_, num_heads, qkv_weight, qkv_bias, proj_weight,"
             " proj_bias, use_gelu, norm_first, eps, norm1_weight, norm1_bias, norm2_weight, norm2_bias, ffn1_weight,"
             " ffn1_bias, ffn2_weight, ffn2_bias, mask?, mask_type?) by encoder_layer",

@@ -147,3 +147,63 @@ def test_pads_of_all_axes_that_the_data_decide() -> None:
         np.testing.assert_array_equal(compiled.run(None, feed)[0], session.run(None, feed)[0])
     with pytest.raises(UserError, match="'p_1', which the data decide, must be 0"):
         compiled(x, np.array([0, 1, 0, 0, 0, 0, 0, 0]))
+
+
+BY_SIZES = {
+    "a mask of the cache and the new rows": (
+        "float[S,2] x, float[P,2] y",
+        """s = Shape<start=0, end=1>(x)
+        p = Shape<start=0, end=1>(y)
+        all = Add(s, p)
+        wanted = Concat<axis=0>(s, all)
+        ones = ConstantOfShape<value = float[1] {1.0}>(wanted)
+        z = Trilu<upper=0>(ones, p)""",
+    ),
+    "tuples that stand for rows of a dynamic size": (
+        "float[S,P] x, float[2,P] y",
+        """i = Constant<value = int64[2,1] {-1, 0}>()
+        z = ScatterND(x, i, y)""",
+    ),
+    "tuples of two of three axes": (
+        "float[S,P,2] x, float[2,2] y",
+        """i = Constant<value = int64[2,2] {0, -1, -1, 0}>()
+        z = ScatterND<reduction="add">(x, i, y)""",
+    ),
+    "tuples of each batch": (
+        "float[S,P,2] x, float[S,2] y",
+        """f = Constant<value = float[1] {0.0}>()
+        g = Greater(y, f)
+        i = Cast<to=7>(g)
+        j = Slice(i, b, e, a)
+        z = GatherND<batch_dims=1>(x, j)
+        """,
+    ),
+    "columns of an image of a dynamic size": (
+        "float[S,8,N] x, float[S,2,N] y",
+        """s = Shape<start=2, end=3>(y)
+        one = Constant<value_ints=[1]>()
+        more = Add(s, one)
+        image = Concat<axis=0>(two, more)
+        block = Constant<value_ints=[2,2]>()
+        z = Col2Im(x, image, block)""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_SIZES)
+def test_ops_by_sizes(name: str, rng: np.random.Generator) -> None:
+    inputs, body = BY_SIZES[name]
+    numbers = "int64[1] b = {0}, int64[1] e = {1}, int64[1] a = {1}, int64[1] two = {2}"
+    text = f"g ({inputs}) => (z) <{numbers}> {{ {body} }}"
+    model = onnx.parser.parse_model(HEAD.replace("17", "18") + text)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = graphc.compile(model, threads=1)
+    for sizes in ({"S": 3, "P": 4, "N": 5}, {"S": 1, "P": 2, "N": 1}, {"S": 4, "P": 9, "N": 17}):
+        given = {
+            one.name: rng.integers(-9, 9, [d.dim_value or sizes[d.dim_param] for d in dims]).astype(
+                np.float32
+            )
+            for one in model.graph.input
+            if (dims := one.type.tensor_type.shape.dim)
+        }
+        np.testing.assert_array_equal(compiled(**given), session.run(None, given)[0])

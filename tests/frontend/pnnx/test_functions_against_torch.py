@@ -295,6 +295,36 @@ def test_lists_masks_and_bytes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(back, (np.rint(X[0, 0] * 4) / 4).reshape(2, 2))
 
 
+def test_lists_of_atens_functions(tmp_path: Path) -> None:
+    """Parts and indices that a next operator takes apart."""
+    lines = [
+        "pnnx.Input x 0 1 x #x=(2,3,4)f32", "pnnx.Expression n 0 1 n expr=2",
+        "aten::unsafe_chunk s 3 1 x n n s", "prim::ListUnpack p 1 2 s y0 y1",
+        "torch.gt g 1 1 y0 m other=0.5", "aten::where w 1 1 m w",
+        "prim::ListUnpack q 1 3 w i0 i1 i2", "torch.add t 2 1 i0 i2 i",
+        "pnnx.Output a 1 0 y0", "pnnx.Output b 1 0 y1", "pnnx.Output c 1 0 i",
+    ]  # fmt: skip
+    x = floats(2, 3, 4)
+    with compile(write_model(tmp_path, lines), threads=1) as model:
+        first, second, found = model(x)
+    np.testing.assert_array_equal(np.concatenate([first, second], 2), x)
+    rows = np.nonzero(first > 0.5)
+    np.testing.assert_array_equal(found, rows[0] + rows[2])
+
+
+def test_ranges_to_what_data_decide(tmp_path: Path) -> None:
+    lines = [
+        "pnnx.Input x 0 1 x #x=(3)i64", "torch.max m 1 1 x m", "torch.arange a 1 1 m a $end=m",
+        "pnnx.Expression s 1 1 m s expr=neg(@0)", "torch.arange b 2 1 s m b step=2 $start=s $end=m",
+        "pnnx.Output y 1 0 a", "pnnx.Output z 1 0 b",
+    ]  # fmt: skip
+    with compile(write_model(tmp_path, lines), threads=1) as model:
+        for most in (5, 1, 200):
+            y, z = model(np.array([1, most, 0]))
+            np.testing.assert_array_equal(y, np.arange(most))
+            np.testing.assert_array_equal(z, np.arange(-most, most, 2))
+
+
 def test_results_of_as_many_rows_as_a_mask_keeps(tmp_path: Path) -> None:
     lines = [
         "pnnx.Input x 0 1 x #x=(6,4)f32", "pnnx.Input r 0 1 r #r=(6)bool",

@@ -39,7 +39,7 @@ REFUSED = [
      "Tensor.to 'op': dtype='torch.complex64' is not supported; export the model without it"),
     ("torch.chunk chunks=2 dim=1", [X],
      "torch.chunk 'op': 1 outputs must share the 6 elements, got sizes [3, 3]"),
-    ("torch.where", [B], "torch.where 'op': 'input' must be a tensor or a number, got nothing"),
+    ("torch.where", [B], "torch.where 'op' must have 3 outputs, got 1"),
     ("torch.expand", [X], "torch.expand 'op': 'sizes' must be given, got nothing"),
     ("nn.Linear", [X], "nn.Linear 'op': attribute '@weight' must be given, got none"),
     ("torch.permute", [X], "torch.permute 'op': 'dims' must be given, got nothing"),

@@ -103,6 +103,7 @@ def test_self_attention_with_a_mask(tmp_path: Path) -> None:
     for mask in (np.triu(np.ones((5, 5), bool), 1), floats(5, 5, seed=2), floats(6, 5, 5, seed=2)):
         y, w = module(t, t, t, attn_mask=torch.from_numpy(mask))
         check(tmp_path, f"{line} $query=a $attn_mask=b", [x, mask], [y, w], module)
+    check(tmp_path, f"{line} $attn_mask=b", [x, mask], [y, w], module)
     y, w = module(t[0], t[0], t[0])
     check(tmp_path, line, [x[0]], [y, w], module)
 
