@@ -1,11 +1,12 @@
 """`dataclass` as in the standard library, with frozen classes made in a tenth of the time.
 
-The standard one compiles the source of six methods per class, 0.3 ms: a third of the time the first compilation of a
-process took. Here only `__init__` is compiled, when it is first requested (most classes that are imported are not used
-by a given model), the other methods are shared code over the fields, and fields are read from annotations without
-asking what else these may be. With slots an object is made in half the time, as its fields
-are set through their slots and not through `object.__setattr__`: nodes of programs, which are many, have them. What is
-not frozen is passed on. Type checkers see the standard decorator; `fields`, `replace` and `asdict` work on its classes,
+The standard one compiles the source of six methods per class, 0.3 ms. With it instead (Python 3.11, CPU time,
+bytecode cached), a process needs 369 ms up to its first compiled model, not 289, and a compilation of MobileNetV2
+then 1.04 s, not 1.01. Here only `__init__` is compiled, when it is first requested (most classes that are imported
+are not used by a given model), the other methods are shared code over the fields, and fields are read from
+annotations without asking what else these may be. With slots an object is made in half the time, as its fields are
+set through their slots, not through `object.__setattr__`: nodes of programs, which are many, have them. What is not
+frozen is passed on. Type checkers see the standard decorator; `fields`, `replace` and `asdict` work on its classes,
 `kw_only` and `InitVar` do not exist.
 """
 
