@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "model",
         (LANGUAGE_MODEL,),
-        "GGUF file, the first file of a split model, or a folder of Hugging Face Transformers",
+        "GGUF file, the first file of a split model, or a folder of Hugging Face Transformers or onnxruntime-genai",
     )
     parser.add_argument(
         "prompt", nargs="?", help="text to continue (default: what standard input holds)"

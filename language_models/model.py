@@ -15,7 +15,6 @@ from ..base.block_types import Array
 from ..base.dtypes import F32, DType, by_name
 from ..base.errors import UserError
 from ..base.records import dataclass
-from ..frontend.decoder.graph import embedded
 from ..runtime.executor import CompiledModel
 from .chat import Message, chat_text
 from .lookup import looked_up
@@ -80,11 +79,10 @@ class LanguageModel:
         self, source: Source, step: CompiledModel, context: int, cache: DType = F32
     ) -> None:
         self.source, self.config, self.step = source, source.config, step
-        self.session = Session(source.config, step, self._embed, context, CHUNK, cache)
+        self.session = Session(
+            source.config, source.step_of(step), source.embed, context, CHUNK, cache
+        )
         self.usage = Usage()
-
-    def _embed(self, tokens: Array) -> Array:
-        return embedded(self.config, self.source.weights, tokens)
 
     @property
     def weight_bytes(self) -> int:
@@ -250,7 +248,8 @@ def load(
     """Load a language model: compiled, or from the compile cache where it was compiled before.
 
     Args:
-        path: A GGUF file, the first file of a split model, or a folder of Hugging Face Transformers.
+        path: A GGUF file, the first file of a split model, or a folder of Hugging Face Transformers or of
+            onnxruntime-genai.
         threads: Threads per call, as in `graphc.compile`.
         context: The largest number of tokens of a text; by default 4,096, or what the model was made for.
         cache: Type of keys and values: f32, or f16 and bf16, in which a context takes half the memory and queries and

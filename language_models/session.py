@@ -10,7 +10,6 @@ import numpy as np
 from ..base.block_types import Array
 from ..base.dtypes import F32, DType
 from ..base.errors import UserError
-from ..frontend.decoder.config import DecoderConfig
 
 
 class Step(Protocol):
@@ -29,6 +28,35 @@ class Embed(Protocol):
         ...
 
 
+class Sizes(Protocol):
+    """The sizes of a decoder that a session needs."""
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens."""
+        ...
+
+    @property
+    def layers(self) -> int:
+        """Number of blocks."""
+        ...
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads of keys and values."""
+        ...
+
+    @property
+    def key_size(self) -> int:
+        """Elements of a key."""
+        ...
+
+    @property
+    def value_size(self) -> int:
+        """Elements of a value."""
+        ...
+
+
 class Session:
     """The tokens a decoder has seen, at most `context`, and what it keeps of them.
 
@@ -37,7 +65,7 @@ class Session:
 
     def __init__(
         self,
-        config: DecoderConfig,
+        config: Sizes,
         step: Step,
         embed: Embed,
         context: int,

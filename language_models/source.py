@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from ..base.errors import UserError
 from ..base.records import dataclass
 from ..driver.compiler import compile as compile_model
 from ..frontend.decoder.config import DecoderConfig
-from ..frontend.decoder.graph import EMBEDDINGS, cache_names, decoder_graph
-from ..frontend.decoder.weights import Weights
+from ..frontend.decoder.graph import EMBEDDINGS, cache_names, decoder_graph, embedded
 from ..frontend.gguf import decoder_config, read_gguf
 from ..frontend.huggingface import ModelFolder, read_folder
 from ..runtime.executor import CompiledModel
+from .genai import is_genai, read_genai
+from .session import Embed, Sizes, Step
 from .tokenizer import TextTokenizer, folder_tokenizer, tokenizer_of
 
 
@@ -27,25 +29,29 @@ class Source:
     Attributes:
         path: The file or the folder.
         config: For the requested context.
-        weights: By name.
+        embed: Looks tokens up, for a step.
         tokenizer: Reads the tokenizer.
         template: The chat template, "" where there is none.
         names: Texts of special tokens by the names that templates use.
         compiled: Compiles the decoder for numbers of new and old tokens and a type of caches, with options of
             `graphc.compile`.
+        step_of: Returns a compiled decoder as a session calls it.
     """
 
     path: Path
-    config: DecoderConfig
-    weights: Weights
+    config: Sizes
+    embed: Embed
     tokenizer: Callable[[], TextTokenizer]
     template: str
     names: Mapping[str, str]
     compiled: Callable[..., CompiledModel]
+    step_of: Callable[[CompiledModel], Step] = lambda model: model
 
 
 def source_of(path: Path, context: int | None, default: int) -> tuple[Source, int]:
     """Return the source and the context: `default`, or less where the model was made for less. UserError."""
+    if is_genai(path):
+        return _genai(path, context, default)
     return _folder(path, context, default) if path.is_dir() else _gguf(path, context, default)
 
 
@@ -73,7 +79,13 @@ def _gguf(path: Path, context: int | None, default: int) -> tuple[Source, int]:
     template = file.text("tokenizer.chat_template", "")
     names = {name: text_of(name) for name in ("bos_token", "eos_token")}
     return Source(
-        path, config, file.tensors, lambda: tokenizer_of(file), template, names, compiled
+        path,
+        config,
+        partial(embedded, config, file.tensors),
+        lambda: tokenizer_of(file),
+        template,
+        names,
+        compiled,
     ), context
 
 
@@ -88,8 +100,17 @@ def _folder(path: Path, context: int | None, default: int) -> tuple[Source, int]
         return compile_model(graph, alias=_alias(config), **options)
 
     return Source(
-        path, config, folder.weights, lambda: folder_tokenizer(folder), _template(folder),
+        path, config, partial(embedded, config, folder.weights), lambda: folder_tokenizer(folder), _template(folder),
         _special_texts(folder), compiled,
+    ), context  # fmt: skip
+
+
+def _genai(path: Path, context: int | None, default: int) -> tuple[Source, int]:
+    config, folder = read_genai(path)
+    context = _checked(path, context, config.context, default)
+    return Source(
+        path, config, lambda tokens: tokens[None], lambda: folder_tokenizer(folder), _template(folder),
+        _special_texts(folder), config.compiled, config.step_of,
     ), context  # fmt: skip
 
 

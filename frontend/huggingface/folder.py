@@ -34,7 +34,7 @@ class ModelFolder:
 
     def json(self, name: str) -> dict[str, Any]:
         """Return an object in a file of the folder; empty where there is no such file. UserError for a damaged one."""
-        return _object(self.path / name) if (self.path / name).is_file() else {}
+        return read_json(self.path / name) if (self.path / name).is_file() else {}
 
     @property
     def context(self) -> int:
@@ -73,8 +73,8 @@ class ModelFolder:
 
 def read_folder(path: Path) -> ModelFolder:
     """Read a folder with `config.json` and safetensors. UserError, UnsupportedError."""
-    whole = _object(path / "config.json")
-    settings = _as_object(whole.get("text_config")) or whole  # of a model that sees pictures too
+    whole = read_json(path / "config.json")
+    settings = _asread_json(whole.get("text_config")) or whole  # of a model that sees pictures too
     name = _architecture(settings)
     architecture(name, f"'{path}'")
     is_tied = bool(settings.get("tie_word_embeddings", whole.get("tie_word_embeddings", True)))
@@ -86,7 +86,8 @@ def _architecture(settings: dict[str, Any]) -> str:
     return _ARCHITECTURES.get(name, name)
 
 
-def _object(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file. UserError for a file that holds none."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -104,7 +105,7 @@ def _tensors(path: Path) -> dict[str, Weight]:
     index = path / "model.safetensors.index.json"
     if not index.is_file():
         return read_safetensors(path / "model.safetensors")
-    files = _as_object(_object(index).get("weight_map"))
+    files = _asread_json(read_json(index).get("weight_map"))
     found: dict[str, Weight] = {}
     for name in sorted(set(map(str, files.values()))):
         if Path(name).name != name:
@@ -167,8 +168,8 @@ def _local(folder: ModelFolder, layers: int) -> tuple[bool, ...]:
 def _rotary(folder: ModelFolder, key_size: int, layers: str, context: int) -> Rotary:
     """The rotary embedding of layers of a type, as `rope_parameters` or the older `rope_scaling` say."""
     settings = folder.settings
-    given = _as_object(settings.get("rope_parameters") or settings.get("rope_scaling"))
-    given = _as_object(given.get(layers, given))
+    given = _asread_json(settings.get("rope_parameters") or settings.get("rope_scaling"))
+    given = _asread_json(given.get(layers, given))
     base = settings.get("rope_theta", 10_000.0)
     if layers == "sliding_attention" and "rope_local_base_freq" in settings:
         base, given = settings["rope_local_base_freq"], {}
@@ -187,7 +188,7 @@ def _rotary(folder: ModelFolder, key_size: int, layers: str, context: int) -> Ro
         raise folder.rule(rule, str(error)) from None
 
 
-def _as_object(value: Any) -> dict[str, Any]:
+def _asread_json(value: Any) -> dict[str, Any]:
     """Return a JSON object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
