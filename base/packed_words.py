@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 WORD_BYTES = 4
 """Bytes of a word: what a 32-bit lane unpacks."""
 
-LOW_BITS = {2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 8: 8}
+LOW_BITS = {2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 8: 8, 16: 16}
 """Bits of a number in its word, by all its bits; the upper ones are in other words."""
 
 NIBBLE = 15

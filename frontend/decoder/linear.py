@@ -1,27 +1,41 @@
-"""Linear layers: weights in blocks stay packed until they are multiplied, others are floats."""
+"""Linear layers: weights in blocks and of 16 bits stay so until they are multiplied, others are f32."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...base.block_types import BlockType
-from ...base.dtypes import F32
+from ...base.dtypes import BF16, F16, F32
 from ...graph_ir.ir.graph import GraphTensor
-from ...graph_ir.ops.matmul_nbits import PARTS
+from ...graph_ir.ops.matmul_nbits import FLOAT_BITS, PARTS
 from ..op_builder import OpBuilder
 from .packed import packed_operands
+from .weights import BF16 as BF16_KIND
 from .weights import Weight
+
+HALVES = {"<f2": F16, BF16_KIND: BF16}
+"""Kinds of weights that stay floats of 16 bits."""
 
 
 def linear(build: OpBuilder, x: GraphTensor, weight: Weight) -> GraphTensor:
     """Return x f32 [T, k] times the transposed weight [n, k], f32 [T, n]."""
-    kind = weight.kind
-    if not isinstance(kind, BlockType):
+    kind, k = weight.kind, weight.dims[-1]
+    if kind in HALVES and k % 2 == 0:
+        found = {
+            "w": np.ascontiguousarray(weight.raw).view(HALVES[kind].numpy),
+            "scale": np.ones((weight.dims[0], 1), np.float32),
+            "zero_point": np.zeros((1, 1), np.float32),
+        }
+        bits, group = FLOAT_BITS, k
+    elif isinstance(kind, BlockType):
+        found, bits, group = packed_operands(kind, weight.raw), kind.bits, kind.group
+    else:
         constant = build.constant(weight.values(), F32)
         return build.helper("matmul_core", x, constant, transpose_b=True)
-    found = packed_operands(kind, weight.raw)
     parts = [name for name in PARTS if name in found]
     constants = [
         build.graph.make_constant(found[name], f"{weight.name}.{name}")
         for name in ("w", "scale", "zero_point", *parts)
     ]
-    attrs = {"bits": kind.bits, "group": kind.group, "parts": ",".join(parts)}
+    attrs = {"bits": bits, "group": group, "parts": ",".join(parts)}
     return build.helper("matmul_nbits", x, *constants, **attrs)

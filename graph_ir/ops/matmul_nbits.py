@@ -1,4 +1,4 @@
-"""matmul_nbits: a matmul with constant weights of 2 to 8 bits, which stay packed in memory, scaled in groups."""
+"""matmul_nbits: a matmul with constant weights of 2 to 16 bits, which stay packed in memory, scaled in groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...base.dims import Size
-from ...base.dtypes import F8E8M0FNU, F16, F32, S8, S64, U8, DType, by_name
+from ...base.dtypes import BF16, F8E8M0FNU, F16, F32, S8, S64, U8, DType, by_name
 from ...base.packed_words import LOW_BITS, NIBBLE, WORD_BYTES, unpacked_words
 from ...base.size_queries import typical_all
 from ...tensor_ir import builder as t
@@ -31,6 +31,9 @@ PARTS: Mapping[str, tuple[DType, ...]] = {
 """Operands that weights may have beside words, scales and zero points, in their order, and their dtypes."""
 
 
+FLOAT_BITS = 16
+"""Bits of levels that are floats."""
+
 SCALES = (F32, F16, U8, S8, F8E8M0FNU, by_name("f8e4m3fn"))
 """Dtypes of scales of groups."""
 
@@ -41,20 +44,21 @@ class MatmulNBits(TunableOp):
 
     w holds levels in words of 4 bytes: of the 32 / bits numbers k of a word, number 4 * h + i is in byte i from bit
     h * bits on. Levels of 3, 5 and 6 bits have their upper 1 or 2 bits in words of `high`. `book` maps 4 bits to
-    levels. A scale or minimum is that of its group, times that of its block where there is one; a
-    block's minimum without minima of groups is multiplied by the upper nibble of `scale`, whose lower one is the scale.
+    levels. Levels of 16 bits are floats. A scale or minimum is that of its group, times that of its block where there
+    is one; a block's minimum without minima of groups is multiplied by the upper nibble of `scale`, whose lower one is
+    the scale.
     X is f32, or s8 with `x_scale`.
     """
 
     x = Operand("f32 or s8 [m, k]")
-    w = Operand("u8 [n, k * low bits / 8]")
+    w = Operand("u8 [n, k * low bits / 8], or f16 or bf16 [n, k]")
     scale = Operand("f32, f16, u8, s8 or f8 [n, k / group]")
     zero_point = Operand("f32 [n, k / group] or [1, 1], whole numbers")
     others = VariadicOperand(
         "those that `parts` names: high u8 [n, k * high bits / 8], book u8 [16], block_scale and block_minimum "
         "[n, blocks of k], minimum [n, k / group], x_scale f32 [m, groups of k]"
     )
-    bits = IntAttr("of a level: 2, 3, 4, 5, 6 or 8", least=2)
+    bits = IntAttr("of a level: 2, 3, 4, 5, 6 or 8, or 16 of a float", least=2)
     group = IntAttr("neighboring k that share a scale", least=4)
     parts = StrAttr(f"names of the other operands: {', '.join(PARTS)}", default="")
 
@@ -93,15 +97,18 @@ class MatmulNBits(TunableOp):
             raise self.rule(rule, f"'{self.parts}' and {len(others)} operands")
         parts = dict(zip(names, others, strict=True))
         if self.bits not in LOW_BITS or self.group % self.numbers:
-            rule = "bits must be 2 to 6 or 8, and group a multiple of the levels of a word"
+            rule = "bits must be 2 to 6, 8 or 16, and group a multiple of the levels of a word"
             raise self.rule(rule, f"bits {self.bits}, group {self.group}")
         given = S8 if "x_scale" in parts else F32
-        if x.rank != 2 or w.rank != 2 or w.dtype != U8 or x.dtype != given:
-            wanted = "f32 [m, k], or s8 with x_scale, and w u8 [n, bytes]"
+        levels = (F16, BF16) if self.bits == FLOAT_BITS else (U8,)
+        if x.rank != 2 or w.rank != 2 or w.dtype not in levels or x.dtype != given:
+            wanted = (
+                "f32 [m, k], or s8 with x_scale, and w u8 [n, bytes], or f16 or bf16 of 16 bits"
+            )
             raise self.rule(f"x must be {wanted}", f"{x} and {w}")
         (m, k), (n, size) = x.plain_dims, w.plain_dims
         low = LOW_BITS[self.bits]
-        if k % self.group or size * 8 != k * low:
+        if k % self.group or size * w.dtype.bits != k * low:
             rule = (
                 f"k must be a multiple of group {self.group}, and w have k * {low} / 8 bytes a row"
             )
@@ -144,6 +151,10 @@ class MatmulNBits(TunableOp):
     def levels(self, inputs: Sequence[Array]) -> Array:
         """Return the levels less their zero points, f64 [n, groups, group]."""
         given = self.named(inputs)
+        if self.bits == FLOAT_BITS:
+            return np.asarray(
+                given["w"].astype(np.float64).reshape(*given["scale"].shape, self.group)
+            )
         levels = unpacked_words(given["w"], LOW_BITS[self.bits])
         if "high" in given:
             high: Array = unpacked_words(given["high"], self.bits - LOW_BITS[self.bits])
@@ -199,7 +210,7 @@ class MatmulNBits(TunableOp):
         parts = dict(zip(self.part_names, others, strict=True))
         (m, n), (k,) = index, r
         of_group, low = k // self.group, LOW_BITS[self.bits]
-        level = _bits_at(w, n, k, low)
+        level = w((n, k)) if self.bits == FLOAT_BITS else _bits_at(w, n, k, low)
         if "high" in parts:
             level = level | _bits_at(parts["high"], n, k, self.bits - low) << low
         if "book" in parts:

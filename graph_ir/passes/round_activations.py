@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...base.dtypes import S8
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
-from ..ops.matmul_nbits import MatmulNBits
+from ..ops.matmul_nbits import FLOAT_BITS, MatmulNBits
 from ..rewriting.decisions import record
 from ..rewriting.rewrite import rewrite
 from ..rewriting.rounded_rows import rounded_rows
@@ -31,7 +31,7 @@ def round_activations(graph: Graph, ctx: LowerContext) -> bool:
 
     def rounded(graph: Graph, op: Op) -> GraphTensor | None:
         assert isinstance(op, MatmulNBits)
-        if op.x.details.dtype == S8:
+        if op.x.details.dtype == S8 or op.bits == FLOAT_BITS:
             return None
         make, group = Composer(graph, op), _group(op)
         if (op.x, group) not in rows:

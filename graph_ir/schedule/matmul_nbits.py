@@ -76,7 +76,7 @@ def nbits_formats(op: MatmulNBits, ctx: LowerContext) -> list[FormatChoice]:
     vectors = requested if isinstance(requested, int) and 0 < requested <= 6 else _vectors(op, ctx)
     columns = vectors * ctx.target.lanes(f32_kernel(ctx.target).accumulator)
     axes = "NK"
-    words = Format(axes, (0, 1, 0, 1), (0, 0, columns, WORD_BYTES))
+    words = Format(axes, (0, 1, 0, 1), (0, 0, columns, WORD_BYTES // op.w.details.dtype.size))
     scales = Format(axes, (0, 1, 0), (0, 0, columns))
     zero = plain(2) if op.zero_point.details.elements == 1 else scales
     others = {"high": words, "book": plain(1), "x_scale": plain(2, "MK")}
@@ -158,7 +158,7 @@ def has_digits(op: MatmulNBits, ctx: LowerContext, m: int) -> bool:
         if use == "dot4"
         else m <= MAX_IN_PAIRS
     )
-    fits = op.group <= MAX_GROUP and op.sizes[2] * DIGITS <= _max_digits(ctx)
+    fits = op.bits <= 8 and op.group <= MAX_GROUP and op.sizes[2] * DIGITS <= _max_digits(ctx)
     given = op.part("x_scale") is None and use != "" and ctx.options.enabled("fixed-point")
     return given and fast and fits and (op.bits < 8 or m > MAX_OF_MEMORY)
 

@@ -9,7 +9,7 @@ from graphc.base.block_types import BLOCK_TYPES, BlockType
 from graphc.base.dtypes import F32
 from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile as compile_model
-from graphc.frontend.decoder.linear import linear
+from graphc.frontend.decoder.linear import HALVES, linear
 from graphc.frontend.decoder.weights import Weight
 from graphc.frontend.op_builder import OpBuilder
 from graphc.graph_ir.ir.graph import Array, Graph
@@ -21,10 +21,11 @@ ISAS = [isa for isa in ("amx", "avx512", "avx2", "generic") if host_supports(isa
 KINDS = {kind.name: kind for kind in BLOCK_TYPES}
 
 
-def layer(kind: BlockType, raw: Array, m: int) -> tuple[Graph, MatmulNBits, list[Array]]:
+def layer(kind: BlockType | str, raw: Array, m: int) -> tuple[Graph, MatmulNBits, list[Array]]:
     """A linear layer of m rows, its matmul and the operands of that after x."""
     graph = Graph("layer")
-    k = raw.shape[1] // kind.size * kind.elements
+    size, elements = (kind.size, kind.elements) if isinstance(kind, BlockType) else (2, 1)
+    k = raw.shape[1] // size * elements
     x = graph.make_input(LogicalTensor(F32, (m, k)), "x")
     weight = Weight("w", (len(raw), k), kind, raw)
     graph.make_output(linear(OpBuilder(graph, "layer", "layer"), x, weight))
@@ -68,3 +69,19 @@ def test_matmuls_of_every_type(kind: BlockType, isa: str) -> None:
         found = compile_model(graph, target=isa, cache=False, threads=1)(x)
         largest = np.abs(x) @ np.abs(values).T
         assert (np.abs(found - x @ values.T) <= 2e-6 * largest).all()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("kind", HALVES)
+def test_floats_of_16_bits_stay_so(kind: str, isa: str) -> None:
+    """Integers: every sum is exact. Rows in q8 meet them as they are."""
+    for n, k in ((37, 66), (16, 640)):
+        random = np.random.default_rng(n)
+        weights = random.integers(-9, 10, (n, k)).astype(HALVES[kind].numpy)
+        for m in (1, 3, 17):
+            graph, _, constants = layer(kind, weights.view(np.uint8).reshape(n, 2 * k), m)
+            assert sum(one.nbytes for one in constants) <= 2 * n * k + 4 * n + 4
+            x = random.integers(-9, 10, (m, k)).astype(np.float32)
+            found = compile_model(graph, target=isa, cache=False, threads=1, activations="q8")(x)
+            np.testing.assert_array_equal(found, x @ weights.astype(np.float32).T)

@@ -110,14 +110,14 @@ def test_parts(bits: int, group: int, parts: str) -> None:
     [
         ({}, {"bits": 5}, "parts must have high where bits are 3, 5 or 6, and book only where they are 4, "
          "got bits 5 and ''"),
-        ({}, {"bits": 7}, "bits must be 2 to 6 or 8, and group a multiple of the levels of a word, "
+        ({}, {"bits": 7}, "bits must be 2 to 6, 8 or 16, and group a multiple of the levels of a word, "
          "got bits 7, group 16"),
-        ({}, {"group": 12}, "bits must be 2 to 6 or 8, and group a multiple of the levels of a word, "
+        ({}, {"group": 12}, "bits must be 2 to 6, 8 or 16, and group a multiple of the levels of a word, "
          "got bits 4, group 12"),
         ({}, {"parts": "low"}, "parts must name the operands after zero_point, of high, book, block_scale, minimum, "
          "block_minimum, x_scale in this order, got 'low' and 0 operands"),
         ({0: (2, 3, 32)}, {}, "x must be f32 [m, k], or s8 with x_scale, and w u8 [n, bytes], "
-         "got f32[2,3,32] and u8[3,16]"),
+         "or f16 or bf16 of 16 bits, got f32[2,3,32] and u8[3,16]"),
         ({0: (2, 24)}, {}, "k must be a multiple of group 16, and w have k * 4 / 8 bytes a row, "
          "got f32[2,24] and u8[3,16]"),
         ({2: (3, 1)}, {}, "scale must be f32 or f16 or u8 or s8 or f8e8m0fnu or f8e4m3fn [3, 2], got f32[3,1]"),
