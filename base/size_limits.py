@@ -85,10 +85,12 @@ def larger(one: Size, other: Size) -> Size:
 
 
 def known_limits(limits: Mapping[str, Limit], needed: NeedsLimit) -> dict[str, Limit] | None:
-    """`limits` with what is needed; None where they hold it already, so that it would be of no use."""
+    """`limits` with what is needed; None where they hold it already, or make it the size itself."""
     old = limits.get(needed.name, Limit())
     new = old.within(needed.limit)
-    return None if new == old else {**limits, needed.name: new}
+    equal = 0 if new.equal is None else limited(new.equal, limits)
+    named = [symbol.name for symbol in symbols_of([equal])]
+    return None if new == old or needed.name in named else {**limits, needed.name: new}
 
 
 def deciding_limits(

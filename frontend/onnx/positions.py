@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.indexing import gather_nd, scatter_nd, tuple_depth, wrapped
+from ..correspondence.compositions.indexing import (
+    dynamic_size,
+    gather_nd,
+    positions,
+    scatter_nd,
+    scatter_runs,
+    tuple_depth,
+    wrapped,
+)
 from ..op_builder import OpBuilder, Value
 from ..shape_spec import check_size
 from .scope import Handler, NodeContext
@@ -43,22 +49,22 @@ def _tensor_scatter(node: NodeContext) -> Value:
             f"sizes must agree but for axis {axis}", f"{cache.details} and {update.details}"
         )
     count, run = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
-    rows = node.constant(np.arange(new[axis]), S64)
+    rows = positions(node, new[axis], 0, 1)
     if node.has(2):
         first = node.reshaped(node.tensor(2), (dims[0], *(1,) * axis))
         rows = node.helper("add", node.converted(first, S64), rows)
-    size = node.constant(dims[axis], S64)
+    size = dynamic_size(node, dims[axis])
     if mode == "circular":
         rows = node.helper("mod", rows, size, sign="floor")
-    starts = (np.arange(count) * dims[axis]).reshape(*dims[:axis], 1)
-    flat = node.helper("add", node.constant(starts, S64), rows)
+    starts = node.helper("mul", positions(node, count, 0, 1), size)
+    flat = node.helper("add", node.reshaped(starts, (*dims[:axis], 1)), rows)
     low, high = node.helper("ge", rows, node.constant(0, S64)), node.helper("lt", rows, size)
     inside = node.helper("and", low, high)
-    flat = node.helper("mul", flat, node.constant(run, S64))
-    flat = node.helper("select", inside, flat, node.constant(-1, S64))
-    if not update.details.elements:
-        return cache
-    return node.make("scatter", flat, cache, update, run=run)
+    step = dynamic_size(node, run)
+    flat = node.helper("mul", node.helper("select", inside, flat, node.constant(-1, S64)), step)
+    return (
+        scatter_runs(node, cache, flat, update, run, "none") if update.details.elements else cache
+    )
 
 
 def _max_unpool(node: NodeContext) -> Value:

@@ -165,6 +165,13 @@ def test_a_factor_decides_no_sign() -> None:
     assert n * (ceil_quotient(b, 2) - least) > 0 and bounds(s * b - s)[0] == 0
 
 
+def test_sizes_that_would_be_themselves_are_not_made_equal() -> None:
+    needed = NeedsLimit("", "B", Limit(equal=n))
+    assert known_limits({}, needed) == {"B": Limit(equal=n)}
+    assert known_limits({"N": Limit(equal=b)}, needed) is None
+    assert known_limits({"N": Limit(equal=2 * s), "S": Limit(equal=b + 1)}, needed) is None
+
+
 def test_ranges_are_read() -> None:
     assert parse_range("1..64", "N") == Symbol("N", 1, 64)
     assert parse_range("8..", "N") == Symbol("N", 8, MOST)

@@ -109,7 +109,8 @@ def matrix_norm(node: OpBuilder, a: Tensor, order: float | str) -> Tensor:
         axis = a.details.rank - (1 if abs(float(order)) == math.inf else 2)
         terms = node.helper("reduce_sum", node.helper("abs", a), axes=(axis,), keep_dims=False)
         axis = a.details.rank - 2
-    kind = "sum" if order == "nuc" else "max" if float(order) > 0 else "min"
+    is_empty = terms.details.plain_dims[axis] == 0  # the largest of none is 0 here
+    kind = "sum" if order == "nuc" else "min" if float(order) < 0 else "sum" if is_empty else "max"
     return node.helper(f"reduce_{kind}", terms, axes=(axis,), keep_dims=False)
 
 

@@ -114,6 +114,10 @@ CALLS: dict[str, tuple[Any, ...]] = {
         f"norm {order}": (lambda a, order=order: linalg.matrix_norm(a, order, dim=(0, 2), keepdim=order == 1), TALL)
         for order in ("fro", "nuc", 2, -2, 1, -1, float("inf"), -float("inf"))
     },
+    **{
+        f"norm {order} of an empty matrix": (lambda a, order=order: linalg.matrix_norm(a, order), torch.zeros(*shape))
+        for order, shape in ((2, (0, 5)), (2, (2, 5, 0)), (1, (5, 0)), (-1, (0, 5)), (float("inf"), (0, 5)))
+    },
     "norm of a whole matrix": (lambda a: linalg.norm(a, 1), WIDE),
     "norm of all": (linalg.norm, TALL),
 }  # fmt: skip
