@@ -221,6 +221,48 @@ def test_two_models_in_one_static_program(tmp_path: Path) -> None:
     assert subprocess.run(["./use"], cwd=tmp_path).returncode == 0
 
 
+RUST = """
+use std::ffi::c_void;
+use std::ptr::null;
+
+#[link(name = "layer", kind = "static")]
+extern "C" {
+    fn layer_arena_bytes(dims: *const c_void) -> i64;
+    fn layer_run(inputs: *const *const c_void, outputs: *const *mut c_void, dims: *const c_void,
+                 weights: *const c_void, arena: *mut c_void, runtime: *mut c_void) -> i32;
+}
+
+fn main() {
+    let x: Vec<f32> = (0..4 * 32).map(|i| (i % 11 - 5) as f32).collect();
+    let mut y = vec![0f32; 4 * 33];
+    let bytes = unsafe { layer_arena_bytes(null()) } as usize;
+    let mut arena = vec![0u8; bytes + 64];
+    let at = arena.as_mut_ptr().wrapping_add(arena.as_ptr().align_offset(64));
+    let inputs = [x.as_ptr() as *const c_void];
+    let outputs = [y.as_mut_ptr() as *mut c_void];
+    let status = unsafe {
+        layer_run(inputs.as_ptr(), outputs.as_ptr(), null(), null(), at as *mut c_void, std::ptr::null_mut())
+    };
+    assert_eq!(status, 0);
+    println!("{}", y.iter().map(|v| v.to_string()).collect::<Vec<_>>().join(" "));
+}
+"""
+
+
+def test_rust_programs_run_the_model(tmp_path: Path) -> None:
+    needs("rustc")
+    if subprocess.run(["rustc", "--version"], capture_output=True).returncode != 0:
+        pytest.skip("rustc has no toolchain")
+    model = graphc.compile(layer(), threads=1)
+    graphc.export(model, tmp_path / "liblayer.a", prefix="layer")
+    (tmp_path / "main.rs").write_text(RUST)
+    words = ["rustc", "-L", ".", "main.rs", "-o", "program"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True)
+    found = np.array(done.stdout.split(), np.float32).reshape(4, 33)
+    assert np.array_equal(found, model(whole(4, 32)))
+
+
 @pytest.mark.parametrize(
     ("cpu", "expected"), [("max", "avx2"), ("Nehalem", "sse4"), ("qemu64", "none")]
 )
