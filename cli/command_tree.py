@@ -19,7 +19,7 @@ from .shells import SHELLS
 GROUPS = {
     "Everyday": ("compile", "run", "generate", "profile", "bench"),
     "Look inside": ("explain", "report", "inspect"),
-    "Find errors": ("compare", "debug", "doctor"),
+    "Find errors": ("compare", "doctor"),
     "Prepare models": ("convert", "quantize", "tune"),
     "Develop graphc": ("dev",),
 }

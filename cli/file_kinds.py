@@ -20,7 +20,7 @@ EXPECTED = {
     MODEL: "a model file",
     LANGUAGE_MODEL: "a language model (.gguf)",
     ARTIFACT: "a compiled model (.gcm)",
-    TENSORS: "a dump of `graphc debug` or a .params file",
+    TENSORS: "a dump of `graphc dev debug` or a .params file",
 }
 """Names of the kinds in the message of a command that takes them."""
 
@@ -97,7 +97,7 @@ def _folder_kind(path: Path) -> FileKind:
     from ..tools.debug_dump import FOLDER, TENSORS_FILE
 
     if (path / TENSORS_FILE).is_file() or (path / FOLDER / TENSORS_FILE).is_file():
-        return FileKind(TENSORS, "a dump of `graphc debug`", _REMEDIES[TENSORS])
+        return FileKind(TENSORS, "a dump of `graphc dev debug`", _REMEDIES[TENSORS])
     if (path / "config.json").is_file() and any(path.glob("*.safetensors")):
         return FileKind(LANGUAGE_MODEL, "a folder of a model", _REMEDIES[LANGUAGE_MODEL])
     if (path / "saved_model.pb").is_file():

@@ -1,4 +1,4 @@
-"""`graphc inspect dump`: the tensors in a dump of `graphc debug` or in any `.params` file."""
+"""`graphc inspect dump`: the tensors in a dump of `graphc dev debug` or in any `.params` file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_file_argument(
-        parser, "dump", (TENSORS,), "dump folder of `graphc debug`, or a .params file"
+        parser, "dump", (TENSORS,), "dump folder of `graphc dev debug`, or a .params file"
     )
     add_nodes_argument(parser)
     parser.add_argument(
@@ -70,7 +70,7 @@ def _find(path: str) -> Path:
         if file.is_file():
             return file
     raise UserError(
-        f"'{path}' is neither a .params file nor a folder with one; `graphc debug` writes it"
+        f"'{path}' is neither a .params file nor a folder with one; `graphc dev debug` writes it"
     )
 
 

@@ -55,7 +55,7 @@ def test_report_is_of_the_sizes(network: str, tmp_path: Path, capsys: Capture) -
 
 
 def test_debug_has_the_shapes_of_the_sizes(network: str, tmp_path: Path, capsys: Capture) -> None:
-    words = ("debug", network, "-q", "--dump-root", str(tmp_path / "dump"), "--size", "N=3")
+    words = ("dev", "debug", network, "-q", "--dump-root", str(tmp_path / "dump"), "--size", "N=3")
     assert "(3, 5)" in printed(capsys, *words)
 
 

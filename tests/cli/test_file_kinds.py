@@ -66,8 +66,8 @@ def test_each_kind_is_told_by_its_content(files: dict[str, str]) -> None:
 REFUSALS = {
     "run tiny.onnx": "`graphc run` takes a compiled model (.gcm), but '{}' is an ONNX model; `graphc inspect ops {}` "
     "lists its ops, `graphc compile {} --run` compiles and runs it",
-    "inspect dump tiny.onnx": "`graphc inspect dump` takes a dump of `graphc debug` or a .params file, but '{}' is an "
-    "ONNX model; `graphc inspect ops {}` lists its ops, `graphc compile {} --run` compiles and runs it",
+    "inspect dump tiny.onnx": "`graphc inspect dump` takes a dump of `graphc dev debug` or a .params file, but "
+    "'{}' is an ONNX model; `graphc inspect ops {}` lists its ops, `graphc compile {} --run` compiles and runs it",
     "compile m.gcm": "`graphc compile` takes a model file, but '{}' is a compiled model (.gcm); `graphc run {}` "
     "runs it",
     "profile w.params": "`graphc profile` takes a model file, but '{}' is a TVM parameter file (.params); "
@@ -78,8 +78,8 @@ REFUSALS = {
     "for example with tf2onnx",
     "run notes.txt": "`graphc run` takes a compiled model (.gcm), but '{}' is a file of no format that graphc knows; "
     "check its name",
-    "debug w.params": "`graphc debug` takes a model file or a compiled model (.gcm), but '{}' is a TVM parameter file "
-    "(.params); `graphc inspect dump {}` lists its tensors",
+    "dev debug w.params": "`graphc dev debug` takes a model file or a compiled model (.gcm), but '{}' is a "
+    "TVM parameter file (.params); `graphc inspect dump {}` lists its tensors",
 }
 
 

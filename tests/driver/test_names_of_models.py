@@ -128,7 +128,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         ["run", str(artifact), "--output-dir", str(tmp_path / "out")],
         ["explain", str(model)],
         ["dev", "verify", str(model), "--target", "avx2"],
-        ["debug", str(model), "--repeats", "1"],
+        ["dev", "debug", str(model), "--repeats", "1"],
         ["profile", str(model), "--seconds", "0.01", "--trace", str(tmp_path / "t.json")],
         ["report", str(model), "--seconds", "0.01", "-o", str(tmp_path / "r.html")],
     ):

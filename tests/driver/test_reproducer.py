@@ -82,7 +82,7 @@ def test_an_error_outside_the_compiler_leaves_one_too(
 
     plant(monkeypatch, RuntimeError("never"))
     monkeypatch.setattr(debugger, "NodeProgram", lambda *_: 1 / 0)
-    assert cli.main(["debug", layer(tmp_path), "-q"]) == 4
+    assert cli.main(["dev", "debug", layer(tmp_path), "-q"]) == 4
     lines = capsys.readouterr().err.splitlines()
     assert "ZeroDivisionError" in lines[0]
     path = Path(lines[-1].removeprefix("reproducer: "))

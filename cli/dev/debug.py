@@ -1,4 +1,4 @@
-"""`graphc debug`: runs a model node by node, times each, and dumps every value in TVM's formats."""
+"""`graphc dev debug`: runs a model node by node, times each, and dumps every value in TVM's formats."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import Any
 
-from .file_kinds import ARTIFACT, MODEL
-from .model_arguments import (
+from ..file_kinds import ARTIFACT, MODEL
+from ..model_arguments import (
     add_compile_arguments,
     add_json_argument,
     add_nodes_argument,
@@ -16,9 +16,9 @@ from .model_arguments import (
     compile_options,
     model_texts,
 )
-from .progress import progress
-from .run_inputs import call_sizes, input_arrays
-from .terminal import say
+from ..progress import progress
+from ..run_inputs import call_sizes, input_arrays
+from ..terminal import say
 
 HELP = "Run a model node by node, time every node and dump every value"
 
@@ -47,9 +47,9 @@ def run(args: argparse.Namespace) -> int:
     import tempfile
     from pathlib import Path
 
-    from ..frontend import load
-    from ..tools.debug_dump import FOLDER
-    from ..tools.debugger import DUMP_PREFIX, open_debugger
+    from ...frontend import load
+    from ...tools.debug_dump import FOLDER
+    from ...tools.debugger import DUMP_PREFIX, open_debugger
 
     texts, options = model_texts(args), compile_options(args)
     with progress(args.quiet or args.json) as report:

@@ -1,4 +1,4 @@
-"""`graphc debug` writes what `graphc inspect dump` reads."""
+"""`graphc dev debug` writes what `graphc inspect dump` reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MLP = str(ROOT / "examples" / "mlp.onnx")
 @pytest.fixture(scope="module")
 def dump(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("dump")
-    assert main(["debug", MLP, "-q", "--dump-root", str(folder), "--repeats", "1"]) == 0
+    assert main(["dev", "debug", MLP, "-q", "--dump-root", str(folder), "--repeats", "1"]) == 0
     return str(folder)
 
 
@@ -27,7 +27,7 @@ def test_json_has_a_row_per_node_and_the_dump_a_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert main(["debug", MLP, "--json", "--nodes", "relu[12]*"]) == 0
+    assert main(["dev", "debug", MLP, "--json", "--nodes", "relu[12]*"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in found["nodes"]] == ["relu1.fused", "relu2.fused"]
     assert Path(found["dump"]).parent.parent == tmp_path
@@ -38,7 +38,7 @@ def test_an_artifact_runs_node_by_node(tmp_path: Path, capsys: pytest.CaptureFix
     model = str(tmp_path / "mlp.gcm")
     assert main(["compile", MLP, "-q", "-o", model, "--target", "avx2"]) == 0
     arguments = ["--dump-root", str(tmp_path), "--repeats", "1", "-q"]
-    assert main(["debug", model, *arguments]) == 0
+    assert main(["dev", "debug", model, *arguments]) == 0
     out = capsys.readouterr().out
     assert re.search(r"relu2.fused  f32_gemm_add_relu_\w+__avx2 ", out)
 
