@@ -42,13 +42,15 @@ _PNNX_MAGIC = b"7767517"  # the first line of a .param file
 class Reading:
     """Information for a reader besides the file: shapes that are dynamic in it, arrays and attributes that it omits.
 
-    `limits`: what some op of the model needs of dynamic sizes, by name.
+    `limits`: what some op of the model needs of dynamic sizes, by name. `opened`: what a reader keeps of the file for
+    the next attempt with other limits.
     """
 
     inputs: InputSpecs = field(default_factory=dict)
     constants: Mapping[str, Any] | None = None
     attrs: Mapping[str, str] | None = None
     limits: Limits = field(default_factory=dict)
+    opened: list[Any] = field(default_factory=list)
 
 
 Detect = Callable[[str, bytes], bool]
@@ -261,8 +263,10 @@ def _ge_options(graph: Graph, files: list[Path]) -> tuple[str, ...]:
 
 def _read_torch(source: Any, how: Reading) -> Graph:
     from .torch.importer import load_exported
+    from .torch.program import decomposed, open_program
 
-    return load_exported(source, how.inputs, how.limits)
+    how.opened[:] = how.opened or [decomposed(open_program(source))]
+    return load_exported(how.opened[0], how.inputs, how.limits)
 
 
 def _read_gguf(source: Any, how: Reading) -> Graph:

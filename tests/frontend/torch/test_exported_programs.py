@@ -220,3 +220,22 @@ def test_types_of_16_bits_and_integers() -> None:
     )
     assert result.dtype.name == "bfloat16"
     assert result.astype(float).tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_program_is_decomposed_once_for_all_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Second(Module):
+        def forward(self, x: Any) -> Any:
+            return x.clone().mul_(2).kthvalue(2, 0)[0]
+
+    program = torch.export.export(
+        Second(), (torch.ones(6, 2),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)
+    )
+    calls, decompose = [], type(program).run_decompositions
+
+    def counted(*given: Any) -> Any:
+        calls.append(0)
+        return decompose(*given)
+
+    monkeypatch.setattr(type(program), "run_decompositions", counted)
+    graph = load(program)
+    assert calls == [0] and graph.inputs[0].outputs[0].details.plain_dims[0].symbols[0].least == 2
