@@ -173,6 +173,11 @@ def scatter_nd(
     """X with the parts at tuples of indices replaced by, or combined with, updates."""
     dims, depth = x.details.plain_dims, tuple_depth(node, tuples, x.details.rank)
     wanted, run = (*tuples.details.plain_dims[:-1], *dims[depth:]), math.prod(dims[depth:])
+    source = updates.producer_owner
+    if source.op_name == "reshape":
+        source = source.inputs[0].producer_owner
+    if source.op_name == "broadcast" and source.inputs[0].details.elements == 1:
+        updates = broadcast_to(node, node.reshaped(source.inputs[0], ()), wanted)
     if updates.details.plain_dims != wanted:
         raise node.rule(f"updates must have shape {sizes_text(wanted)}", str(updates.details))
     if 0 in wanted:

@@ -169,6 +169,20 @@ BY_SIZES = {
         """i = Constant<value = int64[2,2] {0, -1, -1, 0}>()
         z = ScatterND<reduction="add">(x, i, y)""",
     ),
+    "one value where a condition holds, counted twice": (
+        "float[S,P] x, float[1] y",
+        """f = Constant<value = float[1] {0.0}>()
+        m = Greater(x, f)
+        n = NonZero(m)
+        i = Transpose<perm=[1,0]>(n)
+        c = Cast<to=7>(m)
+        count = ReduceSum<keepdims=0>(c)
+        shape = Reshape(count, a)
+        all = Expand(y, shape)
+        minus = Constant<value_ints=[-1]>()
+        flat = Reshape(all, minus)
+        z = ScatterND(x, i, flat)""",
+    ),
     "tuples of each batch": (
         "float[S,P,2] x, float[S,2] y",
         """f = Constant<value = float[1] {0.0}>()
