@@ -16,6 +16,7 @@ from graphc import UserError
 from graphc.runtime import travel
 from graphc.runtime.executor import CompiledModel
 from support.layers import layer, whole
+from support.process import run_python
 
 
 def call(model: CompiledModel, x: np.ndarray) -> np.ndarray:
@@ -42,12 +43,33 @@ def test_copies_compute_the_same(copied: object, model: CompiledModel) -> None:
     assert other(X).shape == (64, 64)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_other_processes_run_models(method: str, model: CompiledModel) -> None:
-    expected = model(X)  # the workers of the pool run before the fork
-    context = multiprocessing.get_context(method)
-    with ProcessPoolExecutor(2, mp_context=context) as pool:
+def test_spawned_processes_run_models(model: CompiledModel) -> None:
+    expected = model(X)
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         assert all(np.array_equal(y, expected) for y in pool.map(call, [model] * 4, [X] * 4))
+
+
+FORKS = """
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+import graphc, numpy as np
+
+def call(model, x):
+    return model(x)
+
+model, x = graphc.load(sys.argv[1]), np.load(sys.argv[2])
+expected = model(x)  # the workers of the pool run before the fork
+with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as pool:
+    print(all(np.array_equal(y, expected) for y in pool.map(call, [model] * 4, [x] * 4)))
+"""
+
+
+def test_forked_processes_run_models(model: CompiledModel, tmp_path: Path) -> None:
+    """In a process without other libraries, some of which warn of forks."""
+    model.save(tmp_path / "m.gcm")
+    np.save(tmp_path / "x.npy", X)
+    done = run_python("-c", FORKS, str(tmp_path / "m.gcm"), str(tmp_path / "x.npy"))
+    assert done.stdout.strip() == "True", done.stderr
 
 
 def test_copies_run_in_threads(model: CompiledModel) -> None:
