@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import numpy as np
@@ -113,7 +114,7 @@ def _hardmax(node: NodeContext) -> Value:
     dims = x.details.plain_dims
     axis = node.axis(node.attr_int("axis"), len(dims))
     if node.opset < 13:
-        x = node.reshaped(x, (int(np.prod(dims[:axis])), int(np.prod(dims[axis:]))))
+        x = node.reshaped(x, (math.prod(dims[:axis]), math.prod(dims[axis:])))
         axis = 1
     found = node.helper("arg_max", x, axis=axis, keep_dims=True)
     size = x.details.plain_dims[axis]
