@@ -27,6 +27,7 @@ from ..graph_ir.schedule.spaces import space_of
 from ..runtime.executor import CompiledModel
 from ..tools.grade import rank_correlation
 from .inner_loop import inner_loop
+from .kinds.matmul import NODE
 from .problem import Problem
 from .trial import OURS, ROUNDS, Bench, build, check
 
@@ -122,7 +123,7 @@ def offered(problem: Problem, bench: Bench) -> list[dict[str, Parameter]]:
 
 def _panels(problem: Problem) -> Iterator[Schedule | None]:
     """Yield requests for each width of the panels that a matmul's weights are packed in, or one of nothing."""
-    if not problem.text.startswith("matmul"):
+    if problem.node != NODE:
         yield None
         return
     for vectors in range(1, MAX_VECTORS + 1):

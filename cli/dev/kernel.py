@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -91,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
 
     if bool(args.ab) == bool(args.problem):
         raise UserError("`graphc dev kernel` takes a problem, or two folders with --ab")
+    if not 0 < args.seconds < math.inf:
+        raise UserError(f"--seconds must be a time above 0, got {args.seconds:g}")
     if args.ab:
         return _compare(args)
     problem = read_problem(" ".join(args.problem))

@@ -55,6 +55,10 @@ def test_all_schedules_have_tiles_that_no_table_lists() -> None:
     assert {(x.rows, x.vectors) for x in f32_tiles(bench.target)} < tiles and len(tiles) > 8
 
 
+def test_packed_weights_have_no_panels_to_choose() -> None:
+    assert offered(read_problem("matmul m2n64k256 q4_k"), Bench(host_target("avx2"), 1))
+
+
 def test_the_picture_shows_speed_and_refusals() -> None:
     def timed(seconds: float, **settings: int) -> Point:
         return Point(settings, "x", Timing(seconds, seconds, 1), 5.0)

@@ -15,7 +15,7 @@ QUICK = ("--threads", "1", "--seconds", "0.002", "-q")
 
 
 def kernel(*words: str) -> int:
-    return cli.main(["dev", "kernel", *words, *QUICK])
+    return cli.main(["dev", "kernel", *QUICK, *words])
 
 
 def facts(capsys: Capture, *words: str) -> Any:
@@ -78,6 +78,7 @@ def test_a_folder_is_edited_and_compared(tmp_path: Path, capsys: Capture) -> Non
         (("matmul m1n1k1", "--ab", "a", "b"), "takes a problem, or two folders"),
         (("matmul m1n1k1", "--vs", "abacus"), "peer 'abacus' is not known"),
         (("softmax 3x5", "--set", "mr=4"), "schedule"),
+        (("softmax 3x5", "--seconds=-1"), "--seconds must be a time above 0, got -1"),
     ],
 )
 def test_what_cannot_be_done_is_said(words: tuple[str, ...], message: str, capsys: Capture) -> None:
