@@ -13,7 +13,7 @@ from ..base.suggestion import suggestion
 
 MAX_SIZE = 10**9
 
-_SIZE = re.compile(r"([a-z])=?(\d+)(\.\.(\d+))?")
+_SIZE = re.compile(r"([a-z])=?(\d+)(?:\.\.(\d+)|((?:x\d+)+))?")
 _SHAPE = re.compile(r"\d+(x\d+)*")
 
 
@@ -41,8 +41,13 @@ class ProblemText:
         error.add_note(f"    {self.text}\n    {caret}")
         return error
 
-    def sizes(self, word: Word | None, letters: Mapping[str, str], needed: str) -> dict[str, Size]:
-        """Read `m128n768k768`: a number or a range for letters, of which `needed` must be there. UserError."""
+    def sizes(
+        self, word: Word | None, letters: Mapping[str, str], needed: str, per_axis: str = ""
+    ) -> dict[str, Size]:
+        """Read `m128n768k768`: a number or a range for letters, of which `needed` must be there. UserError.
+
+        Letters of `per_axis` may have a number for each axis: `k7x1` is {"k": 7, "k1": 1}.
+        """
         if word is None:
             raise self.refuse(None, f"sizes are missing; they are {_listed(letters)}")
         found: dict[str, Size] = {}
@@ -55,6 +60,12 @@ class ProblemText:
                     here, "a size must be a letter and a number, or a range as m=1..512"
                 )
             found[part[1]] = self._size(here, part, letters, found)
+            if part[4] and part[1] not in per_axis:
+                raise self.refuse(
+                    here, f"size {part[1]} must be one number, or a range as m=1..512"
+                )
+            others = enumerate((part[4] or "").split("x")[1:], 1)
+            found |= {f"{part[1]}{axis}": int(number) for axis, number in others}
             at = part.end()
         missing = [letter for letter in needed if letter not in found]
         if missing:
@@ -64,7 +75,7 @@ class ProblemText:
     def _size(
         self, word: Word, part: re.Match[str], letters: Mapping[str, str], found: Mapping[str, Size]
     ) -> Size:
-        letter, low, _, high = part.groups()
+        letter, low, high, _ = part.groups()
         if letter not in letters:
             raise self.refuse(word, f"there is no size {letter}; sizes are {_listed(letters)}")
         if letter in found:

@@ -90,12 +90,12 @@ class Program:
         """Append a constant scalar of the problem's type."""
         return self.constant(name, np.array(value, self.dtype.numpy))
 
-    def call(self, op: str, *operands: str, name: str = "", **attrs: Any) -> str:
+    def call(self, op: str, *operands: str, name: str = "", domain: str = "", **attrs: Any) -> str:
         """Append an operator and return the name of its result."""
         from onnx import helper
 
         name = name or f"{op.lower()}_{len(self._nodes)}"
-        self._nodes.append(helper.make_node(op, operands, [name], name, **attrs))
+        self._nodes.append(helper.make_node(op, operands, [name], name, domain=domain, **attrs))
         return name
 
     def model(self, result: str, dtype: DType | None = None) -> bytes:
@@ -109,7 +109,8 @@ class Program:
             [helper.make_tensor_value_info(result, _onnx_type(dtype or self.dtype), None)],
             self._constants,
         )
-        opsets = [helper.make_opsetid("", OPSET)]
+        others = sorted({node.domain for node in self._nodes} - {""})
+        opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(one, 1) for one in others)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
         return bytes(model.SerializeToString())
 

@@ -36,6 +36,7 @@ KINDS = {
     "gemv": Kind(gemv, "gemv n768k768 q4_k"),
     "conv": Kind(convolution, "conv n1c64h56w56o64k3p1 f32 +bias+relu"),
     "dwconv": Kind(depthwise, "dwconv n1c144h56w56k3s2p1 f32"),
+    "max_pool": Kind(depthwise, "max_pool n1c64h112w112k3s2p1 f32"),
     "attention": Kind(attention, "attention b1h12s128d64 f32 causal"),
     **{name: Kind(rows, f"{name} 1024x1024 f32") for name in ROWS},
     "reduce": Kind(reduce, "reduce sum 1 1024x1024"),

@@ -24,6 +24,7 @@ from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .matmul import USE_MEANING, kernel_of
 from .matmul_tile import pick_tile
+from .problem import attention_problem
 from .register_tile import MAX_ACCUMULATORS, tile_of
 from .space import ScheduleSpace
 
@@ -90,15 +91,13 @@ class AttentionSpace(ScheduleSpace):
         self.first, self.second = (op for op in group.ops if isinstance(op, MatmulCore))
         self.ctx = ctx
         self.is_dynamic = has_dynamic_sizes(self.first, self.second)
-        rows, columns, depth = self.first.sizes
+        rows, columns, _ = self.first.sizes
         self.rows, self.columns = bounds(rows)[1], bounds(columns)[1]
         self.typical, self.width = typical_all((rows, columns)), self.second.sizes[1]
         self.fits_stack = bounds(packed_bytes(self.first, self.second))[1] <= PACKED_BYTES
         self.may_be_online = not self.is_dynamic and is_online(group.ops)
-        batch = math.prod(self.second.outputs[0].details.typical.plain_dims[:-2])
-        sizes = f"b{batch}m{self.typical[0]}n{self.typical[1]}k{depth}w{self.width}"
+        super().__init__(self.second.name, attention_problem(self.first, self.second))
         types = self.first.contraction
-        super().__init__(self.second.name, f"{self.algorithm} {sizes} {types.a}")
         known = [
             x
             for x in microkernels(types.a, types.b, ctx.target, tiles=True)

@@ -6,7 +6,7 @@ import itertools
 import math
 
 from ...base.dims import is_known
-from ...base.dtypes import S8, DType
+from ...base.dtypes import S8
 from ...targets.isa import Microkernel, Target
 from ...targets.microkernels import find_microkernel
 from ..ir.format import Format, channels_last, plain
@@ -18,6 +18,7 @@ from ..ops.pool import WindowReduce
 from .context import LowerContext
 from .convolution_sizes import geometry_of, typical_images
 from .format_choice import FormatChoice
+from .problem import problem_of
 from .requested import wanted_by_name
 from .row_windows import MAX_TAPS, lines_fit, pools_by_row, row_cycles
 from .space import ScheduleSpace
@@ -131,9 +132,13 @@ class WindowSpace(ScheduleSpace):
     words = ("split",)
 
     def __init__(
-        self, name: str, geometry: ConvolutionGeometry, dtype: DType, ctx: LowerContext
+        self,
+        op: DepthwiseConvolution | WindowReduce,
+        geometry: ConvolutionGeometry,
+        ctx: LowerContext,
     ) -> None:
-        super().__init__(name, f"windows {geometry} {dtype}")
+        super().__init__(op.name, problem_of(op))
+        dtype = op.inputs[0].details.dtype
         self.geometry = geometry
         self._pick = pick_blocking(geometry, ctx.target, ctx.options.threads, dtype)
 

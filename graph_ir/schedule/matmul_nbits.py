@@ -21,6 +21,7 @@ from .gemm import Gemm
 from .matmul import MAX_ROWS, blocking_of
 from .matmul_cost import blocking_cycles
 from .matmul_tile import MatmulBlocking, candidate_blockings, pick_tile, ranked_tiles
+from .problem import problem_of
 from .register_tile import BLOCKING_MEANINGS, tile_of, unsupported_tile_reason
 from .requested import requested_settings
 from .space import ScheduleSpace
@@ -64,15 +65,9 @@ SCALING = 8
 """Instructions that make an f32 of the three sums of a group, and add it."""
 
 
-def nbits_problem(op: MatmulNBits) -> str:
-    """`matmul m1n4096k4096 f32xu4g32`."""
-    m, n, k = op.sizes
-    return f"matmul m{m}n{n}k{k} {op.x.details.dtype}xu{op.bits}g{op.group}"
-
-
 def nbits_formats(op: MatmulNBits, ctx: LowerContext) -> list[FormatChoice]:
     """Words, scales and zero points in panels as wide as the register tile, the rest plain."""
-    requested = requested_settings(op, nbits_problem(op), ctx).settings.get("nv")
+    requested = requested_settings(op, problem_of(op), ctx).settings.get("nv")
     vectors = requested if isinstance(requested, int) and 0 < requested <= 6 else _vectors(op, ctx)
     columns = vectors * ctx.target.lanes(f32_kernel(ctx.target).accumulator)
     axes = "NK"
@@ -185,7 +180,7 @@ class NBitsSpace(ScheduleSpace):
         self, op: MatmulNBits, group: KernelGroup, ctx: LowerContext, rows: int | None = None
     ) -> None:
         """`rows`: the number to choose for, if it is dynamic."""
-        super().__init__(op.name, nbits_problem(op))
+        super().__init__(op.name, problem_of(op))
         self.op = op
         self.ctx = ctx
         self.rows = rows_of(op) if rows is None else rows

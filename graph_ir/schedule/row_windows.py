@@ -10,8 +10,10 @@ from ...base.dtypes import F32, DType
 from ...targets.isa import Target
 from ..ir.schedule import Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
+from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.pool import WindowReduce
 from .context import LowerContext
+from .problem import problem_of
 from .space import ScheduleSpace
 
 MAX_TAPS = 64
@@ -129,15 +131,13 @@ class RowWindowSpace(ScheduleSpace):
 
     def __init__(
         self,
-        name: str,
+        op: DepthwiseConvolution | WindowReduce,
         geometry: ConvolutionGeometry,
-        is_convolution: bool,
-        dtype: DType,
         ctx: LowerContext,
     ) -> None:
-        super().__init__(name, f"row-windows {geometry} {dtype}")
-        self.geometry = geometry
-        self.is_convolution = is_convolution
+        super().__init__(op.name, problem_of(op))
+        self.geometry, dtype = geometry, op.inputs[0].details.dtype
+        self.is_convolution = is_convolution = isinstance(op, DepthwiseConvolution)
         threads = ctx.options.threads
         self.target, self.dtype = ctx.target, dtype
         self._pick = pick_row_blocking(geometry, is_convolution, ctx.target, threads, dtype)

@@ -46,18 +46,14 @@ def depthwise_space(
     op: DepthwiseConvolution, group: KernelGroup, ctx: LowerContext
 ) -> ScheduleSpace:
     """Windows over each channel, along rows if the image is plain."""
-    x = op.inputs[0].details
-    if x.format.is_plain:
-        return RowWindowSpace(op.name, geometry_of(op), True, x.dtype, ctx)
-    return WindowSpace(op.name, geometry_of(op), x.dtype, ctx)
+    make = RowWindowSpace if op.inputs[0].details.format.is_plain else WindowSpace
+    return make(op, geometry_of(op), ctx)
 
 
 def pool_space(op: WindowReduce, ctx: LowerContext) -> ScheduleSpace:
     """The same for a pool."""
-    x = op.inputs[0].details
-    if x.format.is_plain:
-        return RowWindowSpace(op.name, pool_geometry(op), False, x.dtype, ctx)
-    return WindowSpace(op.name, pool_geometry(op), x.dtype, ctx)
+    make = RowWindowSpace if op.inputs[0].details.format.is_plain else WindowSpace
+    return make(op, pool_geometry(op), ctx)
 
 
 def matmul_space(op: MatmulCore, group: KernelGroup, ctx: LowerContext) -> ScheduleSpace:

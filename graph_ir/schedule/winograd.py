@@ -16,6 +16,7 @@ from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .convolution_sizes import few_geometry, winograd_geometry
 from .format_choice import FormatChoice
+from .problem import problem_of
 from .register_tile import tile_of, unsupported_tile_reason
 from .requested import wanted_by_name
 from .space import ScheduleSpace
@@ -127,7 +128,7 @@ class WinogradSpace(ScheduleSpace):
     leading = ("mr", "nv")
 
     def __init__(self, op: WinogradConvolution, group: KernelGroup, ctx: LowerContext) -> None:
-        super().__init__(op.name, f"winograd {winograd_geometry(op)} {op.x.details.dtype}")
+        super().__init__(op.name, problem_of(op))
         self.op = op
         self.ctx = ctx
         self.geometry = winograd_geometry(op)

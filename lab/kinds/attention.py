@@ -11,6 +11,7 @@ from ..program import Program
 
 LETTERS = {
     "b": "batch", "h": "heads", "s": "queries", "t": "keys, as many as queries if left out", "d": "width of a head",
+    "v": "width of values, as of a head if left out",
 }  # fmt: skip
 TYPES = ("f32", "f16", "bf16")
 WORDS = ("causal", "mask")
@@ -19,21 +20,23 @@ NODE = "scores"
 
 def attention(text: ProblemText, words: list[Word]) -> Problem:
     """`causal`: a query sees the keys up to its own; `mask`: an input [b, 1, s, t] is added to the scores."""
-    sizes = text.sizes(words.pop(0) if words else None, LETTERS, "hsd")
+    sizes = text.sizes(words.pop(0) if words else None, LETTERS, "sd")
     b, h, s, d = (sizes.get(letter, 1) for letter in "bhsd")
-    t = sizes.get("t", s)
+    t, width = sizes.get("t", s), sizes.get("v", d)
     types = (
         text.choice(words.pop(0), TYPES, "type") if words and words[0].text in TYPES else TYPES[0]
     )
     options = [text.choice(word, WORDS, "word") for word in words]
     if not isinstance(d, int):
         raise text.refuse(text.words[1], "the width of a head, d, must be a number")
+    if not isinstance(width, int):
+        raise text.refuse(text.words[1], "the width of values, v, must be a number")
     if "causal" in options and not (isinstance(s, int) and isinstance(t, int) and s <= t):
         raise text.refuse(words[0], "causal attention needs numbers s and t, s at most t")
-    check_memory(text.text, 4 * b * h * (2 * s * d + 2 * t * d + s * t))
+    check_memory(text.text, 4 * b * h * ((s + t) * (d + width) + s * t))
     program = Program(text.text, by_name(types))
     queries = program.input("q", (b, h, s, d))
-    keys, values = (program.input(name, (b, h, t, d)) for name in "kv")
+    keys, values = program.input("k", (b, h, t, d)), program.input("v", (b, h, t, width))
     scaled = program.call("Mul", queries, program.scalar("factor", d**-0.5))
     scores = program.call(
         "MatMul", scaled, program.call("Transpose", keys, perm=[0, 1, 3, 2]), name=NODE
@@ -46,7 +49,7 @@ def attention(text: ProblemText, words: list[Word]) -> Problem:
         scores = program.call("Add", scores, program.input("mask", (b, 1, s, t)))
     y = program.call("MatMul", program.call("Softmax", scores, axis=-1), values)
     inputs = program.inputs
-    operations = 4 * b * h * s * t * d
+    operations = 2 * b * h * s * t * (d + width)
     return Problem(
         text.text, program.model(y), inputs, operations, NODE, types, measured_sizes(inputs)
     )

@@ -1,6 +1,11 @@
-"""`matmul m128n768k768 f32`, of floats, bytes or weights packed in blocks, and `gemv`, which is one row of it."""
+"""`matmul m128n768k768 f32`, of floats, bytes or weights packed in blocks, and `gemv`, which is one row of it.
+
+Weights in blocks are those of a GGUF file, `q4_k`, or ONNX's `f32xu4g32`: 4 bits, a scale for 32 of them.
+"""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
@@ -23,6 +28,7 @@ BYTES = {"u8xs8": "u8", "s8xs8": "s8", "u8s8s32": "u8", "s8s8s32": "s8"}
 """The left operand's type by the ways to write types of bytes: the right one is s8, results are s32."""
 PACKED = {kind.name: kind for kind in BLOCK_TYPES}
 NODE = "matmul"
+_LEVELS = re.compile(r"f32xu([248])g(\d{1,5})")
 SMALL_BYTE = 48
 """A scale of one byte, in each of the encodings below 1."""
 
@@ -45,7 +51,11 @@ def _next(words: list[Word]) -> Word | None:
 def _problem(text: ProblemText, words: list[Word], sizes: dict[str, Size]) -> Problem:
     steps = epilogue.taken(text, words)
     known = (*FLOATS, *BYTES, *PACKED)
-    types = text.choice(words.pop(0), known, "type") if words else FLOATS[0]
+    packed = _LEVELS.fullmatch(words[0].text) if words else None
+    types = FLOATS[0]
+    if words:
+        word = words.pop(0)
+        types = word.text if packed else text.choice(word, known, "type")
     text.nothing_left(words)
     for letter in "nk":
         if not isinstance(sizes[letter], int) and "b" not in sizes:
@@ -56,6 +66,8 @@ def _problem(text: ProblemText, words: list[Word], sizes: dict[str, Size]) -> Pr
     operations = 2 * batch * m * n * k
     if types in PACKED:
         return _packed(text, sizes, PACKED[types], steps, operations)
+    if packed:
+        return _levels(text, sizes, int(packed[1]), int(packed[2]), steps, operations)
     a_type, b_type, result = _types(types)
     program = Program(text.text, result)
     lead = (batch,) if "b" in sizes else ()
@@ -79,6 +91,39 @@ def _types(types: str) -> tuple[DType, DType, DType]:
     if types in BYTES:
         return by_name(BYTES[types]), by_name("s8"), S32
     return by_name(types), by_name(types), by_name(types)
+
+
+def _levels(
+    text: ProblemText,
+    sizes: dict[str, Size],
+    bits: int,
+    group: int,
+    steps: list[str],
+    operations: Size,
+) -> Problem:
+    """f32 rows times the weights of MatMulNBits, of random levels."""
+    n, k = sizes["n"], sizes["k"]
+    assert isinstance(n, int) and isinstance(k, int)
+    if "b" in sizes:
+        raise text.refuse(text.words[1], "weights in blocks take no batch")
+    if group < 16 or group & (group - 1) or k % group:
+        raise text.refuse(
+            text.words[1],
+            f"blocks have 16, 32, 64 ... weights of a whole number of which k is, got {group}",
+        )
+    program, rng = Program(text.text, F32), np.random.default_rng(0)
+    a, blocks = program.input("a", (sizes["m"], k)), k // group
+    levels = rng.integers(0, 256, (n, blocks, group * bits // 8), np.uint8)
+    scales = (rng.uniform(0.5, 1, (n, blocks)) * 2.0**-bits / k**0.5).astype(np.float32)
+    operands = a, program.constant("b", levels), program.constant("scales", scales)
+    attrs = {"K": k, "N": n, "bits": bits, "block_size": group}
+    y = program.call("MatMulNBits", *operands, name=NODE, domain="com.microsoft", **attrs)
+    y = epilogue.apply(program, y, steps, (sizes["m"], n), 1)
+    inputs = program.inputs
+    node = f"{NODE}.matmul_core"
+    return Problem(
+        text.text, program.model(y), inputs, operations, node, "f32", measured_sizes(inputs)
+    )
 
 
 def _packed(

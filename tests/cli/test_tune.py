@@ -83,8 +83,8 @@ def test_convolutions_keep_their_best_schedule(
     assert cli.main(args) == 0
     rows = json.loads(capsys.readouterr().out)["problems"]
     assert [row["problem"] for row in rows] == [
-        "conv c3i9x9o20r7x7k3x3 f32",
-        "conv c20i7x7o17r7x7k1x1 f32",
+        "conv n1c3h9w9o20k3s1p0 f32",
+        "conv n1c20h7w7o17k1s1p0 f32",
     ]
     assert all(row["tried"] > 1 and row["after"] >= row["before"] > 0 for row in rows)
     assert cli.main(["explain", model, "c0", "--tuning", store, "--json", *switches]) == 0

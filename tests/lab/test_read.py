@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
+from graphc.base.options import CompileOptions
+from graphc.codegen.host import target_for
+from graphc.driver.request import CompileRequest
 from graphc.frontend import load
+from graphc.graph_ir.passes import pipeline
+from graphc.lab.grid import kernel_of
 from graphc.lab.read import KINDS, read_problem
 from graphc.lab.trial import source_graph
 
@@ -26,6 +31,9 @@ MLP = Path(__file__).parents[2] / "examples" / "mlp.onnx"
         ("conv c4h6w5o8k3p1s2", 2 * 8 * 3 * 3 * 4 * 9, {"x": (1, 4, 6, 5)}),
         ("conv n2c4w5o8k3g2 f16", 2 * 2 * 8 * 3 * 2 * 3, {"x": (2, 4, 5)}),
         ("dwconv c4h6w6k3d2", 2 * 4 * 2 * 2 * 9, {"x": (1, 4, 6, 6)}),
+        ("attention s3t5d4v8 f32", 2 * 3 * 5 * 12, {"v": (1, 1, 5, 8)}),
+        ("max_pool c4h6w6k3s3", 4 * 2 * 2 * 9, {"x": (1, 4, 6, 6)}),
+        ("matmul m2n8k32 f32xu4g16", 2 * 2 * 8 * 32, {"a": (2, 32)}),
         ("attention h2s3t5d4 mask", 4 * 2 * 3 * 5 * 4, {"q": (1, 2, 3, 4), "mask": (1, 1, 3, 5)}),
         ("softmax 3x5", 0, {"x": (3, 5)}),
         ('"y = max(x, 0) * s + b" 4x6 bf16', 3 * 24, {"x": (4, 6)}),
@@ -57,7 +65,11 @@ def test_what_a_problem_reads_and_how_much_it_does(
         ("gemv n8k33 q4_0", "k must be a multiple of 32"),
         ("conv c3w4o4k3g2", "must be multiples of the 2 groups"),
         ("conv c4w4o4k9", "the kernel must fit"),
+        ("conv c4w4o4k3x3", "k, must be one number or 1, not 2"),
+        ("conv c4h4w4o4x1k3", "size o must be one number"),
+        ("matmul m1n8k8 f32xu4g16", "a whole number of which k is"),
         ("attention h1s4t2d8 causal", "s at most t"),
+        ("attention s4d8v=2..4", "the width of values, v, must be a number"),
         ("softmax 3by5", "a shape must be like 8x128x768"),
         ("reduce sum 2 3x5", "axes must be different numbers from 0 to 1"),
         ("transpose 00 3x5", "axes must be different numbers"),
@@ -105,3 +117,32 @@ def test_a_node_of_a_model_computes_what_it_does_there() -> None:
     ops = {op.name: op for op in load(MLP).ops}
     w, b = (ops[name].attr("value") for name in ("fc2.weight", "fc2.bias"))
     np.testing.assert_allclose(found, np.maximum(x @ w.T + b, 0), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("matmul m=1..9n32k16", "matmul m=1..9n32k16 f32"),
+        ("matmul b3m8n9k10", "matmul b3m8n9k10 f32"),
+        ("matmul m2n64k64 f32xu4g32", "matmul m2n64k64 f32xu4g32"),
+        ("attention h2s9d16", "attention b1h2s9d16 f32"),
+        ("attention b2h3s=2..5t=3..7d16v8", "attention b2h3s=2..5t=3..7d16v8 f32"),
+        ("conv c3h13w13o32k7s2p3", "conv n1c3h13w13o32k7s2p3 f32"),
+        ("conv c32h14w14o32k3p1", "conv n1c32h14w14o32k3s1p1 f32"),
+        ("conv c8h=3..9w=4..9o16k3p1", "conv n1c8h=3..9w=4..9o16k3s1p1 f32"),
+        ("conv c8h7w9o16k3x1p1x0 u8xs8", "conv n1c8h7w9o16k3x1s1p1x0 u8xs8"),
+        ("conv c8h9w7o16k3s2p0x0x1x1d2g2", "conv n1c8h9w7o16k3s2p0x0x1x1d2g2 f32"),
+        ("dwconv c5h7w7k3p1", "dwconv n1c5h7w7k3s1p1 f32"),
+        ("max_pool c5h7w8k3x2s2", "max_pool n1c5h7w8k3x2s2p0 f32"),
+    ],
+)
+def test_a_kernel_is_called_as_its_problem_is_written(text: str, canonical: str) -> None:
+    """So that a line of a tuning file can be measured in the lab."""
+    for one in (text, canonical):
+        problem = read_problem(one)
+        request = CompileRequest(
+            problem.model, target_for("avx512"), CompileOptions(1), problem.specs
+        )
+        graph, ctx = request.source.copy(), request.context
+        pipeline.run(graph, ctx)
+        assert kernel_of(problem, graph, ctx)[1].problem == canonical

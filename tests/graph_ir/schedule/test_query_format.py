@@ -132,7 +132,7 @@ def test_a_tile_requested_need_not_be_in_the_table() -> None:
 
 def test_problem_names_the_geometry() -> None:
     op = convolution((1, 32, 9, 9), (64, 32, 3, 3), strides=(2, 2), before=(1, 1))
-    assert problem_of(op) == "conv c32i9x9o64r4x4k3x3s2x2p1x1 f32"
+    assert problem_of(op) == "conv n1c32h9w9o64k3s2p1x1x0x0 f32"
 
 
 def test_winograd_convolutions_read_channels_last_and_panels() -> None:
