@@ -25,7 +25,7 @@ _UNWRITABLE = {
 _UNREADABLE = {
     errno.EISDIR: "give a file in it",
     errno.EACCES: "ask its owner for permission to read it",
-    errno.EPERM: "ask its owner for permission to read it",
+    errno.EPERM: "make it a file that only you may write to (chmod 600)",
     errno.ELOOP: "give the file itself",
     errno.EIO: "copy it again from where it came",
 }

@@ -179,6 +179,18 @@ class CompileOptions:
     layout: str = "auto"
     activations: str = "exact"
 
+    def as_text(self) -> dict[str, str]:
+        """Return the options that affect the output, as the command line spells their values."""
+        return {
+            "threads": str(self.threads),
+            "disabled": ",".join(sorted(self.disabled)),
+            "precision": self.precision,
+            "activations": self.activations,
+            "winograd": self.winograd,
+            "layout": self.layout,
+            "check_bounds": str(self.check_bounds).lower(),
+        }
+
     def __post_init__(self) -> None:
         unknown = sorted(self.disabled - set(SWITCHES))
         if unknown:

@@ -49,17 +49,18 @@ def weak_step(folder: Path) -> str | None:
 def _weakness(at: str, info: os.stat_result) -> str | None:
     if info.st_uid not in (0, os.geteuid()):
         return f"'{at}' belongs to another user"
-    mode = stat.S_IMODE(info.st_mode)
-    if stat.S_ISLNK(info.st_mode) or mode & stat.S_ISVTX:
+    if stat.S_ISLNK(info.st_mode) or info.st_mode & stat.S_ISVTX or not _others_write(info):
         return None
+    return f"other users may write to '{at}' (mode {stat.S_IMODE(info.st_mode):o})"
+
+
+def _others_write(info: os.stat_result) -> bool:
     own_group = info.st_gid == os.geteuid()
-    if mode & (stat.S_IWOTH if own_group else stat.S_IWOTH | stat.S_IWGRP):
-        return f"other users may write to '{at}' (mode {mode:o})"
-    return None
+    return bool(info.st_mode & (stat.S_IWOTH if own_group else stat.S_IWOTH | stat.S_IWGRP))
 
 
 def own_file(path: str, flags: int) -> int:
-    """An opener for `open`: a regular file of this user, not a link to one. OSError for all else."""
+    """An opener for `open`: a regular file that only this user may write to, no link to one. OSError for all else."""
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         handle = os.open(path, flags)
@@ -69,7 +70,12 @@ def own_file(path: str, flags: int) -> int:
         raise
     info = os.fstat(handle)
     is_own = not hasattr(os, "geteuid") or info.st_uid == os.geteuid()
-    if is_own and stat.S_ISREG(info.st_mode):
+    reason = (
+        "" if is_own and stat.S_ISREG(info.st_mode) else "it is not a regular file of this user"
+    )
+    if not reason and os.name == "posix" and _others_write(info):
+        reason = f"other users may write to it, mode {stat.S_IMODE(info.st_mode):o}"
+    if not reason:
         return handle
     os.close(handle)
-    raise OSError(errno.EPERM, "it is not a regular file of this user")
+    raise OSError(errno.EPERM, reason)

@@ -14,11 +14,13 @@ TEMPORARY_FILES = ".graphc-*.tmp"
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str], durable: bool = False) -> Iterator[IO[bytes]]:
+def whole_file(
+    path: str | os.PathLike[str], durable: bool = False, private: bool = False
+) -> Iterator[IO[bytes]]:
     """A stream whose bytes become the file at `path` when the block ends; if it ends with an error, no file is written.
 
-    `durable`: flush them to disk first. A path that is not a regular file, such as a pipe or /dev/stdout, is written
-    directly. OSError if the system refuses the file.
+    `durable`: flush them to disk first. `private`: only the user may read and write the file. A path that is not a
+    regular file, such as a pipe or /dev/stdout, is written directly. OSError if the system refuses the file.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -27,7 +29,7 @@ def whole_file(path: str | os.PathLike[str], durable: bool = False) -> Iterator[
         return
     temporary = target.parent / TEMPORARY_FILES.replace("*", secrets.token_hex(8))
     try:
-        with open(temporary, "xb") as stream:
+        with open(temporary, "xb", opener=_private if private else None) as stream:
             yield stream
             stream.flush()
             if durable:
@@ -38,6 +40,10 @@ def whole_file(path: str | os.PathLike[str], durable: bool = False) -> Iterator[
         raise
     if durable:
         _sync_folder(target.parent)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -69,6 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--prefix", metavar="NAME", default="",
         help="beginning of the names of a native library's functions (default: the name of the model)",
     )  # fmt: skip
+    parser.add_argument(
+        "--sign", metavar="KEY",
+        help="sign the compiled model (.gcm) with this Ed25519 private key (PEM or OpenSSH)",
+    )  # fmt: skip
     parser.add_argument("--emit", choices=STAGES, help="print a stage (to FILE with -o)")
     parser.add_argument(
         "--jobs",
@@ -113,13 +117,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_targets(args: argparse.Namespace) -> None:
-    """UserError for options of native libraries where the result is none."""
+    """UserError for options of native libraries where the result is none, and for a signature of one."""
     from ..shipping.export import is_library
 
     is_native = bool(args.output) and not args.emit and is_library(args.output)
     for option, value in (("--targets", args.targets), ("--prefix", args.prefix)):
         if value and not is_native:
             raise UserError(f"{option} is for native libraries; name one with -o, such as m.so")
+    if args.sign and (is_native or args.emit or not args.output):
+        raise UserError("--sign is for compiled models; name one with -o, such as m.gcm")
 
 
 def _save(args: argparse.Namespace, artifacts: Sequence[Artifact]) -> list[str]:
@@ -128,7 +134,7 @@ def _save(args: argparse.Namespace, artifacts: Sequence[Artifact]) -> list[str]:
     from ..shipping.export import export_library, is_library
 
     if not is_library(args.output):
-        artifacts[0].save(args.output)
+        artifacts[0].save(args.output, sign=args.sign)
         return [args.output]
     name = name_of(args.model, artifacts)
     return [str(path) for path in export_library(artifacts, args.output, name, args.prefix)]

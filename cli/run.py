@@ -39,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input_argument(parser)
     add_size_argument(parser)
     add_threads_argument(parser)
+    parser.add_argument(
+        "--require-signature", metavar="KEY",
+        help="refuse an artifact that is not signed by this Ed25519 public key (PEM or OpenSSH)",
+    )  # fmt: skip
     parser.add_argument("--output-dir", metavar="DIR", help="write each output to DIR/NAME.npy")
     add_json_argument(parser)
 
@@ -49,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
     from ..runtime.executor import CompiledModel
     from ..runtime.threadpool import resolve_threads
 
-    model = CompiledModel(Artifact.load(args.artifact), resolve_threads(args.threads))
+    artifact = Artifact.load(args.artifact, key=args.require_signature)
+    model = CompiledModel(artifact, resolve_threads(args.threads))
     specs, values = split_inputs(args.input)
     for tensor in model.inputs:
         wanted = specs.pop(tensor.name, tensor.type_text).replace(" ", "")

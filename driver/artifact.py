@@ -72,6 +72,7 @@ def make_artifact(
         triple=target.table.triple or process_triple(),
         threads=request.options.threads,
         versions=versions(),
+        options={"target": target.isa, **request.options.as_text()},
         stats=_stats(source, graph, lowered),
         model_hash=request.contents,
         checks=source.checks,

@@ -99,7 +99,7 @@ class CompileCache:
         if refusal is None:
             try:
                 # What a crash of the system damages is found when it is read, and made again.
-                artifact.save(self._unlinked(self.path(key)), durable=False)
+                artifact.save(self._unlinked(self.path(key)), is_entry=True)
             except UserError as error:
                 refusal = str(error)
         if refusal is not None:
@@ -124,7 +124,7 @@ class CompileCache:
             return  # `put` has said so
         path = self.folder / f"{alias}{suffix}"
         try:
-            with whole_file(self._unlinked(path)) as stream:
+            with whole_file(self._unlinked(path), private=True) as stream:
                 stream.write(f"{key} {_check_of(alias, key)}".encode())
         except OSError as error:
             _LOG.warning("'%s' cannot be written (%s)", path, error.strerror)
@@ -153,7 +153,7 @@ class CompileCache:
         for key, code in kernels.items():
             path = self.folder / f"{key}{KERNEL_SUFFIX}"
             try:
-                with whole_file(self._unlinked(path)) as stream:
+                with whole_file(self._unlinked(path), private=True) as stream:
                     stream.write(hashlib.sha256(code).digest() + code)
             except OSError as error:
                 _LOG.warning("'%s' cannot be written (%s)", path, error.strerror)

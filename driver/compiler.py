@@ -136,11 +136,16 @@ def request_of(
 
 
 def load(
-    path: str | os.PathLike[str], threads: int | None = None, *, mapped: bool = False
+    path: str | os.PathLike[str],
+    threads: int | None = None,
+    *,
+    mapped: bool = False,
+    require_signature: str | os.PathLike[str] = "",
 ) -> CompiledModel:
     """Load an artifact (`.gcm`), which is native code: load only files that you trust.
 
-    The checks of a file (hashes, CPU features, a header that describes the code) find damage, not malice.
+    The checks of a file (hashes, CPU features, a header that describes the code) find damage, not malice, unless a
+    signature is required.
 
     Args:
         path: The file. It is copied to memory and may change afterwards.
@@ -148,11 +153,12 @@ def load(
         mapped: Leave the constants in the file, so that processes share one copy of them. The file may then be
             replaced, but not truncated: the system would end the process. Transformed weights of Winograd
             convolutions are computed by each process, from weights that the file holds once.
+        require_signature: The file of the Ed25519 public key by which the artifact must be signed.
 
     Raises:
-        UserError: The file is damaged, or made for another CPU.
+        UserError: The file is damaged, not signed as required, or made for another CPU.
     """
-    artifact = Artifact.load(path, mapped)
+    artifact = Artifact.load(path, mapped, key=require_signature or None)
     return CompiledModel(artifact, resolve_threads(threads))
 
 

@@ -17,6 +17,7 @@ from ..base.records import dataclass
 from .abi import ALIGNMENT
 from .container import Opener, identity, read_container, write_container
 from .metadata import Metadata, metadata_from_json
+from .signature import KeyFile
 
 _SECTIONS = ("constants", "object", "support")
 _GRAPH, _SOURCES = "graph", "sources"
@@ -76,10 +77,13 @@ class Artifact:
         """The name for messages: `m.gcm`, or `model 'mlp'` when it never was a file."""
         return self.origin or f"model '{self.metadata.model}'"
 
-    def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
-        """Write a `.gcm` file atomically. UserError when the system refuses it.
+    def save(
+        self, path: str | os.PathLike[str], is_entry: bool = False, sign: KeyFile | None = None
+    ) -> None:
+        """Write a `.gcm` file atomically, with a signature by the private key in the file `sign`. UserError.
 
-        It is on the disk then; not `durable`: sooner or later, and until then a crash of the system may damage it.
+        It is on the disk then. An entry of a cache is sooner or later, and until then a crash of the system may damage
+        it; only the user may open it.
         """
         header, sections = self.metadata.to_json(), {"constants": self.constants.data}
         if self.derivations:
@@ -93,7 +97,7 @@ class Artifact:
         }
         if self.vector_code:
             sections[_VECTORS] = memoryview(self.vector_code)
-        write_container(Path(path), header, sections, durable)
+        write_container(Path(path), header, sections, is_entry, sign)
 
     def _stored(self) -> np.ndarray:
         """The constants but for those that loading computes."""
@@ -106,14 +110,16 @@ class Artifact:
         mapped: bool = False,
         opener: Opener | None = None,
         checked: bool = True,
+        key: KeyFile | None = None,
     ) -> Artifact:
         """Read a `.gcm` file, which holds native code and must come from someone trusted. UserError when it is damaged.
 
         The constants are copied to memory, so that the file may change afterwards; they stay in the file if `mapped`
         (see `read_container`). `opener` opens the file, as that of `open`. Not `checked`: sections are not hashed.
+        `key`: the file of the public key by which it must be signed.
         """
         path = Path(path)
-        header, sections = read_container(path, mapped, opener, checked)
+        header, sections = read_container(path, mapped, opener, checked, key)
         if set(sections) - {_GRAPH, _SOURCES, _VECTORS} != set(_SECTIONS):
             raise UserError(
                 f"{path.name}: must have the sections {', '.join(_SECTIONS)}, "
@@ -136,10 +142,15 @@ class Artifact:
         )
 
     @staticmethod
-    def read_metadata(path: str | os.PathLike[str], opener: Opener | None = None) -> Metadata:
-        """Return the metadata of a `.gcm` file without making its constants. UserError when it is damaged."""
+    def read_metadata(
+        path: str | os.PathLike[str], opener: Opener | None = None, key: KeyFile | None = None
+    ) -> Metadata:
+        """Return the metadata of a `.gcm` file without making its constants. UserError when it is damaged.
+
+        `key`: the file of the public key by which it must be signed.
+        """
         path = Path(path)
-        header, _ = read_container(path, True, opener)
+        header, _ = read_container(path, True, opener, key=key)
         _derivations(header, path.name)
         return metadata_from_json(header, path.name)
 

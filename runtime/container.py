@@ -32,6 +32,7 @@ from ..base.errors import UserError
 from ..base.file_errors import unreadable, unwritable
 from ..base.records import dataclass
 from ..base.whole_file import whole_file
+from . import signature
 from .abi import ABI_VERSION, ALIGNMENT
 
 Opener = Callable[[str, int], int]
@@ -59,13 +60,15 @@ def write_container(
     path: Path,
     header: Mapping[str, Any],
     sections: Mapping[str, memoryview],
-    durable: bool = True,
+    is_entry: bool = False,
+    sign: signature.KeyFile | None = None,
 ) -> None:
     """Write a container to `path` atomically: readers see the old file or the complete new one.
 
-    `durable`: wait until it is on the disk. UserError when the system refuses the file.
+    `is_entry`: of a cache; only the user may open it, and it need not survive a crash of the system. `sign`: the file
+    of a private key. UserError when the system refuses the file.
     """
-    text, offsets, size = _lay_out(header, sections)
+    text, offsets, size = _lay_out(header, sections, signature.signer(sign) if sign else None)
     prelude = _PRELUDE.pack(
         MAGIC, FORMAT_VERSION, ABI_VERSION, len(text), size, hashlib.sha256(text).digest()
     )
@@ -73,7 +76,7 @@ def write_container(
     try:
         if path.exists() and not path.is_file():
             raise UserError(f"{path}: is not a regular file; choose another name for the artifact")
-        with whole_file(path, durable) as file:
+        with whole_file(path, durable=not is_entry, private=is_entry) as file:
             file.write(prelude + text)
             for name, data in sections.items():
                 file.write(bytes(offsets[name] - file.tell()))
@@ -83,11 +86,14 @@ def write_container(
 
 
 def _lay_out(
-    header: Mapping[str, Any], sections: Mapping[str, memoryview]
+    header: Mapping[str, Any],
+    sections: Mapping[str, memoryview],
+    sign: Callable[[Mapping[str, Any]], Mapping[str, str]] | None = None,
 ) -> tuple[bytes, dict[str, int], int]:
     """Return the header's JSON, every section's offset and the file's size."""
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sections.items()}
     text = b""
+    signed = {signature.KEY: signature.EMPTY} if sign else {}
     # The header contains offsets that depend on its own length: repeat until the length is stable, a few rounds at
     # most.
     while True:
@@ -104,21 +110,29 @@ def _lay_out(
                     "sha256": digests[name],
                 }
             )
-        encoded = json.dumps({**header, "sections": table}, allow_nan=False).encode()
+        whole = {**header, "sections": table, **signed}
+        encoded = json.dumps(whole, allow_nan=False).encode()
         if len(encoded) <= len(text):
+            if sign:
+                whole[signature.KEY] = sign(whole)
+                encoded = json.dumps(whole, allow_nan=False).encode()
             return encoded.ljust(len(text)), offsets, end
         text = encoded.ljust(len(encoded) + 16)
 
 
 def read_container(
-    path: Path, mapped: bool = False, opener: Opener | None = None, checked: bool = True
+    path: Path,
+    mapped: bool = False,
+    opener: Opener | None = None,
+    checked: bool = True,
+    key: signature.KeyFile | None = None,
 ) -> tuple[dict[str, Any], dict[str, memoryview]]:
     """Return the header and the sections of a container, after checking every byte of it; of sections not `checked`
     only where they lie.
 
     The file is read into memory, of huge pages if it is large, or mapped read-only if `mapped`: processes share the
     pages then, and the file must not be truncated while they are in use, as the system ends what reads beyond its end.
-    `opener` opens it, as that of `open`.
+    `opener` opens it, as that of `open`. `key`: the file of a public key, whose signature is required then.
     UserError naming the file and what is wrong: no such file, not an artifact, another version, truncated, damaged.
     """
     where = path.name
@@ -133,6 +147,9 @@ def read_container(
         raise UserError(f"{where}: header is not valid JSON ({error}); {_AGAIN}") from error
     if not isinstance(header, dict) or not isinstance(header.get("sections"), list):
         raise UserError(f"{where}: header lacks the section table; {_AGAIN}")
+    if key:
+        signature.verify(header, key, where)
+    header.pop(signature.KEY, None)
     table = [_section(entry, where) for entry in header.pop("sections")]
     _check_layout(view, table, _PRELUDE.size + header_size, where)
     sections = {s.name: view[s.offset : s.offset + s.size] for s in table}

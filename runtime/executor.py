@@ -199,13 +199,17 @@ class CompiledModel:
         native.frames.clear()
         native.sizes.forget()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, sign: str | os.PathLike[str] = "") -> None:
         """Write the artifact to a `.gcm` file, atomically.
 
+        Args:
+            path: The file.
+            sign: The file of an Ed25519 private key, in PEM or OpenSSH format, to sign it with.
+
         Raises:
-            UserError: The system refuses the file.
+            UserError: The system refuses the file, or the key cannot be used.
         """
-        self.artifact.save(path)
+        self.artifact.save(path, sign=sign or None)
 
     def close(self) -> None:
         """Release code and scratch memory once no call runs and no bound function exists. May be called again."""

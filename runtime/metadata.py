@@ -86,6 +86,7 @@ class Metadata:
     counts: tuple[tuple[Symbol, Size], ...] = ()
     rooms: tuple[str, ...] = ()
     uses_tiles: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def arguments(self) -> tuple[TensorSpec, ...]:
@@ -142,6 +143,7 @@ class Metadata:
             "triple": self.triple,
             "threads": self.threads,
             "versions": dict(self.versions),
+            "options": dict(self.options),
             "stats": dict(self.stats),
             "model_hash": self.model_hash,
             "checks": list(self.checks),
@@ -174,6 +176,7 @@ def metadata_from_json(value: object, where: str) -> Metadata:
         triple=reader.get("triple", str),
         threads=reader.size("threads", 1 << 16),
         versions=reader.get("versions", dict),
+        options=reader.get("options", dict, {}),
         stats=reader.get("stats", dict),
         model_hash=reader.get("model_hash", str),
         checks=reader.strings("checks"),
@@ -289,8 +292,10 @@ class _Reader:
         self.where = where
         self._location = location
 
-    def get(self, key: str, kind: type[_T]) -> _T:
+    def get(self, key: str, kind: type[_T], default: _T | None = None) -> _T:
         if key not in self._value:
+            if default is not None:
+                return default
             raise UserError(f"{self.where}: {self._location} must have the key '{key}'")
         value = self._value[key]
         # bool is an int in Python; no key here holds one.

@@ -88,7 +88,8 @@ OUTSIDE = {
     "base": ("numpy", "ml_dtypes"),
     "targets": (),
     "tensor_ir": ("numpy",),
-    "runtime": ("numpy", "ml_dtypes"),  # ml_dtypes: types in DLPack that NumPy lacks
+    # ml_dtypes: types in DLPack that NumPy lacks; cryptography: signatures of artifacts
+    "runtime": ("numpy", "ml_dtypes", "cryptography"),
     "graph_ir": ("numpy", "lark"),  # lark: the text of a graph
     "codegen": ("numpy", "llvmlite"),
     "shipping": ("numpy",),

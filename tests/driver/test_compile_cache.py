@@ -15,50 +15,27 @@ import numpy as np
 import pytest
 
 from graphc import cli
-from graphc.base.dtypes import F32
-from graphc.base.errors import UserError
 from graphc.base.options import CompileOptions
 from graphc.codegen.host import target_for
 from graphc.driver import cache_key as cache_key_module
 from graphc.driver.cache_key import cache_key, file_key, source_fingerprint
 from graphc.driver.compile_cache import CompileCache, cache_folder, default_cache
-from graphc.driver.compiler import Outcome, compile_request, compile_stages
 from graphc.driver.compiler import compile as compile_model
+from graphc.driver.compiler import compile_stages
 from graphc.driver.request import CompileRequest
 from graphc.graph_ir.ir.graph import Graph
-from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.runtime.artifact import Artifact
 from graphc.runtime.executor import CompiledModel
+from support.caches import artifact, compile_cached, small
 from support.cli_models import layer
 
 Capture = pytest.CaptureFixture[str]
 
 
-def small(factor: float = 2.0, name: str = "y") -> Graph:
-    """y = x * factor."""
-    graph = Graph("small")
-    x = graph.make_input(LogicalTensor(F32, (4,)), "x")
-    y = graph.make("mul", [x, graph.make_constant(np.float32([factor]), "factor")], name=name)
-    graph.make_output(y.outputs[0])
-    return graph
-
-
-def artifact(factor: float = 2.0) -> Artifact:
-    return compile_stages(small(factor)).artifact
-
-
 @pytest.fixture
 def kept(tmp_path: Path) -> CompileCache:
     return CompileCache(tmp_path / "compiled")
-
-
-def compile_cached(
-    model: object, kept: CompileCache, options: CompileOptions | None = None
-) -> Outcome:
-    request = CompileRequest(model, target_for("native"), options or CompileOptions(), cache=kept)
-    return compile_request(request)
 
 
 def request_of(model: object, inputs: dict[str, str] | None = None) -> CompileRequest:
@@ -254,77 +231,6 @@ def test_a_damaged_entry_is_deleted_and_made_anew(
         caplog.clear()
         assert not compile_cached(small(), kept).from_cache
         assert compile_cached(small(), kept).from_cache
-
-
-def test_the_folder_is_its_owners_alone(
-    kept: CompileCache, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert kept.put("a", artifact())
-    assert kept.folder.stat().st_mode & 0o777 == 0o700
-    kept.folder.chmod(0o755)
-    assert kept.get("a") is None and not kept.put("b", artifact())
-    refused = rf"cache folder '{kept.folder}' is open to other users \(mode 755\); chmod 700 it"
-    assert "is not kept: cache folder" in caplog.text
-    for ask in (kept.contents, kept.clear):
-        with pytest.raises(UserError, match=refused):
-            ask()
-
-
-def test_a_link_is_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir(mode=0o700)
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    kept = CompileCache(tmp_path / "link")
-    assert not kept.put("a", artifact()) and not list((tmp_path / "real").iterdir())
-
-
-def test_a_folder_above_that_others_may_write_to(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """They could rename the cache and put their own there; compiling goes on and says so once."""
-    kept = CompileCache(tmp_path / "open" / "user" / "compiled")
-    assert kept.put("a", artifact())
-    kept.put_kernels({"k": b"code"})
-    assert all(path.stat().st_mode & 0o777 == 0o700 for path in list(kept.folder.parents)[:2])
-    (tmp_path / "open").chmod(0o777)
-    assert kept.get("a") is None and kept.get_kernel("k") is None
-    outcome = compile_cached(small(), kept)
-    assert not outcome.from_cache and outcome.artifact.object_code
-    refused = (
-        f"cache folder '{kept.folder}' could be exchanged: other users may write to "
-        f"'{tmp_path / 'open'}' (mode 777); correct that or set GRAPHC_CACHE_DIR"
-    )
-    assert [r.getMessage() for r in caplog.records] == [
-        f"the compiled model is not kept: {refused}"
-    ]
-    with pytest.raises(UserError) as error:
-        kept.contents()
-    assert str(error.value) == refused
-    elsewhere = CompileCache(tmp_path / "open" / "new" / "compiled")
-    assert not elsewhere.put("a", artifact()) and not elsewhere.folder.parent.exists()
-
-
-def test_an_entry_that_is_a_link_is_none(kept: CompileCache, tmp_path: Path) -> None:
-    """Neither is it read, nor is written what it refers to."""
-    assert kept.put("a", artifact())
-    kept.put_kernels({"k": b"code"})
-    kept.link("b", "a")
-    assert (kept.resolve("b"), kept.get_kernel("k")) == ("a", b"code")
-    entries = [kept.folder / name for name in ("a.gcm", "k.kernel", "b.key")]
-    for path in entries:
-        path.rename(tmp_path / path.name)
-        path.symlink_to(tmp_path / path.name)
-    before = [(tmp_path / path.name).read_bytes() for path in entries]
-    assert (kept.resolve("b"), kept.get_kernel("k")) == (None, None)
-    assert (
-        kept.contents()
-        .models[0]
-        .model.endswith("a.gcm' (it is a symbolic link); give the file itself")
-    )
-    assert kept.get("a") is None and not entries[0].is_symlink()
-    kept.put_kernels({"k": b"other"})
-    kept.link("b", "c")
-    assert (kept.resolve("b"), kept.get_kernel("k")) == ("c", b"other")
-    assert [(tmp_path / path.name).read_bytes() for path in entries] == before
 
 
 def test_a_cache_that_cannot_be_made_is_no_bug(tmp_path: Path) -> None:

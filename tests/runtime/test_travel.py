@@ -115,3 +115,30 @@ def test_a_model_whose_file_has_gone_travels_by_value(
     loaded = graphc.load(tmp_path / "m.gcm")
     (tmp_path / "m.gcm").unlink()
     assert np.array_equal(pickle.loads(pickle.dumps(loaded))(X), model(X))
+
+
+UNPICKLES = """
+import pickle, sys
+from pathlib import Path
+import graphc
+graphc.load(sys.argv[1])
+found = []
+sys.addaudithook(lambda event, _: found.append(event) if event.startswith("pickle.") else None)
+graphc.load(sys.argv[1])
+evil = Path(sys.argv[2])
+evil.write_bytes(pickle.dumps(print))
+try:
+    graphc.load(evil)
+except graphc.UserError as error:
+    print(error)
+print(found)
+"""
+
+
+def test_loading_an_artifact_reads_no_pickle(model: CompiledModel, tmp_path: Path) -> None:
+    model.save(tmp_path / "m.gcm")
+    done = run_python("-c", UNPICKLES, str(tmp_path / "m.gcm"), str(tmp_path / "evil.gcm"))
+    assert done.stdout.splitlines() == [
+        "evil.gcm: is not a graphc artifact; compile the model again with -o",
+        "[]",
+    ], done.stderr

@@ -1,0 +1,42 @@
+"""`graphc inspect sbom`: the software bill of materials of a compiled model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from ...base.file_errors import unwritable
+from ...base.whole_file import whole_file
+from ..file_kinds import ARTIFACT
+from ..model_arguments import add_file_argument
+from ..terminal import say
+
+HELP = "Write what a compiled model is made of, as CycloneDX JSON"
+KEYWORDS = ("bom", "cyclonedx", "spdx")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_file_argument(parser, "artifact", (ARTIFACT,), "compiled model (.gcm)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: print)")
+    parser.add_argument(
+        "--require-signature", metavar="KEY",
+        help="refuse an artifact that is not signed by this Ed25519 public key (PEM or OpenSSH)",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check the artifact, and print or write the document."""
+    from ...tools.sbom import bill_of_materials
+
+    text = json.dumps(bill_of_materials(args.artifact, args.require_signature), indent=2) + "\n"
+    if not args.output:
+        say(text.rstrip())
+        return 0
+    try:
+        with whole_file(args.output) as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        raise unwritable(args.output, error) from error
+    say(f"wrote {args.output}")
+    return 0
