@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..base.aliases import Alias, free_name
-from ..base.dims import evaluate, symbols_of
+from ..base.dims import Size, evaluate, symbols_of
 from ..base.errors import UserError
 from .arguments import accept_input, check_buffer
 from .metadata import Metadata, TensorSpec
@@ -26,8 +26,11 @@ def free_rows(meta: Metadata, values: Mapping[str, int], rooms: Sequence[int]) -
     """
     found: dict[str, int] = {}
     sources: dict[str, str] = {}
+    rows: dict[Size, int] = {}
     for alias, room in zip(filter(lambda a: a.grows, meta.aliases), rooms, strict=True):
-        name, needed = meta.inputs[alias.input].name, evaluate(alias.after, values)
+        name, needed = meta.inputs[alias.input].name, rows.get(alias.after)
+        if needed is None:
+            needed = rows[alias.after] = evaluate(alias.after, values)
         if room < needed:
             raise UserError(
                 f"input '{name}' has room for {room} rows on axis {alias.axis}, and output "

@@ -45,9 +45,15 @@ class TensorSpec:
         """Bytes of the dense array. UndecidedSize where sizes are dynamic."""
         return int(math.prod(self.shape) * self.dtype.size)
 
-    def at(self, sizes: Mapping[str, int]) -> TensorSpec:
-        """The same with numbers for dynamic sizes."""
-        return replace(self, shape=tuple(evaluate(one, sizes) for one in self.shape))
+    def at(
+        self, sizes: Mapping[str, int], known: dict[tuple[Any, ...], tuple[int, ...]] | None = None
+    ) -> TensorSpec:
+        """The same with numbers for dynamic sizes. `known`: shapes evaluated before for these sizes."""
+        known = {} if known is None else known
+        shape = known.get(self.shape)
+        if shape is None:
+            shape = known[self.shape] = tuple(evaluate(one, sizes) for one in self.shape)
+        return TensorSpec(self.name, self.dtype, shape)
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.type_text}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -87,8 +87,9 @@ class CallSizes:
             check_bytes(meta, values)
         numbers = (ctypes.c_int64 * len(meta.sizes))(*(values[s.name] for s in meta.sizes))
         address = ctypes.cast(numbers, ctypes.c_void_p)
+        known: dict[tuple[Size, ...], Shape] = {}
         inputs, outputs = (
-            tuple(s.at(values) for s in specs) for specs in (self._arguments, self._results)
+            tuple(s.at(values, known) for s in specs) for specs in (self._arguments, self._results)
         )
         makers = tuple(output_allocator(s.shape, s.dtype.numpy) for s in outputs)
         where = address if meta.sizes else pointer(None)
@@ -122,7 +123,7 @@ def values_of(
     that does not fit."""
     values: dict[str, int] = {**chosen}
     sources: dict[str, str] = {}
-    given = list(zip(specs, shapes, strict=True))
+    given = _distinct(specs, shapes)
     for spec, shape in given:
         if len(shape) != len(spec.shape):
             raise _misfit(spec, shape, f"with {len(spec.shape)} axes")
@@ -142,6 +143,16 @@ def values_of(
             if evaluate(wanted, values) != number:
                 raise _misfit(spec, shape, _origin(wanted, values, sources))
     return values
+
+
+def _distinct(
+    specs: Sequence[TensorSpec], shapes: Sequence[Shape]
+) -> Iterable[tuple[TensorSpec, Shape]]:
+    """Pairs without repetitions: the caches of all layers of a decoder have one shape."""
+    found: dict[tuple[Any, ...], tuple[TensorSpec, Shape]] = {}
+    for spec, shape in zip(specs, shapes, strict=True):
+        found.setdefault((spec.shape, shape), (spec, shape))
+    return found.values()
 
 
 def _origin(wanted: Size, values: Mapping[str, int], sources: Mapping[str, str]) -> str:

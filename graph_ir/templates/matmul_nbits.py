@@ -55,7 +55,8 @@ class NBitsLowering(Lowering):
         self.lanes = target.lanes(F32)
         self.columns = tile_columns(self.nest, target)
         self.depth = problem.sizes["k"]
-        self.fetches = weights.words.elements > target.l2_bytes
+        # The weights of a decoder are not in L2 when its next token needs them, those of a layer alone might be.
+        self.fetches = weights.words.elements * weights.words.dtype.size > target.l1_bytes
         self.step = min(weights.group, x_group)
 
     def stage(self, stage: Stage, position: Position) -> Staged | None:
