@@ -60,7 +60,9 @@ class CompiledEstimator:
         self.model = model
         self.classes_ = classes
         self._kind = type(estimator).__name__
-        self._methods = [name for name in _METHODS if hasattr(estimator, name)]
+        # A classifier's second result is its probabilities, whatever else its `transform` gives.
+        methods = _METHODS if classes is None else _METHODS[:2]
+        self._methods = [name for name in methods if hasattr(estimator, name)]
         self._columns = [spec.name for spec in model.inputs] if len(model.inputs) > 1 else []
         self._predicts_labels = len(model.outputs) > 1
 
@@ -87,7 +89,9 @@ class CompiledEstimator:
 
     def _check(self, name: str) -> None:
         if name not in self._methods:
-            raise UserError(f"{self._kind} has no method {name}; it has {', '.join(self._methods)}")
+            raise UserError(
+                f"{self._kind}, compiled, has no method {name}; it has {', '.join(self._methods)}"
+            )
 
     def _run(self, x: Any) -> list[Array]:
         if not self._columns:
@@ -158,6 +162,8 @@ def _numbered(estimator: Any, classes: Array) -> Any:
         own = part.__dict__.get("classes_")
         if isinstance(own, np.ndarray) and np.isin(own, classes).all():
             part.classes_ = np.searchsorted(classes, own)
+        if hasattr(part, "flatten_transform"):  # skl2onnx refuses it, and only `transform` reads it
+            part.flatten_transform = False
     return made
 
 

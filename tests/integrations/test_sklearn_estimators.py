@@ -18,6 +18,7 @@ from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
     GradientBoostingClassifier,
@@ -51,7 +52,6 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "votes": lambda: VotingClassifier(
         [("a", LogisticRegression(max_iter=500)), ("b", GaussianNB())],
         voting="soft",
-        flatten_transform=False,
     ),
     "pipeline": lambda: make_pipeline(StandardScaler(), PCA(3), LogisticRegression()),
 }
@@ -75,8 +75,17 @@ def test_a_classifier_without_probabilities() -> None:
     estimator = LinearSVC().fit(X, LABELS["texts"])
     fast = graphc.sklearn.compile(estimator)
     assert np.array_equal(fast.predict(X), estimator.predict(X))
-    with pytest.raises(UserError, match="LinearSVC has no method predict_proba; it has predict"):
+    with pytest.raises(UserError, match="LinearSVC, compiled, has no method predict_proba; it has"):
         fast.predict_proba(X)
+
+
+def test_a_classifier_that_transforms_too() -> None:
+    """Its second result is no transformed table."""
+    estimator = LinearDiscriminantAnalysis().fit(X, LABELS["texts"])
+    fast = graphc.sklearn.compile(estimator)
+    np.testing.assert_allclose(fast.predict_proba(X), estimator.predict_proba(X), atol=2e-5)
+    with pytest.raises(UserError, match="no method transform; it has predict, predict_proba"):
+        fast.transform(X)
 
 
 @pytest.mark.parametrize("targets", [1, 2])
