@@ -125,9 +125,9 @@ class Explanation:
         return facts
 
     def steps(self, name: str) -> list[Facts]:
-        """The steps from the naive nest of a node's matmul to its kernel: {"step", "code" after it}.
+        """The steps from the naive nests of a node's contraction to its kernel: {"step", "code" after it}.
 
-        UserError if the node is not computed by a matmul kernel.
+        UserError if no nest computes the node.
         """
         from ..graph_ir.inspect.nest_steps import nest_steps
 
@@ -141,7 +141,7 @@ class Explanation:
             if found:
                 return found
         raise UserError(
-            f"'{name}' has no steps: the node must be a matmul whose kernel is a nest; its schedule begins with 'gemm'"
+            f"'{name}' has no steps: the node must be a matmul, convolution or attention whose kernel has nests"
         )
 
     def _op_name(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The steps that lead from the naive nest of a matmul or convolution to its kernel, each with the loops after it."""
+"""The steps that lead from the naive nests of a contraction to its kernel, each with the loops after it."""
 
 from __future__ import annotations
 
@@ -9,38 +9,44 @@ from ..ir.op import Op
 from ..lowering.contraction import ContractionKernel
 from ..lowering.convolution import convolution_kernel
 from ..lowering.matmul import matmul_kernel
-from ..lowering.registry import with_sizes
+from ..lowering.registry import get_func, with_sizes
 from ..nest.lower import lower
-from ..nest.nest import Nest
-from ..nest.scalar import lower_scalar
 from ..nest.schedule_text import steps_of
 from ..ops.convolution_direct import DirectConvolution
 from ..ops.matmul import MatmulCore
 from ..rewriting.groups import is_tuned
 from ..rewriting.kernel_group import group_of
 from ..schedule.context import LowerContext
-from ..schedule.spaces import schedule_of
+from ..schedule.spaces import schedule_of, space_of
+from ..schedule.taken_steps import taking
 
 NAIVE = "contraction"
 """The name of the state before the first step: the definition of the result."""
 
 
 def nest_steps(op: Op, ctx: LowerContext) -> Iterator[tuple[str, Function]]:
-    """Yield (step, function after it) for the kernel of a matmul or direct convolution; nothing for other ops.
+    """Yield (step, function after it) for the kernel of a contraction; nothing for other ops.
 
-    Every function computes the same result; the interpreter runs each.
+    A kernel of several nests, such as attention, begins with the settings of its schedule and plain loops; each step is
+    then one of a nest, `scores: split n 32`. Every function computes the same result; the interpreter runs each.
     """
     kernel = contraction_kernel(op, ctx)
-    if kernel is None:
+    if kernel is not None:
+        yield NAIVE, with_sizes(kernel.function(lower(kernel.nest, ctx.target)))
+        for step, after in steps_of(kernel.nest, kernel.schedule):
+            yield step, with_sizes(kernel.function(lower(after, ctx.target)))
         return
 
-    def function(nest: Nest) -> Function:
-        body = lower(nest, ctx.target) if nest.tile else lower_scalar(nest)
-        return with_sizes(kernel.function(body))
+    def function(limit: int) -> tuple[Function, list[str]]:
+        with taking(limit) as taken:
+            (made,) = get_func(op, ctx).functions
+        return made, [f"{name}: {step}" for name, steps in taken.nests.items() for step in steps]
 
-    yield NAIVE, function(kernel.nest)
-    for step, after in steps_of(kernel.nest, kernel.schedule):
-        yield step, function(after)
+    first, steps = function(0)
+    if steps:
+        yield str(schedule_of(op, ctx) if space_of(op, ctx) else op.op_name), first
+    for limit, step in enumerate(steps, 1):
+        yield step, function(limit)[0]
 
 
 def contraction_kernel(op: Op, ctx: LowerContext) -> ContractionKernel | None:

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.errors import InternalError
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, For, If, Stmt, Var
 from .nest import Loop, Nest, Stage
 from .position import Position
+from .scalar import lower_scalar, scalar_task
 from .stages import Staged, staged
 from .tasks import clamped, task_loops
 from .tile import register_tiles
 
 
 def lower(nest: Nest, target: Target) -> Stmt:
-    """Return the statements of a nest. InternalError for a nest whose innermost loops are not tensorized."""
+    """Return the statements of a nest: plain loops while its innermost ones are not tensorized."""
     return Lowering(nest, target).statement()
 
 
@@ -30,17 +30,21 @@ class Lowering:
     """Lowers the loops of one task; local buffers are allocated once per task, as stacks are small."""
 
     def __init__(self, nest: Nest, target: Target) -> None:
-        if nest.tile is None:
-            raise InternalError("nest: tensorize the innermost loops before lowering")
         self.nest, self.target = nest, target
-        self.outer = nest.loops[: len(nest.loops) - len(nest.tile.loops)]
+        self.outer = nest.loops[: len(nest.loops) - len(nest.tile.loops)] if nest.tile else ()
         self.locals: dict[str, Buffer] = {}
 
     def statement(self) -> Stmt:
         """Return the whole nest."""
         problem = self.nest.problem
+        if self.nest.tile is None:
+            return lower_scalar(self.nest)
         loops = task_loops(self.nest, Position.outermost(problem), self.task)
         return Block((*problem.lets, loops)) if problem.lets else loops
+
+    def depth_of(self, loop: str) -> int:
+        """Return how many loops enclose the body of a loop, none of plain loops, which have no such loop yet."""
+        return self.nest.depth(loop) if self.nest.tile else 0
 
     def stage(self, stage: Stage, position: Position) -> Staged | None:
         """Return what a stage does at `position`."""
@@ -48,10 +52,14 @@ class Lowering:
 
     def tiles(self, position: Position) -> list[Stmt]:
         """Return the register tiles at `position`."""
+        if self.nest.tile is None:
+            return [scalar_task(self.nest, position)]
         return register_tiles(self.nest, position, self.target, self.locals)
 
     def task(self, depth: int, position: Position) -> Stmt:
         """Return the loops from `depth` on, for one task."""
+        if self.nest.tile is None:
+            return scalar_task(self.nest, position)
         body = self._inside(depth, position)
         return Block((*self.allocated(), *body))
 
@@ -72,7 +80,7 @@ class Lowering:
         at = self.nest.loops[depth - 1].name if depth else "root"
         before: list[Stmt] = []
         after: list[Stmt] = []
-        for stage in self.nest.stages:
+        for stage in self.nest.stages if self.nest.tile else ():
             if stage.at == at:
                 made = self.stage(stage, position)
                 if made is not None:

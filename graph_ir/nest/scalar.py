@@ -5,6 +5,7 @@ The result is the same at every step of a schedule, which is what makes the step
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...base.dims import is_known
@@ -21,6 +22,29 @@ from .stages import epilogue_value
 def lower_scalar(nest: Nest) -> Block:
     """Return the statements of a nest before `tensorize`."""
     return Block(tuple(_Scalar(nest).inside(0, Position.outermost(nest.problem))))
+
+
+def scalar_task(nest: Nest, position: Position) -> Block:
+    """Return the same inside of the loops that lead to a position: those over a batch, blocks and chunks."""
+    for chunk in position.chunks.values():
+        width, size = nest.problem.b.block_of_columns, nest.problem.sizes["n"]
+        end = (chunk.end - chunk.begin) * width
+        if chunk.has_tail is not None and size % width:
+            end = end + t.select(chunk.has_tail, t.as_expr(size % width), t.ZERO)
+        position = position.enter("n", chunk.begin * width, 1, end)
+    batch = nest.problem.batch
+    # Templates around have names of their own, such as m.
+    kept = tuple(
+        replace(one, name=f"at_{one.name}")
+        for one in nest.loops
+        if not (
+            position.extents[one.axis] == 1
+            if one.axis in batch
+            else one.step > 1 and position.terms[one.axis]
+        )
+    )
+    inside = nest.changed(loops=kept, stages=())
+    return Block(tuple(_Scalar(inside).inside(0, position)))
 
 
 class _Scalar:
@@ -41,8 +65,8 @@ class _Scalar:
         after: list[Stmt] = []
         if depth == 0 and not self.nest.staged("C"):
             axes = tuple(self.nest.problem.free)
-            before.append(self._over(position, axes, self._zero))
-            after.append(self._over(position, axes, self._finish))
+            before += [self._over(position, axes, self._zero)] if position.is_first else []
+            after += [self._over(position, axes, self._finish)] if position.is_last else []
         for stage in self.nest.stages:
             if stage.at == at:
                 position, first, last = self._stage(stage, position)

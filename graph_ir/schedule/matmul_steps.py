@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ...base.dims import bounds, is_known
 from ...targets.isa import GemmTile, Microkernel, Target
@@ -12,6 +13,7 @@ from ..nest.schedule_text import apply
 from .gemm import worth_threads
 from .matmul_tile import MatmulBlocking
 from .panels import BLOCK
+from .taken_steps import steps_to_take
 
 MIN_COPIED_COLUMNS = 128
 """Columns that must share a copy of A whose rows do not begin with a cache line."""
@@ -30,18 +32,26 @@ def matmul_nest(
 
 
 def inner_nest(
-    problem: Contraction, tile: GemmTile, target: Target, block: int = 0, exact: bool = False
+    name: str,
+    problem: Contraction,
+    tile: GemmTile,
+    target: Target,
+    block: int = 0,
+    exact: bool = False,
+    stages: Sequence[str] = (),
 ) -> Nest:
-    """Return the nest of a matmul in other loops: all rows, or each `block` of them, a panel of B after the other."""
+    """Return the nest `name` of a matmul in other loops: all rows, or each `block` of them, a panel of B after the
+    other; `stages` are steps."""
     columns = problem.b.block_of_columns or tile.columns(target, problem.kernel.accumulator)
     outer, rows = ("m0 n0", "m1") if block else ("n0", "m")
     steps = [
         *([f"split m {block}"] if block else []),
         f"split n {columns}",
-        f"reorder {' '.join(problem.batch)} {outer} {rows} n1 k",
+        " ".join(["reorder", *problem.batch, outer, rows, "n1", "k"]),
+        *stages,
         f"tensorize {tile_text(tile, problem.kernel)} over {rows} n1 k{' exact' * exact}",
     ]
-    return apply(contraction(problem), "; ".join(steps))
+    return apply(contraction(problem), "; ".join(steps_to_take(name, steps)))
 
 
 def matmul_steps(

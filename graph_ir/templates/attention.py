@@ -175,13 +175,19 @@ class AttentionTemplate:
             # One height for all blocks of rows, of which the last may be the lowest.
             rest = self.problem.rows % self.block or self.block
             tile = replace(tile, rows=min(register_rows(tile, shape), self.block, rest))
-        stages = []
+        steps: list[str] = []
+        alone: tuple[Stage, ...] = ()
         if not is_read_in_place(problem.a, problem.sizes["k"], self.kernel):
-            stages.append(Stage("A", "m0", f"rows_of_{name}"))
+            steps.append(f"stage A at m0 as rows_of_{name}")
         in_place = self.reads_values_in_place and name == "values" and problem.b.step("n") == 1
         if not problem.b.blocks and not in_place:
-            stages.append(Stage("B", ("root", *problem.batch)[-1], name))
-        nest = inner_nest(problem, tile, self.target, self.block).changed(stages=tuple(stages))
+            if problem.batch:
+                steps.append(f"stage B at {problem.batch[-1]} as {name}")
+            else:  # one head: no loop is around
+                alone = (Stage("B", "root", name),)
+        nest_name = "result" if name == "values" else "scores"
+        nest = inner_nest(nest_name, problem, tile, self.target, self.block, stages=steps)
+        nest = nest.changed(stages=(*nest.stages, *alone))
         return HeadMatmul(nest, self.target, ahead if self.blocking.prefetches else ())
 
     def _rows(self, row: Expr, rows: int | Expr, row_work: RowWork) -> list[Stmt]:

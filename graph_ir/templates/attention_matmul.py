@@ -36,7 +36,7 @@ class HeadMatmul(Lowering):
 
     def block(self, first: tuple[Expr, int], rows: int | Expr, head: Position, panel: View) -> Stmt:
         """Return the matmul of `rows` rows of a head from number * step = `first` on."""
-        return self.task(self.nest.depth("m0"), self.rows_at(first, rows, head, panel))
+        return self.task(self.depth_of("m0"), self.rows_at(first, rows, head, panel))
 
     @staticmethod
     def rows_at(first: tuple[Expr, int], rows: int | Expr, head: Position, panel: View) -> Position:

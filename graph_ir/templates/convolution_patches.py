@@ -92,7 +92,7 @@ class PatchTemplate:
         epilogue = self.epilogue and self._shifted(self.epilogue, (image, output, start))
         sizes = self.g.outputs, pixels, terms
         problem = matmul((), sizes, views, self.kernel, epilogue)
-        nest = inner_nest(problem, self.tile, self.target)
+        nest = inner_nest("band", problem, self.tile, self.target)
         b.emit(Lowering(nest, self.target).statement())
 
     @staticmethod

@@ -138,7 +138,10 @@ class DynamicAttention(AttentionTemplate):
         """The scores of `count` rows, of whole panels of keys."""
         panel, width = Var("nb"), self.tiles[0].columns(self.target, self.sums)
         at = scores.rows_at((first, 1), count, head, self.panel_as("n"))
-        tiles = scores.tiles(at.enter("n", panel, width, width))
+        keys: int | Expr = width
+        if scores.nest.tile is None:  # plain loops end with the keys, which are not in panels yet
+            keys = t.minimum(t.as_expr(self.problem.columns) - panel * width, width)
+        tiles = scores.tiles(at.enter("n", panel, width, keys))
         return loop(panel, panels, t.block_of(tiles), "serial")
 
     def softmax(self, scores: EpilogueValue | None) -> RowWork:

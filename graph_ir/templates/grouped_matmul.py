@@ -54,7 +54,7 @@ def grouped_matmul_function(
         here = replace(one, b=weights, c=one.c.at(panel * width))
         rows = Position.outermost(here).enter("m", low, 1, count)
         # The height of tiles says how sums are split: the same for any number of rows.
-        b.emit(Lowering(inner_nest(here, tile, target, exact=True), target).task(0, rows))
+        b.emit(Lowering(inner_nest("group", here, tile, target, exact=True), target).task(0, rows))
         with (
             b.when(t.equal(group, groups - 1)),
             b.loop("row", end, one.sizes["m"]) as row,

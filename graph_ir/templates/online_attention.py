@@ -71,14 +71,19 @@ class OnlineAttention(AttentionTemplate):
         """The whole computation; `scores` is the epilogue of the first matmul, `result` that of the quotient."""
         p, sums = self.problem, View(self.result, {"m": self.problem.width, "n": 1})
         sizes, views = (p.rows, p.columns, p.depth), (p.a, p.b, self.panel_as("n"))
-        first = self._in_blocks(matmul(p.batch, sizes, views, self.kernel, scores), "n", "keys")
+        problem = matmul(p.batch, sizes, views, self.kernel, scores)
+        first = self._in_blocks("scores", problem, "n", "keys")
         sizes, views = (p.rows, p.width, p.columns), (self.panel_as("k"), p.d, sums)
-        second = self._in_blocks(matmul(p.batch, sizes, views, self.kernel, None), "k", "values")
+        problem = matmul(p.batch, sizes, views, self.kernel, None)
+        second = self._in_blocks("result", problem, "k", "values")
         return self.over_rows(lambda number, rows: self._block(number, rows, first, second, result))
 
-    def _in_blocks(self, problem: Contraction, axis: str, name: str) -> HeadMatmul:
+    def _in_blocks(self, nest_name: str, problem: Contraction, axis: str, name: str) -> HeadMatmul:
         """A matmul with one more loop, over blocks of the scores' columns, in which B is packed."""
-        nest = inner_nest(problem, self.tiles[axis == "k"], self.target, self.block)
+        tile = self.tiles[axis == "k"]
+        nest = inner_nest(nest_name, problem, tile, self.target, self.block)
+        if nest.tile is None:
+            return HeadMatmul(nest, self.target)
         at = nest.depth("m0")
         loops = *nest.loops[:at], Loop("block", axis, self.columns), *nest.loops[at:]
         stages = [Stage("B", "block", name)]
@@ -97,7 +102,7 @@ class OnlineAttention(AttentionTemplate):
         """A block of rows, one block of its columns after the other."""
         p, width = self.problem, self.columns
         of_rows = first.head(self.batch_vars).position.enter("m", number, self.block, rows)
-        of_rows, before, _ = first.entered(first.nest.depth("m0"), of_rows)
+        of_rows, before, _ = first.entered(first.depth_of("m0"), of_rows)
         before = [*first.allocated(), *before]
         sums = second.head(self.batch_vars).position.enter("m", number, self.block, rows)
         sums = sums.staged("C", second.nest.problem.c).reduced(False, False)
@@ -107,10 +112,10 @@ class OnlineAttention(AttentionTemplate):
             scores = of_rows.enter("n", column, width, columns).staged("C", self.panel_as("n"))
             terms = sums.enter("k", column, width, columns).staged("A", self.panel_as("k"))
             return [
-                first.task(first.nest.depth("block"), scores),
+                first.task(first.depth_of("block"), scores),
                 self._rescale(rows, columns),
                 self._exponentials(rows, columns),
-                second.task(second.nest.depth("block"), terms),
+                second.task(second.depth_of("block"), terms),
             ]
 
         full, rest = divmod(p.columns, width)

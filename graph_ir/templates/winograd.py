@@ -241,9 +241,8 @@ class WinogradTemplate:
         )
         sizes = self.blocking.block, self.problem.y.channels, k
         problem = matmul((points,), sizes, views, self.kernel, None)
-        nest = inner_nest(problem, self.blocking.tile, self.target)
-        assert nest.tile is not None
-        tile = replace(nest.tile, any_rows=True)
+        nest = inner_nest("points", problem, self.blocking.tile, self.target)
+        tile = nest.tile and replace(nest.tile, any_rows=True)
         # The next panel of U is prefetched if it is not in L2 yet.
         nest = nest.changed(tile=tile, prefetch=int(self.is_far))
         return Lowering(nest, self.target), Position.outermost(problem)

@@ -12,7 +12,6 @@ from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.nest.lower import lower
 from graphc.graph_ir.nest.nest import Nest
 from graphc.graph_ir.nest.problem import Contraction
-from graphc.graph_ir.nest.scalar import lower_scalar
 from graphc.graph_ir.schedule.convolution_problem import last_operand
 from graphc.targets.isa import Target
 from graphc.targets.microkernels import microkernels
@@ -85,7 +84,7 @@ def arrays(g: ConvolutionGeometry, band: str) -> tuple[list[np.ndarray], np.ndar
 
 def check(nest: Nest, g: ConvolutionGeometry, band: str) -> None:
     """Interpret a nest, tensorized or not, and compare with NumPy exactly."""
-    body = lower(nest, TARGET) if nest.tile else lower_scalar(nest)
+    body = lower(nest, TARGET)
     p = nest.problem
     function = Function(
         "f",

@@ -8,7 +8,6 @@ from graphc.base.dtypes import F32
 from graphc.graph_ir.nest.lower import lower
 from graphc.graph_ir.nest.nest import Nest
 from graphc.graph_ir.nest.problem import Contraction, View, matmul
-from graphc.graph_ir.nest.scalar import lower_scalar
 from graphc.targets.isa import Target
 from graphc.targets.microkernels import microkernels
 from graphc.tensor_ir import builder as t
@@ -47,7 +46,7 @@ def run(nest: Nest, rows: int, layout: str = "plain", body: Stmt | None = None) 
     p = nest.problem
     n, k = p.sizes["n"], p.sizes["k"]
     if body is None:
-        body = lower(nest, TARGET) if nest.tile else lower_scalar(nest)
+        body = lower(nest, TARGET)
     bias = Buffer("bias", F32, (n,))
     params = (
         p.a.buffer,

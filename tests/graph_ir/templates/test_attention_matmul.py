@@ -17,7 +17,7 @@ from support.matmul_nests import TARGET, problem, run
 def of_heads(layout: str, ahead: int = 0, vectors: int = 3) -> tuple[HeadMatmul, Stmt]:
     """Two heads of eleven rows in blocks of four; B is packed in front of them, all panels of a head at once."""
     given = problem(layout=layout)
-    nest = inner_nest(given, GemmTile(4, vectors), TARGET, 4)
+    nest = inner_nest("scores", given, GemmTile(4, vectors), TARGET, 4)
     if layout != "panels":
         nest = nest.changed(stages=(Stage("B", "b0", "packed"),))
     made, batch, number = (
