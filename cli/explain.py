@@ -82,6 +82,12 @@ def run(args: argparse.Namespace) -> int:
         code = CodeMap(explanation.lowered, explanation.ctx.target)
         names = dict.fromkeys(k["kernel"] for k in facts.get("kernels") or facts["calls"])
         facts["code"] = {name: code.of(name, stages).texts for name in names}
+        if "asm" in stages:
+            from ..tools.hot_loop.verdict import loop_facts
+
+            lowered, target = explanation.lowered, explanation.ctx.target
+            loops = {name: loop_facts(name, lowered, target) for name in names}
+            facts["loops"] = {name: loop for name, loop in loops.items() if loop}
     if args.json:
         say(json.dumps(facts))
         return 0
@@ -177,6 +183,8 @@ def _code_lines(facts: Facts) -> Iterable[str]:
         for stage, text in texts.items():
             yield f"--- {kernel}: {stage} ---"
             yield text
+        if loop := facts.get("loops", {}).get(kernel):
+            yield f"--- {kernel}: loop {loop['verdict']}"
 
 
 def step_lines(steps: list[Facts]) -> Iterable[str]:

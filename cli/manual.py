@@ -20,6 +20,7 @@ _ENVIRONMENT = (
     ("GRAPHC_NUM_THREADS", "default of --threads"),
     ("GRAPHC_JOBS", "default of --jobs"),
     ("GRAPHC_TUNING", "default of --tuning"),
+    ("GRAPHC_PERF", "name loaded code for perf: map or jitdump"),
     ("GRAPHC_VERIFY", "verify the program after every pass"),
     ("GRAPHC_LOG", "loggers to print: fuse=debug,codegen"),
 )

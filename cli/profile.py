@@ -27,6 +27,7 @@ from .run_inputs import call_sizes, input_arrays
 from .terminal import say, table, wrapped
 
 if TYPE_CHECKING:
+    from ..driver.stages import Compilation
     from ..tools.profile import KernelTime, Profile
     from ..tools.profile_summary import TypeTime
 
@@ -61,13 +62,13 @@ def run(args: argparse.Namespace) -> int:
     from ..tools.profile_summary import profile_facts
 
     with progress(args.quiet or args.json) as report:
-        _, found = profile_model(args, report)
+        compilation, found = profile_model(args, report)
     if args.trace:
         write_text(args.trace, json.dumps(trace_events(found)))
     if args.json:
         say(json.dumps(profile_facts(found)))
         return 0
-    say("\n".join(lines(found, args.verbose)))
+    say("\n".join(lines(found, args.verbose, compilation)))
     if args.trace:
         say(f"wrote {args.trace}")
     return 0
@@ -108,9 +109,14 @@ def write_text(path: str, text: str) -> None:
 MAX_KERNELS = 20
 """Kernels that are listed without --verbose."""
 
+JUDGED = 8
+"""Kernels whose hot loops are judged with --verbose: each is compiled again, to assembly."""
 
-def lines(found: Profile, verbose: bool) -> Iterator[str]:
-    """Yield the total, the time by type of op, and the kernels, longest first; with `verbose` all about each."""
+
+def lines(found: Profile, verbose: bool, compilation: Compilation | None = None) -> Iterator[str]:
+    """Yield the total, the time by type of op, and the kernels, longest first; with `verbose` all about each, and what
+    bounds the longest."""
+    from ..tools.hot_loop.verdict import verdicts
     from ..tools.profile_summary import by_type, headline
 
     whole = headline(found)
@@ -139,7 +145,9 @@ def lines(found: Profile, verbose: bool) -> Iterator[str]:
     yield from wrapped(_conditions(found), indent=10)
     if verbose:
         yield ""
-        yield from wrapped((line for kernel in kernels for line in _details(kernel)), indent=12)
+        judged = verdicts(compilation, kernels[:JUDGED], found.roofline) if compilation else {}
+        loops = {name: str(verdict) for name, verdict in judged.items()}
+        yield from wrapped((line for kernel in kernels for line in _details(kernel, loops)), 12)
 
 
 TYPE_COLUMNS = ("time", "share", "kernels", "GFLOP/s", "GB/s", "of roof", "op type")
@@ -198,7 +206,7 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={number}" for name, number in sizes.items())
 
 
-def _details(kernel: KernelTime) -> list[str]:
+def _details(kernel: KernelTime, loops: Mapping[str, str]) -> list[str]:
     rows = [
         ("ops", " -> ".join(kernel.ops)),
         ("from", ", ".join(kernel.source)),
@@ -206,5 +214,6 @@ def _details(kernel: KernelTime) -> list[str]:
         ("layouts", "; ".join(kernel.layouts)),
         ("schedule", kernel.schedule),
         ("isa", kernel.isa),
+        ("loop", loops.get(kernel.kernel, "")),
     ]
     return [f"{kernel.node} = {kernel.kernel}"] + [f"  {n:<9} {t}" for n, t in rows if t]

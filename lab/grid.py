@@ -26,7 +26,7 @@ from ..graph_ir.schedule.space import ScheduleSpace
 from ..graph_ir.schedule.spaces import space_of
 from ..runtime.executor import CompiledModel
 from ..tools.grade import rank_correlation
-from .inner_loop import inner_loop
+from ..tools.hot_loop.find import Loop, hot_loop
 from .kinds.matmul import NODE
 from .problem import Problem
 from .trial import OURS, ROUNDS, Bench, build, check
@@ -44,16 +44,15 @@ OnPoint = Callable[[str, int, int], None]
 class Point:
     """A schedule of a sweep: its `settings` as requested, and what came of it.
 
-    `predicted`: cycles by the cost model, None where there is none. `spills`: vector registers saved to the stack in
-    the innermost loop `loop`. `refused`: why the kernel cannot run with it; the rest is then empty.
+    `predicted`: cycles by the cost model, None where there is none. `refused`: why the kernel cannot
+    run with it; the rest is then empty.
     """
 
     settings: Mapping[str, Parameter]
     schedule: str = ""
     timing: Timing | None = None
     predicted: float | None = None
-    spills: int = 0
-    loop: tuple[str, ...] = ()
+    loop: Loop = Loop()
     refused: str = ""
 
     @property
@@ -146,14 +145,14 @@ def _try(problem: Problem, bench: Bench, settings: Mapping[str, Parameter]) -> P
     except GraphcError as error:
         return Point(settings, refused=_short(str(error)))
     assert op.schedule is not None
-    loop, spills = inner_loop(assembly(compilation.llvm_ir, compilation.target).splitlines())
+    loop = hot_loop(assembly(compilation.llvm_ir, bench.target), bench.target)
     with CompiledModel(compilation.artifact, bench.threads) as model:
         arrays = problem.arrays(problem.sizes[-1])
         ours = graphc_contender(model, arrays)
         check(problem, with_sizes(compilation.source, problem.sizes[-1]), arrays, ours)
         timing = interleave({OURS: ours.run}, 3, POINT_SECONDS)[OURS]
     predicted = space.cycles(op.schedule)
-    return Point(settings, str(op.schedule), timing, predicted, spills, loop)
+    return Point(settings, str(op.schedule), timing, predicted, loop)
 
 
 def _again(problem: Problem, bench: Bench, points: list[Point]) -> list[Point]:

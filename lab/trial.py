@@ -10,6 +10,7 @@ from ..base.errors import UserError
 from ..base.html_table import html_table
 from ..base.options import CompileOptions
 from ..base.records import dataclass
+from ..bench.counters import Counted, count
 from ..bench.engines import deviation, precisions_of
 from ..bench.measure import Timing, interleave
 from ..bench.peers import Contender, RefusedModel, Session, graphc_contender, load_peer
@@ -24,11 +25,13 @@ from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.rewriting.known_sizes import with_sizes
 from ..runtime.executor import CompiledModel
 from ..targets.isa import Target
+from ..tools.hot_loop.verdict import Verdict, verdicts
 from ..tools.profile import KernelTime, profile
 from .problem import Problem
 from .program import Array
 
 ROUNDS = 5
+COUNTED_RUNS = 20
 OURS = "graphc"
 
 
@@ -79,6 +82,17 @@ class Result:
     compilation: Compilation
     rows: Sequence[Measured]
     kernels: Sequence[KernelTime]
+
+    def verdicts(self, bench: Bench) -> dict[str, Verdict]:
+        """Return what bounds each kernel, by name."""
+        roofs = roofline(bench.target, bench.threads)
+        return verdicts(self.compilation, self.kernels, roofs)
+
+    def counted(self, bench: Bench) -> Counted:
+        """Return what hardware counters count in one thread that runs the program COUNTED_RUNS times."""
+        arrays = self.problem.arrays(self.problem.sizes[-1])
+        with CompiledModel(self.compilation.artifact, 1) as model:
+            return count(graphc_contender(model, arrays).run, COUNTED_RUNS)
 
     def _repr_html_(self) -> str:
         """Return the engines at each choice of sizes, for notebooks."""

@@ -13,6 +13,7 @@ import llvmlite.binding as llvm
 from ..base.errors import InternalError, UserError
 from ..targets.isa import ISAS
 from .metadata import Metadata
+from .perf_files import announce
 
 
 class LoadedCode:
@@ -33,6 +34,7 @@ class LoadedCode:
         self._finalizer.atexit = False
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
         self._engine.finalize_object()
+        announce(object_code, self.address)
 
     def address(self, symbol: str) -> int:
         """Return the address of an exported symbol. InternalError when the object lacks it."""

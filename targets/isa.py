@@ -225,7 +225,7 @@ VECTOR_INSTRUCTIONS: list[VectorInstructions] = []
 """All instructions on vectors that LLVM does not choose by itself."""
 
 POOL_MACHINES: dict[str, Mapping[str, object]] = {}
-"""Intrinsics and numbers of Linux' system calls for the thread pool, by LLVM's name of the machine."""
+"""Intrinsics and numbers of Linux' system calls, mostly for the thread pool, by LLVM's name of the machine."""
 
 
 def fused_levels() -> list[str]:

@@ -25,7 +25,14 @@ from ..model_arguments import (
 from ..profile import write_text
 from ..progress import progress
 from ..terminal import say
-from .kernel_tables import kernel_lines, point_lines, result_facts, result_lines, sweep_facts
+from .kernel_tables import (
+    kernel_lines,
+    point_lines,
+    result_facts,
+    result_lines,
+    sweep_facts,
+    why_lines,
+)
 
 if TYPE_CHECKING:
     from ...graph_ir.ir.schedule import Schedule
@@ -76,6 +83,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", action="store_true", help="print the loops after each step of the schedule"
     )
     parser.add_argument("--asm", action="store_true", help="print the inner loop")
+    parser.add_argument(
+        "--why", action="store_true",
+        help="print what bounds the inner loop: ports, front end, latency, llvm-mca, hardware counters",
+    )  # fmt: skip
     add_json_argument(parser)
     add_quiet_argument(parser)
 
@@ -144,9 +155,12 @@ def _measure(
     found = measure(problem, bench, schedule)
     compilation = found.compilation
     if args.json:
-        say(json.dumps(result_facts(found, bench)))
+        say(json.dumps(result_facts(found, bench, found.verdicts(bench))))
         return 0
-    say("\n".join([*result_lines(found, bench), *kernel_lines(found)]))
+    verdicts = found.verdicts(bench)
+    say("\n".join([*result_lines(found, bench), *kernel_lines(found, verdicts)]))
+    if args.why:
+        say("\n".join(why_lines(found, bench, verdicts)))
     if args.steps:
         explanation = Explanation(
             compilation.source, compilation.graph, compilation.lowered, compilation.request.context
@@ -159,9 +173,9 @@ def _measure(
 
 def _loop(compilation: Any) -> tuple[str, ...]:
     from ...codegen.aot import assembly
-    from ...lab.inner_loop import inner_loop
+    from ...tools.hot_loop.find import hot_loop
 
-    return inner_loop(assembly(compilation.llvm_ir, compilation.target).splitlines())[0]
+    return hot_loop(assembly(compilation.llvm_ir, compilation.target), compilation.target).lines
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -207,5 +221,5 @@ def _sweep(args: argparse.Namespace, problem: Problem, bench: Bench) -> int:
     say("\n".join(point_lines(problem, bench, found, picture)))
     if args.asm:
         best: Point = min(found, key=lambda point: point.seconds)
-        say("\n".join(best.loop))
+        say("\n".join(best.loop.lines))
     return 0

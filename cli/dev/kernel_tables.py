@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...base.durations import shown_time
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ...lab.heat_map import HeatMap
     from ...lab.problem import Problem
     from ...lab.trial import Bench, Measured, Result
+    from ...tools.hot_loop.verdict import Verdict
 
 SHOWN = 10
 Facts = dict[str, Any]
@@ -51,18 +52,40 @@ def _engine_rows(row: Measured) -> list[list[str]]:
     return rows
 
 
-def kernel_lines(found: Result) -> Iterator[str]:
-    """Yield the kernels of the program with their shares and schedules."""
+def kernel_lines(found: Result, verdicts: Mapping[str, Verdict]) -> Iterator[str]:
+    """Yield the kernels of the program with their shares, schedules, and what bounds them."""
     total = sum(kernel.seconds for kernel in found.kernels) or 1.0
     yield ""
     for kernel in found.kernels:
         share = f"{kernel.seconds / total:.0%}, " if len(found.kernels) > 1 else ""
         yield f"{kernel.kernel}: {share}{kernel.of_roof:.0%} of {kernel.roof}"
         yield from wrapped([f"  schedule  {kernel.schedule}"], 12)
+        if kernel.kernel in verdicts:
+            yield from wrapped([f"  loop      {verdicts[kernel.kernel]}"], 12)
 
 
-def result_facts(found: Result, bench: Bench) -> Facts:
+def why_lines(found: Result, bench: Bench, verdicts: Mapping[str, Verdict]) -> Iterator[str]:
+    """Yield all bounds of the hot loops, and what hardware counters count."""
+    from ...tools.hot_loop.verdict import detail_lines
+
+    for name, verdict in verdicts.items():
+        yield ""
+        yield name
+        yield from wrapped(detail_lines(verdict, bench.target), 9)
+    counted = found.counted(bench)
+    if counted.refused:
+        yield from wrapped([f"counters {counted.refused}"], 9)
+        return
+    counts = {name: number / counted.runs for name, number in counted.counts.items()}
+    each = ", ".join(f"{number:.0f} {name}" for name, number in counts.items())
+    yield from wrapped([f"counters {each} in one run on one thread"], 9)
+
+
+def result_facts(
+    found: Result, bench: Bench, verdicts: Mapping[str, Verdict] | None = None
+) -> Facts:
     """The same as numbers: seconds, bytes, 1e9 operations."""
+    loops = {name: verdict.facts() for name, verdict in (verdicts or {}).items()}
     return {
         "problem": found.problem.text,
         "target": bench.target.isa,
@@ -72,6 +95,7 @@ def result_facts(found: Result, bench: Bench) -> Facts:
             {
                 "kernel": kernel.kernel, "schedule": kernel.schedule, "seconds": kernel.seconds,
                 "gop": kernel.gflop, "bytes": kernel.nbytes, "roof": kernel.roof, "of_roof": kernel.of_roof,
+                "loop": loops.get(kernel.kernel),
             }
             for kernel in found.kernels
         ],
@@ -109,7 +133,7 @@ def point_lines(
             told = f"{point.predicted / lowest:.2f}x"
         if timing is not None:
             rows.append(
-                [shown_time(timing.median), f"{timing.spread:.0%}", told, str(point.spills), _settings(point)]
+                [shown_time(timing.median), f"{timing.spread:.0%}", told, str(point.loop.spills), _settings(point)]
             )  # fmt: skip
     yield f"{problem.text}, {bench.threads} threads, {len(ran)} of {len(points)} schedules ran"
     yield from table(rows)
@@ -157,6 +181,6 @@ def _point_facts(point: Point) -> Facts:
         return {**facts, "refused": point.refused}
     return {
         **facts, "schedule": point.schedule, "seconds": point.timing.median, "min": point.timing.best,
-        "spread": point.timing.spread, "predicted_cycles": point.predicted, "spills": point.spills,
-        "inner_loop": list(point.loop),
+        "spread": point.timing.spread, "predicted_cycles": point.predicted, "spills": point.loop.spills,
+        "inner_loop": list(point.loop.lines),
     }  # fmt: skip

@@ -10,7 +10,8 @@ import pytest
 
 from graphc.cli import explain as stages
 from graphc.cli import main
-from graphc.lab.inner_loop import inner_loop
+from graphc.targets.isa import Target
+from graphc.tools.hot_loop.find import hot_loop
 from graphc.tools.kernel_code import STAGES
 from support.process import ROOT
 
@@ -80,9 +81,9 @@ def test_code_of_a_target_uses_its_widest_registers(isa: str, widest: str, capsy
     used = set(re.findall(r"%([xyz]mm)\d", code["asm"]))
     assert max(used) == widest
     multiply = "mulps" if isa == "generic" else "vfmadd"
-    loop, spills = inner_loop(code["asm"].splitlines())
-    assert sum(multiply in line and f"%{widest}" in line for line in loop) >= 8
-    assert spills == 0
+    loop = hot_loop(code["asm"], Target(isa))
+    assert sum(multiply in line and f"%{widest}" in line for line in loop.lines) >= 8
+    assert loop.spills == 0
 
 
 def test_passes_say_what_each_removed(capsys: Capture) -> None:

@@ -43,7 +43,7 @@ def test_points_are_measured_predicted_or_refused() -> None:
     ran = [point for point in found if not point.refused]
     assert [point.settings["mr"] for point in ran] == [2, 4]
     assert all(point.predicted and point.timing and "tensorize" in point.schedule for point in ran)
-    assert all(sum("vfmadd" in line for line in point.loop) >= 4 for point in ran)
+    assert all(sum("vfmadd" in line for line in point.loop.lines) >= 4 for point in ran)
     assert "mr x nv must be at most 64" in found[2].refused
 
 
