@@ -80,7 +80,7 @@ def test_a_classifier_without_probabilities() -> None:
 
 
 def test_a_classifier_that_transforms_too() -> None:
-    """Its second result is no transformed table."""
+    """`transform` is refused: the second result of a classifier is its probabilities."""
     estimator = LinearDiscriminantAnalysis().fit(X, LABELS["texts"])
     fast = graphc.sklearn.compile(estimator)
     np.testing.assert_allclose(fast.predict_proba(X), estimator.predict_proba(X), atol=2e-5)
