@@ -1,16 +1,17 @@
 """A Brgemm on two-dimensional registers, such as those of AMX: the tile instructions, and the epilogue behind them.
 
-    for each 2 tiles of rows: 2 x 2 sums = 0; for each 64 bytes of k: load 2 tiles of A and 2 of B, 4 multiplications
-    store the sums to a local block; for each of its rows: epilogue, a vector at a time
+    for each 2 tiles of rows: 2 x 2 sums = 0; for each 64 bytes of k: load 2 tiles of A and 2 of B, 4 multiplications,
+    and the epilogue of some of the rows before, a vector at a time; store the sums to a local block
 
 All tiles of a GEMM have one shape, as the shapes of a function share few registers: the last tile of rows starts
-early enough to be full, and rows that belong to the tile before it are not stored. The epilogue runs on the vector
-units while the tiles of the next rows are multiplied.
+early enough to be full, and rows that belong to the tile before it are not stored. The epilogue of a tile runs on the
+vector units while the next one is multiplied, in this GEMM or the next of the nest (`pending_rows`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+from collections.abc import Sequence
 
 from ..base.errors import InternalError
 from ..targets.isa import Target, tile_depth
@@ -26,40 +27,72 @@ from .nodes import (
     If,
     Invoke,
     Let,
-    Load,
     Matrices,
     Prefetch,
     Slice,
     Stmt,
-    Store,
     Var,
 )
-from .substitution import substitute_expr
+from .pending_rows import PendingRows
 
+LATE = int(os.environ.get("LATE", "8"))
 MAX_TOGETHER = 2
 """Tiles of rows that are multiplied together: 2 x 2 sums, and as many operands, are 8 registers."""
+LATE = 8
+"""Rows whose epilogue waits until the next tile is stored: what is stored last can be read only after a while (0.87 of
+the time of a 1 x 1 convolution of 256 channels of bytes, measured on Sapphire Rapids)."""
 
 
-def tile_statements(g: Brgemm, target: Target, names: Names) -> list[Stmt]:
-    """Return the statements of a Brgemm with a `multiply` instruction."""
-    return _Tiles(g, target, names).statements()
+def tile_statements(
+    g: Brgemm, target: Target, names: Names, pending: PendingRows | None = None
+) -> list[Stmt]:
+    """Return the statements of a Brgemm with a `multiply` instruction.
+
+    `pending`: the rows that wait before it, and of which its last rows will be; none wait if it is left out.
+    """
+    if pending is not None:
+        return _Tiles(g, target, names, pending).statements()
+    alone = pending_rows(g, target, names)
+    body = _Tiles(g, target, names, alone).statements()
+    return body if is_direct(g, target) else [*alone.begin(), *body, *alone.finish(t.ZERO)]
+
+
+def pending_rows(
+    g: Brgemm, target: Target, names: Names, captured: Sequence[Var] = ()
+) -> PendingRows:
+    """Return the rows of a Brgemm that wait for their epilogue."""
+    shape = target.table.tiles
+    if shape is None or not isinstance(g.k, int):
+        raise InternalError(
+            f"{g.multiply} needs two-dimensional registers and a k that is a number"
+        )
+    rows, lanes, line = MAX_TOGETHER * shape.rows, shape.row_bytes // 4, target.machine.cache_line
+    return PendingRows(g, rows, lanes, line, names, captured)
+
+
+def is_direct(g: Brgemm, target: Target) -> bool:
+    """Return whether tiles are stored to C: all are full, and no epilogue follows."""
+    m, rows, shape = g.m, g.tile_rows, target.table.tiles
+    is_full = isinstance(m, int) and isinstance(rows, int) and not m % rows
+    whole = shape is not None and not g.n % (shape.row_bytes // 4)
+    return is_full and whole and g.epilogue is None
 
 
 class _Tiles:
-    def __init__(self, g: Brgemm, target: Target, names: Names) -> None:
+    def __init__(self, g: Brgemm, target: Target, names: Names, pending: PendingRows) -> None:
         shape = target.table.tiles
-        if shape is None or not isinstance(g.k, int):
-            raise InternalError(
-                f"{g.multiply} needs two-dimensional registers and a k that is a number"
-            )
-        self.g, self.target, self.names = g, target, names
+        assert shape is not None and isinstance(g.k, int)
+        self.g, self.target, self.names, self.pending = g, target, names, pending
         self.lanes = shape.row_bytes // 4
         self.k = tile_depth(g.k, g.k_group, shape)
         self.columns = -(-g.n // self.lanes)
         self.height = t.as_expr(g.tile_rows)
         self.m = t.as_expr(g.m)
-        size = MAX_TOGETHER * shape.rows * self.columns * self.lanes
-        self.block = Buffer(names.fresh("block"), g.accumulator, (size,), "local")
+        self.is_direct = is_direct(g, target)
+        self.steps = self.k.steps * g.batch
+        highest = g.tile_rows if isinstance(g.tile_rows, int) else shape.rows
+        self.early = max(MAX_TOGETHER * highest - LATE, 0)
+        self.each = -(-self.early // max(self.steps, 1))
         self.registers: dict[str, Buffer] = {}
 
     def statements(self) -> list[Stmt]:
@@ -85,9 +118,7 @@ class _Tiles:
             body.append(Let(count, tiles))
             body.append(self._loop(pairs, count // 2, first, two))
             body.append(If(t.equal(count % 2, 1), alone))
-        used = [*self.registers.values(), *([] if self.is_direct else [self.block])]
-        registers = [Allocate(buffer) for buffer in used]
-        return [*registers, *body]
+        return [*(Allocate(buffer) for buffer in self.registers.values()), *body]
 
     def _loop(self, pair: Var, end: Expr, first: Var, step: Expr) -> For:
         return For(pair, t.ZERO, end, Block((Let(first, pair * step), *self._rows(first, 2))))
@@ -104,17 +135,12 @@ class _Tiles:
         body += self._reduce(starts, first)
         if self.is_direct:
             return [*body, *self._stores_to_c(starts)]
-        body += [self._store(r, v) for r in range(number) for v in range(self.columns)]
-        for r, loaded in enumerate(starts):
-            body.append(self._finish(first + self.height * r, loaded, r))
-        return body
-
-    @property
-    def is_direct(self) -> bool:
-        """Return whether tiles are stored to C: all are full, and no epilogue follows."""
-        m, rows = self.g.m, self.g.tile_rows
-        is_full = isinstance(m, int) and isinstance(rows, int) and not m % rows
-        return is_full and not self.g.n % self.lanes and self.g.epilogue is None
+        body.append(other := self.pending.other_half())
+        for r, begin in enumerate(starts):
+            body += [self._store(r, v, other.var, begin - first) for v in range(self.columns)]
+        body += self.pending.finish(t.as_expr(self.early), None, first)
+        count = t.minimum(self.height * number, self.m - first)
+        return [*body, *self.pending.remember(first, count, other.var)]
 
     def _stores_to_c(self, starts: list[Expr]) -> list[Stmt]:
         stores: list[Stmt] = []
@@ -167,19 +193,26 @@ class _Tiles:
         return [
             *body,
             *self._prefetch(first, len(starts), step),
-            *self._prefetch_c(first, len(starts), step),
+            *self._beside(starts, first, step),
         ]
+
+    def _beside(self, starts: list[Expr], first: Expr, step: Expr) -> list[Stmt]:
+        """Return what is done beside the multiplications of a step: the epilogue of some rows that wait."""
+        if self.is_direct:
+            return self._prefetch_c(first, len(starts), step)
+        done = step * self.each
+        return self.pending.finish(done, t.minimum(done + self.each, self.early), first)
 
     def _prefetch_c(self, first: Expr, number: int, step: Expr) -> list[Stmt]:
         """Return hints for the rows of C that are written after the last step, a few in each."""
         g = self.g
         rows = g.tile_rows if isinstance(g.tile_rows, int) else self.lanes
-        each = -(-number * rows // (self.k.steps * g.batch))
+        each = -(-number * rows // self.steps)
         line = self.target.machine.cache_line // g.c.buffer.dtype.size
         return [
             Prefetch(self._at(g.c, (first + step * each + row) * g.c.row + column), 0)
             for row in range(each)
-            for column in range(0, self._width, line)
+            for column in range(0, self.pending.width, line)
         ]
 
     def _prefetch(self, first: Expr, number: int, step: Expr) -> list[Stmt]:
@@ -189,58 +222,26 @@ class _Tiles:
             return []
         line = self.target.machine.cache_line // g.b.buffer.dtype.size
         hints: list[Stmt] = []
-        steps = self.k.steps * g.batch
         for one in g.prefetch:
             per_row = -(-one.elements // g.m)
-            per_step = -(-number * g.tile_rows * one.elements // (g.m * steps))
+            per_step = -(-number * g.tile_rows * one.elements // (g.m * self.steps))
             at = first * per_row + step * per_step
             hints += [
                 Prefetch(_from(one.address, at + offset)) for offset in range(0, per_step, line)
             ]
         return hints
 
-    def _store(self, r: int, v: int) -> Stmt:
-        at = self.height * (r * self._width) + v * self.lanes
-        block = Slice(self.block, (at,))
+    def _store(self, r: int, v: int, half: Expr, row: Expr) -> Stmt:
+        """Return the store of a tile to the block, from row `row` on."""
+        width, lanes = t.as_expr(self.pending.width), t.as_expr(self.lanes)
         operands = (
             self._sum(r, v),
-            block,
+            self.pending.at(half, row, v * self.lanes),
             self.height,
-            t.as_expr(self._width),
-            t.as_expr(self.lanes),
+            width,
+            lanes,
         )
         return Invoke(f"tile_store_{self.g.accumulator}", operands)
-
-    def _finish(self, first: Expr, start: Expr, r: int) -> Stmt:
-        """Return the epilogue of the rows from `first` on of tile `r`, which begins with row `start`."""
-        row = Var(self.names.fresh("finished"))
-        end = t.minimum(first + self.height, self.m)
-        local = (self.height * r + (row - start)) * self._width
-        columns = range(0, self.g.n, self.lanes)
-        parts = [self._vector(row, local, v, min(v + self.lanes, self.g.n)) for v in columns]
-        return For(row, first, end, Block(tuple(parts)))
-
-    def _vector(self, row: Expr, local: Expr, begin: int, end: int) -> Stmt:
-        g, col = self.g, Var(self.names.fresh("col"))
-        acc = Var(self.names.fresh("sum"), g.accumulator)
-        body: list[Stmt] = [Let(acc, Load(self.block, (local + col,)))]
-        value: Expr = acc
-        if g.epilogue is not None:
-            e = g.epilogue
-            known: dict[str, Expr] = {e.row.name: row, e.col.name: col, e.acc.name: acc}
-            for let in e.lets:
-                var = replace(let.var, name=self.names.fresh(let.var.name))
-                body.append(Let(var, substitute_expr(let.value, known)))
-                known[let.var.name] = var
-            value = substitute_expr(e.value, known)
-        target = self._at(g.c, row * g.c.row + col)
-        body.append(Store(target.buffer, target.indices, value))
-        return For(col, t.as_expr(begin), t.as_expr(end), Block(tuple(body)), "vector")
-
-    @property
-    def _width(self) -> int:
-        """Return the elements of a row of the block."""
-        return self.columns * self.lanes
 
     def _sum(self, r: int, v: int) -> Slice:
         name = f"sums{r}{v}"

@@ -57,11 +57,13 @@ def _read_nodes(node: NodeContext, kind: str) -> dict[Key, Branch | Leaf]:
     found: dict[Key, Branch | Leaf] = {}
     columns = (*(lists[name] for name in (*names, "modes", "values")), missing)
     for tree, at, feature, true, false, mode, value, nan in zip(*columns, strict=True):
-        kind, ways = mode.removeprefix("BRANCH_"), ((tree, true), (tree, false))
-        found[tree, at] = (
-            Leaf(said.get((tree, at), {}))
+        key = (tree, at)
+        found[key] = (
+            Leaf(said.get(key, {}))
             if mode == "LEAF"
-            else Branch(feature, kind, value, *ways, bool(nan))
+            else Branch(
+                feature, mode.removeprefix("BRANCH_"), value, (tree, true), (tree, false), bool(nan)
+            )
         )
     return found
 
@@ -106,7 +108,8 @@ def _classifier(node: NodeContext) -> list[Value]:
             for key, one in nodes.items()
         }
         score = _sums(node, moved, 1)
-        if base := _floats(node, "base_values"):
+        base = _floats(node, "base_values")
+        if base:
             own = base[-1] if ids == {1} else base[0]
             score = node.helper("add", score, node.constant([own], F32))
         positive = all(weight >= 0 for weight in _floats(node, "class_weights"))

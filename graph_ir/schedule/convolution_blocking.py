@@ -229,11 +229,23 @@ def blocking_cycles(p: ConvolutionGemm, band: str, blocking: MatmulBlocking) -> 
     room = target.l2_bytes // 2
     again = panel * panels if panel * panels > room else 0
     again += image * panels if image > room else 0
+    again += _written_again(p, columns, panels, height * g.result[1] * g.outputs)
     streamed = blocking.k_block * columns * p.kernel.b.size > room
     again += panel * panels * (lines - 1) if streamed else 0
     task += again / machine.shared_bytes_per_cycle / machine.prefetched + machine.band_cycles
     tasks = g.batch * g.groups * math.ceil(g.result[0] / height) * blocking.n_groups
     return math.ceil(tasks / p.threads) * task
+
+
+def _written_again(p: ConvolutionGemm, columns: int, panels: int, results: int) -> int:
+    """Return the bytes of results that are written to L2 again, as a row of a panel is only a part of a cache line.
+
+    Results have the size of the elements of the image; what they are added to is as large.
+    """
+    row, written = columns * p.kernel.a.size, results * p.kernel.a.size
+    near = 2 * written <= p.target.l2_bytes // 4
+    missing = max(0, p.target.machine.cache_line - row)
+    return 0 if near or panels < 2 else 2 * written * missing // row
 
 
 def _halves(g: ConvolutionGeometry, columns: int) -> float:

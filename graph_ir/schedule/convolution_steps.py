@@ -7,7 +7,7 @@ import re
 from ...targets.isa import Target
 from ..ir.schedule import Schedule
 from ..nest.problem import Contraction
-from .matmul_steps import parallel_step, tile_text
+from .matmul_steps import kept_bytes, parallel_step, tile_text
 from .matmul_tile import MatmulBlocking
 
 LAYOUTS = {
@@ -85,10 +85,10 @@ class _Steps:
         return [*steps, *parallel_step(problem, target, around)]
 
     def _weights_are_far(self, columns: int) -> bool:
-        """Return whether the weights of a group do not stay in L2."""
+        """Return whether the weights of a group do not stay near."""
         b, outputs = self.problem.b, self.sizes["n"]
         of_output = b.blocks["n"][1] // columns * b.buffer.dtype.size
-        return bool(of_output * outputs > self.target.l2_bytes // 2)
+        return bool(of_output * outputs > kept_bytes(self.problem.kernel, self.target))
 
     def _rows(self) -> int:
         rows = self.sizes["y"]

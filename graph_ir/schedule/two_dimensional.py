@@ -19,11 +19,14 @@ epilogue, and the next ones start (fitted to matmuls of bytes with k from 64 to 
 def tiles_of(kernel: Microkernel, m: int) -> list[GemmTile]:
     """Return the register tiles of a microkernel worth using for m rows.
 
-    Two-dimensional registers have one height in a whole kernel, which divides m into as few of them as there can be.
+    Two-dimensional registers have one height in a whole kernel, which divides m into as few of them as there can be,
+    or one more where that makes pairs of lower ones.
     """
     if kernel.registers is None:
         return list(kernel.tiles)
     number = math.ceil(max(m, 1) / kernel.registers.rows)
+    if number > 2 and math.ceil(m / (number + number % 2)) < kernel.registers.rows:
+        number += number % 2
     height = math.ceil(max(m, 1) / number)
     return [replace(tile, rows=min(number, 2) * height) for tile in kernel.tiles]
 

@@ -39,8 +39,9 @@ from ..nodes import (
     Store,
     Var,
 )
+from ..pending_rows import PendingRows, captured_by
 from ..substitution import substitute_expr
-from ..tile_registers import tile_statements
+from ..tile_registers import pending_rows, tile_statements
 from ..tiling import k_splits, split_rows, tile_height
 from ..visitor import Rewriter, bound_names, map_functions, walk_statements
 
@@ -60,11 +61,29 @@ class _Expander(Rewriter):
     def __init__(self, target: Target, names: Names) -> None:
         self.target = target
         self.names = names
+        self.pending: dict[int, PendingRows] = {}
+
+    def for_(self, s: For) -> Stmt | tuple[Stmt, ...]:
+        """Expand a loop; rows of tile registers wait for their epilogue from one iteration to the next."""
+        waiting: list[PendingRows] = []
+        for g in walk_statements(s) if s.kind == "serial" else ():
+            if type(g) is Brgemm and g.multiply and id(g) not in self.pending:
+                captured = captured_by(s, g)
+                if captured is not None:
+                    waiting.append(pending_rows(g, self.target, self.names, captured))
+                    self.pending[id(g)] = waiting[-1]
+        new = super().for_(s)
+        if not waiting:
+            return new
+        before = [x for rows in waiting for x in rows.begin()]
+        after = [x for rows in waiting for x in rows.finish(t.ZERO)]
+        return (*before, *(new if isinstance(new, tuple) else (new,)), *after)
 
     def brgemm(self, s: Brgemm) -> Stmt | tuple[Stmt, ...]:
         tiles: list[Stmt] = []
         if s.multiply:
-            return tuple(tile_statements(s, self.target, self.names))
+            pending = self.pending.get(id(s))
+            return tuple(tile_statements(s, self.target, self.names, pending))
         assert isinstance(s.m, int) and isinstance(s.tile_rows, int)
         if not s.n:
             return ()
