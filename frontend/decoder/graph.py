@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...base.dims import Size, Symbol, bounds, size
+from ...base.dims import Size, Symbol, bounds, maximum, size
 from ...base.dtypes import F32, F64, S64, DType
 from ...base.errors import UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
@@ -109,7 +109,10 @@ class _Decoder:
             for past, one in zip(pasts, (k, v), strict=True)
         )
         self.presents += [keys, values]
-        y = self._mixed(q, keys, values, self._masks(layer))
+        first = self._first_key(layer)
+        seen = self.past + self.new - first
+        keys, values = (build.sliced(one, 2, first, seen) for one in (keys, values))
+        y = self._mixed(q, keys, values, self._masks(layer, first))
         y = build.reshaped(joined_heads(build, y), (self.new, config.heads * config.value_size))
         return self._linear(y, f"{at}attn_output", config.width)
 
@@ -118,7 +121,7 @@ class _Decoder:
     ) -> GraphTensor:
         """Attention [1, heads, T, size]: queries that share keys are rows of one matrix, so that no cache is copied."""
         config, build = self.config, self.build
-        groups, total = config.heads // config.kv_heads, self.past + self.new
+        groups, total = config.heads // config.kv_heads, keys.details.plain_dims[2]
         rows = (1, config.kv_heads, groups * self.new)
         q = build.reshaped(q, (*rows, config.key_size))
         scores = scaled(build, self._times(q, keys, transpose_b=True), config.query_scale)
@@ -189,17 +192,25 @@ class _Decoder:
             self.angles[rotary_config] = found[0], found[1]
         return self.angles[rotary_config]
 
-    def _masks(self, layer: int) -> list[GraphTensor]:
-        """Return whether a query [1, 1, T, 1] sees a key [1, 1, 1, P + T]: up to its own position, in its window."""
+    def _first_key(self, layer: int) -> Size:
+        """Return the first key in the window of a new token, 0 in layers without a window."""
+        window = self.config.window
+        if not self.config.is_local[layer] or not window:
+            return 0
+        return maximum(self.past - (window - 1), 0)
+
+    def _masks(self, layer: int, first: Size) -> list[GraphTensor]:
+        """Return whether a query [1, 1, T, 1] sees a key, those from `first` on: up to its own position, in its
+        window."""
         config, build = self.config, self.build
         own, keys = (
             positions(build, self.new, 2, 4, self.past),
-            positions(build, self.past + self.new, 3, 4),
+            positions(build, self.past + self.new - first, 3, 4, first),
         )
         masks = [build.helper("le", keys, own)]
         if config.is_local[layer] and config.window:
-            first = build.helper("sub", own, build.constant(config.window, S64))
-            masks.append(build.helper("gt", keys, first))
+            before = build.helper("sub", own, build.constant(config.window, S64))
+            masks.append(build.helper("gt", keys, before))
         return masks
 
     def _feed_forward(self, x: GraphTensor, at: str) -> GraphTensor:

@@ -26,7 +26,7 @@ from ..rewriting.operand_rows import in_memory
 from ..schedule.attention import AttentionBlocking, attention_blocking
 from ..schedule.context import LowerContext
 from ..schedule.gemm import Gemm
-from ..schedule.matmul_problem import group_memory, matrix_view
+from ..schedule.matmul_problem import group_memory, matrix_view, operand_view
 from ..schedule.matmul_tile import tile_of_plain
 from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
 from ..templates.dynamic_attention import DynamicAttention, at_size
@@ -43,7 +43,7 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     (output,) = group.outputs
     operands = [in_memory(x, ops) for x in (*first.inputs, second.inputs[1])]
     memory = group_memory(group, operands)
-    problem = _problem(first, second, output, operands, memory)
+    problem = _problem(first, second, output, ops, memory)
     blocking = attention_blocking(schedule, first, ctx.target)
     sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
     is_online = schedule.word("softmax") == "online"
@@ -187,18 +187,20 @@ def _problem(
     first: MatmulCore,
     second: MatmulCore,
     output: GraphTensor,
-    operands: Sequence[GraphTensor],
+    ops: Sequence[Op],
     memory: dict[GraphTensor, Buffer],
 ) -> AttentionProblem:
     rows, columns, depth = first.sizes
     batch = second.outputs[0].details.plain_dims[:-2]
     rank = len(batch)
-    a, b, d = operands
+    operands = (*first.inputs, second.inputs[1])
+    swaps = first.transpose_a, first.transpose_b, second.transpose_b
+    a, b, d = (
+        operand_view(x, ops, memory, rank, axes, swap)
+        for x, axes, swap in zip(operands, ("mk", "kn", "kn"), swaps, strict=True)
+    )
     return AttentionProblem(
-        batch, rows, columns, depth, second.sizes[1],
-        matrix_view(a, memory[a], rank, "mk", first.transpose_a),
-        matrix_view(b, memory[b], rank, "kn", first.transpose_b),
-        matrix_view(d, memory[d], rank, "kn", second.transpose_b),
+        batch, rows, columns, depth, second.sizes[1], a, b, d,
         _result_view(second, output, memory[output]),
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.matmul import MatmulCore
 from ..rewriting.attention import attention_group
-from ..rewriting.operand_rows import takes_first_rows
+from ..rewriting.operand_rows import takes_rows
 from ..rewriting.rewrite import rewrite
 from ..schedule.context import LowerContext
 
@@ -39,7 +39,7 @@ def _as_rows(attention: frozenset[Op], graph: Graph, op: Op) -> GraphTensor | No
         return None
     if not op.is_tuned_with(math.prod(a[:-1])) or math.prod(b[:-2]) != 1 or len(b) - 2 > len(batch):
         return None
-    if math.prod(batch) == 1 and len(b) > 2 and takes_first_rows(op.inputs[1].producer_owner):
+    if math.prod(batch) == 1 and len(b) > 2 and takes_rows(op.inputs[1].producer_owner):
         return None  # one matrix by rows of a cache, which a reshape would copy
     make = Composer(graph, op)
     left = make("reshape", op.inputs[0], shape=(math.prod(a[:-1]), a[-1]))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ...targets.isa import Microkernel
+from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer
 from ...tensor_ir.sizes import elements_of
-from ..ir.graph import GraphTensor
+from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import parameters
 from ..nest.problem import Contraction, View, matmul
 from ..ops.matmul import MatmulCore
 from ..rewriting.kernel_group import KernelGroup
-from ..rewriting.operand_rows import in_memory
+from ..rewriting.operand_rows import first_element, in_memory
 from .panels import BLOCK, panel_of
 
 Memory = Mapping[GraphTensor, Buffer]
@@ -40,21 +41,31 @@ def matmul_problem(
     """Return the contraction of a matmul, before its epilogue."""
     (output,) = group.outputs
     batch = output.details.plain_dims[:-2]
-    tensors = [*(in_memory(x, group.ops) for x in op.inputs), output]
-    a, b, c = (
-        matrix_view(x, memory[x], len(batch), axes, swap)
-        for x, axes, swap in zip(
-            tensors, ("mk", "kn", "mn"), (op.transpose_a, op.transpose_b, False), strict=True
-        )
+    swaps = op.transpose_a, op.transpose_b
+    a, b = (
+        operand_view(x, group.ops, memory, len(batch), axes, swap)
+        for x, axes, swap in zip(op.inputs, ("mk", "kn"), swaps, strict=True)
     )
+    c = matrix_view(output, memory[output], len(batch), "mn")
     # Callers align their arrays as they like, the arena aligns tensors to cache lines.
-    left = replace(a, is_aligned=tensors[0].producer_owner.op_name != "input")
+    left = replace(
+        a, is_aligned=in_memory(op.inputs[0], group.ops).producer_owner.op_name != "input"
+    )
     return matmul(batch, op.sizes, (left, b, c), kernel, None)
 
 
 def flat(buffer: Buffer) -> Buffer:
     """Return the same memory as one axis, which is how nests address operands."""
     return Buffer(buffer.name, buffer.dtype, (elements_of(buffer.shape),), buffer.storage)
+
+
+def operand_view(
+    operand: GraphTensor, group: Container[Op], memory: Memory, rank: int, axes: str, swap: bool
+) -> View:
+    """Return the view of an operand of a matmul, in the memory of a larger tensor where the group takes its rows."""
+    whole = in_memory(operand, group)
+    view = matrix_view(whole, memory[whole], rank, axes, swap)
+    return view.at(t.as_expr(first_element(operand, group)))
 
 
 def matrix_view(
