@@ -13,6 +13,9 @@ ALIGNMENT = 64
 HUGE_PAGE = 2 << 20
 """Bytes of a transparent huge page. Buffers of several pages are aligned to it."""
 
+SHARED_FROM = 64 << 10
+"""Bytes from which a constant fills whole pages, so that processes may share them: 4 KB more are little then."""
+
 _HUGE_FROM = 2 * HUGE_PAGE
 
 

@@ -28,14 +28,14 @@ def memory_limit() -> MemoryLimit | None:
     return min(found, key=lambda limit: limit.size_bytes, default=None)
 
 
-def parse_memory(text: str) -> MemoryLimit:
+def parse_memory(text: str, who: str = "--max-memory") -> MemoryLimit:
     """A size such as `512M`, `16G` or a number of bytes. UserError for any other text."""
     number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), ""
     if number and number[-1] in _UNITS:
         number, unit = number[:-1], number[-1]
     if not (number.isascii() and number.isdigit()) or len(number) > 18:
-        raise UserError(f"--max-memory must be a size like 512M or 16G, got '{text}'")
-    return MemoryLimit(int(number) * _UNITS[unit], "--max-memory")
+        raise UserError(f"{who} must be a size like 512M or 16G, got '{text}'")
+    return MemoryLimit(int(number) * _UNITS[unit], who)
 
 
 def shown_bytes(count: float) -> str:

@@ -20,7 +20,7 @@ GROUPS = {
     "Everyday": ("compile", "run", "generate", "profile", "bench"),
     "Look inside": ("explain", "report", "inspect"),
     "Find errors": ("compare", "doctor"),
-    "Prepare models": ("convert", "quantize", "tune"),
+    "Prepare models": ("convert", "tune", "cache"),
     "Develop graphc": ("dev",),
 }
 """The commands, in the order of the help."""

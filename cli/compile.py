@@ -73,6 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sign", metavar="KEY",
         help="sign the compiled model (.gcm) with this Ed25519 private key (PEM or OpenSSH)",
     )  # fmt: skip
+    parser.add_argument(
+        "--weights", metavar="DIR",
+        help="write large constants of the compiled model (.gcm) to files in DIR, which models and processes share",
+    )  # fmt: skip
     parser.add_argument("--emit", choices=STAGES, help="print a stage (to FILE with -o)")
     parser.add_argument(
         "--jobs",
@@ -117,15 +121,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_targets(args: argparse.Namespace) -> None:
-    """UserError for options of native libraries where the result is none, and for a signature of one."""
+    """UserError for options of native libraries where the result is none, and for those of artifacts."""
     from ..shipping.export import is_library
 
     is_native = bool(args.output) and not args.emit and is_library(args.output)
     for option, value in (("--targets", args.targets), ("--prefix", args.prefix)):
         if value and not is_native:
             raise UserError(f"{option} is for native libraries; name one with -o, such as m.so")
-    if args.sign and (is_native or args.emit or not args.output):
-        raise UserError("--sign is for compiled models; name one with -o, such as m.gcm")
+    for option, value in (("--sign", args.sign), ("--weights", args.weights)):
+        if value and (is_native or args.emit or not args.output):
+            raise UserError(f"{option} is for compiled models; name one with -o, such as m.gcm")
 
 
 def _save(args: argparse.Namespace, artifacts: Sequence[Artifact]) -> list[str]:
@@ -134,7 +139,7 @@ def _save(args: argparse.Namespace, artifacts: Sequence[Artifact]) -> list[str]:
     from ..shipping.export import export_library, is_library
 
     if not is_library(args.output):
-        artifacts[0].save(args.output, sign=args.sign)
+        artifacts[0].save(args.output, sign=args.sign, store=args.weights or "")
         return [args.output]
     name = name_of(args.model, artifacts)
     return [str(path) for path in export_library(artifacts, args.output, name, args.prefix)]

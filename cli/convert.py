@@ -17,13 +17,14 @@ from .model_arguments import (
     model_texts,
 )
 from .progress import progress
+from .quantize import add_calibration_arguments, quantize
 from .terminal import say
 
 if TYPE_CHECKING:
     from ..tools.convert import Conversion
 
-HELP = "Write a model in another format, or as a picture"
-KEYWORDS = ("export", "import", "dot")
+HELP = "Write a model in another format, in 8 bits, or as a picture"
+KEYWORDS = ("export", "import", "dot", "quantize", "calibrate", "int8")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE",
         help="the file to write (default: the model's name in the current folder)",
     )  # fmt: skip
+    add_calibration_arguments(parser)
     add_json_argument(parser)
     add_quiet_argument(parser)
 
@@ -47,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
     from ..frontend.formats import output_format
     from ..tools.convert import convert
 
+    if args.calibrate:
+        return quantize(args)
     if not args.to and not args.output:
         raise UserError("give the format with --to, or the file to write with -o")
     target = output_format(args.to or Path(args.output).name)

@@ -117,7 +117,7 @@ def _data_kind(path: Path, head: bytes) -> FileKind | None:
     if head.startswith(FILE_MAGIC):
         return FileKind(TENSORS, "a TVM parameter file (.params)", _REMEDIES[TENSORS])
     if path.suffix == ".npz":
-        remedy = "`graphc quantize MODEL --calibrate {0}` takes such files"
+        remedy = "`graphc convert MODEL --calibrate {0}` takes such files"
         return FileKind("", "an archive of NumPy arrays", remedy)
     if head.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
         return FileKind("", "an HTML page", "open it in a browser")

@@ -1,4 +1,4 @@
-"""`graphc quantize`: an ONNX model with matmuls and convolutions in 8 bits, calibrated on sample inputs."""
+"""`graphc convert --calibrate`: an ONNX model with matmuls and convolutions in 8 bits, calibrated on sample inputs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
-from .model_arguments import (
-    add_input_argument,
-    add_json_argument,
-    add_model_argument,
-    add_quiet_argument,
-)
 from .progress import progress
 from .run_inputs import split_inputs
 from .terminal import say
@@ -24,39 +18,33 @@ from .terminal import say
 if TYPE_CHECKING:
     import numpy as np
 
-HELP = "Write an 8-bit ONNX model, calibrated on sample inputs"
-KEYWORDS = ("calibrate", "int8")
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the command."""
-    add_model_argument(parser)
-    add_input_argument(parser)
-    parser.add_argument(
-        "--calibrate", metavar="FILE", required=True,
-        help="a .npz file with one array per input, samples stacked along its first axis",
+def add_calibration_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of quantization."""
+    group = parser.add_argument_group("quantization")
+    group.add_argument(
+        "--calibrate", metavar="FILE",
+        help="write an 8-bit ONNX model, calibrated on a .npz file with one array per input, samples stacked along its "
+        "first axis",
     )  # fmt: skip
-    parser.add_argument(
+    group.add_argument(
         "--method", choices=("min-max", "percentile", "mse"), default="min-max",
         help="how to choose the range of an activation: all values, a percentile, or the least mean squared error",
     )  # fmt: skip
-    parser.add_argument(
-        "--percentile",
-        type=float,
-        default=99.99,
+    group.add_argument(
+        "--percentile", type=float, default=99.99,
         help="percentage of the values inside the range, for --method percentile (default: 99.99)",
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the file to write")
-    add_json_argument(parser)
-    add_quiet_argument(parser)
+    )  # fmt: skip
 
 
-def run(args: argparse.Namespace) -> int:
+def quantize(args: argparse.Namespace) -> int:
     """Calibrate, write the model, and say how far its results are from those of the f32 model."""
     from ..tools.quantize import quantize_model
 
     if not 0 < args.percentile <= 100:
         raise UserError(f"--percentile must be above 0 and at most 100, got {args.percentile}")
+    if not args.output or Path(args.output).suffix != ".onnx" or args.to not in (None, "onnx"):
+        raise UserError("--calibrate writes an ONNX model; name one with -o, such as m.int8.onnx")
     output = Path(args.output)
     if output.exists() and output.samefile(args.model):
         raise UserError(f"'{output}' is the model itself; give another file with -o")

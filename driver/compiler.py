@@ -15,7 +15,7 @@ from ..base.options import CompileOptions, verify_requested
 from ..base.records import dataclass
 from ..codegen.host import target_for
 from ..graph_ir.ir.schedule import parse_schedule
-from ..runtime.artifact import Artifact, ArtifactFile
+from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
 from ..runtime.threadpool import resolve_threads
 from ..targets.isa import Target
@@ -158,8 +158,17 @@ def load(
     Raises:
         UserError: The file is damaged, not signed as required, or made for another CPU.
     """
-    artifact = Artifact.load(path, mapped, key=require_signature or None)
+    artifact = _loaded(Path(path), mapped, require_signature or None)
     return CompiledModel(artifact, resolve_threads(threads))
+
+
+def _loaded(path: Path, mapped: bool, key: str | os.PathLike[str] | None) -> Artifact:
+    """Return an artifact after checking it; files of weights that were checked before are not read while unchanged."""
+    cache = None if key else default_cache()
+    artifact = Artifact.load(path, mapped, key=key, known=cache.knows if cache else None)
+    if cache and artifact.file and artifact.file.shared:
+        cache.remember(artifact.file)
+    return artifact
 
 
 def compile_stages(
@@ -220,7 +229,7 @@ def _cached(request: CompileRequest, cache: CompileCache, phases: Phases) -> Out
         with phases("keep"):
             is_kept = cache.put(key, artifact)
         if is_kept:
-            artifact = replace(artifact, file=ArtifactFile.at(cache.path(key)))
+            artifact = cache.reopened(key, artifact)
     if found or is_kept:
         for alias in aliases:
             cache.link(alias, key)

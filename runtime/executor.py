@@ -199,17 +199,25 @@ class CompiledModel:
         native.frames.clear()
         native.sizes.forget()
 
-    def save(self, path: str | os.PathLike[str], *, sign: str | os.PathLike[str] = "") -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        sign: str | os.PathLike[str] = "",
+        weights: str | os.PathLike[str] = "",
+    ) -> None:
         """Write the artifact to a `.gcm` file, atomically.
 
         Args:
             path: The file.
+            weights: A folder for large constants, each a safetensors file named by its SHA-256: models that have
+                tensors in common share files, and processes the memory. The artifact finds it relative to itself.
             sign: The file of an Ed25519 private key, in PEM or OpenSSH format, to sign it with.
 
         Raises:
             UserError: The system refuses the file, or the key cannot be used.
         """
-        self.artifact.save(path, sign=sign or None)
+        self.artifact.save(path, sign=sign or None, store=weights)
 
     def close(self) -> None:
         """Release code and scratch memory once no call runs and no bound function exists. May be called again."""

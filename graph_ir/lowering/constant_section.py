@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...base.aligned_memory import ALIGNMENT, aligned_empty, large_alignment
+from ...base.aligned_memory import ALIGNMENT, SHARED_FROM, aligned_empty, large_alignment
 from ...base.dtypes import U8
 from ...base.mapped_file import release
+from ...base.pages import PAGE
 from ...tensor_ir.nodes import Buffer
 from ..ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
 from ..ops.control import ControlOp
@@ -21,7 +22,8 @@ _SAMPLE_BYTES = 64
 
 
 class ConstantSection:
-    """The constants of a graph, then those of the subgraphs of its control ops; equal ones once, each aligned.
+    """The constants of a graph, then those of the subgraphs of its control ops; equal ones once, each aligned; large
+    ones fill whole pages.
 
     `data` is u8[n]; a constant is copied only there, and its file need not stay in memory. With `consume` the graph
     gives up its large constants as they are copied, so that they are not in memory twice; it cannot be evaluated then.
@@ -29,7 +31,8 @@ class ConstantSection:
 
     def __init__(self, graph: Graph, consume: bool = False) -> None:
         constants = list(_constants(graph))
-        most = sum(op.outputs[0].details.size_bytes + ALIGNMENT for op in constants)
+        sizes = [op.outputs[0].details.size_bytes for op in constants]
+        most = sum(size + (2 * PAGE if size >= SHARED_FROM else ALIGNMENT) for size in sizes)
         self._memory = aligned_empty((most,), np.dtype(np.uint8), large_alignment(most))
         self._end = 0
         self._known: dict[tuple[int, bytes], list[int]] = {}
@@ -46,7 +49,8 @@ class ConstantSection:
     def _add(self, op: Op) -> int:
         """The offset of the constant."""
         value, details = op.attr("value"), op.outputs[0].details
-        begin = self._end + -self._end % ALIGNMENT
+        alignment = PAGE if details.size_bytes >= SHARED_FROM else ALIGNMENT
+        begin = self._end + -self._end % alignment
         end = begin + details.size_bytes
         target = self._memory[begin:end]
         arranged = details.format.arranged(value)
@@ -58,7 +62,8 @@ class ConstantSection:
                 return earlier
         same.append(begin)
         self._memory[self._end : begin] = 0
-        self._end = end
+        self._end = end + -end % PAGE if alignment == PAGE else end
+        self._memory[end : self._end] = 0
         return begin
 
 

@@ -1,4 +1,4 @@
-"""graphc quantize: from a model and samples to a model in 8 bits, and its sentences."""
+"""graphc convert --calibrate: from a model and samples to a model in 8 bits, and its sentences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_written(
     samples: str, method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = str(tmp_path / "small.onnx")
-    arguments = ["quantize", MODEL, "--calibrate", samples, "-o", out, "--method", method]
+    arguments = ["convert", MODEL, "--calibrate", samples, "-o", out, "--method", method]
     assert main([*arguments, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert len(facts["quantized"]) == 3 and 0 < facts["errors"]["y"] < 0.05
@@ -52,7 +52,7 @@ def test_sentences(samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
         ([str(Path(MODEL).with_name("block.hlo")), "--calibrate", samples, "-o", out], "must be ONNX"),
     ]  # fmt: skip
     for arguments, message in cases:
-        assert main(["quantize", *arguments, "-q"]) == 2
+        assert main(["convert", *arguments, "-q"]) == 2
         assert message in capsys.readouterr().err
 
 
@@ -74,7 +74,7 @@ def test_what_has_no_range_or_no_measure(
     graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], weights)
     opsets = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-    arguments = ["quantize", str(path), "--calibrate", samples, "-o", str(out), "-q"]
+    arguments = ["convert", str(path), "--calibrate", samples, "-o", str(out), "-q"]
     assert main([*arguments, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["quantized"] == ["h"] and facts["errors"] == {"y": None, "z": 0}

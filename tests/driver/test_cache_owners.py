@@ -26,7 +26,7 @@ def test_the_folder_is_its_owners_alone(
     assert kept.get("a") is None and not kept.put("b", artifact())
     refused = rf"cache folder '{kept.folder}' is open to other users \(mode 755\); chmod 700 it"
     assert "is not kept: cache folder" in caplog.text
-    for ask in (kept.contents, kept.clear):
+    for ask in (kept.contents, kept.collect):
         with pytest.raises(UserError, match=refused):
             ask()
 

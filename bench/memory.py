@@ -1,0 +1,88 @@
+"""Peak resident memory while an ONNX model with external data is compiled, and of processes that share its weights.
+
+    python -m graphc.bench.memory [MEGABYTES]
+
+makes a model of large matmuls, compiles it in a new process, and prints the largest resident size beside the limit:
+1.2 times the weights and 300 MB. ONNX Runtime's session of the same file stands beside it, where it is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+_WIDTH = 4096
+_OVERHEAD_MB = 300
+_GROWTH = 1.2
+
+_COMPILE = (
+    "import sys, graphc; graphc.compile(sys.argv[1], threads=2, cache=sys.argv[2] == 'cache')"
+)
+_SESSION = "import sys, onnxruntime as o; o.InferenceSession(sys.argv[1])"
+_PEAK = """
+lines = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
+print(int(lines["VmHWM"].split()[0]) // 1024)
+"""
+
+
+def write_model(folder: Path, megabytes: int) -> Path:
+    """Write a chain of matmuls whose weights are in an external file; return the file of the model."""
+    from onnx import TensorProto, helper, save
+
+    size = _WIDTH * _WIDTH * 4
+    count = max(1, (megabytes << 20) // size)
+    nodes, weights, x = [], [], "x"
+    rng = np.random.default_rng(0)
+    with (folder / "weights.bin").open("wb") as data:
+        for i in range(count):
+            proto = TensorProto(name=f"w{i}", data_type=TensorProto.FLOAT, dims=(_WIDTH, _WIDTH))
+            proto.data_location = TensorProto.EXTERNAL
+            pairs = {"location": "weights.bin", "offset": str(data.tell()), "length": str(size)}
+            for key, value in pairs.items():
+                proto.external_data.add(key=key, value=value)
+            rng.standard_normal((_WIDTH, _WIDTH), np.float32).tofile(data)
+            weights.append(proto)
+            nodes.append(helper.make_node("MatMul", [x, f"w{i}"], [f"h{i}"]))
+            x = f"h{i}"
+    value = helper.make_tensor_value_info
+    ends = [value(name, TensorProto.FLOAT, [8, _WIDTH]) for name in ("x", x)]
+    graph = helper.make_graph(nodes, "large", ends[:1], ends[1:], weights)
+    opset = [helper.make_opsetid("", 17)]
+    path = folder / "large.onnx"
+    save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
+    return path
+
+
+def peak_megabytes(program: str, *words: str, cache: str = "") -> int:
+    """Return the peak resident size of a Python program in a new process, in megabytes."""
+    done = subprocess.run(
+        [sys.executable, "-c", program + _PEAK, *words],
+        env={**os.environ, "GRAPHC_CACHE_DIR": cache}, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return int(done.stdout)
+
+
+def main() -> None:
+    """Print the figures."""
+    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1024
+    with tempfile.TemporaryDirectory() as name:
+        path = write_model(Path(name), megabytes)
+        kept = f"{name}/cache"
+        limit = _GROWTH * megabytes + _OVERHEAD_MB
+        print(f"weights           {megabytes} MB, at most {limit:.0f} MB resident")
+        print(f"compile           {peak_megabytes(_COMPILE, str(path), 'no')} MB")
+        print(f"compile and keep  {peak_megabytes(_COMPILE, str(path), 'cache', cache=kept)} MB")
+        print(f"load from cache   {peak_megabytes(_COMPILE, str(path), 'cache', cache=kept)} MB")
+        try:
+            print(f"ONNX Runtime      {peak_megabytes(_SESSION, str(path))} MB")
+        except subprocess.CalledProcessError:
+            print("ONNX Runtime      not installed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""`graphc cache gc`: deletes what the compile cache does not need."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from ...base.memory_limit import parse_memory
+from ..model_arguments import add_json_argument
+from ..terminal import say
+from .opened import facts_of, opened_cache, summary_of
+
+HELP = "Delete weights that no model uses, leftovers, and the least recently used entries beyond a limit"
+KEYWORDS = ("clear", "clean", "prune")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument(
+        "--max-bytes", metavar="SIZE",
+        help="size to keep, such as 500M or 2G; 0 deletes everything (default: 4 GiB)",
+    )  # fmt: skip
+    add_json_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Delete, and print the new contents. UserError if the cache is turned off or must not be used."""
+    found = opened_cache()
+    before = found.contents()
+    limit = parse_memory(args.max_bytes, "--max-bytes").size_bytes if args.max_bytes else None
+    held = found.collect(limit)
+    freed = before.size_bytes - held.size_bytes
+    models, kernels, weights = (
+        len(before.models) - len(held.models), before.kernels - held.kernels,
+        before.weights - held.weights,
+    )  # fmt: skip
+    if args.json:
+        deleted = {"models": models, "kernels": kernels, "weights": weights, "bytes": freed}
+        say(json.dumps({**facts_of(found, held), "deleted": deleted}))
+        return 0
+    say(
+        f"deleted {models} models, {kernels} kernels and {weights} weights, {freed / 1e6:.1f} MB\n"
+        f"{summary_of(found, held)}"
+    )
+    return 0
