@@ -31,7 +31,7 @@ class FilePages:
         if os.name == "nt" or any(x % mmap.PAGESIZE for x in (address, begin)):
             with open(handle, "rb", closefd=False) as file:
                 file.seek(begin)
-                if file.readinto(memoryview(self.array[offset : offset + size])) != size:
+                if file.readinto(self.array[offset : offset + size].data) != size:
                     raise OSError(None, "it is truncated")
             return
         flags = mmap.MAP_PRIVATE | _FIXED

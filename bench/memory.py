@@ -36,7 +36,7 @@ def write_model(folder: Path, megabytes: int) -> Path:
 
     size = _WIDTH * _WIDTH * 4
     count = max(1, (megabytes << 20) // size)
-    nodes, weights, x = [], [], "x"
+    nodes, weights = [], []
     rng = np.random.default_rng(0)
     with (folder / "weights.bin").open("wb") as data:
         for i in range(count):
@@ -47,10 +47,11 @@ def write_model(folder: Path, megabytes: int) -> Path:
                 proto.external_data.add(key=key, value=value)
             rng.standard_normal((_WIDTH, _WIDTH), np.float32).tofile(data)
             weights.append(proto)
-            nodes.append(helper.make_node("MatMul", [x, f"w{i}"], [f"h{i}"]))
-            x = f"h{i}"
-    value = helper.make_tensor_value_info
-    ends = [value(name, TensorProto.FLOAT, [8, _WIDTH]) for name in ("x", x)]
+            nodes.append(helper.make_node("MatMul", [f"h{i}", f"w{i}"], [f"h{i + 1}"]))
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [8, _WIDTH])
+        for name in ("h0", f"h{count}")
+    ]
     graph = helper.make_graph(nodes, "large", ends[:1], ends[1:], weights)
     opset = [helper.make_opsetid("", 17)]
     path = folder / "large.onnx"

@@ -16,8 +16,9 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -134,7 +135,7 @@ class WeightsStore:
         texts = [file_status(self.path(part.sha256)) for part in parts]
         return hashlib.sha256(" ".join(texts).encode()).hexdigest()
 
-    def _open(self, part: SharedWeights, where: str) -> IO[bytes]:
+    def _open(self, part: SharedWeights, where: str) -> FileIO:
         path = self.path(part.sha256)
         try:
             return open(path, "rb", buffering=0, opener=self._opener)

@@ -34,7 +34,7 @@ def test_a_command_takes_an_example(
 ) -> None:  # fmt: skip
     plant_roofs(monkeypatch, tmp_path)
     words = command.format(tmp_path).split()
-    path = 2 if words[0] == "inspect" else 1
+    path = 2 if words[0] in ("inspect", "dev") else 1
     code = main([*words[:path], str(ROOT / "examples" / example), *words[path:]])
     out, err = capsys.readouterr()
     assert code == 0, out + err

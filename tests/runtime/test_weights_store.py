@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,18 +177,15 @@ sys.stdin.readline()
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="no smaps")
 def test_processes_share_one_copy(tmp_path: Path) -> None:
     """Each of three has less than 2 MB of private memory for a model with 32 MB of weights."""
-    import subprocess
-    import sys
-
     wide = graphc.compile(layer(4, width=1 << 18), threads=1, cache=False)
     assert wide.artifact.constants.nbytes > 32 << 20
     wide.save(tmp_path / "wide.gcm", weights=tmp_path)
     graphc.compile(layer(4, width=8), threads=1, cache=False).save(tmp_path / "small.gcm")
     words = [sys.executable, "-c", SHARES, str(tmp_path / "wide.gcm"), str(tmp_path / "small.gcm")]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    pipe = subprocess.PIPE
     processes: list[Any] = []
     for _ in range(3):
-        processes.append(subprocess.Popen(words, **pipes))
+        processes.append(subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True))
         grown = int(processes[-1].stdout.readline())
         # Pages of a file that one process maps count as its private ones: the others show what is shared.
         assert len(processes) == 1 or grown < 2048
