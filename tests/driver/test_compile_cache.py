@@ -150,7 +150,7 @@ def test_a_damaged_kernel_is_compiled_anew(
     for damaged in (whole[:-1], whole[:10], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
         path.write_bytes(damaged)
         assert kept.get_kernel(path.stem) is None and not path.exists()
-        assert "is damaged; it is deleted from the cache" in caplog.text
+        assert "is damaged; compile its model again; it is deleted from the cache" in caplog.text
         caplog.clear()
         path.write_bytes(damaged)
         (kept.folder / f"{kept.contents().models[0].key}.gcm").unlink()
