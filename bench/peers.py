@@ -14,6 +14,7 @@ import numpy as np
 from ..base.dtypes import BF16
 from ..base.errors import UserError
 from ..base.records import dataclass
+from .operators import NUMPY, read_program
 
 if TYPE_CHECKING:
     from ..runtime.executor import CompiledModel
@@ -159,10 +160,43 @@ def _ov_array(tensor: Any) -> np.ndarray[Any, Any]:
     return found.view(BFLOAT16) if tensor.element_type == ov.Type.bf16 else found
 
 
+def numpy_session(model: bytes, threads: int, shapes: Shapes | None) -> Session:
+    """NumPy's functions; its BLAS runs on as many threads as it was started with, whatever `threads` says."""
+    program = read_program(model, NUMPY)
+
+    def contender(inputs: Arrays) -> Contender:
+        operands = [inputs[name] for name in program.inputs]
+
+        def run() -> Any:
+            return program.run(program.constants, operands)
+
+        return Contender("numpy", run, lambda: [*map(np.asarray, run())])
+
+    return contender
+
+
+def torch_session(
+    model: bytes, threads: int, shapes: Shapes | None, label: str = "torch", compiled: bool = False
+) -> Session:
+    """PyTorch's functions without gradients, or what its own compiler makes of them."""
+    from .torch_operators import array_of, tensor_of, torch_call
+
+    call = torch_call(model, threads, compiled)
+
+    def contender(inputs: Arrays) -> Contender:
+        run = partial(call, *map(tensor_of, inputs.values()))
+        return Contender(label, run, lambda: [*map(array_of, run())])
+
+    return contender
+
+
 PEERS: dict[str, Callable[[bytes, int, Shapes | None], Session]] = {
     "ort": ort_session,
     "ort-exact": partial(ort_session, label="ort-exact", is_exact=True),
     "openvino": openvino_session,
+    "torch": torch_session,
+    "inductor": partial(torch_session, label="inductor", compiled=True),
+    "numpy": numpy_session,
 }
 
 
@@ -174,7 +208,7 @@ IN_BF16: dict[str, Callable[[bytes, int, Shapes | None], Session]] = {
 
 PACKAGES = {
     "eager": "torch", "inductor": "torch", "autotune": "torch", "ort": "onnxruntime", "ort-exact": "onnxruntime",
-    "openvino": "openvino",
+    "openvino": "openvino", "torch": "torch", "numpy": "numpy",
 }  # fmt: skip
 """The package that an engine is."""
 

@@ -22,6 +22,7 @@ from .measure import interleave
 from .peak import measured_peak
 from .peers import Contender, RefusedModel, make_peer, reason
 from .torch_networks import TorchCase
+from .torch_operators import inductor
 
 Compiled = Callable[..., Any]
 
@@ -151,12 +152,8 @@ def _graphc(module: Any, setting: Setting, **more: Any) -> Compiled:
 
 
 def _inductor(module: Any, setting: Setting, **options: Any) -> Compiled:
-    """PyTorch's own compiler, with weights frozen. It needs a C++ compiler."""
-    import torch
-
-    options = {"freezing": True, **options}
-    compiled: Compiled = torch.compile(module, backend="inductor", dynamic=False, options=options)
-    return compiled
+    """PyTorch's own compiler."""
+    return inductor(module, **options)
 
 
 def _openvino(module: Any, setting: Setting) -> Compiled:

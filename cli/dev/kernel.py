@@ -54,7 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_argument(parser)
     add_threads_argument(parser)
     parser.add_argument(
-        "--vs", default="", metavar="PEERS", help="time other engines beside it: ort,openvino"
+        "--vs",
+        default="",
+        metavar="PEERS",
+        help="time other engines beside it: ort,openvino,torch,inductor,numpy",
     )
     parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default: 0.5)")
     group = parser.add_mutually_exclusive_group()
