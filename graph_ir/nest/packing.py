@@ -24,6 +24,7 @@ from ...tensor_ir.nodes import (
     Var,
 )
 from .problem import View
+from .register_transpose import transposed
 
 MOVED = 8
 """Groups that are moved one at a time in an iteration: enough to hide its counter."""
@@ -38,9 +39,9 @@ def pack(
     source: View, local: Buffer, k: int, n: int, columns: int, kernel: Microkernel, target: Target
 ) -> list[Stmt]:
     """Copy k x n elements of B into panels of `columns`, as the microkernel reads them."""
-    if kernel.k_group == 1:
-        return pack_panels(source, local, k, n, columns)
     lanes = target.lanes(kernel.accumulator)
+    if kernel.k_group == 1:
+        return pack_panels(source, local, k, n, columns, lanes)
     return pack_groups(source, local, k, n, columns, kernel, lanes)
 
 
@@ -50,10 +51,13 @@ def is_read_in_place(a: View, k: int, kernel: Microkernel) -> bool:
     return a.buffer.dtype == kernel.copied_a and is_whole
 
 
-def pack_panels(source: View, local: Buffer, k: int, n: Size | Expr, columns: int) -> list[Stmt]:
+def pack_panels(
+    source: View, local: Buffer, k: int, n: Size | Expr, columns: int, lanes: int
+) -> list[Stmt]:
     """Copy k x n elements of B into panels of `columns`; unused columns of the last one become zero.
 
-    Elements are converted to the type of `local`. n may be known at run time.
+    Elements are converted to the type of `local`. n may be known at run time. Columns that are dense in memory are
+    transposed in registers of `lanes`: one element at a time takes three times as long.
     """
     full: Any = Var("full")
     rest: Any = Var("rest")
@@ -72,7 +76,17 @@ def pack_panels(source: View, local: Buffer, k: int, n: Size | Expr, columns: in
         target = first * (k * columns) + (i * columns + j)
         return loop(j, width, Store(local, (target,), value), "vector")
 
-    row: list[Stmt] = [loop(panel, full, copy(panel, columns), "serial")] if full else []
+    squares = 0
+    if full and _is_transposed(source, local, columns, lanes):
+        squares = k // lanes
+        first = source.at(panel * columns * column_step)
+        whole = _transposed_panel(first, local, panel * (k * columns), squares, columns, lanes)
+        body.append(loop(panel, full, whole, "serial"))
+    row: list[Stmt] = []
+    if full and squares * lanes < k:
+        whole = loop(panel, full, copy(panel, columns), "serial")
+        begin = squares * lanes
+        row.append(whole if not begin else If(i >= begin, whole))
     if rest:  # whole vectors of the last panel are read, so all of it must be defined
         z = Var("pz")
         zero: Stmt = Store(local, (z + full * (k * columns),), t.const(0, local.dtype))
@@ -81,6 +95,35 @@ def pack_panels(source: View, local: Buffer, k: int, n: Size | Expr, columns: in
         row.append(copy(t.as_expr(full), rest))
     # Row by row, so that the source is read in the order it lies in memory, which is what prefetchers follow.
     return [*body, loop(i, k, Block(tuple(row)), "serial")]
+
+
+def _is_transposed(source: View, local: Buffer, columns: int, lanes: int) -> bool:
+    """Return whether columns of B are dense, and their elements fill whole registers as they are."""
+    is_dense = source.step("k") == 1 and source.step("n") != 1 and not source.blocks
+    same = source.buffer.dtype == local.dtype and local.dtype.size * lanes in (16, 32, 64)
+    return is_dense and same and columns % lanes == 0
+
+
+def _transposed_panel(
+    source: View, local: Buffer, start: Expr, squares: int, columns: int, lanes: int
+) -> Stmt:
+    """Copy whole squares of a panel of dense columns: `lanes` columns, a register of each, become rows."""
+    group, square, body = Var("pg"), Var("ps"), list[Stmt]()
+
+    def bind(value: Expr) -> Expr:
+        var = Var(f"pt{len(body)}", value.dtype, value.lanes)
+        body.append(Let(var, value))
+        return var
+
+    first = source.base + group * lanes * source.step("n") + square * lanes
+    loaded = [
+        bind(Load(source.buffer, (first + i * source.step("n"),), lanes)) for i in range(lanes)
+    ]
+    for i, row in enumerate(transposed(loaded, local.dtype, bind)):
+        at = start + (square * lanes + i) * columns + group * lanes
+        body.append(Store(local, (at,), row))
+    inner = loop(square, squares, Block(tuple(body)), "serial")
+    return loop(group, columns // lanes, inner, "serial")
 
 
 def pack_groups(

@@ -77,7 +77,7 @@ def _panel_of_b(nest: Nest, stage: Stage, position: Position, target: Target) ->
     elif isinstance(n, int):
         copy = pack(source, local, k, n, columns, kernel, target)
     else:
-        copy = pack_panels(source, local, k, n, columns)
+        copy = pack_panels(source, local, k, n, columns, target.lanes(kernel.accumulator))
     distance = panel_elements(k, columns, kernel) if panels > 1 else 0
     panel = View(local, {"k": columns, "n": 1}, {"n": (columns, distance)})
     return Staged(local, position.staged("B", panel), copy, [])

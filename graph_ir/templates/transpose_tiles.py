@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, Function, Load, Stmt, Store, Var
+from ..nest.register_transpose import interleaved, transposed
 from ..schedule.transpose import TransposeTiles
 from .loops import loop_nest
-from .register_transpose import interleaved, transposed
 
 
 def transpose_tiles(

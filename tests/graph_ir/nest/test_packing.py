@@ -195,9 +195,25 @@ def test_panels_hold_what_the_matrix_holds(k: int, n: int) -> None:
     expected[:, :n] = values.reshape(k, n)
     view = View(source, {"k": n, "n": 1})
     for columns in (n, t.as_expr(n) + Var("nothing")):  # a number, and one known at run time
-        copy = [Let(Var("nothing"), t.ZERO), *pack_panels(view, panels, k, columns, 6)]
+        copy = [Let(Var("nothing"), t.ZERO), *pack_panels(view, panels, k, columns, 6, 4)]
         got = run_copy(copy, source, panels, values)
         np.testing.assert_array_equal(got.reshape(k, 6), expected)
+
+
+@pytest.mark.parametrize(("k", "n"), [(4, 8), (3, 8), (9, 17), (8, 7), (1, 9)])
+def test_dense_columns_are_transposed_in_registers(k: int, n: int) -> None:
+    """Columns lie `k + 1` apart; four lanes."""
+    values = np.arange(1, 1 + (k + 1) * n).astype(np.float32)
+    padded, panels = -(-n // 8) * 8, -(-n // 8)
+    expected = np.zeros((k, padded), np.float32)
+    expected[:, :n] = values.reshape(n, k + 1)[:, :k].T
+    given, local = Buffer("x", F32, (values.size,)), Buffer("y", F32, (panels * k * 8,))
+    view = View(given, {"k": 1, "n": k + 1})
+    for columns in (n, t.as_expr(n) + Var("nothing")):
+        copy = [Let(Var("nothing"), t.ZERO), *pack_panels(view, local, k, columns, 8, 4)]
+        got = run_copy(copy, given, local, values)
+        found = got.reshape(panels, k, 8).transpose(1, 0, 2).reshape(k, padded)
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("col", [1, 3])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32, F64, S64, U8, U16, DType
-from graphc.graph_ir.templates.register_transpose import interleaved, transposed
+from graphc.graph_ir.nest.register_transpose import interleaved, transposed
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Buffer, Load, Module, Shuffle, Store
