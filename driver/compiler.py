@@ -15,6 +15,7 @@ from ..base.options import CompileOptions, verify_requested
 from ..base.records import dataclass
 from ..codegen.host import target_for
 from ..graph_ir.ir.schedule import parse_schedule
+from ..graph_ir.nest.script import Operation
 from ..runtime.artifact import Artifact
 from ..runtime.executor import CompiledModel
 from ..runtime.threadpool import resolve_threads
@@ -25,6 +26,7 @@ from .extensions import loops_are_extended, user_code
 from .phases import OnPhase, Phases
 from .reproducer import reproducible
 from .request import CompileRequest, Model, resolve_jobs
+from .schedule_functions import with_functions
 from .stages import Compilation, run_stages
 from .tuning import tuned_schedules
 
@@ -52,7 +54,7 @@ def compile(
     disabled: Iterable[str] = (),
     dump_dir: str | os.PathLike[str] | None = None,
     tuning: str | os.PathLike[str] | None = None,
-    schedules: Mapping[str, str] | None = None,
+    schedules: Mapping[str, str | Operation] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, str] | None = None,
     cache: bool = True,
@@ -75,7 +77,8 @@ def compile(
         disabled: Names of optimizations to turn off (`base.options.SWITCHES`).
         dump_dir: Folder for the text of every stage.
         tuning: File of measured schedules. None: the one that `graphc tune` writes, if it exists.
-        schedules: Schedules by op, whole or a few parameters: `{"fc1": "mr=8 nv=3 kc=256"}`.
+        schedules: Schedules by op, whole or a few parameters: `{"fc1": "mr=8 nv=3 kc=256"}`; or functions that
+            transform the nest they are called with (`graph_ir.nest.script.Script`).
         constants: Arrays of constants that the file omits, by name.
         attrs: Attributes that the file omits: `{"node.axis": "1"}`.
         cache: Whether to use the compile cache.
@@ -109,7 +112,7 @@ def request_of(
     disabled: Iterable[str] = (),
     dump_dir: str | os.PathLike[str] | None = None,
     tuning: str | os.PathLike[str] | None = None,
-    schedules: Mapping[str, str] | None = None,
+    schedules: Mapping[str, str | Operation] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, str] | None = None,
     cache: bool = True,
@@ -127,12 +130,15 @@ def request_of(
         resolve_threads(threads), frozenset(disabled), Path(dump_dir) if dump_dir else None, verify_requested(),
         max_memory=memory, precision=precision, activations=activations,
     )  # fmt: skip
-    return CompileRequest(
+    texts = {name: parse_schedule(x) for name, x in (schedules or {}).items() if isinstance(x, str)}
+    request = CompileRequest(
         model, resolved, options, inputs or {}, constants or {}, attrs or {},
         tuned_schedules(resolved, options.threads, tuning),
-        {name: parse_schedule(text) for name, text in (schedules or {}).items()},
+        texts,
         resolve_jobs(jobs), default_cache() if cache else None, optimized, alias or {},
     )  # fmt: skip
+    functions = {name: x for name, x in (schedules or {}).items() if not isinstance(x, str)}
+    return with_functions(request, functions)
 
 
 def load(

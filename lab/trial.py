@@ -17,11 +17,13 @@ from ..bench.peers import Contender, RefusedModel, Session, graphc_contender, lo
 from ..bench.roofline import Roofline, roofline
 from ..driver.compiler import compile_stages
 from ..driver.request import CompileRequest
+from ..driver.schedule_functions import with_functions
 from ..driver.stages import Compilation
 from ..frontend import load
 from ..graph_ir.inspect.compare import difference
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.ir.schedule import Schedule
+from ..graph_ir.nest.script import Operation
 from ..graph_ir.rewriting.known_sizes import with_sizes
 from ..runtime.executor import CompiledModel
 from ..targets.isa import Target
@@ -110,15 +112,20 @@ class Result:
         )
 
 
-def build(problem: Problem, bench: Bench, schedule: Schedule | None = None) -> Compilation:
-    """Compile a problem, under a schedule if one is given. UserError if it cannot run."""
+def build(
+    problem: Problem, bench: Bench, schedule: Schedule | Operation | None = None
+) -> Compilation:
+    """Compile a problem, under a schedule or a function that makes one. UserError if it cannot run."""
     if schedule is not None and not problem.node:
         raise UserError(f"problem '{problem.text}' has no op that takes a schedule")
-    requested = {} if schedule is None else {problem.node: schedule}
+    requested = {problem.node: schedule} if isinstance(schedule, Schedule) else {}
     options = CompileOptions(bench.threads)
-    return compile_stages(
-        CompileRequest(problem.model, bench.target, options, problem.specs, requested=requested)
+    request = CompileRequest(
+        problem.model, bench.target, options, problem.specs, requested=requested
     )
+    if schedule is not None and not isinstance(schedule, Schedule):
+        request = with_functions(request, {problem.node: schedule})
+    return compile_stages(request)
 
 
 def source_graph(problem: Problem, sizes: Mapping[str, int]) -> Graph:
@@ -126,7 +133,7 @@ def source_graph(problem: Problem, sizes: Mapping[str, int]) -> Graph:
     return with_sizes(load(problem.model, problem.specs), sizes)
 
 
-def measure(problem: Problem, bench: Bench, schedule: Schedule | None = None) -> Result:
+def measure(problem: Problem, bench: Bench, schedule: Schedule | Operation | None = None) -> Result:
     """Build, check and time a problem. UserError if a result is wrong: then nothing is timed."""
     compilation = build(problem, bench, schedule)
     sessions, refused = _peers(problem, bench)

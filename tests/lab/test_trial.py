@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
 from graphc.codegen.host import target_for
 from graphc.graph_ir.ir.schedule import parse_schedule
+from graphc.graph_ir.nest.operations import matmul_tiles
 from graphc.lab.read import read_problem
 from graphc.lab.trial import OURS, Bench, measure
 
@@ -38,8 +40,10 @@ def test_other_engines_are_checked_and_named_where_they_cannot_run_it() -> None:
 
 def test_a_schedule_is_taken_or_refused() -> None:
     bench = Bench(target_for("native"), 1, seconds=0.002)
-    problem = read_problem("matmul m30n64k8")
+    problem, lanes = read_problem("matmul m30n64k8"), bench.target.lanes(F32)
     (kernel,) = measure(problem, bench, parse_schedule("mr=2 nv=2 kc=4")).kernels
     assert "tensorize 2x2" in kernel.schedule and "split k 4" in kernel.schedule
+    (kernel,) = measure(problem, bench, lambda nest: matmul_tiles(nest, "2x1", lanes, 6)).kernels
+    assert kernel.schedule.startswith(f"split n {lanes}; split m 6; ")
     with pytest.raises(UserError, match="there is no parameter 'zz'"):
         measure(problem, bench, parse_schedule("zz=1"))
