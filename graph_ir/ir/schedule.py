@@ -14,7 +14,16 @@ from ...base.errors import InternalError, UserError
 from ...base.records import dataclass
 
 Parameter = int | str
-STEP_NAMES = ("split", "chunk", "reorder", "stage", "tensorize", "prefetch", "parallelize")
+STEP_NAMES = (
+    "split",
+    "chunk",
+    "reorder",
+    "stage",
+    "tensorize",
+    "prefetch",
+    "parallelize",
+    "specialize",
+)
 """The transformations of a nest, which the text of steps begins with."""
 
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
@@ -68,10 +77,10 @@ class Schedule:
 def read_steps(text: str) -> dict[str, Parameter]:
     """Return the register tile (mr, nv), blocks (mc, kc), chunks (ng), instruction (use) and layout of B (b) of steps.
 
-    What they leave out, or say in a way that no blocking does, is left out.
+    What they say of all sizes counts. What they leave out, or say in a way that no blocking does, is left out.
     """
     found: dict[str, Parameter] = {"ng": 1, "b": "plain"}
-    for words in (step.split() for step in text.split(";")):
+    for words in (step.split() for step in text.partition("specialize")[0].split(";")):
         match words:
             case ["split", "m" | "y" | "k" as axis, *factors]:
                 first = next((int(x) for x in factors if x.isdigit()), 0)

@@ -20,7 +20,8 @@ def invalid_reason(nest: Nest, target: Target) -> str:
     if nest.tile is None:
         return "the innermost loops must be tensorized; add a step such as tensorize 8x3 over m n k"
     rules = (_tile, _views, _order, _copies, _sums, _stages, _chunks, _parallel)
-    return next((reason for rule in rules for reason in rule(nest, target)), "")
+    reason = next((reason for rule in rules for reason in rule(nest, target)), "")
+    return reason or (invalid_reason(nest.otherwise.nest, target) if nest.otherwise else "")
 
 
 def _around(nest: Nest) -> tuple[Loop, ...]:

@@ -23,7 +23,11 @@ from .tile import register_tiles
 
 def lower(nest: Nest, target: Target) -> Stmt:
     """Return the statements of a nest: plain loops while its innermost ones are not tensorized."""
-    return Lowering(nest, target).statement()
+    body, otherwise = Lowering(nest, target).statement(), nest.otherwise
+    if otherwise is None:
+        return body
+    size = t.as_expr(nest.any_size.problem.sizes[otherwise.axis])
+    return If(t.equal(size, otherwise.size), body, lower(otherwise.nest, target))
 
 
 class Lowering:

@@ -6,6 +6,7 @@ A schedule edits this value; `lower` builds Tensor IR from it once. The loops of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -80,7 +81,7 @@ class Sharing:
 @dataclass(frozen=True)
 class Nest:
     """Loops from the outermost to the innermost, staged operands, the register tile, and the rows of a tile from which
-    on the next panel of B is prefetched (0: never)."""
+    on the next panel of B is prefetched (0: never). `otherwise`: its only size, and the nest of others."""
 
     problem: Contraction
     loops: tuple[Loop, ...]
@@ -89,6 +90,19 @@ class Nest:
     prefetch: int = 0
     sharing: Sharing = Sharing()
     is_parallel: bool = False
+    otherwise: Case | None = None
+
+    @property
+    def any_size(self) -> Nest:
+        """Return the nest of sizes that no step has specialized."""
+        return self.otherwise.nest.any_size if self.otherwise else self
+
+    @property
+    def cases(self) -> Iterator[tuple[str, int]]:
+        """Yield (axis, size) of this nest and those it falls back to, but of the one for any size."""
+        if self.otherwise:
+            yield self.otherwise.axis, self.otherwise.size
+            yield from self.otherwise.nest.cases
 
     def loop(self, name: str) -> Loop:
         """Return a loop by name. UserError if there is none."""
@@ -120,6 +134,15 @@ class Nest:
     def changed(self, **changes: Any) -> Nest:
         """Return the nest with some fields replaced."""
         return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class Case:
+    """The size of an axis that a nest is specialized for, and the nest of other sizes."""
+
+    axis: str
+    size: int
+    nest: Nest
 
 
 def contraction(problem: Contraction) -> Nest:

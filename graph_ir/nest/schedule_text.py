@@ -18,12 +18,14 @@ from .steps.chunk import chunk
 from .steps.parallelize import parallelize
 from .steps.prefetch import prefetch
 from .steps.reorder import reorder
+from .steps.specialize import specialize
 from .steps.split import split
 from .steps.stage import stage
 from .steps.tensorize import tensorize
 
 STEPS: dict[str, Callable[..., Nest]] = {
-    step.__name__: step for step in (split, chunk, reorder, stage, tensorize, prefetch, parallelize)
+    step.__name__: step
+    for step in (split, chunk, reorder, stage, tensorize, prefetch, parallelize, specialize)
 }
 _CONNECTING = frozenset(("at", "as", "over", "above"))
 _TILE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")

@@ -25,8 +25,8 @@ from .format_choice import FormatChoice
 from .gemm import Gemm
 from .matmul_blocks import blocked_matmul_choice, runs_blocks
 from .matmul_cost import blocking_cycles, kernel_cycles
+from .matmul_few import steps_of_all_rows
 from .matmul_problem import Memory, matmul_memory, matmul_problem
-from .matmul_steps import matmul_steps
 from .matmul_tile import (
     MatmulBlocking,
     candidate_blockings,
@@ -278,8 +278,8 @@ class MatmulSpace(ContractionSpace):
         return matmul_problem(self.op, self.group, kernel, self._memory)
 
     def steps(self, point: Schedule, problem: Contraction) -> str:
-        """Return the steps of a blocking."""
-        return matmul_steps(problem, blocking_of(point, problem.kernel), self.ctx.target)
+        """Return the steps of a blocking, also of a few rows."""
+        return steps_of_all_rows(problem, blocking_of(point, problem.kernel), self.ctx)
 
     def defaults(self) -> dict[str, Parameter]:
         """Return one block of all rows and terms."""

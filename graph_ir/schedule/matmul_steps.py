@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...base.dims import bounds, is_known
 from ...targets.isa import GemmTile, Microkernel, Target
-from ..nest.nest import Nest, Sharing, contraction
+from ..nest.nest import Nest, contraction
 from ..nest.problem import Contraction
 from ..nest.schedule_text import apply
 from .gemm import worth_threads
@@ -17,18 +17,6 @@ from .taken_steps import steps_to_take
 
 MIN_COPIED_COLUMNS = 128
 """Columns that must share a copy of A whose rows do not begin with a cache line."""
-
-
-def matmul_nest(
-    problem: Contraction,
-    blocking: MatmulBlocking,
-    target: Target,
-    sharing: Sharing,
-    exact: bool = False,
-) -> Nest:
-    """Return the scheduled nest of a matmul; `exact` for a few rows, whose sums the height of the tile orders."""
-    text = matmul_steps(problem, blocking, target, exact)
-    return apply(contraction(problem).changed(sharing=sharing), text)
 
 
 def inner_nest(

@@ -43,7 +43,7 @@ def problem(m: object = 11, n: int = 53, k: int = 10, layout: str = "plain") -> 
 
 def run(nest: Nest, rows: int, layout: str = "plain", body: Stmt | None = None) -> None:
     """Interpret a nest, tensorized or not, or statements lowered from it, and compare with NumPy exactly."""
-    p = nest.problem
+    p = nest.any_size.problem
     n, k = p.sizes["n"], p.sizes["k"]
     if body is None:
         body = lower(nest, TARGET)

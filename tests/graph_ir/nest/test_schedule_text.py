@@ -6,13 +6,14 @@ import pytest
 
 from graphc.base.dims import Symbol, size
 from graphc.base.errors import UserError
+from graphc.graph_ir.nest.lower import lower
 from graphc.graph_ir.nest.nest import contraction
 from graphc.graph_ir.nest.scalar import lower_scalar
 from graphc.graph_ir.nest.schedule_text import STEPS, apply, steps_of
 from graphc.graph_ir.schedule.matmul_steps import matmul_steps
 from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
 from graphc.targets.isa import GemmTile
-from graphc.tensor_ir.nodes import Function, Module
+from graphc.tensor_ir.nodes import Block, Function, Module
 from graphc.tensor_ir.printer import print_module
 from support.matmul_nests import TARGET, problem, run
 
@@ -44,6 +45,28 @@ def test_every_step_keeps_the_result_of_dynamic_rows(rows: int) -> None:
         run(after, rows)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 9])
+def test_every_step_of_a_specialized_nest_keeps_the_result(rows: int) -> None:
+    many = "split n 24; split m even 8; reorder b0 m0 n0 m1 n1 k; stage B at n0 as panel; tensorize 4x3 over m1 n1 k"
+    few = "split n 24; reorder b0 n0 m n1 k; tensorize 1x3 over m n1 k exact"
+    schedule = f"{many}; specialize m 1; {few}; specialize m 2; {few}"
+    steps = [after for _, after in steps_of(contraction(problem(M)), schedule)]
+    for after in steps:
+        run(after, rows)
+    assert list(steps[-1].cases) == [("m", 2), ("m", 1)]
+
+
+def test_a_specialized_nest_is_a_branch() -> None:
+    tile = "split n 24; reorder b0 n0 m n1 k; stage B at n0 as panel; tensorize 4x3 over m n1 k"
+    body = lower(apply(contraction(problem(M)), f"{tile}; specialize m 1; {tile}"), TARGET)
+    text = print_module(
+        Module((Function("f", (), body if isinstance(body, Block) else Block((body,))),))
+    )
+    one, others = text.partition("if size_M == 1:")[2].split("\n    else:")
+    assert "m=1," in one and "m=4," not in one
+    assert "m=4," in others
+
+
 def test_a_blocking_is_a_schedule_one_can_read() -> None:
     blocking = MatmulBlocking(GemmTile(4, 3), 32, 256, 2)
     assert matmul_steps(problem(64, 96, 512), blocking, TARGET) == (
@@ -66,6 +89,9 @@ REFUSED = {
     "parallelize k": "parallelize k: a reduced loop must stay serial, as its iterations add to the same elements of C",
     "parallelize n": "parallelize: the loops must be the outermost, ('b0',)",
     "prefetch B 4": "prefetch: B must lie in panels, and a tile must have been chosen",
+    "specialize q 1": "specialize q: the axis must be one of b0, m, n, k",
+    "specialize m 11": "specialize m 11: the size must be dynamic, and m is always 11",
+    "specialize m": "the step must look like 'specialize m 1'",
     "chunk k 2": "chunk k: a reduced loop must stay whole, as its iterations add to the same elements of C",
     "stage A": "'stage A': the step must look like 'stage B at n0 as panel'",
 }
@@ -76,6 +102,18 @@ def test_steps_that_do_not_apply_say_why(schedule: str) -> None:
     with pytest.raises(UserError) as caught:
         apply(contraction(problem()), schedule)
     assert REFUSED[schedule] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("specialize m 65", "specialize m 65: the size must be one of 1 to 64"),
+        ("specialize m 2; specialize m 2", "specialize m 2: each size must be specialized once"),
+    ],
+)
+def test_sizes_that_cannot_be_specialized(steps: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        apply(contraction(problem(M)), steps)
 
 
 def test_the_naive_nest_is_the_definition() -> None:
