@@ -33,14 +33,14 @@ class Derived:
 
     __slots__ = ("name", "operands")
 
-    def __init__(self, name: str, *operands: Size) -> None:
+    def __init__(self, name: str, *operands: Any) -> None:
         self.name, self.operands = name, operands
 
-    def rule(self, *numbers: int) -> int:
+    def rule(self, *numbers: Any) -> int:
         """The function of numbers."""
         raise NotImplementedError
 
-    def of(self, *operands: Size) -> Size:
+    def of(self, *operands: Any) -> Size:
         """The function of other sizes."""
         raise NotImplementedError
 

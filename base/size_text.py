@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import numpy as np
+
 from .dims import MOST, Size, Symbol, floor_quotient, minimum, size
 from .errors import UserError
+from .scaled_sizes import scaled
 
-_TOKEN = re.compile(r"\d{1,18}|[A-Za-z_]\w{0,39}|//|[-+*();]", re.ASCII)
+_TOKEN = re.compile(
+    r"\d{1,18}(?:\.\d{1,18})?(?:e[-+]\d{1,3})?f?|[A-Za-z_]\w{0,39}|//|[-+*();]", re.ASCII
+)
 
 
 def parse_range(text: str, name: str) -> Symbol:
@@ -20,7 +25,7 @@ def parse_range(text: str, name: str) -> Symbol:
 
 
 def parse_size(text: str, symbols: Mapping[str, Symbol]) -> Size:
-    """Read `64`, `N`, `2*N+1`, `B*S-S`, `2*((H+1)//2)`, `min(5;N)` back.
+    """Read `64`, `N`, `2*N+1`, `B*S-S`, `2*((H+1)//2)`, `min(5;N)`, `floor(H*0.57)` back.
 
     KeyError for an unknown symbol, ValueError for another text.
     """
@@ -69,6 +74,14 @@ class _Reader:
             if not self._taken(")"):
                 raise ValueError(token)
             return value
+        if token == "floor" and self._taken("("):
+            value = self._factor()
+            factor = self.tokens.pop() if self._taken("*") and self.tokens else ""
+            if not self._taken(")"):
+                raise ValueError(token)
+            bits = 32 if factor.endswith("f") else 64
+            number = float(factor.rstrip("f"))
+            return scaled(value, number if bits == 64 else float(np.float32(number)), bits)
         if token == "min" and self._taken("("):
             one = self.sum()
             if not self._taken(";"):

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..base.dims import Size, ceil_quotient, is_known, minimum
+from ..base.dims import Limit, Size, ceil_quotient, is_known, minimum
 from ..base.dtypes import BOOL, S64
 from ..base.size_limits import at_least
+from ..base.size_queries import is_multiple
 from ..graph_ir.ir.graph import Array, GraphTensor
 from .correspondence.compositions.indexing import dynamic_size, positions
 from .op_builder import OpBuilder
@@ -81,8 +82,15 @@ def _elements_seen(
 
     starts = share(first)
     ends = share(build.helper("add", first, one), build.helper("sub", parts, one))
-    most = ceil_quotient(size, out) + 1 if isinstance(out, int) else size // out + 1
-    steps = build.helper("count_up", size=(minimum(most, size),))
+    if isinstance(out, int) or is_multiple(size, out):
+        most = ceil_quotient(size, out) + 1 if isinstance(out, int) else size // out + 1
+        most = minimum(most, size)
+    else:
+        widest = build.helper("add", build.helper("div", whole, parts), build.constant(2, S64))
+        most = build.counted(
+            build.helper("min", widest, whole), size, f"{build.name}_window", Limit(1)
+        )
+    steps = build.helper("count_up", size=(most,))
     position = build.helper("add", starts, steps)
     last = build.helper("min", position, build.helper("sub", ends, one))
     return last, build.helper("lt", position, ends), build.helper("sub", ends, starts)

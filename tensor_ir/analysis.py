@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
+from typing import TypeVar
 
 from ..base.dtypes import S64
 from ..base.records import dataclass
 from .builder import S64_MAX, S64_MIN, SIZE_PREFIX, wrap_s64
 from .nodes import Binary, Broadcast, Cast, Const, Expr, For, Load, Select, Var
+
+T = TypeVar("T")
 
 Range = tuple[int, int]
 """Least and greatest value, both inclusive."""
@@ -76,6 +79,24 @@ def key_of(e: Expr) -> Hashable:
     return e
 
 
+class _Facts(dict[str, T]):
+    """Facts about variables by name; `derived` ones are forgotten where one of them changes."""
+
+    def __init__(self, derived: dict[Hashable, Range]) -> None:
+        super().__init__()
+        self.derived = derived
+
+    def __setitem__(self, name: str, fact: T) -> None:
+        if self.get(name) != fact:
+            self.derived.clear()
+        super().__setitem__(name, fact)
+
+    def clear(self) -> None:
+        """Forget all facts, and what follows from them."""
+        self.derived.clear()
+        super().clear()
+
+
 class IndexAlgebra:
     """s64 scalar arithmetic under known ranges of variables.
 
@@ -83,8 +104,9 @@ class IndexAlgebra:
     """
 
     def __init__(self, rewrite_atom: Callable[[Expr], Expr] | None = None) -> None:
-        self.ranges: dict[str, Range] = {}
-        self.values: dict[str, Expr] = {}
+        self._atom_ranges: dict[Hashable, Range] = {}
+        self.ranges: dict[str, Range] = _Facts(self._atom_ranges)
+        self.values: dict[str, Expr] = _Facts(self._atom_ranges)
         self._rewrite_atom = rewrite_atom or (lambda e: e)
 
     def simplify(self, e: Expr) -> Expr:
@@ -293,8 +315,14 @@ class IndexAlgebra:
 
     def _exact_range(self, a: Affine) -> Range:
         low = high = a.constant
-        for atom, coefficient in a.terms.values():
-            least, greatest = self._atom_range(atom)
+        known = (
+            self._atom_ranges
+        )  # without it, each of nested atoms would be analyzed again and again
+        for key, (atom, coefficient) in a.terms.items():
+            found = known.get(key)
+            if found is None:
+                found = known[key] = self._atom_range(atom)
+            least, greatest = found
             low += coefficient * (least if coefficient > 0 else greatest)
             high += coefficient * (greatest if coefficient > 0 else least)
         return low, high

@@ -18,9 +18,10 @@ from dataclasses import field
 from typing import Any, Literal, Union
 
 from ..base.dims import Atom, Dim, Minimum, Quotient, Size
-from ..base.dtypes import BOOL, S64, DType
+from ..base.dtypes import BOOL, F32, F64, S64, DType
 from ..base.errors import InternalError
 from ..base.records import dataclass
+from ..base.scaled_sizes import Scaled
 
 UNARY_OPS = ("neg", "not", "abs", "sqrt", "floor", "ceil", "trunc", "round_even")
 BINARY_OPS = ("add", "sub", "mul", "div", "mod", "min", "max", "larger", "and", "or", "xor", "shl", "shr")  # fmt: skip
@@ -386,6 +387,10 @@ def _atom_expr(atom: Atom) -> Expr:
         return size_expr(atom.numerator) // atom.divisor
     if isinstance(atom, Minimum):
         return minimum(*map(size_expr, atom.operands))
+    if isinstance(atom, Scaled):
+        value, factor, bits = atom.operands
+        dtype = F64 if bits == 64 else F32
+        return Cast(Unary("floor", Cast(size_expr(value), dtype) * factor), S64)
     return Var(SIZE_PREFIX + atom.name)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
+from typing import cast
 
 from ..base.dims import Dim, Size, Symbol, floor_quotient, minimum, size
 from ..base.errors import InternalError
+from ..base.scaled_sizes import scaled
 from .builder import SIZE_PREFIX, size_expr
-from .nodes import Binary, Const, Expr, Var
+from .nodes import Binary, Cast, Const, Expr, Unary, Var
 
 
 def size_of(expr: int | Expr) -> Size:
@@ -21,6 +23,13 @@ def size_of(expr: int | Expr) -> Size:
         return size(Symbol(expr.name.removeprefix(SIZE_PREFIX)))
     if isinstance(expr, Binary) and expr.op == "div" and isinstance(expr.right, Const):
         return floor_quotient(size_of(expr.left), int(expr.right.value))
+    if isinstance(expr, Cast) and isinstance(expr.operand, Unary):
+        scaled_value = expr.operand.operand
+        if isinstance(scaled_value, Binary) and isinstance(scaled_value.left, Cast):
+            factor = cast(Const, scaled_value.right).value
+            return scaled(
+                size_of(scaled_value.left.operand), float(factor), scaled_value.dtype.bits
+            )
     if isinstance(expr, Binary) and expr.op in _OPERATIONS:
         return _OPERATIONS[expr.op](size_of(expr.left), size_of(expr.right))
     raise InternalError("a size of a buffer must be a polynomial of sizes, quotients and minima")

@@ -138,8 +138,10 @@ class BodyVectorizer:
         self.scalars: dict[str, Expr] = {chunk.var.name: chunk.base}
         self.vectors: dict[str, Var] = {}
         self.locals: dict[str, Buffer] = {}
-        algebra.values = {chunk.var.name: chunk.model}
-        algebra.ranges.update(chunk.ranges)
+        algebra.values.clear()
+        algebra.values[chunk.var.name] = chunk.model
+        for name, known in chunk.ranges.items():
+            algebra.ranges[name] = known
 
     # expressions: scalar where all lanes agree, else as wide as the chunk
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ...base.dtypes import F32
 from ...graph_ir.ir.graph import Op
+from ...graph_ir.ops.resize import Resize
 from ..correspondence.compositions.windows import scaled_sizes
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
@@ -137,6 +138,8 @@ def _old_resize(node: NodeContext, scales: tuple[float, ...], mode: str) -> Valu
 def _write_resize(e: Exporter, op: Op, op_type: str) -> None:
     dims = op.inputs[0].details.plain_dims
     shape, scales, roi = op.attr("shape"), op.attr("scales"), op.attr("roi")
+    if op.attr("by_step") and not cast(Resize, op).is_same_by_step:
+        raise InexpressibleError("resize by multiplying with the step")
     inputs = [*e.values(op), "", "", ""]
     if roi is not None:
         inputs[1] = e.constant(op, "roi", np.array(roi, np.float32))

@@ -9,6 +9,7 @@ from ...base.dtypes import S64
 from ...base.errors import UserError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.rewriting.run_sizes import size_in
 from ..torch_calls.arithmetic import FUNCTIONS
 from ..torch_calls.builder import Builder
 from ..torch_calls.complex_numbers import FORMULAS, complex_call, holds_complex
@@ -23,6 +24,7 @@ _TOKEN = re.compile(r"[@\w.+\-]+|[()\[\],]", re.ASCII)
 _INPUT = re.compile(r"@\d{1,9}", re.ASCII)
 _COMPLEX = re.compile(r"[-+.\de]+j", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
+_WHOLE = ("int", "floor", "ceil", "trunc")
 _WORDS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
 
@@ -205,7 +207,11 @@ def _call(name: str, args: list[Any], b: Builder) -> Any:
         if arg is None or isinstance(arg, (str, list)):
             raise b.rule(f"operands of {name} must be tensors or numbers", repr(arg)[:64])
         operands.append(arg)
-    return function(b, *operands)
+    result = function(b, *operands)
+    if name not in _WHOLE or not isinstance(result, GraphTensor):
+        return result
+    found = size_in(b.graph, result)
+    return result if found is None else found
 
 
 def _size(args: list[Value], b: Builder) -> Value:

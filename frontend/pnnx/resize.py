@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 from ...graph_ir.ir.graph import Op
+from ...graph_ir.ops.resize import Resize
 from ..correspondence.values import same
 from ..correspondence.writing import InexpressibleError
 from ..torch_calls.resize import resize_attributes
@@ -15,7 +16,12 @@ from .export import Exporter
 def _write_resize(e: Exporter, op: Op, type_name: str) -> Any:
     x, y = op.inputs[0].details.plain_dims, op.outputs[0].details.plain_dims
     params = _mode_params(op, len(x) - 2)
-    if params is None or x[:2] != y[:2] or op.attr("extrapolation"):
+    if (
+        params is None
+        or not (op.attr("by_step") or cast(Resize, op).is_same_by_step)
+        or x[:2] != y[:2]
+        or op.attr("extrapolation")
+    ):
         how = f"{op.attr('mode')}, {op.attr('coordinates')}"
         raise InexpressibleError(f"resize of {op.inputs[0].details} to {list(y)}, {how}")
     scales = op.attr("scales")
@@ -35,7 +41,7 @@ def _mode_params(op: Op, spatial: int) -> dict[str, Any] | None:
     if spatial == 2:
         cases += [(mode, aligned, True) for mode in smooth for aligned in (False, True)]
     for mode, is_aligned, is_filtered in cases:
-        wanted = resize_attributes(mode, is_aligned, is_filtered)
+        wanted = resize_attributes(mode, is_aligned, is_filtered) | {"by_step": op.attr("by_step")}
         if all(same(op.attr(key), value) for key, value in wanted.items()):
             params: dict[str, Any] = {"mode": mode}
             if mode in smooth:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -14,6 +15,7 @@ from ...base.errors import GraphcError, InternalError, UnsupportedError, UserErr
 from ...base.size_limits import deciding_limits
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
+from ...graph_ir.rewriting.run_sizes import size_in
 from ...graph_ir.rewriting.size_values import quotient, remainder
 from ..correspondence.compositions.complex_numbers import Complex
 from ..torch_calls.arithmetic import FUNCTIONS, Function
@@ -34,7 +36,7 @@ _ON_NUMBERS = {
     **{getattr(operator, name): name for name in ("add", "sub", "mul", "neg", "pow")},
     **{getattr(operator, name): name for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     operator.floordiv: "floor_divide", operator.truediv: "div", operator.mod: "remainder",
-    operator.and_: "and", operator.or_: "or",
+    operator.and_: "and", operator.or_: "or", math.trunc: "trunc", math.floor: "floor", math.ceil: "ceil",
 }  # fmt: skip
 """Functions of Python that compute sizes."""
 
@@ -157,7 +159,12 @@ def _read(graph: Graph, fx: Any, values: Values, sizes: Sizes, pairs: bool) -> A
         raise
     result = list(result) if isinstance(result, tuple) else result
     if isinstance(result, GraphTensor) and is_size(fx.meta.get("val")):
-        count = sizes.count(fx.meta["val"], partial(node.counted, result, None))
+        count = size_in(graph, result)
+        count = (
+            sizes.count(fx.meta["val"], partial(node.counted, result, None))
+            if count is None
+            else count
+        )
         return result if count is None else count
     _bind_counts(result if isinstance(result, list) else [result], outputs, sizes)
     _check(node, result if isinstance(result, list) else [result], outputs, sizes)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from ..correspondence.compositions.regions import align_regions
 from ..correspondence.compositions.sampling import sample_grid
 from ..correspondence.reading import Pair
 from ..torch_calls.call import Value
 from ..torch_calls.op_table import READS
-from ..torch_calls.resize import resized, scaled_size
 from .node import Node, Read
 
 
@@ -20,28 +17,6 @@ def _read_convolution(node: Node, _: str) -> Value:
     node.type = f"{node.type}{node.tensor_of('weight').details.rank - 2}d" if spatial else node.type
     node.argument("output_padding")
     return READS["convolution"](node, "convolution_transpose" if is_transposed else "convolution")
-
-
-def _read_upsample(node: Node, name: str) -> Value:
-    """`upsample_bilinear2d` and its like: the mode is in the name, scales are one per axis or a list."""
-    kind = node.type.rpartition(".")[2]
-    word, axes = re.findall(r"upsample_(?:nearest_)?([a-z]+)([123])d", kind)[0]
-    mode = "nearest-exact" if word == "exact" else word
-    dims = node.tensor_of().details.plain_dims[2:]
-    found = node.argument("scale_factors")
-    if found is None:
-        names = ["scales"] if axes == "1" else [f"scales_{axis}" for axis in "dhw"[-int(axes) :]]
-        found = [node.argument(one) for one in names]  # type: ignore[misc]
-    listed = found if isinstance(found, list) else [found]
-    given = [scale for scale in listed if isinstance(scale, float)]
-    scales = given if len(given) == len(dims) else None
-    sizes = node.attr_ints("output_size", None)
-    if sizes is None:
-        sizes = tuple(map(scaled_size, dims, given))
-    flags = (node.attr_bool("align_corners", False), kind.endswith("_aa"))
-    if all(flags):
-        raise node.unsupported("align_corners=True with antialiasing")
-    return resized(node, name, mode, flags, sizes, scales)
 
 
 _GRID_MODES = ("linear", "nearest", "cubic")
@@ -83,5 +58,5 @@ HANDLERS: dict[str, Read] = {
 }
 """Operators of this family."""
 
-PAIRS = {"general_convolution": Pair(_read_convolution), "upsample": Pair(_read_upsample)}
+PAIRS = {"general_convolution": Pair(_read_convolution)}
 """Functions that rows name after `by`."""

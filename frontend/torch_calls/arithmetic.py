@@ -47,7 +47,8 @@ class Function:
         try:
             return _of_numbers(b, self.number, args)
         except UndecidedSize:
-            sizes = (b.tensor(x, self.of_sizes) if isinstance(x, Dim) else x for x in args)
+            dtype = F64 if any(isinstance(x, float) for x in args) else self.of_sizes
+            sizes = (b.tensor(x, dtype) if isinstance(x, Dim) else x for x in args)
             return self.tensor(b, *sizes)
 
 

@@ -20,6 +20,7 @@ from ..correspondence.compositions.movement import (
     stretch,
     unstack,
 )
+from ..correspondence.compositions.numpy_names import with_axes
 from .builder import Builder
 from .call import Call, Handler, Value
 
@@ -201,7 +202,16 @@ _SIZES: dict[str, Callable[[Call, Any], Sequence[Any]]] = {
 }
 """Window arguments by parts of operator names; the longer names first."""
 
-READS = {"reshape": _read_reshape, "pad": _read_pad, "slice": _read_slice}
+
+def _read_ranked(node: Call, _: str) -> Value:
+    """One tensor, or each of a list, with as many axes as the function's name says."""
+    given, rank = node.argument("input") or node.argument("tensors"), int(node.type[-2])
+    if isinstance(given, list):
+        return [with_axes(node.part(), node.tensor(x), rank) for x in given]  # type: ignore[arg-type]
+    return with_axes(node, node.tensor_of(), rank)
+
+
+READS = {"ranked": _read_ranked, "reshape": _read_reshape, "pad": _read_pad, "slice": _read_slice}
 """Functions that rows name after `by`."""
 
 CALLS = dict.fromkeys(_SIZES, Handler(_read_split))

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...base.scaled_sizes import scaled
 from ..adaptive_pool import adaptive_pool
-from ..correspondence.compositions.windows import scaled_sizes
 from .call import Call, Value
 from .windows import per_axis
 
 _LINEAR = ("linear", "bilinear", "trilinear")
+_NEAREST = {"mode": "nearest", "by_step": True}
 _MODES: dict[str, dict[str, Any]] = {
     # PyTorch's nearest is the element before, its nearest-exact the nearest one.
-    "nearest": {"mode": "nearest", "coordinates": "asymmetric", "nearest_mode": "floor"},
-    "nearest-exact": {
-        "mode": "nearest",
-        "coordinates": "half_pixel",
-        "nearest_mode": "round_prefer_ceil",
-    },
+    "nearest": {**_NEAREST, "coordinates": "asymmetric", "nearest_mode": "floor"},
+    "nearest-exact": {**_NEAREST, "nearest_mode": "round_prefer_ceil", "coordinates": "half_pixel"},
     **dict.fromkeys(_LINEAR, {"mode": "linear", "coordinates": "half_pixel"}),
     "bicubic": {"mode": "cubic", "coordinates": "half_pixel", "cubic_coeff": -0.75},
 }
@@ -72,11 +70,6 @@ def resized(
     return node.make(op_name, x, **attrs, shape=(*x.details.plain_dims[:2], *sizes))
 
 
-def scaled_size(size: Any, factor: float) -> Any:
-    """A size times a factor, rounded down: computed in f64 as PyTorch does."""
-    return math.floor(size * factor) if isinstance(size, int) else scaled_sizes([size], [factor])[0]
-
-
 def _sizes(node: Call, dims: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
     """Sizes of the result, and the scale of the coordinates where it is not the ratio of the sizes."""
     if node.given("size") == node.given("scale_factor"):
@@ -92,9 +85,29 @@ def _sizes(node: Call, dims: Sequence[int]) -> tuple[tuple[int, ...], tuple[floa
         raise node.rule(wanted, str([*factors])[:64])
     # PNNX stores f32; 1.7 was meant, not the f32 next to it, which would shift integer positions.
     exact = tuple(float(str(np.float32(f))) for f in factors)
-    sizes = tuple(map(scaled_size, dims, exact))
+    sizes = tuple(map(scaled, dims, exact))
     return sizes, None if is_recomputed else exact
 
 
-READS = {"resize": _read_resize}
+def _read_upsample(node: Call, name: str) -> Value:
+    """`upsample_bilinear2d` and its like: the mode is in the name, scales are one per axis or a list."""
+    kind = node.type.rpartition(".")[2]
+    word, axes = re.findall(r"upsample_(?:nearest_)?([a-z]+)([123])d", kind)[0]
+    mode = "nearest-exact" if word == "exact" else word
+    dims = node.tensor_of().details.plain_dims[2:]
+    names = ["scales"] if axes == "1" else [f"scales_{axis}" for axis in "dhw"[-int(axes) :]]
+    found = [node.argument(one) for one in (*names, "scale_factors")]
+    listed = next((one for one in found if isinstance(one, list)), found)
+    given = [scale for scale in listed if isinstance(scale, float)]
+    scales = given if len(given) == len(dims) else None
+    sizes = node.attr_ints("output_size", None)
+    if sizes is None:
+        sizes = tuple(map(scaled, dims, given))
+    flags = (node.attr_bool("align_corners", False), kind.endswith("_aa"))
+    if all(flags):
+        raise node.unsupported("align_corners=True with antialiasing")
+    return resized(node, name, mode, flags, sizes, scales)
+
+
+READS = {"resize": _read_resize, "upsample": _read_upsample}
 """Functions that rows name after `by`."""

@@ -1,15 +1,16 @@
-"""Resizing along an axis whose size is known at run time: indices and weights are computed there, in float64.
+"""Resizing along an axis whose size is known at run time: indices and weights are computed there, in f64, those of
+nearest in f32.
 
 The formulas and their order are those of `resize` for numbers, so the results have the same bits.
 """
 
 from __future__ import annotations
 
+import math
 from functools import partial, reduce
 
 from ...base.dims import Size
-from ...base.dtypes import F64, S64
-from ...base.errors import UnsupportedError
+from ...base.dtypes import F32, F64, S64, DType
 from ...base.records import dataclass
 from ..ir.graph import GraphTensor
 from .compose import Composer
@@ -20,7 +21,9 @@ class AxisSampling:
     """An axis of `size` elements with `count` afterwards; `scale` None: the ratio of these.
 
     `coordinates` as of `resize`; `nearest`: how coordinates are rounded, "" for interpolation, which is linear or, with
-    a coefficient, `cubic`; `exclude_outside`: elements outside have no weight.
+    a coefficient, `cubic`; `exclude_outside`: elements outside have no weight; `antialias`: filters are as wide as the
+    step; `roi`: the start and end of what is sampled, relative to the axis, outside of which all is `extrapolation`;
+    `by_step`: coordinates are multiplied by the step instead of divided by the scale.
     """
 
     size: Size
@@ -30,15 +33,95 @@ class AxisSampling:
     nearest: str
     cubic: float | None = None
     exclude_outside: bool = False
+    antialias: bool = False
+    roi: tuple[float, float] | None = None
+    extrapolation: float = 0.0
+    by_step: bool = False
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of coordinates."""
+        return F32 if self.nearest else F64
 
 
 def resampled(make: Composer, how: AxisSampling, x: GraphTensor, axis: int) -> GraphTensor:
     """x with one axis resized."""
     coordinates = _coordinates(make, how)
     if how.nearest:
-        return make(
-            "gather", x, _index(make, how, _rounded(make, coordinates, how.nearest)), axis=axis
+        index = _index(make, how, _rounded(make, coordinates, how.nearest))
+        value = make("gather", x, index, axis=axis)
+    elif how.antialias:
+        value = weighted_by_matrix(make, _filters(make, how, coordinates, x.details.dtype), x, axis)
+    else:
+        value = _interpolated(make, how, x, axis, coordinates)
+    if how.roi is None:
+        return value
+    last = make("sub", make.size(how.size, how.dtype), make.scalar(1, how.dtype))
+    inside = make(
+        "and",
+        make("ge", coordinates, make.scalar(0, how.dtype)),
+        make("le", coordinates, last),
+    )
+    fill = make.scalar(how.extrapolation, x.details.dtype)
+    return make("select", make("reshape", inside, shape=_along(how.count, axis, x)), value, fill)
+
+
+def weighted_by_matrix(
+    make: Composer, matrix: GraphTensor, x: GraphTensor, axis: int
+) -> GraphTensor:
+    """The axis as the rows of matrices, multiplied by the weights [count, size] as one matrix."""
+    dims, count = x.details.plain_dims, matrix.details.plain_dims[0]
+    before, after = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
+    rows = make("reshape", x, shape=(before, dims[axis], after))
+    result = make("matmul_core", matrix, rows)
+    return make("reshape", result, shape=(*dims[:axis], count, *dims[axis + 1 :]))
+
+
+def _along(count: Size, axis: int, x: GraphTensor) -> tuple[Size, ...]:
+    """The shape of a list that belongs to an axis of x."""
+    return tuple(count if i == axis else 1 for i in range(x.details.rank))
+
+
+def _filters(
+    make: Composer, how: AxisSampling, coordinates: GraphTensor, dtype: DType
+) -> GraphTensor:
+    """The weights [count, size] of filters that are widened to the step where the result is smaller."""
+    one = make.scalar(1, F64)
+    step = make("min", _scale(make, how), one)
+    center = make("reshape", coordinates, shape=(how.count, 1))
+
+    def weights(first: Size, count: Size) -> GraphTensor:
+        elements = make.to(make("count_up", size=(count,)), F64)
+        elements = make("add", elements, make.size(first, F64))
+        distance = make("mul", make("abs", make("sub", elements, center)), step)
+        return (
+            make("max", _weight(make, how, distance), make.scalar(0, F64))
+            if how.cubic is None
+            else _weight(make, how, distance)
         )
+
+    def total(part: GraphTensor) -> GraphTensor:
+        return make("reduce_sum", part, axes=(1,), keep_dims=True)
+
+    inside = weights(0, how.size)
+    if not how.exclude_outside:  # elements outside are those at the border
+        reach = how.size * (1 if how.cubic is None else 2)
+        index, last = make("count_up", size=(how.size,)), make.size(how.size - 1)
+        for border, first in ((make.scalar(0, S64), -reach), (last, how.size)):
+            outside = make(
+                "select",
+                make("eq", index, border),
+                total(weights(first, reach)),
+                make.scalar(0, F64),
+            )
+            inside = make("add", inside, outside)
+    return make.to(make("div", inside, total(inside)), dtype)
+
+
+def _interpolated(
+    make: Composer, how: AxisSampling, x: GraphTensor, axis: int, coordinates: GraphTensor
+) -> GraphTensor:
+    """The weighted sum of the two or four elements around each coordinate."""
     base = make("floor", coordinates)
     indices, weights = [], []
     for offset in range(2) if how.cubic is None else range(-1, 3):
@@ -54,9 +137,8 @@ def resampled(make: Composer, how: AxisSampling, x: GraphTensor, axis: int) -> G
     parts = []
     for index, weight in zip(indices, weights, strict=True):
         column = make.to(make("div", weight, total), x.details.dtype)
-        shape = tuple(how.count if i == axis else 1 for i in range(x.details.rank))
         taken = make("gather", x, index, axis=axis)
-        parts.append(make("mul", taken, make("reshape", column, shape=shape)))
+        parts.append(make("mul", taken, make("reshape", column, shape=_along(how.count, axis, x))))
     return reduce(partial(make, "add"), parts)
 
 
@@ -79,49 +161,67 @@ def _weight(make: Composer, how: AxisSampling, distance: GraphTensor) -> GraphTe
 
 def _index(make: Composer, how: AxisSampling, coordinates: GraphTensor) -> GraphTensor:
     """Whole numbers as indices, those outside moved to the border."""
-    last = make("sub", make.size(how.size, F64), make.scalar(1, F64))
-    inside = make("max", make("min", coordinates, last), make.scalar(0, F64))
+    last = make("sub", make.size(how.size, how.dtype), make.scalar(1, how.dtype))
+    inside = make("max", make("min", coordinates, last), make.scalar(0, how.dtype))
     return make.to(inside, S64)
 
 
+def _scale(make: Composer, how: AxisSampling) -> GraphTensor:
+    """The ratio of the sizes, or the scale that is given."""
+    if how.scale is not None:
+        return make.scalar(how.scale, how.dtype)
+    return make("div", make.size(how.count, how.dtype), make.size(how.size, how.dtype))
+
+
 def _coordinates(make: Composer, how: AxisSampling) -> GraphTensor:
-    """The coordinate of each element of the result on the axis of the input, f64."""
-    size, count = make.size(how.size, F64), make.size(how.count, F64)
-    scale = make("div", count, size) if how.scale is None else make.scalar(how.scale, F64)
-    i, half, one = (
-        make.to(make("count_up", size=(how.count,)), F64),
-        make.scalar(0.5, F64),
-        make.scalar(1, F64),
+    """The coordinate of each element of the result on the axis of the input."""
+    size, count, scale = (
+        make.size(how.size, how.dtype),
+        make.size(how.count, how.dtype),
+        _scale(make, how),
     )
+    half, one = (make.scalar(number, how.dtype) for number in (0.5, 1))
+    i = make.to(make("count_up", size=(how.count,)), how.dtype)
     is_one = make("eq", count, one)
+
+    def at(position: GraphTensor) -> GraphTensor:
+        if not how.by_step:
+            return make("div", position, scale)
+        if how.scale is None:
+            return make("mul", position, make("div", size, count))
+        return make("mul", position, make.scalar(1 / how.scale, how.dtype))
+
     if how.coordinates == "asymmetric":
-        return make("div", i, scale)
-    if how.coordinates == "align_corners":
-        length = make("mul", size, scale)
-        step = make("div", make("sub", size, one), make("sub", length, one))
-        return make("select", is_one, i, make("mul", i, step))
-    moved = make("div", make("add", i, half), scale)
+        return at(i)
+    if how.coordinates in ("align_corners", "tf_crop_and_resize"):
+        start, end = how.roi or (0.0, 1.0)
+        last = make("sub", size, one)
+        span = make("mul", last, make.scalar(end - start, how.dtype))
+        behind = make("sub", make("mul", size, scale), one)
+        moved = make("div", make("mul", i, span), behind)
+        if how.roi is None:
+            return make("select", is_one, i, moved)
+        begin, middle = (
+            make("mul", last, make.scalar(part, how.dtype)) for part in (start, (start + end) / 2)
+        )
+        return make("select", is_one, middle, make("add", begin, moved))
+    moved = at(make("add", i, half))
     if how.coordinates == "tf_half_pixel_for_nn":
         return moved
     centered = make("sub", moved, half)
-    if how.coordinates == "half_pixel":
-        return centered
     if how.coordinates == "half_pixel_symmetric":
         whole = make("div", count, make("mul", size, scale))
         shift = make("mul", make("mul", size, half), make("sub", one, whole))
         return make("sub", make("add", shift, moved), half)
     if how.coordinates == "pytorch_half_pixel":
         return make("select", is_one, i, centered)
-    raise UnsupportedError(
-        f"resize '{make.owner.name}': coordinates '{how.coordinates}' need the sizes at compile time",
-        "give them as numbers",
-    )
+    return centered
 
 
 def _rounded(make: Composer, coordinates: GraphTensor, mode: str) -> GraphTensor:
     if mode in ("floor", "ceil"):
         return make(mode, coordinates)
-    half = make.scalar(0.5, F64)
+    half = make.scalar(0.5, F32)
     if mode == "round_prefer_floor":
         return make("ceil", make("sub", coordinates, half))
     return make("floor", make("add", coordinates, half))

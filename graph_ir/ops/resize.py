@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...base.dims import is_known
-from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 from ...base.size_limits import at_least
 from ...base.size_queries import is_multiple
@@ -21,7 +20,7 @@ from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .compose import Composer
-from .dynamic_resize import AxisSampling, resampled
+from .dynamic_resize import AxisSampling, resampled, weighted_by_matrix
 
 MODES = ("nearest", "linear", "cubic")
 COORDINATES = (
@@ -81,6 +80,7 @@ class Resize(CompositeOp):
         FloatsAttr("of tf_crop_and_resize: starts, then ends, relative to x", count=_twice_rank)
     )
     extrapolation = FloatAttr("of tf_crop_and_resize: elements outside x", default=0.0)
+    by_step = BoolAttr("multiply by the reciprocal of the scale, as PyTorch does")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x's dtype in `shape`."""
@@ -176,7 +176,10 @@ class Resize(CompositeOp):
             return make.graph.make_constant(np.ascontiguousarray(value), f"{self.name}.{what}")
 
         if len(used) > _MAX_TAPS:
-            value = self._matmul(make, x, axis, taps)
+            dense = np.zeros((len(taps.indices), x.details.plain_dims[axis]))
+            np.add.at(dense, (np.arange(len(dense))[:, None], taps.indices), taps.weights)
+            matrix = constant(dense.astype(dtype.numpy), "weights")
+            value = weighted_by_matrix(make, matrix, x, axis)
         else:
             parts = []
             for j in used:
@@ -194,30 +197,27 @@ class Resize(CompositeOp):
         inside = constant(taps.inside.reshape(along), "inside")
         return make("select", inside, value, make.scalar(self.extrapolation, dtype))
 
-    def _matmul(self, make: Composer, x: GraphTensor, axis: int, taps: Taps) -> GraphTensor:
-        """The axis as the rows of matrices, multiplied by the weights as one matrix."""
-        dims, dtype = x.details.plain_dims, x.details.dtype
-        dense = np.zeros((len(taps.indices), dims[axis]))
-        np.add.at(dense, (np.arange(len(dense))[:, None], taps.indices), taps.weights)
-        matrix = make.graph.make_constant(dense.astype(dtype.numpy), f"{self.name}.weights")
-        before, after = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
-        rows = make("reshape", x, shape=(before, dims[axis], after))
-        result = make("matmul_core", matrix, rows)
-        return make("reshape", result, shape=(*dims[:axis], len(dense), *dims[axis + 1 :]))
-
     def axis_sampling(self, axis: int) -> AxisSampling:
-        """Return the sampling of an axis of dynamic size. UnsupportedError if it must be known at compile time."""
-        is_widened = self.antialias and self.mode != "nearest"
-        if is_widened or self.coordinates == "tf_crop_and_resize":
-            wanted = "an axis of dynamic size must be resized without antialias or a roi"
-            who = f"resize '{self.name}': {wanted}, got mode={self.mode}"
-            raise UnsupportedError(who, "give that size as a number")
-        scale = None if self.scales is None else self.scales[axis]
-        nearest = self.nearest_mode if self.mode == "nearest" else ""
-        cubic = self.cubic_coeff if self.mode == "cubic" else None
+        """Return the sampling of an axis of dynamic size."""
+        is_nearest = self.mode == "nearest"
         return AxisSampling(
-            *self._sizes(axis), scale, self.coordinates, nearest, cubic, self.exclude_outside
+            *self._sizes(axis),
+            None if self.scales is None else self.scales[axis],
+            self.coordinates,
+            self.nearest_mode if is_nearest else "",
+            self.cubic_coeff if self.mode == "cubic" else None,
+            self.exclude_outside,
+            self.antialias and not is_nearest,
+            self._region(axis),
+            self.extrapolation,
+            self.by_step,
         )
+
+    def _region(self, axis: int) -> tuple[float, float] | None:
+        """The start and end of what tf_crop_and_resize samples."""
+        if self.coordinates != "tf_crop_and_resize" or self.roi is None:
+            return None
+        return self.roi[axis], self.roi[axis + len(self.roi) // 2]
 
     def taps(self, axis: int, size: int | None = None, count: int | None = None) -> Taps:
         """The taps of one axis of the result; of other sizes, if they are given."""
@@ -253,28 +253,58 @@ class Resize(CompositeOp):
             weights = weights / weights.sum(1, keepdims=True)
         return Taps(np.clip(indices, 0, size - 1).astype(np.int64), weights, inside)
 
-    def _coordinates(self, axis: int, size: int, count: int) -> Array:
-        """The coordinate of each result element on an axis of the input, as float64."""
-        scale, kind = self._scale(axis, size, count), self.coordinates
-        i = np.arange(count, dtype=np.float64)
+    @property
+    def is_same_by_step(self) -> bool:
+        """Return whether `by_step` does not matter: some programs divide by the scale, others multiply by the step."""
+        if self.mode != "nearest":
+            return True
+        for axis in range(len(self.shape)):
+            size, count = self._sizes(axis)
+            if not is_known(size, count):
+                if size != count:
+                    return False
+                continue
+            divided, multiplied = (
+                np.clip(
+                    _rounded(self._coordinates(axis, size, count, how), self.nearest_mode),
+                    0,
+                    size - 1,
+                )
+                for how in (False, True)
+            )
+            if not np.array_equal(divided, multiplied):
+                return False
+        return True
+
+    def _coordinates(self, axis: int, size: int, count: int, by_step: bool | None = None) -> Array:
+        """The coordinate of each result element on an axis of the input: nearest in f32, as ONNX Runtime and PyTorch
+        compute it, else in f64."""
+        real: Any = np.float32 if self.mode == "nearest" else np.float64
+        kind = self.coordinates
+        scale = real(count) / real(size) if self.scales is None else real(self.scales[axis])
+        step = real(size) / real(count) if self.scales is None else real(1 / self.scales[axis])
+        i, half = np.arange(count, dtype=real), real(0.5)
+        by_step = self.by_step if by_step is None else by_step
+
+        def at(position: Array) -> Array:
+            return position * step if by_step else position / scale
+
         # The result size that ONNX's own tests assume if the scale does not give an integer.
-        length = size * scale
-        if kind == "tf_crop_and_resize":
-            roi = self.roi or ()
-            start, end = roi[axis], roi[axis + len(roi) // 2]
+        length = real(size) * scale
+        if kind in ("align_corners", "tf_crop_and_resize"):
+            start, end = self._region(axis) or (0.0, 1.0)
             if count == 1:
-                return np.full(1, 0.5 * (start + end) * (size - 1))
-            return (start + i * (end - start) / (length - 1)) * (size - 1)
-        if kind == "align_corners":
-            return i * ((size - 1) / (length - 1)) if count > 1 else i
+                return i if kind == "align_corners" else i + real((start + end) / 2 * (size - 1))
+            return real(start * (size - 1)) + i * real((size - 1) * (end - start)) / (length - 1)
         if kind == "asymmetric":
-            return i / scale
+            return at(i)
         if kind == "tf_half_pixel_for_nn":
-            return (i + 0.5) / scale
+            return at(i + half)
         if kind == "pytorch_half_pixel" and count == 1:
             return i
-        shift = size / 2 * (1 - count / length) if kind == "half_pixel_symmetric" else 0.0
-        return shift + (i + 0.5) / scale - 0.5
+        symmetric = kind == "half_pixel_symmetric"
+        shift = real(size) * half * (1 - real(count) / length) if symmetric else real(0)
+        return shift + at(i + half) - half
 
     def _order(self) -> list[int]:
         """The axes that are resampled, those that shrink first: of dynamic sizes, typical ones."""
@@ -285,7 +315,8 @@ class Resize(CompositeOp):
     def _is_identity(self, axis: int) -> bool:
         size, count = self._sizes(axis)
         if not is_known(size, count):
-            return size == count and (self.scales is None or self.scales[axis] == 1)
+            whole = self._region(axis) in (None, (0.0, 1.0))
+            return size == count and whole and (self.scales is None or self.scales[axis] == 1)
         return np.array_equal(self._coordinates(axis, size, count), np.arange(size))
 
     def _scale(self, axis: int, size: int, count: int) -> float:

@@ -19,7 +19,7 @@ from ..ir.contents import attribute_tokens
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.note import Note
 from ..ops.movement import Movement
-from .size_values import NoExpressionError, is_arithmetic, value_of
+from .size_values import NoExpressionError, is_arithmetic, value_of, whole
 
 CountSize = Callable[[GraphTensor, str], Size]
 """Makes a number (one element of an integer tensor) a size that a run counts and that is called like a text."""
@@ -57,13 +57,14 @@ _READINGS: Note[dict[str, tuple[Reading, GraphTensor, GraphTensor]]] = Note("rea
 def run_sizes(
     graph: Graph, x: GraphTensor, count: CountSize | None, reading: Reading | None = None
 ) -> Array | None:
-    """The elements of an integer tensor as sizes; None where it has too many, or is no tensor of integers.
+    """The elements of a tensor as sizes; None where it has too many, or is no tensor of numbers.
 
     Without `count`, None as well where a run would have to count some.
     """
     details, found = x.details, _FOUND.of(graph)
-    if details.dtype.kind not in ("int", "uint") or not details.is_known:
+    if details.dtype.kind not in ("int", "uint", "float") or not details.is_known:
         return None
+    count = None if details.dtype.is_float else count  # they are sizes times numbers at most
     if x not in found and details.elements <= _MAX_FOLLOWED:
         value = _followed(graph, x, count, reading)
         if value is None and count is not None:
@@ -121,10 +122,17 @@ def _agree(graph: Graph, value: Array, reading: Reading | None) -> None:
 def whole_number(
     graph: Graph, x: GraphTensor, count: CountSize | None, reading: Reading | None
 ) -> Array | None:
-    """`run_sizes` of a tensor of integers, or of floats that were integers."""
+    """`run_sizes` of a tensor of integers, or of floats that are integers."""
     made = x.producer_owner
     is_float = x.details.dtype.is_float and made.op_name == "cast"
-    return run_sizes(graph, made.inputs[0] if is_float else x, count, reading)
+    found = run_sizes(graph, made.inputs[0] if is_float else x, count, reading)
+    return found if found is None else whole(found)
+
+
+def size_in(graph: Graph, x: GraphTensor) -> Size | None:
+    """The size that a tensor of one element holds; None where it is no expression of sizes."""
+    found = whole_number(graph, x, None, None) if x.details.plain_dims == () else None
+    return None if found is None else found.item()
 
 
 def _followed(

@@ -6,8 +6,10 @@ multiplications, quotients and comparisons have a row here.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,12 +20,16 @@ from ...base.dims import (
     Size,
     UndecidedSize,
     bounds,
+    ceil_quotient,
     floor_quotient,
     is_known,
     maximum,
     minimum,
 )
+from ...base.dtypes import F32, F64, S64, DType
 from ...base.errors import UserError
+from ...base.records import dataclass
+from ...base.scaled_sizes import scaled
 from ...base.size_limits import at_least
 from ..ir.graph import Array, Graph, Op
 from ..ops.gather import Gather
@@ -38,6 +44,8 @@ def size_values(graph: Graph) -> list[Array] | None:
         for op in graph.ops:
             arrays = [values[id(x)] for x in op.inputs]
             if op.op_name == "output":
+                if any(isinstance(value, Real) for array in arrays for value in array.flat):
+                    return None
                 results += arrays
                 continue
             (value,) = value_of(op, arrays)
@@ -69,8 +77,8 @@ def value_of(op: Op, arrays: list[Array]) -> list[Array]:
     """Return the results of an op of sizes. UndecidedSize, NoExpressionError where they are no expressions."""
     if all(array.dtype != object for array in arrays):
         return op.reference(arrays)
-    if op.op_name == "cast" and op.outputs[0].details.dtype.kind in ("int", "uint"):
-        return arrays
+    if op.op_name == "cast":
+        return [_converted(arrays[0], op.outputs[0].details.dtype)]
     if isinstance(op, (Movement, Gather)):
         return op.reference(arrays)
     if op.op_name in REDUCTIONS:
@@ -79,6 +87,68 @@ def value_of(op: Op, arrays: list[Array]) -> list[Array]:
     if row is None or (op.op_name == "mod" and op.attr("sign") == "trunc" and _is_negative(arrays)):
         raise NoExpressionError
     return [np.asarray(np.frompyfunc(row, len(arrays), 1)(*arrays))]
+
+
+@dataclass(frozen=True)
+class Real:
+    """A size as a float of `bits` bits, times a factor or divided by an integer."""
+
+    size: Size
+    bits: int
+    factor: float = 1.0
+    divisor: int = 1
+
+    def __mul__(self, other: Any) -> Real:
+        if isinstance(other, Real) or not 0 < other < math.inf or self.divisor != 1:
+            raise NoExpressionError
+        if self.factor == 1 and other == int(other):
+            return Real(self.size * int(other), self.bits)
+        if self.factor != 1:
+            raise NoExpressionError
+        return Real(self.size, self.bits, float(other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Real:
+        if isinstance(other, Real) or not (0 < other == int(other)) or self.factor != 1:
+            raise NoExpressionError
+        return Real(self.size, self.bits, divisor=self.divisor * int(other))
+
+    def rounded(self, up: bool = False) -> Real:
+        """The integer before it, or after it."""
+        exact = Fraction(self.factor) / self.divisor
+        if bounds(self.size)[0] < 0 or (up and exact.denominator > _MAX_DIVISOR):
+            raise NoExpressionError
+        if up:
+            found = ceil_quotient(self.size * exact.numerator, exact.denominator)
+        elif self.divisor > 1:
+            found = floor_quotient(self.size, self.divisor)
+        else:
+            found = scaled(self.size, self.factor, self.bits)
+        return Real(found, self.bits)
+
+
+_MAX_DIVISOR = 1 << 16
+
+
+def whole(x: Array) -> Array | None:
+    """Floats as the sizes that they are; None where one may be no integer."""
+    if any(isinstance(value, Real) and (value.factor, value.divisor) != (1, 1) for value in x.flat):
+        return None
+    return _converted(x, S64) if x.dtype == object else x
+
+
+def _converted(x: Array, dtype: DType) -> Array:
+    """Sizes as floats, and floats as sizes, cut to integers."""
+
+    def convert(value: Any) -> Any:
+        if dtype.is_float:
+            return value if isinstance(value, Real) else Real(value, dtype.bits)
+        return value.rounded().size if isinstance(value, Real) else value
+
+    if dtype.kind not in ("int", "uint") and dtype not in (F32, F64):
+        raise NoExpressionError
+    return np.asarray(np.frompyfunc(convert, 1, 1)(x), object)
 
 
 def _reduced(op: Op, x: Array) -> Array:
@@ -122,8 +192,10 @@ def _equal(a: Size, b: Size) -> bool:
     return False
 
 
-def _divide(a: Size, b: Size) -> Size:
+def _divide(a: Any, b: Any) -> Any:
     """Divide numbers that are not negative, for which rounding down and to zero agree."""
+    if isinstance(a, Real):
+        return a / b
     if not isinstance(b, Dim) and b == 0:
         raise UserError("a size must not be divided by 0")
     if not (a >= 0 and b > 0):
@@ -158,5 +230,7 @@ ROWS: Mapping[str, Callable[..., Any]] = {
     "and": lambda a, b: bool(a and b),
     "or": lambda a, b: bool(a or b),
     "copy": lambda a: a,
+    **dict.fromkeys(("floor", "trunc"), lambda a: a.rounded()),
+    "ceil": lambda a: a.rounded(up=True),
 }
 """Elementwise ops on expressions and integers."""

@@ -101,7 +101,7 @@ class _Vectorizer(Rewriter):
         except NotVectorizable:
             return replace(s, kind="serial")
         finally:
-            self.algebra.values = {}
+            self.algebra.values.clear()
 
 
 @dataclass

@@ -21,6 +21,9 @@ PAIRS = [
     *[("torch.export", name) for name in ("spectrum", "median", "shifted windows", "fold")],
     *[("torch.export", name) for name in ("rows by a condition", "parts by sizes")],
     *[("pnnx", name) for name in ("diagonal", "rows by a condition", "reflected to a multiple")],
+    *[("pnnx", name) for name in ("resize by 0.57", "areas by 0.3", "antialiased")],
+    *[("torch.export", name) for name in ("resize by 1.7, recomputed", "nearest by 1.7")],
+    *[("torch.export", name) for name in ("areas by 0.3", "lists of rows")],
     *[("onnx of a trace", name) for name in ("tail", "flip", "argsort", "pad to a multiple")],
     *[("onnx of a trace", name) for name in ("resize back", "pixel_unshuffle", "grid_sample")],
 ]

@@ -262,6 +262,16 @@ MODULES: dict[str, DynamicModule] = {
     "reflected to a multiple": _of_images(
         lambda x: f.pad(x, (0, -x.shape[3] % 8, 0, -x.shape[2] % 8), mode="reflect")
     ),
+    "resize by 0.57": _of_images(lambda x: f.interpolate(x, scale_factor=0.57, mode="bilinear")),
+    "nearest by 1.7": _of_images(lambda x: f.interpolate(x, scale_factor=1.7)),
+    "resize by 1.7, recomputed": _of_images(
+        lambda x: f.interpolate(x, scale_factor=1.7, recompute_scale_factor=True)
+    ),
+    "areas by 0.3": _of_images(lambda x: f.interpolate(x, scale_factor=0.3, mode="area")),
+    "antialiased": _of_images(
+        lambda x: f.interpolate(x, scale_factor=0.57, mode="bicubic", antialias=True)
+    ),
+    "lists of rows": _of_tokens(lambda x: torch.cat(torch.atleast_2d([x[0, 0], x[0, 1]]))),
     "batch as length": _of_tokens(lambda x: x.flatten(0, 1) @ torch.ones(8, 3)),
 }  # fmt: skip
 """Modules by their dynamic sizes; the first 35 are the measure of issue 29."""

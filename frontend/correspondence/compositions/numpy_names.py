@@ -11,7 +11,7 @@ from .indexing import wrapped
 from .movement import flatten_range, flip
 
 
-def _with_axes(node: OpBuilder, x: Tensor, rank: int) -> Tensor:
+def with_axes(node: OpBuilder, x: Tensor, rank: int) -> Tensor:
     """X with at least `rank` axes: new ones of 1 element come first, but the third last."""
     dims = x.details.plain_dims
     if len(dims) >= rank:
@@ -19,21 +19,6 @@ def _with_axes(node: OpBuilder, x: Tensor, rank: int) -> Tensor:
     if rank == 3 and dims:
         return node.reshaped(x, (*(1,) * (2 - len(dims)), *dims, 1))
     return node.reshaped(x, (*(1,) * (rank - len(dims)), *dims))
-
-
-def at_least_1d(node: OpBuilder, x: Tensor) -> Tensor:
-    """A scalar as a vector."""
-    return _with_axes(node, x, 1)
-
-
-def at_least_2d(node: OpBuilder, x: Tensor) -> Tensor:
-    """A vector as a matrix of one row."""
-    return _with_axes(node, x, 2)
-
-
-def at_least_3d(node: OpBuilder, x: Tensor) -> Tensor:
-    """A matrix with a last axis of 1 element."""
-    return _with_axes(node, x, 3)
 
 
 def stack_columns(node: OpBuilder, *tensors: Tensor) -> Tensor:
@@ -44,7 +29,7 @@ def stack_columns(node: OpBuilder, *tensors: Tensor) -> Tensor:
 
 def stack_along(node: OpBuilder, *tensors: Tensor, axis: int = 0) -> Tensor:
     """Tensors joined along the first, second or third axis, which they get; vectors along their own if `axis` is 1."""
-    wide = [_with_axes(node, x, 1 if axis == 1 else max(axis + 1, 2)) for x in tensors]
+    wide = [with_axes(node, x, 1 if axis == 1 else max(axis + 1, 2)) for x in tensors]
     return node.make("concat", *wide, axis=min(axis, wide[0].details.rank - 1))
 
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
-from ....base.dims import Dim, Size, UndecidedSize, ceil_quotient, floor_quotient, is_known, maximum
+from ....base.dims import Size, ceil_quotient, floor_quotient, is_known, maximum
+from ....base.scaled_sizes import scaled
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.ops.reduce import identity
 from ...op_builder import OpBuilder, like
 from .reduction import lp_norm
-
-MAX_PARTS = 64
-"""The greatest denominator of a scale of a dynamic size."""
 
 Padding = tuple[tuple[Any, ...], tuple[Any, ...]]
 """Elements before and after each spatial axis."""
@@ -88,20 +83,8 @@ def transposed_padding(
 
 
 def scaled_sizes(sizes: Sequence[Size], scales: Sequence[float]) -> tuple[Any, ...]:
-    """Sizes times scales, rounded down, computed in f32 as other programs do.
-
-    Of dynamic sizes only by scales that are short fractions, because then size times scale is exact.
-    """
-    return tuple(_scaled(n, s) for n, s in zip(sizes, scales, strict=True))
-
-
-def _scaled(n: Size, scale: float) -> Size:
-    if not isinstance(n, Dim):
-        return int(np.floor(np.float32(n) * np.float32(scale)))
-    exact = Fraction(scale)
-    if exact.denominator > MAX_PARTS:
-        raise UndecidedSize(f"how {n} * {scale} is rounded is not known at compile time")
-    return floor_quotient(n * exact.numerator, exact.denominator)
+    """Sizes times scales, rounded down, computed in f32 as other programs do."""
+    return tuple(scaled(n, s, 32) for n, s in zip(sizes, scales, strict=True))
 
 
 def biased(node: OpBuilder, y: Tensor, bias: Tensor | None) -> Tensor:

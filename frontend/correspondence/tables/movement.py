@@ -220,12 +220,7 @@ PARTS = (
 
 NAMED_AS_IN_NUMPY = (
     Means(names.ravel, pnnx="torch./Tensor./aten::ravel(input)"),
-    *(
-        Means(function, pnnx=f"torch./aten::atleast_{rank}d(input)")
-        for rank, function in enumerate(
-            (names.at_least_1d, names.at_least_2d, names.at_least_3d), 1
-        )
-    ),
+    Means(names.with_axes, pnnx="torch./aten::atleast_[123]d(input) by ranked"),
     Means(
         names.stack_along,
         pnnx=(

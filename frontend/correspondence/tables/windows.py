@@ -83,6 +83,9 @@ ROWS = (
             "F.interpolate/nn.Upsample/F.upsample(input, size?, scale_factor?) by resize",
             "F.upsample_nearest/nn.UpsamplingNearest2d(input, size?, scale_factor?) by resize read only",
             "F.upsample_bilinear/nn.UpsamplingBilinear2d(input, size?, scale_factor?) by resize read only",
+            "aten::_upsample_nearest_exact2d(input, output_size, scales_h, scales_w) by upsample read only",
+            "aten::_upsample_bilinear2d_aa/aten::_upsample_bicubic2d_aa(input, output_size, align_corners, scales_h,"
+            " scales_w) by upsample read only",
         ),
         aten="upsample_nearest[123]d/_upsample_nearest_exact[123]d/upsample_linear1d/upsample_bilinear2d/upsample_trilinear3d"
         "/upsample_bicubic2d/_upsample_bilinear2d_aa/_upsample_bicubic2d_aa(input) by upsample",

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 import graphc
 from graphc import Graph
-from graphc.base.dims import Size
+from graphc.base.dims import Size, Symbol, size
+from graphc.base.dtypes import F32
+from graphc.base.scaled_sizes import scaled
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.images import SIZES, H, Layers, N, W, agree, image
 
 
@@ -30,3 +37,42 @@ def test_resizing_to_the_size_of_the_input() -> None:
     model = graphc.compile(resized(N, H, W))
     for sizes in SIZES:
         agree(model, resized(*sizes), image(sizes[0], 3, *sizes[1:]))
+
+
+def scaled_images(h: Size, w: Size) -> Graph:
+    """An image resized with filters, cut regions and rounded coordinates to sizes of several kinds."""
+    graph = Graph()
+    x = graph.make_input(LogicalTensor(F32, (2, 1, h, w)), "x")
+    linear: dict[str, Any] = {"mode": "linear", "coordinates": "half_pixel"}
+    nearest: dict[str, Any] = {
+        "mode": "nearest",
+        "coordinates": "asymmetric",
+        "nearest_mode": "floor",
+    }
+    cut: dict[str, Any] = {
+        "coordinates": "tf_crop_and_resize",
+        "roi": (0, 0, 0.2, -0.3, 1, 1, 0.8, 1.4),
+    }
+    third, more = (scaled(h, 0.3), scaled(w, 1.7)), (scaled(h, 1.1), scaled(w, 2.3))
+    scales: dict[str, Any] = {"scales": (1.0, 1.0, 1.1, 2.3)}
+    ways: tuple[tuple[dict[str, Any], tuple[Size, Size]], ...] = (
+        ({**linear, "antialias": True, "exclude_outside": True}, (5, 1)),
+        ({**linear, "mode": "cubic", "antialias": True}, third),
+        ({**linear, **cut, "extrapolation": 7.0}, (5, w)),
+        ({**nearest, **cut}, (1, 9)),
+        ({**nearest, **scales, "by_step": True}, more),
+        ({**nearest, "coordinates": "half_pixel", "nearest_mode": "round_prefer_ceil"}, third),
+    )
+    for number, (way, sizes) in enumerate(ways):
+        op = graph.make("resize", [x], {**way, "shape": (2, 1, *sizes)}, f"r{number}")
+        graph.make_output(op.outputs[0], f"y{number}")
+    return graph
+
+
+def test_filters_regions_and_scales_of_dynamic_sizes() -> None:
+    dynamic = graphc.compile(scaled_images(size(Symbol("H", 4)), size(Symbol("W", 4))))
+    for h, w in ((4, 4), (37, 20), (10, 100)):
+        x = np.random.default_rng(h).integers(-9, 9, (2, 1, h, w)).astype(np.float32)
+        wanted = scaled_images(h, w).evaluate([x])
+        for found, y in zip(dynamic.run(None, {"x": x}), wanted, strict=True):
+            np.testing.assert_allclose(found, y, 1e-4, 1e-4)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
+from graphc.graph_ir.ops.resize import Resize
 from support.check_op import ALL, check_op, make_op, random_array
 from support.compiled import check_native
 
@@ -180,3 +181,14 @@ def test_rejects(x, attrs, message):
     with pytest.raises(UserError) as error:
         make_op("resize", [x], attrs)
     assert str(error.value) == f"resize 'x': {message}"
+
+
+def test_nearest_rounds_coordinates_to_f32():
+    """Indices by 1.1 are those that ONNX Runtime divides to, and those that PyTorch multiplies to."""
+    x, scale = np.arange(640, dtype=np.int32), float(np.float32(1.1))
+    i = np.arange(704).astype(np.float32)
+    for by_step, wanted in ((False, i / np.float32(1.1)), (True, i * np.float32(1 / scale))):
+        attrs = {"shape": (704,), "scales": (scale,), "by_step": by_step}
+        op = make_op("resize", [x], {**attrs, "nearest_mode": "floor", "coordinates": "asymmetric"})
+        np.testing.assert_array_equal(op.reference([x])[0], np.floor(wanted).clip(0, 639))
+        assert isinstance(op, Resize) and not op.is_same_by_step
