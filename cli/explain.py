@@ -139,10 +139,10 @@ def _type_lines(kernels: list[Facts]) -> Iterable[str]:
         work[type_of(kernel["ops"])].append(kernel["gflop"])
     total = sum(map(sum, work.values()))
     rows = [
-        (f"{sum(each):.4g}", f"{100 * sum(each) / (total or 1):.1f} %", str(len(each)), name)
+        (f"{sum(each):.3f}", f"{100 * sum(each) / (total or 1):.1f} %", str(len(each)), name)
         for name, each in sorted(work.items(), key=lambda pair: -sum(pair[1]))
     ]
-    yield f"{len(kernels)} kernels, {total:.4g} GFLOP"
+    yield f"{len(kernels)} kernels, {total:.3f} GFLOP"
     yield ""
     yield from table([("GFLOP", "share", "kernels", "op type"), *rows])
     yield ""

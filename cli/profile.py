@@ -154,6 +154,8 @@ TYPE_COLUMNS = ("time", "share", "kernels", "GFLOP/s", "GB/s", "of roof", "op ty
 
 
 def _type_rows(types: Sequence[TypeTime], found: Profile) -> list[tuple[str, ...]]:
+    from ..tools.profile_summary import unattributed
+
     total = max(found.seconds, 1e-12)
     rows = [
         (
@@ -167,8 +169,13 @@ def _type_rows(types: Sequence[TypeTime], found: Profile) -> list[tuple[str, ...
         )
         for x in types
     ]
-    outside = f"{100 * found.outside / total:.1f} %"
-    return [*rows, (shown_time(found.outside), outside, "", "", "", "", "outside kernels")]
+    others = [("outside kernels", found.outside)]
+    if missing := unattributed(found):
+        others.append(("unattributed: runs vary", missing))
+    return rows + [
+        (shown_time(seconds), f"{100 * seconds / total:.1f} %", "", "", "", "", name)
+        for name, seconds in others
+    ]
 
 
 COLUMNS = ("time", "share", "GFLOP/s", "GB/s", "of roof", "busy", "kernel of node")

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from ..base.durations import shown_time
+
 HEADING_WIDTH = 9
 SIGN_OF_LIFE_SECONDS = 5.0
 
@@ -44,7 +46,7 @@ class _Lines:
             self._started[phase] = self._last = now
         elif done >= total and phase in self._started:
             spent = now - self._started.pop(phase)
-            self._print(phase, f"{spent * 1e3:8.1f} ms")
+            self._print(phase, f"{shown_time(spent):>10}")
         elif now - self._last > SIGN_OF_LIFE_SECONDS and phase in self._started:
             self._print(phase, f"{done} of {total}, {now - self._started[phase]:.0f} s")
 

@@ -198,12 +198,12 @@ def compile_stages(
 def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) -> Outcome:
     """The artifact of a request: from its cache where it is there, else compiled and put there.
 
-    A dump shows every stage, so that nothing comes from the cache.
+    A dump shows every stage, and a limit on memory is checked on the graph, so that neither uses the cache.
     """
     phases = Phases(on_phase)
     if loops_are_extended():  # other processes do not know them, nor does the key of a kernel
         request = replace(request, cache=None, jobs=1)
-    if request.options.dump_dir is not None:
+    if request.options.dump_dir is not None or request.options.max_memory is not None:
         request = replace(request, cache=None)
     with paused_collector(), reproducible(request):
         if request.cache is None or request.optimized:  # the keys of models are of graphs as read

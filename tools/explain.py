@@ -6,6 +6,7 @@ All facts are plain values (dictionaries, lists, strings, numbers), so that they
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +29,7 @@ from .submodel import body
 
 Facts = dict[str, Any]
 MAX_SCHEDULES = 8
+MAX_NAMES = 3
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,7 @@ class Explanation:
             if start < begin + life.size and begin < start + other.size
         ]
         text = f"{life.name} in arena[{begin}:{begin + life.size}], from {ops[life.begin].name} to {ops[life.end].name}"
-        text += f"; takes over bytes of {', '.join(before)}" if before else ""
+        text += f"; reuses bytes of {_first_names(before)}" if before else ""
         text += "; written in place" if len(life.tensors) > 1 else ""
         return {
             "tensors": [x.name for x in life.tensors],
@@ -249,6 +251,12 @@ class Explanation:
             "reuses": before,
             "text": text,
         }
+
+
+def _first_names(names: Sequence[str]) -> str:
+    """Return the first few names, and the number of the others."""
+    shown, others = ", ".join(names[:MAX_NAMES]), len(names) - MAX_NAMES
+    return f"{shown} and {others} more" if others > 0 else shown
 
 
 def _candidates(decision: LayoutDecision) -> list[Facts]:

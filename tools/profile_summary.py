@@ -10,6 +10,9 @@ from typing import Any
 from ..base.records import dataclass
 from .profile import KernelTime, Profile
 
+MIN_UNATTRIBUTED = 0.02
+"""Smallest share of a run that is shown as unattributed."""
+
 _MATMULS = ("matmul_core", "matmul_nbits")
 _MOVEMENT = ("transpose", "reorder", "slice", "concat", "pad", "copy", "broadcast", "reshape")
 
@@ -45,6 +48,16 @@ def headline(profile: Profile) -> Headline:
         sum(k.nbytes for k in profile.kernels) / 1e9 / seconds,
         sum(k.roof_seconds for k in profile.kernels) / seconds,
     )
+
+
+def unattributed(profile: Profile) -> float:
+    """Return the seconds of the run in no kernel and not outside kernels, 0 if they are few.
+
+    The median of whole runs differs from the sum of the medians of kernels where runs vary, as on a loaded machine.
+    """
+    spent = sum(k.seconds for k in profile.kernels) + profile.outside
+    missing = profile.seconds - spent
+    return missing if missing > MIN_UNATTRIBUTED * profile.seconds else 0.0
 
 
 def by_type(profile: Profile) -> list[TypeTime]:

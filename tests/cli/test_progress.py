@@ -34,7 +34,7 @@ def test_a_line_for_each_phase_when_it_ends(capsys: Capture) -> None:
     assert out == ""
     lines = err.splitlines()
     assert [line.split()[0] for line in lines] == ["read", "lower"]
-    assert all(re.fullmatch(r"\w+ +\d+\.\d ms", line) and len(line) >= 21 for line in lines)
+    assert all(re.fullmatch(r"\w+ +[\d.]+ (us|ms|s)", line) for line in lines)
 
 
 def test_a_long_phase_gives_signs_of_life(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_a_long_phase_gives_signs_of_life(capsys: Capture, monkeypatch: pytest.M
         for done in range(5):
             report("nodes", done, 4)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["nodes     2 of 4, 6 s", "nodes      20000.0 ms"]
+    assert lines == ["nodes     2 of 4, 6 s", "nodes         20.0 s"]
 
 
 def test_an_end_without_a_beginning_is_no_line(capsys: Capture) -> None:

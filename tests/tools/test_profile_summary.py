@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.tools.profile_summary import type_of
+from graphc.bench.roofline import Roofline
+from graphc.tools.profile import Profile
+from graphc.tools.profile_summary import type_of, unattributed
 
 TYPES = {
     "matmul": ["matmul_core fc", "add fc.add", "relu act"],
@@ -22,5 +24,12 @@ TYPES = {
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_the_type_is_that_of_the_max_expensive_op(kind: str) -> None:
+def test_the_type_is_that_of_the_costliest_op(kind: str) -> None:
     assert type_of(TYPES[kind]) == kind
+
+
+@pytest.mark.parametrize(("outside", "missing"), [(0.5, 0.5), (0.99, 0.0), (1.2, 0.0)])
+def test_a_run_may_take_longer_than_its_parts(outside: float, missing: float) -> None:
+    roofs = Roofline("a CPU", "avx2", 1, 100.0, ())
+    found = Profile("m", 1, 5, 1.0, outside, 0.0, 2, 0.0, 1.0, 1.0, (), roofs)
+    assert unattributed(found) == pytest.approx(missing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.durations import shown_time
+from ...base.memory_limit import shown_bytes
 from ...driver.stages import Compilation
 from ...graph_ir.ir.graph import Graph, Op
 from ...graph_ir.passes import pipeline
@@ -86,7 +87,7 @@ def _rows(kernel: KernelTime, busy: float) -> list[tuple[str, str]]:
         ("schedule", kernel.schedule),
         ("time", shown_time(kernel.seconds)),
         ("work", f"{kernel.gflop:.4g} GFLOP, {kernel.gflop / seconds:.1f} GFLOP/s"),
-        ("operands", f"{kernel.nbytes} bytes, {kernel.nbytes / 1e9 / seconds:.1f} GB/s"),
+        ("operands", f"{shown_bytes(kernel.nbytes)}, {kernel.nbytes / 1e9 / seconds:.1f} GB/s"),
         ("roof", f"{100 * kernel.of_roof:.0f} % of {kernel.roof}"),
         ("threads busy", f"{100 * busy:.0f} %"),
     ]

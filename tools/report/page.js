@@ -19,7 +19,8 @@
   function addList(heading, lines) {
     if (!lines.length) return;
     add(panel, "h3", heading);
-    add(panel, "pre", lines.join("\n"));
+    const list = add(panel, "ul", undefined, "lines");
+    for (const line of lines) add(list, "li", line);
   }
 
   async function addCode(kernel) {

@@ -22,19 +22,31 @@ from .svg import escaped
 HINT = "Click a row, a node of the graph, a point or a block to see what it computes, why, and its code."
 
 
-def report_page(compilation: Compilation, profile: Profile) -> str:
-    """Return the HTML text of a compiled and profiled model."""
+def report_facts(compilation: Compilation, profile: Profile) -> dict[str, Any]:
+    """Return what the report shows, as plain values: the profile, and the nodes, kernels, passes and phases."""
     ctx = compilation.request.context
     explanation = Explanation(compilation.source, compilation.graph, compilation.lowered, ctx)
-    passes = pass_facts(compilation, ctx)
-    data = {
+    return {
         "profile": profile_facts(profile),
         "nodes": {printable(k): v for k, v in node_facts(explanation, profile).items()},
-        "kernels": {name: _packed(texts) for name, texts in kernel_texts(compilation).items()},
+        "kernels": kernel_texts(compilation),
+        "passes": pass_facts(compilation, ctx),
+        "phases": dict(compilation.phases.seconds),
+    }
+
+
+def report_page(compilation: Compilation, profile: Profile) -> str:
+    """Return the HTML text of a compiled and profiled model."""
+    facts = report_facts(compilation, profile)
+    passes = facts["passes"]
+    data = {
+        "profile": facts["profile"],
+        "nodes": facts["nodes"],
+        "kernels": {name: _packed(texts) for name, texts in facts["kernels"].items()},
         "passes": [_packed(stage["text"]) if stage["text"] else "" for stage in passes],
     }
     seconds = {k.node: k.seconds for k in profile.kernels}
-    phases = list(compilation.phases.seconds.items())
+    phases = list(facts["phases"].items())
     picture = f'<div class="scroll">{graph_picture(compilation.graph, seconds)}</div>'
     sections = [
         ("Kernels", kernel_table(profile)),

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.durations import shown_time
 from ..profile import KernelTime, Profile
-from ..profile_summary import TypeTime, by_type, headline, type_of
+from ..profile_summary import TypeTime, by_type, headline, type_of, unattributed
 from .svg import escaped
 
 Cell = tuple[str, float | None]
@@ -31,7 +31,6 @@ def summary(profile: Profile) -> str:
     conditions = (
         f"{roofs.cpu}, {roofs.isa}, {threads}",
         f"median of {profile.runs} runs",
-        f"{shown_time(profile.outside)} outside kernels",
         f"time stamps cost {100 * profile.overhead:.2f} %",
         *(f"{name} = {number}" for name, number in profile.sizes.items()),
     )
@@ -65,13 +64,13 @@ def _type_chart(types: Sequence[TypeTime], profile: Profile) -> str:
         ]
         for number, x in enumerate(types)
     ]
-    others = total - sum(x.seconds for x in types)
-    if others > 0:
-        swatch = '<i class="swatch others"></i>between kernels'
-        parts += f'<i class="others" style="flex-grow:{1000 * others / total:.2f}"></i>'
-        share = f"{100 * others / total:.1f} %"
-        empty: list[Cell] = [("", 0.0)] * 4
-        rows.append([(swatch, None), (shown_time(others), others), (share, others), *empty])
+    others = {"outside kernels": profile.outside, "unattributed: runs vary": unattributed(profile)}
+    for name, seconds in others.items():
+        if seconds > 0:
+            parts += f'<i class="others" style="flex-grow:{1000 * seconds / total:.2f}"></i>'
+            share = f"{100 * seconds / total:.1f} %"
+            swatch, empty = f'<i class="swatch others"></i>{name}', [("", 0.0)] * 4
+            rows.append([(swatch, None), (shown_time(seconds), seconds), (share, seconds), *empty])
     heads = ("op type", "time", "share", "kernels", "of roof", "GFLOP/s", "GB/s")
     return (
         f'<section id="types"><div class="bar">{parts}</div><table><thead><tr>{_heads(heads)}</tr></thead>'

@@ -101,6 +101,20 @@ def test_the_page_has_the_facts_of_the_profile_as_json() -> None:
     assert page.count('<tr class="node"') == len(found.kernels)
 
 
+def test_the_command_prints_the_facts_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant_roofs(monkeypatch, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    model = str(ROOT / "examples" / "mlp.onnx")
+    assert main(["report", model, "--json", "--seconds", "0.02"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert list(facts["nodes"]) == ["x", "relu1.fused", "relu2.fused", "relu3.fused", "y"]
+    kernels = {kernel["kernel"] for kernel in facts["profile"]["kernels"]}
+    assert kernels == facts["kernels"].keys() and facts["passes"][0]["pass"] == "read"
+    assert not Path("report.html").exists()
+
+
 def test_nothing_is_needed_of_the_network(mlp: str) -> None:
     without_namespace = mlp.replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"https?:|//cdn|\bsrc=|\bhref=|url\(|@import", without_namespace)
