@@ -3,7 +3,7 @@
 check:  ## lint, types, layering, documentation, tests
 	.ci/check
 
-exhaustive:  ## every case of every test; `make check` takes an eighth of the large grids, another one each day
+exhaustive:  ## every case of every test; `make check` takes an eighth of the large grids, a different eighth each day
 	python -m pytest -q -n 2 -rs --exhaustive
 
 quick:  ## half a minute: lint, and the tests nearest to the changed files

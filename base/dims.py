@@ -29,7 +29,7 @@ from .unequal_sizes import record_unequal
 
 @total_ordering
 class Derived:
-    """A function of sizes that is no polynomial and never falls where an operand grows."""
+    """A function of sizes that is not a polynomial and never falls where an operand grows."""
 
     __slots__ = ("name", "operands")
 
@@ -79,7 +79,7 @@ class Derived:
 
 
 class Quotient(Derived):
-    """An expression divided by a number and rounded down, where that is no expression: `(H+1)//2`."""
+    """An expression divided by a number and rounded down, where that is not an expression: `(H+1)//2`."""
 
     __slots__ = ()
 
@@ -131,7 +131,7 @@ Monomial = tuple[Atom, ...]
 
 
 class Dim:
-    """An expression of symbols that is no number: a sum of monomials times integers."""
+    """An expression of symbols that is not a number: a sum of monomials times integers."""
 
     __slots__ = ("_hash", "terms")
 

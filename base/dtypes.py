@@ -168,14 +168,14 @@ def by_any_name(name: str) -> DType:
 
 
 def by_name(name: str) -> DType:
-    """Return the type called `name` (`f32`, `s64`, ...). UserError when there is none."""
+    """Return the type called `name` (`f32`, `s64`, ...). Raise UserError if there is none."""
     if name not in _BY_NAME:
         raise UserError(f"dtype '{name}' is not known; known are {', '.join(_BY_NAME)}")
     return _BY_NAME[name]
 
 
 def from_numpy(dtype: np.dtype) -> DType:
-    """Return the type of a NumPy dtype, byte order ignored. UserError when graphc has no such type."""
+    """Return the type of a NumPy dtype, byte order ignored. Raise UserError if graphc has no such type."""
     if isinstance(dtype, np.dtype) and dtype in _BY_NUMPY:
         return _BY_NUMPY[dtype]
     native = np.dtype(dtype).newbyteorder("=")

@@ -15,7 +15,7 @@ _MIN_BYTES = 1 << 20
 
 
 def map_file(path: Path) -> memoryview:
-    """Map a regular file read-only; its pages are read on access. Empty files are allowed. OSError.
+    """Map a regular file read-only; its pages are read on access. Empty files are allowed. May raise OSError.
 
     The file must not be truncated while the result, or an array made from it, is in use.
     """

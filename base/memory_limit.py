@@ -29,7 +29,7 @@ def memory_limit() -> MemoryLimit | None:
 
 
 def parse_memory(text: str, who: str = "--max-memory") -> MemoryLimit:
-    """A size such as `512M`, `16G` or a number of bytes. UserError for any other text."""
+    """A size such as `512M`, `16G` or a number of bytes. Raise UserError for any other text."""
     number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), ""
     if number and number[-1] in _UNITS:
         number, unit = number[:-1], number[-1]

@@ -60,7 +60,8 @@ def _others_write(info: os.stat_result) -> bool:
 
 
 def own_file(path: str, flags: int) -> int:
-    """An opener for `open`: a regular file that only this user may write to, no link to one. OSError for all else."""
+    """An opener for `open`: a regular file that only this user may write to, no link to one. Raise OSError for all
+    else."""
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         handle = os.open(path, flags)

@@ -26,7 +26,7 @@ class FilePages:
         self.array: np.ndarray[Any, Any] = np.frombuffer(self._memory, np.uint8)[:size]
 
     def map(self, offset: int, handle: int, begin: int, size: int) -> None:
-        """Map `size` bytes at `begin` of an open file at `offset`, or copy what cannot be mapped. OSError."""
+        """Map `size` bytes at `begin` of an open file at `offset`, or copy what cannot be mapped. May raise OSError."""
         address = self.array.ctypes.data + offset
         if os.name == "nt" or any(x % mmap.PAGESIZE for x in (address, begin)):
             with open(handle, "rb", closefd=False) as file:

@@ -1,4 +1,4 @@
-"""Sizes times numbers that are no fractions, as images are resized by: rounded as floats are, then down."""
+"""Sizes times numbers that are not fractions, as images are resized by: rounded as floats are, then down."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def _undecided(pairs: Sequence[tuple[Any, Any]], error: UserError) -> UndecidedS
 def _may_agree(one: Any, other: Any) -> bool:
     """Return whether monomials of symbols are equal for some of their values, and none of them says which.
 
-    A symbol by itself would have become the other size, but for ranges that say otherwise.
+    A symbol by itself would have become the other size, except for ranges that say otherwise.
     """
     if not all(isinstance(size, (int, Dim)) for size in (one, other)) or equality(one, other):
         return False

@@ -17,7 +17,7 @@ _TOKEN = re.compile(
 
 
 def parse_range(text: str, name: str) -> Symbol:
-    """The symbol `name` with the range `1..64`, `8..` or `..64`. UserError."""
+    """The symbol `name` with the range `1..64`, `8..` or `..64`. May raise UserError."""
     least, dots, most = text.partition("..")
     if not dots or not all(re.fullmatch(r"[0-9]{0,10}", end) for end in (least, most)):
         raise UserError(f"the range of size '{name}' must be like 1..64, got '{text}'")
@@ -27,7 +27,7 @@ def parse_range(text: str, name: str) -> Symbol:
 def parse_size(text: str, symbols: Mapping[str, Symbol]) -> Size:
     """Read `64`, `N`, `2*N+1`, `B*S-S`, `2*((H+1)//2)`, `min(5;N)`, `floor(H*0.57)` back.
 
-    KeyError for an unknown symbol, ValueError for another text.
+    Raise KeyError for an unknown symbol, ValueError for another text.
     """
     plain = text.replace(" ", "")
     tokens = _TOKEN.findall(plain)

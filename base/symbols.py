@@ -64,7 +64,7 @@ class UndecidedOrder(UndecidedSize):
 @total_ordering
 @dataclass(frozen=True)
 class Symbol:
-    """A named size from `least` to `most`, both inclusive. UserError for a name or range that cannot be one.
+    """A named size from `least` to `most`, both inclusive. Raise UserError for a name or range that cannot be one.
 
     0 is for the length of a cache; most programs depend on there being elements, and raise `UndecidedSize`.
     """

@@ -20,7 +20,7 @@ def whole_file(
     """A stream whose bytes become the file at `path` when the block ends; if it ends with an error, no file is written.
 
     `durable`: flush them to disk first. `private`: only the user may read and write the file. A path that is not a
-    regular file, such as a pipe or /dev/stdout, is written directly. OSError if the system refuses the file.
+    regular file, such as a pipe or /dev/stdout, is written directly. Raise OSError if the system refuses the file.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():

@@ -22,7 +22,7 @@ FULL = "all on"
 def ablate(
     case: Case, target: str, threads: int, rounds: int, seconds: float, report: OnStep
 ) -> dict[str, Timing]:
-    """Times by variant: `all on`, then `no-SWITCH` for each switch. InternalError where results differ."""
+    """Times by variant: `all on`, then `no-SWITCH` for each switch. Raise InternalError if results differ."""
     report(case.name, 0, rounds)
     arrays = case.arrays()
     specs = specs_of(arrays)

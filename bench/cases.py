@@ -63,7 +63,7 @@ class Case:
         return self.origin if is_noisy and self.origin is not None else self.onnx()
 
     def onnx(self) -> bytes:
-        """The model for other engines. UserError if they cannot read it."""
+        """The model for other engines. Raise UserError if they cannot read it."""
         if isinstance(self.model, bytes):
             return self.model
         if self.model.suffix != ".onnx":

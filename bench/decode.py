@@ -131,7 +131,7 @@ def decode_rows(
     prompts: Sequence[int] = PROMPTS,
     contexts: Sequence[int] = CONTEXTS,
 ) -> list[DecodeRow]:
-    """Return a row for each prompt and each context that the model holds. UserError for an unknown peer."""
+    """Return a row for each prompt and each context that the model holds. Raise UserError for an unknown peer."""
     unknown = [name for name in peers if name != LLAMA]
     if unknown:
         raise UserError(f"peers of language models must be {LLAMA}, got '{unknown[0]}'")

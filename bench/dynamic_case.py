@@ -48,7 +48,7 @@ class DynamicCase:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def onnx(self) -> bytes:
-        """The model for other engines. UserError if they cannot read it."""
+        """The model for other engines. Raise UserError if they cannot read it."""
         return Case(self.name, self.model, {}).onnx()
 
 

@@ -36,7 +36,7 @@ def engine_values(
 ) -> Iterator[tuple[str, str, Array]]:
     """(value name, `op_type 'node'` that makes it, array) of every node's outputs, in the order of the file.
 
-    UserError for an engine that is not known or not installed, and for a model that is not of its format.
+    Raise UserError for an engine that is not known or not installed, and for a model that is not of its format.
     """
     if engine not in ENGINES:
         raise UserError(f"engine '{engine}' is not known; known are numpy, {', '.join(ENGINES)}")

@@ -53,7 +53,7 @@ class OneOp:
 
 
 def one_op_case(name: str, text: str) -> Case:
-    """The case that a line describes. InternalError if it has no such form."""
+    """The case that a line describes. Raise InternalError if it has no such form."""
     call = ast.parse(text, mode="eval").body
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         raise InternalError(f"case '{name}' must be a call of an operator, got '{text}'")

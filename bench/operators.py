@@ -44,7 +44,7 @@ class Program:
 
 
 def read_program(model: bytes, functions: Mapping[str, Function]) -> Program:
-    """Read an ONNX model. ValueError for an operator without a function."""
+    """Read an ONNX model. Raise ValueError for an operator without a function."""
     import onnx
     from onnx import helper, numpy_helper
 

@@ -237,8 +237,8 @@ def load_peer(
 ) -> Session:
     """One of `PEERS`, for inputs of all shapes of dynamic dimensions, or of `shapes` only; in bf16 if it can.
 
-    UserError if there is no such peer or it is not installed; RefusedModel, a UserError, if it cannot read the model or
-    run it on some inputs (then from the session, which runs a contender once).
+    Raise UserError if there is no such peer or it is not installed; RefusedModel, a UserError, if it cannot read the
+    model or run it on some inputs (then from the session, which runs a contender once).
     """
     if name not in PEERS:
         raise UserError(f"peer '{name}' is not known; known are {', '.join(PEERS)}")

@@ -17,7 +17,7 @@ from .tables import row_of, to_json
 class Pieces:
     """The rows of a suite so far. A file from an earlier run gives its rows; all are written there after each case.
 
-    `minutes`: no case is begun later than this after the start. UserError for a file that this does not write, or
+    `minutes`: no case is begun later than this after the start. Raise UserError for a file that this does not write, or
     writes for another number of threads.
     """
 

@@ -26,7 +26,7 @@ def quantized(case: Case, form: str, per_channel: bool = False) -> Case:
 
     `form`: "qdq" (static ranges, QuantizeLinear and DequantizeLinear around f32 ops), "7-bit" (the same, weights within
     7 bits, which engines that saturate multiply exactly too), "operator" (static, integer ops) or "dynamic" (ranges
-    measured in each run). UserError if the tool is not installed.
+    measured in each run). Raise UserError if the tool is not installed.
     """
     try:
         from onnxruntime.quantization import shape_inference

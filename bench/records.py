@@ -70,7 +70,7 @@ class Record:
     mean: Sequence[Cell] = field(default_factory=list)
 
     def column(self, name: str) -> list[Cell]:
-        """The cells below a heading. ValueError where there is no such column."""
+        """The cells below a heading. Raise ValueError if there is no such column."""
         index = [column.name for column in self.columns].index(name)
         return [row[index] for row in self.rows]
 

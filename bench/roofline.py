@@ -160,7 +160,7 @@ def roofline(
     """The roofs of this machine from the file `path` (default: `default_file()`); measured if missing or if `fresh`.
 
     Unsteady roofs are measured again after a while, and the higher values count. If the file cannot be written, they
-    are measured every time. UserError if this CPU cannot run the target's code.
+    are measured every time. Raise UserError if this CPU cannot run the target's code.
     """
     file = path or default_file()
     key = f"{cpu_name()}, {target.cpu}, {target.isa}, {threads} threads"
@@ -185,7 +185,7 @@ def default_file(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def measure_roofline(target: Target, threads: int) -> Roofline:
-    """Measure all roofs, 1 to 2 s. UserError where this CPU does not run the target's code."""
+    """Measure all roofs, 1 to 2 s. Raise UserError if this CPU does not run the target's code."""
     if not host_supports(target.isa):
         raise UserError(
             f"target '{target.isa}': this CPU does not run it, so it has no roofs; use --target native"
@@ -222,7 +222,7 @@ def read_seconds(target: Target, threads: int, nbytes: int) -> float:
 
 
 def typed_kernels(target: Target) -> tuple[Microkernel, ...]:
-    """The microkernels whose peaks are shown beside f32: those that do not multiply as f32 what is no f32."""
+    """The microkernels whose peaks are shown beside f32: those that do not multiply as f32 what is not an f32."""
     pairs = ((F64, F64), (BF16, BF16), (U8, S8), (S8, S8))
     tiles = target.table.tiles is not None and runs_tiles()
     kernels = (microkernels(a, b, target, tiles)[0] for a, b in pairs)
@@ -321,7 +321,7 @@ def _read_loop(lanes: int) -> str:
 
 
 def _read(path: Path) -> dict[str, Roofline]:
-    """The contents of a file; empty if it is missing, damaged or of another version: it is only a cache."""
+    """The contents of a file; empty if it is missing, corrupt or of another version: it is only a cache."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["version"] != VERSION:

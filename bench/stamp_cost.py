@@ -1,4 +1,4 @@
-"""Measures the cost of a time stamp: reading the CPU's cycle counter and storing it."""
+"""Measures the cost of a timestamp: reading the CPU's cycle counter and storing it."""
 
 from __future__ import annotations
 

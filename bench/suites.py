@@ -94,7 +94,7 @@ TorchMaker = Callable[[], TorchCase]
 def suite(name: str, only: str = "") -> Iterator[Case | DynamicCase | TorchCase]:
     """The cases of a suite whose names contain `only`, built one at a time, as they are large.
 
-    KeyError for a name that is not in `SUITES`.
+    Raise KeyError for a name that is not in `SUITES`.
     """
     return (make() for make in makers(name, only).values())
 

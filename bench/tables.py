@@ -204,7 +204,7 @@ def _peer_versions(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def row_of(facts: Mapping[str, Any]) -> Row:
-    """A row from its plain values in `to_json`. KeyError or TypeError for others."""
+    """A row from its plain values in `to_json`. Raise KeyError or TypeError for others."""
     timings = {
         name: Timing(x["median"], x["min"], x["calls"]) for name, x in facts["engines"].items()
     }

@@ -59,7 +59,8 @@ def compare_modules(case: TorchCase, setting: Setting, report: OnStep) -> Row:
 
 
 def compiled_by(name: str, module: Any, setting: Setting) -> Compiled:
-    """A module as one of `COMPILERS` compiles it when it is first called. UserError for a name that is not one."""
+    """A module as one of `COMPILERS` compiles it when it is first called. Raise UserError for a name that is not
+    one."""
     import torch
 
     if name not in COMPILERS:

@@ -25,7 +25,8 @@ def inductor(module: Any, **options: Any) -> Function:
 
 
 def torch_call(model: bytes, threads: int, compiled: bool) -> Function:
-    """Return a function of tensors that runs an ONNX model, without gradients. ValueError for what has no function."""
+    """Return a function of tensors that runs an ONNX model, without gradients. Raise ValueError for what has no
+    function."""
     import torch
 
     program = read_program(model, torch_functions())

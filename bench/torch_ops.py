@@ -62,7 +62,7 @@ def outcome(info: Any, sample: Any) -> tuple[str, str]:
         ]
 
     def copied(*tensors: Any) -> Any:
-        """Results that are no views of arguments."""
+        """Results that are not views of arguments."""
         return [y.clone() for y in call(*tensors)]
 
     tensors = [leaves[i].detach() for i in where]

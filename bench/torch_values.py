@@ -30,7 +30,7 @@ _SCALAR: dict[str, Callable[..., Any]] = {
 def torch_values(param: Path, inputs: Mapping[str, Array]) -> Iterator[tuple[str, str, Array]]:
     """(operand, `type 'name'` of the operator that makes it, array) of every tensor, in the order of the file.
 
-    UserError for a file that cannot be read and for an operator that PyTorch lacks. ImportError without PyTorch.
+    Raise UserError for a file that cannot be read and for an operator that PyTorch lacks. ImportError without PyTorch.
     """
     import torch
 

@@ -24,7 +24,7 @@ _LAYOUT = re.compile(r"^(HloModule [^,\n]+)[^\n]*$", re.MULTILINE)
 def xla_values(text: str, inputs: Mapping[str, Array]) -> Iterator[tuple[str, str, Array]]:
     """(name, `opcode 'name'`, array) of every array computed by the entry, in the order of the text.
 
-    UserError for text that is not HLO. ImportError without JAX.
+    Raise UserError for text that is not HLO. ImportError without JAX.
     """
     module = parse_hlo(text)
     entry = module.computations[module.entry]

@@ -113,7 +113,7 @@ def _path(words: Sequence[str]) -> tuple[str, ...]:
     names = tuple(name for group in GROUPS.values() for name in group)
     for word in words:
         if word == "--completion":
-            break  # its value is no command
+            break  # its value is not a command
         if word.startswith("-"):
             continue
         if word not in names:

@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_targets(args: argparse.Namespace) -> None:
-    """UserError for options of native libraries where the result is none, and for those of artifacts."""
+    """Raise UserError for options of native libraries where the result is none, and for those of artifacts."""
     from ..shipping.export import is_library
 
     is_native = bool(args.output) and not args.emit and is_library(args.output)

@@ -108,7 +108,7 @@ def _explain(args: argparse.Namespace) -> Explanation:
 
 
 def _stages(text: str | None) -> list[str]:
-    """The stages of --code. UserError for one that does not exist."""
+    """The stages of --code. Raise UserError for one that does not exist."""
     stages = list(STAGES) if text == "all" else text.split(",") if text else []
     unknown = next((stage for stage in stages if stage not in STAGES), None)
     if unknown is not None:

@@ -62,7 +62,7 @@ UNKNOWN = "unknown"
 
 
 def require_kind(path: str, takes: Sequence[str], command: str) -> None:
-    """UserError for an existing file that is known to be of another kind than those that `command` takes."""
+    """Raise UserError for an existing file that is known to be of another kind than those that `command` takes."""
     found = identify(Path(path))
     is_model = found is not None and found.kind in (UNKNOWN, LANGUAGE_MODEL) and MODEL in takes
     if found is None or found.kind in takes or is_model:
@@ -77,7 +77,7 @@ def described(path: str, found: FileKind) -> str:
 
 
 def identify(path: Path) -> FileKind | None:
-    """Return the kind of a file or folder by its first bytes; None if it does not exist or is no regular file."""
+    """Return the kind of a file or folder by its first bytes; None if it does not exist or is not a regular file."""
     from ..frontend.formats import HEAD_BYTES
 
     try:
@@ -137,8 +137,8 @@ def _model_kind(path: Path, head: bytes) -> FileKind | None:
         other = other_format(head)
         return FileKind(UNKNOWN, other.name, other.remedy) if other else None
     if name == "onnx" and path.suffix != ".onnx" and not head.startswith(_ONNX_BEGIN):
-        damaged = {".gcm": ARTIFACT, ".params": TENSORS}.get(path.suffix, UNKNOWN)
-        return FileKind(damaged, "a file of no format that graphc knows", "check its name")
+        corrupt = {".gcm": ARTIFACT, ".params": TENSORS}.get(path.suffix, UNKNOWN)
+        return FileKind(corrupt, "a file of no format that graphc knows", "check its name")
     what = _FORMAT_NAMES.get(name, f"a model of format '{name}'")
     if name == "gguf":
         return FileKind(LANGUAGE_MODEL, what, _REMEDIES[LANGUAGE_MODEL])

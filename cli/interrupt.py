@@ -1,7 +1,7 @@
 """Ctrl-C ends a command within a second, also while it is inside native code, which Python waits for.
 
 Python notes a signal and handles it before its next bytecode: after the native call, which may take minutes or, with an
-endless loop in a model, for ever. The note comes through a pipe to a separate thread, which ends the process if
+endless loop in a model, forever. The note comes through a pipe to a separate thread, which ends the process if
 nothing has handled the signal soon.
 """
 

@@ -21,7 +21,7 @@ FORMAT = "%(name)s: %(message)s"
 
 
 def parse_levels(text: str) -> dict[str, int]:
-    """Level by logger name. UserError for a level or a name that does not exist."""
+    """Level by logger name. Raise UserError for a level or a name that does not exist."""
     known = logger_names()
     found: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):

@@ -150,7 +150,7 @@ def add_activations_argument(parser: argparse._ActionsContainer) -> None:
     """Add --activations."""
     parser.add_argument(
         "--activations", choices=ACTIVATIONS, default="exact",
-        help="activations that meet packed weights: exact, or q8, rounded to 8 bits in groups of 32 (default: exact)",
+        help="activations of matmuls by packed weights: exact, or q8: 8 bits in groups of 32 (default: exact)",
     )  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def add_quiet_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> CompileOptions:
-    """The options given by the shared arguments. UserError for an unknown switch."""
+    """The options given by the shared arguments. Raise UserError for an unknown switch."""
     from ..runtime.threadpool import resolve_threads
 
     disabled, winograd, layout = {"winograd"} if args.exact else set(), "auto", "auto"
@@ -203,7 +203,8 @@ def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> Co
 def compile_request(
     args: argparse.Namespace, texts: ModelTexts, dump_dir: str | None = None
 ) -> CompileRequest:
-    """Return the request that the arguments of a command make, on one process and without a cache. UserError."""
+    """Return the request that the arguments of a command make, on one process and without a cache. May raise
+    UserError."""
     from ..codegen.host import target_for
     from ..driver.request import CompileRequest
     from ..driver.tuning import tuned_schedules
@@ -217,7 +218,7 @@ def compile_request(
 
 
 def parse_schedules(texts: Iterable[str]) -> dict[str, Schedule]:
-    """`fc1=gemm mr=8 kc=256` of the command line, by op. UserError."""
+    """`fc1=gemm mr=8 kc=256` of the command line, by op. May raise UserError."""
     from ..graph_ir.ir.schedule import parse_schedule
 
     found: dict[str, Schedule] = {}
@@ -286,7 +287,8 @@ def _lines(texts: Sequence[str]) -> list[str]:
 
 
 def read_model(args: argparse.Namespace) -> tuple[Graph, dict[str, str]]:
-    """(the graph of the model the command line names, values of its inputs). UserError, UnsupportedError."""
+    """(the graph of the model the command line names, values of its inputs). May raise UserError or
+    UnsupportedError."""
     from ..frontend import load
 
     texts = model_texts(args)

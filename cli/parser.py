@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def positionals(self) -> list[argparse.Action]:
-        """The positional arguments, but for commands."""
+        """The positional arguments, except for commands."""
         actions = self._get_positional_actions()
         return [a for a in actions if not isinstance(a, argparse._SubParsersAction)]
 

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
-    """(compilation, profile) of the model that the arguments name. UserError for a time that is not positive."""
+    """(compilation, profile) of the model that the arguments name. Raise UserError for a time that is not positive."""
     from ..bench.measure import load_warning
     from ..bench.roofline import roofline
     from ..driver.compiler import compile_stages
@@ -98,7 +98,7 @@ def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a file. UserError if the system refuses it."""
+    """Write a file. Raise UserError if the system refuses it."""
     try:
         with whole_file(path) as stream:
             stream.write(text.encode())
@@ -157,7 +157,7 @@ def _type_rows(types: Sequence[TypeTime], found: Profile) -> list[tuple[str, ...
     from ..tools.profile_summary import unattributed
 
     total = max(found.seconds, 1e-12)
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             shown_time(x.seconds),
             f"{100 * x.seconds / total:.1f} %",
@@ -172,10 +172,11 @@ def _type_rows(types: Sequence[TypeTime], found: Profile) -> list[tuple[str, ...
     others = [("outside kernels", found.outside)]
     if missing := unattributed(found):
         others.append(("unattributed: runs vary", missing))
-    return rows + [
+    rows += [
         (shown_time(seconds), f"{100 * seconds / total:.1f} %", "", "", "", "", name)
         for name, seconds in others
     ]
+    return rows
 
 
 COLUMNS = ("time", "share", "GFLOP/s", "GB/s", "of roof", "busy", "kernel of node")
@@ -202,7 +203,7 @@ def _conditions(found: Profile) -> list[str]:
         f"roofs     {roofs.gflops:.1f} GFLOP/s; "
         + ", ".join(f"{x.name} {x.gbytes_per_second:.1f} GB/s" for x in roofs.levels)
         + f"; {measured_text(roofs)}",
-        f"overhead  {100 * found.overhead:.2f} %: {len(found.kernels) + 1} time stamps of "
+        f"overhead  {100 * found.overhead:.2f} %: {len(found.kernels) + 1} timestamps of "
         f"{found.stamp_seconds * 1e9:.0f} ns in one run of {found.stride}, not in the times above; "
         f"{100 * measured:+.1f} % in interleaved runs with and without them",
     ]

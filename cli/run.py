@@ -91,7 +91,7 @@ def _describe(array: np.ndarray) -> str:
 
 
 def _write(folder: str, names: list[str], arrays: list[np.ndarray]) -> list[str]:
-    """Save each output. Characters a file name cannot hold become `_`; UserError when the system refuses."""
+    """Save each output. Characters a file name cannot hold become `_`; raise UserError if the system refuses."""
     files = []
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)

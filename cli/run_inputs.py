@@ -24,7 +24,7 @@ SMALL_BATCH, SMALL_LENGTH, SMALL_IMAGE = 2, 16, 64
 
 
 def call_sizes(texts: Sequence[str]) -> dict[str, int]:
-    """The numbers that the texts of --size give, by name. UserError for another text."""
+    """The numbers that the texts of --size give, by name. Raise UserError for another text."""
     found = {}
     for text in ",".join(texts).split(",") if texts else ():
         name, equals, number = text.partition("=")
@@ -71,7 +71,7 @@ def input_arrays(
     """Return an array per input: from its file, or generated with the input's name as seed.
 
     Dynamic dimensions have the sizes of files, else those in `sizes` by name, else small ones, which are printed.
-    UserError for a name in `sizes` that no input has.
+    Raise UserError for a name in `sizes` that no input has.
     """
     check_names([tensor.name for tensor in tensors], values)
     files = {
@@ -98,7 +98,7 @@ def known_sizes(
     if unknown:
         known = ", ".join(symbol.name for symbol in symbols) or "none"
         raise UserError(
-            f"--size names '{unknown[0]}', which is no dynamic dimension of the model; its dynamic dimensions are "
+            f"--size names '{unknown[0]}', which is not a dynamic dimension of the model; its dynamic dimensions are "
             f"{known}"
         )
     given = dict(sizes)
@@ -130,7 +130,7 @@ def _small_size(symbol: Symbol, tensors: Sequence[TensorSpec]) -> int:
 
 
 def check_names(names: Sequence[str], values: Mapping[str, str]) -> None:
-    """UserError if --input names something that is not an input of the model."""
+    """Raise UserError if --input names something that is not an input of the model."""
     unknown = sorted(set(values) - set(names))
     if unknown:
         known = ", ".join(names) or "none"
@@ -153,7 +153,7 @@ def random_array(tensor: TensorSpec) -> Array:
 
 
 def read_npy(name: str, path: str) -> Array:
-    """Return the array in the .npy file given for the input `name`. UserError."""
+    """Return the array in the .npy file given for the input `name`. May raise UserError."""
     try:
         array = np.load(path, allow_pickle=False)
     except OSError as error:

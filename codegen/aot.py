@@ -29,7 +29,7 @@ _LOG = logging.getLogger("graphc.codegen")
 
 
 def compile_to_object(llvm_text: str, target: Target) -> bytes:
-    """Return the object file of an LLVM IR module, ready to be loaded. InternalError when LLVM refuses it."""
+    """Return the object file of an LLVM IR module, ready to be loaded. Raise InternalError if LLVM refuses it."""
     code = compile_to_part(llvm_text, target)
     return code if target.table.triple else one_section(code)
 
@@ -49,14 +49,14 @@ def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> b
 
 
 def assembly(llvm_text: str, target: Target) -> str:
-    """Return the assembly that `compile_to_object` encodes. InternalError when LLVM refuses the module."""
+    """Return the assembly that `compile_to_object` encodes. Raise InternalError if LLVM refuses the module."""
     tools = _tools(target.cpu, target.features, triple=target.table.triple)
     with _optimized(llvm_text, tools) as module:
         return str(tools.machine.emit_assembly(module))
 
 
 def optimized_ir(llvm_text: str, target: Target) -> str:
-    """Return the LLVM IR after LLVM's passes, from which code is selected. InternalError when LLVM refuses it."""
+    """Return the LLVM IR after LLVM's passes, from which code is selected. Raise InternalError if LLVM refuses it."""
     tools = _tools(target.cpu, target.features, triple=target.table.triple)
     with _optimized(llvm_text, tools) as module:
         return str(module)
@@ -89,7 +89,7 @@ def _tools(cpu: str, features: str, level: int = OPT_LEVEL, triple: str = "") ->
 
 @contextmanager
 def _optimized(text: str, tools: _Tools) -> Iterator[llvm.ModuleRef]:
-    """The module of a text, while the block lasts. InternalError when LLVM refuses it.
+    """The module of a text, while the block lasts. Raise InternalError if LLVM refuses it.
 
     It has a separate context, because the global one keeps every type and constant it has ever seen. Both are closed
     here, in this order: Python's collector, where an exception leaves them to it, may free the context first, and its

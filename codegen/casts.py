@@ -59,7 +59,7 @@ class Casts(SmallFloats):
 
     def _single_for_small(self, value: str, source: DType, target: DType, lanes: int) -> str:
         """An f32 that rounds to the same small float as `value` does."""
-        # Integers that f32 has no room for are beyond f16 and all smaller types anyway, but for an exponent alone.
+        # Integers that f32 has no room for are beyond f16 and all smaller types anyway, except for an exponent alone.
         has_room = target not in (BF16, F8E8M0FNU)
         if source != F64 and (source.is_float or source.bits < 32 or has_room):
             return self.cast(value, source, F32, lanes)

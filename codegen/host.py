@@ -25,7 +25,7 @@ def target_for(name: str) -> Target:
 
     `native` is the widest level this CPU supports, scheduled for it, as is the level that it extends. Any other level
     below gives code that runs on every CPU of the level; one above gives code that does not run here. All have this
-    machine's rates. UserError when there is no such target.
+    machine's rates. Raise UserError if there is no such target.
     """
     level, added = split_target_name(name)
     target = _target_of(level)
@@ -42,7 +42,7 @@ def _target_of(name: str) -> Target:
 
 
 def host_supports(isa: str) -> bool:
-    """Return whether this CPU runs code of an ISA level. UserError when there is no such level."""
+    """Return whether this CPU runs code of an ISA level. Raise UserError if there is no such level."""
     return all(_host_features().get(feature, False) for feature in Target(isa).table.needs)
 
 

@@ -57,7 +57,7 @@ class KernelPool:
     def compile(
         self, parts: Sequence[Part], target: Target, check: bool, on_part: OnPart | None = None
     ) -> list[CompiledPart]:
-        """The object of every part, in order. InternalError where one cannot be compiled."""
+        """The object of every part, in order. Raise InternalError if one cannot be compiled."""
         work = _Work(parts, target, check, on_part)
         threads = [
             threading.Thread(target=work.by_worker, args=(worker,), daemon=True)

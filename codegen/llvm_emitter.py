@@ -285,7 +285,7 @@ class _Body:
         self._polls.after_kernel()
 
     def _stamp(self) -> None:
-        """Store the cycle counter as the next time stamp, where stamps are wanted."""
+        """Store the cycle counter as the next timestamp, where stamps are wanted."""
         if not self._stamps:
             return
         self._stream.declares.add("declare i64 @llvm.readcyclecounter()")

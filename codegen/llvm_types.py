@@ -53,7 +53,7 @@ def splat(element: str, text: str, lanes: int) -> str:
 
 
 def constant(value: int | float | bool, dtype: DType, lanes: int = 1) -> str:
-    """A literal of Tensor IR in every lane, without its type. InternalError when `value` is none of `dtype`."""
+    """A literal of Tensor IR in every lane, without its type. Raise InternalError if `value` is none of `dtype`."""
     return splat(element_type(dtype), _scalar_literal(value, dtype), lanes)
 
 

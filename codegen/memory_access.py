@@ -46,7 +46,7 @@ class MemoryAccess:
         return value
 
     def load_number(self, pointer: str, element: DType, dtype: DType) -> str:
-        """A number of `dtype`, a whole number of elements that lie at `pointer`."""
+        """Load a number of `dtype` at `pointer`, which is aligned to an `element`."""
         return self._stream.result(f"load {type_of(dtype, 1)}, ptr {pointer}, align {element.size}")
 
     def load_strided(

@@ -38,7 +38,7 @@ def emit_module(
     sizes. Without an entry every function is
     exported under its name and takes the runtime pointer first. `stamps` (for profiling) names an output of the entry,
     s64[calls + 1]: it receives the CPU's cycle counter at the start and after each call. In a part of a program,
-    `shared` names functions that other parts call, `declared` those that they define. InternalError where the module
+    `shared` names functions that other parts call, `declared` those that they define. Raise InternalError if the module
     breaks a rule of Tensor IR.
     """
     emitter = FunctionEmitter(module, target)

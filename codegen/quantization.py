@@ -1,6 +1,6 @@
 """Floats to integers of 8 or 16 bits: rounded, shifted by a zero point, saturated.
 
-vcvtps2dq               rounds halves to even; NaN and what is beyond s32 become its smallest number, so that only
+vcvtps2dq               rounds ties to even; NaN and what is beyond s32 become its smallest number, so that only
                         numbers above need a bound before
 vpackssdw, vpackuswb    without masks: two vectors become one of half the width, saturated, so that bytes of two or
                         four vectors cost less than those of one

@@ -106,7 +106,7 @@ CHARTS: Mapping[str, Callable[[], str]] = {"benchmarks.svg": chart}
 
 
 def updated(text: str) -> str:
-    """A page with its generated parts as they should be. KeyError for a part that is not in `PARTS`."""
+    """A page with its generated parts as they should be. Raise KeyError for a part that is not in `PARTS`."""
     return MARKED.sub(lambda m: f"{m[1]}{PARTS[m[2]](m[3])}\n{m[4]}", text)
 
 

@@ -81,7 +81,7 @@ class Upkeep:
                 model = Artifact.read_metadata(path, opener=own_file).model
                 shared = sum(part.size for part in Artifact.read_shared(path, own_file))
             except UserError as error:
-                model = f"damaged: {error}"
+                model = f"corrupt: {error}"
             key = path.name.removesuffix(SUFFIX)
             found.append(Entry(key, model, info.st_size, info.st_mtime, shared))
         weights = [info.st_size for _, info in _with_status(self.store.files())]
@@ -120,13 +120,13 @@ class Upkeep:
         folders = self.folder, self.store.folder
         return _older((path for one in folders for path in one.glob(TEMPORARY_FILES)), age)
 
-    def damaged_weights(self, path: Path) -> list[Path]:
-        """Return the files of weights that a model refers to and that are damaged."""
-        return self.store.damaged(self._weights_of(path))
+    def corrupt_weights(self, path: Path) -> list[Path]:
+        """Return the files of weights that a model refers to and that are corrupt."""
+        return self.store.corrupt(self._weights_of(path))
 
-    def damaged(self) -> dict[Path, str]:
+    def corrupt(self) -> dict[Path, str]:
         """Check every model, kernel and file of weights; return those to delete, with the reasons."""
-        found = dict.fromkeys(self.store.damaged(self.store.files()), "its SHA-256 differs")
+        found = dict.fromkeys(self.store.corrupt(self.store.files()), "its SHA-256 differs")
         for path, _ in self.entries():
             try:
                 if path.suffix == SUFFIX:
@@ -148,12 +148,12 @@ class Upkeep:
 
 
 def checked_kernel(path: Path) -> bytes:
-    """Return the object code in the file of a kernel. OSError, UserError for a damaged one."""
+    """Return the object code in the file of a kernel. Raise OSError or UserError for a corrupt one."""
     with open(path, "rb", opener=own_file) as stream:
         data = stream.read()
     code = data[CHECK_BYTES:]
     if hashlib.sha256(code).digest() != data[:CHECK_BYTES]:
-        raise UserError(f"kernel '{path}' is damaged; compile its model again")
+        raise UserError(f"kernel '{path}' is corrupt; compile its model again")
     return code
 
 

@@ -4,7 +4,7 @@ that decides what comes out.
 The folder belongs to its user alone, as code is loaded from it: one that others may enter is not used, nor one below a
 folder in which others could exchange it (`base/own_files.py`), and an entry that is a link is none. An entry is checked
 completely when read, and written under another name and then renamed, so that concurrent readers and writers, even
-killed ones, never see a partial entry. A damaged entry is deleted and compiled again. Nothing here is an error: if the
+killed ones, never see a partial entry. A corrupt entry is deleted and compiled again. Nothing here is an error: if the
 cache cannot be used, a warning is logged and the model is compiled.
 
 A model (`.gcm`) is found by the contents of its graph. Beside it an alias (`.key`), found by the contents or the status
@@ -60,7 +60,7 @@ class CompileCache:
             os.utime(path)
         except UserError as error:
             _LOG.warning("%s; it is deleted from the cache", error)
-            self._delete([path, *self._upkeep.damaged_weights(path)])
+            self._delete([path, *self._upkeep.corrupt_weights(path)])
             return None
         except OSError:  # the cache was cleared in the meantime
             return None
@@ -75,7 +75,8 @@ class CompileCache:
             return artifact
 
     def checked_once(self, name: str, load: Callable[[bool], Artifact]) -> Artifact:
-        """Return an artifact, checked completely unless its files were so before and are unchanged. UserError, OSError.
+        """Return an artifact, checked completely unless its files were so before and are unchanged. May raise UserError
+        or OSError.
 
         `load` takes whether to hash the contents of files; `name` keeps the status of those that were.
         """
@@ -121,7 +122,7 @@ class CompileCache:
         return True
 
     def resolve(self, alias: str, suffix: str = ALIAS_SUFFIX) -> str | None:
-        """The key an alias refers to; None if it is missing or damaged."""
+        """The key an alias refers to; None if it is missing or corrupt."""
         if self._refusal() is not None:
             return None
         try:
@@ -142,7 +143,7 @@ class CompileCache:
             _LOG.warning("'%s' cannot be written (%s)", path, error.strerror)
 
     def get_kernel(self, key: str) -> bytes | None:
-        """The object code of a kernel; None where there is none, or a damaged one, which is deleted."""
+        """The object code of a kernel; None where there is none, or a corrupt one, which is deleted."""
         path = self.folder / f"{key}{KERNEL_SUFFIX}"
         if self._refusal() is not None:
             return None
@@ -172,7 +173,7 @@ class CompileCache:
         self._make_room()
 
     def contents(self) -> Contents:
-        """Return the entries of the cache. UserError for a folder that must not be used."""
+        """Return the entries of the cache. Raise UserError for a folder that must not be used."""
         self._check_folder()
         return self._upkeep.contents()
 
@@ -188,9 +189,9 @@ class CompileCache:
         return self._upkeep.contents()
 
     def verify(self, delete: bool = False) -> dict[Path, str]:
-        """Check every byte; return the damaged files, which `delete` deletes, with the reasons. UserError as above."""
+        """Check every byte; return the corrupt files, which `delete` deletes, with the reasons. UserError as above."""
         self._check_folder()
-        found = self._upkeep.damaged()
+        found = self._upkeep.corrupt()
         self._delete(found if delete else ())
         return found
 

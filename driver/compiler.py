@@ -86,7 +86,7 @@ def compile(
         optimized: The model is a graph as printed after all passes; run none.
         max_memory: Limit on the memory of a run, such as "16G". None: what this process may use.
         precision: Compute dtype of matmuls and convolutions of an f32 model: `f32`, `bf16`, `f16`, `int8` or `int4`.
-        activations: Rows that meet packed weights: `exact`, or `q8`, rounded to 8 bits in groups of 32.
+        activations: Activations multiplied by packed weights: `exact`, or `q8`, rounded to 8 bits in groups of 32.
         alias: Outputs that share the memory of an input, `{"present": "past"}`, so that a cache grows in place: the
             input is the filled part of a larger array. "auto" finds all such outputs.
         on_phase: Called with the name of a phase, the steps done and the steps in all, for progress.
@@ -123,7 +123,7 @@ def request_of(
     activations: str = "exact",
     alias: Mapping[str, str] | str | None = None,
 ) -> CompileRequest:
-    """Return the request that the arguments of `compile` make. UserError."""
+    """Return the request that the arguments of `compile` make. May raise UserError."""
     resolved = target_for(target) if isinstance(target, str) else target
     memory = parse_memory(max_memory) if max_memory else None
     options = CompileOptions(
@@ -162,7 +162,7 @@ def load(
         require_signature: The file of the Ed25519 public key by which the artifact must be signed.
 
     Raises:
-        UserError: The file is damaged, not signed as required, or made for another CPU.
+        UserError: The file is corrupt, not signed as required, or made for another CPU.
     """
     artifact = _loaded(Path(path), mapped, require_signature or None)
     return CompiledModel(artifact, resolve_threads(threads))

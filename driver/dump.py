@@ -21,7 +21,7 @@ class StageDump:
                 raise unwritable(folder, error) from error
 
     def write(self, name: str, text: Callable[[], str], changed: bool = True) -> None:
-        """Count the stage; write its text if it changed anything. UserError where that fails."""
+        """Count the stage; write its text if it changed anything. Raise UserError if that fails."""
         if self.folder and changed:
             path = self.folder / f"{self.number:02d}_{name}.txt"
             try:

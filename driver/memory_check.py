@@ -14,7 +14,7 @@ _ALWAYS_THERE = 16 << 20
 def check_memory(
     source: Graph, arena_bytes: Size = 0, requested: MemoryLimit | None = None
 ) -> None:
-    """UserError where inputs, results, constants and intermediate values exceed `requested`, else what the process
+    """Raise UserError if inputs, results, constants and intermediate values exceed `requested`, else what the process
     may use.
 
     `source` is the graph as read; its intermediate values are known once they are planned. Dynamic dimensions count

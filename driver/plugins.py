@@ -27,7 +27,7 @@ _is_requested = False  # whether those of installed packages will be loaded
 
 
 def load_plugin(name: str) -> None:
-    """Load a file (`my_ops.py`) or a module (`package.my_ops`). UserError where it is missing or raises."""
+    """Load a file (`my_ops.py`) or a module (`package.my_ops`). Raise UserError if it is missing or raises."""
     is_file = name.endswith(".py") or os.sep in name
     if is_file and not Path(name).is_file():
         raise UserError(

@@ -56,7 +56,7 @@ class CompileRequest:
 
     @cached_property
     def source(self) -> Graph:
-        """The model as a graph, read on first use. UserError, UnsupportedError."""
+        """The model as a graph, read on first use. May raise UserError or UnsupportedError."""
         graph = load_graph(self.model, self.inputs, self.constants, self.attrs)
         if not self.alias:
             return graph
@@ -81,12 +81,12 @@ class CompileRequest:
 
 
 def resolve_jobs(jobs: int | None, environ: Mapping[str, str] = os.environ) -> int:
-    """Processes to compile with: `jobs`, else GRAPHC_JOBS, else the CPUs this process may use. UserError."""
+    """Processes to compile with: `jobs`, else GRAPHC_JOBS, else the CPUs this process may use. May raise UserError."""
     text = environ.get("GRAPHC_JOBS", "").strip()
     if jobs is None and not text:
         return available_cpus()
     value = int(text) if jobs is None and text.isdecimal() else jobs
     if type(value) is not int or value < 1:
         who, given = ("GRAPHC_JOBS", text) if jobs is None else ("jobs", jobs)
-        raise UserError(f"{who} must be a whole number from 1, got {given!r}")
+        raise UserError(f"{who} must be an integer from 1, got {given!r}")
     return value

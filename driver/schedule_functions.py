@@ -18,7 +18,7 @@ from .request import CompileRequest
 
 
 def with_functions(request: CompileRequest, functions: Mapping[str, Operation]) -> CompileRequest:
-    """Return the request with the schedules that functions, by op, make of the naive nests. UserError."""
+    """Return the request with the schedules that functions, by op, make of the naive nests. May raise UserError."""
     if not functions:
         return request
     graph, ctx = request.source.copy(), request.context

@@ -79,7 +79,7 @@ class Compilation:
 
 
 def run_stages(request: CompileRequest, phases: Phases, consume: bool = False) -> Compilation:
-    """Compile a request. UserError, UnsupportedError.
+    """Compile a request. May raise UserError or UnsupportedError.
 
     `consume`: nobody reads the optimized graph afterwards, so it gives up its large constants as they are packed.
     """
@@ -157,7 +157,7 @@ def _constant_bytes(graph: Graph) -> int:
 
 
 def _check_optimized(graph: Graph) -> None:
-    """UserError for a graph that passes must still change."""
+    """Raise UserError for a graph that passes must still change."""
     graph.sort()
     verify(graph, print_op)
     for op in graph.ops:

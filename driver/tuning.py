@@ -51,7 +51,8 @@ class TuningFile:
         )
 
     def read(self) -> dict[str, Schedule]:
-        """Every schedule that fits this target, by problem; none if there is no file. UserError if it is damaged."""
+        """Every schedule that fits this target, by problem; none if there is no file. Raise UserError if it is
+        corrupt."""
         if not self.path.exists():
             return {}
         with self._open() as database:

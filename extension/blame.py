@@ -33,7 +33,7 @@ def check_takes(
     operands: Iterable[str],
     attrs: Iterable[str] = (),
 ) -> None:
-    """UserError where a function does not take these positional and these keyword arguments."""
+    """Raise UserError if a function does not take these positional and these keyword arguments."""
     operands, attrs = list(operands), list(attrs)
     if not callable(function):
         raise UserError(f"{who}: {what} must be a function, got {type(function).__name__}")

@@ -42,7 +42,7 @@ _BY_TYPE: dict[type, type[Attribute[Any]]] = {
 
 
 def check_name(name: str) -> None:
-    """UserError for a name that an op of user code cannot have."""
+    """Raise UserError for a name that an op of user code cannot have."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise UserError(
             f"op name must be letters, digits and _, not beginning with a digit, got {name!r}"
@@ -52,7 +52,7 @@ def check_name(name: str) -> None:
 
 
 def operand_members(who: str, operands: Operands) -> dict[str, OperandDeclaration]:
-    """Declarations by name, in order. UserError."""
+    """Declarations by name, in order. May raise UserError."""
     texts = {operands: ""} if isinstance(operands, str) else operands
     pairs = texts.items() if isinstance(texts, Mapping) else [(text, "") for text in texts]
     found: dict[str, OperandDeclaration] = {}
@@ -80,7 +80,8 @@ def operand_members(who: str, operands: Operands) -> dict[str, OperandDeclaratio
 def attribute_members(
     who: str, attrs: Attributes, taken: Mapping[str, Any]
 ) -> dict[str, Attribute[Any]]:
-    """Declarations by name. UserError for a name that is taken, or what is neither a declaration nor a default."""
+    """Declarations by name. Raise UserError for a name that is taken, or what is neither a declaration nor a
+    default."""
     found: dict[str, Attribute[Any]] = {}
     for name, given in attrs.items():
         _check_member(who, "attribute", name, {**taken, **found})

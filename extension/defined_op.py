@@ -119,7 +119,7 @@ class ComposedOp(_Defined, CompositeOp):
     """An op that user code makes of other ops."""
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """The parts. UserError where they do not give what `infer` promised."""
+        """The parts. Raise UserError if they do not give what `infer` promised."""
         results = self._composed(graph, self.inputs)
         found, wanted = ([str(y.details) for y in side] for side in (results, self.outputs))
         if found != wanted:

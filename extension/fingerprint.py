@@ -43,7 +43,7 @@ class UnknownFingerprintError(Exception):
 
 
 def fingerprint(*values: object) -> str:
-    """SHA-256 of what values mean. UnknownFingerprintError if that cannot be determined."""
+    """SHA-256 of what values mean. Raise UnknownFingerprintError if that cannot be determined."""
     digest = _Digest()
     for value in values:
         digest.add(value)
@@ -210,7 +210,7 @@ class _Digest:
         self._put("module", home)
 
     def _named(self, tag: str, value: Any, home: str, name: str) -> bool:
-        """Hash the name of a trusted definition and return True. UnknownFingerprintError if it is not trusted."""
+        """Hash the name of a trusted definition and return True. Raise UnknownFingerprintError if it is not trusted."""
         if is_outside(home) or (is_trusted_name(home) and not is_trusted(home, name)):
             raise self._unknown(f"{home}.{name}, {_OUTSIDE}")
         if not is_trusted_name(home) or not is_found(value, home, name):

@@ -86,7 +86,7 @@ class UserKernel:
     when: Callable[[Any, Target], bool] | None
 
     def accepts(self, op: Op, ctx: LowerContext) -> bool:
-        """Return whether `when` holds. UserError for an op with several results."""
+        """Return whether `when` holds. Raise UserError for an op with several results."""
         if self.when is not None and not called(self._who(op), "when", self.when, op, ctx.target):
             return False
         if len(op.outputs) != 1:
@@ -96,7 +96,7 @@ class UserKernel:
     def function(
         self, op: Op, inputs: Sequence[Buffer], output: Buffer, ctx: LowerContext
     ) -> Function:
-        """Call the user's builder and check the Function it returns. UserError if it is invalid."""
+        """Call the user's builder and check the Function it returns. Raise UserError if it is invalid."""
         who = self._who(op)
         params = (*dict.fromkeys(inputs), output)
         b = KernelBuilder([p.name for p in params], ctx.target, ctx.options.threads)

@@ -121,7 +121,7 @@ def _spell(name: str, onnx: str) -> None:
 def _check_functions(
     who: str, functions: dict[str, Callable[..., Any] | None], operands: list[str], attrs: list[str]
 ) -> None:
-    """UserError where functions are missing, too many, or take other arguments than the op has."""
+    """Raise UserError if functions are missing, too many, or take other arguments than the op has."""
     given = [what for what, function in functions.items() if function is not None]
     if "element" in given:
         needed, useless = ["reference"], ["infer", "compose"]

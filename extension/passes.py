@@ -85,7 +85,7 @@ class UserPass:
         return self.name
 
     def __call__(self, graph: Graph, ctx: LowerContext) -> bool:
-        """Run it, and verify what it leaves. UserError."""
+        """Run it, and verify what it leaves. May raise UserError."""
         who, before = f"graph pass '{self.__name__}'", _interface(graph)
         changed = called(who, "it", self.function, graph, ctx)
         if not isinstance(changed, bool):

@@ -152,7 +152,7 @@ def _check_op(name: str) -> None:
 
 
 def _check_captures(name: str, pattern: Pattern, into: str, attrs: Mapping[str, Any]) -> None:
-    """UserError where captures are not the operands and attributes of the op."""
+    """Raise UserError if captures are not the operands and attributes of the op."""
     _check_op(into)
     schema = schema_of(into)
     tensors = {one.name for one in _nodes(pattern) if isinstance(one, Capture)}

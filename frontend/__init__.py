@@ -40,7 +40,7 @@ def load(
     jax.export.Exported, or a Graph, which is returned unchanged. `inputs`: shapes that are dynamic in the file, such as
     {"x": "f32[8,13]"}. `constants`: arrays that the file omits, by name (GE, HLO and TVM), or the values of inputs,
     which are then none of the graph (ONNX). `attrs`: attributes that a fused TVM kernel does not record, such as
-    {"node.axis": "1"}. UserError, UnsupportedError.
+    {"node.axis": "1"}. May raise UserError or UnsupportedError.
     """
     how = Reading(parse_inputs(inputs), constants, attrs)
     # An op may need a limit of a dynamic size, such as as many positions as a table has.
@@ -84,7 +84,7 @@ def _read(model: Any, how: Reading) -> Graph:
 
 
 def format_of(path: Path) -> str:
-    """The name of a file's format, a key of `formats.FORMATS`. UserError for a compiled model."""
+    """The name of a file's format, a key of `formats.FORMATS`. Raise UserError for a compiled model."""
     _check_kind(path)
     head = _head(path)
     if head.startswith(ARTIFACT_MAGIC):
@@ -93,7 +93,7 @@ def format_of(path: Path) -> str:
 
 
 def _check_kind(path: Path) -> None:
-    """UserError for pipes, devices and sockets: they may never end, and reading their beginning takes it away.
+    """Raise UserError for pipes, devices and sockets: they may never end, and reading their beginning takes it away.
 
     So may files of the system, whose size is 0.
     """
@@ -103,9 +103,7 @@ def _check_kind(path: Path) -> None:
         return  # its reader reports why
     mode = found.st_mode
     if stat.S_ISREG(mode) and not found.st_size:
-        raise UserError(
-            f"a model file must not be empty, but '{path}' is, or is a file of the system without a size"
-        )
+        raise UserError(f"a model file must not be empty, but '{path}' has no bytes")
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
         what = kinds.get(stat.S_IFMT(mode), "a device")

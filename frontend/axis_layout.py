@@ -71,7 +71,7 @@ def known_layout(text: str) -> AxisLayout:
 def relaid(build: OpBuilder, x: GraphTensor, source: AxisLayout, target: AxisLayout) -> GraphTensor:
     """A tensor in another layout of the same axes; x itself if nothing moves.
 
-    UserError if it does not have the source layout, or if blocks do not divide an axis.
+    Raise UserError if it does not have the source layout, or if blocks do not divide an axis.
     """
     if not source.fits(x.details.plain_dims) or sorted(source.letters) != sorted(target.letters):
         raise build.rule(
@@ -113,7 +113,7 @@ class Image:
         return self.x.details.plain_dims[2:]
 
     def back(self, y: GraphTensor, layout: AxisLayout | None = None) -> GraphTensor:
-        """[N, C, sizes...] in the layout that x had, or in another one."""
+        """[N, C, sizes...] in the layout that x had, or in another."""
         return relaid(self.build, y, self.plain, layout or self.layout)
 
     def per_axis(self, name: str, values: Sequence[int]) -> tuple[int, ...]:

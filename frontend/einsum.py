@@ -18,7 +18,7 @@ _SHOWN = 64  # characters of an equation quoted in a message
 def einsum(build: OpBuilder, equation: str, operands: Sequence[GraphTensor]) -> GraphTensor:
     """Any number of operands, multiplied from left to right; a letter twice in one operand takes its diagonal.
 
-    UserError for an equation that does not fit them, UnsupportedError for what is not an equation.
+    Raise UserError for an equation that does not fit them, UnsupportedError for what is not an equation.
     """
     match = _EQUATION.fullmatch(equation.replace(" ", ""))
     terms = match[1].split(",") if match else []

@@ -108,7 +108,8 @@ class Format:
     options: Callable[[Graph, list[Path]], tuple[str, ...]] = _no_options
 
     def read(self, source: Any, how: Reading) -> Graph:
-        """The graph of a path, of the bytes of a file or of an object in memory. UserError, UnsupportedError."""
+        """The graph of a path, of the bytes of a file or of an object in memory. May raise UserError or
+        UnsupportedError."""
         if self.reader is None:
             raise UserError(
                 f"format '{self.name}' is only written, it cannot be read; give what it was written from"
@@ -120,7 +121,7 @@ class Format:
             raise
 
     def write(self, graph: Graph, output: Path) -> list[Path]:
-        """Write a graph; the paths of all files. UserError, UnsupportedError."""
+        """Write a graph; the paths of all files. May raise UserError or UnsupportedError."""
         if self.writer is None:
             raise UserError(
                 f"format '{self.name}' is only read, it cannot be written; choose another with --to"
@@ -134,7 +135,8 @@ class Format:
 
 
 def register(one: Format) -> None:
-    """Add a format; files are tried for it before those that are there. UserError where its name or suffix is taken."""
+    """Add a format; files are tried for it before those that are there. Raise UserError if its name or suffix is
+    taken."""
     for other in FORMATS.values():
         if one.name == other.name or one.suffix == other.suffix:
             raise UserError(
@@ -156,7 +158,7 @@ def detect(suffix: str, head: bytes, who: str = "the model") -> Format:
 
 
 def output_format(name: str) -> Format:
-    """The format that can be written for a file name, a suffix or a format's name. UserError if there is none."""
+    """The format that can be written for a file name, a suffix or a format's name. Raise UserError if there is none."""
     known = [f for f in FORMATS.values() if f.writer is not None]
     found = [f for f in known if name == f.name or f".{name}".endswith(f.suffix)]
     if not found:
@@ -168,7 +170,7 @@ def output_format(name: str) -> Format:
 def write_text(
     output: Path, text: str, beside: Path | None = None, arrays: Mapping[str, Array] | None = None
 ) -> list[Path]:
-    """A text file, and its arrays, if there are any, in the `.params` file `beside`; the paths. UserError."""
+    """A text file, and its arrays, if there are any, in the `.params` file `beside`; the paths. May raise UserError."""
     from .tvm.params import write_params
 
     files = [output]
@@ -358,7 +360,7 @@ _BUILT_IN = (
     ),
     Format(
         "torch", ".pt2", "PyTorch's exported programs", "`.pt2`, or a `torch.export.ExportedProgram`",
-        "dynamic sizes: open, or `--input`",
+        "dynamic sizes: kept, or set by `--input`",
         lambda suffix, head: suffix == ".pt2" or head.startswith(_ZIP_MAGIC), _read_torch,
     ),
     Format(

@@ -30,14 +30,14 @@ def is_stablehlo(head: bytes) -> bool:
 def read_text(source: str | os.PathLike[str] | bytes, label: str, what: str) -> tuple[str, str]:
     """The text in a file, or in the bytes of one, which messages call `label`; and what messages call it.
 
-    `what` is what the file should be. UserError if it cannot be read, is not UTF-8 or exceeds `MAX_BYTES`.
+    `what` is what the file should be. Raise UserError if it cannot be read, is not UTF-8 or exceeds `MAX_BYTES`.
     """
     data, label = read_bytes(source, label, what)
     return decoded(data, label, what), label
 
 
 def read_bytes(source: str | os.PathLike[str] | bytes, label: str, what: str) -> tuple[bytes, str]:
-    """The contents of a file, or the bytes given; and what messages call it. UserError."""
+    """The contents of a file, or the bytes given; and what messages call it. May raise UserError."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         return bytes(source), label
     path = Path(source)
@@ -50,7 +50,7 @@ def read_bytes(source: str | os.PathLike[str] | bytes, label: str, what: str) ->
 
 
 def decoded(data: bytes, label: str, what: str) -> str:
-    """The text of a file's bytes. UserError if it is not UTF-8."""
+    """The text of a file's bytes. Raise UserError if it is not UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -143,7 +143,7 @@ class OpBuilder:
         return axis + rank if axis < 0 else axis
 
     def check_array(self, dims: Sequence[int]) -> None:
-        """UnsupportedError if an array of these sizes is too large to be computed while reading a model."""
+        """Raise UnsupportedError if an array of these sizes is too large to be computed while reading a model."""
         if math.prod(dims) > _MAX_ELEMENTS:
             raise self.unsupported(
                 f"a computed constant of more than {_MAX_ELEMENTS} elements ({list(dims)})"

@@ -65,6 +65,6 @@ def other_format(head: bytes) -> OtherFormat | None:
 
 
 def check_read(head: bytes, who: str) -> None:
-    """UnsupportedError for the first bytes of a file that is known not to be read, `who` in front."""
+    """Raise UnsupportedError for the first bytes of a file that is known not to be read, `who` in front."""
     if one := other_format(head):
         raise UnsupportedError(f"{who} is {one.name}, which is not supported", one.remedy)

@@ -21,7 +21,7 @@ from ..base.symbols import symbol_name
 from ..graph_ir.ir.graph import Graph
 
 MAX_TENSOR_BYTES = 1 << 40
-"""Size limit of tensors: a larger one means a damaged file or a typing mistake."""
+"""Size limit of tensors: a larger one means a corrupt file or a typing mistake."""
 
 _MAX_DIGITS = 18  # digits of one dimension, so that a text of a million digits is never converted
 _MAX_NAMES = 20  # in a message
@@ -49,7 +49,8 @@ InputSpecs = Mapping[str, InputSpec]
 def parse_spec(text: str, own: str = "") -> InputSpec:
     """Parse `[name=]dtype[dim,dim,...]`; `f32[]` is a scalar. Types may have the names NumPy and ONNX use.
 
-    `own`: the name of the input, after which dynamic sizes without a name are called. UserError for any other text.
+    `own`: the name of the input, after which dynamic sizes without a name are called. Raise UserError for any other
+    text.
     """
     if not isinstance(text, str):
         raise UserError(f"input spec must be a text {_EXAMPLE}, got {text!r}")
@@ -83,7 +84,7 @@ def _parse_dims(text: str, dims: str, own: str) -> tuple[Size, ...]:
         else:
             raise UserError(
                 f"input spec '{text}': every dimension must be a number from 0 to 10^{_MAX_DIGITS}, "
-                f"or open like N, N=1..64 or 1..64, got '{digits}'; write it {_EXAMPLE}"
+                f"or dynamic, like N, N=1..64 or 1..64, got '{digits}'; write it {_EXAMPLE}"
             )
     return tuple(values)
 
@@ -124,7 +125,7 @@ def parse_inputs(inputs: Mapping[str, str] | None) -> dict[str, InputSpec]:
 
 
 def _agreed(specs: dict[str, InputSpec]) -> dict[str, InputSpec]:
-    """The same with one range for each name: that which is given. UserError for two."""
+    """The same with one range for each name: that which is given. Raise UserError for two."""
     found: dict[str, Symbol] = {}
     for symbol in symbols_of(one for spec in specs.values() for one in spec.dims):
         known = found.get(symbol.name)
@@ -144,7 +145,7 @@ def _agreed(specs: dict[str, InputSpec]) -> dict[str, InputSpec]:
 def check_names(
     who: str, what: str, given: Iterable[str], known: Collection[str], called: str = ""
 ) -> None:
-    """UserError for a given name that is not known: "there is no input 'z'; its inputs are 'x'"."""
+    """Raise UserError for a given name that is not known: "there is no input 'z'; its inputs are 'x'"."""
     for name in given:
         if name not in known:
             shown = ", ".join(f"'{n}'" for n in [*known][:_MAX_NAMES]) or "none"
@@ -153,7 +154,7 @@ def check_names(
 
 
 def check_size(who: str, dtype: DType, dims: Sequence[Size]) -> None:
-    """UserError if a dimension is negative or the tensor exceeds `MAX_TENSOR_BYTES`; nothing is allocated.
+    """Raise UserError if a dimension is negative or the tensor exceeds `MAX_TENSOR_BYTES`; nothing is allocated.
 
     Of dynamic sizes the least counts.
     """
@@ -168,7 +169,7 @@ def check_size(who: str, dtype: DType, dims: Sequence[Size]) -> None:
 
 
 def check_inputs(graph: Graph, specs: InputSpecs) -> None:
-    """UserError where specs do not agree with the inputs of a graph, which leaves none open."""
+    """Raise UserError if specs do not agree with the inputs of a graph, all of which are static."""
     details = {op.name: op.outputs[0].details for op in graph.inputs}
     check_names(f"graph '{graph.name}'", "input", specs, details)
     for name, spec in specs.items():

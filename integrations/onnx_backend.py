@@ -58,7 +58,7 @@ class GraphcModel(BackendRep):
         self._result = namedtupledict("Outputs", [x.name for x in model.graph.output])
 
     def compile_ahead(self) -> None:
-        """Compile now, unless that needs shapes or values of the first run. UserError, UnsupportedError."""
+        """Compile now, unless that needs shapes or values of the first run. May raise UserError or UnsupportedError."""
         infos = [x for x in self._model.graph.input if x.name in self._inputs]
         if all(_is_closed(info) for info in infos):
             blank: Feeds = {info.name: _blank(info) for info in infos}
@@ -66,7 +66,7 @@ class GraphcModel(BackendRep):
                 self._compiled[self._key(blank)] = self._compile(blank)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs, by position and by name, for inputs in the model's order or by name. UserError."""
+        """The outputs, by position and by name, for inputs in the model's order or by name. May raise UserError."""
         feeds = self._feeds(inputs)
         model = self._specialized(feeds)
         results = model.run(None, {spec.name: feeds[spec.name] for spec in model.inputs})
@@ -148,7 +148,8 @@ class GraphcBackend(Backend):
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> GraphcModel:
-        """The model, compiled now if all shapes are known, else at its first run. UserError, UnsupportedError."""
+        """The model, compiled now if all shapes are known, else at its first run. May raise UserError or
+        UnsupportedError."""
         _check_device(device)
         made = GraphcModel(model, **kwargs)
         made.compile_ahead()

@@ -161,7 +161,7 @@ class InferenceSession:
         iobinding.run(self)
 
     def check_status(self, status: int) -> None:
-        """InternalError where a bound call was cut short."""
+        """Raise InternalError if a bound call was cut short."""
         if status != 0:
             raise InternalError(f"model '{self._meta.graph_name}': the run ended with {status}")
 
@@ -237,7 +237,7 @@ def set_default_logger_severity(severity: int) -> None:
 
 
 def _proto(source: Path | bytes) -> onnx.ModelProto:
-    """The model without the tensors in other files. UserError."""
+    """The model without the tensors in other files. May raise UserError."""
     try:
         if isinstance(source, bytes):
             return onnx.load_from_string(source)

@@ -118,7 +118,7 @@ class Graph:
 
     @staticmethod
     def load(param: str | os.PathLike[str], bin: str | os.PathLike[str] | None = None) -> Graph:
-        """The graph of a `.param` file and its weights (default: the `.bin` beside it). UserError."""
+        """The graph of a `.param` file and its weights (default: the `.bin` beside it). May raise UserError."""
         path = Path(param)
         weights = Weights(Path(bin) if bin is not None else path.with_suffix(".bin"))
         graph, known = Graph(), dict[str, Operand]()
@@ -129,7 +129,7 @@ class Graph:
     def save(
         self, param: str | os.PathLike[str], bin: str | os.PathLike[str] | None = None
     ) -> None:
-        """Write both files; `compile` takes the first of them. UserError where they cannot be written."""
+        """Write both files; `compile` takes the first of them. Raise UserError if they cannot be written."""
         operators = [_stored(op) for op in self.ops]
         weights = {f"{op.name}.{key}": w.data for op in self.ops for key, w in op.attrs.items()}
         path = Path(param)
@@ -143,7 +143,7 @@ class Graph:
         return self.ops[-1]
 
     def new_operator_before(self, type: str, name: str, cur: Operator) -> Operator:
-        """Insert an operator without operands before another one."""
+        """Insert an operator without operands before another."""
         self.ops.insert(self.ops.index(cur), op := Operator(type, name))
         return op
 
@@ -183,7 +183,7 @@ class Graph:
 
 
 def _stored(op: Operator) -> program.Operator:
-    """The line of an operator. UserError for an operand that no operator makes."""
+    """The line of an operator. Raise UserError for an operand that no operator makes."""
     for x in op.inputs:
         if x.producer is None:
             raise UserError(f"{op}: operand '{x.name}' must be made by an operator, but none does")

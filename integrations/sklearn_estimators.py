@@ -115,7 +115,7 @@ def _dense(x: Any, dtype: Any) -> Array:
 
 
 def _converted(estimator: Any, classes: Array | None, sample: Any) -> Any:
-    """The estimator as an ONNX model. UserError, UnsupportedError."""
+    """The estimator as an ONNX model. May raise UserError or UnsupportedError."""
     try:
         from skl2onnx import to_onnx
         from skl2onnx.common.data_types import FloatTensorType

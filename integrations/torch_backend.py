@@ -171,7 +171,7 @@ class _Graph:
         self._module, self._parameters = graph_of(state["_module"]), Parameters(self._frozen)
 
     def code_for(self, args: Sequence[Any]) -> _Code:
-        """Return the code compiled for arguments like these. UnsupportedError."""
+        """Return the code compiled for arguments like these. May raise UnsupportedError."""
         return self._code(args, self._parameters.codes(args))
 
     def _code(self, args: Sequence[Any], codes: Codes) -> _Code:

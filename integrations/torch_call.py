@@ -21,7 +21,8 @@ NO_GRADIENTS = (
 
 
 def to_array(tensor: Any, spec: TensorSpec) -> np.ndarray:
-    """The elements of a tensor in main memory: without a copy if it is dense. UserError for other devices and types."""
+    """The elements of a tensor in main memory: without a copy if it is dense. Raise UserError for other devices and
+    types."""
     if tensor.device.type != "cpu":
         raise UserError(
             f"input '{spec.name}' must be in main memory, got a tensor on {tensor.device}; use tensor.cpu()"

@@ -11,7 +11,7 @@ from ..frontend.torch.program import not_captured
 
 
 def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: Any) -> Any:
-    """The ExportedProgram of a module for arguments like these. UnsupportedError for what cannot be captured."""
+    """The ExportedProgram of a module for arguments like these. Raise UnsupportedError for what cannot be captured."""
     import torch
 
     if torch.is_autocast_enabled("cpu"):  # of which a program has the types, but not the casts
@@ -48,8 +48,8 @@ def _know_caches(module: Any) -> None:
 
 @contextlib.contextmanager
 def _arguments_stay(module: Any) -> Iterator[None]:
-    """UnsupportedError where a call replaces parts of its arguments, or changes numbers in them: a program has no such
-    effects, only writes to tensors."""
+    """Raise UnsupportedError if a call replaces parts of its arguments, or changes numbers in them: a program has no
+    such effects, only writes to tensors."""
     before: dict[Any, Any] = {}
 
     def remember(_: Any, args: Any, kwargs: Any) -> None:

@@ -80,7 +80,7 @@ def _all_sizes(torch: Any, arguments: Any) -> Any:
 
 
 def _as_module(torch: Any, function: Any) -> Any:
-    """A module that calls a function. UserError for what cannot be called."""
+    """A module that calls a function. Raise UserError for what cannot be called."""
     if not callable(function):
         raise UserError(
             f"graphc.torch.compile takes a module or a function, got {type(function).__name__}"
@@ -121,7 +121,7 @@ def explain(model: Any, *args: Any, **kwargs: Any) -> Explanation:
 
 
 def import_torch() -> Any:
-    """The package torch, with graphc among Dynamo's backends. UserError if it is missing."""
+    """The package torch, with graphc among Dynamo's backends. Raise UserError if it is missing."""
     try:
         import torch
         import torch._dynamo

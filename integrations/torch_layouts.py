@@ -51,7 +51,7 @@ def layouts_of(
     module: Any, sizes: Sizes | None = None, without: Collection[int] = ()
 ) -> tuple[Memory, ...]:
     """Return the layouts of the results of a graph with examples that alias memory or have unusual strides, except
-    those at positions in `without`. UnsupportedError if a stride is no expression of dynamic `sizes`."""
+    those at positions in `without`. Raise UnsupportedError if a stride is not an expression of dynamic `sizes`."""
     sizes = sizes or Sizes()
     shared: dict[Any, list[tuple[int, Any]]] = {}
     for i, x in _examples(module):
@@ -125,7 +125,7 @@ def _layout(i: int, x: Any, sizes: Sizes) -> Layout:
     def known(values: Iterable[Any]) -> tuple[Size, ...]:
         found = [sizes.of(value) for value in values]
         if any(value is None for value in found):
-            what = f"result {i} has strides that are no expressions of sizes"
+            what = f"result {i} has strides that are not expressions of sizes"
             raise UnsupportedError(what, "return it contiguous")
         return tuple(value for value in found if value is not None)
 

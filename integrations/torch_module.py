@@ -55,7 +55,7 @@ class CompiledModule(torch.nn.Module):  # type: ignore[misc]
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run. UserError where arguments are not like those of `compile`, or gradients are wanted."""
+        """Run. Raise UserError if arguments are not like those of `compile`, or gradients are wanted."""
         leaves, structure = pytree.tree_flatten((args, kwargs))
         if structure != self._specs[0]:
             raise UserError(
@@ -97,7 +97,7 @@ class CompiledModule(torch.nn.Module):  # type: ignore[misc]
 
 
 def _fixed(argument: Any) -> tuple[Any] | None:
-    """The value of an argument that is no tensor. UnsupportedError for dynamic dimensions, which are none."""
+    """The value of an argument that is not a tensor. Raise UnsupportedError for dynamic dimensions, which are none."""
     if type(argument).__name__ == "SymIntArgument":
         raise UnsupportedError(
             f"'{argument.name}': a dynamic dimension as an argument is not supported",

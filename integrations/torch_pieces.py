@@ -56,19 +56,21 @@ def left_to_pytorch(module: Any, reason: str) -> Pieces:
 
 
 def read_dynamic(module: Any, frozen: Mapping[int, Any]) -> FxGraph:
-    """Read a GraphModule whose symbolic sizes stay dynamic, as a whole. UnsupportedError where that cannot be."""
+    """Read a GraphModule whose symbolic sizes stay dynamic, as a whole. Raise UnsupportedError if that cannot be."""
     found = within_limits(lambda limits: read_fx(module, "torch", frozen, limits, MAX_DYNAMIC), {})
     if found.refused:
         raise UnsupportedError(next(iter(found.refused.values())))
     known = symbols_of(n for op in found.graph.inputs for n in op.outputs[0].details.plain_dims)
     if others := [s for s in symbols_of(value for _, value in found.dynamic) if s not in known]:
-        what = f"a dynamic number '{others[0].name}' that is no size of an input is not supported"
+        what = (
+            f"a dynamic number '{others[0].name}' that is not a size of an input is not supported"
+        )
         raise UnsupportedError(what, "pass it as a tensor")
     return found
 
 
 def compile_dynamic(module: Any, found: FxGraph, compile_graph: Compile) -> Pieces:
-    """Compile what `read_dynamic` gave of a module. UnsupportedError where that cannot be."""
+    """Compile what `read_dynamic` gave of a module. Raise UnsupportedError if that cannot be."""
     count = sum(node.op == "call_function" for node in module.graph.nodes)
     sizes = _reader_of_sizes(found)
     return Pieces(_runner(found, compile_graph, sizes), count, (), sizes)
@@ -99,8 +101,8 @@ def _reader_of_sizes(found: FxGraph) -> Callable[[Sequence[Any]], Mapping[str, i
 def compile_pieces(
     module: Any, frozen: Mapping[int, Any], compile_graph: Compile, strict: bool = False
 ) -> Pieces:
-    """Compile a GraphModule with static examples. `frozen`: see `read_fx`. UnsupportedError if `strict` and not all of
-    it is supported."""
+    """Compile a GraphModule with static examples. `frozen`: see `read_fx`. Raise UnsupportedError if `strict` and not
+    all of it is supported."""
     calls = [n for n in module.graph.nodes if n.op == "call_function"]
     found = read_fx(module, "torch", frozen)
     if not found.refused:

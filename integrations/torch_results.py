@@ -68,7 +68,7 @@ class Results:
         ]
 
     def check(self, taken: Sequence[Any]) -> None:
-        """UserError where something that is written to shares memory with another: each is computed by itself."""
+        """Raise UserError if something that is written to shares memory with another: each is computed by itself."""
         for _, target in self._written:
             for other, tensor in enumerate(taken):
                 if other != target and overlap(tensor, taken[target]):
@@ -95,7 +95,8 @@ def _dynamic_axes(taken: Mapping[str, Any], sizes: Sizes) -> list[tuple[int, int
 
 
 def _known(argument: Any, node: Any, sizes: Sizes) -> tuple[Any] | None:
-    """Return the value of a result that is a number or a dynamic dimension; UnsupportedError if data decide it."""
+    """Return the value of a result that is a number or a dynamic dimension; raise UnsupportedError if data decide
+    it."""
     if type(argument).__name__ == "ConstantArgument":
         return (argument.value,)
     if type(argument).__name__ != "SymIntArgument":

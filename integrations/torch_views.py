@@ -23,7 +23,7 @@ class InputViews:
 def views_of_inputs(program: Any) -> InputViews:
     """Return the results of an ExportedProgram that alias its inputs or the buffers that it changes.
 
-    UnsupportedError for a view that depends on what is computed.
+    Raise UnsupportedError for a view that depends on what is computed.
     """
     import torch
 

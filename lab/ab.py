@@ -43,7 +43,7 @@ class Comparison:
 def compare(
     versions: Sequence[Version], problem: Problem, threads: int, seconds: float
 ) -> Comparison:
-    """Check two versions of one problem against NumPy, then time them in turn. UserError if one is wrong."""
+    """Check two versions of one problem against NumPy, then time them in turn. Raise UserError if one is wrong."""
     sizes = versions[0].sizes
     arrays = problem.arrays(sizes)
     expected = source_graph(problem, sizes).evaluate([*arrays.values()])

@@ -1,6 +1,6 @@
 """Assembly text to object code: LLVM assembles it as the inline assembly of an empty module.
 
-LLVM ends the process where the text is wrong, so another one does it:
+LLVM ends the process where the text is wrong, so another does it:
 
     python -m graphc.lab.assembled ISA CPU FEATURES < kernel.s > kernel.o
 """

@@ -47,7 +47,7 @@ LOWERED = "lowered"
 def write_folder(
     folder: Path, problem: Problem, bench: Bench, schedule: Schedule | None = None
 ) -> Compilation:
-    """Write all of it, with inputs and results of the largest sizes. UserError if the folder has files."""
+    """Write all of it, with inputs and results of the largest sizes. Raise UserError if the folder has files."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--export needs a new or empty folder, '{folder}' is not; name another")
     compilation = build(problem, bench, schedule)
@@ -111,7 +111,7 @@ class Version:
 def read_version(name: str, target: Target) -> Version:
     """Return what `DIR` or `DIR:STAGE` names, built from that stage: a file of the folder, by its name or ending.
 
-    Without a stage, the file edited last, or the object code as exported. UserError if it cannot be built.
+    Without a stage, the file edited last, or the object code as exported. Raise UserError if it cannot be built.
     """
     path, colon, stage = name.rpartition(":")
     folder = Path(path if colon else name)
@@ -130,7 +130,7 @@ def read_version(name: str, target: Target) -> Version:
         raise unreadable(folder, error) from error
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"'{folder / FACTS}' is damaged ({error}); export the problem again"
+            f"'{folder / FACTS}' is corrupt ({error}); export the problem again"
         ) from error
     code = _built(file, content, kind)
     artifact = replace(exported, object_code=code, vector_code=b"")

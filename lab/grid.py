@@ -62,7 +62,8 @@ class Point:
 
 
 def read_grid(text: str) -> dict[str, list[Parameter]]:
-    """Read `mr=4..12,kc=128,256,512`: values of settings, ranges with both ends and a step, `4..12..4`. UserError."""
+    """Read `mr=4..12,kc=128,256,512`: values of settings, ranges with both ends and a step, `4..12..4`. May raise
+    UserError."""
     found: dict[str, list[Parameter]] = {}
     name = ""
     for part in re.split(r"[,\s]+", text.strip()):
@@ -103,7 +104,8 @@ def sweep(
 
 
 def offered(problem: Problem, bench: Bench) -> list[dict[str, Parameter]]:
-    """Return the settings of all schedules of a problem's kernel that are worth measuring. UserError if it has none."""
+    """Return the settings of all schedules of a problem's kernel that are worth measuring. Raise UserError if it has
+    none."""
     found: dict[str, dict[str, Parameter]] = {}
     for requested in _panels(problem):
         wanted = {} if requested is None else {problem.node: requested}
@@ -130,8 +132,8 @@ def _panels(problem: Problem) -> Iterator[Schedule | None]:
 
 
 def kernel_of(problem: Problem, graph: Graph, ctx: LowerContext) -> tuple[Op, ScheduleSpace]:
-    """Return the kernel that does most of the work in an optimized graph, and its schedules. UserError if none has
-    any."""
+    """Return the kernel that does most of the work in an optimized graph, and its schedules. Raise UserError if none
+    has any."""
     spaces = [(op, space) for op in graph.ops if (space := space_of(op, ctx)) is not None]
     if not spaces:
         raise UserError(f"problem '{problem.text}' has one way to run, and takes no schedule")

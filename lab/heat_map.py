@@ -42,7 +42,7 @@ class HeatMap:
 
 
 def heat_map(title: str, points: Sequence[Point]) -> HeatMap:
-    """Return the map of a sweep over one setting or more: the last two that vary. UserError if none ran."""
+    """Return the map of a sweep over one setting or more: the last two that vary. Raise UserError if none ran."""
     if all(point.refused for point in points):
         raise UserError(
             f"every point of the sweep was refused, the first as {points[0].refused}; choose other values"

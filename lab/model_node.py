@@ -19,7 +19,7 @@ from .program import Operand
 def model_node(text: str, path: str, node: str) -> Problem:
     """Return a node of the optimized graph, or the one that an op of the file became a part of, in plain layouts.
 
-    UserError if there is none.
+    Raise UserError if there is none.
     """
     graph = load(path).copy()
     pipeline.run(graph, LowerContext(target_for("native"), CompileOptions(1)))

@@ -10,7 +10,7 @@ from .program import Operand
 
 
 def operator_call(text: str) -> Problem:
-    """Return the problem of a call. UserError if it is none, or the operator does not take these operands."""
+    """Return the problem of a call. Raise UserError if it is none, or the operator does not take these operands."""
     from onnx.shape_inference import InferenceError
 
     try:
@@ -18,7 +18,7 @@ def operator_call(text: str) -> Problem:
     except (SyntaxError, ValueError, TypeError, KeyError, InternalError, InferenceError) as error:
         why = str(error).strip().splitlines()[0]
         raise UserError(
-            f"problem '{text}' is no call of an ONNX operator, {why}; write it like Softmax(f32[8, 128], axis=-1)"
+            f"problem '{text}' is not a call of an ONNX operator, {why}; write it like Softmax(f32[8, 128], axis=-1)"
         ) from error
     operands = {
         name: Operand(from_numpy(array.dtype), array.shape) for name, array in case.given.items()

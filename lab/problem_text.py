@@ -44,7 +44,7 @@ class ProblemText:
     def sizes(
         self, word: Word | None, letters: Mapping[str, str], needed: str, per_axis: str = ""
     ) -> dict[str, Size]:
-        """Read `m128n768k768`: a number or a range for letters, of which `needed` must be there. UserError.
+        """Read `m128n768k768`: a number or a range for letters, of which `needed` must be there. May raise UserError.
 
         Letters of `per_axis` may have a number for each axis: `k7x1` is {"k": 7, "k1": 1}.
         """
@@ -87,7 +87,7 @@ class ProblemText:
         return size(parse_range(f"{low}..{high}", letter))
 
     def shape(self, word: Word | None) -> tuple[int, ...]:
-        """Read `8x128x768`. UserError."""
+        """Read `8x128x768`. May raise UserError."""
         if word is None or not _SHAPE.fullmatch(word.text):
             raise self.refuse(word, "a shape must be like 8x128x768")
         dims = tuple(map(int, word.text.split("x")))
@@ -96,7 +96,7 @@ class ProblemText:
         return dims
 
     def choice(self, word: Word, known: Sequence[str], what: str) -> str:
-        """Return the word, which must be one of those known. UserError."""
+        """Return the word, which must be one of those known. May raise UserError."""
         if word.text not in known:
             like = suggestion(word.text, known)
             listed = f"known are {', '.join(known)}"
@@ -104,7 +104,7 @@ class ProblemText:
         return word.text
 
     def nothing_left(self, words: Sequence[Word]) -> None:
-        """UserError if words are left over."""
+        """Raise UserError if words are left over."""
         if words:
             raise self.refuse(words[0], f"'{words[0].text}' has no meaning here")
 

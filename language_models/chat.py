@@ -22,8 +22,8 @@ Message = Mapping[str, Any]
 def chat_text(template: str, messages: Sequence[Message], tokens: Mapping[str, str]) -> str:
     """Return the text of messages, with the beginning of a reply after them.
 
-    `tokens`: texts of special tokens by the names that templates use, `bos_token` and `eos_token`. UserError for
-    messages that the template refuses, or a template that is none. UnsupportedError for one that is too large.
+    `tokens`: texts of special tokens by the names that templates use, `bos_token` and `eos_token`. Raise UserError for
+    messages that the template refuses, or a template that is none. Raise UnsupportedError for one that is too large.
     """
     try:
         from jinja2 import TemplateError

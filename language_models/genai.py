@@ -43,7 +43,7 @@ class GenaiConfig:
     caches: tuple[tuple[str, str], ...]
 
     def compiled(self, new: int, past: int, cache: DType, **options: Any) -> CompiledModel:
-        """Compile the decoder for one sequence. UserError, UnsupportedError."""
+        """Compile the decoder for one sequence. May raise UserError or UnsupportedError."""
         if cache != F32:
             raise UserError(
                 f"'{self.path}': the model says the type of its caches; leave cache out"
@@ -96,7 +96,8 @@ def is_genai(path: Path) -> bool:
 
 
 def read_genai(path: Path) -> tuple[GenaiConfig, ModelFolder]:
-    """Return the decoder, and the folder of its tokenizer. UserError for settings that are missing or no numbers."""
+    """Return the decoder, and the folder of its tokenizer. Raise UserError for settings that are missing or no
+    numbers."""
     model = _part(read_json(path / CONFIG), "model", path)
     decoder = _part(model, "decoder", path)
     inputs, outputs = (_part(decoder, name, path) for name in ("inputs", "outputs"))

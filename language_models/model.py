@@ -139,7 +139,7 @@ class LanguageModel:
         return texts if stream else "".join(texts)
 
     def tokens_of(self, prompt: Prompt) -> list[int]:
-        """Return the tokens of a prompt. UserError for messages where the file has no template."""
+        """Return the tokens of a prompt. Raise UserError for messages where the file has no template."""
         if isinstance(prompt, str):
             return self.tokenizer.encode(prompt)
         if len(prompt) and isinstance(prompt[0], Mapping):
@@ -210,7 +210,7 @@ class LanguageModel:
     def perplexity(self, text: str) -> float:
         """Return exp of the mean negative log likelihood of the tokens of a text but the first.
 
-        A text longer than the context is cut into parts that fill it. UserError for less than two tokens.
+        A text longer than the context is split into parts that fill it. Raise UserError for less than two tokens.
         """
         tokens = self.tokenizer.encode(text)
         if len(tokens) < 2:
@@ -258,7 +258,7 @@ def load(
             packed weights to 8 bits.
 
     Raises:
-        UserError: The file is damaged, or the context is larger than the model's.
+        UserError: The file is corrupt, or the context is larger than the model's.
         UnsupportedError: An architecture, a type or a tokenizer that graphc does not know.
     """
     source, context = source_of(Path(path), context, CONTEXT)

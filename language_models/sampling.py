@@ -32,7 +32,7 @@ class Sampling:
     seed: int | None = None
 
     def check(self) -> None:
-        """UserError for a number outside its range."""
+        """Raise UserError for a number outside its range."""
         rules = (
             ("temperature", self.temperature >= 0, "at least 0"),
             ("top_k", self.top_k >= 0, "at least 0"),

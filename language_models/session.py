@@ -83,7 +83,7 @@ class Session:
     def feed(self, tokens: Sequence[int], every: bool = False) -> Array:
         """Append tokens; return the logits after the last, f32 [1, vocabulary], or after `every` one.
 
-        UserError for no token, one that is not in the vocabulary, or more than the context holds.
+        Raise UserError for no token, one that is not in the vocabulary, or more than the context holds.
         """
         self._check(tokens)
         found = []
@@ -99,7 +99,7 @@ class Session:
         return np.concatenate(found) if len(found) > 1 else found[0]
 
     def truncate(self, length: int) -> None:
-        """Forget the tokens from `length` on. UserError for a length that is not in [0, tokens seen]."""
+        """Forget the tokens from `length` on. Raise UserError for a length that is not in [0, tokens seen]."""
         if not 0 <= length <= len(self.tokens):
             raise UserError(f"truncate: length must be in [0, {len(self.tokens)}], got {length}")
         del self.tokens[length:]

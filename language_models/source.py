@@ -49,7 +49,7 @@ class Source:
 
 
 def source_of(path: Path, context: int | None, default: int) -> tuple[Source, int]:
-    """Return the source and the context: `default`, or less where the model was made for less. UserError."""
+    """Return the source and the context: `default`, or less where the model was made for less. May raise UserError."""
     if is_genai(path):
         return _genai(path, context, default)
     return _folder(path, context, default) if path.is_dir() else _gguf(path, context, default)

@@ -7,7 +7,7 @@ runs the whole model once and returns 0, or what `rt` stopped it with. `inputs` 
 pointers in the model's order; the arrays are dense, row-major and aligned to their element. `sizes` are the values of
 the dynamic sizes of the model, in the order of its header, each within its range; a model without any may get
 null. `constants` and `arena` are aligned to `ALIGNMENT` bytes. The arena is scratch memory of one call; constants and
-inputs are only read, but for those that an output is an alias of: the header names such pairs, and both pointers are
+inputs are only read, except for those that an output is an alias of: the header names such pairs, and both pointers are
 the same. A buffer that grows on an axis has more rows than its input: `sizes` has the length P of what it holds, and
 P_free, the rows that are left after the run. A size that the data decide without a limit has a room, `max_...` among
 `sizes`, which the caller chooses; a run writes the size itself to one of the last outputs (the header's `counts`).

@@ -75,7 +75,7 @@ def accept_input(spec: TensorSpec, value: Any) -> np.ndarray:
 def check_buffer(role: str, spec: TensorSpec, value: Any) -> np.ndarray:
     """Return `value` as an array that native code may use in place on every call. `role` is `input` or `output`.
 
-    UserError when its type is wrong, or when its memory would need a copy.
+    Raise UserError if its type is wrong, or when its memory would need a copy.
     """
     shared = value if isinstance(value, np.ndarray) else shared_array(value)
     if shared is None:
@@ -101,7 +101,7 @@ def check_buffer(role: str, spec: TensorSpec, value: Any) -> np.ndarray:
 def check_apart(
     specs: Sequence[TensorSpec], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
 ) -> None:
-    """UserError when an output buffer shares memory with an input or another output."""
+    """Raise UserError if an output buffer shares memory with an input or another output."""
     for i, output in enumerate(outputs):
         for other in (*inputs, *outputs[:i]):
             if np.may_share_memory(output, other):

@@ -49,7 +49,7 @@ class ArtifactFile:
         return ArtifactFile(str(found), identity(found), mapped)
 
     def status(self) -> str:
-        """Return words that change with the file, or with one of its constants. OSError."""
+        """Return words that change with the file, or with one of its constants. May raise OSError."""
         return f"{file_status(self.path)} {WeightsStore(Path(self.store)).status(self.shared)}"
 
 
@@ -98,7 +98,7 @@ class Artifact:
         sign: KeyFile | None = None,
         store: str | os.PathLike[str] = "",
     ) -> None:
-        """Write a `.gcm` file atomically, with a signature by the private key in the file `sign`. UserError.
+        """Write a `.gcm` file atomically, with a signature by the private key in the file `sign`. May raise UserError.
 
         `store`: a folder for large constants, each in a file that artifacts share (`weights_store.py`).
 
@@ -140,7 +140,7 @@ class Artifact:
         return np.concatenate([array.reshape(-1).view(np.uint8) for array in self.sources])
 
     def _without(self, parts: Sequence[Derivation | SharedWeights]) -> np.ndarray:
-        """The constants but for those that loading computes or maps."""
+        """The constants except for those that loading computes or maps."""
         kept = [self.constants[a:b] for a, b in _gaps(parts, self.constants.size)]
         return np.concatenate(kept) if kept else np.zeros(0, np.uint8)
 
@@ -153,7 +153,8 @@ class Artifact:
         key: KeyFile | None = None,
         known: Callable[[ArtifactFile], bool] | None = None,
     ) -> Artifact:
-        """Read a `.gcm` file, which holds native code and must come from someone trusted. UserError when it is damaged.
+        """Read a `.gcm` file, which holds native code and must come from someone trusted. Raise UserError if it is
+        corrupt.
 
         The constants are copied to memory, so that the file may change afterwards; they stay in the file if `mapped`
         (see `read_container`). `opener` opens the file, as that of `open`. Not `checked`: sections are not hashed.
@@ -197,7 +198,7 @@ class Artifact:
     def read_metadata(
         path: str | os.PathLike[str], opener: Opener | None = None, key: KeyFile | None = None
     ) -> Metadata:
-        """Return the metadata of a `.gcm` file without making its constants. UserError when it is damaged.
+        """Return the metadata of a `.gcm` file without making its constants. Raise UserError if it is corrupt.
 
         `key`: the file of the public key by which it must be signed.
         """
@@ -210,29 +211,29 @@ class Artifact:
     def read_shared(
         path: str | os.PathLike[str], opener: Opener | None = None
     ) -> tuple[SharedWeights, ...]:
-        """Return the constants of a `.gcm` file that are files of their own. UserError when it is damaged."""
+        """Return the constants of a `.gcm` file that are files of their own. Raise UserError if it is corrupt."""
         path = Path(path)
         header, _ = read_container(path, True, opener, checked=False)
         return _shared(header, _SHARED, path.name) + _shared(header, _SOURCES, path.name)
 
 
 def _derivations(header: dict[str, Any], where: str) -> tuple[Derivation, ...]:
-    """Take the derivations out of a header. UserError."""
+    """Take the derivations out of a header. May raise UserError."""
     try:
         return tuple(map(Derivation.from_json, header.pop(_DERIVED, ())))
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{where}: '{_DERIVED}' is damaged ({error}); compile again") from error
+        raise UserError(f"{where}: '{_DERIVED}' is corrupt ({error}); compile again") from error
 
 
 def _shared(header: dict[str, Any], key: str, where: str) -> tuple[SharedWeights, ...]:
-    """Take the constants in files of their own out of a header. UserError."""
+    """Take the constants in files of their own out of a header. May raise UserError."""
     try:
         found = tuple(map(SharedWeights.from_json, header.pop(key, ())))
         ends = [0, *(one.offset + one.size for one in found)]
         if any(one.offset < end for one, end in zip(found, ends, strict=False)):
             raise ValueError("parts overlap")
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{where}: '{key}' is damaged ({error}); compile again") from error
+        raise UserError(f"{where}: '{key}' is corrupt ({error}); compile again") from error
     return found
 
 
@@ -254,7 +255,7 @@ def _mapped(
     begin = 0
     for a, b in _gaps(shared, size):
         if b > size or b - a > stored.size - begin:
-            raise UserError(f"{where}: '{_SHARED}' is damaged (parts lie outside); compile again")
+            raise UserError(f"{where}: '{_SHARED}' is corrupt (parts lie outside); compile again")
         pages.array[a:b] = stored[begin : begin + b - a]
         begin += b - a
     store.map(shared, pages, where, checked)
@@ -278,7 +279,7 @@ def _completed(
         for one in derivations:
             one.write(sources, constants, scratch)
     except (TypeError, ValueError) as error:
-        raise UserError(f"{where}: '{_DERIVED}' is damaged ({error}); compile again") from error
+        raise UserError(f"{where}: '{_DERIVED}' is corrupt ({error}); compile again") from error
     return constants
 
 

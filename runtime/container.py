@@ -66,7 +66,7 @@ def write_container(
     """Write a container to `path` atomically: readers see the old file or the complete new one.
 
     `is_entry`: of a cache; only the user may open it, and it need not survive a crash of the system. `sign`: the file
-    of a private key. UserError when the system refuses the file.
+    of a private key. Raise UserError if the system refuses the file.
     """
     text, offsets, size = _lay_out(header, sections, signature.signer(sign) if sign else None)
     prelude = _PRELUDE.pack(
@@ -133,14 +133,16 @@ def read_container(
     The file is read into memory, of huge pages if it is large, or mapped read-only if `mapped`: processes share the
     pages then, and the file must not be truncated while they are in use, as the system ends what reads beyond its end.
     `opener` opens it, as that of `open`. `key`: the file of a public key, whose signature is required then.
-    UserError naming the file and what is wrong: no such file, not an artifact, another version, truncated, damaged.
+    UserError naming the file and what is wrong: no such file, not an artifact, another version, truncated, corrupt.
     """
     where = path.name
     view = _open(path, mapped, opener)
     header_size = _check_prelude(view, where)
     text = bytes(view[_PRELUDE.size : _PRELUDE.size + header_size])
     if hashlib.sha256(text).digest() != view[32:64]:
-        raise UserError(f"{where}: section 'header' is damaged, its SHA-256 differs; {_AGAIN}")
+        raise UserError(
+            f"{where}: section 'header' is corrupt: its SHA-256 does not match; {_AGAIN}"
+        )
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -156,7 +158,7 @@ def read_container(
     for s in table if checked else ():
         if hashlib.sha256(sections[s.name]).hexdigest() != s.sha256:
             raise UserError(
-                f"{where}: section '{s.name}' is damaged, its SHA-256 differs; {_AGAIN}"
+                f"{where}: section '{s.name}' is corrupt: its SHA-256 does not match; {_AGAIN}"
             )
     return header, sections
 
@@ -183,7 +185,9 @@ def _open(path: Path, mapped: bool, opener: Opener | None) -> memoryview:
         with open(path, "rb", opener=opener) as file:
             size = os.fstat(file.fileno()).st_size
             if size < _PRELUDE.size:
-                raise UserError(f"{path.name}: is not a graphc artifact; {_AGAIN} with -o")
+                raise UserError(
+                    f"{path.name}: is not a compiled model (.gcm); `graphc compile -o` writes one"
+                )
             if mapped:
                 return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             memory = aligned_empty((size,), np.dtype(np.uint8), large_alignment(size))
@@ -195,10 +199,10 @@ def _open(path: Path, mapped: bool, opener: Opener | None) -> memoryview:
 def _check_prelude(view: memoryview, where: str) -> int:
     """Return the header's size after checking everything the prelude says."""
     if view.nbytes < _PRELUDE.size:  # less than its size was read: a file of the system
-        raise UserError(f"{where}: is not a graphc artifact; {_AGAIN} with -o")
+        raise UserError(f"{where}: is not a compiled model (.gcm); `graphc compile -o` writes one")
     magic, version, abi, header_size, file_size, _ = _PRELUDE.unpack(view[: _PRELUDE.size])
     if magic != MAGIC:
-        raise UserError(f"{where}: is not a graphc artifact; {_AGAIN} with -o")
+        raise UserError(f"{where}: is not a compiled model (.gcm); `graphc compile -o` writes one")
     if version != FORMAT_VERSION:
         raise UserError(
             f"{where}: has artifact format {version}, this graphc reads {FORMAT_VERSION}; {_AGAIN}"
@@ -207,7 +211,7 @@ def _check_prelude(view: memoryview, where: str) -> int:
         raise UserError(f"{where}: was made for ABI {abi}, this graphc has {ABI_VERSION}; {_AGAIN}")
     if file_size != view.nbytes:
         raise UserError(
-            f"{where}: is truncated or damaged, should have {file_size} bytes, has {view.nbytes}; {_AGAIN}"
+            f"{where}: is truncated or corrupt: it should have {file_size} bytes, but has {view.nbytes}; {_AGAIN}"
         )
     if header_size > min(file_size - _PRELUDE.size, MAX_HEADER_BYTES):
         raise UserError(f"{where}: header of {header_size} bytes does not fit; {_AGAIN}")

@@ -73,7 +73,7 @@ def counts_of(
     meta: Metadata, counts: Sequence[np.ndarray], chosen: Mapping[str, int]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return the sizes that a run has counted, by name, up to the first that did not fit into the room chosen for it,
-    and the room that this one needs. UserError where a size is outside of its range."""
+    and the room that this one needs. Raise UserError if a size is outside of its range."""
     values = {}
     for (symbol, limit), one in zip(meta.counts, counts, strict=True):
         number = values[symbol.name] = int(one[0])

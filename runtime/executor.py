@@ -162,7 +162,7 @@ class CompiledModel:
         return not (meta.aliases or meta.counts or meta.checks)
 
     def sized(self, shapes: tuple[tuple[int, ...], ...]) -> SizedCall:
-        """The call with inputs of these shapes; its `outputs` are their types. UserError where shapes do not fit."""
+        """The call with inputs of these shapes; its `outputs` are their types. Raise UserError if shapes do not fit."""
         return self._loaded().sizes.of(shapes)
 
     def run_at(self, at: SizedCall, inputs: Sequence[int], outputs: Sequence[int]) -> None:
@@ -266,7 +266,7 @@ class CompiledModel:
         )
 
     def _arrange(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        keys = getattr(named, "keys", None)  # what is no mapping has none, and is refused below
+        keys = getattr(named, "keys", None)  # what is not a mapping has none, and is refused below
         if not arrays and keys and keys() == self._name_set:  # the usual case, ten times as fast
             return [named[name] for name in self._names]
         return arrange_inputs(self.artifact.metadata.model, self.inputs, arrays, named)
@@ -280,7 +280,7 @@ def _remade(threads: int, *parts: Any) -> CompiledModel:
 def _bound_arrays(
     aliased: AliasedArrays, at: SizedCall, values: Sequence[Any], outputs: Sequence[Any]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The arrays that native code reads and writes on every call. UserError for what it cannot use in place."""
+    """The arrays that native code reads and writes on every call. Raise UserError for what it cannot use in place."""
     sources = [
         value if aliased.holds(number) else check_buffer("input", spec, value)
         for number, (spec, value) in enumerate(zip(at.inputs, values, strict=True))
@@ -297,7 +297,7 @@ def _bound_arrays(
 
 
 def _checked(call: Caller, artifact: Artifact) -> Caller:
-    """A call that leaves out the conditions among the results. UserError where one does not hold."""
+    """A call that leaves out the conditions among the results. Raise UserError if one does not hold."""
     model, checks = artifact.metadata.model, artifact.metadata.checks
     return lambda arrays: without_checks(model, call(arrays), checks)
 

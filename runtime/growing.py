@@ -20,7 +20,7 @@ from .metadata import Metadata, TensorSpec
 
 
 def free_rows(meta: Metadata, values: Mapping[str, int], rooms: Sequence[int]) -> dict[str, int]:
-    """The rows that buffers have left after a run, by the names of these sizes. UserError where one has too few.
+    """The rows that buffers have left after a run, by the names of these sizes. Raise UserError if one has too few.
 
     `rooms`: the rows of the buffer of each alias that grows.
     """
@@ -67,7 +67,7 @@ class AliasedArrays:
     def bound(
         self, arrays: Sequence[np.ndarray], specs: Sequence[TensorSpec]
     ) -> dict[int, np.ndarray]:
-        """The outputs that lie in these inputs, by number. UserError where a cache is full."""
+        """The outputs that lie in these inputs, by number. Raise UserError if a cache is full."""
         return {
             number: _longer(arrays[alias.input], specs[number])
             if alias.grows
@@ -96,13 +96,13 @@ class AliasedArrays:
         specs: Sequence[TensorSpec],
         allocators: Sequence[Callable[[], np.ndarray]],
     ) -> list[np.ndarray]:
-        """New arrays, and views of the inputs. UserError where a cache is full."""
+        """New arrays, and views of the inputs. Raise UserError if a cache is full."""
         own = self.bound(arrays, specs)
         return [own[i] if i in own else allocate() for i, allocate in enumerate(allocators)]
 
 
 def _writable(spec: TensorSpec, value: Any) -> np.ndarray:
-    """An array whose memory an output may be written to. UserError."""
+    """An array whose memory an output may be written to. May raise UserError."""
     if not isinstance(value, np.ndarray) or value.dtype != spec.dtype.numpy:
         accept_input(spec, value)  # says what is wrong, unless it could be converted
         raise UserError(
@@ -123,7 +123,7 @@ def _writable(spec: TensorSpec, value: Any) -> np.ndarray:
 
 
 def _room(spec: TensorSpec, array: np.ndarray, axis: int) -> int:
-    """Return the capacity, in rows of an axis, of the buffer that `array` is a prefix of. UserError for any
+    """Return the capacity, in rows of an axis, of the buffer that `array` is a prefix of. Raise UserError for any
     other array."""
     shape, strides = array.shape, array.strides
     row = math.prod(shape[axis + 1 :]) * array.itemsize

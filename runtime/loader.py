@@ -37,7 +37,7 @@ class LoadedCode:
         announce(object_code, self.address)
 
     def address(self, symbol: str) -> int:
-        """Return the address of an exported symbol. InternalError when the object lacks it."""
+        """Return the address of an exported symbol. Raise InternalError if the object lacks it."""
         address = self._engine.get_function_address(symbol)
         if not address:
             raise InternalError(f"object code does not export '{symbol}'")
@@ -50,7 +50,7 @@ class LoadedCode:
 
 
 def check_cpu(metadata: Metadata, label: str) -> None:
-    """UserError when this CPU lacks something the code of `label` needs; must be called before it is loaded."""
+    """Raise UserError if this CPU lacks something the code of `label` needs; must be called before it is loaded."""
     architecture = metadata.triple.partition("-")[0]
     here = llvm.get_process_triple().partition("-")[0]
     if architecture and architecture != here:
@@ -79,7 +79,7 @@ def host_features() -> frozenset[str]:
 
 
 def _check_object(code: bytes) -> None:
-    """InternalError when `code` is not a whole ELF object: LLVM would end the process instead of saying so."""
+    """Raise InternalError if `code` is not a whole ELF object: LLVM would end the process instead of saying so."""
     if not sys.platform.startswith("linux"):
         return
     problem = "has no ELF header"

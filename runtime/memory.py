@@ -89,7 +89,7 @@ class FrameList(deque[Frame]):
         self._pool = pool
 
     def new(self, arena_bytes: int, is_bound: bool = False) -> Frame:
-        """Return an unused frame, for a bound call or for checked ones. UserError when memory is short."""
+        """Return an unused frame, for a bound call or for checked ones. Raise UserError if memory is short."""
         try:
             return _make_frame(arena_bytes, *self._counts, self._pool, is_bound)
         except MemoryError as error:

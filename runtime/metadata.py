@@ -70,8 +70,9 @@ class Metadata:
     `stats` is what the compiler counted, plain JSON values. `checks`: the last outputs are conditions that must hold,
     else a run raises these messages; callers do not see them. `aliases`: outputs in the memory of inputs; `inputs` and
     `outputs` have the shapes of those buffers. `counts`: sizes that a run counts, each with the largest that it can be
-    (of dynamic sizes); their numbers are outputs, the last but for `checks`, which callers do not see either. `rooms`:
-    the names of those of `sizes` that are no size of an input: callers choose how much room such counts have.
+    (of dynamic sizes); their numbers are outputs, the last except for `checks`, which callers do not see either.
+    `rooms`: the names of those of `sizes` that are not a size of an input: callers choose how much room such counts
+    have.
     `uses_tiles`: the process needs the permission to use tile registers.
     """
 

@@ -56,7 +56,7 @@ def runs_tiles() -> bool:
 def _check_signature(artifact: Artifact, code: LoadedCode) -> None:
     """Refuse a header that says something else than the code: it would read and write outside of its arrays.
 
-    UserError for a file, InternalError for what was just compiled.
+    Raise UserError for a file, InternalError for what was just compiled.
     """
     meta = artifact.metadata
     header = abi.signature(
@@ -70,7 +70,7 @@ def _check_signature(artifact: Artifact, code: LoadedCode) -> None:
     if own != header:
         blame = UserError if artifact.origin else InternalError
         raise blame(
-            f"{artifact.label}: is damaged or forged: its header describes '{_shortened(header)}', "
+            f"{artifact.label}: is corrupt or forged: its header describes '{_shortened(header)}', "
             f"its code is '{_shortened(own)}'; compile the model again"
         )
 
@@ -83,7 +83,7 @@ def make_caller(native: NativeModel, artifact: Artifact) -> Caller:
     """Return the function that checks one array per input, runs the model and returns fresh output arrays.
 
     A closure, longer than most functions here: it is the entire overhead of a call, and each attribute lookup or call
-    it avoids saves a few per cent.
+    it avoids saves a few percent.
     """
     meta = artifact.metadata
     if meta.aliases:

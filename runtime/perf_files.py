@@ -40,7 +40,7 @@ class Symbol(NamedTuple):
 def announce(
     object_code: bytes, address: Callable[[str], int], environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Announce the functions of an ELF object; `address` returns that of an exported one. UserError for a wrong
+    """Announce the functions of an ELF object; `address` returns that of an exported one. Raise UserError for a wrong
     value of GRAPHC_PERF."""
     form = environ.get(VARIABLE, "")
     if not form:

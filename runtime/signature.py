@@ -36,7 +36,7 @@ def signer(key: KeyFile, who: str = "sign") -> Callable[[Mapping[str, Any]], dic
 
 
 def verify(header: Mapping[str, Any], key: KeyFile, where: str) -> None:
-    """Check the signature in a header by the public key in a file. UserError if it is missing or wrong."""
+    """Check the signature in a header by the public key in a file. Raise UserError if it is missing or wrong."""
     public = _read_key(key, "require_signature", private=False)
     signature = header.get(KEY)
     if signature is None:
@@ -74,14 +74,14 @@ def _bytes_of(signature: object, name: str, where: str, size: int) -> bytes:
         value = b""
     if len(value) != size:
         raise UserError(
-            f"{where}: its signature is damaged: '{name}' must be {size} bytes in hexadecimal, got {len(value)}; "
+            f"{where}: its signature is corrupt: '{name}' must be {size} bytes in hexadecimal, got {len(value)}; "
             "sign the artifact again"
         )
     return value
 
 
 def _read_key(path: KeyFile, who: str, private: bool) -> Any:
-    """Return the Ed25519 key in a file. UserError."""
+    """Return the Ed25519 key in a file. May raise UserError."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -101,7 +101,7 @@ def _read_key(path: KeyFile, who: str, private: bool) -> Any:
 
 
 def _parsed(data: bytes, path: KeyFile, who: str, private: bool) -> Any:
-    """The key in a file, if it holds one of this kind. UserError for one behind a password."""
+    """The key in a file, if it holds one of this kind. Raise UserError for one behind a password."""
     library = _library()
     kind = "private" if private else "public"
     for form in ("pem", "ssh"):

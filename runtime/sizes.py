@@ -57,7 +57,8 @@ class CallSizes:
         self._fixed = None if metadata.sizes else self._make({}, {})
 
     def of(self, shapes: tuple[Shape, ...], rooms: Shape = ()) -> SizedCall:
-        """Return the call for inputs of these shapes and buffers with `rooms` rows. UserError if they do not fit."""
+        """Return the call for inputs of these shapes and buffers with `rooms` rows. Raise UserError if they do not
+        fit."""
         if self._fixed is not None:
             return self._fixed
         chosen = self.chosen
@@ -98,7 +99,7 @@ class CallSizes:
 
 
 def check_bytes(meta: Metadata, values: Mapping[str, int]) -> None:
-    """UserError where a call with these sizes takes more memory than a process can have: code would compute less."""
+    """Raise UserError if a call with these sizes takes more memory than a process can have: code would compute less."""
     arrays = [math.prod(s.at(values).shape) * s.dtype.size for s in meta.buffers]
     total = evaluate(meta.arena_bytes, values) + sum(arrays)
     if total > MAX_BYTES:
@@ -108,7 +109,7 @@ def check_bytes(meta: Metadata, values: Mapping[str, int]) -> None:
 
 
 def call_sizes(metadata: Metadata, arrays: Mapping[str, Any]) -> dict[str, int]:
-    """The dynamic sizes, by name, of a call with these inputs, by name. UserError where one is missing or does
+    """The dynamic sizes, by name, of a call with these inputs, by name. Raise UserError if one is missing or does
     not fit."""
     missing = [spec.name for spec in metadata.inputs if spec.name not in arrays]
     if missing:
@@ -139,7 +140,7 @@ def values_of(
         for wanted, number in zip(spec.shape, shape, strict=True):
             unknown = [s.name for s in symbols_of([wanted]) if s.name not in values]
             if unknown:
-                raise _misfit(spec, shape, f"with {unknown[0]} a whole number")
+                raise _misfit(spec, shape, f"with {unknown[0]} an integer")
             if evaluate(wanted, values) != number:
                 raise _misfit(spec, shape, _origin(wanted, values, sources))
     return values

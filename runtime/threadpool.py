@@ -20,7 +20,7 @@ def resolve_threads(
     """Return the number of threads to run with.
 
     The first of: `threads`, GRAPHC_NUM_THREADS, OMP_NUM_THREADS, the CPUs this process may use (`available`, for
-    tests). UserError when `threads` or GRAPHC_NUM_THREADS is not a number from 1 to `MAX_THREADS`; OMP_NUM_THREADS,
+    tests). Raise UserError if `threads` or GRAPHC_NUM_THREADS is not a number from 1 to `MAX_THREADS`; OMP_NUM_THREADS,
     which other programs define, is used if it starts with such a number and ignored otherwise.
     """
     if threads is not None:
@@ -37,7 +37,7 @@ def resolve_threads(
 
 def _checked(who: str, value: object) -> int:
     if type(value) is not int or not 1 <= value <= MAX_THREADS:
-        raise UserError(f"{who} must be a whole number from 1 to {MAX_THREADS}, got {value!r}")
+        raise UserError(f"{who} must be an integer from 1 to {MAX_THREADS}, got {value!r}")
     return value
 
 
@@ -59,7 +59,8 @@ def _own_quota() -> float | None:
 
 
 def cgroup_cpus(root: Path = Path("/")) -> float | None:
-    """Return the CPU quota of this process's control groups in CPUs, None without one. `root` is `/` but for tests."""
+    """Return the CPU quota of this process's control groups in CPUs, None without one. `root` is `/` except for
+    tests."""
     quotas = []
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
@@ -142,7 +143,7 @@ def shared_pool(threads: int, support_code: bytes) -> ThreadPool | None:
     key = (threads, hashlib.sha256(support_code).hexdigest())
     pool = _pools.get(key)
     if pool is None:
-        # No lock: a fork could leave it held in the child for ever. Of two threads that get here at once, one sets the
+        # No lock: a fork could leave it held in the child forever. Of two threads that get here at once, one sets the
         # entry; the other's pool has no workers yet and is dropped.
         made = ThreadPool(threads, support_code)
         pool = _pools.setdefault(key, made)

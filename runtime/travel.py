@@ -30,7 +30,7 @@ def packed(artifact: Artifact) -> tuple[Any, ...]:
 
 
 def unpacked(*parts: Any) -> Artifact:
-    """Return the artifact. UserError where its file is gone or has changed."""
+    """Return the artifact. Raise UserError if its file is gone or has changed."""
     if len(parts) > 4:
         header, constants, code, support, graph, vectors = parts
         metadata = metadata_from_json(header, "pickled model")

@@ -46,7 +46,7 @@ class SharedWeights:
 
     @staticmethod
     def from_json(facts: Any) -> SharedWeights:
-        """Return the value that `dataclasses.asdict` made plain. KeyError, TypeError, ValueError."""
+        """Return the value that `dataclasses.asdict` made plain. May raise KeyError, TypeError or ValueError."""
         offset, size, digest = facts["offset"], facts["size"], facts["sha256"]
         if not type(offset) is type(size) is int or offset < 0 or size <= 0:
             raise ValueError("offset and size must be numbers")
@@ -73,7 +73,7 @@ class WeightsStore:
     def put(
         self, graph: str, constants: np.ndarray, is_entry: bool = False
     ) -> tuple[SharedWeights, ...]:
-        """Write the large tensors of a model that are not there yet; return all of them. UserError.
+        """Write the large tensors of a model that are not there yet; return all of them. May raise UserError.
 
         `is_entry`: of a cache, as `Artifact.save` has it.
         """
@@ -86,7 +86,7 @@ class WeightsStore:
     def put_tensor(
         self, tensor: StoredTensor, data: np.ndarray, is_entry: bool = False
     ) -> SharedWeights:
-        """Write the bytes of one tensor. UserError."""
+        """Write the bytes of one tensor. May raise UserError."""
         try:
             self.folder.mkdir(mode=0o700 if is_entry else 0o777, parents=True, exist_ok=True)
             digest = self._write(_head(tensor), data.data, is_entry)
@@ -97,7 +97,8 @@ class WeightsStore:
     def map(
         self, parts: Sequence[SharedWeights], pages: FilePages, where: str, checked: bool
     ) -> None:
-        """Map the files over their parts of the constants; `checked`: compare their SHA-256 first. UserError."""
+        """Map the files over their parts of the constants; `checked`: compare their SHA-256 first. May raise
+        UserError."""
         for part in parts:
             with self._open(part, where) as file:
                 info = os.fstat(file.fileno())
@@ -108,14 +109,14 @@ class WeightsStore:
                 ):
                     raise UserError(
                         f"{where}: weights file '{self.path(part.sha256)}' does not have the SHA-256 of its name: it "
-                        "was damaged or exchanged; restore it, or compile the model again"
+                        "is corrupt or was replaced; restore it, or compile the model again"
                     )
                 try:
                     pages.map(part.offset, file.fileno(), begin, part.size)
                 except OSError as error:
                     raise unreadable(self.path(part.sha256), error, where) from error
 
-    def damaged(self, paths: Iterable[Path]) -> list[Path]:
+    def corrupt(self, paths: Iterable[Path]) -> list[Path]:
         """Return the files whose SHA-256 is not their name, or which must not be read."""
         found = []
         for path in paths:
@@ -126,12 +127,12 @@ class WeightsStore:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                _LOG.debug("'%s' is as good as damaged (%s)", path, error.strerror)
+                _LOG.debug("'%s' is as good as corrupt (%s)", path, error.strerror)
             found.append(path)
         return found
 
     def status(self, parts: Sequence[SharedWeights]) -> str:
-        """Return a word that changes with any of the files. OSError."""
+        """Return a word that changes with any of the files. May raise OSError."""
         texts = [file_status(self.path(part.sha256)) for part in parts]
         return hashlib.sha256(" ".join(texts).encode()).hexdigest()
 

@@ -39,7 +39,7 @@ def export_library(
         path: `m.so`, `m.a`, `m.o`, or a folder (`m/`), which also gets the weights as a file, examples, and files
             for CMake and pkg-config.
         name: of the model; becomes the prefix of its functions.
-        prefix: another one.
+        prefix: another.
 
     Raises:
         UserError: The artifacts do not fit together, or the system refuses a file.
@@ -83,7 +83,7 @@ def _export_folder(artifacts: Sequence[Artifact], folder: Path, prefix: str) -> 
 
 
 def _ordered(artifacts: Sequence[Artifact]) -> list[Artifact]:
-    """The artifacts, the widest first. UserError where they cannot be one library."""
+    """The artifacts, the widest first. Raise UserError if they cannot be one library."""
     kinds = list(ISAS)
     ordered = sorted(artifacts, key=lambda artifact: kinds.index(artifact.metadata.isa))
     isas = [artifact.metadata.isa for artifact in ordered]

@@ -101,7 +101,7 @@ def _code(number: int, variant: Variant) -> ObjectFile:
 
 
 def _renamed(found: ObjectFile, names: Mapping[str, str], program: str = "main") -> ObjectFile:
-    """An object whose definitions are local, but for `names`, which get others.
+    """An object whose definitions are local, except for `names`, which get others.
 
     `program`: the name of the function called `main`, which debuggers would take for that of the program.
     """

@@ -43,7 +43,7 @@ def identifiers(texts: Iterable[str]) -> list[str]:
 
 
 def checked_prefix(name: str) -> str:
-    """Return a prefix that a user gave. UserError where it is no identifier."""
+    """Return a prefix that a user gave. Raise UserError if it is not an identifier."""
     if identifier(name) != name:
         raise UserError(
             f"the prefix must be an identifier of C such as '{identifier(name)}', got '{name}'"

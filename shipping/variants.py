@@ -50,8 +50,8 @@ def variants_of(artifacts: Sequence[Artifact]) -> list[Variant]:
 def selection(variants: Sequence[Variant], machine: str, any_cpu: Target) -> str:
     """Return LLVM IR of `SELECT`, which the loader resolves once if there is a choice: `@table.N` are the tables.
 
-    `any_cpu`: the target of code for every CPU of the machine. UnsupportedError where code needs more, and the machine
-    has no detection.
+    `any_cpu`: the target of code for every CPU of the machine. Raise UnsupportedError if code needs more, and the
+    machine has no detection.
     """
     tables = [
         f"define internal ptr @graphc_variant.{i}() #0 {{\n  ret ptr @table.{i}\n}}\n"

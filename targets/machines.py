@@ -139,7 +139,7 @@ class Machine:
 
 
 ZEN5 = Machine()
-"""The machine whose numbers stand for all others but for what `MACHINES` says of them."""
+"""The machine whose numbers stand for all others except for what `MACHINES` says of them."""
 
 SAPPHIRE_RAPIDS = Machine(family="sapphire-rapids", rates=_SAPPHIRE_RAPIDS_RATES)
 
@@ -150,7 +150,7 @@ to 3.17); what the guide does not say is that of Zen 5."""
 UNKNOWN = Machine(
     family="unknown", rates=_ZEN5_RATES | {"avx512": Rates(s16_dot2=1.65, s8s8_dot4=1.7)}
 )
-"""Cores that were not measured: Zen 5's rates, but for signed bytes that of Sapphire Rapids, and for bf16 that
+"""Cores that were not measured: Zen 5's rates, except for signed bytes that of Sapphire Rapids, and for bf16 that
 of `fma`."""
 
 MACHINES = {machine.family: machine for machine in (ZEN5, SAPPHIRE_RAPIDS, NEOVERSE_N1, UNKNOWN)}

@@ -42,7 +42,7 @@ def find_microkernel(
 
 
 def microkernel(a: DType, b: DType, target: Target, grouped: bool = True) -> Microkernel:
-    """`find_microkernel` for types that are known to have a row. InternalError when there is none."""
+    """`find_microkernel` for types that are known to have a row. Raise InternalError if there is none."""
     found = find_microkernel(a, b, target, grouped)
     if found is None:
         raise InternalError(f"no microkernel multiplies {a} by {b} on {target.isa}")

@@ -24,7 +24,7 @@ class TargetNames:
 def split_target_name(name: str) -> tuple[str, tuple[str, ...]]:
     """Return the instruction set and the features of a name: `aarch64+dotprod` is ("aarch64", ("dotprod",)).
 
-    UserError where the set is not known, or has no such optional feature.
+    Raise UserError if the set is not known, or has no such optional feature.
     """
     isa, *added = name.split("+")
     if isa not in TargetNames():

@@ -247,7 +247,7 @@ def _multiplication(
 
 
 def _bytes(name: str, a: DType, b: DType) -> Instruction:
-    """Return the multiplication of bytes, exact but for sums that wrap."""
+    """Return the multiplication of bytes, exact except for sums that wrap."""
     body = f"""\
         for k in range(0, size_depth):
             group = bitcast(load(a[i * 64 + k * 4], 4), dtype=s32, lanes=1)

@@ -119,7 +119,7 @@ class IndexAlgebra:
         return self.affine(e).as_constant
 
     def difference(self, a: Expr, b: Expr) -> Range:
-        """Least and greatest value of a - b as whole numbers; everything where a or b could wrap."""
+        """Least and greatest value of a - b as integers; everything where a or b could wrap."""
         left, right = self.affine(a), self.affine(b)
         return (
             self.range(left.plus(right, -1)) if self._exact(left) and self._exact(right) else FULL

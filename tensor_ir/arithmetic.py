@@ -118,7 +118,7 @@ _SMALL = 1 << 14
 
 
 def literal(value: int | float | bool, dtype: DType) -> Array:
-    """The NumPy scalar of a `Const`. InternalError when the dtype cannot hold the value."""
+    """The NumPy scalar of a `Const`. Raise InternalError if the dtype cannot hold the value."""
     try:
         if abs(value) <= _SMALL:
             return dtype.numpy.type(value)

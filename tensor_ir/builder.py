@@ -224,7 +224,7 @@ class LoopBuilder:
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """else: of the `when` just closed. InternalError if the previous statement is not a `when`."""
+        """else: of the `when` just closed. Raise InternalError if the previous statement is not a `when`."""
         self._open.append([])
         yield
         body = block_of(self._open.pop())

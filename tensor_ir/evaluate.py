@@ -102,7 +102,7 @@ def compile_index(buffer: Buffer, indices: Sequence[Expr], touched: int) -> Flat
 
 
 def _compile_checked_index(buffer: Buffer, indices: Sequence[Expr], touched: int) -> FlatIndex:
-    """Compile an index, like `compile_index`, of any expressions; InternalError for an index outside."""
+    """Compile an index, like `compile_index`, of any expressions; raise InternalError for an index outside."""
     extents = [compile_size(size) for size in buffer.shape]
     axes = list(zip([compile_expr(i) for i in indices], extents, strict=True))
     whole = compile_size(elements_of(buffer.shape))

@@ -173,10 +173,10 @@ class ExpressionParser:
             raise error_at(at, str(error)) from None
 
     def integer(self, node: ast.expr) -> int:
-        """A literal whole number."""
+        """A literal integer."""
         value = literal(node)
         if not isinstance(value, int):
-            raise error_at(node, "a whole number is expected")
+            raise error_at(node, "an integer is expected")
         return value
 
     def buffer(self, name: str, at: ast.AST) -> Buffer:
@@ -221,7 +221,7 @@ def literal(node: ast.expr) -> int | float | bool | str | None:
 
 
 def _const(node: ast.AST, value: int | float | bool | str, dtype: DType) -> Const:
-    """A literal of `dtype`. UserError when the text has no such value."""
+    """A literal of `dtype`. Raise UserError if the text has no such value."""
     try:
         if dtype.is_float:
             number = float(value)

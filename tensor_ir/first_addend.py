@@ -22,8 +22,9 @@ def first_addend(
 ) -> Addend | None:
     """The addend of an epilogue of `acc`, whose result is `value`.
 
-    None where the first thing is no addition, where the sum is read again, or where the addend depends on one of the
-    variables in `varying`, in which sums that start together differ. Only exact sums may start with what is added last.
+    None where the first thing is not an addition, where the sum is read again, or where the addend depends on one of
+    the variables in `varying`, in which sums that start together differ. Only exact sums may start with what is added
+    last.
     """
     at = next((number for number, let in enumerate(lets) if acc.name in _read(let.value)), None)
     if at is None:

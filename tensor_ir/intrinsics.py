@@ -95,7 +95,7 @@ WIDEST_ZERO = 1 << 17
 
 
 def _quantize(x: Any, zero: Any, dtype: np.dtype) -> Any:
-    """x as the nearest whole number, halves to even, plus the literal `zero`, as the nearest number of `dtype`.
+    """x as the nearest integer, ties to even, plus the literal `zero`, as the nearest number of `dtype`.
 
     NaN, and numbers of 2^31 or more, become its smallest number, as they do for `cvtps2dq`.
     """

@@ -281,7 +281,7 @@ class Module:
     checked: bool = False
 
     def function(self, name: str) -> Function:
-        """Return the function called `name`; KeyError when there is none."""
+        """Return the function called `name`; raise KeyError if there is none."""
         for function in self.functions:
             if function.name == name:
                 return function

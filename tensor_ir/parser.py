@@ -60,7 +60,7 @@ def parse_module(text: str) -> Module:
 
 
 def parse_function(text: str) -> Function:
-    """Parse a text of one function. UserError when there is not exactly one."""
+    """Parse a text of one function. Raise UserError if there is not exactly one."""
     functions = parse_module(text).functions
     if len(functions) != 1:
         raise UserError(f"Tensor IR text: one function is expected, got {len(functions)}")

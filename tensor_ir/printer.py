@@ -9,7 +9,7 @@
 
 A bare integer is an s64, a bare float an f32, `True` a bool; any other constant carries its type: `s32(7)`,
 `f64(0.5)`, `f32("nan")`. A type applied to anything else is a Cast (`cast(f32, 7)` for the cast of a literal).
-`load(x[i, j], 8)` reads 8 lanes. A buffer as an argument is its first element, `x.at(i, j)` another one.
+`load(x[i, j], 8)` reads 8 lanes. A buffer as an argument is its first element, `x.at(i, j)` another.
 """
 
 from __future__ import annotations

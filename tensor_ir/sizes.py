@@ -14,7 +14,7 @@ from .nodes import Binary, Cast, Const, Expr, Unary, Var
 
 
 def size_of(expr: int | Expr) -> Size:
-    """The size that a size of a buffer is: inverse of `size_expr`, but for the ranges of symbols."""
+    """The size that a size of a buffer is: inverse of `size_expr`, except for the ranges of symbols."""
     if isinstance(expr, int):
         return expr
     if isinstance(expr, Const):

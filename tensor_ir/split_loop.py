@@ -24,7 +24,7 @@ _CROSSINGS = {"lt": (0,), "ge": (0,), "le": (1,), "gt": (1,), "eq": (0, 1), "ne"
 def split_loop(loop: For) -> list[Stmt]:
     """The loop in parts between whose ends all comparisons of its variable with numbers have one result each.
 
-    The loop itself where its bounds are no numbers, where it sums up, or where it would fall into too many parts.
+    The loop itself where its bounds are not numbers, where it sums up, or where it would fall into too many parts.
     """
     begin, end = loop.begin, loop.end
     if not (isinstance(begin, Const) and isinstance(end, Const)) or _sums_up(loop):

@@ -26,7 +26,7 @@ PATTERNS = {
     "LEAST_, least_": ("least_", r"(?<![a-z])least_(?=[a-z])"),
     "open size": (
         "open",
-        r"(?<![a-z])open[ _](?:sizes?|shapes?|dims?|dimensions?|axis|axes|heights?|lengths?|numbers?|batch)\b",
+        r"(?<![a-z])open[ _](?:sizes?|shapes?|dims?|dimensions?|axis|axes|heights?|lengths?|numbers?|batch)(?![a-z])",
     ),
     "sizes left open": (
         "open",
@@ -54,6 +54,24 @@ PATTERNS = {
     "as it is": ("as it is", r"\bas it is\b"),
     "of its own": ("of its own", r"\bof its own\b"),
     "what is left": ("what is left", r"\bwhat is left\b"),
+    "damaged": ("damaged", r"(?<![a-z])damaged(?![a-z])"),
+    "whole number": ("whole", r"\bwhole[ _]numbers?\b"),
+    "but for": ("but for", r"\bbut for\b"),
+    "another one": ("another one", r"\banother one\b"),
+    "cut into": ("cut", r"\bcut[ _]into\b"),
+    "halves to even": ("halves", r"\bhalves to even\b"),
+    "time stamp": ("time stamp", r"\btime stamps?\b"),
+    "for ever, per cent": ("", r"\b(?:for ever|per cent)\b"),
+    # Exempt: "there is no x", and comparisons ("is no longer", "are no denser").
+    "is no x": (
+        " no ",
+        r"(?<!there )\b(?:is|are) no (?!longer|more\b|other|need|way|reason|such|one\b|[a-z]+er\b|less)[a-z]",
+    ),
+    # A sentence of a docstring has a verb: "Raise UserError if ...".
+    "UserError where": (
+        "error ",
+        r'(?:"""|[.;] |\.\n *)(?:user|unsupported|internal)error (?:where|when|if|for|unless)\b',
+    ),
     "British -ise": (
         "is",
         r"(?:im|nt|al|el|or|gn|ar|an|tr|er|ol|on|dom)is(?:e[drs]?|ing|ations?|able)(?![a-z])",
@@ -119,6 +137,15 @@ SENTENCES = {
         "side by side": 1,
         "so many": 1,
     },
+    "a damaged file, a whole number, all but for another one": {
+        "damaged": 1,
+        "whole number": 1,
+        "but for": 1,
+        "another one": 1,
+    },
+    "this is no tensor, there is no tensor, it is no longer one, none is no larger": {"is no x": 1},
+    'x = """Read. UserError where it fails."""': {"UserError where": 1},
+    'x = """Read. Raise UserError if it fails."""': {},
     "optimise the neighbour's colour, optimize, precise, otherwise": {
         "British -ise": 1,
         "British -our": 2,

@@ -62,7 +62,7 @@ def vague_names(root: Path) -> list[str]:
 
 
 def without_remedy(root: Path) -> list[str]:
-    """Refusals that do not say what to do about them, but for those that only add to another error who is meant."""
+    """Refusals that do not say what to do about them, except for those that only add to another error who is meant."""
     found = []
     for path in _sources(root):
         source = path.read_text(encoding="utf-8")
@@ -116,7 +116,7 @@ def untested(root: Path) -> list[str]:
 
 
 def misplaced(root: Path) -> list[str]:
-    """Test files whose folder mirrors no folder of the sources, or that are named after a module of another one."""
+    """Test files whose folder mirrors no folder of the sources, or that are named after a module of another."""
     modules = defaultdict(set)
     for path in _sources(root):
         inside = path.relative_to(root)
@@ -158,7 +158,8 @@ def raw_prints(root: Path) -> list[str]:
 
 
 def early_returns(root: Path) -> list[str]:
-    """Returns in tests: a test that ends early has passed without an assertion; what is no case is not a parameter."""
+    """Returns in tests: a test that ends early has passed without an assertion; what is not a case is not a
+    parameter."""
     found = []
     for path in sorted((root / "tests").rglob("test_*.py")):
         for test in _statements(ast.parse(path.read_text(encoding="utf-8"))):

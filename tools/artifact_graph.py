@@ -11,7 +11,7 @@ from ..runtime.artifact import Artifact
 
 
 def artifact_graph(artifact: Artifact) -> Graph:
-    """The graph as the passes left it. UserError for a file of a version that did not keep it."""
+    """The graph as the passes left it. Raise UserError for a file of a version that did not keep it."""
     if not artifact.graph:
         raise UserError(
             f"{artifact.label}: an artifact of this version holds no graph; compile the model again"

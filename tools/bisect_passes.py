@@ -183,7 +183,7 @@ def first_wrong(low: int, high: int, wrong: Callable[[int], bool]) -> int:
 
 
 def _sized(graph: Graph, inputs: Sequence[Array]) -> Graph:
-    """The graph with the sizes of these inputs for those that are open."""
+    """Return the graph with its dynamic sizes replaced by those of these inputs."""
     return sized_model(graph, {op.name: x for op, x in zip(graph.inputs, inputs, strict=True)})
 
 

@@ -53,8 +53,8 @@ class _Seen:
 def batches_of(graph: Graph, arrays: Mapping[str, Array]) -> list[dict[str, Array]]:
     """Split sample inputs into runs: arrays with several times a model's rows, or whole inputs concatenated.
 
-    If the number of rows is dynamic, a run has as few as the model allows. UserError if an input is missing, unknown or
-    of another shape, or inputs disagree in the number of runs.
+    If the number of rows is dynamic, a run has as few as the model allows. Raise UserError if an input is missing,
+    unknown or of another shape, or inputs disagree in the number of runs.
     """
     cut: dict[str, list[Array]] = {}
     known = {op.name: op.outputs[0].details for op in graph.inputs}
@@ -95,7 +95,7 @@ def _runs(array: Array, details: LogicalTensor) -> Array | None:
 
 
 def _are(shape: tuple[int, ...], dims: Sequence[Size]) -> bool:
-    """Return whether a shape has these sizes, any number where they are open."""
+    """Return whether a shape has these sizes, any number where they are dynamic."""
     return len(shape) == len(dims) and all(
         not isinstance(size, int) or size == number
         for number, size in zip(shape, dims, strict=True)
@@ -121,7 +121,7 @@ def calibrate(
 ) -> dict[str, Range]:
     """The range of each of the model's `values` over all batches, 0 within; the model runs natively.
 
-    `percentile`: the share of values, in percent, that method "percentile" keeps. UserError for values that are
+    `percentile`: the share of values, in percent, that method "percentile" keeps. Raise UserError for values that are
     not finite.
     """
     report = step or (lambda phase, done, total: None)

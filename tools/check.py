@@ -58,7 +58,7 @@ _RULES: dict[str, Callable[[Op, Target], str]] = {
 
 
 def check_model(graph: Graph, target: Target) -> list[Remark]:
-    """Remarks on a graph as read, those on most of the work first. UserError where it needs too much memory."""
+    """Remarks on a graph as read, those on most of the work first. Raise UserError if it needs too much memory."""
     check_memory(graph)
     total = graph.get_gflop() or 1.0
     found = [

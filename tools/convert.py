@@ -38,8 +38,8 @@ def convert(
 ) -> Conversion:
     """Read `model` as `frontend.load` does and write it to `output` in the format `target`, a key of `FORMATS`.
 
-    UserError for what is wrong with the model or cannot be written; UnsupportedError naming all ops that the model's
-    reader or the target format does not support.
+    Raise UserError for what is wrong with the model or cannot be written; UnsupportedError naming all ops that the
+    model's reader or the target format does not support.
     """
     source = format_of(Path(model))
     if target in HLO_VIEWS and source == "hlo":  # the file's own computations, with any opcode

@@ -65,7 +65,7 @@ class DebugExecutor:
     def set_input(self, key: str | int | None = None, value: Any = None, /, **named: Any) -> None:
         """Give one input as (name or number, array), or several by keyword; constants of the model may be given too.
 
-        Another value of a constant compiles the model again. UserError for a name the model does not have.
+        Another value of a constant compiles the model again. Raise UserError for a name the model does not have.
         """
         if key is not None:
             self._parameters.set(key, value)
@@ -141,7 +141,7 @@ class DebugExecutor:
         computed by the NumPy references from the inputs of its node.
         """
         self._find(name)
-        self._bind()  # only then sizes that were open are numbers
+        self._bind()  # only then dynamic sizes have values
         op, inner = self._find(name)
         made = inner or op
         if not 0 <= index < len(made.outputs):
@@ -247,7 +247,7 @@ class DebugExecutor:
 
 
 def _copied(value: Array, out: Array | None) -> Array:
-    """`out` with the value, or the value. UserError where they do not fit."""
+    """`out` with the value, or the value. Raise UserError if they do not fit."""
     if out is None:
         return value
     if (out.shape, out.dtype) != (value.shape, value.dtype):

@@ -263,8 +263,8 @@ def _values(mine: Array, theirs: Array) -> str:
 
 
 def _is_near(mine: Array | float, theirs: Array | float) -> bool:
-    """Return whether constants are the same but for a few roundings of what they were computed from; numbers are kept
-    in f32 by some formats."""
+    """Return whether constants are the same except for a few roundings of what they were computed from; numbers are
+    kept in f32 by some formats."""
     kept = np.float32 if isinstance(mine, float) else None
     a, b = np.asarray(mine, kept), np.asarray(theirs, kept)
     if a.dtype.kind != "f":

@@ -1,6 +1,6 @@
 """The drift of a value between perturbed evaluations, and the bound of its error that follows.
 
-An op that rounds to whole numbers gives either neighbor of an operand that lies within its bound of the boundary
+An op that rounds to integers gives either neighbor of an operand that lies within its bound of the boundary
 between them: evaluations with both are among the perturbed ones, and the bound allows both.
 """
 
@@ -28,7 +28,7 @@ MOVING = frozenset((
 """Ops whose results are operands or their negatives: they add no error."""
 
 STEPS = frozenset(("ceil", "floor", "quantize", "round", "round_saturate", "trunc"))
-"""Ops that round their first operand to whole numbers: a small change of it moves the result by a whole step."""
+"""Ops that round their first operand to integers: a small change of it moves the result by a whole step."""
 
 
 def units_of(array: Array) -> Array:
@@ -83,7 +83,7 @@ def _typical(drift: Array) -> float:
 
 
 def is_step(op: Op) -> bool:
-    """Return whether the op only rounds its first operand: to whole numbers, or to a type of fewer bits."""
+    """Return whether the op only rounds its first operand: to integers, or to a type of fewer bits."""
     if op.op_name == "cast":
         x, y = (tensor.details.dtype for tensor in (op.inputs[0], op.outputs[0]))
         return x.is_float and (not y.is_float or y.bits < x.bits)

@@ -101,7 +101,7 @@ class Explanation:
         """Return all facts about an op of the model (by its name or that of its value in the file), a node, or
         a kernel.
 
-        UserError if there is none.
+        Raise UserError if there is none.
         """
         if any(call.kernel == name for call in self.lowered.calls):
             same = [self._kernel(call) for call in self.lowered.calls if call.kernel == name]
@@ -129,7 +129,7 @@ class Explanation:
     def steps(self, name: str) -> list[Facts]:
         """The steps from the naive nests of a node's contraction to its kernel: {"step", "code" after it}.
 
-        UserError if no nest computes the node.
+        Raise UserError if no nest computes the node.
         """
         from ..graph_ir.inspect.nest_steps import nest_steps
 

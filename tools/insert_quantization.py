@@ -37,7 +37,8 @@ class Site:
 
 
 def quantizable(model: ModelProto) -> list[Site]:
-    """Return the matmuls and convolutions with constant f32 weights, in order. UserError if the opset is too old."""
+    """Return the matmuls and convolutions with constant f32 weights, in order. Raise UserError if the opset is too
+    old."""
     opset = next((x.version for x in model.opset_import if x.domain in ("", "ai.onnx")), 0)
     if opset < MIN_OPSET:
         raise UserError(

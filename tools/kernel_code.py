@@ -48,7 +48,7 @@ class CodeMap:
         return list(dict.fromkeys(call.kernel for call in self._lowered.calls))
 
     def of(self, kernel: str, stages: Collection[str] = STAGES) -> KernelCode:
-        """Return the code of a kernel at some stages; KeyError if there is no kernel of that name."""
+        """Return the code of a kernel at some stages; raise KeyError if there is no kernel of that name."""
         whole = self._lowered.module
         texts = {"tensor-ir": print_function(whole.function(kernel))}
         if set(stages) - set(texts):

@@ -49,7 +49,8 @@ def tunable_kernels(graph: Graph, ctx: LowerContext) -> list[tuple[Op, ScheduleS
 
 
 def tune_kernel(op: Op, space: ScheduleSpace, ctx: LowerContext, seconds: float) -> TunedKernel:
-    """Time the compiler's choice, then others while time lasts, the best predicted first. UserError if one is wrong."""
+    """Time the compiler's choice, then others while time lasts, the best predicted first. Raise UserError if one is
+    wrong."""
     deadline = time.monotonic() + seconds
     variants = _variants(op, ctx)
     variants.sort(key=lambda v: (not v.chosen, v.predicted or 0.0))

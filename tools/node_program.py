@@ -81,7 +81,7 @@ class NodeProgram:
         self._call: Callable[[], int] | None = None
 
     def bind(self, arrays: Mapping[str, Any]) -> None:
-        """Use these input arrays (by name) from now on. UserError if they do not fit."""
+        """Use these input arrays (by name) from now on. Raise UserError if they do not fit."""
         values = {
             name: np.require(array, requirements=["C", "A"]) for name, array in arrays.items()
         }
@@ -133,7 +133,7 @@ class NodeProgram:
         return [op for op in self.graph.ops if op.kind not in ("source", "sink")]
 
     def _fix_sizes(self, arrays: Mapping[str, Any]) -> None:
-        """Take over the sizes of these inputs. UserError if they do not fit."""
+        """Take over the sizes of these inputs. Raise UserError if they do not fit."""
         metadata = replace(self._model.artifact.metadata, inputs=self.inputs)
         sizes = {**call_sizes(metadata, arrays), **self._rooms} if metadata.sizes else {}
         if sizes != self.sizes or not self._arena.size:
@@ -172,7 +172,7 @@ class NodeProgram:
         return tensor
 
     def offset(self, root: GraphTensor) -> int | None:
-        """Return the offset in the arena, in bytes, of a tensor that is no view; None if it is elsewhere."""
+        """Return the offset in the arena, in bytes, of a tensor that is not a view; None if it is elsewhere."""
         found = self._offsets.get(root.name)
         return None if found is None else evaluate(found, self.sizes)
 

@@ -22,7 +22,8 @@ class Parameters:
         self._constants: dict[str, Array] = {}
 
     def set(self, key: str | int, value: Any) -> None:
-        """Give an input or a constant. UserError for one the model does not have, or a constant of another type."""
+        """Give an input or a constant. Raise UserError for one the model does not have, or a constant of another
+        type."""
         name = self._name(key)
         if name in self._inputs:
             self._values[name] = np.asarray(value)
@@ -46,7 +47,7 @@ class Parameters:
                 self.set(name, value)
 
     def input(self, key: str | int) -> Array:
-        """A copy of the value of an input. UserError for one that is not set."""
+        """A copy of the value of an input. Raise UserError for one that is not set."""
         name = self._name(key)
         if name not in self._inputs:
             raise UserError(f"there is no input '{name}'; the inputs are {', '.join(self._inputs)}")
@@ -54,7 +55,7 @@ class Parameters:
         return self._values[name].copy()
 
     def values(self) -> dict[str, Array]:
-        """The values of all inputs. UserError for one that is not set."""
+        """The values of all inputs. Raise UserError for one that is not set."""
         self._check_set(self._inputs)
         return self._values
 

@@ -31,7 +31,7 @@ TRACED_RUNS, TRACED_SECONDS = 50, 0.1
 ROUNDS = 5
 
 MAX_OVERHEAD = 0.02
-"""Limit on the time stamps' share of the total time: if they take more of one run, fewer runs have them."""
+"""Limit on the timestamps' share of the total time: if they take more of one run, fewer runs have them."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _PACKAGES = ("graphc", "llvmlite", "numpy")
 
 
 def bill_of_materials(path: str | os.PathLike[str], key: KeyFile | None = None) -> dict[str, Any]:
-    """Return the document for a `.gcm` file, which is checked first. UserError.
+    """Return the document for a `.gcm` file, which is checked first. May raise UserError.
 
     `key`: the file of the public key by which it must be signed.
     """

@@ -16,7 +16,7 @@ from ..runtime.sizes import call_sizes
 def sizes_of_call(model: Graph, arrays: Mapping[str, Any]) -> dict[str, int]:
     """The dynamic sizes, by name, for these inputs by name, with typical room for counts that nothing limits.
 
-    UserError where they do not fit.
+    Raise UserError if they do not fit.
     """
     symbols = graph_symbols(model)
     if not symbols:
@@ -27,5 +27,5 @@ def sizes_of_call(model: Graph, arrays: Mapping[str, Any]) -> dict[str, int]:
 
 
 def sized_model(model: Graph, arrays: Mapping[str, Any]) -> Graph:
-    """The model with the sizes of these inputs for its dynamic ones. UserError where they do not fit."""
+    """The model with the sizes of these inputs for its dynamic ones. Raise UserError if they do not fit."""
     return with_sizes(model, sizes_of_call(model, arrays))

@@ -1,4 +1,4 @@
-"""A model compiled again with time stamps between its kernels, otherwise unchanged."""
+"""A model compiled again with timestamps between its kernels, otherwise unchanged."""
 
 from __future__ import annotations
 

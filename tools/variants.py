@@ -348,7 +348,7 @@ def _formats(op: Op) -> FormatChoice:
 
 
 def _alone(op: Op, choice: FormatChoice, sizes: Mapping[str, int] = MappingProxyType({})) -> Op:
-    """A graph of this op only, its operands in the formats of `choice`, with numbers for the open `sizes`, if given."""
+    """A graph of this op only, its operands in the formats of `choice`, with values for dynamic `sizes`, if given."""
     graph = Graph("alone")
     mapping: dict[GraphTensor, GraphTensor] = {}
     for tensor, fmt in zip(op.inputs, choice.inputs, strict=True):

@@ -74,7 +74,7 @@ def _window_attention(net: Net, x: str, shift: int) -> str:
 
 
 def _edges(height: int, width: int, shift: int) -> np.ndarray:
-    """-100 between the positions of a window that are no neighbors in the image, [windows,1,tokens,tokens]."""
+    """-100 between the positions of a window that are not neighbors in the image, [windows,1,tokens,tokens]."""
     regions = [
         np.digitize(np.arange(size), [size - WINDOW, size - shift]) for size in (height, width)
     ]

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Delete, and print the new contents. UserError if the cache is turned off or must not be used."""
+    """Delete, and print the new contents. Raise UserError if the cache is turned off or must not be used."""
     found = opened_cache()
     before = found.contents()
     limit = parse_memory(args.max_bytes, "--max-bytes").size_bytes if args.max_bytes else None

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line for each model. UserError if the cache is turned off or must not be used."""
+    """Print a line for each model. Raise UserError if the cache is turned off or must not be used."""
     found = opened_cache()
     held = found.contents()
     if args.json:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def opened_cache() -> CompileCache:
-    """Return the cache. UserError if it is turned off."""
+    """Return the cache. Raise UserError if it is turned off."""
     from ...driver.compile_cache import default_cache
 
     found = default_cache()

@@ -15,23 +15,23 @@ KEYWORDS = ("fsck",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("--delete", action="store_true", help="delete the damaged files")
+    parser.add_argument("--delete", action="store_true", help="delete the corrupt files")
     add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the damaged files; 1 if there are any. UserError if the cache is turned off or must not be used."""
+    """Print the corrupt files; 1 if there are any. Raise UserError if the cache is turned off or must not be used."""
     found = opened_cache()
-    damaged = found.verify(args.delete)
+    corrupt = found.verify(args.delete)
     held = found.contents()
     if args.json:
         say(
             json.dumps(
-                {**facts_of(found, held), "damaged": {str(k): v for k, v in damaged.items()}}
+                {**facts_of(found, held), "corrupt": {str(k): v for k, v in corrupt.items()}}
             )
         )
     else:
-        for path, reason in damaged.items():
-            say(f"damaged: {path}: {reason}")
-        say(f"{len(damaged)} damaged files; {summary_of(found, held)}")
-    return 1 if damaged else 0
+        for path, reason in corrupt.items():
+            say(f"corrupt: {path}: {reason}")
+        say(f"{len(corrupt)} corrupt files; {summary_of(found, held)}")
+    return 1 if corrupt else 0

@@ -60,7 +60,7 @@ class Program:
 
 
 def combine(objects: Sequence[ObjectFile]) -> Program:
-    """Combine objects of one machine. InternalError where two define the same symbol."""
+    """Combine objects of one machine. Raise InternalError if two define the same symbol."""
     machines = {one.machine.number for one in objects}
     if len(machines) > 1:
         raise InternalError("objects of different machines cannot be combined")

@@ -11,7 +11,8 @@ _PAGE_BITS, _LOW = 12, 0xFFF
 
 
 def fill(data: bytearray, offset: int, rule: Relocation, value: int, field: int) -> None:
-    """Write `value` into a field at an offset of `data`, whose address is `field`. InternalError if it does not fit."""
+    """Write `value` into a field at an offset of `data`, whose address is `field`. Raise InternalError if it does not
+    fit."""
     if rule.field == "distance":
         data[offset : offset + rule.size] = signed(value - field, rule.size)
         return
@@ -27,7 +28,7 @@ def fill(data: bytearray, offset: int, rule: Relocation, value: int, field: int)
 
 
 def signed(value: int, size: int) -> bytes:
-    """Return a number in two's complement. InternalError if it does not fit."""
+    """Return a number in two's complement. Raise InternalError if it does not fit."""
     return _ranged(value, size * 8).to_bytes(size, "little", signed=True)
 
 

@@ -97,7 +97,7 @@ class ObjectFile:
 
 
 def read_object(code: bytes, renamed: tuple[str, str] | None = None) -> ObjectFile:
-    """Read an object. InternalError where it is none, or has sections that cannot be merged.
+    """Read an object. Raise InternalError if it is none, or has sections that cannot be merged.
 
     `renamed`: (old, new), symbols that begin with `old` begin with `new` in the result.
     """

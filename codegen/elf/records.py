@@ -19,7 +19,7 @@ WRITE, ALLOC, EXECUTE, INFO_LINK, GROUP_MEMBER, THREAD_LOCAL = 1, 2, 4, 0x40, 0x
 FUNCTION, SECTION_SYMBOL, FILE_SYMBOL, RESOLVED = 2, 3, 4, 10  # types of symbols
 LOCAL, GLOBAL = 0, 1
 RESERVED = 0xFF00
-"""Numbers from here on are no sections."""
+"""Numbers from here on are not sections."""
 
 HEADER_SIZE, SECTION_SIZE, SEGMENT_SIZE = HEADER.size, SECTION.size, SEGMENT.size
 

@@ -56,7 +56,7 @@ _BIND_NOW, _NOW_FLAG = 8, 1
 def shared_library(program: Program, exports: Sequence[bytes], soname: str) -> list[Chunk]:
     """Return the parts of the file of a shared library that exports these symbols and no others.
 
-    InternalError where the program uses a symbol that it does not define, or a field cannot hold its value.
+    Raise InternalError if the program uses a symbol that it does not define, or a field cannot hold its value.
     """
     return _Linker(program, exports, soname).library()
 

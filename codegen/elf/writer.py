@@ -28,7 +28,7 @@ def written(
 ) -> list[Chunk]:
     """Return the parts of a file with these sections, in their order, and a table of their names.
 
-    With `segments` it is a shared library, whose sections have offsets already but for those that are not loaded.
+    With `segments` it is a shared library, whose sections have offsets already except for those that are not loaded.
     """
     names = Strings()
     table = Section(".shstrtab", STRTAB)

@@ -24,7 +24,7 @@ def fast_two_sum(wide: VectorOps, a: Value, b: Value) -> Pair:
 
 
 def exact_mul(wide: VectorOps, a: Value, b: Value) -> Pair:
-    """Return a * b and its error: exact with a fused multiply-add, else but for the last of its bits."""
+    """Return a * b and its error: exact with a fused multiply-add, else except for the last of its bits."""
     multiple = wide.mul(a, b)
     if wide.has_fma:
         return multiple, wide.fma(a, b, wide.neg(multiple))

@@ -22,7 +22,7 @@ _COS_COEFFICIENTS = (
     -0.020860162413424428,
     0.0009037602717694837,
 )
-# 2 / pi cut into pieces of 28 bits (a piece times an f32 is exact in f64): two neighbors, and the 53 bits that follow.
+# 2 / pi in pieces of 28 bits (a piece times an f32 is exact in f64): two neighbors, and the 53 bits that follow.
 # Row j serves 2**(28 j + 25) <= |x| < 2**(28 j + 53), row 0 all smaller x too: earlier pieces give multiples of 4.
 _TWO_OVER_PI = (
     ("0x1.45f306cp-1", "0x1.c9c882ap-29", "0x1.4fe13abe8fa9ap-59"),

@@ -33,7 +33,7 @@ def pow_f64(wide: VectorOps, x: Value, y: Value) -> Value:
     undefined = wide.mask_and(undefined, finite)
     root = wide.select(is_integer, power, wide.const(math.nan))
     power = wide.select(undefined, root, power)
-    # NaN in either operand is the result, but for 1 ** y and x ** 0.
+    # NaN in either operand is the result, except for 1 ** y and x ** 0.
     power = wide.select(wide.compare("eq", x, x), power, x)
     power = wide.select(wide.compare("eq", y, y), power, y)
     is_one = wide.mask_or(

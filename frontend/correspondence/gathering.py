@@ -19,7 +19,8 @@ _gathered: list[tuple[str, dict[str, Read], dict[str, Write]]] = []
 
 
 def of_all(families: Mapping[str, object], table: str) -> dict[str, Any]:
-    """The dictionaries called `table` of the modules in a namespace, merged. ValueError for a key of two modules."""
+    """The dictionaries called `table` of the modules in a namespace, merged. Raise ValueError for a key of two
+    modules."""
     found: dict[str, Any] = {}
     for family in families.values():
         own = getattr(family, table, {}) if isinstance(family, ModuleType) else {}
@@ -50,7 +51,7 @@ def op_table(
 def add_row(row: Op) -> None:
     """Have formats read and write an op of user code by its cells of a row, which replaces one of the same op.
 
-    UserError for a type that graphc reads itself, ValueError for a cell that is not written as `spelling` says.
+    Raise UserError for a type that graphc reads itself, ValueError for a cell that is not written as `spelling` says.
     """
     for format_name in row.cells:
         row.spellings(format_name)

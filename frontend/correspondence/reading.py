@@ -22,7 +22,7 @@ class NodeReader(OpBuilder):
     """
 
     def read_operand(self, formal: Formal) -> GraphTensor:
-        """An operand as a tensor of the graph. UserError if it is not given."""
+        """An operand as a tensor of the graph. Raise UserError if it is not given."""
         raise NotImplementedError
 
     def read_variadic(self, formal: Formal) -> list[GraphTensor]:
@@ -34,13 +34,13 @@ class NodeReader(OpBuilder):
         raise NotImplementedError
 
     def read_known(self, formal: Formal) -> Array:
-        """An operand's value. UnsupportedError if it depends on the model's inputs."""
+        """An operand's value. Raise UnsupportedError if it depends on the model's inputs."""
         raise NotImplementedError
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:
         """An attribute understood as `kind` (`values.KINDS`), else the format's own default, else `default`.
 
-        UserError if it is of another kind, or absent while `default` is MUST_BE_GIVEN.
+        Raise UserError if it is of another kind, or absent while `default` is MUST_BE_GIVEN.
         """
         raise NotImplementedError
 
@@ -131,7 +131,8 @@ class Pair:
 
 
 def readers(table: Table, format_name: str, pairs: Mapping[str, Pair]) -> dict[str, Read]:
-    """Return the readers of all types of a format that rows name. ValueError for a pair the format does not have."""
+    """Return the readers of all types of a format that rows name. Raise ValueError for a pair the format does not
+    have."""
     found: dict[str, Read] = {}
     for type_name, choices in table.reads(format_name).items():
         row, spelling = choices[0]

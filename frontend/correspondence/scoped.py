@@ -98,7 +98,7 @@ class ScopedReader(NodeReader, Generic[K, I]):
         return (lambda number, name: self.counted(number, None, name)) if self.may_count else None
 
     def key_of(self, operand: I) -> K:
-        """The key of an operand's value. UserError if it is not given."""
+        """The key of an operand's value. Raise UserError if it is not given."""
         raise NotImplementedError
 
     def has(self, operand: I) -> bool:
@@ -129,8 +129,8 @@ class ScopedReader(NodeReader, Generic[K, I]):
         return details_of(self.value(operand))
 
     def array(self, operand: I, what: str = "", sizes: bool | Readings = False) -> Array:
-        """An operand, which must be known. UnsupportedError where it depends on the model's inputs, unless its elements
-        are `sizes`, which a run may count, perhaps each with a reading."""
+        """An operand, which must be known. Raise UnsupportedError if it depends on the model's inputs, unless its
+        elements are `sizes`, which a run may count, perhaps each with a reading."""
         value = self.known(operand)
         if value is None and sizes and self.has(operand):
             value = run_list(self.graph, self.tensor(operand), self.count_size, sizes)

@@ -103,7 +103,7 @@ class Spelling:
 
 
 def parse_spelling(text: str) -> Spelling:
-    """Parse a cell of a table. ValueError if it is not written as above."""
+    """Parse a cell of a table. Raise ValueError if it is not written as above."""
     head, *tails = _TAIL.split(text)
     clauses = dict(zip(tails[::2], (t.strip() for t in tails[1::2]), strict=True))
     kinds, fixed = _conditions(clauses.get("where", ""), text)

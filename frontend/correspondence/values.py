@@ -63,7 +63,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def as_kind(array: Array, kind: str) -> Any:
-    """A constant operand as a value of this kind. ValueError if it has another rank or type.
+    """A constant operand as a value of this kind. Raise ValueError if it has another rank or type.
 
     Integers may be dynamic sizes, in an array of objects.
     """

@@ -84,7 +84,7 @@ class ExportFrame(Generic[V]):
         self.writers[op.op_name](self, op)
 
     def check(self, op: Op) -> None:
-        """InexpressibleError for properties that no op may have in the format."""
+        """Raise InexpressibleError for properties that no op may have in the format."""
         if not all(y.details.format.is_plain for y in op.outputs):
             raise InexpressibleError(f"{op.op_name} in a blocked layout")
         dtype = op.attr("dtype") if op.op_name in _CONTRACTIONS else None

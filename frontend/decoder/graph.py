@@ -40,7 +40,8 @@ EMBEDDINGS, ROWS, LOGITS = "embeddings", "rows", "logits"
 def decoder_graph(
     config: DecoderConfig, weights: Weights, new: Size, past: Size, cache: DType = F32
 ) -> Graph:
-    """Return the graph of a decoder for `new` tokens after `past` ones. UserError for a missing or misshapen weight.
+    """Return the graph of a decoder for `new` tokens after `past` ones. Raise UserError for a missing or misshapen
+    weight.
 
     `cache`: the type of keys and values, f32, f16 or bf16; queries and softmax are rounded to it where they meet.
     """
@@ -274,7 +275,7 @@ class _Decoder:
         return y
 
     def _weight(self, name: str, *dims: Size) -> Weight:
-        """UserError where it is missing or, where `dims` are given, has others."""
+        """Raise UserError if it is missing or, where `dims` are given, has others."""
         found = self.weights.get(name)
         if found is None:
             raise self._wrong(name, "must be in the file", "no tensor of that name")

@@ -47,8 +47,8 @@ def complete(
 ) -> Completed:
     """The inputs with their types, and the constants by node.
 
-    UnsupportedError for all ops not in `supported`, UserError for names that do not exist and, in one message, for
-    everything still missing.
+    Raise UnsupportedError for all ops not in `supported`, UserError for names that do not exist and, in one message,
+    for everything still missing.
     """
     used = list(_used_graphs(dump))
     _check_supported(dump, used, supported)

@@ -84,7 +84,7 @@ class Dump:
         return self.graphs[0]
 
     def graph(self, name: str) -> DumpGraph:
-        """The graph of that name. UserError where there is none."""
+        """The graph of that name. Raise UserError if there is none."""
         found = next((graph for graph in self.graphs if graph.name == name), None)
         if found is None:
             raise UserError(

@@ -96,7 +96,7 @@ class DumpBuilder(ExportFrame[Reference]):
     ) -> Reference:
         """Append a node, its attributes completed by the defaults in the order of the IR.
 
-        InexpressibleError for a number that loses too much precision in the six decimals that GE prints.
+        Raise InexpressibleError for a number that loses too much precision in the six decimals that GE prints.
         """
         for key, value in attrs.items():
             is_number = isinstance(value, float) and math.isfinite(value)

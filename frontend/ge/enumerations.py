@@ -11,7 +11,7 @@ _NUMBERS = {dtype: int(name) for dtype, name in written_names(_TYPES).items()}
 
 
 def dtype_number(dtype: DType) -> int:
-    """Return GE's number of an element type. InexpressibleError where it has none."""
+    """Return GE's number of an element type. Raise InexpressibleError if it has none."""
     if dtype not in _NUMBERS:
         raise InexpressibleError(f"elements of {dtype}")
     return _NUMBERS[dtype]

@@ -121,7 +121,7 @@ def _run(node: Node, scope: Scope) -> list[Value]:
 
 
 def _check_unused(context: NodeContext, count: int) -> None:
-    """UnsupportedError if an output that the importer does not provide is used."""
+    """Raise UnsupportedError if an output that the importer does not provide is used."""
     graph, name = context.scope.source, context.node.name
     read = [r for node in live_nodes(graph) for _, r in node.inputs] + list(graph.results)
     if any(reference.node == name and reference.index >= count for reference in read):

@@ -26,7 +26,7 @@ _LOG = logging.getLogger("graphc.ge")
 
 
 class _RetypedError(Exception):
-    """The body gives a value of guessed type another one; `state` has it."""
+    """Give a value of guessed type in the body another type; `state` has it."""
 
     def __init__(self, state: list[Typed]) -> None:
         super().__init__()

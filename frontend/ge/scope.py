@@ -42,7 +42,7 @@ class Session:
     """Graphs that branches and loops have run (`subgraphs.Imported`), by name and types of arguments."""
 
     def step(self, node: Node, count: int = 1) -> None:
-        """Count a node, or those of a subgraph. UnsupportedError where calls and loops make too many of them."""
+        """Count a node, or those of a subgraph. Raise UnsupportedError if calls and loops make too many of them."""
         self.steps += count
         if self.steps > _MAX_STEPS:
             raise UnsupportedError(
@@ -113,7 +113,7 @@ class NodeContext(ScopedReader[Reference, str]):
         return name in self.operands
 
     def key_of(self, name: str) -> Reference:
-        """The reference of input `name`. UserError if it is not given."""
+        """The reference of input `name`. Raise UserError if it is not given."""
         if name not in self.operands:
             raise self.rule(f"input '{name}' must be given", f"only {sorted(self.operands)}")
         return self.operands[name]
@@ -144,7 +144,7 @@ class NodeContext(ScopedReader[Reference, str]):
         return self.retyped(x, dtype) if reference in self.scope.guessed else x
 
     def retyped(self, x: GraphTensor, dtype: DType) -> GraphTensor:
-        """A constant of guessed dtype in another one; UserError where a fraction would become an integer."""
+        """Convert a constant of guessed dtype; raise UserError if a fraction would become an integer."""
         if x.details.dtype == dtype:
             return x
         if x.details.dtype.is_float and not dtype.is_float:
@@ -164,7 +164,7 @@ class NodeContext(ScopedReader[Reference, str]):
     # Attributes.
 
     def attr(self, key: str) -> Any:
-        """An attribute or its default; UserError where it has none."""
+        """An attribute or its default; raise UserError if it has none."""
         if key in self.node.attrs:
             return self.node.attrs[key]
         if key in self.signature.defaults:

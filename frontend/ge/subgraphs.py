@@ -96,7 +96,7 @@ def as_tensor(graph: Graph, value: Value) -> GraphTensor:
 def fitted(
     node: NodeContext, graph: Graph, value: Typed, wanted: LogicalTensor
 ) -> GraphTensor | None:
-    """A value in a type; None where it has another one that was not guessed, or more elements."""
+    """A value in a type; None where it has another that was not guessed, or more elements."""
     tensor, loose = as_tensor(graph, value[0]), value[1]
     found = tensor.details
     if found == wanted:

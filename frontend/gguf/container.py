@@ -57,7 +57,7 @@ class GgufFile:
     tensors: dict[str, Weight]
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a string. UserError where it is missing, without a default, or of another kind."""
+        """Return a string. Raise UserError if it is missing, without a default, or of another kind."""
         value = self._value(key, default)
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
@@ -92,7 +92,8 @@ class GgufFile:
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Read a GGUF file, or all files of a split model of which `path` is the first. UserError, UnsupportedError.
+    """Read a GGUF file, or all files of a split model of which `path` is the first. May raise UserError or
+    UnsupportedError.
 
     A file that is in use and did not change is not read again: a vocabulary has a quarter of a million strings.
     """
@@ -282,7 +283,7 @@ class _Reader:
         return values
 
     def _check_count(self, what: str, count: int, size: int) -> None:
-        """UserError where the file cannot hold `count` more of at least `size` bytes each."""
+        """Raise UserError if the file cannot hold `count` more of at least `size` bytes each."""
         if count * size > len(self.data) - self.at:
             raise self._rule(
                 f"the file must be whole, with {count} {what} after byte {self.at}",

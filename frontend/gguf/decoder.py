@@ -17,7 +17,8 @@ _DEFAULT_BASE = 10_000.0
 
 
 def decoder_config(file: GgufFile, context: int) -> DecoderConfig:
-    """Return the configuration of a file for runs of up to `context` tokens. UserError, UnsupportedError."""
+    """Return the configuration of a file for runs of up to `context` tokens. May raise UserError or
+    UnsupportedError."""
     return _Metadata(file, context).config()
 
 
@@ -60,7 +61,7 @@ class _Metadata:
         )
 
     def _check_supported(self) -> None:
-        """UnsupportedError for a key that changes the arithmetic in a way that no row knows."""
+        """Raise UnsupportedError for a key that changes the arithmetic in a way that no row knows."""
         scale = self._number("logit_scale", 1.0)
         if scale not in (0, 1):
             what = f"'{self.file.path}': logit_scale {scale} of '{self.name}' is not supported"
@@ -154,7 +155,7 @@ class _Metadata:
         return self.file.number(self._key(key), default)
 
     def _integer(self, key: str, default: int | None = None, min_value: int = 1) -> int:
-        """UserError for a list too: sizes that differ by layer."""
+        """Raise UserError for a list too: sizes that differ by layer."""
         given = self.file.metadata.get(self._key(key))
         if isinstance(given, np.ndarray | list) and len(set(map(int, given))) > 1:
             what = f"'{self.file.path}': '{self._key(key)}' that differs by layer is not supported"

@@ -18,7 +18,7 @@ MAX_NEW = 512
 
 
 def load_gguf(path: Path, inputs: Mapping[str, InputSpec]) -> Graph:
-    """Return the decoder's graph, for as many tokens as `inputs` say. UserError, UnsupportedError.
+    """Return the decoder's graph, for as many tokens as `inputs` say. May raise UserError or UnsupportedError.
 
     The default: up to `MAX_NEW` new tokens, and as many old ones as the model was made for. Caches have the type of the
     first one.

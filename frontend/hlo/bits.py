@@ -89,7 +89,7 @@ def _bitcast_convert(step: Step, _: str = "") -> GraphTensor:
 
 
 def _reduce_precision(step: Step) -> GraphTensor:
-    """Reduce the mantissa, halves to even; exponents that are too large give inf, too small ones 0 of x's sign."""
+    """Reduce the mantissa, ties to even; exponents that are too large give inf, too small ones 0 of x's sign."""
     (x,) = step.tensors(1)
     if not x.details.dtype.is_float:
         raise step.rule("its operand must be a float", step.shown(x))

@@ -39,7 +39,7 @@ class ParameterTypes:
         self.names: list[str] = []
 
     def __call__(self, shape: Shape, name: str) -> LogicalTensor:
-        """Return the type of the input `name`. UserError if its spec contradicts the text.
+        """Return the type of the input `name`. Raise UserError if its spec contradicts the text.
 
         The parts of complex numbers, `z.real` and `z.imag`, have the sizes of `z`.
         """
@@ -56,7 +56,7 @@ class ParameterTypes:
         return LogicalTensor(dtype, tuple(limited(one, self.limits) for one in dims))
 
     def check_names(self) -> None:
-        """UserError for specs of inputs that there are not."""
+        """Raise UserError for specs of inputs that there are not."""
         check_names(self.label, "input", self.specs, self.names)
 
     def _open(self, bound: int, name: str, axis: int, spec: InputSpec | None) -> Size:
@@ -68,7 +68,7 @@ class ParameterTypes:
         return wanted
 
     def _check(self, shape: Shape, name: str, spec: InputSpec) -> None:
-        """UserError for another dtype, other fixed sizes, or sizes that may be beyond their bound."""
+        """Raise UserError for another dtype, other fixed sizes, or sizes that may be beyond their bound."""
         who = f"{self.label}: input '{name}'"
         given = f"{spec.dtype}[{','.join(map(str, spec.dims))}]"
         declares = f"the file declares {shape.logical()}, got {given}"
@@ -121,7 +121,7 @@ def is_within(found: Size, written: int, is_bound: bool) -> bool:
 def reshaped_sizes(sizes: Sequence[Size], written: Shape, shape: Shape) -> tuple[Size, ...] | None:
     """The sizes of a reshape's result `shape`: of its axes with a bound, what the elements of the operand leave.
 
-    Axes are matched in groups of as many elements as the shapes say; None where a group leaves two sizes open.
+    Axes are matched in groups of as many elements as the shapes say; None where two sizes of a group are dynamic.
     """
     if not shape.dynamic:
         return shape.dims if math.prod(sizes) == shape.size else None

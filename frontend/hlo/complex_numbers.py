@@ -22,7 +22,7 @@ def is_complex(step: Step) -> bool:
 
 
 def complex_value(step: Step, handlers: Mapping[str, Handler]) -> Any:
-    """The value of an instruction with complex operands or a complex result. UnsupportedError."""
+    """The value of an instruction with complex operands or a complex result. May raise UnsupportedError."""
     opcode = step.type
     if opcode in _WHOLE or opcode.endswith(("-start", "-update", "-done")):
         return handlers[opcode](step)

@@ -54,8 +54,8 @@ def load_hlo(
 
     HLO contains every shape: `specs` can only name, bound or fix those of parameters that it writes as a bound, `<=8`,
     and must fix those of StableHLO that are symbolic (parameters are arg0, arg1, ...);
-    `limits` are what such sizes must be, by name. UserError for errors in the text, UnsupportedError for everything not
-    handled, in one message.
+    `limits` are what such sizes must be, by name. Raise UserError for errors in the text, UnsupportedError for
+    everything not handled, in one message.
     """
     given = dict(specs or {})
     text, label = read_module(source, given)
@@ -273,7 +273,7 @@ class _Importer:
             raise UnsupportedError("; ".join(dict.fromkeys(self.unsupported)))
 
     def _add_count(self, count: int) -> None:
-        """Count instructions. UserError where calls make too many of them, or are too deep."""
+        """Count instructions. Raise UserError if calls make too many of them, or are too deep."""
         self.count += count
         if self.depth > _MAX_CALLS or self.count > MAX_INLINED:
             what = (

@@ -65,7 +65,7 @@ class Lexer:
         self.advance()
 
     def advance(self) -> None:
-        """Advance to the next token. UserError if there is none."""
+        """Advance to the next token. Raise UserError if there is none."""
         found = self._match(self.source, self.end)
         if found is None:
             raise self._no_token()
@@ -97,7 +97,7 @@ class Lexer:
         return True
 
     def integer(self, what: str) -> int:
-        """The current token as an integer. UserError for anything else, a number beyond 64 bits included."""
+        """The current token as an integer. Raise UserError for anything else, a number beyond 64 bits included."""
         if self.kind != "int":
             raise self.expected(what)
         value = self.to_integer(self.text, self.start)
@@ -114,7 +114,7 @@ class Lexer:
     def raw_group(self, position: int, rule: str = "hlo") -> str:
         """The balanced group that starts at `position` with a bracket; no token is consumed.
 
-        `rule` says which strings hide brackets: "hlo" or "json". UserError where it does not end.
+        `rule` says which strings hide brackets: "hlo" or "json". Raise UserError if it does not end.
         """
         flat = _FLAT_BRACES.match(self.source, position)
         if flat:

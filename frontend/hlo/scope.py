@@ -96,14 +96,14 @@ class Step(NodeReader):
 
     @property
     def shape(self) -> Shape:
-        """The written shape. UserError where there is none."""
+        """The written shape. Raise UserError if there is none."""
         if self.instruction.shape is None:
             raise self.fail("its shape must be written")
         return self.instruction.shape
 
     @property
     def dtype(self) -> DType:
-        """The written element type. UserError where the result is none of numbers."""
+        """The written element type. Raise UserError if the result is none of numbers."""
         if self.shape.type not in DTYPES:
             raise self.rule("its result must be an array of real numbers", self.shape.logical())
         return DTYPES[self.shape.type]
@@ -273,7 +273,7 @@ class Step(NodeReader):
         return self.tensor(formal.index)
 
     def read_operands(self, row: Row, formals: Sequence[Formal]) -> list[GraphTensor]:
-        """All operands, of one shape: HLO broadcasts only explicitly, but for a condition that is one bool."""
+        """All operands, of one shape: HLO broadcasts only explicitly, except for a condition that is one bool."""
         tensors = self.tensors(len(formals))
         conditions, others = tensors[: row.conditions], self.alike(tensors[row.conditions :])
         dims = others[0].details.plain_dims

@@ -28,7 +28,7 @@ def read_module(
 
     Parameters of symbolic sizes get those of their `specs`, which are taken out.
 
-    UserError if it cannot be read, is not of these kinds, or needs jaxlib where that is missing.
+    Raise UserError if it cannot be read, is not of these kinds, or needs jaxlib where that is missing.
     """
     exported = getattr(source, "mlir_module_serialized", None)
     if exported is not None:

@@ -27,7 +27,7 @@ class ShapeParser:
         return lexer.kind in ("shape", "(") or (lexer.kind == "word" and lexer.text == "b")
 
     def parse(self, depth: int = 0) -> Shape:
-        """The shape that starts at the current token. UserError."""
+        """The shape that starts at the current token. May raise UserError."""
         lexer = self._lexer
         if lexer.kind == "shape":
             text = lexer.text

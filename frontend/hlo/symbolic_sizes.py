@@ -17,7 +17,7 @@ def with_sizes(module: bytes, specs: dict[str, InputSpec]) -> bytes | None:
     """Return a StableHLO module with all sizes known; None where its main function has no symbolic sizes.
 
     The specs of its parameters are taken out: the HLO text has other names. UnsupportedError, naming them, for sizes
-    that no spec fixes; UserError for specs that contradict the module.
+    that no spec fixes; raise UserError for specs that contradict the module.
     """
     from jax.interpreters import mlir
     from jaxlib import _jax

@@ -33,7 +33,8 @@ class ModelFolder:
     weights: dict[str, Weight]
 
     def json(self, name: str) -> dict[str, Any]:
-        """Return an object in a file of the folder; empty where there is no such file. UserError for a damaged one."""
+        """Return an object in a file of the folder; empty where there is no such file. Raise UserError for a corrupt
+        one."""
         return read_json(self.path / name) if (self.path / name).is_file() else {}
 
     @property
@@ -42,11 +43,11 @@ class ModelFolder:
         return self.integer("max_position_embeddings")
 
     def config(self, context: int) -> DecoderConfig:
-        """Return the configuration for runs of up to `context` tokens. UserError, UnsupportedError."""
+        """Return the configuration for runs of up to `context` tokens. May raise UserError or UnsupportedError."""
         return _config(self, context)
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """Return a positive integer of the settings. UserError where it is missing or none."""
+        """Return a positive integer of the settings. Raise UserError if it is missing or none."""
         value = self.settings.get(name)
         value = default if value is None else value
         if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 31:
@@ -54,7 +55,7 @@ class ModelFolder:
         return value
 
     def number(self, name: str, default: float) -> float:
-        """Return a number of the settings. UserError where it is none."""
+        """Return a number of the settings. Raise UserError if it is none."""
         value = self.settings.get(name)
         value = default if value is None else value
         if (
@@ -72,7 +73,7 @@ class ModelFolder:
 
 
 def read_folder(path: Path) -> ModelFolder:
-    """Read a folder with `config.json` and safetensors. UserError, UnsupportedError."""
+    """Read a folder with `config.json` and safetensors. May raise UserError or UnsupportedError."""
     whole = read_json(path / "config.json")
     settings = _asread_json(whole.get("text_config")) or whole  # of a model that sees pictures too
     name = _architecture(settings)
@@ -87,7 +88,7 @@ def _architecture(settings: dict[str, Any]) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file. UserError for a file that holds none."""
+    """Return the object in a JSON file. Raise UserError for a file that holds none."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -27,7 +27,7 @@ _IGNORED = ("rotary_emb.inv_freq",)
 def renamed(
     architecture: str, tensors: dict[str, Weight], is_tied: bool, who: str
 ) -> dict[str, Weight]:
-    """Return tensors by the names of decoders. UnsupportedError for tensors that no decoder has.
+    """Return tensors by the names of decoders. Raise UnsupportedError for tensors that no decoder has.
 
     Norms of Gemma get the 1 that its files leave out. `is_tied`: the head is the embedding, whatever the files hold.
     """

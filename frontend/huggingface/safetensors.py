@@ -32,7 +32,8 @@ _MAX_TABLE = 100 << 20
 
 
 def read_safetensors(path: Path) -> dict[str, Weight]:
-    """Return the tensors of a file by name. UserError for a damaged file, UnsupportedError for a dtype of few bits."""
+    """Return the tensors of a file by name. Raise UserError for a corrupt file, UnsupportedError for a dtype of few
+    bits."""
     try:
         data = np.frombuffer(map_file(path), np.uint8)
     except OSError as error:

@@ -71,7 +71,7 @@ def _read_attention(node: NodeContext, _: str) -> list[Value]:
 
 
 def _checked(node: NodeContext, q: GraphTensor, keys: list[GraphTensor], past: int) -> Sizes:
-    """The common sizes. UserError if queries, keys and values do not match."""
+    """The common sizes. Raise UserError if queries, keys and values do not match."""
     (batch, heads, queries, width), k, v = (x.details.plain_dims for x in (q, *keys))
     fits = (k[0], k[3]) == (batch, width) and v[:3] == k[:3]
     if not fits or k[1] < 1 or heads % k[1] or not q.details.elements or not k[2]:

@@ -13,7 +13,7 @@ TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
 
 
 def labels_of(node: NodeContext, name: str) -> tuple[int, ...]:
-    """The classes. UnsupportedError where they are texts and the result says which."""
+    """The classes. Raise UnsupportedError if they are texts and the result says which."""
     if node.given("classlabels_strings") and node.attr_texts("classlabels_strings"):
         texts = node.attr_texts("classlabels_strings")
         raise node.unsupported(

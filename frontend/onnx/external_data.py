@@ -6,7 +6,7 @@ A model may come from anyone, and names its data files itself. So that it cannot
 - a regular file of one name: of a file with several (hard links), nobody can tell whether all lie in that folder;
 - as long as the model says.
 
-All of it is checked on the file that is open, not on its name, which may refer to another one a moment later.
+All of it is checked on the file that is open, not on its name, which may refer to another a moment later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 
 
 
 def external_data(proto: TensorProto, who: str, folder: Path | None, needed: int) -> memoryview:
-    """The `needed` bytes of a tensor from an external file. UserError if they are missing or must not be read."""
+    """The `needed` bytes of a tensor from an external file. Raise UserError if they are missing or must not be read."""
     entries = {entry.key: entry.value for entry in proto.external_data}
     if folder is None:
         raise UserError(

@@ -24,7 +24,7 @@ def _flex_attention(node: NodeContext) -> Value:
 
 
 def _sizes(node: NodeContext) -> Sizes:
-    """The common sizes. UserError if queries, keys and values do not match."""
+    """The common sizes. Raise UserError if queries, keys and values do not match."""
     dims = [node.details(i).plain_dims for i in range(3)]
     q, k, v = dims
     fits = {len(d) for d in dims} == {4} and (k[0], k[3]) == (q[0], q[3]) and v[:3] == k[:3]

@@ -62,7 +62,7 @@ class _Lists:
         return first
 
     def copy(self, source: int, target: int) -> None:
-        """Make a node another one of the same condition that leads to the same nodes."""
+        """Replace a node by an equal one: the same condition, leading to the same nodes."""
         for part in (self.feature, self.threshold, self.below):
             part[target] = part[source]
 
@@ -81,7 +81,7 @@ class Forest:
         self._trees: list[tuple[int, int, tuple[int, ...]]] = []  # depth, root, results
 
     def add_tree(self, root: Key) -> None:
-        """Append a tree. UserError where its nodes do not form one."""
+        """Append a tree. Raise UserError if its nodes do not form one."""
         lists = self._lists
         results: set[int] = set()
         made: dict[
@@ -187,7 +187,8 @@ class Forest:
         return who.make("tree_ensemble", x, *tensors, **attrs)
 
     def _ways(self, bits: int) -> Array:
-        """Feature and distance of the pair below, in one number for each node. UnsupportedError for huge trees."""
+        """Feature and distance of the pair below, in one number for each node. Raise UnsupportedError for huge
+        trees."""
         below = np.array(self._lists.below, np.int64)
         distance = below - np.arange(len(below))
         most = 1 << (31 - bits)
@@ -219,7 +220,7 @@ class Forest:
 
 
 def check_lengths(who: OpBuilder, lists: Mapping[str, Sequence[Any]]) -> None:
-    """UserError for lists of nodes that are not equally long."""
+    """Raise UserError for lists of nodes that are not equally long."""
     lengths = {name: len(values) for name, values in lists.items()}
     if len(set(lengths.values())) > 1:
         raise who.rule("lists of nodes must have one length", str(lengths))

@@ -28,7 +28,7 @@ FunctionKey = tuple[str, str, str]
 def expand_functions(model: ModelProto, opset: int, label: str) -> ModelProto:
     """Return the model with every call of its functions expanded; the model itself if it has no calls.
 
-    UserError for functions that call themselves or calls that do not fit, UnsupportedError for too many nodes.
+    Raise UserError for functions that call themselves or calls that do not fit, UnsupportedError for too many nodes.
     """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     if not any(_key(node) in functions for node in every_node(model.graph)):
@@ -191,7 +191,8 @@ def _shown(key: FunctionKey) -> str:
 def _check_growth(
     functions: Mapping[FunctionKey, FunctionProto], graph: GraphProto, label: str
 ) -> None:
-    """UserError for a function that calls itself, UnsupportedError for too many nodes: 30 functions may give 2^30."""
+    """Raise UserError for a function that calls itself, UnsupportedError for too many nodes: 30 functions may give
+    2^30."""
     bodies = {key: [*every_node(function)] for key, function in functions.items()}
     calls = {key: {_key(n) for n in nodes} & bodies.keys() for key, nodes in bodies.items()}
     sizes: dict[FunctionKey, int] = {}

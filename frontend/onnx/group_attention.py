@@ -43,7 +43,7 @@ _LATER = {12: "k_scale", 13: "v_scale", 14: "q_norm_weight", 15: "k_norm_weight"
 
 
 def _refuse(node: NodeContext) -> None:
-    """UnsupportedError for quantized caches and normalized heads."""
+    """Raise UnsupportedError for quantized caches and normalized heads."""
     for index, what in _LATER.items():
         if node.has(index):
             raise node.unsupported(what)

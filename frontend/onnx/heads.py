@@ -11,7 +11,7 @@ def scale_of(node: NodeContext) -> float | None:
 
 
 def head_count(node: NodeContext, name: str) -> int:
-    """A number of heads. UserError unless it is positive."""
+    """A number of heads. Raise UserError unless it is positive."""
     count = node.attr_int(name)
     if count < 1:
         raise node.rule(f"{name} must be positive", str(count))

@@ -47,7 +47,7 @@ def load_onnx(
 
     An input of a fixed value is no longer one of the graph.
 
-    UserError for errors in the file or the specs, UnsupportedError for everything not handled, in one message.
+    Raise UserError for errors in the file or the specs, UnsupportedError for everything not handled, in one message.
     """
     parsed = read_model(source)
     opset_of(parsed)
@@ -154,7 +154,7 @@ def _read_weights(
 def _import_node(node: NodeProto, scope: Scope) -> None:
     """Bind the node's outputs: to arrays if all its inputs are small known arrays, else to new tensors."""
     values = {name: scope.values[name] for name in node.input if name}
-    # Graphs of a node read more than its inputs, and may run for ever; dequantized weights are wanted as such.
+    # Graphs of a node read more than its inputs, and may run forever; dequantized weights are wanted as such.
     given: list[object] = list(values.values())
     is_kept = graphs_of(node) or node.op_type == "DequantizeLinear" or not values
     is_kept = is_kept or any(isinstance(value, Listed) for value in given)

@@ -22,7 +22,8 @@ FunctionId = tuple[str, str]
 def inline_functions(source: ModelSource) -> ModelSource:
     """Return the model with every call expanded that is not an op of the table and has a body.
 
-    UserError if a function of the model calls itself. Calls that cannot be expanded stay, to be listed as unsupported.
+    Raise UserError if a function of the model calls itself. Calls that cannot be expanded stay, to be listed as
+    unsupported.
     """
     opset = opset_of(source)
     model = expand_functions(source.model, opset, source.label)

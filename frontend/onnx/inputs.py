@@ -50,7 +50,7 @@ def resolve_inputs(
 ) -> dict[str, LogicalTensor]:
     """dtype and shape of every input, in the file's order; dynamic sizes are within their `limits`.
 
-    A symbol fixed for one input holds for all; one that is fixed for none stays dynamic. UserError for specs that
+    A symbol fixed for one input holds for all; one that is fixed for none stays dynamic. Raise UserError for specs that
     contradict the file or each other, and, naming all of them at once, for inputs whose number of axes is unknown.
     """
     declared = [_declaration(info, label) for info in infos]

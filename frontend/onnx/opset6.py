@@ -20,7 +20,8 @@ _OTHERS |= dict.fromkeys(("LSTM", "RNN"), _OTHERS["GRU"])
 
 
 def in_opset_7(node: NodeProto, scope: Scope) -> NodeProto:
-    """The node as opset 7 writes it; its second operand is reshaped where that needs an axis. UnsupportedError."""
+    """The node as opset 7 writes it; its second operand is reshaped where that needs an axis. May raise
+    UnsupportedError."""
     given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     who = f"{node.op_type} '{node_name(node)}'"
     if node.op_type in _TRAINS and not given.get("is_test"):

@@ -46,7 +46,7 @@ def _tensor_scatter(node: NodeContext) -> Value:
         raise node.rule("axis must not be 0 and mode linear or circular", f"{axis}, '{mode}'")
     if (*dims[:axis], *dims[axis + 1 :]) != (*new[:axis], *new[axis + 1 :]):
         raise node.rule(
-            f"sizes must agree but for axis {axis}", f"{cache.details} and {update.details}"
+            f"sizes must agree except for axis {axis}", f"{cache.details} and {update.details}"
         )
     count, run = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
     rows = positions(node, new[axis], 0, 1)

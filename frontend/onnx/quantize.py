@@ -52,7 +52,7 @@ def shaped(node: NodeContext, index: int, dims: tuple[int, ...]) -> GraphTensor:
 
 
 def rounded(node: NodeContext, x: GraphTensor, zero: GraphTensor | None, dtype: DType) -> Value:
-    """X rounded to nearest integers, halves to even, plus the zero point, saturated to `dtype`."""
+    """X rounded to nearest integers, ties to even, plus the zero point, saturated to `dtype`."""
     one = node.constant(np.ones((), x.details.dtype.numpy), x.details.dtype)
     zeros = [] if zero is None else [zero]
     return node.make("quantize", x, one, *zeros, dtype=dtype.name)
@@ -98,7 +98,8 @@ def quantize(node: NodeContext) -> Value:
 def _precision(node: NodeContext) -> DType | None:
     """Return the type that QuantizeLinear divides in; None before opset 23 and for ONNX Runtime's own op.
 
-    It is not specified there, and ONNX Runtime divides in f32. Powers of two (e8m0) are no type to divide in: f32 too.
+    It is not specified there, and ONNX Runtime divides in f32. Powers of two (e8m0) are not a type to divide in: f32
+    too.
     """
     given = node.attr_int("precision", 0)
     if given:

@@ -37,7 +37,8 @@ class ModelSource:
 
 
 def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> ModelSource:
-    """Parse the model and check that it is decodable, has a graph, and contains nothing unsupported. UserError."""
+    """Parse the model and check that it is decodable, has a graph, and contains nothing unsupported. May raise
+    UserError."""
     if isinstance(source, ModelProto):
         parsed = ModelSource(source, "model")
     elif isinstance(source, bytes):
@@ -50,7 +51,7 @@ def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> ModelSour
 
 
 def read_proto(path: str | os.PathLike[str]) -> ModelProto:
-    """A model to rewrite, with all its weights inside. UserError if it cannot be read."""
+    """A model to rewrite, with all its weights inside. Raise UserError if it cannot be read."""
     try:
         return onnx.load(os.fspath(path))
     except (OSError, ValueError, DecodeError) as error:
@@ -58,7 +59,7 @@ def read_proto(path: str | os.PathLike[str]) -> ModelProto:
 
 
 def read_file(path: Path) -> memoryview:
-    """The bytes of a model file, mapped. UserError if there is no readable file."""
+    """The bytes of a model file, mapped. Raise UserError if there is no readable file."""
     try:
         return map_file(path) if path.is_file() else memoryview(path.read_bytes())
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -96,7 +97,7 @@ def _check_envelope(source: ModelSource) -> None:
 
 
 def _check_texts(model: ModelProto, label: str) -> None:
-    """Protobuf returns damaged text as bytes, which no later code expects."""
+    """Protobuf returns corrupt text as bytes, which no later code expects."""
     texts: list[object] = [o.domain for o in model.opset_import]
     for graph in every_graph(model.graph):
         texts += [graph.name, *(x.name for x in (*graph.initializer, *graph.input, *graph.output))]
@@ -107,7 +108,7 @@ def _check_texts(model: ModelProto, label: str) -> None:
             texts += [attribute.name for attribute in node.attribute]
     broken = next((text for text in texts if not isinstance(text, str)), None)
     if broken is not None:
-        raise UserError(f"{label} is damaged: every name must be UTF-8 text, got {broken!r}")
+        raise UserError(f"{label} is corrupt: every name must be UTF-8 text, got {broken!r}")
 
 
 def opset_of(source: ModelSource) -> int:

@@ -75,7 +75,7 @@ class Scope(ValueScope[str]):
         self.limits: Limits = {}
 
     def as_tensor(self, value: Value) -> GraphTensor:
-        """A value as a tensor of the graph. UnsupportedError for a sequence."""
+        """A value as a tensor of the graph. Raise UnsupportedError for a sequence."""
         given: object = value
         if isinstance(given, Listed):
             raise UnsupportedError(
@@ -86,7 +86,7 @@ class Scope(ValueScope[str]):
         return super().as_tensor(value)
 
     def tensor(self, key: str) -> GraphTensor:
-        """A value as a tensor of the graph; an array becomes one constant. UnsupportedError for a sequence."""
+        """A value as a tensor of the graph; an array becomes one constant. Raise UnsupportedError for a sequence."""
         given: object = self.values[key]
         return (
             self.as_tensor(self.values[key]) if isinstance(given, Listed) else super().tensor(key)
@@ -151,7 +151,7 @@ class NodeContext(ScopedReader[str, int]):
         return [self.tensor(i) for i in range(max(self.count, 1))]
 
     def key_of(self, index: int) -> str:
-        """The name of input `index`. UserError if it is not given."""
+        """The name of input `index`. Raise UserError if it is not given."""
         if not self.has(index):
             raise self.rule(f"input {index} must be given", f"{self.count} inputs")
         return str(self.node.input[index])
@@ -198,7 +198,8 @@ class NodeContext(ScopedReader[str, int]):
         return graph
 
     def _attribute(self, name: str, kind: int, default: Any) -> Any:
-        """Return the value of an attribute, or ONNX's default, or `default`; UserError if that is MUST_BE_GIVEN."""
+        """Return the value of an attribute, or ONNX's default, or `default`; raise UserError if that is
+        MUST_BE_GIVEN."""
         given = self._attributes.get(name)
         attribute = given or default_attribute(self.type, name, self.opset)
         if attribute is None:

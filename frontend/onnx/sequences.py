@@ -1,7 +1,7 @@
 """Sequences and optional values: lists of values whose length is known while the model is read.
 
-A sequence is no tensor, it is what the nodes that take it apart see. An input that is a sequence becomes an input for
-each element, `x.0`, `x.1`, ..., an output likewise.
+A sequence is not a tensor, it is what the nodes that take it apart see. An input that is a sequence becomes an input
+for each element, `x.0`, `x.1`, ..., an output likewise.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_inputs(
     constants: Mapping[str, Any],
     label: str,
 ) -> tuple[list[ValueInfoProto], dict[str, list[str] | None]]:
-    """The inputs as tensors; for each one that is no tensor, its elements' names, or None where it is left out."""
+    """The inputs as tensors; for each one that is not a tensor, its elements' names, or None where it is left out."""
     plain: list[ValueInfoProto] = []
     listed: dict[str, list[str] | None] = {}
     for info in infos:
@@ -74,7 +74,7 @@ def _element_names(
 
 
 def elements_of(scope: Scope, listed: Mapping[str, list[str] | None]) -> dict[str, Value]:
-    """The values of inputs that are no tensors, once their elements have values."""
+    """The values of inputs that are not tensors, once their elements have values."""
     found = {}
     for name, names in listed.items():
         items = () if names is None else tuple(scope.values[one] for one in names)

@@ -91,7 +91,7 @@ def _rate(node: NodeContext, heads: _Heads, wanted: bool) -> GraphTensor | None:
 def _gate_is_given(
     node: NodeContext, index: int, name: str, heads: _Heads, wanted: bool, sizes: tuple[int, ...]
 ) -> bool:
-    """UserError unless a gate is there where the update rule has one, and has one of these sizes."""
+    """Raise UserError unless a gate is there where the update rule has one, and has one of these sizes."""
     rule = node.attr_text("update_rule")
     if node.has(index) != wanted:
         must = "must be given" if wanted else "must not be given"

@@ -32,7 +32,7 @@ _TYPED_FIELDS: dict[int, str] = {
 
 
 def to_dtype(who: str, data_type: int) -> DType:
-    """The dtype of an element type number. UnsupportedError if graphc lacks it, UserError if it is not a type."""
+    """The dtype of an element type number. Raise UnsupportedError if graphc lacks it, UserError if it is not a type."""
     if data_type in DTYPES:
         return DTYPES[data_type]
     names = {number: name for name, number in TensorProto.DataType.items()}
@@ -46,7 +46,8 @@ def to_array(
 ) -> Array:
     """The tensor as an array, from `data` if that is stored separately.
 
-    `folder` is where the model file lies, None when it came as bytes. UserError where the data does not fit the shape.
+    `folder` is where the model file lies, None when it came as bytes. Raise UserError if the data does not fit the
+    shape.
     """
     dtype = to_dtype(who, proto.data_type)
     dims = tuple(proto.dims)

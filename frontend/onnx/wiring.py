@@ -17,8 +17,8 @@ _SHOWN = 8  # names that a message lists before it counts the rest
 def ordered_nodes(graph: GraphProto, label: str, outside: Collection[str] = ()) -> list[NodeProto]:
     """The nodes that the outputs depend on, each after those it reads.
 
-    `outside`: names that a graph inside a node may read from those around it. UserError for a value written twice,
-    read but never written, or depending on itself.
+    `outside`: names that a graph inside a node may read from those around it. Raise UserError for a value written
+    twice, read but never written, or depending on itself.
     """
     sources = {x.name for x in graph.initializer} | {x.name for x in graph.input}
     producer = _producers(graph.node, sources, label)

@@ -53,7 +53,7 @@ def to_onnx(graph: Graph) -> ModelProto:
 def write_onnx(graph: Graph, path: str | os.PathLike[str]) -> list[Path]:
     """Write the model to `path`, and more than `MAX_BYTES_INSIDE` of weights to PATH.data; returns the files.
 
-    Errors as `to_onnx`; UserError where the files cannot be written.
+    Errors as `to_onnx`; raise UserError if the files cannot be written.
     """
     model, target = to_onnx(graph), Path(path)
     files = [target]

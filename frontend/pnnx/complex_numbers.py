@@ -28,7 +28,7 @@ _WHOLE = frozenset(("ListConstruct", "ListUnpack", "TupleConstruct", "TupleUnpac
 
 
 def complex_results(op: Operator, handler: Handler, scope: Scope) -> Any:
-    """Read an operator with complex operands. UnsupportedError if it does not support them."""
+    """Read an operator with complex operands. Raise UnsupportedError if it does not support them."""
     name = op.type.replace("::", ".").rpartition(".")[2]
     if op.type in MAKING or op.type in TRANSFORMS or name in _WHOLE:
         return handler.run(Node(op, handler, scope))

@@ -80,7 +80,7 @@ class Exporter(ExportFrame[str]):
         self._bind(op, self.writers[op.op_name](self, op))
 
     def check(self, op: Op) -> None:
-        """InexpressibleError for element types and layouts that PNNX does not have."""
+        """Raise InexpressibleError for element types and layouts that PNNX does not have."""
         for y in op.outputs:
             if y.details.dtype.name not in _SUFFIXES:
                 raise InexpressibleError(f"{op.op_name} of {y.details.dtype}")

@@ -41,7 +41,7 @@ def load_pnnx(
     """Read `X.param` and the weights in `X.bin` beside it. `specs` fixes dynamic sizes of the file, by input
     name; dynamic sizes are within their `limits`.
 
-    UserError for errors in the files or the specs, UnsupportedError for everything not handled, in one message.
+    Raise UserError for errors in the files or the specs, UnsupportedError for everything not handled, in one message.
     """
     param = Path(path)
     program = read_param(param)
@@ -160,7 +160,7 @@ def _import_operator(op: Operator, scope: Scope) -> None:
 
 
 def _check_shapes(op: Operator, outputs: tuple[Value, ...]) -> None:
-    """UnsupportedError where a result has not the shape that the file says: the operator is not all there, or
+    """Raise UnsupportedError if a result has not the shape that the file says: the operator is not all there, or
     read incompletely.
     """
     for name, value in zip(op.outputs, outputs, strict=True):

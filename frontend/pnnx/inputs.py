@@ -55,8 +55,8 @@ def resolve_inputs(
 ) -> dict[str, LogicalTensor]:
     """dtype and shape of every pnnx.Input by operator name, in the file's order; dynamic sizes within their `limits`.
 
-    Sizes written `?` are dynamic, each for itself; those of one `%name` are equal. UserError for specs that contradict
-    the file, and, naming all of them at once, for inputs whose dtype or number of axes is unknown.
+    Sizes written `?` are dynamic, each for itself; those of one `%name` are equal. Raise UserError for specs that
+    contradict the file, and, naming all of them at once, for inputs whose dtype or number of axes is unknown.
     """
     label = program.label
     declared = [_declaration(op, program) for op in program.operators if op.type == "pnnx.Input"]

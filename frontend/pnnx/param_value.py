@@ -20,7 +20,7 @@ _WORDS: dict[str, Scalar] = {"None": None, "True": True, "False": False}
 def parse_param_value(text: str) -> ParamValue:
     """The value of a text: None, bool, int, float (exact in f32), text, or a list of these.
 
-    A list with a float holds floats. UserError for an integer of absurd length.
+    A list with a float holds floats. Raise UserError for an integer of absurd length.
     """
     if "%" in text:
         return text

@@ -33,7 +33,7 @@ def _quantize(node: Node) -> GraphTensor:
     """x / scale + zero point, rounded after the sum: one fused operation for a tensor, two roundings for channels.
 
      scale; that is PyTorch's arithmetic/ scale; that is PyTorch's arithmetic, whose halves become other integers than
-    those of a zero point added to a whole number.
+    those of a zero point added to an integer.
     """
     given = node.argument("dtype")
     if not isinstance(given, (int, str)) or given not in _TYPES:
@@ -63,7 +63,7 @@ def _dequantize(node: Node) -> GraphTensor:
 
 
 def _fake_quantize(node: Node) -> GraphTensor:
-    """Rounded to bytes and back; here the zero point is added to a whole number."""
+    """Rounded to bytes and back; here the zero point is added to an integer."""
     limits = node.attr_int("quant_min"), node.attr_int("quant_max")
     dtype = next((dtype for dtype in (U8, S8) if dtype.limits == limits), None)
     if dtype is None:

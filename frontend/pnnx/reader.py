@@ -127,7 +127,7 @@ def _add_pair(operator: Operator, key: str, value: str) -> None:
 
 
 def parse_type(who: str, text: str) -> TensorType:
-    """Parse `(1,32)f32`; dynamic dimensions stay text. UserError for any other text and for absurd sizes."""
+    """Parse `(1,32)f32`; dynamic dimensions stay text. Raise UserError for any other text and for absurd sizes."""
     match = _TYPE.fullmatch(text)
     if not match or match[2] not in _SUFFIXES:
         raise UserError(f"{who}: a shape must look like (1,32)f32, got '{text[:64]}'")

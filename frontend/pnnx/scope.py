@@ -148,7 +148,7 @@ class Node(Call):
         return constant if dtype is None else self.converted(constant, dtype)
 
     def check_all_read(self) -> None:
-        """UnsupportedError for parameters that were never read: they might affect the result."""
+        """Raise UnsupportedError for parameters that were never read: they might affect the result."""
         left = [
             f"{name}={text}"
             for name, text in self.op.params.items()

@@ -23,7 +23,7 @@ MAPPED_BYTES = 1 << 20
 _LOCAL_HEADER = 30  # bytes before the name; the lengths of name and extra field are its last four
 _ENCRYPTED = 1
 _AGAIN = "copy the file again"
-# What zipfile raises for damaged archives, version fields and names included.
+# What zipfile raises for corrupt archives, version fields and names included.
 _ZIP_ERRORS = (
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
@@ -46,7 +46,7 @@ class Weights:
     def read(self, operator_name: str, key: str, declared: TensorType) -> Array:
         """Attribute `key` of an operator as a read-only array, [..., 2] of the parts of complex numbers.
 
-        UserError where archive or entry are missing, damaged, or do not have the size of the declared shape.
+        Raise UserError if archive or entry are missing, corrupt, or do not have the size of the declared shape.
         """
         who = f"weight '{operator_name}.{key}'"
         dtype = declared.dtype
@@ -85,7 +85,7 @@ class Weights:
             raise UserError(f"{who}: '{self.path}' cannot be read: {error}; {_AGAIN}") from error
         if zlib.crc32(data.data) != info.CRC:
             raise UserError(
-                f"{who}: '{self.path}' is damaged, the checksum of the entry does not match; {_AGAIN}"
+                f"{who}: '{self.path}' is corrupt, the checksum of the entry does not match; {_AGAIN}"
             )
         return data
 
@@ -99,7 +99,7 @@ class Weights:
             start = info.header_offset + _LOCAL_HEADER + sum(lengths)
             if start + info.file_size > size:
                 raise UserError(
-                    f"{who}: '{self.path}' is damaged, the entry does not lie in the file; {_AGAIN}"
+                    f"{who}: '{self.path}' is corrupt, the entry does not lie in the file; {_AGAIN}"
                 )
             if info.file_size < MAPPED_BYTES:
                 stream.seek(start)

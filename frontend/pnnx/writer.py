@@ -27,7 +27,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same bytes for the same graph, whenever it
 def write_pnnx(graph: Graph, path: str | os.PathLike[str]) -> None:
     """Write `path` (which must end in .param) and the weights in the .bin beside it.
 
-    UnsupportedError lists what PNNX cannot express; nothing is then written. UserError where files cannot be.
+    UnsupportedError lists what PNNX cannot express; nothing is then written. Raise UserError if files cannot be.
     """
     param = Path(path)
     if param.suffix != ".param":
@@ -40,7 +40,7 @@ def write_pnnx(graph: Graph, path: str | os.PathLike[str]) -> None:
 def write_files(
     param: Path, bin: Path, operators: list[Operator], weights: dict[str, Array]
 ) -> None:
-    """Write operators and the archive of their weights, by entry name. UserError where the system refuses."""
+    """Write operators and the archive of their weights, by entry name. Raise UserError if the system refuses."""
     try:
         with whole_file(bin) as stream:
             _write_archive(stream, weights)

@@ -46,7 +46,8 @@ def is_complex_call(name: str, bound: Mapping[str, Any]) -> bool:
 
 
 def read_complex(node: Node, read: Read | None) -> Any:
-    """Read an operator that takes or makes complex numbers; `read` reads it for real ones. UnsupportedError."""
+    """Read an operator that takes or makes complex numbers; `read` reads it for real ones. May raise
+    UnsupportedError."""
     name = node.type.removeprefix("aten.").removesuffix("_copy")
     if name in MAKING:
         return MAKING[name](node)
@@ -68,7 +69,7 @@ def _as_complex(node: Node) -> Complex:
 
 
 def constant_of(graph: Graph, tensor: Any, name: str) -> Any:
-    """A tensor as a constant, or as a pair of them. UnsupportedError for other types that graphs do not have."""
+    """A tensor as a constant, or as a pair of them. Raise UnsupportedError for other types that graphs do not have."""
     if not tensor.is_complex():
         return graph.make_constant(array_of(tensor, name), name)
     return Complex(

@@ -46,7 +46,7 @@ _LIKE_ATEN = ("split", "einsum")
 class Call:
     """A call of Dynamo's by the function that computes its result: `writes` says that it is also its first argument.
 
-    UnsupportedError where ATen has no function of this name for such arguments, or none that only computes.
+    Raise UnsupportedError if ATen has no function of this name for such arguments, or none that only computes.
     """
 
     def __init__(self, node: Any) -> None:

@@ -19,7 +19,8 @@ _WITHOUT_EFFECT = ("_log_api_usage_once", "_set_grad_enabled")
 def as_aten(module: Any) -> Any:
     """The graph of a GraphModule of Dynamo's in ATen operators and functions of `torch.nn.functional`, with examples.
 
-    UnsupportedError where a call is neither, or where what it writes to may be seen elsewhere, in a view or an input.
+    Raise UnsupportedError if a call is neither, or where what it writes to may be seen elsewhere, in a view or an
+    input.
     """
     import torch
 
@@ -125,7 +126,7 @@ class _AtenGraph:
         aten, make = torch.ops.aten, self.made.call_function
         items = items if isinstance(items, tuple) else (items,)
         if not all(type(item) in _INDICES or _is_index(item) for item in items):
-            raise unsupported("an index that is no number, slice or tensor of integers")
+            raise unsupported("an index that is not a number, slice or tensor of integers")
         kept = x.meta["val"].dim() - sum(item is not None and item is not ... for item in items)
         axis, tensors = 0, list[Any]()
         for item in items:
@@ -162,14 +163,14 @@ def _is_listed(node: Any) -> bool:
 
 
 def _memory(example: Any, name: str) -> int:
-    """Return an identifier of the memory of a tensor. UnsupportedError for other values, tensor subclasses and
+    """Return an identifier of the memory of a tensor. Raise UnsupportedError for other values, tensor subclasses and
     dynamic sizes."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
 
     is_plain = type(example) is FakeTensor and example.layout is torch.strided
     if not is_plain or example.device.type != "cpu":
-        raise unsupported(f"'{name}', which is no plain tensor,")
+        raise unsupported(f"'{name}', which is not a plain tensor,")
     if not all(type(size) is int for size in (*example.shape, *example.stride())):
         raise unsupported(f"the dynamic size of '{name}'")
     return int(example.untyped_storage()._cdata)

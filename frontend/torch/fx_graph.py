@@ -43,8 +43,8 @@ def read_fx(
     """Read a GraphModule whose nodes have examples (`meta["val"]`).
 
     `frozen`: tensors and numbers that placeholders always stand for, by position. Symbolic sizes stay dynamic, up to
-    `most`, or by name up to `limits`. UnsupportedError for a result of no type of graphs; NeedsLimit where one would
-    help. Complex numbers are pairs of real ones where all of them are between inputs and results.
+    `most`, or by name up to `limits`. Raise UnsupportedError for a result of no type of graphs; NeedsLimit where one
+    would help. Complex numbers are pairs of real ones where all of them are between inputs and results.
     """
     found, leaves = _read_as(True, module, name, frozen, limits, most)
     return _read_as(False, module, name, frozen, limits, most)[0] if leaves else found

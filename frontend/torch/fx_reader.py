@@ -207,7 +207,8 @@ def _same(size: Size, *_: Any) -> Size:
 
 
 def _check(node: Node, results: list[Any], wanted: list[Any], sizes: Sizes) -> None:
-    """UnsupportedError where a result is not of the type and shape that PyTorch says: a rule is read incompletely."""
+    """Raise UnsupportedError if a result is not of the type and shape that PyTorch says: a rule is read
+    incompletely."""
     for mine, theirs in zip(results, wanted, strict=False):
         if isinstance(mine, Complex):
             dims = tuple(map(sizes.of, theirs.shape))

@@ -33,7 +33,7 @@ def load_exported(
     their input and axis, unless `specs` fixes or names them; `limits` are what ops need of those.
 
     Outputs are those of the program, then the new values of mutated buffers and inputs; mutated buffers are inputs,
-    after those of the program. UserError, UnsupportedError for everything not handled, in one message.
+    after those of the program. Raise UserError or UnsupportedError for everything not handled, in one message.
     """
     program = decomposed(open_program(source))
     sizes = Sizes(limits, ranges=program.range_constraints)
@@ -112,7 +112,7 @@ def _name_sizes(nodes: Iterable[Any], specs: InputSpecs, sizes: Sizes) -> None:
 
 
 def _input(node: Any, spec: Any, specs: InputSpecs, sizes: Sizes) -> Any:
-    """The type of an input, the value of one that is no tensor."""
+    """The type of an input, the value of one that is not a tensor."""
     tensor = node.meta.get("val")
     if not hasattr(tensor, "shape"):
         return getattr(spec.arg, "value", tensor)
@@ -144,7 +144,7 @@ def _held(program: Any, target: str) -> Any:
         if target in known:
             return known[target]
     raise UnsupportedError(
-        f"{_WHO}: '{target}' that is no tensor is not supported",
+        f"{_WHO}: '{target}' that is not a tensor is not supported",
         "make it an attribute of the module",
     )
 

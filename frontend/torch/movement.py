@@ -14,7 +14,7 @@ _BORDERS = {"reflection": "reflect", "replication": "replicate", "constant": "co
 
 
 def _read_slice(node: Node) -> Value:
-    """Ends behind the axis are the axis's, however many elements an open one has."""
+    """Ends behind the axis are the axis's, however many elements a dynamic one has."""
     x, start, end = node.tensor_of(), node.argument("start"), node.argument("end")
     if not x.details.rank:
         raise node.rule("the input must have axes", "a scalar")

@@ -113,7 +113,7 @@ class Node(Call):
         return found
 
     def check_all_read(self, defaults: Mapping[str, Any]) -> None:
-        """UnsupportedError for arguments that were never read and are not their defaults: they might matter."""
+        """Raise UnsupportedError for arguments that were never read and are not their defaults: they might matter."""
         left = [
             f"{name}={value}"
             for name, value in self.bound.items()

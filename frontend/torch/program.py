@@ -17,7 +17,7 @@ from .fx_reader import reader_of
 
 
 def open_program(source: Any) -> Any:
-    """The ExportedProgram of a path, of bytes, or itself. UserError where torch or the file cannot be had."""
+    """The ExportedProgram of a path, of bytes, or itself. Raise UserError if torch or the file cannot be had."""
     if not isinstance(source, (str, Path, bytes)):
         return source
     name = "a .pt2 file" if isinstance(source, bytes) else f"'{source}'"

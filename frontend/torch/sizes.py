@@ -52,7 +52,7 @@ class Sizes:
         self._known[key] = limited(value, self.limits)
 
     def of(self, dim: Any) -> Size | None:
-        """A size of a tensor's; None where it is no expression of sizes of inputs."""
+        """A size of a tensor's; None where it is not an expression of sizes of inputs."""
         return dim if isinstance(dim, int) else self._expression(dim.node.expr, dim.node.shape_env)
 
     def _expression(self, found: Any, environment: Any) -> Size | None:
@@ -67,7 +67,7 @@ class Sizes:
 
     def count(self, dim: Any, counted: Callable[[str, Limit], Size]) -> Size | None:
         """Bind a lone symbol that the data decide to what `counted` makes of its name and range. None where it may be
-        negative, and is no size."""
+        negative, and is not a size."""
         key = _name(dim)
         if key is None:
             return None

@@ -25,7 +25,7 @@ class Subgraph:
     sizes: Sizes
 
     def read(self, node: Node, arguments: Sequence[GraphTensor]) -> Graph:
-        """Read the module as a graph with inputs like `arguments`. UnsupportedError."""
+        """Read the module as a graph with inputs like `arguments`. May raise UnsupportedError."""
         graph = Graph(f"{node.name}/{self.name}")
         taken = inputs_like(graph, arguments)
         nodes = list(self.module.graph.nodes)
@@ -39,7 +39,7 @@ class Subgraph:
         results = [values.get(x) for x in (given if isinstance(given, (list, tuple)) else [given])]
         tensors = [x for x in results if isinstance(x, GraphTensor)]
         if len(tensors) != len(results):
-            raise node.unsupported(f"'{self.name}', which gives what is no tensor,")
+            raise node.unsupported(f"'{self.name}', which gives what is not a tensor,")
         return finished(graph, taken, tensors)
 
 

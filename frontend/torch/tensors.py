@@ -17,7 +17,7 @@ from .sizes import Sizes
 
 
 def dtype_of(tensor: Any, who: str) -> DType:
-    """The element type of a tensor. UnsupportedError for those graphc does not have."""
+    """The element type of a tensor. Raise UnsupportedError for those graphc does not have."""
     dtype = WORD_DTYPES.get(str(tensor.dtype))
     if dtype is None:
         raise UnsupportedError(f"{who}: element type {tensor.dtype} is not supported", OTHER_TYPE)
@@ -28,7 +28,8 @@ _NAMES = written_names(WORD_DTYPES)
 
 
 def torch_dtype(dtype: DType) -> Any:
-    """PyTorch's element type of this name. KeyError for what it lacks, of which no graph of PyTorch's has tensors."""
+    """PyTorch's element type of this name. Raise KeyError for what it lacks, of which no graph of PyTorch's has
+    tensors."""
     import torch
 
     return getattr(torch, _NAMES[dtype].removeprefix("torch."))
@@ -66,7 +67,8 @@ _BITS = {1: "uint8", 2: "int16"}
 
 
 def details_of(tensor: Any, who: str, sizes: Sizes) -> LogicalTensor | None:
-    """Element type and shape of a tensor; None where a size is no expression. UnsupportedError unless dense."""
+    """Element type and shape of a tensor; None where a size is not an expression. Raise UnsupportedError unless
+    dense."""
     import torch
 
     if tensor.layout != torch.strided or tensor.is_quantized:

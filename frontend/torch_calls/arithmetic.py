@@ -32,7 +32,7 @@ _MAX_BITS = 63
 class Function:
     """`tensor(builder, *operands)` where one of them is a tensor, else `number(*numbers)`; `arity` operands.
 
-    `of_sizes`: the type in which a run computes it of dynamic sizes, where it is no expression of them.
+    `of_sizes`: the type in which a run computes it of dynamic sizes, where it is not an expression of them.
     """
 
     arity: int
@@ -41,7 +41,7 @@ class Function:
     of_sizes: DType = S64
 
     def __call__(self, b: Builder, *args: Operand) -> Operand:
-        """Apply to operands; UserError if the numbers have no result."""
+        """Apply to operands; raise UserError if the numbers have no result."""
         if any(isinstance(arg, GraphTensor) for arg in args):
             return self.tensor(b, *args)
         try:

@@ -46,7 +46,7 @@ def load_tvm(
 
     `attrs` are attributes not given by a kernel's name, such as {"node.axis": "1"} or, for one operator of a node,
     {"node.nn_softmax.axis": "1"}; the node's name may be a pattern, {"*.padding": "1"}, which then fills in what is not
-    determined. UserError for errors in the file, UnsupportedError for everything unsupported or
+    determined. Raise UserError for errors in the file, UnsupportedError for everything unsupported or
     undetermined, in one message.
     """
     graph = source if isinstance(source, TvmGraph) else read_tvm(source)
@@ -75,7 +75,7 @@ def _key_of(hint: str, name: str) -> str:
 
 
 def _is_of(given: LogicalTensor, declared: LogicalTensor) -> bool:
-    """Return whether a type is the declared one, any size where that leaves one open."""
+    """Return whether a type is the declared one, any size where that is dynamic."""
     pairs = list(zip(given.plain_dims, declared.plain_dims, strict=False))
     return (given.dtype, given.rank) == (declared.dtype, declared.rank) and all(
         one == other or isinstance(other, Dim) for one, other in pairs

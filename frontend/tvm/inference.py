@@ -19,7 +19,7 @@ _MAX_PERMUTED, _MAX_REDUCED = 6, 8
 
 
 def build(graph: Graph, call: Call, operator: Operator) -> list[GraphTensor]:
-    """Append an operator; its results. UndeterminedError where no value of an attribute fits, or several do."""
+    """Append an operator; its results. Raise UndeterminedError if no value of an attribute fits, or several do."""
     context = OperatorContext(graph, call)
     if call.type in _RESHAPES and context.result is not None:
         return [context.make("reshape", context.x, shape=context.result.plain_dims)]

@@ -16,7 +16,7 @@ ATTRS_KEY = "x_attrs"
 
 
 def own_op(node: Node) -> tuple[str, dict[str, Any]] | None:
-    """The op name and attributes our writer left; None in a file of TVM's. UserError where they are damaged."""
+    """The op name and attributes our writer left; None in a file of TVM's. Raise UserError if they are corrupt."""
     if OP_KEY not in node.attrs or ATTRS_KEY not in node.attrs:
         return None
     try:
@@ -35,7 +35,8 @@ def own_op(node: Node) -> tuple[str, dict[str, Any]] | None:
 
 
 def own_attrs(op: Op) -> dict[str, str]:
-    """Return the attributes to write into a node for `own_op`. UnsupportedError for an attribute JSON cannot hold."""
+    """Return the attributes to write into a node for `own_op`. Raise UnsupportedError for an attribute JSON cannot
+    hold."""
     shown = {key: value for key, value in op.attrs.items() if not key.startswith("temp.")}
     try:
         return {OP_KEY: op.op_name, ATTRS_KEY: json.dumps(shown, default=_encoded)}
@@ -46,7 +47,7 @@ def own_attrs(op: Op) -> dict[str, str]:
 def make_own(
     graph: Graph, own: tuple[str, dict[str, Any]], operands: list[GraphTensor], name: str
 ) -> list[GraphTensor]:
-    """Append the op that `own_op` found. UserError where its attributes are not what it takes."""
+    """Append the op that `own_op` found. Raise UserError if its attributes are not what it takes."""
     op_name, attrs = own
     if op_name in ("input", "constant", "output", "fused", "kernel_call"):
         raise UserError(f"attribute '{OP_KEY}' must be an op that computes, got '{op_name}'")

@@ -67,7 +67,7 @@ def pack_params(arrays: Mapping[str, Array]) -> bytes:
 
 
 def write_params(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
-    """Write a whole `.params` file. OSError when the system refuses.
+    """Write a whole `.params` file. Raise OSError if the system refuses.
 
     The file is replaced, not overwritten: `arrays` may be views of the old one.
     """
@@ -76,7 +76,7 @@ def write_params(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> N
 
 
 class ParamsWriter:
-    """Writes a `.params` file whose names are known beforehand, array by array. OSError when the system refuses."""
+    """Writes a `.params` file whose names are known beforehand, array by array. Raise OSError if the system refuses."""
 
     def __init__(self, path: str | os.PathLike[str], names: Sequence[str]) -> None:
         self.names = tuple(names)

@@ -23,7 +23,7 @@ _REQUIRED = ("nodes", "arg_nodes", "heads")
 
 
 def read_tvm(source: str | os.PathLike[str] | bytes) -> TvmGraph:
-    """The graph in a JSON file, or in the bytes of one. UserError for what is not a graph JSON."""
+    """The graph in a JSON file, or in the bytes of one. Raise UserError for what is not a graph JSON."""
     return parse_tvm(*read_text(source, "graph json", "graph JSON"))
 
 

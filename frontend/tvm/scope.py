@@ -75,7 +75,7 @@ class OperatorContext(NodeReader):
         return self.operand(0)
 
     def operand(self, index: int) -> GraphTensor:
-        """Operand `index`. UserError where there are fewer."""
+        """Operand `index`. Raise UserError if there are fewer."""
         if index >= len(self.operands):
             raise self.rule(f"there must be at least {index + 1} operands", str(len(self.operands)))
         return self.operands[index]
@@ -116,7 +116,7 @@ class OperatorContext(NodeReader):
         raise self.unsupported(f"'{formal.name}' as an operand")
 
     def read_attribute(self, name: str, kind: str, default: Any) -> Any:
-        """An attribute of that kind; UndeterminedError where the file does not tell it."""
+        """An attribute of that kind; raise UndeterminedError if the file does not tell it."""
         if kind == "dtype" and not self.has(name) and self.result is not None:
             return self.result.dtype
         value = self.attr(name, default, kind)

@@ -103,7 +103,8 @@ def _steps_and_padding(
     """strides, before and after: the attributes, or per axis the only usual reading of the sizes.
 
     Usual is a stride that skips no element (but any for a window of one), with no padding, the same on both sides up
-    to half of the window, or TensorFlow's SAME (the odd element behind). UndeterminedError where several fit, or none.
+    to half of the window, or TensorFlow's SAME (the odd element behind). Raise UndeterminedError if several fit, or
+    none.
     """
     op = image.op
     given_steps = image.entries("strides", 1) if op.knows("strides") else None

@@ -87,14 +87,14 @@ class Attribute(Generic[T]):
         return self.default
 
     def check(self, op: AttributeOwner, value: Any) -> T:
-        """The value in the spelling that is kept; UserError where it has another type or is out of range."""
+        """The value in the spelling that is kept; raise UserError if it has another type or is out of range."""
         try:
             return self.convert(value)
         except (TypeError, ValueError):
             raise self.refusal(op, value) from None
 
     def convert(self, value: Any) -> T:
-        """The value in the type of this attribute; TypeError or ValueError where it is of another."""
+        """The value in the type of this attribute; raise TypeError or ValueError if it is of another."""
         raise NotImplementedError
 
     def refusal(self, op: AttributeOwner, value: Any) -> UserError:
@@ -129,7 +129,7 @@ class IntAttr(Attribute[int]):
         self.least = least
 
     def convert(self, value: Any) -> int:
-        """A Python int; bool is no integer here."""
+        """A Python int; bool is not an integer here."""
         return integer(value)
 
     def check(self, op: AttributeOwner, value: Any) -> int:
@@ -285,14 +285,14 @@ def optional(attribute: Attribute[T]) -> Attribute[T | None]:
 
 
 def integer(value: Any) -> int:
-    """A Python int; TypeError for what is none, bool included."""
+    """A Python int; raise TypeError for what is none, bool included."""
     if isinstance(value, (bool, np.bool_)):
         raise TypeError
     return operator.index(value)
 
 
 def number_of(value: Any) -> int | float:
-    """A Python int or float; TypeError for what is none, bool included."""
+    """A Python int or float; raise TypeError for what is none, bool included."""
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, bool) or not isinstance(plain, (int, float)):
         raise TypeError

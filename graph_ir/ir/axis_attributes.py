@@ -113,7 +113,7 @@ class AxisAttr(IntAttr):
         return normal_axis(op, super().check(op, value))
 
     def default_of(self, op: AttributeOwner) -> int:
-        """The default counted from the front; UserError where the operand has no such axis."""
+        """The default counted from the front; raise UserError if the operand has no such axis."""
         return normal_axis(op, super().default_of(op))
 
 

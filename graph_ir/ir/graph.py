@@ -53,7 +53,7 @@ class Graph:
         attrs: dict[str, Any] | None = None,
         name: str = "",
     ) -> Op:
-        """Append an op. Its outputs' shapes and dtypes are inferred; UserError where inputs do not fit."""
+        """Append an op. Its outputs' shapes and dtypes are inferred; raise UserError if inputs do not fit."""
         op = lookup(op_name)(op_name, self.unique_name(name or op_name), inputs, dict(attrs or {}))
         op.logical_op_id = self._next
         self._next += 1
@@ -193,7 +193,7 @@ class Graph:
         return twin
 
     def remove(self, doomed: Iterable[Op]) -> None:
-        """Delete unused ops; InternalError if another op still uses one."""
+        """Delete unused ops; raise InternalError if another op still uses one."""
         gone = {id(op): op for op in doomed}
         for op in gone.values():
             user = next(
@@ -261,7 +261,7 @@ class Graph:
         self._next = len(self.ops)
 
     def evaluate(self, inputs: Sequence[Array]) -> list[Array]:
-        """Run every op's NumPy reference: results of the `output` ops, in order. UserError where a check fails."""
+        """Run every op's NumPy reference: results of the `output` ops, in order. Raise UserError if a check fails."""
         results = [value for op, value in self.walk_reference(inputs) if op.op_name == "output"]
         values = without_checks(self.name, results, self.checks)
         return values[: len(values) - self.count_outputs]
@@ -269,8 +269,8 @@ class Graph:
     def walk_reference(self, inputs: Sequence[Array]) -> Iterator[tuple[Op, Array]]:
         """Run the references op by op, yielding (op, value of its last output; of its input for an output op).
 
-        An array is dropped after its last use, so memory stays at the live set. UserError if `inputs` do not match
-        the graph's.
+        An array is dropped after its last use, so memory stays at the live set. Raise UserError if `inputs` do not
+        match the graph's.
         """
         fed = iter(self._checked(inputs))
         values: dict[int, Array] = {}

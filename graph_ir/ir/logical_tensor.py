@@ -20,7 +20,7 @@ class LogicalTensor:
 
     A size is a number, or an expression (`base.dims`) of sizes that are known at run time.
 
-    UserError for a negative size or a format of another rank.
+    Raise UserError for a negative size or a format of another rank.
     """
 
     dtype: DType

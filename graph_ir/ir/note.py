@@ -26,7 +26,7 @@ class Note(Generic[T]):
         return INTERNAL + self.name
 
     def of(self, graph: Graph) -> T:
-        """The graph's note. InternalError where it has none and none can be made."""
+        """The graph's note. Raise InternalError if it has none and none can be made."""
         if self.key not in graph.attrs:
             if self.empty is None:
                 raise InternalError(f"graph '{graph.name}' has no {self.name}")

@@ -84,7 +84,7 @@ class Op:
             tensor.uses[(index, self)] = None
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """Outputs for given inputs, in plain formats; UserError where the op does not accept them."""
+        """Outputs for given inputs, in plain formats; raise UserError if the op does not accept them."""
         raise InternalError(f"op '{self.op_name}' has no shape rule")
 
     def reference(self, inputs: list[Array]) -> list[Array]:
@@ -107,7 +107,7 @@ class Op:
             tensor.uses.pop((index, self), None)
 
     def attr(self, key: str) -> Any:
-        """The value of an attribute, or its default; InternalError where the op has none of that name."""
+        """The value of an attribute, or its default; raise InternalError if the op has none of that name."""
         return self.schema.attribute(self.op_name, key).__get__(self, type(self))
 
     def set_attr(self, key: str, value: Any) -> None:

@@ -56,7 +56,7 @@ def is_own(op_name: str) -> bool:
 
 
 def lookup(op_name: str) -> type[Op]:
-    """The class of an op name. UnsupportedError when there is none."""
+    """The class of an op name. Raise UnsupportedError if there is none."""
     _load()
     if op_name not in _CLASSES:
         raise UnsupportedError(
@@ -66,7 +66,7 @@ def lookup(op_name: str) -> type[Op]:
 
 
 def schema_of(op_name: str) -> OpSchema:
-    """Operands and attributes of an op name. UnsupportedError when there is none."""
+    """Operands and attributes of an op name. Raise UnsupportedError if there is none."""
     return lookup(op_name).schema
 
 

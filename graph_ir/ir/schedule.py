@@ -49,14 +49,15 @@ class Schedule:
         return dict(read_steps(self.steps)) if self.steps else dict(self.parameters)
 
     def number(self, name: str) -> int:
-        """A parameter that is a number. InternalError if there is none: schedules are checked before they are read."""
+        """A parameter that is a number. Raise InternalError if there is none: schedules are checked before they are
+        read."""
         value = self.settings.get(name)
         if not isinstance(value, int):
             raise InternalError(f"schedule '{self}' has no number '{name}'")
         return value
 
     def word(self, name: str) -> str:
-        """A parameter that is a word. InternalError if there is none."""
+        """A parameter that is a word. Raise InternalError if there is none."""
         value = self.settings.get(name)
         if not isinstance(value, str):
             raise InternalError(f"schedule '{self}' has no word '{name}'")
@@ -102,7 +103,7 @@ def read_steps(text: str) -> dict[str, Parameter]:
 def parse_schedule(text: str) -> Schedule:
     """The schedule that prints as `text`; the algorithm may be left out, or begin with `algorithm=`.
 
-    UserError for any other text.
+    Raise UserError for any other text.
     """
     words = text.split()
     if words and words[0] in STEP_NAMES:

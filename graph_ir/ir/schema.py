@@ -65,7 +65,7 @@ class OpSchema:
         return sum(not (operand.optional or operand.variadic) for operand in self.operands)
 
     def attribute(self, op_name: str, key: str) -> Attribute[Any]:
-        """The declaration of an attribute; InternalError where there is none."""
+        """The declaration of an attribute; raise InternalError if there is none."""
         if key not in self.attributes:
             raise InternalError(f"op '{op_name}' has no attribute '{key}'")
         return self.attributes[key]
@@ -99,7 +99,7 @@ class OpSchema:
         return f"input_{index}"
 
     def check_operands(self, op: AttributeOwner) -> None:
-        """UserError where an op has too many or too few inputs."""
+        """Raise UserError if an op has too many or too few inputs."""
         count, several = len(op.inputs), sum(operand.variadic for operand in self.operands)
         least = self.fixed + sum(operand.least for operand in self.operands)
         most = count if several else len(self.operands)
@@ -110,7 +110,7 @@ class OpSchema:
             )
 
     def checked(self, op: AttributeOwner, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Attributes as an op keeps them. UserError where one is unknown, missing or of another type.
+        """Attributes as an op keeps them. Raise UserError if one is unknown, missing or of another type.
 
         `op.inputs` must be there: axes count from the front of the first operand.
         """

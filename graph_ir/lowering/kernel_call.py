@@ -11,7 +11,7 @@ from ..schedule.user_code import KERNELS
 
 
 def lower_kernel_call(op: KernelCall, ctx: LowerContext) -> Module:
-    """Return the module that the kernel builds for the op. UserError if the kernel is unknown or fails."""
+    """Return the module that the kernel builds for the op. Raise UserError if the kernel is unknown or fails."""
     computed = op.computed
     kernel = KERNELS.get((computed.op_name, op.kernel))
     if kernel is None:

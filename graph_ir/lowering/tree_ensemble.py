@@ -48,7 +48,7 @@ def lower_masked_trees(op: MaskedTrees, ctx: LowerContext) -> Module:
 
 
 def _buffers(op: TreeEnsemble) -> dict[GraphTensor, Buffer]:
-    """The parameters, flat but for rows and results."""
+    """The parameters, flat except for rows and results."""
     named = parameters(op.inputs, op.outputs)
     kept = (op.inputs[0], op.outputs[0])
     return {

@@ -105,7 +105,7 @@ class Nest:
             yield from self.otherwise.nest.cases
 
     def loop(self, name: str) -> Loop:
-        """Return a loop by name. UserError if there is none."""
+        """Return a loop by name. Raise UserError if there is none."""
         for loop in self.loops:
             if loop.name == name:
                 return loop

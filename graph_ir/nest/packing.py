@@ -247,8 +247,8 @@ def convert_rows(
 ) -> tuple[View, Stmt]:
     """Return (rows x k elements of A in `dtype` in a local buffer `name`, which the caller allocates; the copy).
 
-    The contiguous axis stays contiguous; vectors are aligned, and the rows are no power of two apart, which would map
-    them to one set of the cache. `rows`: their number, and the maximum.
+    The contiguous axis stays contiguous; vectors are aligned, and the rows are not a power of two apart, which would
+    map them to one set of the cache. `rows`: their number, and the maximum.
     """
     by_rows = source.step("k") == 1
     count, max_rows = rows

@@ -44,7 +44,7 @@ class Window:
 class View:
     """The layout of an operand: an element lies at the sum over the axes of position * stride, in elements of `buffer`.
 
-    `base` is the offset of the first element. `blocks` maps an axis that is cut into blocks to (width of a block,
+    `base` is the offset of the first element. `blocks` maps an axis that is split into blocks to (width of a block,
     distance of the blocks): position p lies at p // width * distance + p % width * stride. `windows` are the dimensions
     of a padded image, by name; their axes have strides too, and `base` may lie before the image. `is_aligned`: the
     buffer begins with a cache line.
@@ -118,7 +118,7 @@ class View:
 
     @property
     def block_of_columns(self) -> int:
-        """Return the width of the blocks that axis n is cut into, 0 if it is not."""
+        """Return the width of the blocks that axis n is split into, 0 if it is not."""
         return self.blocks.get("n", (0, 0))[0]
 
 

@@ -38,7 +38,7 @@ class TileHeight:
 class Remainder:
     """The rows after the full tiles, as one tile or two: `rows`, an expression, from row `first` on.
 
-    `part` is the number of the tile; `are_two` whether there is another one.
+    `part` is the number of the tile; `are_two` whether there is another.
     """
 
     first: Expr

@@ -39,7 +39,7 @@ KINDS: dict[str, tuple[type, str]] = {
 
 
 def parse_steps(text: str) -> list[str]:
-    """Return the text of each step. UserError for a transformation that does not exist."""
+    """Return the text of each step. Raise UserError for a transformation that does not exist."""
     steps = [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
     for step in steps:
         if step.split()[0] not in STEPS:
@@ -51,7 +51,7 @@ def parse_steps(text: str) -> list[str]:
 
 
 def apply_step(nest: Nest, step: str) -> Nest:
-    """Return the nest after one step. UserError where it does not apply."""
+    """Return the nest after one step. Raise UserError if it does not apply."""
     name, *words = step.split()
     exact = {"exact": True} if words[-1:] == ["exact"] else {}
     arguments = [_argument(word) for word in words if word not in (*_CONNECTING, "exact")]

@@ -100,7 +100,7 @@ class Script:
         return tuple(LoopRef(self, loop.name) for loop in self.nest.loops)
 
     def loop(self, name: str) -> LoopRef:
-        """Return a reference to a loop, also to one that was split. UserError if there is none."""
+        """Return a reference to a loop, also to one that was split. Raise UserError if there is none."""
         found = LoopRef(self, name)
         self.nest.loop(found.name)
         return found

@@ -38,7 +38,8 @@ class Copied:
 
 
 def stage_image(nest: Nest, stage: Stage, position: Position) -> Copied:
-    """Return the copy of the part of an image that the loops inside a stage touch. UserError for other layouts."""
+    """Return the copy of the part of an image that the loops inside a stage touch. Raise UserError for other
+    layouts."""
     if set(BOX) <= set(stage.layout):
         return _Box(nest, stage, position).copied()
     return _Patches(nest, stage, position).copied()

@@ -46,7 +46,7 @@ def _hard_sigmoid(x: Expr, alpha: float, beta: float) -> Expr:
 
 
 def _line(x: Expr, alpha: float, beta: float) -> Expr:
-    """alpha * x + beta, alpha in two parts where it is no number of x's type; next to its zero all else is rounding.
+    """alpha * x + beta, alpha in two parts where it is not a number of x's type; next to its zero all else is rounding.
 
     A zero at a short number, such as -3 of 1/6 and 1/2, is exact: the line is alpha * (x + 3) there.
     """

@@ -66,7 +66,7 @@ class SuppressBoxes(Op):
         return room
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """UserError where shapes or dtypes do not fit."""
+        """Raise UserError if shapes or dtypes do not fit."""
         ends, scores, most, *shares = inputs
         dims, others = ends.plain_dims, scores.plain_dims
         if len(dims) != 3 or dims[2] != 4 or (others[:1], others[2:]) != (dims[:1], dims[1:2]):

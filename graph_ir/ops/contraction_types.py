@@ -19,7 +19,7 @@ def result_dtype_attr() -> Attribute[DType | None]:
 
 
 def contraction_dtype(op: Op, a: LogicalTensor, b: LogicalTensor, requested: DType | None) -> DType:
-    """The element type of the result. UserError where the operands cannot be multiplied in that type."""
+    """The element type of the result. Raise UserError if the operands cannot be multiplied in that type."""
     if requested is None:
         if a.dtype != b.dtype:
             raise op.rule(

@@ -27,7 +27,7 @@ class ControlOp(Op):
         return inputs, [_plain(op.inputs[0].details) for op in graph.outputs]
 
     def check_inputs(self, graph: Graph, inputs: list[LogicalTensor], what: str) -> None:
-        """UserError if a subgraph does not take these inputs."""
+        """Raise UserError if a subgraph does not take these inputs."""
         takes = self.signature(graph)[0]
         given = [_plain(x) for x in inputs]
         if takes != given:

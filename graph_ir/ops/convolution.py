@@ -61,7 +61,7 @@ class Convolution(Windowed, FusibleOp):
         return w.plain_dims
 
     def result_dtype(self, x: LogicalTensor, w: LogicalTensor) -> DType:
-        """The element type of the result. UserError where the operands cannot be multiplied."""
+        """The element type of the result. Raise UserError if the operands cannot be multiplied."""
         return contraction_dtype(self, x, w, self.dtype)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:

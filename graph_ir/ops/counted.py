@@ -32,7 +32,7 @@ class TrueIndices(Op):
     x = Operand("the list")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """S64 of the size of the list, and one s64. UserError where it is no list of bool."""
+        """S64 of the size of the list, and one s64. Raise UserError if it is not a list of bool."""
         (x,) = inputs
         if x.dtype != BOOL or x.rank != 1:
             raise self.rule("x must be a list of bool", str(x))
@@ -55,7 +55,7 @@ class CountedRows(Movement):
     axis = AxisAttr("along which rows are counted", default=0)
 
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[Any, ...]:
-        """Return the dims of x except for the counted axis. UserError if x is certain to have fewer rows."""
+        """Return the dims of x except for the counted axis. Raise UserError if x is certain to have fewer rows."""
         (x,), axis = inputs, self.axis
         if bounds(self.size[0])[0] > bounds(x.plain_dims[axis])[1]:
             raise self.rule(f"x must have {self.size[0]} rows on axis {axis}", str(x))
@@ -82,7 +82,7 @@ class RoomFor(Movement):
     shape = SizesAttr("the larger shape", count=lambda op: op.inputs[0].details.rank)
 
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[Any, ...]:
-        """The larger shape. UserError where x does not fit into it for sure."""
+        """The larger shape. Raise UserError if x does not fit into it for sure."""
         (x,) = inputs
         for size, room in zip(x.plain_dims, self.shape, strict=True):
             if bounds(size)[0] > bounds(room)[1]:
@@ -149,14 +149,14 @@ class Count(Op):
         return limit
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """The type of x. UserError where it is not one s64."""
+        """The type of x. Raise UserError if it is not one s64."""
         (x,) = inputs
         if x.dtype != S64 or x.plain_dims != (1,):
             raise self.rule("x must be s64[1]", str(x))
         return [x]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """The number within its ends. UserError for an unlimited one that is not in its range."""
+        """The number within its ends. Raise UserError for an unlimited one that is not in its range."""
         if not self.unlimited:
             return [np.clip(inputs[0], 0, int(self.limit))]
         low, high = bounds(self.size[0])

@@ -176,7 +176,7 @@ ROWS = (
     Row("floor", "The largest integer that is at most x.", _node("floor"), np.floor, FLOAT),
     Row("ceil", "The smallest integer that is at least x.", _node("ceil"), np.ceil, FLOAT),
     Row("trunc", "x rounded towards 0.", _node("trunc"), np.trunc, FLOAT),
-    Row("round", "x rounded to the nearest integer, halves to even.", _node("round_even"), np.rint, FLOAT),
+    Row("round", "x rounded to the nearest integer, ties to even.", _node("round_even"), np.rint, FLOAT),
     Row("not", "Logical not of bools, every bit of integers.", _node("not"), np.invert, BITS),
     Row("popcount", "The number of bits that are 1.", _popcount, _popcount_ref, INTEGER),
     Row("count_leading_zeros", "The number of 0 bits above the highest 1.", _leading_zeros,

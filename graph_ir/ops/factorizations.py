@@ -126,7 +126,7 @@ class HouseholderProduct(MatrixOp):
 class SVD(MatrixOp):
     """(left, values, right) with a = left.T @ diag(values) @ right, for matrices with no more rows than columns.
 
-    Rows of left are orthonormal, and those of right but for rows of zeros where the value is 0 or is lost beside the
+    Rows of left are orthonormal, and those of right except for rows of zeros where the value is 0 or is lost beside the
     largest one. Values descend. By one-sided Jacobi rotations of rows.
     """
 

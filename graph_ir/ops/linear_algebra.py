@@ -26,7 +26,7 @@ class MatrixOp(Op):
         return self.inputs[0].details
 
     def checked(self, a: LogicalTensor, is_square: bool = True) -> tuple[int, int]:
-        """Rows and columns. UserError where `a` is no batch of f32 or f64 matrices."""
+        """Rows and columns. Raise UserError if `a` is not a batch of f32 or f64 matrices."""
         if a.dtype not in (F32, F64):
             raise self.rule("matrices must be f32 or f64", str(a.dtype), "insert a cast")
         sizes = a.plain_dims[-2:]

@@ -53,7 +53,7 @@ class MatmulNBits(TunableOp):
     x = Operand("f32 or s8 [m, k]")
     w = Operand("u8 [n, k * low bits / 8], or f16 or bf16 [n, k]")
     scale = Operand("f32, f16, u8, s8 or f8 [n, k / group]")
-    zero_point = Operand("f32 [n, k / group] or [1, 1], whole numbers")
+    zero_point = Operand("f32 [n, k / group] or [1, 1], integers")
     others = VariadicOperand(
         "those that `parts` names: high u8 [n, k * high bits / 8], book u8 [16], block_scale and block_minimum "
         "[n, blocks of k], minimum [n, k / group], x_scale f32 [m, groups of k]"

@@ -37,7 +37,7 @@ class Normalization(CompositeOp):
         return [LogicalTensor(x.dtype, x.plain_dims)]
 
     def check_shapes(self, inputs: Sequence[LogicalTensor]) -> None:
-        """UserError unless the shapes fit."""
+        """Raise UserError unless the shapes fit."""
 
     def get_gflop(self) -> float:
         """Eight operations per element: two sums, subtract, square, multiply, scale, bias and the root."""

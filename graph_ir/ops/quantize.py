@@ -22,7 +22,7 @@ class _Scaled(CompositeOp):
     """Base: the operands after x broadcast to it."""
 
     def check_shapes(self, inputs: list[LogicalTensor]) -> None:
-        """UserError unless scale and zero point broadcast to x, and the scale is of floats."""
+        """Raise UserError unless scale and zero point broadcast to x, and the scale is of floats."""
         x, scale = inputs[:2]
         for name, other in zip(("scale", "zero_point"), inputs[1:], strict=False):
             try:

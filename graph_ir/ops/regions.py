@@ -39,7 +39,7 @@ class AlignRegions(Op):
     largest = BoolAttr("take the largest weighted pixel of a cell instead of the mean")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """UserError where shapes or dtypes do not fit."""
+        """Raise UserError if shapes or dtypes do not fit."""
         images, boxes, owners = inputs
         if images.rank != 4 or boxes.plain_dims[1:] != (4,) or boxes.rank != 2:
             rule = "images must be [images, height, width, channels], boxes [regions, 4]"

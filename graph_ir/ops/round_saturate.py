@@ -28,7 +28,7 @@ FAR = float(1 << 30)
 class RoundSaturate(FusibleOp):
     """round(x) + zero between `low` and `high`; halves round to even, NaN becomes `nan`.
 
-    As an integer of at most 16 bits, or as a whole number in f32 for what goes on in registers.
+    As an integer of at most 16 bits, or as an integer in f32 for what goes on in registers.
     """
 
     elementwise: ClassVar[bool] = True

@@ -24,7 +24,7 @@ _MAX_ROUNDS = 16
 
 
 def first_in_order_details(op: Op, x: LogicalTensor, axis: int, k: Size) -> list[LogicalTensor]:
-    """x with size k on the axis, and s64 of the same shape. UserError if there are fewer than k elements."""
+    """x with size k on the axis, and s64 of the same shape. Raise UserError if there are fewer than k elements."""
     if not (k >= 0 and at_least(x.plain_dims[axis] - k, 0)):
         raise op.rule(f"k must be in [0, {x.plain_dims[axis]}]", repr(k))
     dims = (*x.plain_dims[:axis], k, *x.plain_dims[axis + 1 :])

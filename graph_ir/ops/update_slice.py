@@ -18,7 +18,7 @@ from .movement import Movement
 
 
 def _check(op: UpdateSlice | UpdateInPlace, inputs: Sequence[LogicalTensor]) -> LogicalTensor:
-    """The result's type: that of x. UserError where the update does not fit into it."""
+    """The result's type: that of x. Raise UserError if the update does not fit into it."""
     axes = op.axes
     if len(inputs) != 2 + len(axes):
         raise op.rule(f"inputs must be x, update and {len(axes)} starts", f"{len(inputs)} inputs")

@@ -158,7 +158,7 @@ class Windowed(Op):
 def window_of(
     op: Windowed, kernel: Sequence[int], sizes: Sequence[int], ceil_mode: bool = False
 ) -> Window:
-    """The window of an op's attributes over axes of `sizes`; UserError where it does not fit."""
+    """The window of an op's attributes over axes of `sizes`; raise UserError if it does not fit."""
     count = len(kernel)
     if any(k < 1 for k in kernel):
         raise op.rule("kernel must be 1 or more", str(list(kernel)))

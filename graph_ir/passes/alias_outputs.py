@@ -31,7 +31,7 @@ AUTO = "auto"
 def find_aliases(graph: Graph) -> dict[str, str]:
     """The input in whose memory each output can lie: which it extends along a dynamic axis, or replaces a part of.
 
-    UserError where there is none.
+    Raise UserError if there is none.
     """
     found: dict[str, str] = {}
     for output in graph.results:
@@ -62,7 +62,8 @@ def _is_replaced(op: Op) -> bool:
 
 
 def alias_outputs(graph: Graph, aliases: Mapping[str, str]) -> None:
-    """Write each output of `aliases` into the memory of the input it is mapped to. UserError where that cannot be."""
+    """Write each output of `aliases` into the memory of the input it is mapped to. Raise UserError if that cannot
+    be."""
     found, lengths = [], dict[Size, None]()
     for number, (name, source) in enumerate(aliases.items()):
         output, given = _named(graph, name, source)

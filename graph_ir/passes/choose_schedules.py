@@ -26,7 +26,7 @@ from ..schedule.spaces import space_of
 
 
 def choose_schedules(graph: Graph, ctx: LowerContext) -> bool:
-    """Set the schedule of every kernel of a graph. UserError where what was requested cannot run."""
+    """Set the schedule of every kernel of a graph. Raise UserError if what was requested cannot run."""
     spaces = {op: None if is_view(op) else _space(op, ctx) for op in graph.ops}
     kernels = {op: space for op, space in spaces.items() if space is not None}
     requested: dict[Op, tuple[str, Schedule]] = {}
@@ -93,7 +93,7 @@ def _may_take(space: ScheduleSpace, requested: Schedule) -> bool:
 
 
 def check_requested(graph: Graph, ctx: LowerContext) -> None:
-    """UserError if a schedule was requested an op that is in no kernel of the graph or its subgraphs."""
+    """Raise UserError if a schedule was requested an op that is in no kernel of the graph or its subgraphs."""
     scopes = [graph]
     for scope in scopes:
         scopes += [inner for op in scope.ops if op.kind == "control" for inner in subgraphs_of(op)]

@@ -181,7 +181,7 @@ def run(
     """Run every enabled pass in place; `on_stage(number, name, graph, changed)` sees each stage.
 
     `first`: run only that many passes, to see where a graph goes wrong. The graph is verified after the first pass and
-    after the last; if the options say so, after every one that changed it. UserError where a schedule that was
+    after the last; if the options say so, after every one that changed it. Raise UserError if a schedule that was
     requested cannot be had.
     """
     graph.sort()  # a graph built by hand may have an output before other ops

@@ -17,7 +17,7 @@ def recompose_user_patterns(graph: Graph, ctx: LowerContext) -> bool:
     %y = tanhshrink(%x)
 
     Requires: topological order; folded constants.
-    Ensures: topological order; no pattern matches. UserError where that has no end. Results may round differently.
+    Ensures: topological order; no pattern matches. Raise UserError if that has no end. Results may round differently.
     """
     rules: dict[str, list[Rule]] = {}
     for pattern in PATTERNS.values():

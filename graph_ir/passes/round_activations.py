@@ -1,4 +1,4 @@
-"""Round activations to 8 bits where they meet packed weights, if that was requested."""
+"""Round activations to 8 bits where they are multiplied by packed weights, if that was requested."""
 
 from __future__ import annotations
 

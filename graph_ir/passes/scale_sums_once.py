@@ -43,7 +43,7 @@ def scale_sums_once(graph: Graph, ctx: LowerContext) -> bool:
 
 
 class _Term(NamedTuple):
-    """`value`, whole numbers from `low` to `high`, times `scale`."""
+    """`value`, integers from `low` to `high`, times `scale`."""
 
     value: GraphTensor
     low: int

@@ -28,7 +28,8 @@ def select_convolution_algorithm(graph: Graph, ctx: LowerContext) -> bool:
     Requires: composites decomposed, plain layouts, topological order.
     Ensures: topological order; only convolutions that have a template are still padded; each convolution of floats, and
     of bytes with s32 sums, has the form that was requested, else the one with the fewest predicted cycles
-    (`convolution_forms`), 16-bit floats in f32 where that is faster. UserError where the one requested cannot run it.
+    (`convolution_forms`), 16-bit floats in f32 where that is faster. Raise UserError if the one requested cannot run
+    it.
     """
     return rewrite(graph, {"convolution": [partial(_best_form, ctx), _without_padding]})
 

@@ -16,7 +16,7 @@ SMALLEST_SCALE = 1e-30
 def rounded_rows(make: Composer, x: GraphTensor, group: int) -> tuple[GraphTensor, GraphTensor]:
     """Return x f32 [m, k] as s8 [m, k], and its scales f32 [m, k / group].
 
-    scale = max(max(|x|) * f32(1 / 127), 1e-30) of each group; bytes = round(x / scale), halves to even.
+    scale = max(max(|x|) * f32(1 / 127), 1e-30) of each group; bytes = round(x / scale), ties to even.
     """
     m, k = x.details.plain_dims
     groups = (m, k // group)

@@ -37,7 +37,7 @@ from ..ops.movement import Movement
 
 
 def size_values(graph: Graph) -> list[Array] | None:
-    """The results of a graph without inputs; None where one is no array of expressions."""
+    """The results of a graph without inputs; None where one is not an array of expressions."""
     values: dict[int, Array] = {}
     results: list[Array] = []
     try:
@@ -70,11 +70,11 @@ def is_arithmetic(op: Op) -> bool:
 
 
 class NoExpressionError(Exception):
-    """A value that is no expression of sizes."""
+    """A value that is not an expression of sizes."""
 
 
 def value_of(op: Op, arrays: list[Array]) -> list[Array]:
-    """Return the results of an op of sizes. UndecidedSize, NoExpressionError where they are no expressions."""
+    """Return the results of an op of sizes. UndecidedSize, NoExpressionError where they are not expressions."""
     if all(array.dtype != object for array in arrays):
         return op.reference(arrays)
     if op.op_name == "cast":

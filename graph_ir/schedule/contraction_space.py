@@ -47,7 +47,7 @@ class ContractionSpace(ScheduleSpace):
         return self.check(requested) if requested.steps else super().complete(requested)
 
     def check(self, schedule: Schedule) -> Schedule:
-        """Return the steps. UserError if the kernel cannot run with them."""
+        """Return the steps. Raise UserError if the kernel cannot run with them."""
         if not schedule.steps:
             return self.offer(super().check(schedule))
         if not {"mr", "nv"} <= schedule.settings.keys():

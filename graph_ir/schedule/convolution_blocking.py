@@ -173,7 +173,7 @@ def _fills(p: ConvolutionGemm, band: str, height: int, tile: GemmTile) -> bool:
 
 
 def _sums_at_once(p: ConvolutionGemm) -> bool:
-    """Return whether sums may be cut into steps, or have one alone: that of a window whose rows are contiguous."""
+    """Return whether sums may be split into steps, or have one alone: that of a window whose rows are contiguous."""
     g = p.geometry
     return p.result_holds_sums or 1 in g.kernel or (g.dilations[1] == 1 and g.groups == 1)
 
@@ -302,7 +302,7 @@ def pick_blocking(p: ConvolutionGemm, band: str, tile: GemmTile) -> MatmulBlocki
 
 
 def _shares(rows: int) -> list[int]:
-    """Every number of rows that is the largest share when they are cut into n equal ones, for any n."""
+    """Every number of rows that is the largest share when they are split into n equal ones, for any n."""
     few = math.isqrt(rows) + 1
     large = {math.ceil(rows / n) for n in range(1, few + 1)}
     small = {share for share in range(1, few) if math.ceil(rows / math.ceil(rows / share)) == share}
@@ -310,7 +310,7 @@ def _shares(rows: int) -> list[int]:
 
 
 def _even(g: ConvolutionGeometry, band: str, height: int) -> bool:
-    """Return whether bands of that many rows match the lines of pixels that single-tap convolutions are cut into."""
+    """Return whether bands of that many rows match the lines of pixels that single-tap convolutions are split into."""
     lines = math.ceil(g.result[0] / height)
     return band != "image" or not g.is_pointwise or math.prod(g.result) % lines == 0
 

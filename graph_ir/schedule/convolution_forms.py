@@ -166,7 +166,7 @@ def requested_forms(
 ) -> list[tuple[ConvolutionForm, float]] | None:
     """The forms that the user requested, best first: none for loops (`reduction`). None where any will do.
 
-    UserError where no such form can run the convolution.
+    Raise UserError if no such form can run the convolution.
     """
     requested = wanted_by_name(op, ctx) or Schedule("")
     if "ky" in requested.steps:

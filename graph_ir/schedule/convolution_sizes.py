@@ -49,7 +49,7 @@ def typical_images(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
 
 
 def with_sizes_of(geometry: ConvolutionGeometry, op: Op) -> ConvolutionGeometry:
-    """The geometry with the sizes of images that an op has, which may be open."""
+    """The geometry with the sizes of images that an op has, which may be dynamic."""
     return with_images_of(
         geometry, op.inputs[0].details.plain_dims, op.outputs[0].details.plain_dims
     )

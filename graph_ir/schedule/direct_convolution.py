@@ -88,7 +88,7 @@ def _problems(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionGemm]
 def convolution_kernels(op: Convolution, ctx: LowerContext) -> tuple[Microkernel, ...]:
     """The microkernels that can multiply the image by the weights, preferred first.
 
-    Groups of floats must come out even, as padding may hold anything and NaN times zero is no zero; that of constants,
+    Groups of floats must come out even, as padding may hold anything and NaN times zero is not zero; that of constants,
     which are packed at compile time, is zero.
     """
     types, w = op.contraction, op.inputs[1].producer_owner

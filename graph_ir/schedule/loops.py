@@ -328,7 +328,7 @@ def joined_concat(ops: Sequence[Op], output: GraphTensor) -> Concat | None:
     """The concat of a pointwise group (in topological order) whose parts may have a loop nest each; None for others.
 
     All that is computed from its result must be elementwise and of its shape, so that element i of the output comes
-    from element i of it; and no axis may be padded, nor the joined one be cut into blocks.
+    from element i of it; and no axis may be padded, nor the joined one be split into blocks.
     """
     concats = [op for op in ops if isinstance(op, Concat)]
     if len(concats) != 1:

@@ -123,7 +123,7 @@ def _ranked(op: MatmulCore, gemm: Gemm) -> list[GemmTile]:
 def panel_kernel(op: MatmulCore, ctx: LowerContext, requested: Schedule) -> Microkernel | None:
     """The microkernel for a B in panels; None where its elements are better converted while they are packed.
 
-    Groups of floats must come out even, as padding may hold anything and NaN times zero is no zero; that of constants,
+    Groups of floats must come out even, as padding may hold anything and NaN times zero is not zero; that of constants,
     which are packed at compile time, is zero.
     """
     types, wanted = op.contraction, requested.settings.get("use")
@@ -181,7 +181,7 @@ def by_cost(
 
 
 def kernel_of(schedule: Schedule, op: MatmulCore | Convolution, target: Target) -> Microkernel:
-    """The microkernel that the schedule of an op names. UserError if the target has none of that name."""
+    """The microkernel that the schedule of an op names. Raise UserError if the target has none of that name."""
     types, wanted = op.contraction, schedule.word("use")
     known = microkernels(types.a, types.b, target, tiles=True)
     found = next((x for x in known if x.instruction == wanted), None)

@@ -53,7 +53,7 @@ def _blocked(fmt: Format, outer: int, inner: int, blocks: tuple[int, ...] = ()) 
 
 
 def block_tile(kernel: Microkernel, target: Target) -> GemmTile | None:
-    """The register tile of a block, as high as the registers allow; None where one is no whole number of vectors."""
+    """The register tile of a block, as high as the registers allow; None where one is not a multiple of the vector."""
     lanes = target.lanes(kernel.accumulator)
     if kernel.converts_a or BLOCK % lanes or BLOCK % kernel.k_group:
         return None

@@ -349,9 +349,7 @@ class NBitsSpace(ScheduleSpace):
             return f"unpack must not be {unpack} with use={use} where rows are {given}"
         elif use != "fma":
             if not has_digits(self.op, self.ctx, self.rows):
-                return (
-                    f"use must be fma where rows are {given}, but for few rows or fast dot products"
-                )
+                return f"use must be fma where rows are {given}, except for few rows or fast dot products"
             if schedule.number("mc") * self.sizes[2] * DIGITS > _max_digits(self.ctx):
                 return "mc must be less: the digits of a block are in local memory"
         return unsupported_tile_reason(schedule, self.ctx.target)

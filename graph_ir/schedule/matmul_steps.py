@@ -174,6 +174,6 @@ class _Steps:
             return []
         if self.k * self.n * b.buffer.dtype.size <= kept_bytes(self.kernel, self.target):
             return []
-        # Half a tile where rows are dynamic: the rows after the full tiles are cut into two lower ones.
+        # Half a tile where rows are dynamic: the rows after the full tiles are split into two lower ones.
         rows = -(-self.tile.rows // 2) if self.is_dynamic else self.tile.rows
         return [f"prefetch B {rows}"]

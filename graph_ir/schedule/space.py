@@ -62,7 +62,7 @@ class ScheduleSpace:
         return {}
 
     def check(self, schedule: Schedule) -> Schedule:
-        """The schedule itself. UserError if the kernel cannot run with it."""
+        """The schedule itself. Raise UserError if the kernel cannot run with it."""
         if schedule.algorithm != self.algorithm:
             raise self._wrong(schedule, f"the algorithm must be {self.algorithm}")
         self._check_names(schedule)
@@ -85,7 +85,7 @@ class ScheduleSpace:
     def complete(self, requested: Schedule) -> Schedule:
         """Return the requested schedule, completed from the best candidate with the `leading` parameters requested.
 
-        UserError if the kernel cannot run with it.
+        Raise UserError if the kernel cannot run with it.
         """
         if requested.algorithm not in ("", self.algorithm):
             raise self._wrong(requested, f"the algorithm must be {self.algorithm}")

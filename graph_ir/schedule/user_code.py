@@ -32,7 +32,7 @@ class UserKernel(Protocol):
     def function(
         self, op: Op, inputs: Sequence[Buffer], output: Buffer, ctx: LowerContext
     ) -> Function:
-        """The function for an op, a buffer for each of its inputs. UserError where user code goes wrong."""
+        """The function for an op, a buffer for each of its inputs. Raise UserError if user code goes wrong."""
 
 
 class UserPass(Protocol):
@@ -51,11 +51,11 @@ class UserPass(Protocol):
         """Return whether it runs before the anchor."""
 
     def __call__(self, graph: Graph, ctx: LowerContext) -> bool:
-        """Change the graph in place; return whether it did. UserError where user code goes wrong."""
+        """Change the graph in place; return whether it did. Raise UserError if user code goes wrong."""
 
 
 class UserPattern(Protocol):
-    """Ops that are recognized as another one."""
+    """Ops that are recognized as another."""
 
     @property
     def name(self) -> str:

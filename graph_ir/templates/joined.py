@@ -38,7 +38,7 @@ def joined_loops(
 ) -> Function:
     """The function of such a group; params are `buffers` in order.
 
-    Parts of `least` elements and more are cut into `tasks`."""
+    Parts of `least` elements and more are split into `tasks`."""
     position = output.details.format.order.index(join.axis)
     dims = output.details.physical_dims
     nests, begin = [], 0

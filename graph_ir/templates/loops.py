@@ -159,7 +159,8 @@ def loop_nest(
     innermost_vector: bool,
     tasks: Tasks,
 ) -> Stmt:
-    """Loops over `dims`; the outermost that has several trips is cut into `tasks` for threads, if there are several."""
+    """Loops over `dims`; the outermost that has several trips is split into `tasks` for threads, if there are
+    several."""
     kinds: list[LoopKind] = ["serial"] * len(dims)
     if innermost_vector and dims:
         kinds[-1] = "vector"

@@ -4,7 +4,7 @@ for block of rows (parallel): the block transposed, so that a feature of its row
   for piece of a tree: for tile of rows: alive = -1
                                          for slot: alive &= mask[slot] where x[feature[slot]] <= bound[slot]
                                          sums += leaves[piece, lowest bit of alive]
-No load depends on another one and nothing is gathered: a condition costs about three instructions for a vector of rows.
+No load depends on another and nothing is gathered: a condition costs about three instructions for a vector of rows.
 The last few rows are walked.
 """
 

@@ -19,7 +19,7 @@ from ..ir.computation import Index
 
 @dataclass(frozen=True)
 class MergedAxes:
-    """The loops that are left and their sizes; `index`: of each axis, 0 where another one runs for it.
+    """The loops that are left and their sizes; `index`: of each axis, 0 where another runs for it.
 
     An axis that runs for others goes beyond its size: the operands must be flat.
     """

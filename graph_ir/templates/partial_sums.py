@@ -52,8 +52,8 @@ def blocked_sum(
 ) -> tuple[list[Stmt], Expr]:
     """(statements, total) of the sum of `value`, which `term` binds, over `index`; `vector`: along the last axis.
 
-    Where extents are dynamic, the axis that is cut into blocks is chosen when it runs. A sum of no more than a block is
-    one block then: the same bits as without any, as nothing is lost of a single one.
+    Where extents are dynamic, the axis that is split into blocks is chosen when it runs. A sum of no more than a block
+    is one block then: the same bits as without any, as nothing is lost of a single one.
     """
     total, lost, part = (Buffer(n, value.dtype, (1,), "local") for n in ("total", "lost", "acc"))
     zero = t.const(0, value.dtype)
@@ -74,7 +74,7 @@ def blocked_sum(
 
 
 def cut_of(extents: Sequence[int], block: int) -> int:
-    """The axis that is cut into blocks: all terms along those behind it are less than one."""
+    """The axis that is split into blocks: all terms along those behind it are less than one."""
     cut = len(extents) - 1
     while cut and math.prod(extents[cut:]) <= block:
         cut -= 1

@@ -22,7 +22,7 @@ from ..ir.schedule import Schedule
 
 @dataclass(frozen=True)
 class Scan:
-    """Sizes in elements, of which `outer` and `n` may be open, the operation (`add` or `mul`), whether it leaves out
+    """Sizes in elements, of which `outer` and `n` may be dynamic, the operation (`add` or `mul`), whether it leaves out
     element i, and whether it runs from the back."""
 
     outer: Size

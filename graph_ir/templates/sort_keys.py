@@ -80,7 +80,7 @@ def is_exact(key: Expr, kind: KeyKind, largest: bool) -> Expr | None:
 
 
 def _float_key(b: t.LoopBuilder, value: Expr, kind: KeyKind) -> Expr:
-    """Return the bits; those of negative numbers complemented but for the sign, which is then inverted for all."""
+    """Return the bits; those of negative numbers complemented except for the sign, which is then inverted for all."""
     number = b.let("number", value)
     signed, bits = (S32, 32) if kind.dtype == U32 else (S64, 64)
     zero = t.equal(number, 0.0)

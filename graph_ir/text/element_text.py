@@ -31,7 +31,7 @@ def print_elements(value: np.ndarray[Any, Any]) -> list[str]:
 
 
 def read_elements(texts: Sequence[str], dtype: DType) -> np.ndarray[Any, Any]:
-    """Inverse of `print_elements`: a flat array. UserError for a text that is not an element of `dtype`."""
+    """Inverse of `print_elements`: a flat array. Raise UserError for a text that is not an element of `dtype`."""
     try:
         if dtype.kind == "bool":
             return np.array([_BOOLS[text] for text in texts], dtype.numpy)

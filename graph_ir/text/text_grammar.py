@@ -130,7 +130,7 @@ def read_records(text: str) -> list[GraphText]:
 
 
 def read_tensor(text: str, details: LogicalTensor) -> np.ndarray[Any, Any]:
-    """The array of `[1.0 2.0]` or `<empty>`; UserError where it is elided or does not have `details`."""
+    """The array of `[1.0 2.0]` or `<empty>`; raise UserError if it is elided or does not have `details`."""
     texts = [] if text == "<empty>" else text[1:-1].split()
     if "..." in texts:
         raise UserError(

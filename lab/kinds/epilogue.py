@@ -36,7 +36,7 @@ STEPS = (BIAS, *UNARY, *BINARY)
 
 
 def taken(text: ProblemText, words: list[Word]) -> list[str]:
-    """Remove the words that begin with + from `words`, and return their steps. UserError for an unknown one."""
+    """Remove the words that begin with + from `words`, and return their steps. Raise UserError for an unknown one."""
     steps = []
     for word in [word for word in words if word.text.startswith("+")]:
         words.remove(word)

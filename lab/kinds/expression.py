@@ -53,7 +53,7 @@ class _Reader:
         self._source = ""
 
     def read(self, source: str) -> str:
-        """Return the result of `y = ...`, or of an expression alone. UserError for anything else."""
+        """Return the result of `y = ...`, or of an expression alone. Raise UserError for anything else."""
         self._source = source
         try:
             (statement,) = ast.parse(source.strip()).body

@@ -32,7 +32,7 @@ class BytePairs:
     """Tokens of byte-level BPE."""
 
     def __init__(self, file: GgufFile, vocabulary: Vocabulary) -> None:
-        """UserError for merges that are not pairs of tokens, UnsupportedError for an unknown pre-tokenizer."""
+        """Raise UserError for merges that are not pairs of tokens, UnsupportedError for an unknown pre-tokenizer."""
         name = file.text("tokenizer.ggml.pre", "default")
         patterns = _PATTERNS.get(name)
         if patterns is None:

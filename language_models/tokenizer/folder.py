@@ -46,7 +46,7 @@ class FolderStream:
 
 
 def folder_tokenizer(folder: ModelFolder) -> FolderTokenizer:
-    """Return the tokenizer of a folder. UserError where `tokenizer.json` or the library is missing."""
+    """Return the tokenizer of a folder. Raise UserError if `tokenizer.json` or the library is missing."""
     path = folder.path / "tokenizer.json"
     if not path.is_file():
         raise UserError(

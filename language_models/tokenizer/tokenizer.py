@@ -26,7 +26,7 @@ class TextStream(Protocol):
         ...
 
     def rest(self) -> str:
-        """Return the rest at the end: U+FFFD for bytes that are no character."""
+        """Return the rest at the end: U+FFFD for bytes that are not a character."""
         ...
 
 
@@ -131,7 +131,7 @@ class Tokenizer:
 
 
 class _Bytes:
-    """Text whose characters may be cut into tokens."""
+    """Text whose characters may be split into tokens."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -142,12 +142,12 @@ class _Bytes:
         return self._letters.decode(self._tokenizer.bytes_of(token))
 
     def rest(self) -> str:
-        """Return U+FFFD for bytes that are no character."""
+        """Return U+FFFD for bytes that are not a character."""
         return self._letters.decode(b"", final=True)
 
 
 def tokenizer_of(file: GgufFile) -> Tokenizer:
-    """Return the tokenizer that the metadata of a file describe. UserError, UnsupportedError."""
+    """Return the tokenizer that the metadata of a file describe. May raise UserError or UnsupportedError."""
     vocabulary, kind = vocabulary_of(file), file.text("tokenizer.ggml.model")
     if kind == "llama":
         adds_space = bool(file.metadata.get("tokenizer.ggml.add_space_prefix", True))

@@ -50,7 +50,7 @@ class Vocabulary:
 
 
 def vocabulary_of(file: GgufFile) -> Vocabulary:
-    """Read the vocabulary of a file. UserError where its parts do not fit together."""
+    """Read the vocabulary of a file. Raise UserError if its parts do not fit together."""
     texts = file.metadata.get("tokenizer.ggml.tokens")
     if not isinstance(texts, list) or not all(isinstance(text, bytes) for text in texts):
         raise file.rule("'tokenizer.ggml.tokens' must be a list of texts", type(texts).__name__)

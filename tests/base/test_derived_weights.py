@@ -88,7 +88,7 @@ def test_layouts_with_padding_and_json() -> None:
     np.testing.assert_array_equal(constants[64:].view(np.float32), padded.reshape(-1))
 
 
-def test_a_damaged_derivation_is_refused(tmp_path: Path) -> None:
+def test_a_corrupt_derivation_is_refused(tmp_path: Path) -> None:
     artifact = compile_stages(network(1), options=CompileOptions(1, winograd="f2")).artifact
     wrong = artifact.derivations[0].__class__(**{**asdict(artifact.derivations[0]), "dims": (7, 7)})
     broken = Artifact(
@@ -96,5 +96,5 @@ def test_a_damaged_derivation_is_refused(tmp_path: Path) -> None:
         derivations=(wrong, *artifact.derivations[1:]), sources=artifact.sources,
     )  # fmt: skip
     broken.save(tmp_path / "m.gcm")
-    with pytest.raises(UserError, match="'derived' is damaged"):
+    with pytest.raises(UserError, match="'derived' is corrupt"):
         Artifact.load(tmp_path / "m.gcm")

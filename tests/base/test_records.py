@@ -48,7 +48,7 @@ def classes(dataclass: Maker) -> list[type]:
 
     @dataclass(frozen=True, eq=False)
     class Identity:
-        """Equal to itself only; has an attribute that is no field."""
+        """Equal to itself only; has an attribute that is not a field."""
 
         x: int
         shared: ClassVar[list[int]] = []

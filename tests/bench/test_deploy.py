@@ -1,4 +1,4 @@
-"""The figures of native libraries hold what is promised of them, but for those that depend on the machine."""
+"""The figures of native libraries hold what is promised of them, except for those that depend on the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interleaved timing: contenders take turns, and none starts while threads of another one spin."""
+"""Interleaved timing: contenders take turns, and none starts while threads of another spin."""
 
 from __future__ import annotations
 

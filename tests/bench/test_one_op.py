@@ -1,4 +1,4 @@
-"""Cases of one operator from a line of text: operands, constants, the work counted, and lines that are no calls."""
+"""Cases of one operator from a line of text: operands, constants, the work counted, and lines that are not calls."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_measured_once_per_target_and_thread_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"version": 0}', '{"version": 1}'])
-def test_a_damaged_or_old_file_is_measured_again(tmp_path: Path, content: str) -> None:
+def test_a_corrupt_or_old_file_is_measured_again(tmp_path: Path, content: str) -> None:
     file = tmp_path / "roofs.json"
     file.write_text(content)
     assert roofline(Target("avx2"), 1, path=file, measure=lambda t, n: ROOFS) == ROOFS

@@ -1,4 +1,4 @@
-"""HLO against XLA: every value of a module, and a bug planted in the importer. Needs JAX, but for the text."""
+"""HLO against XLA: every value of a module, and a bug planted in the importer. Needs JAX, except for the text."""
 
 from __future__ import annotations
 

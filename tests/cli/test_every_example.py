@@ -60,7 +60,7 @@ def test_verify_takes_an_example(
 @pytest.mark.parametrize("example", EXAMPLES)
 @pytest.mark.parametrize("isa", ["avx512", "avx2"])
 def test_every_op_a_pass_takes_away_or_makes_is_in_a_decision(isa: str, example: str) -> None:
-    """But for the constants that a pass makes for other ops."""
+    """Except for the constants that a pass makes for other ops."""
     graph = load(ROOT / "examples" / example).copy()
     pipeline.run(graph, LowerContext(target_for(isa)))
     log = log_of(graph)

@@ -98,7 +98,7 @@ def test_names_that_files_cannot_bear(tmp_path: Path) -> None:
         (["--input", "x=@no.npy"], "input 'x': there is no file 'no.npy'; check its name and its folder"),
         (["--output-dir", "/dev/null/out"],
          "cannot write '/dev/null/out' (Not a directory); give another path"),
-        (["--threads", "-1"], "threads must be a whole number from 1 to 1024, got -1"),
+        (["--threads", "-1"], "threads must be an integer from 1 to 1024, got -1"),
     ],
 )  # fmt: skip
 def test_bad_input(words: list[str], sentence: str, artifact: str, capsys: Capture) -> None:
@@ -130,7 +130,7 @@ def test_not_an_artifact(tmp_path: Path, capsys: Capture) -> None:
     )
     (tmp_path / "bad.gcm").write_bytes(b"x" * 1000)
     sentence = error_of(capsys, str(tmp_path / "bad.gcm"))
-    assert sentence.startswith("bad.gcm: is not a graphc artifact; ")
+    assert sentence.startswith("bad.gcm: is not a compiled model (.gcm); ")
 
 
 def test_a_flipped_byte(artifact: str, tmp_path: Path, capsys: Capture) -> None:
@@ -140,16 +140,14 @@ def test_a_flipped_byte(artifact: str, tmp_path: Path, capsys: Capture) -> None:
     sentence = error_of(capsys, str(tmp_path / "bad.gcm"))
     assert (
         sentence.startswith("bad.gcm: section '")
-        and "is damaged, its SHA-256 differs; " in sentence
+        and "is corrupt: its SHA-256 does not match; " in sentence
     )
 
 
 def test_a_cut_off_file(artifact: str, tmp_path: Path, capsys: Capture) -> None:
     data = Path(artifact).read_bytes()
     (tmp_path / "bad.gcm").write_bytes(data[:-1])
-    wanted = (
-        f"bad.gcm: is truncated or damaged, should have {len(data)} bytes, has {len(data) - 1}; "
-    )
+    wanted = f"bad.gcm: is truncated or corrupt: it should have {len(data)} bytes, but has {len(data) - 1}; "
     assert error_of(capsys, str(tmp_path / "bad.gcm")).startswith(wanted)
 
 

@@ -148,8 +148,8 @@ def test_how_many_processes() -> None:
     assert resolve_jobs(None, {"GRAPHC_JOBS": " 5 "}) == 5
     assert resolve_jobs(None, {}) >= 1
     for jobs, environ, sentence in (
-        (0, {}, "jobs must be a whole number from 1, got 0"),
-        (None, {"GRAPHC_JOBS": "many"}, "GRAPHC_JOBS must be a whole number from 1, got 'many'"),
+        (0, {}, "jobs must be an integer from 1, got 0"),
+        (None, {"GRAPHC_JOBS": "many"}, "GRAPHC_JOBS must be an integer from 1, got 'many'"),
     ):
         with pytest.raises(UserError) as error:
             resolve_jobs(jobs, environ)

@@ -333,7 +333,7 @@ def test_random_programs() -> None:
 
 
 def test_a_hint_is_an_instruction_and_nothing_else() -> None:
-    """An address far outside its buffer is no error. LLVM counts from the core: 3 is L1, 2 is L2."""
+    """An address far outside its buffer is not an error. LLVM counts from the core: 3 is L1, 2 is L2."""
     slot = Slice(OUT, (t.as_expr(1 << 40),))
     one = Store(OUT, (t.as_expr(0),), t.as_expr(1))
     module = Module((Function("f", (OUT,), Block((Prefetch(slot), Prefetch(slot, 1), one))),))

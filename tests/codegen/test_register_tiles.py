@@ -20,7 +20,7 @@ ROWS_OF_TILES, K = 4, 64
 
 
 def matmul(rows: int, columns: int, k: int = K) -> Module:
-    """C = A x B with A row-major, cut into tiles of `rows` rows and all columns."""
+    """C = A x B with A row-major, split into tiles of `rows` rows and all columns."""
     m = rows * ROWS_OF_TILES
     a, b, c = (
         Buffer(n, F32, (s,)) for n, s in zip("abc", (m * k, k * columns, m * columns), strict=True)

@@ -41,7 +41,7 @@ class Example:
 
 
 def examples(markdown: str) -> list[Example]:
-    """The marked blocks. ValueError for a marker without a block after it, or a language nobody runs."""
+    """The marked blocks. Raise ValueError for a marker without a block after it, or a language nobody runs."""
     found = []
     lines = markdown.splitlines()
     for number, line in enumerate(lines):

@@ -123,7 +123,7 @@ def test_a_file_that_was_seen_is_not_read_as_a_graph_again(
     (alias, _) = kept.folder.glob("*.key")
     alias.write_text(alias.read_text().replace("a", "b"))
     again = compile_cached(path, kept)
-    assert again.from_cache, "by the graph, if the alias is damaged"
+    assert again.from_cache, "by the graph, if the alias is corrupt"
 
 
 def test_kernels_are_shared_by_models(kept: CompileCache) -> None:
@@ -141,18 +141,18 @@ def test_kernels_are_shared_by_models(kept: CompileCache) -> None:
     assert CompiledModel(other.artifact)(value).tolist() == [0, 3, 6, 9]
 
 
-def test_a_damaged_kernel_is_compiled_anew(
+def test_a_corrupt_kernel_is_compiled_anew(
     kept: CompileCache, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = compile_cached(small(2.0), kept)
     (path,) = kept.folder.glob("*.kernel")
     whole = path.read_bytes()
-    for damaged in (whole[:-1], whole[:10], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
-        path.write_bytes(damaged)
+    for corrupt in (whole[:-1], whole[:10], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
+        path.write_bytes(corrupt)
         assert kept.get_kernel(path.stem) is None and not path.exists()
-        assert "is damaged; compile its model again; it is deleted from the cache" in caplog.text
+        assert "is corrupt; compile its model again; it is deleted from the cache" in caplog.text
         caplog.clear()
-        path.write_bytes(damaged)
+        path.write_bytes(corrupt)
         (kept.folder / f"{kept.contents().models[0].key}.gcm").unlink()
         again = compile_cached(small(2.0), kept)
         assert again.artifact.object_code == first.artifact.object_code
@@ -214,7 +214,7 @@ def test_bytes_alone_must_tell_what_the_model_is(tmp_path: Path) -> None:
     assert file_key(request_of(tmp_path / "empty.onnx")) is None
 
 
-def test_a_damaged_entry_is_deleted_and_made_anew(
+def test_a_corrupt_entry_is_deleted_and_made_anew(
     kept: CompileCache, caplog: pytest.LogCaptureFixture
 ) -> None:
     compile_cached(small(), kept)
@@ -222,9 +222,9 @@ def test_a_damaged_entry_is_deleted_and_made_anew(
     whole = path.read_bytes()
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 1
-    for damaged in (whole[:-1], whole[:100], b"", bytes(flipped)):
-        path.write_bytes(damaged)
-        assert kept.contents().models[0].model.startswith("damaged: ")
+    for corrupt in (whole[:-1], whole[:100], b"", bytes(flipped)):
+        path.write_bytes(corrupt)
+        assert kept.contents().models[0].model.startswith("corrupt: ")
         with caplog.at_level(logging.WARNING, "graphc.cache"):
             assert kept.get(path.stem) is None
         assert "it is deleted from the cache" in caplog.text and not path.exists()

@@ -161,7 +161,7 @@ def test_inputs_fix_dynamic_sizes_of_the_file(rng: np.random.Generator) -> None:
     ("arguments", "sentence"),
     [
         ({"target": "sse"}, "target 'sse' is not known; known are "),
-        ({"threads": 0}, "threads must be a whole number from 1 to 1024, got 0"),
+        ({"threads": 0}, "threads must be an integer from 1 to 1024, got 0"),
         ({"disabled": ("magic",)}, "switch 'magic' is not known; known are fold, cse, "),
         ({"inputs": {"z": "f32[8,13]"}}, "model: there is no input 'z'; its inputs are 'x'"),
         ({"inputs": {"x": "8x13"}}, "input spec '8x13' must end with the shape in brackets, "),

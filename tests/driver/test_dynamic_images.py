@@ -33,5 +33,5 @@ def test_sizes_that_a_network_needs_are_requested(tmp_path) -> None:
     data = image(1, 2, 10, 6)
     largest = data.reshape(1, 2, 5, 2, 3, 2).max((3, 5)).repeat(2, 2).repeat(2, 3)
     assert np.array_equal(model(data), np.concatenate([data, largest], 1))
-    with pytest.raises(UserError, match=r"must be f32\[1,2,2\*H_2,6\] with H_2 a whole number"):
+    with pytest.raises(UserError, match=r"must be f32\[1,2,2\*H_2,6\] with H_2 an integer"):
         model(image(1, 2, 9, 6))

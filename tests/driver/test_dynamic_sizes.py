@@ -166,7 +166,7 @@ def sums(number: Size) -> Graph:
 
 
 @pytest.mark.parametrize("isa", ["native", "avx2"])
-def test_sums_over_an_open_axis_and_those_behind_it(isa: str) -> None:
+def test_sums_over_a_dynamic_axis_and_those_behind_it(isa: str) -> None:
     same_bits(sums, isa, (1, 2, 25, 100, 600))
 
 
@@ -194,7 +194,7 @@ def test_softmaxes_divide_before_the_matmul_where_attention_is_not_one_kernel() 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ["native", "avx2"])
-def test_networks_of_an_open_number_of_images(isa: str) -> None:
+def test_networks_of_a_dynamic_number_of_images(isa: str) -> None:
     same_bits(images, isa, (1, 2, 7), threads=(2,))
 
 

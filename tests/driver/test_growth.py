@@ -77,6 +77,6 @@ def compile_lines(make: Callable[[int], Graph], n: int) -> Counter[str]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("make", [elementwise_chain, matmuls, residuals, many_results])
 def test_no_function_does_more_than_its_share(make: Callable[[int], Graph]) -> None:
-    compile_stages(make(8), "avx2")  # what is computed once per process is no share of a model
+    compile_stages(make(8), "avx2")  # what is computed once per process is not a share of a model
     small, large = compile_lines(make, FEW), compile_lines(make, FEW * TIMES)
     assert superlinear(small, large, times=1.5 * TIMES, least=2000) == []

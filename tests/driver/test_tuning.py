@@ -34,7 +34,7 @@ def test_another_cpu_isa_or_thread_count_sees_nothing(tmp_path: Path) -> None:
         assert TuningFile(path, target, threads).read() == {}
 
 
-def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
+def test_a_corrupt_file_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "t.sqlite"
     path.write_bytes(b"not a database, but long enough to be looked at" * 10)
     with pytest.raises(UserError, match="tuning file '.*' cannot be used: file is not a database"):

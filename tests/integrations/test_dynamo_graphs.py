@@ -62,7 +62,7 @@ def elements(x: Any) -> Any:
 
 
 def flags(x: Any) -> Any:
-    """A number is no flag: the deviation along axis 0, not that without Bessel's correction."""
+    """A number is not a flag: the deviation along axis 0, not that without Bessel's correction."""
     row = x[0, 0, 0] * 1
     return row.std(0), row.var(0)
 

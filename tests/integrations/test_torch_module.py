@@ -155,7 +155,7 @@ def test_it_is_a_part_of_another_module(pair: Any) -> None:
 
 
 class Pair:
-    """A pytree like registered caches: values that are no tensors are no leaves."""
+    """A pytree like registered caches: values that are not tensors are not leaves."""
 
     def __init__(self, *parts: Any) -> None:
         self.parts = parts

@@ -85,7 +85,7 @@ def test_folders_are_told_apart(exported: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(exported, copy)
     (copy / "problem.json").write_text("{")
-    with pytest.raises(UserError, match="is damaged"):
+    with pytest.raises(UserError, match="is corrupt"):
         read_version(str(copy), target)
 
 

@@ -84,7 +84,7 @@ def network(name: str) -> Graph:
 
 
 def converted(graph: Graph, target: str, folder: Path) -> Graph:
-    """Write a file and return the graph read back. GraphcError if the format cannot hold the network."""
+    """Write a file and return the graph read back. Raise GraphcError if the format cannot hold the network."""
     source = folder / "m.graph"
     with _as_source(graph, source):
         done = convert(source, target, folder / f"m{FORMATS[target].suffix}")

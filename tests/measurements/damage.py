@@ -1,9 +1,9 @@
-"""Outcomes of damaged model files, by format: read all the same, refused with a sentence, or neither.
+"""Outcomes of corrupt model files, by format: read all the same, refused with a sentence, or neither.
 
     python tests/measurements/damage.py [--count 1000] [--seed 1]
 
 Each file is a small network with bytes flipped, runs of bytes cut, doubled or replaced, its end cut off, or parts of
-two positions swapped. Slow files, over five seconds of CPU time, and exceptions that are no sentence are failures.
+two positions swapped. Slow files, over five seconds of CPU time, and exceptions that are not a sentence are failures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
 
 
-def damaged(data: bytes, rng: random.Random) -> bytes:
+def corrupt(data: bytes, rng: random.Random) -> bytes:
     """The bytes with one to three changes."""
     content = bytearray(data)
     for _ in range(rng.randint(1, 3)):
@@ -74,7 +74,7 @@ def main() -> int:
         rng = random.Random(f"{arguments.seed} {name}")
         with tempfile.TemporaryDirectory() as folder:
             sample = Sample(name, Path(folder))
-            outcomes = (outcome(sample, damaged(sample.data, rng)) for _ in range(arguments.count))
+            outcomes = (outcome(sample, corrupt(sample.data, rng)) for _ in range(arguments.count))
             counts = Counter(outcomes)
         failures += sum(count for found, count in counts.items() if found.startswith("FAILURE"))
         texts = ", ".join(f"{count} {found}" for found, count in counts.most_common())

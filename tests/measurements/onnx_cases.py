@@ -100,7 +100,7 @@ def main(words: list[str]) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--native", action="store_true", help="compile, which takes some minutes")
-    parser.add_argument("--others", action="store_true", help="cases that are no single nodes")
+    parser.add_argument("--others", action="store_true", help="cases that are not single nodes")
     args = parser.parse_args(words)
     if args.others:
         others()

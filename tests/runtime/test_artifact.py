@@ -1,4 +1,4 @@
-"""Artifacts on disk: what is saved comes back, and every damaged file gives one sentence."""
+"""Artifacts on disk: what is saved comes back, and every corrupt file gives one sentence."""
 
 from __future__ import annotations
 
@@ -131,11 +131,13 @@ def test_every_truncation_is_found(tmp_path: Path) -> None:
         write_anew(path, data[:length])
         message = failure(path)
         if length < 64:
-            assert message == "m.gcm: is not a graphc artifact; compile the model again with -o"
+            assert (
+                message == "m.gcm: is not a compiled model (.gcm); `graphc compile -o` writes one"
+            )
         else:
             assert message == (
-                f"m.gcm: is truncated or damaged, should have {len(data)} bytes, "
-                f"has {length}; compile the model again"
+                f"m.gcm: is truncated or corrupt: it should have {len(data)} bytes, "
+                f"but has {length}; compile the model again"
             )
 
 
@@ -144,7 +146,7 @@ def test_a_tail_is_found(tmp_path: Path) -> None:
     size = path.stat().st_size
     path.write_bytes(path.read_bytes() + b"\0")
     assert failure(path) == (
-        f"m.gcm: is truncated or damaged, should have {size} bytes, has {size + 1}; "
+        f"m.gcm: is truncated or corrupt: it should have {size} bytes, but has {size + 1}; "
         "compile the model again"
     )
 
@@ -173,7 +175,7 @@ def test_garbage_is_refused(tmp_path: Path, garbage: bytes, head: bytes) -> None
 
 
 @pytest.mark.parametrize("name", ["constants", "object", "support"])
-def test_a_damaged_section_is_named(tmp_path: Path, name: str) -> None:
+def test_a_corrupt_section_is_named(tmp_path: Path, name: str) -> None:
     path = saved(tmp_path)
     data = bytearray(path.read_bytes())
     size = PRELUDE.unpack(data[:64])[3]
@@ -182,24 +184,27 @@ def test_a_damaged_section_is_named(tmp_path: Path, name: str) -> None:
     data[offset] ^= 1
     path.write_bytes(data)
     assert failure(path) == (
-        f"m.gcm: section '{name}' is damaged, its SHA-256 differs; compile the model again"
+        f"m.gcm: section '{name}' is corrupt: its SHA-256 does not match; compile the model again"
     )
 
 
-def test_a_damaged_header_is_named(tmp_path: Path) -> None:
+def test_a_corrupt_header_is_named(tmp_path: Path) -> None:
     path = saved(tmp_path)
     data = bytearray(path.read_bytes())
     data[100] ^= 1
     path.write_bytes(data)
     assert failure(path) == (
-        "m.gcm: section 'header' is damaged, its SHA-256 differs; compile the model again"
+        "m.gcm: section 'header' is corrupt: its SHA-256 does not match; compile the model again"
     )
 
 
 @pytest.mark.parametrize(
     ("at", "message"),
     [
-        (0, "is not a graphc artifact; compile the model again with -o"),
+        (
+            0,
+            "is not a compiled model (.gcm); `graphc compile -o` writes one",
+        ),
         (8, "has artifact format 77, this graphc reads 1; compile the model again"),
         (12, "was made for ABI 77, this graphc has 7; compile the model again"),
         (23, "header of {} bytes does not fit; compile the model again"),
@@ -359,7 +364,10 @@ def test_pipes_and_files_shorter_than_their_size_are_no_artifacts(tmp_path: Path
     assert failure(pipe) == f"{pipe}: is not a regular file; copy its contents into one"
     with mock.patch("graphc.runtime.container.os.fstat", return_value=mock.Mock(st_size=4096)):
         (short := tmp_path / "short").write_bytes(b"of the system")
-        assert failure(short) == "short: is not a graphc artifact; compile the model again with -o"
+        assert (
+            failure(short)
+            == "short: is not a compiled model (.gcm); `graphc compile -o` writes one"
+        )
 
 
 @pytest.mark.parametrize(

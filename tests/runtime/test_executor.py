@@ -433,7 +433,7 @@ def test_a_header_that_does_not_describe_the_code(tmp_path: Path, changes: dict[
     """The hashes are right, but the code would read and write outside of its arrays."""
     forged = replace(add_artifact(), metadata=replace(add_artifact().metadata, **changes))
     forged.save(tmp_path / "m.gcm")
-    with pytest.raises(UserError, match=r"^m\.gcm: is damaged or forged: its header describes '"):
+    with pytest.raises(UserError, match=r"^m\.gcm: is corrupt or forged: its header describes '"):
         CompiledModel(Artifact.load(tmp_path / "m.gcm"))
     with pytest.raises(InternalError):  # never was a file
         CompiledModel(forged)
@@ -445,6 +445,6 @@ def test_constants_that_are_too_short_for_the_code(tmp_path: Path) -> None:
         CompiledModel(Artifact.load(tmp_path / "m.gcm"))
     types = "f32[104] f32[104] -> f32[104], constants"
     assert str(caught.value) == (
-        f"m.gcm: is damaged or forged: its header describes '{types} 12, arena 416', "
+        f"m.gcm: is corrupt or forged: its header describes '{types} 12, arena 416', "
         f"its code is '{types} 64, arena 416'; compile the model again"
     )

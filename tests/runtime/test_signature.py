@@ -99,7 +99,7 @@ def replace(**values: object) -> Callable[[dict[str, Any]], None]:
         (replace(value=7), "must be 64 bytes in hexadecimal, got 0"),
         (replace(public_key="00" * 31), "'public_key' must be 32 bytes"),
         (replace(public_key="00" * 32), "is signed by the key 0000000000000000..., not by"),
-        (lambda header: header.update({KEY: "x"}), "its signature is damaged"),
+        (lambda header: header.update({KEY: "x"}), "its signature is corrupt"),
     ],
 )
 def test_forged_headers_are_refused(
@@ -121,7 +121,7 @@ def test_a_changed_section_of_a_signed_artifact_is_refused(signed: Path, keys: K
     data = bytearray(signed.read_bytes())
     data[-1] ^= 1
     signed.write_bytes(data)
-    with pytest.raises(UserError, match="is damaged"):
+    with pytest.raises(UserError, match="is corrupt"):
         Artifact.load(signed, key=keys[1])
 
 

@@ -40,7 +40,7 @@ def test_a_huge_machine_is_capped() -> None:
 def test_bad_argument(threads: object) -> None:
     with pytest.raises(UserError) as caught:
         resolve_threads(threads, {}, 1)  # type: ignore[arg-type]
-    assert str(caught.value) == f"threads must be a whole number from 1 to 1024, got {threads!r}"
+    assert str(caught.value) == f"threads must be an integer from 1 to 1024, got {threads!r}"
 
 
 @pytest.mark.parametrize(("text", "shown"), [("x", "'x'"), ("-2", "'-2'"), ("0", "0"), ("9999", "9999")])  # fmt: skip
@@ -48,7 +48,7 @@ def test_bad_variable(text: str, shown: str) -> None:
     with pytest.raises(UserError) as caught:
         resolve_threads(None, {"GRAPHC_NUM_THREADS": text}, 1)
     assert str(caught.value) == (
-        f"GRAPHC_NUM_THREADS must be a whole number from 1 to 1024, got {shown}"
+        f"GRAPHC_NUM_THREADS must be an integer from 1 to 1024, got {shown}"
     )
 
 

@@ -77,7 +77,7 @@ class NativeModule:
 
 
 def assert_same(got: Any, want: Any, what: str = "") -> None:
-    """Equal bits, but for NaN, which equals any NaN."""
+    """Equal bits, except for NaN, which equals any NaN."""
     size = got.dtype.itemsize
     pattern = np.dtype(f"u{size}")
     differ = got.view(pattern) != want.view(pattern)

@@ -16,7 +16,7 @@ from graphc.tensor_ir.index_code import flat_index_function, index_function
 from graphc.tensor_ir.nodes import Binary, Buffer, Const, Expr, Load, Var
 
 ROW, COL, SIZE = Var("i"), Var("j\n'"), Var("n")
-"""Names of models are no names of Python."""
+"""Names of models are not names of Python."""
 
 EXACT: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: wrap_s64(a + b),

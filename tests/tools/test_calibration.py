@@ -1,4 +1,4 @@
-"""Calibration: runs that samples are cut into, ranges by every method, and what is refused."""
+"""Calibration: runs that samples are split into, ranges by every method, and what is refused."""
 
 from __future__ import annotations
 

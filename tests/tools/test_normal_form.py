@@ -1,4 +1,4 @@
-"""The normal form: one computation, however a format writes it, is the same for `diff`; another one is not."""
+"""The normal form: one computation, however a format writes it, is the same for `diff`; another is not."""
 
 from __future__ import annotations
 

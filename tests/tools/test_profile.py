@@ -146,7 +146,7 @@ def test_the_command_prints_a_row_per_kernel(
     shares = [float(re.findall(r"([\d.]+) %", line)[0]) for line in kernels]
     assert shares == sorted(shares, reverse=True) and kernels[0].split()[-1] == "relu2.fused"
     assert any(
-        re.match(r"overhead +\d\.\d\d %: 4 time stamps of \d+ ns in one", line) for line in out
+        re.match(r"overhead +\d\.\d\d %: 4 timestamps of \d+ ns in one", line) for line in out
     )
     assert out[-1] == f"wrote {file}" and json.loads(file.read_text())["traceEvents"]
     assert max(map(len, out[:-1])) <= 100

@@ -138,7 +138,7 @@ def test_roots_of_squares_that_underflow_are_within_the_bound(name: str, size: f
 
 
 def test_the_logarithm_of_a_sum_of_open_sign_may_be_anything() -> None:
-    """Terms cancel but for rounding: another order of them gives the logarithm of a negative number. The bounds of
+    """Terms cancel except for rounding: another order of them gives the logarithm of a negative number. The bounds of
     the other rows stay what they are, whether the reference has a number there or not."""
     graph = build({"x": (2, 40)}, lambda make, x: make("reduce_log_sum", x["x"], axes=(1,)), F64)
     seen = set()

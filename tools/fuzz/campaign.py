@@ -72,7 +72,8 @@ def run_campaign(
     """Check the cases from `tally.done` to `count`; `on_case` is called for each in order, after it is counted.
 
     `routes`: those that all cases take instead of random ones.
-    `resume` receives the tally now and then, and at the end however that comes. UserError where it cannot be written.
+    `resume` receives the tally now and then, and at the end however that comes. Raise UserError if it cannot be
+    written.
     """
     how = {} if routes is None else {"routes": routes}
     jobs: Iterator[tuple[int, Job]] = (
@@ -94,7 +95,7 @@ def run_campaign(
 
 
 def write_tally(path: Path, tally: Tally) -> None:
-    """Replace the file as a whole. UserError when the system refuses it."""
+    """Replace the file as a whole. Raise UserError if the system refuses it."""
     try:
         with whole_file(path) as stream:
             stream.write(json.dumps(tally.to_json()).encode() + b"\n")
@@ -103,14 +104,14 @@ def write_tally(path: Path, tally: Tally) -> None:
 
 
 def read_tally(path: Path, seed: int) -> Tally:
-    """The tally of a seed in a file, a new one where there is no file. UserError for another seed or no tally."""
+    """The tally of a seed in a file, a new one where there is no file. Raise UserError for another seed or no tally."""
     if not path.exists():
         return Tally(seed)
     try:
         tally = Tally.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"'{path}' is no file of `graphc dev fuzz --resume` ({error}); give another"
+            f"'{path}' is not a file of `graphc dev fuzz --resume` ({error}); give another"
         ) from error
     if tally.seed != seed:
         raise UserError(

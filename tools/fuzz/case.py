@@ -45,7 +45,7 @@ class Setting:
     layout: str = "auto"
 
     def options(self) -> CompileOptions:
-        """The options of the compiler; UserError for what it does not know."""
+        """The options of the compiler; raise UserError for what it does not know."""
         return CompileOptions(
             self.threads,
             frozenset(self.disabled),
@@ -99,7 +99,7 @@ class Case:
 
     @staticmethod
     def from_json(facts: dict[str, Any]) -> Case:
-        """Read the JSON that `to_json` wrote. UserError if the graph does not parse."""
+        """Read the JSON that `to_json` wrote. Raise UserError if the graph does not parse."""
         graph = parse_graph(facts["graph"])
         loaded = _decoded(facts["arrays"])
         if len(loaded) != len(graph.inputs):

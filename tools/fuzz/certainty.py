@@ -211,7 +211,7 @@ def _is_whole(array: Array) -> bool:
 
 
 def _whole_limit(dtype: DType) -> float:
-    """Whole numbers up to this are all values of the float type."""
+    """Integers up to this are all values of the float type."""
     return 2.0 ** dtype.range[0]
 
 

@@ -59,7 +59,7 @@ def arrays_at(graph: Graph, arrays: list[Array]) -> list[Array]:
 
 
 def _rebuilt(graph: Graph, number: int, symbol: Size) -> Graph:
-    """The graph with a symbol for a size. UserError, UnsupportedError where that is none."""
+    """The graph with a symbol for a size. Raise UserError or UnsupportedError if that is none."""
     twin = Graph(graph.name, dict(graph.attrs))
     mapping: dict[GraphTensor, GraphTensor] = {}
     for op in graph.ops:

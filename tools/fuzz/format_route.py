@@ -16,7 +16,7 @@ from ...graph_ir.ir.graph import Array, Graph
 
 
 def reread(graph: Graph, target: str, folder: Path) -> Graph:
-    """The graph written as `target` (a key of `formats.FORMATS`) and read. UserError, UnsupportedError."""
+    """The graph written as `target` (a key of `formats.FORMATS`) and read. May raise UserError or UnsupportedError."""
     one = FORMATS[target]
     path = folder / f"m{one.suffix}"
     path.with_suffix(".params").unlink(missing_ok=True)
@@ -66,7 +66,7 @@ def run_by_onnxruntime(graph: Graph, folder: Path, arrays: Sequence[Array]) -> l
 def run_file(folder: Path, names: Sequence[str], arrays: Sequence[Array]) -> list[Array]:
     """Return what ONNX Runtime computes of the model in a folder (`MODEL`), given an array for each name.
 
-    UserError where ONNX Runtime lacks an op or ends its process, as a division of integers by zero does; RefusedFile
+    Raise UserError if ONNX Runtime lacks an op or ends its process, as a division of integers by zero does; RefusedFile
     where it calls the file invalid.
     """
     (folder / "inputs").write_bytes(pickle.dumps((list(names), list(arrays))))

@@ -33,7 +33,7 @@ def run_guarded(
 ) -> list[Array]:
     """The results of one run, without threads if it `is_serial`; an access outside a buffer ends the process.
 
-    InternalError if an input was changed.
+    Raise InternalError if an input was changed.
     """
     native, artifact = model.native, model.artifact
     meta = artifact.metadata

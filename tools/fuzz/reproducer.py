@@ -23,7 +23,7 @@ CASE_FILE, GRAPH_FILE, MODEL_FILE, TEXT_FILE = (
 
 
 def write_reproducer(folder: Path, case: Case | FileCase, outcome: Outcome) -> str:
-    """Write the case; returns the command that runs it again. UserError when the system refuses it."""
+    """Write the case; returns the command that runs it again. Raise UserError if the system refuses it."""
     command = f"graphc dev fuzz --replay {folder}"
     text = (
         f"{outcome.kind} at {outcome.stage}: {outcome.message}\n{case.setting.words()}\n{command}\n"
@@ -45,7 +45,8 @@ def write_reproducer(folder: Path, case: Case | FileCase, outcome: Outcome) -> s
 
 
 def read_reproducer(folder: Path) -> Case | FileCase:
-    """The case in a folder; its model is that of the file beside it, which may have been edited. UserError."""
+    """The case in a folder; its model is that of the file beside it, which may have been edited. May raise
+    UserError."""
     try:
         facts = json.loads((folder / CASE_FILE).read_text(encoding="utf-8"))
         if "model" in facts:

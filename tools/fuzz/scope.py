@@ -178,7 +178,7 @@ class Scope:
     def make(
         self, op_name: str, inputs: Sequence[GraphTensor], **attrs: Any
     ) -> tuple[GraphTensor, ...]:
-        """Append an op and evaluate it. UserError where it does not take this, or makes too much."""
+        """Append an op and evaluate it. Raise UserError if it does not take this, or makes too much."""
         op = self.graph.make(op_name, inputs, attrs)
         try:
             if any(y.details.elements > 2 * self.plan.max_elements for y in op.outputs):

@@ -63,7 +63,7 @@ def roofline_chart(profile: Profile) -> str:
 def memory_chart(graph: Graph, sizes: Mapping[str, int] = MappingProxyType({})) -> str:
     """The arena: a block per tensor from the step that writes it to the last that reads it; live bytes as a line.
 
-    `sizes`: numbers for those that are open, by name.
+    `sizes`: values of dynamic dimensions, by name.
     """
     plan = MEMORY_PLAN.of(graph)
     bytes_of = {life: evaluate(life.size, sizes) for life in plan.lives}

@@ -31,7 +31,7 @@ def summary(profile: Profile) -> str:
     conditions = (
         f"{roofs.cpu}, {roofs.isa}, {threads}",
         f"median of {profile.runs} runs",
-        f"time stamps cost {100 * profile.overhead:.2f} %",
+        f"timestamps cost {100 * profile.overhead:.2f} %",
         *(f"{name} = {number}" for name, number in profile.sizes.items()),
     )
     shown = "".join(

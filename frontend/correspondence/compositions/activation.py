@@ -81,7 +81,7 @@ def fast_gelu(node: OpBuilder, x: Tensor) -> Tensor:
 
 
 def clip(node: OpBuilder, x: Tensor, low: Value | None, high: Value | None) -> Tensor:
-    """X with what lies outside of bounds of one element replaced by these; None is no bound."""
+    """X with what lies outside of bounds of one element replaced by these; None is not a bound."""
     low, high = (_size_tensor(node, bound, x) for bound in (low, high))
     bounds = {"min": low, "max": high}
     if not any(isinstance(bound, Tensor) for bound in bounds.values()):

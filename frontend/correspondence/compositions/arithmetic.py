@@ -80,7 +80,7 @@ def is_finite(node: OpBuilder, x: Tensor) -> Tensor:
 
 
 def round_half_away(node: OpBuilder, x: Tensor) -> Tensor:
-    """X as a whole number; halves are rounded away from 0."""
+    """X as an integer; halves are rounded away from 0."""
     wide = node.converted(x, x.details.dtype.accumulator)
     whole = node.helper("trunc", wide)
     rest = node.helper("abs", node.helper("sub", wide, whole))

@@ -94,7 +94,7 @@ def sqrt(build: OpBuilder, x: Number) -> Number:
 
 
 def power(build: OpBuilder, x: Number, y: Number) -> Number:
-    """exp(y log x), and 0 for x = 0 but for y = 0."""
+    """exp(y log x), and 0 for x = 0 except for y = 0."""
     value = exp(build, times(build, y, log(build, x)))
     dtype = x[0].details.dtype
     zero, one = build.constant(0, dtype), build.constant(1, dtype)

@@ -50,7 +50,7 @@ def linear(node: OpBuilder, x: Tensor, weight: Tensor, bias: Tensor | None = Non
 
 
 def scaled(node: OpBuilder, x: Tensor, factor: float) -> Tensor:
-    """X times a number, x itself for 1; integers only by whole numbers."""
+    """X times a number, x itself for 1; integers only by integers."""
     if factor == 1:
         return x
     dtype = x.details.dtype

@@ -41,8 +41,8 @@ def choice(
 ) -> list[Tensor]:
     """The results of the branch of this number (s64[]); all take the tensors `outside` as inputs.
 
-    Sizes that depend on the branch, or on data inside of it, are counted. UnsupportedError if element types or numbers
-    of axes depend on the branch.
+    Sizes that depend on the branch, or on data inside of it, are counted. Raise UnsupportedError if element types or
+    numbers of axes depend on the branch.
     """
     types = [[op.inputs[0].details for op in branch.outputs] for branch in branches]
     inside = counted_inside(branches)
@@ -119,7 +119,8 @@ def while_loop(
 ) -> list[Tensor]:
     """The state after the last iteration. The body is built again where that shows that a part of the state grows.
 
-    UnsupportedError if an iteration changes the type of the state in another way, or nothing limits how much it grows.
+    Raise UnsupportedError if an iteration changes the type of the state in another way, or nothing limits how much it
+    grows.
     """
     growing = GrowingState(node, state, rounds.most)
     for _ in range(_MAX_TRIES):
@@ -178,7 +179,7 @@ class CountedLoop:
     def make(self, state: Sequence[Tensor], fixed: Sequence[Tensor], step: Step) -> list[Tensor]:
         """The final state, then the collected rows [iterations, ...]; a run may count them, and rows of the state.
 
-        UnsupportedError if rows of a loop without limit are collected, or otherwise as `while_loop`.
+        Raise UnsupportedError if rows of a loop without limit are collected, or otherwise as `while_loop`.
         """
         node = self.node
         heads = [node.constant(0, S64), self.going or node.constant(True, BOOL), *state]

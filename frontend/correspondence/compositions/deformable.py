@@ -70,7 +70,7 @@ def deformable_convolution(
 def _checked(
     node: OpBuilder, x: Tensor, weight: Tensor, offset: Tensor, mask: Tensor | None, how: Deformed
 ) -> tuple[int, ...]:
-    """The sizes of the result. UserError if anything does not fit."""
+    """The sizes of the result. Raise UserError if anything does not fit."""
     dims, kernel = x.details.plain_dims, weight.details.plain_dims[2:]
     rank, channels = len(dims), dims[1] if len(dims) > 1 else 0
     fits = rank > 2 and weight.details.rank == rank and how.groups > 0 and how.offset_groups > 0

@@ -100,7 +100,7 @@ class GrowingState:
     ) -> GrowingState:
         """Return the parts of the state that grow in a round of `graph`, built for this purpose, and by how much.
 
-        UnsupportedError if a part changes otherwise, or nothing limits it.
+        Raise UnsupportedError if a part changes otherwise, or nothing limits it.
         """
         known = {one.part: one for one in self.parts}
         own = {str(one.before): one.room for one in self.parts}

@@ -22,7 +22,7 @@ def positions(
 ) -> Tensor:
     """start, start + 1, ...: `count` numbers along an axis, s64, of size 1 along all others.
 
-    Both may be open; a start that only a run knows is a tensor s64 with `rank` axes or none.
+    Both may be dynamic; a start that only a run knows is a tensor s64 with `rank` axes or none.
     """
     shape = tuple(count if i == axis else 1 for i in range(rank))
     start = start if isinstance(start, (Dim, Tensor)) else int(start)

@@ -13,7 +13,8 @@ from ..nest import Loop, Nest
 
 
 def chunk(nest: Nest, name: str, chunks: int = 0) -> Nest:
-    """Cut the iterations of a loop into contiguous chunks, which threads may run. UserError for a reduced loop."""
+    """Cut the iterations of a loop into contiguous chunks, which threads may run. Raise UserError for a reduced
+    loop."""
     loop = nest.loop(name)
     if nest.is_reduced(loop):
         raise UserError(

@@ -13,7 +13,7 @@ from ..nest import Nest
 
 
 def parallelize(nest: Nest, *names: str) -> Nest:
-    """Let iterations run concurrently. UserError unless the loops are the outermost and reduce nothing."""
+    """Let iterations run concurrently. Raise UserError unless the loops are the outermost and reduce nothing."""
     outermost = tuple(loop.name for loop in nest.loops[: len(names)])
     reduced = [name for name in names if nest.is_reduced(nest.loop(name))]
     if reduced:

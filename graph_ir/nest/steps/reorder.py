@@ -11,7 +11,8 @@ from ..nest import Loop, Nest
 
 
 def reorder(nest: Nest, *names: str) -> Nest:
-    """Put the loops into the order of `names`, outermost first. UserError if a tile would enclose its own parts."""
+    """Put the loops into the order of `names`, outermost first. Raise UserError if a tile would enclose its own
+    parts."""
     if nest.stages or nest.tile:
         raise UserError("schedule: reorder: it must come before stage and tensorize")
     missing = {loop.name for loop in nest.loops}.symmetric_difference(names)

@@ -16,7 +16,7 @@ from ..nest import Case, Nest, contraction
 
 
 def specialize(nest: Nest, axis: str, size: int) -> Nest:
-    """Begin the nest of one size of an axis. UserError unless the axis is dynamic and may have that size."""
+    """Begin the nest of one size of an axis. Raise UserError unless the axis is dynamic and may have that size."""
     if axis not in nest.any_size.problem.sizes:
         raise UserError(
             f"schedule: specialize {axis}: the axis must be one of {', '.join(nest.problem.sizes)}"

@@ -16,7 +16,7 @@ from ..nest import Loop, Nest
 
 
 def split(nest: Nest, name: str, *factors: int | str) -> Nest:
-    """Split a loop into loops over ever smaller tiles. UserError unless each factor divides the one before it."""
+    """Split a loop into loops over ever smaller tiles. Raise UserError unless each factor divides the one before it."""
     loop, even = nest.loop(name), factors[:1] == ("even",)
     sizes = [x for x in factors if isinstance(x, int)]
     is_list = bool(sizes) and len(sizes) + even == len(factors) and min(sizes) >= 1

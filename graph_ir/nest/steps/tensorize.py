@@ -16,7 +16,8 @@ from ..nest import Nest, Tile
 
 
 def tensorize(nest: Nest, shape: GemmTile, *names: str, exact: bool = False) -> Nest:
-    """Run the innermost loops as register tiles. UserError unless they are the innermost, of rows, columns, depth."""
+    """Run the innermost loops as register tiles. Raise UserError unless they are the innermost, of rows, columns,
+    depth."""
     instruction, known = nest.problem.kernel.instruction, {loop.name for loop in nest.loops}
     named, names = (names[0], names[1:]) if names and names[0] not in known else ("fma", names)
     if named != instruction:

@@ -68,7 +68,7 @@ def test_gc_deletes_old_entries(folder: Path, capsys: Capture) -> None:
 
 
 def test_verify_finds_and_deletes_damage(folder: Path, capsys: Capture) -> None:
-    assert facts_of(capsys, "verify")["damaged"] == {}
+    assert facts_of(capsys, "verify")["corrupt"] == {}
     (weights,) = (folder / "weights").iterdir()
     model, _ = folder.glob("*.gcm")
     kernel = next(folder.glob("*.kernel"))
@@ -76,14 +76,14 @@ def test_verify_finds_and_deletes_damage(folder: Path, capsys: Capture) -> None:
         data = bytearray(path.read_bytes())
         data[-1] ^= 1
         path.write_bytes(data)
-    damaged = facts_of(capsys, "verify", code=1)["damaged"]
-    assert {str(path) for path in (weights, model, kernel)} <= set(damaged)
+    corrupt = facts_of(capsys, "verify", code=1)["corrupt"]
+    assert {str(path) for path in (weights, model, kernel)} <= set(corrupt)
     assert main(["cache", "verify", "--delete"]) == 1
-    assert "damaged: " in capsys.readouterr().out
-    assert facts_of(capsys, "verify")["damaged"] == {}
+    assert "corrupt: " in capsys.readouterr().out
+    assert facts_of(capsys, "verify")["corrupt"] == {}
 
 
-def test_damaged_weights_are_written_anew(folder: Path) -> None:
+def test_corrupt_weights_are_written_anew(folder: Path) -> None:
     (weights,) = (folder / "weights").iterdir()
     right = weights.read_bytes()
     weights.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))

@@ -46,11 +46,11 @@ def test_the_same_artifact_gives_the_same_bytes(tmp_path: Path, capsys: Capture)
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
 
 
-def test_a_damaged_artifact_has_none(tmp_path: Path, capsys: Capture) -> None:
+def test_a_corrupt_artifact_has_none(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "m.gcm"
     graphc.compile(layer(8, width=16)).save(path)
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
     assert main(["inspect", "sbom", str(path)]) == 2
-    assert "is damaged" in capsys.readouterr().err
+    assert "is corrupt" in capsys.readouterr().err

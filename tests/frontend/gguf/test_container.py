@@ -1,4 +1,4 @@
-"""GGUF files: what is written is read, and damaged files are refused with a sentence."""
+"""GGUF files: what is written is read, and corrupt files are refused with a sentence."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_damaged_files_are_refused(name: str, tmp_path: Path) -> None:
+def test_corrupt_files_are_refused(name: str, tmp_path: Path) -> None:
     data, message = REFUSED[name]
     (tmp_path / "m.gguf").write_bytes(data)
     with pytest.raises(UserError, match=message):

@@ -1,4 +1,4 @@
-"""Folders of Transformers: the same logits, whatever the rotary embedding and the windows; damaged folders."""
+"""Folders of Transformers: the same logits, whatever the rotary embedding and the windows; corrupt folders."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_shards_and_texts(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_damaged_folders(
+def test_corrupt_folders(
     tmp_path: Path, name: str, content: bytes, error: type[Exception], message: str
 ) -> None:
     saved(tmp_path, "Llama", {})
@@ -176,7 +176,7 @@ def test_an_index_that_is_no_table_names_no_files(tmp_path: Path) -> None:
         ({"dtype": "F4", "shape": [2], "data_offsets": [0, 1]}, "dtype F4"),
     ],
 )
-def test_damaged_tensors(tmp_path: Path, row: dict[str, Any], message: str) -> None:
+def test_corrupt_tensors(tmp_path: Path, row: dict[str, Any], message: str) -> None:
     table = json.dumps({"model.norm.weight": row}).encode()
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     (tmp_path / "model.safetensors").write_bytes(

@@ -45,7 +45,7 @@ def test_files(tmp_path: Path) -> None:
         f"cannot read '{tmp_path}' (Is a directory); give a file in it"
     )
     assert message(UserError, empty) == (
-        f"a model file must not be empty, but '{empty}' is, or is a file of the system without a size"
+        f"a model file must not be empty, but '{empty}' has no bytes"
     )
     for path in (garbage, cut):
         assert message(UserError, path) == (
@@ -69,10 +69,10 @@ def test_every_flipped_byte_is_refused_or_read() -> None:
     data = relu()
     for position in range(len(data)):
         for mask in (0x01, 0x80, 0xFF):
-            damaged = bytearray(data)
-            damaged[position] ^= mask
+            corrupt = bytearray(data)
+            corrupt[position] ^= mask
             try:
-                load(bytes(damaged))
+                load(bytes(corrupt))
             except GraphcError as error:
                 assert type(error) in (UserError, UnsupportedError)
 
@@ -296,9 +296,9 @@ def test_unsupported_ops_that_no_output_needs_do_not_matter() -> None:
 
 
 def test_names_that_are_no_text() -> None:
-    damaged = relu().replace(b"Relu", b"Re\xff\xfe")
-    assert message(UserError, damaged) == (
-        "model is damaged: every name must be UTF-8 text, got b'Re\\xff\\xfe'"
+    corrupt = relu().replace(b"Relu", b"Re\xff\xfe")
+    assert message(UserError, corrupt) == (
+        "model is corrupt: every name must be UTF-8 text, got b'Re\\xff\\xfe'"
     )
 
 

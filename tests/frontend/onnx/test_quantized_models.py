@@ -28,7 +28,7 @@ def inputs_of(model: bytes) -> Array:
 
 
 def check(result: Array, wanted: Array) -> None:
-    """Equal but for rounding: none of these networks ends in a step of more than 2 % of its range."""
+    """Equal except for rounding: none of these networks ends in a step of more than 2 % of its range."""
     assert result.shape == wanted.shape
     np.testing.assert_allclose(result, wanted, atol=0.02 * float(np.ptp(wanted)))
     assert np.mean(np.abs(result - wanted)) < 0.002 * float(np.ptp(wanted))

@@ -28,7 +28,7 @@ def message_of(path: Path, *, inputs: dict[str, str] | None = None) -> str:
 
 
 HEADS = [
-    ("", "a model file must not be empty, but {path} is, or is a file of the system without a size"),
+    ("", "a model file must not be empty, but {path} has no bytes"),
     ("\x00\x01binary rubbish in a file that is long", "the first line of a PNNX .param file must be 7767517, got "
      "'\\x00\\x01binary rubbish in a fi'... (in {path})"),
     ("7767517", "the second line must hold two numbers, of operators and operands, "
@@ -216,13 +216,13 @@ def test_compressed_doubled_and_escaping_entries(linear: Path) -> None:
     )
 
 
-def test_damaged_bytes_and_sizes_that_lie(linear: Path) -> None:
+def test_corrupt_bytes_and_sizes_that_lie(linear: Path) -> None:
     path = linear.with_suffix(".bin")
     whole = path.read_bytes()
     data = whole.index(WEIGHT.tobytes())
     path.write_bytes(whole[: data + 5] + b"\xff" + whole[data + 6 :])
     assert refused_archive(linear) == (
-        "weight 'l.weight': 'DIR/m.pnnx.bin' is damaged, the checksum of the entry does not match; copy the file again"
+        "weight 'l.weight': 'DIR/m.pnnx.bin' is corrupt, the checksum of the entry does not match; copy the file again"
     )
     record = whole.index(b"PK\x01\x02")
     huge = struct.pack("<II", 2**31, 2**31)

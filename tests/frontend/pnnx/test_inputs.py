@@ -37,7 +37,7 @@ def test_dynamic_sizes_stay_dynamic(tmp_path: Path) -> None:
     assert shape_of(path) == "f32[b,b,3]"
 
 
-def test_a_layer_of_an_open_batch_has_the_bits_of_the_layer_of_that_batch(tmp_path: Path) -> None:
+def test_a_layer_of_a_dynamic_batch_has_the_bits_of_the_layer_of_that_batch(tmp_path: Path) -> None:
     lines = [
         "pnnx.Input in 0 1 x #x=(?,8)f32",
         "nn.Linear fc 1 1 x y bias=True in_features=8 out_features=5 @bias=(5)f32 @weight=(5,8)f32",

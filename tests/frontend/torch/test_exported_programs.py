@@ -111,7 +111,7 @@ def test_files_and_their_bytes(tmp_path: Path) -> None:
         check(source, module, x)
 
 
-def test_a_damaged_file_is_a_sentence(tmp_path: Path) -> None:
+def test_a_corrupt_file_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "m.pt2"
     path.write_bytes(b"PK\x03\x04 no archive")
     with pytest.raises(UserError, match=r"m.pt2' is not a program that torch.export.load reads"):

@@ -1,4 +1,4 @@
-"""TVM's parameter files: the exact bytes, every type, mapped files, and damaged ones."""
+"""TVM's parameter files: the exact bytes, every type, mapped files, and corrupt ones."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_file_cut_short(cut: int) -> None:
         (b"ab", b"\xff\xfe", "params byte 32: names must be UTF-8"),
     ],
 )  # fmt: skip
-def test_damaged_files(old: bytes, new: bytes, message: str) -> None:
+def test_corrupt_files(old: bytes, new: bytes, message: str) -> None:
     with pytest.raises(UserError) as error:
         read_params(EXAMPLE.replace(old, new, 1))
     assert str(error.value) == message

@@ -155,7 +155,7 @@ def test_element_types_that_tvm_does_not_have_are_named():
         ),
     ],
 )
-def test_damaged_own_attributes(changes, message):
+def test_corrupt_own_attributes(changes, message):
     text, params = write_tvm(network())
     value = json.loads(text)
     node = next(node for node in value["nodes"] if node["name"] == "act0")

@@ -36,7 +36,7 @@ SEVERAL = (1, 24, 25, 85, 87)
 def test_every_number_of_rows(
     isa: str, transposed: bool, threads: int, counts: tuple[int, ...]
 ) -> None:
-    """B is copied into panels, because it is no constant; its last panel is narrow. Threads share what has
+    """B is copied into panels, because it is not a constant; its last panel is narrow. Threads share what has
     several tiles."""
     graph = Graph("matmul")
     a = graph.make_input(LogicalTensor(F32, (N, 5)), "a")

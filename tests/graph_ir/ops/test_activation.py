@@ -78,7 +78,7 @@ def test_hard_sigmoid_is_exactly_0_at_its_corner_and_1_at_infinity(dtype, alpha)
     x = np.array([-0.5 / alpha, np.copysign(np.inf, alpha), -np.copysign(np.inf, alpha)], numpy)
     y = compile_model(graph_from(f"hard_sigmoid(x, alpha={alpha!r})", dtype, x=(3,)))(x)
     assert y[1:].tolist() == [1, 0]
-    assert y[0] == 0 or alpha == 0.3, "5 / 3 is no float"
+    assert y[0] == 0 or alpha == 0.3, "5 / 3 is not a float"
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

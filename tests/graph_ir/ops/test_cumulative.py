@@ -47,7 +47,7 @@ def test_rejects_bools():
 
 @pytest.mark.parametrize("axis", [1, 2])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_an_open_number_of_steps(axis: int, reverse: bool, rng: np.random.Generator) -> None:
+def test_a_dynamic_number_of_steps(axis: int, reverse: bool, rng: np.random.Generator) -> None:
     """Positions counted from the mask of a sentence; integers have the bits of static sizes."""
     graph = Graph("positions")
     x = graph.make_input(LogicalTensor(S32, (size(Symbol("B")), size(Symbol("S")), 3)), "x")

@@ -124,7 +124,7 @@ def test_batches_of_computed_operands() -> None:
 
 @pytest.mark.parametrize("sort", ["scale", "zero point", "long", "half"])
 def test_what_stays_f32(sort: str) -> None:
-    """Parameters that differ along the sum, sums that may not fit s32, and one operand that is no byte."""
+    """Parameters that differ along the sum, sums that may not fit s32, and one operand that is not a byte."""
     case, k = Case(), 40_000 if sort == "long" else K
     scale = 2.0 ** RANDOM.integers(-3, 3, (1, k)) if sort == "scale" else 0.5
     zero = np.arange(k)[None] if sort == "zero point" else 1

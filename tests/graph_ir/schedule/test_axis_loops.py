@@ -83,7 +83,7 @@ def test_picks() -> None:
     assert str(space(scatter(20_000, 5), 2).pick) == "scatter tasks=2 piece=4096"
 
 
-def test_rows_of_open_length_run_one_at_a_time_at_unknown_cost() -> None:
+def test_rows_of_dynamic_length_run_one_at_a_time_at_unknown_cost() -> None:
     graph = Graph("open")
     x = graph.make_input(LogicalTensor(S32, (4, size(Symbol("N", 1, 99)))), "x")
     found = space(graph.make("cum_sum", [x], {"axis": 1}, "y"))

@@ -45,7 +45,7 @@ def masked(batch: Size, length: Size, dtype: DType = F32) -> Graph:
 
 
 def crossed(queries: Size, keys: Size) -> Graph:
-    """Queries and keys of different numbers, with work on rows that is no softmax alone, and shared keys."""
+    """Queries and keys of different numbers, with work on rows that is not a softmax alone, and shared keys."""
     graph = Graph("crossed")
     q = graph.make_input(LogicalTensor(F32, (3, queries, 8)), "q")
     k, v = (
@@ -137,7 +137,7 @@ def test_few_rows_split_their_sums_as_those_of_known_sizes(
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_results_an_open_number_of_heads_apart(isa: str, rng: np.random.Generator) -> None:
+def test_results_a_dynamic_number_of_heads_apart(isa: str, rng: np.random.Generator) -> None:
     """Rows and columns are numbers, but not the distance of the rows of a result that is transposed."""
 
     def heads(number: Size) -> Graph:

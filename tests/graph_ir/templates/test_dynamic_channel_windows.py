@@ -62,7 +62,7 @@ def pools(channels: Size) -> Graph:
 
 
 @pytest.mark.parametrize("disabled", [(), ("row-windows",)])
-def test_pools_of_an_open_number_of_channels(disabled: tuple[str, ...]) -> None:
+def test_pools_of_a_dynamic_number_of_channels(disabled: tuple[str, ...]) -> None:
     """More and fewer than cost models assume."""
     model = graphc.compile(pools(size(Symbol("C"))), disabled=disabled)
     for channels in (1, 70):

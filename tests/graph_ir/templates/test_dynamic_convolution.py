@@ -55,7 +55,7 @@ def test_images_of_bytes() -> None:
         assert np.array_equal(model(x), wanted)
 
 
-def test_an_open_number_of_channels_is_refused_by_name() -> None:
+def test_a_dynamic_number_of_channels_is_refused_by_name() -> None:
     graph, channels = Graph("channels"), size(Symbol("C"))
     x, w = (graph.make_input(LogicalTensor(F32, (1, channels, 1, 1)), name) for name in "xw")
     graph.make_output(graph.make("convolution", [x, w]).outputs[0], "y")

@@ -1,4 +1,4 @@
-"""Rows of f32 in fixed point: within the stated bound, exact on whole numbers, and what f32 gives of all others."""
+"""Rows of f32 in fixed point: within the stated bound, exact on integers, and what f32 gives of all others."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_whole_numbers_multiples_and_extremes_are_exact(isa: str) -> None:
     ("dot4", 3, 8, True, 512), ("dot2", 1, 4, True, 64), ("dot2", 2, 4, False, 24),
 ])  # fmt: skip
 def test_interpreted(use: str, rows: int, bits: int, one_zero: bool, group: int) -> None:
-    """Sums of small whole numbers are exact, on any machine; a group of 512 is too long to join digits as integers."""
+    """Sums of small integers are exact, on any machine; a group of 512 is too long to join digits as integers."""
     random, graph, n, k = (
         np.random.default_rng(0),
         Graph("packed"),

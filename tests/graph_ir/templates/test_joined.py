@@ -60,7 +60,7 @@ def test_a_movement_behind_keeps_the_general_loop() -> None:
 
 @pytest.mark.parametrize(("layout", "nests"), [("NHWC", 2), ("NCHW", 2), ("NCHW4c", 1)])
 def test_layouts(layout: str, nests: int) -> None:
-    """If the joined axis is cut into blocks, elements are selected one at a time."""
+    """If the joined axis is split into blocks, elements are selected one at a time."""
     fmt = parse_format(layout, "NCHW")
     result, value = interpreted_concat(fmt, [(2, 4, 3, 5), (2, 8, 3, 5)])
     assert result.nests == nests

@@ -101,7 +101,7 @@ def reduced(dims: tuple[Size, ...], axes: tuple[int, ...]) -> Graph:
     ],
 )
 def test_sums_of_dynamic_sizes_have_the_bits_of_the_sum_of_that_size(dims, axes):
-    """Return whether there are blocks is known at run time; a whole number of blocks has no rest."""
+    """The number of full blocks is known at run time and may be 0; some sizes have no remainder."""
     n = size(Symbol("N"))
     model = graphc.compile(reduced(tuple(n if d == "N" else d for d in dims), axes), threads=1)
     for number in (1, 3, 256, 300, 3280):

@@ -46,7 +46,7 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is of seed 16, got --seed 17"):
         read_tally(file, 17)
     file.write_text("{}")
-    with pytest.raises(UserError, match="is no file of `graphc dev fuzz --resume`"):
+    with pytest.raises(UserError, match="is not a file of `graphc dev fuzz --resume`"):
         read_tally(file, 16)
 
 

@@ -22,7 +22,7 @@ from . import (
 )
 
 Recipe = Callable[[Scope], None]
-"""Appends an op or several to the scope's graph; UserError where nothing fits."""
+"""Appends an op or several to the scope's graph. Raise UserError if nothing fits."""
 
 _FAMILIES: tuple[tuple[dict[str, Recipe], int], ...] = (
     (elementwise.RECIPES, 26),
@@ -48,7 +48,7 @@ WEIGHTS = {name: often / len(family) for family, often in _FAMILIES for name in 
 """Relative frequency of each recipe."""
 
 NOT_MADE = {
-    "count_up": "a size that is open says how long it is",
+    "count_up": "its length is a dynamic size",
     "dynamic_sizes": "sizes of random graphs are numbers",
     "align_regions": "a sample next to the border of an image counts or does not",
     **dict.fromkeys(("svd", "eigh"), "vectors of nearly equal values are any of a space"),

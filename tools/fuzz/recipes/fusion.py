@@ -43,7 +43,7 @@ def matmul_epilogue(scope: Scope) -> None:
 
 
 def attention(scope: Scope) -> None:
-    """softmax(q k^T * scale + mask) v, heads in front, sizes that are no multiples."""
+    """softmax(q k^T * scale + mask) v, heads in front, sizes that are not multiples."""
     dtype = F32 if scope.chance(0.8) else scope.dtype(FLOAT)
     heads = tuple(scope.random.randint(1, 3) for _ in range(scope.random.randint(0, 2)))
     queries, keys, width, out = (max(scope.size(), 1) for _ in range(4))

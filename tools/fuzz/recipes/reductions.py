@@ -28,7 +28,7 @@ def some_axes(scope: Scope, rank: int) -> dict[str, Any]:
 
 
 def one_axis(scope: Scope, rank: int) -> int:
-    """An axis, counted from either end; UserError where there is none."""
+    """An axis, counted from either end; raise UserError if there is none."""
     if not rank:
         raise UserError("a scalar has no axis")
     return scope.random.randint(-rank, rank - 1)

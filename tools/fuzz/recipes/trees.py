@@ -29,7 +29,7 @@ class _Nodes:
 
 
 def tree_ensemble(scope: Scope) -> None:
-    """Leaves are whole numbers, whose sums are exact."""
+    """Leaves are integers, whose sums are exact."""
     dtype = scope.random.choice((F32, F32, F64))
     features, groups = max(scope.size(), 1), scope.random.randint(1, 3)
     bits = max((features - 1).bit_length(), 1) + scope.chance(0.3)  # negated features too
