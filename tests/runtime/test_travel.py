@@ -139,6 +139,6 @@ def test_loading_an_artifact_reads_no_pickle(model: CompiledModel, tmp_path: Pat
     model.save(tmp_path / "m.gcm")
     done = run_python("-c", UNPICKLES, str(tmp_path / "m.gcm"), str(tmp_path / "evil.gcm"))
     assert done.stdout.splitlines() == [
-        "evil.gcm: is not a graphc artifact; compile the model again with -o",
+        "evil.gcm: is not a compiled model (.gcm); `graphc compile -o` writes one",
         "[]",
     ], done.stderr
