@@ -109,7 +109,7 @@ def _levels(
     if group < 16 or group & (group - 1) or k % group:
         raise text.refuse(
             text.words[1],
-            f"blocks have 16, 32, 64 ... weights of an integer of which k is, got {group}",
+            f"blocks have 16, 32, 64 ... weights and divide k, got {group}",
         )
     program, rng = Program(text.text, F32), np.random.default_rng(0)
     a, blocks = program.input("a", (sizes["m"], k)), k // group

@@ -42,17 +42,17 @@ LIKE = "like f32[8,13] or x=f32[8,13]"
         ("q32[8]", f"input spec 'q32[8]': dtype 'q32' is not known; {KNOWN}"),
         (
             "f32[8,,13]",
-            "input spec 'f32[8,,13]': every dimension must be a number from 0 to 10^18, or open "
+            "input spec 'f32[8,,13]': every dimension must be a number from 0 to 10^18, or dynamic, "
             f"like N, N=1..64 or 1..64, got ''; write it {LIKE}",
         ),
         (
             "f32[-1]",
-            "input spec 'f32[-1]': every dimension must be a number from 0 to 10^18, or open "
+            "input spec 'f32[-1]': every dimension must be a number from 0 to 10^18, or dynamic, "
             f"like N, N=1..64 or 1..64, got '-1'; write it {LIKE}",
         ),
         (
             "f32[8]]",
-            "input spec 'f32[8]]': every dimension must be a number from 0 to 10^18, or open "
+            "input spec 'f32[8]]': every dimension must be a number from 0 to 10^18, or dynamic, "
             f"like N, N=1..64 or 1..64, got '8]'; write it {LIKE}",
         ),
         (

@@ -67,7 +67,7 @@ def test_what_a_problem_reads_and_how_much_it_does(
         ("conv c4w4o4k9", "the kernel must fit"),
         ("conv c4w4o4k3x3", "k, must be one number or 1, not 2"),
         ("conv c4h4w4o4x1k3", "size o must be one number"),
-        ("matmul m1n8k8 f32xu4g16", "an integer of which k is"),
+        ("matmul m1n8k8 f32xu4g16", "weights and divide k"),
         ("attention h1s4t2d8 causal", "s at most t"),
         ("attention s4d8v=2..4", "the width of values, v, must be a number"),
         ("softmax 3by5", "a shape must be like 8x128x768"),
