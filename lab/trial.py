@@ -115,7 +115,7 @@ class Result:
 def build(
     problem: Problem, bench: Bench, schedule: Schedule | Operation | None = None
 ) -> Compilation:
-    """Compile a problem, under a schedule or a function that makes one. UserError if it cannot run."""
+    """Compile a problem, under a schedule or a function that makes one. Raise UserError if it cannot run."""
     if schedule is not None and not problem.node:
         raise UserError(f"problem '{problem.text}' has no op that takes a schedule")
     requested = {problem.node: schedule} if isinstance(schedule, Schedule) else {}
@@ -134,7 +134,7 @@ def source_graph(problem: Problem, sizes: Mapping[str, int]) -> Graph:
 
 
 def measure(problem: Problem, bench: Bench, schedule: Schedule | Operation | None = None) -> Result:
-    """Build, check and time a problem. UserError if a result is wrong: then nothing is timed."""
+    """Build, check and time a problem. Raise UserError if a result is wrong: then nothing is timed."""
     compilation = build(problem, bench, schedule)
     sessions, refused = _peers(problem, bench)
     with CompiledModel(compilation.artifact, bench.threads) as model:
@@ -190,7 +190,7 @@ def _measured(
 
 
 def check(problem: Problem, graph: Graph, arrays: Mapping[str, Array], ours: Contender) -> None:
-    """UserError if results differ from those of the ops' NumPy references."""
+    """Raise UserError if results differ from those of the ops' NumPy references."""
     expected = graph.evaluate([*arrays.values()])
     for result, wanted in zip(ours.results(), expected, strict=True):
         found = difference(result, wanted)
