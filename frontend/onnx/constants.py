@@ -9,7 +9,7 @@ import numpy as np
 from ...base.dims import Dim, Size, is_known
 from ...base.dtypes import S64, from_numpy
 from ...graph_ir.ir.graph import GraphTensor
-from ...graph_ir.rewriting.run_sizes import Reading, whole_number
+from ...graph_ir.rewriting.run_sizes import Reading, integer_value
 from ...graph_ir.rewriting.size_values import settled
 from ..correspondence.compositions.indexing import size_range
 from ..correspondence.compositions.known import number_range
@@ -90,11 +90,11 @@ def _range(node: NodeContext) -> Value:
 
 
 def _whole(node: NodeContext, index: int, reading: Reading | None = None) -> Size | None:
-    """An operand as a size or a whole number; None for other numbers, but for those that a run counts by `reading`."""
+    """An operand as a size or an integer; None for other numbers, except for those that a run counts by `reading`."""
     value = node.known(index)
     if value is None:
         count = node.count_size if reading else None
-        value = whole_number(node.graph, node.tensor(index), count, reading)
+        value = integer_value(node.graph, node.tensor(index), count, reading)
     number = None if value is None or value.size != 1 else value.reshape(-1)[0]
     if number is None or isinstance(number, Dim):
         return number

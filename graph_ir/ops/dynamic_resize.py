@@ -160,7 +160,7 @@ def _weight(make: Composer, how: AxisSampling, distance: GraphTensor) -> GraphTe
 
 
 def _index(make: Composer, how: AxisSampling, coordinates: GraphTensor) -> GraphTensor:
-    """Whole numbers as indices, those outside moved to the border."""
+    """Integers as indices, those outside moved to the border."""
     last = make("sub", make.size(how.size, how.dtype), make.scalar(1, how.dtype))
     inside = make("max", make("min", coordinates, last), make.scalar(0, how.dtype))
     return make.to(inside, S64)

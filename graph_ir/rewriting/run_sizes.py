@@ -57,7 +57,7 @@ _READINGS: Note[dict[str, tuple[Reading, GraphTensor, GraphTensor]]] = Note("rea
 def run_sizes(
     graph: Graph, x: GraphTensor, count: CountSize | None, reading: Reading | None = None
 ) -> Array | None:
-    """The elements of a tensor as sizes; None where it has too many, or is no tensor of numbers.
+    """The elements of a tensor as sizes; None where it has too many, or is not a tensor of numbers.
 
     Without `count`, None as well where a run would have to count some.
     """
@@ -119,7 +119,7 @@ def _agree(graph: Graph, value: Array, reading: Reading | None) -> None:
             read.replace_uses(number)
 
 
-def whole_number(
+def integer_value(
     graph: Graph, x: GraphTensor, count: CountSize | None, reading: Reading | None
 ) -> Array | None:
     """`run_sizes` of a tensor of integers, or of floats that are integers."""
@@ -130,8 +130,8 @@ def whole_number(
 
 
 def size_in(graph: Graph, x: GraphTensor) -> Size | None:
-    """The size that a tensor of one element holds; None where it is no expression of sizes."""
-    found = whole_number(graph, x, None, None) if x.details.plain_dims == () else None
+    """The size that a tensor of one element holds; None where it is not an expression of sizes."""
+    found = integer_value(graph, x, None, None) if x.details.plain_dims == () else None
     return None if found is None else found.item()
 
 

@@ -1,4 +1,4 @@
-"""Sizes times numbers that are no fractions, and their text."""
+"""Sizes times numbers that are not fractions, and their text."""
 
 from __future__ import annotations
 
