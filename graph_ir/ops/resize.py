@@ -148,7 +148,7 @@ class Resize(CompositeOp):
         return tuple(counts)
 
     def _sample(self, axis: int) -> tuple[int, int]:
-        """The sizes of an axis before and after; of an open one that grows by a whole factor, numbers that do too.
+        """The sizes of an axis before and after; of a dynamic one that grows by a whole factor, numbers that do too.
 
         How far an element is from where it comes from does not depend on the sizes then. (0, 0) for other dynamic ones.
         """
