@@ -48,7 +48,9 @@ class _Lines:
             spent = now - self._started.pop(phase)
             self._print(phase, f"{shown_time(spent):>10}")
         elif now - self._last > SIGN_OF_LIFE_SECONDS and phase in self._started:
-            self._print(phase, f"{done} of {total}, {now - self._started[phase]:.0f} s")
+            spent = now - self._started[phase]
+            left = spent * (total - done) / done
+            self._print(phase, f"{done} of {total}, {spent:.0f} s, about {left:.0f} s left")
 
     def _print(self, phase: str, text: str) -> None:
         self._last = time.perf_counter()
@@ -58,9 +60,20 @@ class _Lines:
 @contextmanager
 def _bar() -> Iterator[Report]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(24),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         tasks: dict[str, int] = {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import time
 from dataclasses import asdict
@@ -33,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file to keep the schedules in (default: GRAPHC_TUNING, or the user's cache)",
     )
+    parser.add_argument(
+        "--again", action="store_true", help="also measure kernels that the file has schedules of"
+    )
     add_json_argument(parser)
     add_quiet_argument(parser)
 
@@ -54,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     )
     allowed = os.sched_getaffinity(0)
     pin_to(options.threads)
+    known = {} if args.again else store.read()
+    kernels = [(op, space) for op, space in kernels if space.problem not in known]
     rows: list[dict[str, Any]] = []
     deadline = time.monotonic() + args.seconds
     try:
@@ -68,11 +74,18 @@ def run(args: argparse.Namespace) -> int:
     finally:
         os.sched_setaffinity(0, allowed)
     if args.json:
-        say(json.dumps({"file": str(store.path), "problems": rows}))
+        say(json.dumps({"file": str(store.path), "problems": rows, "known": sorted(known)}))
         return 0
     for row in rows:
         say(
             f"{row['problem']:<32} {row['before']:7.1f} -> {row['after']:7.1f} {row['unit']:<7}  {row['schedule']}"
         )
+    gains = [row["after"] / row["before"] for row in rows]
+    if gains:
+        faster = sum(gain > 1 for gain in gains)
+        mean = math.exp(sum(map(math.log, gains)) / len(gains))
+        say(f"{faster} of {len(gains)} kernels are faster, {mean:.3f} times as fast on average")
+    if known:
+        say(f"kept {len(known)} schedules of earlier runs; --again measures their kernels, too")
     say(f"wrote {store.path}")
     return 0

@@ -21,6 +21,10 @@ from .variant_program import Trial, try_variants
 from .variants import Variant, kernel_variants, model_kernels, op_variants
 
 BATCH = 32  # variants compiled and timed together
+STALE = 2
+"""Batches without a gain after which others are not expected to bring one: they are predicted to be slower."""
+GAIN = 0.01
+"""Share of the time below which a difference is noise."""
 CHOOSING = (MatmulCore, DirectConvolution, WinogradConvolution)
 """Ops that may run with panels of several widths."""
 
@@ -50,24 +54,39 @@ def tunable_kernels(graph: Graph, ctx: LowerContext) -> list[tuple[Op, ScheduleS
 
 def tune_kernel(op: Op, space: ScheduleSpace, ctx: LowerContext, seconds: float) -> TunedKernel:
     """Time the compiler's choice, then others while time lasts, the best predicted first. Raise UserError if one is
-    wrong."""
+    wrong.
+
+    It stops when STALE batches have brought nothing. The best replaces the choice only if it is also faster where both
+    are timed in turn, in one program.
+    """
     deadline = time.monotonic() + seconds
     variants = _variants(op, ctx)
     variants.sort(key=lambda v: (not v.chosen, v.predicted or 0.0))
     trials: list[Trial] = []
-    while len(trials) < len(variants) and (not trials or time.monotonic() < deadline):
-        trials += try_variants(variants[len(trials) : len(trials) + BATCH], ctx)
+    stale = 0
+    while len(trials) < len(variants) and (
+        not trials or (time.monotonic() < deadline and stale < STALE)
+    ):
+        before = min((trial.seconds or 0.0 for trial in trials), default=0.0)
+        batch = try_variants(variants[len(trials) : len(trials) + BATCH], ctx)
+        trials += batch
+        gained = not before or min(trial.seconds or 0.0 for trial in batch) < before * (1 - GAIN)
+        stale = 0 if gained else stale + 1
     wrong = next((trial for trial in trials if not trial.difference.ok), None)
     if wrong:
         raise UserError(
             f"kernel '{space.problem}' with {wrong.variant.schedule} is wrong: {wrong.difference}; do not tune it"
         )
-    best = min(trials, key=lambda trial: trial.seconds or 0.0)
+    best, chosen = min(trials, key=lambda trial: trial.seconds or 0.0), trials[0]
+    if best is not chosen:  # batches were timed apart, so that their times do not compare
+        chosen, best = try_variants([chosen.variant, best.variant], ctx)
+        if (best.seconds or 0.0) > (chosen.seconds or 0.0) * (1 - GAIN):
+            best = chosen
     assert best.variant.schedule is not None
     work, unit = op.get_gflop(), "GFLOP/s"
     if not work:
         work, unit = kernel_bytes(op) / 1e9, "GB/s"
-    before, after = (work / (trial.seconds or 1.0) for trial in (trials[0], best))
+    before, after = (work / (trial.seconds or 1.0) for trial in (chosen, best))
     return TunedKernel(space.problem, len(trials), before, after, unit, best.variant.schedule)
 
 

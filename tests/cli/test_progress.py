@@ -44,7 +44,7 @@ def test_a_long_phase_gives_signs_of_life(capsys: Capture, monkeypatch: pytest.M
         for done in range(5):
             report("nodes", done, 4)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["nodes     2 of 4, 6 s", "nodes         20.0 s"]
+    assert lines == ["nodes     2 of 4, 6 s, about 6 s left", "nodes         20.0 s"]
 
 
 def test_an_end_without_a_beginning_is_no_line(capsys: Capture) -> None:

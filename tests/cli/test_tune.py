@@ -94,3 +94,17 @@ def test_convolutions_keep_their_best_schedule(
     x = np.random.default_rng(0).integers(-4, 5, (1, 3, 9, 9)).astype(np.float32)
     (expected,) = load_graph(model).evaluate([x])
     assert np.array_equal(compile_model(model, disabled=("winograd",))(x), expected)
+
+
+def test_a_second_run_measures_what_the_first_did_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, store = network(tmp_path), str(tmp_path / "tuning.sqlite")
+    args = ["tune", model, "--tuning", store, "--seconds", "0", "--threads", "1", "-q"]
+    assert cli.main(args) == 0
+    assert "of 2 kernels are faster" in capsys.readouterr().out
+    assert cli.main([*args, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["problems"] == [] and len(found["known"]) == 2
+    assert cli.main([*args, "--json", "--again"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 2
