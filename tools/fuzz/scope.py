@@ -75,10 +75,6 @@ class Scope:
         """An element type of one of the kinds."""
         return self.weighted([(d, n) for d, n in self.plan.dtypes if d.kind in kinds])
 
-    def has_kind(self, kinds: Sequence[str]) -> bool:
-        """Return whether the plan has an element type of one of the kinds."""
-        return any(d.kind in kinds for d, _ in self.plan.dtypes)
-
     def dims(self, least: int = 0, most: int | None = None) -> Dims:
         """A shape of `least` to `most` axes within the plan's number of elements."""
         top = self.plan.max_rank if most is None else min(most, self.plan.max_rank)
