@@ -16,7 +16,7 @@ from ...base.errors import UserError
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Array, GraphTensor
 from ...graph_ir.ops.tree_ensemble import GROUP
-from ..op_builder import OpBuilder
+from ..op_builder import OpBuilder, like
 
 Key = Any
 """A file's reference to a node."""
@@ -184,7 +184,11 @@ class Forest:
         tensors = [who.graph.make_constant(array, f"{who.name}.nodes") for array in arrays]
         groups = {"depths": depths, "targets": targets}
         attrs = {**groups, "feature_bits": bits, "count": count, "reduction": reduction}
-        return who.make("tree_ensemble", x, *tensors, **attrs)
+        results = who.make("tree_ensemble", x, *tensors, **attrs)
+        if reduction == "add":
+            return results
+        is_silent = who.helper("eq", results, like(who, silent, results))
+        return who.helper("select", is_silent, like(who, 0, results), results)
 
     def _ways(self, bits: int) -> Array:
         """Feature and distance of the pair below, in one number for each node. Raise UnsupportedError for huge

@@ -57,13 +57,11 @@ def _read_nodes(node: NodeContext, kind: str) -> dict[Key, Branch | Leaf]:
     found: dict[Key, Branch | Leaf] = {}
     columns = (*(lists[name] for name in (*names, "modes", "values")), missing)
     for tree, at, feature, true, false, mode, value, nan in zip(*columns, strict=True):
-        key = (tree, at)
-        found[key] = (
-            Leaf(said.get(key, {}))
+        kind, ways = mode.removeprefix("BRANCH_"), ((tree, true), (tree, false))
+        found[tree, at] = (
+            Leaf(said.get((tree, at), {}))
             if mode == "LEAF"
-            else Branch(
-                feature, mode.removeprefix("BRANCH_"), value, (tree, true), (tree, false), bool(nan)
-            )
+            else Branch(feature, kind, value, *ways, bool(nan))
         )
     return found
 
@@ -108,8 +106,7 @@ def _classifier(node: NodeContext) -> list[Value]:
             for key, one in nodes.items()
         }
         score = _sums(node, moved, 1)
-        base = _floats(node, "base_values")
-        if base:
+        if base := _floats(node, "base_values"):
             own = base[-1] if ids == {1} else base[0]
             score = node.helper("add", score, node.constant([own], F32))
         positive = all(weight >= 0 for weight in _floats(node, "class_weights"))

@@ -33,6 +33,7 @@ from ..templates.reduction import ReductionLoops, column_block, reduction_loops
 from ..templates.repeat_rows import repeat_rows
 from ..templates.row_panel import RowGroup, row_panel_loops
 from ..templates.transpose_tiles import transpose_tiles
+from .empty_inputs import without_reads_of_empty
 from .notes import group_note
 
 Lowering = Callable[[Any, KernelGroup, Schedule, LowerContext], Function]
@@ -66,7 +67,7 @@ def lower_group(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Fu
         if lowering is None:
             raise InternalError(f"{tuned[0]!r} is tunable, but has no template")
         return lowering(tuned[0], group, schedule, ctx)
-    return _loops(group, schedule, ctx)
+    return without_reads_of_empty(_loops(group, schedule, ctx), group)
 
 
 def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Function:

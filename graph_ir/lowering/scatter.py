@@ -8,6 +8,7 @@ from typing import Any
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Expr, Let, Module
+from ...tensor_ir.sizes import shape_of
 from ..ir.graph import Graph
 from ..ir.group_values import GroupValues, parameters
 from ..ops.scatter import Scatter
@@ -19,9 +20,7 @@ from ..templates.scatter import ScatterProblem, scatter_function
 def lower_scatter(op: Scatter, ctx: LowerContext) -> Module:
     """One function: parameters inputs, then outputs, all flat."""
     named = parameters(op.inputs, op.outputs)
-    flat = {
-        tensor: Buffer(b.name, b.dtype, (tensor.details.elements,)) for tensor, b in named.items()
-    }
+    flat = {x: Buffer(b.name, b.dtype, shape_of((x.details.elements,))) for x, b in named.items()}
     data, updates = op.inputs[1 : 1 + op.count], op.inputs[1 + op.count :]
     arrays = [
         (flat[x], flat[u], flat[y]) for x, u, y in zip(data, updates, op.outputs, strict=True)

@@ -95,6 +95,8 @@ class RegisterTile:
         height: Stride = self.height.rows
         if not isinstance(self.m, int):
             height = t.minimum(t.as_expr(self.all_rows), height)
+        elif isinstance(self.all_rows, int) and self.all_rows:  # no rows lie before those of A
+            height = min(self.all_rows, self.height.rows)
         one = replace(self.rows(t.ZERO, 1), m=number_or_expr(self.m), tile_rows=height)
         return replace(one, multiply=self.kernel.multiply, prefetch=self.prefetch)
 

@@ -35,6 +35,9 @@ COLUMNS = 256
 """Columns of a block of online attention. Fewer would scale the result more often; more leave room in L2 for fewer rows
 beside them, and rows are what pays for packing keys and values: 4 points of peak between 128 and 512 rows."""
 
+MAX_ROWS = 4096
+"""Rows of a block of whole rows. More gain nothing, and beside its scores each has other locals on the stack."""
+
 
 @dataclass(frozen=True)
 class AttentionBlocking:
@@ -204,7 +207,8 @@ class AttentionSpace(ScheduleSpace):
 
     def _whole_pick(self) -> Schedule:
         """Rows whose scores take a quarter of L2, which they share with the packed keys and values."""
-        most = max(4, self.ctx.target.l2_bytes // 4 // (self._sum_bytes * self.columns))
+        fitting = self.ctx.target.l2_bytes // 4 // (self._sum_bytes * self.columns)
+        most = min(max(4, fitting), MAX_ROWS)
         rows = -(-math.ceil(self.rows / math.ceil(self.rows / most)) // 4) * 4
         return self._whole(min(self.rows, rows))
 

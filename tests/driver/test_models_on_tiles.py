@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -15,13 +16,16 @@ import pytest
 import graphc
 from graphc import Graph
 from graphc.base.dtypes import BF16, F32, S8, S32, U8, DType
+from graphc.base.options import CompileOptions
 from graphc.codegen.host import host_supports
+from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.text.parser import parse_graph
 from graphc.graph_ir.text.printer import print_graph
 from graphc.runtime import tile_permission
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.native import runs_tiles
+from graphc.targets.isa import Target
 
 needs_tiles = pytest.mark.skipif(not (host_supports("amx") and runs_tiles()), reason="needs AMX")
 TILES = {"matmul": "use=tile4"}
@@ -47,6 +51,25 @@ SIZES = [
     (15, 70, 13),
     (100, 31, 256),
 ]
+
+
+@pytest.mark.parametrize("rows", [3, 16])
+def test_no_rows_are_read_before_a_matrix(rows: int, tmp_path: Path) -> None:
+    """A matrix of fewer rows than a tile may lie at the beginning of the constants."""
+    graph = Graph("few")
+    weights = graph.make_constant(np.arange(rows * 6, dtype=np.int8).reshape(rows, 6))
+    x = graph.make_input(LogicalTensor(U8, (6, 1)), "x")
+    half, scale = (graph.make_constant(np.float32(value)) for value in (0.5, 0.125))
+    zeros = [graph.make_constant(zero) for zero in (np.int8(-25), np.uint8(193))]
+    a = graph.make("dequantize", (weights, half, zeros[0])).outputs[0]
+    b = graph.make("dequantize", (x, scale, zeros[1])).outputs[0]
+    graph.make_output(graph.make("matmul_core", (a, b)).outputs[0])
+    options = CompileOptions(layout="blocked", dump_dir=tmp_path)
+    target = Target("amx", "x86-64-v4", "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16")
+    compile_stages(graph, target, options)
+    (lowered,) = tmp_path.glob("*_lower.txt")
+    tiles = re.findall(r" m=(\d+), .* tile_rows=(\d+)", lowered.read_text())
+    assert tiles and all(int(height) <= rows for _, height in tiles)
 
 
 @needs_tiles

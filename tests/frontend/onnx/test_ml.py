@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -182,6 +183,34 @@ def test_two_classes_of_one_score(scale: int, transform: str, base: float, of_cl
     np.testing.assert_allclose(scores, wanted, rtol=1e-5, atol=1e-6)
     assert label.tolist() == [7 if s > 0.5 * is_probability else 3 for s in single]
     assert ((single > 0) & (single < 0.5)).any()
+
+
+@pytest.mark.parametrize("how", ["MIN", "MAX"])
+def test_targets_without_a_leaf_are_zero(how: str) -> None:
+    """A target of which no tree says anything is 0, as in ONNX Runtime."""
+    attrs = forest(np.random.default_rng(3), "target", 4, 2)
+    kept = [i for i, target in enumerate(attrs["target_ids"]) if target == 0 or i % 3 == 0]
+    for name in ("treeids", "nodeids", "ids", "weights"):
+        attrs[f"target_{name}"] = [attrs[f"target_{name}"][i] for i in kept]
+    proto = ml("TreeEnsembleRegressor", {"x": X}, n_targets=2, aggregate_function=how, **attrs)
+    (y,) = load(proto).evaluate([X])
+    assert np.isfinite(y).all() and (y[:, 1] == 0).any() and (y[:, 1] != 0).any()
+    np.testing.assert_array_equal(graphc.compile(proto)(X), y)
+
+
+def test_probits() -> None:
+    """The normal distribution's quantiles; ONNX Runtime's approximation has errors up to 0.003."""
+    attrs = forest(np.random.default_rng(3), "target", 2, 2)
+    plain = ml(
+        "TreeEnsembleRegressor", {"x": X}, n_targets=2, aggregate_function="AVERAGE", **attrs
+    )
+    probit = ml(
+        "TreeEnsembleRegressor", {"x": X}, n_targets=2, aggregate_function="AVERAGE",
+        post_transform="PROBIT", **attrs,
+    )  # fmt: skip
+    (shares,), (y,) = load(plain).evaluate([X]), load(probit).evaluate([X])
+    below = [0.5 * (1 + math.erf(value / math.sqrt(2))) for value in y.reshape(-1)]
+    np.testing.assert_allclose(below, shares.reshape(-1), rtol=1e-5)
 
 
 def test_ensembles_of_opset_5() -> None:

@@ -7,12 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from graphc.base.dims import Symbol, size
+from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
 from graphc.graph_ir.ir.graph import Graph, GraphTensor, Op
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import Schedule, parse_schedule
 from graphc.graph_ir.lowering.lower_graph import lower_graph
 from graphc.graph_ir.passes import pipeline
-from graphc.graph_ir.schedule.attention import AttentionSpace
+from graphc.graph_ir.schedule.attention import MAX_ROWS, AttentionSpace
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.spaces import space_of
 from graphc.tensor_ir.nodes import Brgemm, For
@@ -102,3 +105,16 @@ def test_what_cannot_run_is_refused(extra: bool, requested: str, message: str) -
     _, _, space = kernel(attention(extra))
     with pytest.raises(UserError, match=message):
         space.complete(parse_schedule(requested))
+
+
+def test_rows_of_few_columns_fit_the_stack() -> None:
+    """A dynamic number of rows of one column: their locals take as much as the scores."""
+    n = size(Symbol("N", 0, 1 << 20))
+    graph = Graph("narrow")
+    q, v = (graph.make_input(LogicalTensor(F32, (1, rows, 1))) for rows in (n, 1))
+    k = graph.make_constant(np.ones((1, 1, 1), np.float32))
+    scores = graph.make("matmul_core", (q, k)).outputs[0]
+    scores = graph.make("softmax", (scores,), {"axis": -1}).outputs[0]
+    graph.make_output(graph.make("matmul_core", (scores, v)).outputs[0])
+    _, _, space = kernel(graph)
+    assert space.pick.number("rows") <= MAX_ROWS
