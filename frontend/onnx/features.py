@@ -10,7 +10,7 @@ from ...base.dtypes import BOOL, F32, S64
 from ...graph_ir.ir.graph import Array, GraphTensor
 from ..op_builder import Value
 from ..refusals import NUMBERS
-from .classes import labels_of, post_transform, two_scores, winner
+from .classes import labels_of, post_transform, winner
 from .scope import Handler, NodeContext
 
 
@@ -111,7 +111,7 @@ def _table(node: NodeContext, name: str, what: str) -> Array:
 
 
 def _label_encoder(node: NodeContext) -> Value:
-    """The value of the key that is equal, else a default; NaN equals NaN."""
+    """The value of the last key that is equal, else a default; NaN equals NaN."""
     x, keys, values = node.tensor(0), _table(node, "keys", "keys"), _table(node, "values", "values")
     if len(keys) != len(values) or not len(keys):
         raise node.rule("there must be a value for each key", f"{len(keys)}, {len(values)}")
@@ -125,7 +125,7 @@ def _label_encoder(node: NodeContext) -> Value:
     if x.details.dtype.is_float and np.isnan(keys).any():
         both = node.helper("and", node.helper("isnan", wide), node.constant(np.isnan(keys), BOOL))
         hit = node.helper("or", hit, both)
-    index = node.converted(node.helper("arg_max", hit, axis=-1, keep_dims=False), S64)
+    index = node.converted(node.helper("arg_max", hit, axis=-1, keep_dims=False, last=True), S64)
     table = node.graph.make_constant(values, f"{node.name}.values")
     found = node.helper("gather", table, index, axis=0)
     other = node.graph.make_constant(np.array(default, values.dtype), f"{node.name}.default")
@@ -161,10 +161,10 @@ def _linear_regressor(node: NodeContext) -> Value:
 def _linear_classifier(node: NodeContext) -> list[Value]:
     labels = labels_of(node, "classlabels_ints")
     kind = node.attr_text("post_transform", "NONE")
-    outputs = max(len(numbers_of(node, "intercepts")), 1)
+    outputs = numbers_of(node, "coefficients").size // node.details(0).plain_dims[-1] or 1
     scores = _linear(node, outputs)
     if outputs == 1 and len(labels) == 2:
-        return two_scores(node, scores, labels, kind, positive=False)
+        scores = node.helper("concat", node.helper("neg", scores), scores, axis=1)
     return [winner(node, scores, labels), post_transform(node, scores, kind)]
 
 

@@ -17,7 +17,7 @@ from .scope import Handler, NodeContext
 
 def _kernel(node: NodeContext, x: GraphTensor, vectors: Array) -> GraphTensor:
     """The kernel of each row with each support vector: [rows, vectors]."""
-    gamma, shift, degree = (*node.attr_floats("kernel_params"), 0.0, 0.0, 0.0)[:3]
+    gamma, shift, degree = (*numbers_of(node, "kernel_params"), 0.0, 0.0, 0.0)[:3]
     matrix = node.constant(vectors, F32)
     kind = node.attr_text("kernel_type", "LINEAR")
     if kind == "RBF":  # of differences: expanding the square would cancel

@@ -201,13 +201,9 @@ def test_targets_without_a_leaf_are_zero(how: str) -> None:
 def test_probits() -> None:
     """The normal distribution's quantiles; ONNX Runtime's approximation has errors up to 0.003."""
     attrs = forest(np.random.default_rng(3), "target", 2, 2)
-    plain = ml(
-        "TreeEnsembleRegressor", {"x": X}, n_targets=2, aggregate_function="AVERAGE", **attrs
-    )
-    probit = ml(
-        "TreeEnsembleRegressor", {"x": X}, n_targets=2, aggregate_function="AVERAGE",
-        post_transform="PROBIT", **attrs,
-    )  # fmt: skip
+    attrs |= {"n_targets": 2, "aggregate_function": "AVERAGE"}
+    plain = ml("TreeEnsembleRegressor", {"x": X}, **attrs)
+    probit = ml("TreeEnsembleRegressor", {"x": X}, post_transform="PROBIT", **attrs)
     (shares,), (y,) = load(plain).evaluate([X]), load(probit).evaluate([X])
     below = [0.5 * (1 + math.erf(value / math.sqrt(2))) for value in y.reshape(-1)]
     np.testing.assert_allclose(below, shares.reshape(-1), rtol=1e-5)
@@ -292,6 +288,41 @@ def test_nan_is_a_label_like_others() -> None:
     keys = [float("nan"), float(X[0, 1])]
     proto = ml("LabelEncoder", {"x": X[:, 1]}, keys_floats=keys, values_int64s=[4, 5])
     assert load(proto).evaluate([X[:, 1]])[0].tolist() == [5, -1, 4, -1, -1, -1, -1]
+
+
+def test_the_last_of_equal_keys_counts() -> None:
+    x = np.array([1, 3, np.nan, 2], np.float32)
+    keys = [1.0, 3.0, float("nan"), 1.0, float("nan")]
+    proto = ml("LabelEncoder", {"x": x}, keys_floats=keys, values_int64s=[4, 5, 6, 7, 8], version=4)
+    np.testing.assert_array_equal(load(proto).evaluate([x])[0], [7, 5, 8, -1])
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
+def test_one_row_of_coefficients_for_two_classes(transform: str) -> None:
+    """The scores -s and s, transformed, as in onnx's reference evaluator (ONNX Runtime: for LOGISTIC alone)."""
+    proto = ml(
+        "LinearClassifier", {"x": X}, "label y", coefficients=[0.5, -1.0, 2.0, 0.25, 1.0],
+        intercepts=[0.125], classlabels_ints=[4, 2], post_transform=transform,
+    )  # fmt: skip
+    check(proto, {"x": X})
+
+
+def test_attributes_that_may_be_absent() -> None:
+    """Intercepts of linear classifiers, and parameters of a kernel that has none."""
+    x = np.nan_to_num(X)
+    coefficients = np.arange(15, dtype=np.float32).reshape(3, 5) - 7
+    proto = ml(
+        "LinearClassifier", {"x": x}, "label y", coefficients=coefficients.reshape(-1).tolist(),
+        classlabels_ints=[4, 2, 9],
+    )  # fmt: skip
+    label, scores = load(proto).evaluate([x])
+    np.testing.assert_allclose(scores, x @ coefficients.T, rtol=1e-5, atol=1e-5)
+    assert label.tolist() == np.array([4, 2, 9])[scores.argmax(axis=1)].tolist()
+    proto = ml(
+        "SVMRegressor", {"x": x}, kernel_type="LINEAR", n_supports=1, rho=[0.5], coefficients=[2.0],
+        support_vectors=[1.0, 0.0, 0.0, 0.0, 0.0],
+    )  # fmt: skip
+    np.testing.assert_allclose(load(proto).evaluate([x])[0], 2 * x[:, :1] + 0.5, rtol=1e-6)
 
 
 def test_linear_classifiers() -> None:
