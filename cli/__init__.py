@@ -23,7 +23,7 @@ from .file_kinds import require_kind
 
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
-WITHOUT_OPS = ("run", "roofline", "cache", "sbom")
+WITHOUT_OPS = ("run", "roofline", "sbom", "serve", "ls", "gc")
 """Commands that make no graph: they need no plugins."""
 
 _MAX_MESSAGE_LINES = 12

@@ -18,9 +18,10 @@ from .shells import SHELLS
 
 GROUPS = {
     "Everyday": ("compile", "run", "generate", "profile", "bench"),
-    "Look inside": ("explain", "report", "inspect"),
+    "Look inside": ("explain", "inspect"),
     "Find errors": ("compare", "doctor"),
-    "Prepare models": ("convert", "tune", "cache"),
+    "Prepare models": ("convert", "tune"),
+    "Deploy": ("serve", "cache"),
     "Develop graphc": ("dev",),
 }
 """The commands, in the order of the help."""

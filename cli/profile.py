@@ -32,13 +32,18 @@ if TYPE_CHECKING:
     from ..tools.profile_summary import TypeTime
 
 HELP = "Time every kernel of a running model against this machine's roofline"
-KEYWORDS = ("perf", "time", "trace")
+KEYWORDS = ("perf", "time", "trace", "report", "html", "visualize")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser)
-    add_profile_arguments(parser)
+    parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default: 0.5)")
+    add_size_argument(parser)
+    parser.add_argument(
+        "--html", metavar="FILE",
+        help="write one HTML page: graph, kernels, roofline, memory, passes, code; --json prints its facts",
+    )  # fmt: skip
     parser.add_argument(
         "--trace", metavar="FILE", help="write a trace of one run for Perfetto or chrome://tracing"
     )
@@ -50,27 +55,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_quiet_argument(parser)
 
 
-def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how long to measure, and at which sizes."""
-    parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default: 0.5)")
-    add_size_argument(parser)
-
-
 def run(args: argparse.Namespace) -> int:
     """Compile, run for the given time, and print where it went."""
     from ..tools.profile import trace_events
     from ..tools.profile_summary import profile_facts
+    from ..tools.report.page import report_facts, report_page
 
     with progress(args.quiet or args.json) as report:
         compilation, found = profile_model(args, report)
+        if args.html:
+            report("write", 0, 1)
+            write_text(args.html, report_page(compilation, found))
+            report("write", 1, 1)
     if args.trace:
         write_text(args.trace, json.dumps(trace_events(found)))
     if args.json:
-        say(json.dumps(profile_facts(found)))
+        facts = report_facts(compilation, found) if args.html else profile_facts(found)
+        say(json.dumps(facts))
         return 0
-    say("\n".join(lines(found, args.verbose, compilation)))
-    if args.trace:
-        say(f"wrote {args.trace}")
+    if not args.html:
+        say("\n".join(lines(found, args.verbose, compilation)))
+    for file in filter(None, (args.trace, args.html)):
+        say(f"wrote {file}")
     return 0
 
 

@@ -15,7 +15,7 @@ def main() -> None:
     """Write the report of an example and let a browser take a picture of its top."""
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "report.html")
-        report = [sys.executable, "-m", "graphc", "report", str(MODEL), "-o", str(page)]
+        report = [sys.executable, "-m", "graphc", "profile", str(MODEL), "--html", str(page)]
         subprocess.run(report, check=True)
         subprocess.run(
             [

@@ -98,7 +98,7 @@ OUTSIDE = {
     "extension": ("numpy",),
     **dict.fromkeys((*DRIVER, "__init__"), ("numpy", "rich")),
     "language_models": ("numpy", "jinja2", "tokenizers"),
-    "integrations": ("numpy", "jax", "onnx", "skl2onnx", "torch", "transformers"),
+    "integrations": ("numpy", "jax", "mlserver", "onnx", "skl2onnx", "torch", "transformers"),
     # ml_dtypes: the precision of each type; onnx: random files of it
     "tools": ("numpy", "rich", "ml_dtypes", "onnx"),
     "lab": ("numpy", "onnx"),

@@ -49,7 +49,7 @@ def test_profile_shows_the_sizes_it_was_taken_at(network: str, capsys: Capture) 
 
 def test_report_is_of_the_sizes(network: str, tmp_path: Path, capsys: Capture) -> None:
     page = tmp_path / "report.html"
-    words = ("report", network, "-q", "--seconds", "0.01", "-o", str(page))
+    words = ("profile", network, "-q", "--seconds", "0.01", "--html", str(page))
     printed(capsys, *words, "--size", "N=7")
     assert "N = 7" in page.read_text()
 

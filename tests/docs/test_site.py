@@ -72,7 +72,7 @@ def test_every_link_inside_the_site_leads_somewhere(site: Path) -> None:
 def test_there_is_a_page_for_each_command(site: Path) -> None:
     text = (site / "reference" / "cli.html").read_text(encoding="utf-8")
     names = set(re.findall(r'href="cli/([\w-]+)\.html"', text))
-    assert {"compile", "run", "bench", "explain", "report"} <= names
+    assert {"compile", "run", "bench", "explain", "profile"} <= names
     for name in names:
         page = (site / "reference" / "cli" / f"{name}.html").read_text(encoding="utf-8")
         assert "--help" in page

@@ -130,7 +130,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         ["dev", "verify", str(model), "--target", "avx2"],
         ["dev", "debug", str(model), "--repeats", "1"],
         ["profile", str(model), "--seconds", "0.01", "--trace", str(tmp_path / "t.json")],
-        ["report", str(model), "--seconds", "0.01", "-o", str(tmp_path / "r.html")],
+        ["profile", str(model), "--seconds", "0.01", "--html", str(tmp_path / "r.html")],
     ):
         assert cli.main(words) == 0, capsys.readouterr().err
         shown = capsys.readouterr().out

@@ -107,12 +107,12 @@ def test_the_command_prints_the_facts_of_the_page(
     plant_roofs(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
     model = str(ROOT / "examples" / "mlp.onnx")
-    assert main(["report", model, "--json", "--seconds", "0.02"]) == 0
+    assert main(["profile", model, "--json", "--html", "r.html", "--seconds", "0.02"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert list(facts["nodes"]) == ["x", "relu1.fused", "relu2.fused", "relu3.fused", "y"]
     kernels = {kernel["kernel"] for kernel in facts["profile"]["kernels"]}
     assert kernels == facts["kernels"].keys() and facts["passes"][0]["pass"] == "read"
-    assert not Path("report.html").exists()
+    assert Path("r.html").exists()
 
 
 def test_nothing_is_needed_of_the_network(mlp: str) -> None:
@@ -141,10 +141,10 @@ def test_the_command_writes_one_file(
     plant_roofs(monkeypatch, tmp_path)
     file = tmp_path / "r.html"
     model = str(ROOT / "examples" / "linear.pnnx.param")
-    assert main(["report", model, "-q", "--seconds", "0.02", "-o", str(file)]) == 0
+    assert main(["profile", model, "-q", "--seconds", "0.02", "--html", str(file)]) == 0
     assert capsys.readouterr().out == f"wrote {file}\n"
     assert file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert main(["report", model, "-q", "--seconds", "0.02", "-o", str(tmp_path / "a/b")]) == 2
+    assert main(["profile", model, "-q", "--seconds", "0.02", "--html", str(tmp_path / "a/b")]) == 2
 
 
 # Clicks as a user does, waits for what is unpacked meanwhile, and leaves what it saw in the document.
