@@ -29,7 +29,6 @@ from .nodes import (
     Let,
     Load,
     ParallelInvoke,
-    Prefetch,
     Slice,
     Stmt,
     Store,
@@ -46,8 +45,8 @@ loop variables follow."""
 class PendingRows:
     """The rows of a Brgemm that wait: at most `rows`, of `lanes` columns or a multiple.
 
-    `line`: bytes of a cache line. `captured`: variables of loops around the Brgemm that its epilogue and the
-    address of C depend on.
+    `captured`: variables of loops around the Brgemm that its epilogue and the address of C depend on. `halves`: 1
+    where no row waits while the next are stored.
     """
 
     def __init__(
@@ -55,18 +54,18 @@ class PendingRows:
         g: Brgemm,
         rows: int,
         lanes: int,
-        line: int,
         names: Names,
         captured: Sequence[Var] = (),
+        halves: int = 2,
     ) -> None:
-        self.line = line
+        self.halves = halves
         self.g, self.lanes, self.names, self.captured = g, lanes, names, captured
         self.width = -(-g.n // lanes) * lanes
         is_whole = isinstance(g.m, int) and isinstance(g.tile_rows, int) and not g.m % g.tile_rows
         # The last tile of rows starts early enough to be full: its first rows lie before those that wait.
         self.before = 0 if is_whole else rows // 2
         self.half = (self.before + rows) * self.width
-        self.block = Buffer(names.fresh("block"), g.accumulator, (2 * self.half,), "local")
+        self.block = Buffer(names.fresh("block"), g.accumulator, (halves * self.half,), "local")
         self.state = Buffer(names.fresh("waiting"), S64, (3 + len(captured),), "local")
 
     def begin(self) -> list[Stmt]:
@@ -79,9 +78,10 @@ class PendingRows:
         ]
 
     def other_half(self) -> Let:
-        """Return the offset of the half of the block in which no row waits."""
+        """Return the offset of the half of the block in which no row waits, of a block that has two."""
         half = Load(self.state, (t.as_expr(HALF),))
-        return Let(Var(self.names.fresh("half")), self.half - half)
+        other = t.ZERO if self.halves == 1 else self.half - half
+        return Let(Var(self.names.fresh("half")), other)
 
     def at(self, half: Expr, row: Expr, column: int) -> Slice:
         """Return the address of an element of a half of the block; rows count from the first that will wait."""
@@ -92,11 +92,8 @@ class PendingRows:
         values = (first, count, half, *self.captured)
         return [self._set(number, value) for number, value in enumerate(values)]
 
-    def finish(self, begin: Expr, end: Expr | None = None, ahead: Expr | None = None) -> list[Stmt]:
-        """Return the epilogue of the rows that wait, from the row `begin` to before `end` among them.
-
-        `ahead`: the first row of the tile that is multiplied meanwhile. What its epilogue touches is fetched.
-        """
+    def finish(self, begin: Expr, end: Expr | None = None) -> list[Stmt]:
+        """Return the epilogue of the rows that wait, from the row `begin` to before `end` among them."""
         body: list[Stmt] = []
         first, count = self._get(body, "first", FIRST), self._get(body, "count", COUNT)
         half = self._get(body, "half", HALF)
@@ -110,27 +107,7 @@ class PendingRows:
             self._vector(known, first, half, row, v, min(v + self.lanes, self.g.n))
             for v in range(0, self.g.n, self.lanes)
         ]
-        hints = [] if ahead is None else self._hints(ahead + row)
-        return [*body, For(row, begin, last, Block((*hints, *parts)))]
-
-    def _hints(self, row: Expr) -> list[Stmt]:
-        """Return prefetch hints for a row of C, and for what its epilogue reads of that row."""
-        g = self.g
-        hints: list[Stmt] = [
-            Prefetch(Slice(g.c.buffer, (g.c.address.indices[0] + row * g.c.row + column,)), 0)
-            for column in range(0, self.width, self.line // g.c.buffer.dtype.size)
-        ]
-        if (e := g.epilogue) is None:
-            return hints
-        bound = {e.acc.name, *(let.var.name for let in e.lets)}
-        for load in (x for x in walk(e) if isinstance(x, Load) and len(x.indices) == 1):
-            names = vars_in(load).keys()
-            if e.row.name in names and bound.isdisjoint(names):
-                for column in range(0, self.width, self.line // load.buffer.dtype.size):
-                    values = {e.row.name: row, e.col.name: t.as_expr(column)}
-                    at = substitute_expr(load.indices[0], values)
-                    hints.append(Prefetch(Slice(load.buffer, (at,))))
-        return hints
+        return [*body, For(row, begin, last, Block(tuple(parts)))]
 
     def _vector(
         self,

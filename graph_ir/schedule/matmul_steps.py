@@ -60,7 +60,7 @@ def kept_bytes(kernel: Microkernel, target: Target) -> int:
     """Return the largest B whose panels are not fetched ahead.
 
     Two-dimensional registers multiply faster than L2 is filled; what other kernels of the model left of it is unknown.
-    (0.92 of the time of ResNet-50 in bytes on Sapphire Rapids.)
+    Convolutions of 14 x 14 pixels in ResNet-50 in bytes take 0.85 to 0.95 of the time on Sapphire Rapids.
     """
     return target.l1_bytes if kernel.uses_tiles else target.l2_bytes // 2
 

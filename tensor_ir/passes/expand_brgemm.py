@@ -41,7 +41,7 @@ from ..nodes import (
 )
 from ..pending_rows import PendingRows, captured_by
 from ..substitution import substitute_expr
-from ..tile_registers import pending_rows, tile_statements
+from ..tile_registers import may_wait, pending_rows, tile_statements
 from ..tiling import k_splits, split_rows, tile_height
 from ..visitor import Rewriter, bound_names, map_functions, walk_statements
 
@@ -68,7 +68,7 @@ class _Expander(Rewriter):
         waiting: list[PendingRows] = []
         for g in walk_statements(s) if s.kind == "serial" else ():
             if type(g) is Brgemm and g.multiply and id(g) not in self.pending:
-                captured = captured_by(s, g)
+                captured = captured_by(s, g) if may_wait(g, self.target) else None
                 if captured is not None:
                     waiting.append(pending_rows(g, self.target, self.names, captured))
                     self.pending[id(g)] = waiting[-1]

@@ -20,12 +20,12 @@ from graphc.tensor_ir.visitor import walk_statements
 from support.native_functions import NativeModule
 
 TARGET = Target("amx", features="+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16")
-K, PANELS, IMAGES = 64, 3, 2
+PANELS, IMAGES = 3, 2
 
 
-def nest(m: int, reads_c: bool = False, kind: str = "serial", rows: int = 16) -> Module:
+def nest(m: int, reads_c: bool = False, kind: str = "serial", k: int = 256) -> Module:
     """C = A x B + residual + panel for images and panels of B; `reads_c`: another statement reads C in the loops."""
-    a, b = Buffer("a", U8, ((IMAGES * m + 16) * K,)), Buffer("b", S8, (PANELS * 32 * K,))
+    a, b = Buffer("a", U8, ((IMAGES * m + 16) * k,)), Buffer("b", S8, (PANELS * 32 * k,))
     width = PANELS * 32
     c, residual = (Buffer(name, S32, (IMAGES * m * width,)) for name in ("c", "residual"))
     seen = Buffer("seen", S32, (1,))
@@ -39,9 +39,9 @@ def nest(m: int, reads_c: bool = False, kind: str = "serial", rows: int = 16) ->
     at = (image * m + row) * width + panel * 32 + col
     value = acc + residual[at] + t.cast(panel, S32)
     one = t.brgemm(
-        Slice(c, (image * (m * width) + panel * 32,)), Slice(a, ((image * m + 16) * K,)),
-        Slice(b, (panel * (32 * K),)), m, 32, K, 1, 0, K, 1, 0, 128, width, False, 32,
-        Epilogue(row, col, acc, value), min(rows, m), (), 4, "tdpbusd",
+        Slice(c, (image * (m * width) + panel * 32,)), Slice(a, ((image * m + 16) * k,)),
+        Slice(b, (panel * (32 * k),)), m, 32, k, 1, 0, k, 1, 0, 128, width, False, 32,
+        Epilogue(row, col, acc, value), min(16, m), (), 4, "tdpbusd",
     )  # fmt: skip
     read = [Store(seen, (t.ZERO,), c[image * (m * width)])] if reads_c else []
     inner = For(panel, t.ZERO, t.as_expr(PANELS), t.block_of([one, *read]), kind)  # type: ignore[arg-type]
@@ -56,9 +56,9 @@ def operands(function: Function) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("m", [1, 15, 16, 33, 48])
-@pytest.mark.parametrize("reads_c", [False, True])
-def test_results_are_those_of_the_definition(m: int, reads_c: bool) -> None:
-    module = nest(m, reads_c)
+@pytest.mark.parametrize(("reads_c", "k"), [(False, 256), (True, 256), (False, 64)])
+def test_results_are_those_of_the_definition(m: int, reads_c: bool, k: int) -> None:
+    module = nest(m, reads_c, k=k)
     data = operands(module.functions[0])
     expected = [x.copy() for x in data]
     interpreter.run(module, "nest", expected)
@@ -91,6 +91,7 @@ def test_rows_wait_across_loops_that_allow_it(module: Module, names: set[str] | 
     assert found == names
 
 
-def test_what_the_next_epilogue_reads_is_fetched() -> None:
-    text = print_module(expand_brgemm(nest(32), TARGET))
-    assert "prefetch(residual.at" in text and "prefetch(c.at" in text
+def test_short_tiles_do_not_wait() -> None:
+    """Few steps of k are over before an epilogue is: it follows its own tile."""
+    long, short = (print_module(expand_brgemm(nest(32, k=k), TARGET)) for k in (256, 64))
+    assert long.count("for finished") == 3 and short.count("for finished") == 1
