@@ -75,3 +75,11 @@ def overall(found: Sequence[Grade]) -> tuple[float, float]:
     best = sum(grade.best for grade in found)
     lost = sum(grade.chosen for grade in found) / best - 1 if best else 0.0
     return (statistics.median(known) if known else math.nan), lost
+
+
+def by_kind(found: Sequence[Grade]) -> dict[str, list[Grade]]:
+    """Return the grades by the kind of their problem, which is its first word: matmul, conv, attention, rows."""
+    kinds: dict[str, list[Grade]] = {}
+    for grade in found:
+        kinds.setdefault(grade.problem.partition(" ")[0], []).append(grade)
+    return kinds

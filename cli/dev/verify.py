@@ -157,7 +157,7 @@ def _print_table(trials: Sequence[Trial]) -> None:
 def _print_grades(found: Sequence[Grade], threads: int) -> None:
     """A line per problem, then all of them together."""
     from ...bench.measure import load_warning
-    from ...tools.grade import overall
+    from ...tools.grade import by_kind, overall
 
     if not found:
         return
@@ -166,6 +166,13 @@ def _print_grades(found: Sequence[Grade], threads: int) -> None:
         say(
             f"{grade.problem:<{width}}  {grade.variants:>3} timed, rank correlation {grade.correlation:5.2f}, "
             f"chosen {grade.chosen * 1e6:.2f} us, {100 * grade.lost:.0f} % over {grade.best_variant}"
+        )
+    kinds = by_kind(found)
+    for kind, graded in kinds.items() if len(kinds) > 1 else ():
+        correlation, lost = overall(graded)
+        say(
+            f"{kind:<{width}}  {len(graded):>3} problems, median rank correlation {correlation:.2f}, "
+            f"choices lose {100 * lost:.1f} %"
         )
     correlation, lost = overall(found)
     say(

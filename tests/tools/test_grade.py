@@ -12,7 +12,7 @@ from graphc.graph_ir.inspect.compare import Difference
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import Schedule
 from graphc.tensor_ir.nodes import Block, Function
-from graphc.tools.grade import grades, overall, rank_correlation
+from graphc.tools.grade import by_kind, grades, overall, rank_correlation
 from graphc.tools.variant_program import Trial
 from graphc.tools.variants import Variant
 
@@ -68,3 +68,10 @@ def test_a_grade_per_problem_that_was_chosen_from() -> None:
 def test_nothing_to_grade() -> None:
     correlation, lost = overall(grades([]))
     assert math.isnan(correlation) and lost == 0.0
+
+
+def test_grades_by_kind_of_problem() -> None:
+    names = ("matmul m2", "rows add 8x8", "matmul m3")
+    trials = [trial(name, p, p + 1, not p) for name in names for p in (0.0, 1.0)]
+    kinds = by_kind(grades(trials))
+    assert {kind: len(found) for kind, found in kinds.items()} == {"matmul": 2, "rows": 1}
