@@ -10,7 +10,7 @@ from .node import Node, Read
 OVER_AN_AXIS = (
     "softmax", "_softmax", "log_softmax", "_log_softmax", "gather", "scatter", "scatter_add", "scatter_reduce",
     "index_select", "index_fill", "index_copy", "index_add", "index_reduce", "kthvalue", "unfold", "linalg_vector_norm",
-    "nanmedian", "mode", "logcumsumexp",
+    "nanmedian", "mode", "logcumsumexp", "cummax", "cummin",
 )  # fmt: skip
 
 

@@ -136,7 +136,7 @@ class _Largest(Reduce):
 
 def identity(combine: str, dtype: DType) -> int | float | bool:
     """The identity of `combine` in a type: combining it with x gives x."""
-    if combine in ("min", "max", "larger"):
+    if combine in ("min", "max", "larger", "log_add_exp"):
         sign = 1 if combine == "min" else -1
         if dtype.is_float:
             return sign * math.inf

@@ -1,4 +1,4 @@
-"""Loop nests of cumulative sums and cumulative products along one axis of [outer, n, inner].
+"""Loop nests of cumulative sums and their like along one axis of [outer, n, inner].
 
 last axis    chains of neighboring blocks are interleaved, so that no addition waits for the one before it:
              for i in a block: for every chain: sum[chain] += x[chain, i]; partial[chain, i] = sum[chain]
@@ -11,6 +11,8 @@ after another.
 
 from __future__ import annotations
 
+import math
+
 from ...base.dims import Dim, Size
 from ...base.dtypes import DType
 from ...base.records import dataclass
@@ -22,20 +24,24 @@ from ..ir.schedule import Schedule
 
 @dataclass(frozen=True)
 class Scan:
-    """Sizes in elements, of which `outer` and `n` may be dynamic, the operation (`add` or `mul`), whether it leaves out
+    """Sizes in elements, of which `outer` and `n` may be dynamic, the operation and its identity, whether it leaves out
     element i, and whether it runs from the back."""
 
     outer: Size
     n: Size
     inner: int
     combine: str
+    start: float
     exclusive: bool
     reverse: bool
 
-    @property
-    def identity(self) -> int:
-        """The initial value of the accumulator."""
-        return 1 if self.combine == "mul" else 0
+    def joined(self, before: Expr, value: Expr) -> Expr:
+        """Combine a value with those before it."""
+        if self.combine != "log_add_exp":
+            return t.binary(self.combine, before, value)
+        low, high = t.minimum(before, value), t.maximum(before, value)
+        more = t.call("log1p", t.call("exp", low - high))
+        return high + t.select(t.equal(low, high), math.log(2), more)  # inf - inf is NaN
 
 
 def scan_function(
@@ -68,7 +74,7 @@ class _Row:
             self._one_by_one(n)
             return
         total = b.allocate("total", self.dtype, (1,))
-        b.store(total, (0,), self.scan.identity)
+        b.store(total, (0,), self.scan.start)
         groups, rest = divmod(n, chains * block)
         if groups:
             with b.loop("group", 0, groups) as group:
@@ -85,12 +91,12 @@ class _Row:
         """A dynamic number of steps, one after the other."""
         b = self.b
         total = b.allocate("total", self.dtype, (1,))
-        b.store(total, (0,), self.scan.identity)
+        b.store(total, (0,), self.scan.start)
         with b.loop("i", 0, n) as i:
             at = b.let("at", self.first + (n - 1 - i if self.scan.reverse else i))
             old = b.let("old", total[0])
             value = t.cast(self.x[at], self.dtype)
-            new = b.let("new", t.binary(self.scan.combine, old, value))
+            new = b.let("new", self.scan.joined(old, value))
             b.store(self.y, (at,), narrow(old if self.scan.exclusive else new, self.y.dtype))
             b.store(total, (0,), new)
 
@@ -102,7 +108,7 @@ class _Row:
         memory = self.scan.n - size - begin if self.scan.reverse else begin
         start = b.let("start", self.first + memory)
         for chain in range(chains):
-            b.store(sums, (chain,), self.scan.identity)
+            b.store(sums, (chain,), self.scan.start)
         with b.loop("i", 0, block) as i:
             for chain in range(chains):
                 self._step(sums, partial, start, chain, self._position(i, chain, size, block))
@@ -110,9 +116,9 @@ class _Row:
             low = (chains - 1 - chain if self.scan.reverse else chain) * block
             before = b.let("before", total[0])
             with b.loop("j", low, low + block, "vector") as j:
-                value = t.binary(self.scan.combine, partial[j], before)
+                value = self.scan.joined(partial[j], before)
                 b.store(self.y, (start + j,), narrow(value, self.y.dtype))
-            after = t.binary(self.scan.combine, before, sums[chain])
+            after = self.scan.joined(before, sums[chain])
             b.store(total, (0,), after)
 
     def _position(self, i: Var, chain: int, size: int, block: int) -> Expr:
@@ -125,7 +131,7 @@ class _Row:
         b = self.b
         value = t.cast(self.x[start + at], self.dtype)
         old: Load = sums[chain]
-        new = b.let("new", t.binary(self.scan.combine, old, value))
+        new = b.let("new", self.scan.joined(old, value))
         b.store(partial, (at,), old if self.scan.exclusive else new)
         b.store(sums, (chain,), new)
 
@@ -153,14 +159,14 @@ def _tile(b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, first: Expr, width
     dtype: DType = x.dtype.accumulator
     sums = b.allocate("sums", dtype, (width,))
     with b.loop("j", 0, width, "vector") as j:
-        b.store(sums, (j,), scan.identity)
+        b.store(sums, (j,), scan.start)
     with b.loop("i", 0, scan.n) as i:
         step = scan.n - 1 - i if scan.reverse else i
         row = b.let("row", first + step * scan.inner)
         with b.loop("j", 0, width, "vector") as j:
             value = t.cast(x[row + j], dtype)
             old = b.let("old", sums[j])
-            new = b.let("new", t.binary(scan.combine, old, value))
+            new = b.let("new", scan.joined(old, value))
             result = old if scan.exclusive else new
             b.store(y, (row + j,), narrow(result, y.dtype))
             b.store(sums, (j,), new)

@@ -271,6 +271,9 @@ MODULES: dict[str, DynamicModule] = {
     "antialiased": _of_images(
         lambda x: f.interpolate(x, scale_factor=0.57, mode="bicubic", antialias=True)
     ),
+    "running extremes": _of_tokens(lambda x: x.cummax(1)[0] + x.cummin(1)[1]),
+    "running logarithm of a sum": _of_tokens(lambda x: x.logcumsumexp(1)),
+    "mode": _of_tokens(lambda x: x.round().mode(1)[0]),
     "lists of rows": _of_tokens(lambda x: torch.cat(torch.atleast_2d([x[0, 0], x[0, 1]]))),
     "batch as length": _of_tokens(lambda x: x.flatten(0, 1) @ torch.ones(8, 3)),
 }  # fmt: skip

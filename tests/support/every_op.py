@@ -110,6 +110,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
         {"cells": (2, 3), "scale": 0.5, "half_pixel": True},
     ),
     "sum_pool": POOL,
+    **dict.fromkeys(("cum_log_sum_exp", "cum_max", "cum_min"), (X, {"axis": 1})),
     "cum_prod": (X, {"axis": 1, "reverse": True}),
     "cum_sum": (X, {"axis": -1, "exclusive": True}),
     "gather_elements": ([*X, (S64, (2, 3, 6))], {"axis": 1}),

@@ -159,6 +159,7 @@ GROWTHS: dict[str, dict[str, Growth]] = {
     "arg_max": _along(),
     "arg_min": _along(),
     "cum_sum": _along(),
+    **dict.fromkeys(("cum_log_sum_exp", "cum_max", "cum_min"), _along()),
     "cum_prod": _along(),
     "softmax": _along(),
     "log_softmax": _along(),

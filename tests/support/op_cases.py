@@ -45,6 +45,7 @@ CASES: list[tuple[str, Types, dict[str, Any]]] = [
     ("gather", [*F, ("s64", (5,))], {"axis": 2}), ("gather_elements", [("f32", (2, 3)), ("s64", (2, 3))], {"axis": 1}),
     ("scatter_elements", [("f32", (2, 3)), ("s64", (2, 3)), ("f32", (2, 3))], {"axis": 1, "reduction": "add"}),
     ("top_k", F, {"k": 2, "axis": 1, "largest": False}), ("cum_sum", F, {"axis": -1, "reverse": True}),
+    *[(f"cum_{name}", F, {"axis": 1}) for name in ("max", "min", "log_sum_exp")],
     ("cum_prod", F, {"axis": 1, "exclusive": True}), ("matmul_core", [("f32", (2, 3)), ("f32", (4, 3))],
                                                       {"transpose_b": True}),
     ("matmul_core", [("f32", (5, 3, 2)), ("f32", (3, 4))], {"transpose_a": True}),

@@ -98,7 +98,7 @@ def mode(node: OpBuilder, x: Tensor, axis: int, keep_dims: bool = False) -> list
     values, indices = sort(node, x, axis)
     dims, size = x.details.plain_dims, x.details.plain_dims[axis]
     own = node.helper("broadcast", positions(node, size, axis, len(dims)), shape=dims)
-    if size > 1:
+    if isinstance(size, Dim) or size > 1:
         first, before, later = (
             node.sliced(values, axis, *part) for part in ((0, 1), (0, size - 1), (1, size - 1))
         )

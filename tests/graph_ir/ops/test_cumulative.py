@@ -3,8 +3,8 @@ import pytest
 
 import graphc
 from graphc import Graph
-from graphc.base.dims import Symbol, size
-from graphc.base.dtypes import S32
+from graphc.base.dims import Size, Symbol, size
+from graphc.base.dtypes import F32, S32
 from graphc.base.errors import UserError
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.check_op import NUMBERS, check_op, make_op, random_array
@@ -61,3 +61,33 @@ def test_a_dynamic_number_of_steps(axis: int, reverse: bool, rng: np.random.Gene
         flipped = np.flip(given, axis) if reverse else given
         total = np.cumsum(flipped, axis, dtype=np.int32) - flipped * reverse
         assert np.array_equal(model(values), np.flip(total, axis) if reverse else total)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_extremes_and_logarithms_of_sums(axis: int, rng: np.random.Generator) -> None:
+    """NaN stays from the first on; infinities of one sign have no difference; all sizes are dynamic too."""
+    functions = {
+        "cum_max": np.maximum.accumulate,
+        "cum_min": np.minimum.accumulate,
+        "cum_log_sum_exp": np.logaddexp.accumulate,
+    }
+
+    def running(*dims: Size) -> Graph:
+        graph = Graph("running")
+        x = graph.make_input(LogicalTensor(F32, dims), "x")
+        for name in functions:
+            graph.make_output(graph.make(name, [x], {"axis": axis}).outputs[0], name)
+        return graph
+
+    static, n = graphc.compile(running(20, 20), threads=1), size(Symbol("N"))
+    dynamic = graphc.compile(running(n, 20) if axis == 0 else running(20, n), threads=1)
+    x = (rng.integers(-300, 300, (20, 20)) / 4).astype(np.float32)
+    x[5, 7], x[3, 0], x[2, 2:5], x[9:12, 9] = np.nan, np.inf, -np.inf, -np.inf
+    x[0, 4:9], x[4:9, 0] = -np.inf, -np.inf
+    with np.errstate(invalid="ignore"):
+        wanted = [function(x.astype(np.float64), axis) for function in functions.values()]
+    for model in (static, dynamic):
+        for found, y in zip(model.run(None, {"x": x}), wanted, strict=True):
+            np.testing.assert_allclose(found, y, 2e-6, 2e-6)
+    one = x[:1] if axis == 0 else x[:, :1]
+    np.testing.assert_array_equal(dynamic.run(None, {"x": one})[0], one)
