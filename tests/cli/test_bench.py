@@ -133,7 +133,8 @@ def test_engines_that_disagree_are_exit_code_1(
         (["--suite", "torch", "--ablate"], "--ablate times models, not those of the suite torch; give a model"),
         (["nope.onnx"], "there is no file 'nope.onnx'; check its name and its folder"),
         (["--suite", "tiny", "--only", "zzz"], "suite 'tiny' has no case with 'zzz' in its name; leave --only out"),
-        (["{model}", "--against", "abacus"], "peer 'abacus' is not known; known are ort, ort-exact, openvino"),
+        (["{model}", "--against", "abacus"], "peer 'abacus' is not known; known are ort, ort-exact, openvino, torch, "
+            "inductor, numpy"),
         (["{model}", "--rounds", "0"], "bench needs at least 1 round and a time above 0, got 0 and 0.01 s"),
         (["{model}", "--seconds", "nan"], "bench needs at least 1 round and a time above 0, got 1 and nan s"),
         (["{model}", "-o", "/dev/null/t"], "cannot write '/dev/null/t' (Not a directory); give another path"),

@@ -20,7 +20,7 @@ from support.roofs import plant_roofs
 EXAMPLES = ("mlp.onnx", "mha.onnx", "linear.pnnx.param", "block.hlo")
 COMMANDS = (
     "dev debug --dump-root {0}/d", "profile -q --seconds 0.02 --trace {0}/t.json", "explain",
-    "explain --passes", "compare -q", "report -q --seconds 0.02 -o {0}/r.html",
+    "explain --passes", "compare -q", "profile --seconds 0.02 --html {0}/r.html",
     "inspect ops",
 )  # fmt: skip
 

@@ -30,9 +30,9 @@ class Certainty(IntEnum):
 
 
 MOVING = frozenset((
-    "abs", "broadcast", "clamp", "concat", "copy", "gather", "gather_elements", "max", "max_pool", "min", "min_pool",
-    "neg", "pad", "im2col", "reduce_max", "reduce_min", "relu", "reorder", "reshape", "scatter", "scatter_elements",
-    "select", "slice", "transpose", "update_in_place", "update_slice",
+    "abs", "broadcast", "clamp", "concat", "copy", "cum_max", "cum_min", "gather", "gather_elements", "max",
+    "max_pool", "min", "min_pool", "neg", "pad", "im2col", "reduce_max", "reduce_min", "relu", "reorder", "reshape",
+    "scatter", "scatter_elements", "select", "slice", "transpose", "update_in_place", "update_slice",
 ))  # fmt: skip
 """Results are operands or their negatives: no rounding, and a small change of an operand changes little."""
 
