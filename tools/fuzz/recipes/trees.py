@@ -16,6 +16,8 @@ from ..scope import Scope
 
 _REDUCTIONS = ("add", "add", "min", "max")
 _MAX_SPLITS = 9
+_MAX_NODES = 300
+"""Both as far as a tensor may have that many elements."""
 
 
 @dataclass
@@ -56,12 +58,13 @@ def _trees(scope: Scope, groups: int, bits: int, features: int) -> _Nodes:
     threshold: list[float] = []
     roots: list[int] = []
     depths: list[int] = []
+    max_splits = min(_MAX_SPLITS, scope.plan.max_elements // (2 * groups * GROUP))
     for _ in range(groups * GROUP):
         roots.append(len(ways))
         leaves = [(len(ways), 0)]
         ways.append(0)
         threshold.append(math.nan)
-        for _ in range(scope.random.randint(0, _MAX_SPLITS)):
+        for _ in range(scope.random.randint(0, max_splits)):
             at, depth = leaves.pop(scope.random.randrange(len(leaves)))
             leaves += [(len(ways) + side, depth + 1) for side in (0, 1)]
             ways[at] = (len(ways) - at) << bits | scope.random.randrange(features)
@@ -75,7 +78,8 @@ def _trees(scope: Scope, groups: int, bits: int, features: int) -> _Nodes:
 
 def _any_nodes(scope: Scope, groups: int, bits: int, features: int) -> _Nodes:
     """Some lead nowhere in particular, some indices lie outside."""
-    draw, nodes = scope.rng.integers, scope.random.randint(1, 300)
+    draw = scope.rng.integers
+    nodes = scope.random.randint(1, min(_MAX_NODES, scope.plan.max_elements))
     ways = draw(-nodes, nodes + 1, nodes) << bits | draw(0, 1 << bits, nodes)
     roots = draw(-1, nodes + 2, GROUP * groups)
     depths = tuple(scope.random.randint(0, 6) for _ in range(groups))
