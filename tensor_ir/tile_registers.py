@@ -10,7 +10,6 @@ vector units while the next one is multiplied, in this GEMM or the next of the n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from ..base.errors import InternalError
@@ -35,15 +34,14 @@ from .nodes import (
 )
 from .pending_rows import PendingRows
 
-LATE = int(os.environ.get("LATE", "8"))
 MAX_TOGETHER = 2
 """Tiles of rows that are multiplied together: 2 x 2 sums, and as many operands, are 8 registers."""
 MIN_STEPS = 4
-"""Fewest steps of k beside which the epilogue of the tile before runs. With one or two, results that are added to
-others take 1.1 to 1.25 of the time of an epilogue behind its own tile (ResNet-50 in bytes on Sapphire Rapids)."""
+"""Fewest steps of k beside which the epilogue of the tile before runs. With fewer, sums that are added to other results
+took 1.1 to 1.25 times as long as before (ResNet-50 in bytes, Sapphire Rapids, a loaded machine; cause unknown)."""
 LATE = 8
 """Rows whose epilogue waits until the next tile is stored: what is stored last can be read only after a while (0.87 of
-the time of a 1 x 1 convolution of 256 channels of bytes, measured on Sapphire Rapids)."""
+the time of a 1 x 1 convolution of 256 channels of bytes, on a loaded Sapphire Rapids)."""
 
 
 def tile_statements(

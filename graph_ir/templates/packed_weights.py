@@ -32,7 +32,7 @@ HALF_BF16, UPPER_HALF = 0x8000, 0xFFFF0000
 
 FAR = 8 << 10
 """Bytes between what is multiplied and what is fetched meanwhile: a sixth of an L1, and 0.5 us at 15 GB/s. A token of
-Gemma 3 270M takes 0.93 of the time without hints, 0.97 with 4 or 16 KiB (one core of Sapphire Rapids)."""
+Gemma 3 270M takes 0.93 of the time without hints, 0.97 with 4 or 16 KiB (a loaded Sapphire Rapids)."""
 
 
 @dataclass(frozen=True)
