@@ -17,6 +17,9 @@ from ..base.dtypes import from_numpy
 from ..graph_ir.ir.graph import Array, Op
 from .sum_rounding import DEVIATIONS
 
+TURNING_POINTS = {"sin": 0.5, "cos": 0.0}
+"""The first maximum of periodic functions, in half periods of pi; a minimum is one half period further."""
+
 UNITS = 4.0
 """Allowed error of one op in units in the last place: 2 for vector math, 1 for rounding, 1 as margin. Of 16 bits, which
 are computed in f32, one unit: they are rounded by half of one, or not at all inside a kernel."""
@@ -120,7 +123,7 @@ def reach_of(
 ) -> Array:
     """Return how far results may be from the exact ones where operand `number` is within its bound.
 
-    As far as at either end of it, or as in one of the perturbed evaluations.
+    As far as at either end of it, at a turning point between them, or as in one of the perturbed evaluations.
     """
     size = np.where(np.isfinite(bound), bound, 0.0)
     ends = [
@@ -129,9 +132,22 @@ def reach_of(
     ]
     found = [op.reference([*arrays[:number], end, *arrays[number + 1 :]])[0] for end in ends]
     reach = np.zeros(exact.shape)
-    for result in (*found, *(walk[0] for walk in disturbed)):
+    extremes = _extremes(op, arrays[number].astype(np.float64), size, exact)
+    for result in (*found, *extremes, *(walk[0] for walk in disturbed)):
         reach = np.maximum(reach, _distance(result, exact))
     return reach
+
+
+def _extremes(op: Op, x: Array, size: Array, exact: Array) -> list[Array]:
+    """The results of a periodic function where an extreme lies within `size` of x, `exact` elsewhere."""
+    if op.op_name not in TURNING_POINTS:
+        return []
+    results = []
+    for extreme, half in ((1.0, 0.0), (-1.0, 1.0)):
+        first = (TURNING_POINTS[op.op_name] + half) * np.pi
+        next_one = first + np.ceil((x - size - first) / (2 * np.pi)) * 2 * np.pi
+        results.append(np.where(next_one <= x + size, extreme, exact))
+    return results
 
 
 def _distance(result: Array, exact: Array) -> Array:

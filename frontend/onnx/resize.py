@@ -150,7 +150,9 @@ def _write_resize(e: Exporter, op: Op, op_type: str) -> None:
         inputs.pop()
         if scaled_sizes(dims, scales) != tuple(shape):
             raise InexpressibleError("resize to other sizes than its scales give")
-    e.node(op, op_type, inputs, **e.row_attributes(op))
+    ignored = cast(Resize, op).ignored_attributes  # ONNX Runtime refuses them
+    kept = {name: value for name, value in e.row_attributes(op).items() if name not in ignored}
+    e.node(op, op_type, inputs, **kept)
 
 
 PAIRS = {"resize": Pair(_read_resize, _write_resize)}

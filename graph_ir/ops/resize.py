@@ -254,6 +254,13 @@ class Resize(CompositeOp):
         return Taps(np.clip(indices, 0, size - 1).astype(np.int64), weights, inside)
 
     @property
+    def ignored_attributes(self) -> tuple[str, ...]:
+        """Attributes that do not matter: one or two taps clamped to a border element weigh as much as that one."""
+        if self.mode == "nearest":
+            return ("exclude_outside", "antialias")
+        return () if self.mode == "cubic" or self.antialias else ("exclude_outside",)
+
+    @property
     def is_same_by_step(self) -> bool:
         """Return whether `by_step` does not matter: some programs divide by the scale, others multiply by the step."""
         if self.mode != "nearest":

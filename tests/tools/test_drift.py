@@ -49,6 +49,26 @@ def test_both_neighbors_of_a_boundary_are_right(op_name: str, back: bool) -> Non
     assert not expected.error(wrong).ok
 
 
+@pytest.mark.parametrize(("op_name", "quarter"), [("sin", 0.5), ("cos", 0.0)])
+def test_waves_reach_their_extremes_between_the_ends_of_a_bound(
+    op_name: str, quarter: float
+) -> None:
+    """A rough argument that is huge may have any sine; one next to a maximum reaches that, and no more than it may."""
+    graph = Graph("g")
+    value = graph.make_input(LogicalTensor(F32, (1,)), "x")
+    for name in ("exp", op_name):
+        value = graph.make(name, (value,)).outputs[0]
+    graph.make_output(value)
+    top = np.log(np.pi * (quarter + 2 * 300), dtype=np.float32)
+    huge, high, plain = (
+        expected_outputs(graph, [np.array([x], np.float32)])[0] for x in (25.0, top, 0.5)
+    )
+    for end in (-1, 1):
+        assert huge.error(np.array([end], np.float32)).ok
+    assert high.error(np.array([1], np.float32)).ok and high.bound[0] < 0.1
+    assert plain.bound[0] < 1e-4
+
+
 def test_casts_of_exact_numbers_to_16_bits_are_exact() -> None:
     graph = Graph("g")
     x = graph.make_input(LogicalTensor(F32, (3,)), "x")

@@ -9,7 +9,7 @@ says nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
+from enum import Flag, IntEnum, auto
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +28,21 @@ class Certainty(IntEnum):
     ROUGH = 1
     UNKNOWN = 2
 
+
+class Freedom(Flag):
+    """Differences that implementations may have: convolutions in Winograd's form, which rounds; a largest or least
+    number of several that is not NaN where one of them is."""
+
+    NONE = 0
+    WINOGRAD = auto()
+    NAN = auto()
+
+
+CHOOSING = frozenset((
+    "arg_max", "arg_min", "clamp", "cum_max", "cum_min", "max", "max_pool", "max_pool_indices", "min", "min_pool",
+    "reduce_max", "reduce_min", "relu", "scatter", "scatter_elements",
+))  # fmt: skip
+"""Ops that choose among numbers by comparing them."""
 
 MOVING = frozenset((
     "abs", "broadcast", "clamp", "concat", "copy", "cum_max", "cum_min", "gather", "gather_elements", "max",
@@ -68,17 +83,17 @@ WEIGHING = frozenset(("batch_norm", "convolution_transpose", "resize"))
 do so with weights on padding."""
 
 
-def certainties(graph: Graph, arrays: Sequence[Array], winograd: bool) -> list[Certainty]:
-    """Return the certainty of each result. `winograd`: whether convolutions may take that form, which rounds."""
+def certainties(graph: Graph, arrays: Sequence[Array], freedom: Freedom) -> list[Certainty]:
+    """Return the certainty of each result."""
     known = dict.fromkeys((op.outputs[0] for op in graph.inputs), Certainty.EXACT)
-    return _walk(graph, arrays, known, winograd)[1]
+    return _walk(graph, arrays, known, freedom)[1]
 
 
 def _walk(
     graph: Graph,
     arrays: Sequence[Array],
     known: dict[GraphTensor, Certainty],
-    winograd: bool,
+    freedom: Freedom,
 ) -> tuple[list[Array], list[Certainty]]:
     values: dict[GraphTensor, Array] = {}
     fed = iter(arrays)
@@ -89,7 +104,7 @@ def _walk(
             values[op.outputs[0]] = op.reference([])[0]
             known[op.outputs[0]] = Certainty.EXACT
         elif op.kind != "sink":
-            found = _op(op, [values[x] for x in op.inputs], [known[x] for x in op.inputs], winograd)
+            found = _op(op, [values[x] for x in op.inputs], [known[x] for x in op.inputs], freedom)
             values.update(zip(op.outputs, found[0], strict=True))
             known.update(zip(op.outputs, found[1], strict=True))
     results = [op.inputs[0] for op in graph.outputs]
@@ -97,33 +112,33 @@ def _walk(
 
 
 def _op(
-    op: Op, arrays: list[Array], known: list[Certainty], winograd: bool
+    op: Op, arrays: list[Array], known: list[Certainty], freedom: Freedom
 ) -> tuple[list[Array], list[Certainty]]:
     with np.errstate(all="ignore"):
         if isinstance(op, Case):
-            return _case(op, arrays, known, winograd)
+            return _case(op, arrays, known, freedom)
         if isinstance(op, While):
-            return _while(op, arrays, known, winograd)
+            return _while(op, arrays, known, freedom)
         results = op.reference(arrays)
         worst = max(known, default=Certainty.EXACT)
         if worst == Certainty.UNKNOWN:
             return results, [Certainty.UNKNOWN] * len(results)
-        one = _of_op(op, arrays, results, worst, winograd)
+        one = _of_op(op, arrays, results, worst, freedom)
     return results, [one] * len(results)
 
 
 def _case(
-    op: Case, arrays: list[Array], known: list[Certainty], winograd: bool
+    op: Case, arrays: list[Array], known: list[Certainty], freedom: Freedom
 ) -> tuple[list[Array], list[Certainty]]:
     index = int(arrays[0])
     branch = op.branches[index if 0 <= index < len(op.branches) else -1]
     inner = {y.outputs[0]: c for y, c in zip(branch.inputs, known[1:], strict=True)}
-    values, found = _walk(branch, arrays[1:], inner, winograd)
+    values, found = _walk(branch, arrays[1:], inner, freedom)
     return values, [max(c, _decided(known[0])) for c in found]
 
 
 def _while(
-    op: While, arrays: list[Array], known: list[Certainty], winograd: bool
+    op: While, arrays: list[Array], known: list[Certainty], freedom: Freedom
 ) -> tuple[list[Array], list[Certainty]]:
     count = op.carried
     fixed, fixed_known = arrays[count:], known[count:]
@@ -131,12 +146,12 @@ def _while(
     while True:
         values, all_known = [*state, *fixed], [*state_known, *fixed_known]
         inner = {y.outputs[0]: c for y, c in zip(op.condition.inputs, all_known, strict=True)}
-        (more,), (sure,) = _walk(op.condition, values, inner, winograd)
+        (more,), (sure,) = _walk(op.condition, values, inner, freedom)
         state_known = [max(c, _decided(sure)) for c in state_known]
         if not more:
             return state, state_known
         inner = {y.outputs[0]: c for y, c in zip(op.body.inputs, all_known, strict=True)}
-        state, found = _walk(op.body, values, inner, winograd)
+        state, found = _walk(op.body, values, inner, freedom)
         state_known = [max(c, _decided(sure)) for c in found]
 
 
@@ -145,12 +160,14 @@ def _decided(known: Certainty) -> Certainty:
 
 
 def _of_op(
-    op: Op, arrays: list[Array], results: list[Array], worst: Certainty, winograd: bool
+    op: Op, arrays: list[Array], results: list[Array], worst: Certainty, freedom: Freedom
 ) -> Certainty:
     """EXACT or ROUGH operands to what is known of the results."""
     floats = [x.details.dtype for x in (*op.inputs, *op.outputs) if x.details.dtype.is_float]
     if not floats:
         return worst
+    if Freedom.NAN in freedom and op.op_name in CHOOSING and any(map(_has_nan, arrays)):
+        return Certainty.UNKNOWN
     if op.op_name in SIGN_OF_ZERO and any(
         (a == 0).any() and x.producer_owner.kind != "source" and x.details.dtype.is_float
         for a, x in zip(arrays, op.inputs, strict=True)
@@ -168,7 +185,7 @@ def _of_op(
         return worst if "body" not in op.attrs else Certainty.UNKNOWN
     if all(dtype.bits < 16 for dtype in floats) and op.op_name in ROUNDED_AT_ONCE:
         return _decided(worst)
-    if _sums_exactly(op, arrays, worst, winograd):
+    if _sums_exactly(op, arrays, worst, freedom):
         return Certainty.EXACT
     vague = _overflows(arrays, results, worst)
     vague = vague or _is_huge(op, arrays)
@@ -183,10 +200,10 @@ def _is_next_to_a_pole(op: Op, results: list[Array]) -> bool:
     return op.op_name == "tan" and bool(np.any(np.abs(results[0].astype(np.float64)) > STEEP))
 
 
-def _sums_exactly(op: Op, arrays: list[Array], worst: Certainty, winograd: bool) -> bool:
+def _sums_exactly(op: Op, arrays: list[Array], worst: Certainty, freedom: Freedom) -> bool:
     if op.op_name not in SUMMING or worst != Certainty.EXACT:
         return False
-    if winograd and _may_be_winograd(op):
+    if Freedom.WINOGRAD in freedom and _may_be_winograd(op):
         return False
     if not all(_is_whole(a) for a in arrays):
         return False
@@ -252,6 +269,10 @@ def _may_be_winograd(op: Op) -> bool:
     if not isinstance(op, Convolution):
         return False
     return any(pair == (3, 3) for pair in pairwise(op.inputs[1].details.plain_dims[2:]))
+
+
+def _has_nan(array: Array) -> bool:
+    return bool(np.isnan(array.astype(np.float64)).any())
 
 
 def _is_finite(array: Array) -> bool:

@@ -27,7 +27,7 @@ from ...runtime.executor import CompiledModel
 from ..error_bound import CAREFUL, DISTURBED, Expected, expected_outputs
 from ..sum_rounding import ANYTHING
 from .case import Case
-from .certainty import Certainty, certainties
+from .certainty import Certainty, Freedom, certainties
 from .dynamic_sizes import DYNAMIC, arrays_at, sizes_to_try, with_dynamic_size
 from .format_route import RefusedFile, reread, run_by_onnxruntime
 from .native_run import GuardedModel, run_guarded
@@ -53,7 +53,8 @@ class Check:
         self.stage = "reference"
         expected = _expectation(case.graph, case.arrays)
         expected(DISTURBED)
-        known = certainties(case.graph, case.arrays, "winograd" not in case.setting.disabled)
+        freedom = Freedom.NONE if "winograd" in case.setting.disabled else Freedom.WINOGRAD
+        known = certainties(case.graph, case.arrays, freedom)
         self.stage = "compile"
         options, target = case.setting.options(), case.setting.resolved_target()
         artifact = compile_stages(case.graph, target, options).artifact
@@ -73,7 +74,7 @@ class Check:
             elif route == "dynamic":
                 self._dynamic()
             elif route == "onnxruntime":
-                self._peer(expected, known)
+                self._peer(expected, certainties(case.graph, case.arrays, freedom | Freedom.NAN))
             else:
                 self._format(route, expected, known)
 
@@ -127,7 +128,7 @@ class Check:
         results = run_guarded(model, arrays, "end")
         wanted = run_guarded(GuardedModel(alone, self.case.setting.threads), arrays, "end")
         if not _are_same_bits(wanted, results):  # sums may be added in another order
-            known = certainties(fixed, arrays, winograd=False)
+            known = certainties(fixed, arrays, Freedom.NONE)
             compare_carefully(results, _expectation(fixed, arrays), known)
 
     def _text(self) -> None:

@@ -39,7 +39,8 @@ class Outcome:
     def signature(self) -> str:
         """Return the part of the message shared by cases with one cause, as far as one can tell: no numbers,
         no names."""
-        about = "" if self.kind == WRONG else _NUMBER.sub("#", self.message)[:160]
+        is_value = self.kind == WRONG and self.message.startswith("result ")
+        about = "" if is_value else _NUMBER.sub("#", self.message)[:160]
         return f"{self.kind} {self.stage} {about}".strip()
 
     def is_alike(self, other: Outcome) -> bool:

@@ -108,6 +108,19 @@ def test_every_op(name: str, types: Types, attrs: dict[str, Any]) -> None:
     assert load(to_onnx(settled)).compare_contents(settled)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_weights_outside_of_a_resized_image(mode: str, antialias: bool) -> None:
+    """ONNX Runtime takes `exclude_outside` only where more than one border element would be weighted."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    attrs = {"shape": (1, 4, 3, 9), "mode": mode, "exclude_outside": True, "antialias": antialias}
+    graph = graph_of("resize", IMAGE, attrs)
+    inputs = inputs_of("resize", IMAGE)
+    session = onnxruntime.InferenceSession(to_onnx(graph).SerializeToString())
+    (found,) = session.run(None, {session.get_inputs()[0].name: inputs[0]})
+    assert_close(found, graph.evaluate(inputs)[0], 8)
+
+
 @pytest.mark.parametrize("dtype", [S8, U8])
 def test_the_min_of_integers_whose_negatives_are_none(dtype: DType) -> None:
     graph = graph_of("min_pool", [(dtype.name, (1, 1, 9))], {"kernel": (2,), "before": (1,)})

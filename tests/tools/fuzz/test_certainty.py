@@ -9,7 +9,15 @@ import pytest
 
 from graphc.graph_ir.ir.graph import Array
 from graphc.graph_ir.ir.registry import names
-from graphc.tools.fuzz.certainty import DECIDING, MOVING, SUMMING, Certainty, certainties
+from graphc.tools.fuzz.certainty import (
+    CHOOSING,
+    DECIDING,
+    MOVING,
+    SUMMING,
+    Certainty,
+    Freedom,
+    certainties,
+)
 from support.control import constant, counted, made
 from support.graphs import graph_of
 
@@ -17,13 +25,15 @@ WHOLE = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 HALVES = WHOLE + np.float32(0.1)
 
 
-def known(body: str, arrays: Sequence[Array], winograd: bool = True) -> list[Certainty]:
-    return certainties(graph_of(body), arrays, winograd)
+def known(
+    body: str, arrays: Sequence[Array], freedom: Freedom = Freedom.WINOGRAD
+) -> list[Certainty]:
+    return certainties(graph_of(body), arrays, freedom)
 
 
 def test_sets_are_apart_and_name_ops() -> None:
     assert not (MOVING & DECIDING or MOVING & SUMMING or DECIDING & SUMMING)
-    assert set(names()) >= MOVING | DECIDING | SUMMING
+    assert set(names()) >= MOVING | DECIDING | SUMMING | CHOOSING
 
 
 @pytest.mark.parametrize(
@@ -63,6 +73,21 @@ def test_tangents_of_rough_values_next_to_a_pole_are_unknown() -> None:
     assert known(body, [steep]) == [Certainty.ROUGH, Certainty.UNKNOWN]
 
 
+def test_the_largest_of_nan_and_numbers_is_unknown_to_other_engines() -> None:
+    body = """
+        %x = Node[type=input] () -> f32[2,3]
+        %a = Node[type=reduce_max] (inputs = (x=%x), attrs = {axes: {1}}) -> f32[2]
+        %b = Node[type=neg] (inputs = (x=%x)) -> f32[2,3]
+        return (output=%a, output_1=%b)
+    """
+    exact = [Certainty.EXACT, Certainty.EXACT]
+    assert known(body, [WHOLE], Freedom.NAN) == exact
+    with_nan = WHOLE.copy()
+    with_nan[1, 1] = np.nan
+    assert known(body, [with_nan]) == exact
+    assert known(body, [with_nan], Freedom.NAN) == [Certainty.UNKNOWN, Certainty.EXACT]
+
+
 def test_convolutions_that_may_be_winograds_are_not_exact() -> None:
     body = """
         %x = Node[type=input] () -> f32[1,1,5,5]
@@ -72,7 +97,7 @@ def test_convolutions_that_may_be_winograds_are_not_exact() -> None:
     """
     arrays = [np.ones((1, 1, 5, 5), np.float32), np.ones((1, 1, 3, 3), np.float32)]
     assert known(body, arrays) == [Certainty.ROUGH]
-    assert known(body, arrays, winograd=False) == [Certainty.EXACT]
+    assert known(body, arrays, Freedom.NONE) == [Certainty.EXACT]
     arrays[0][0, 0, 0, 0] = np.inf  # which no form spreads
     assert known(body, arrays) == [Certainty.ROUGH]
 
@@ -83,8 +108,8 @@ def test_loops_are_walked_round_by_round() -> None:
         lambda g, x: [made(g, "exp", x)],
     )  # fmt: skip
     x = np.zeros(3, np.float32)
-    assert certainties(graph, [np.asarray(0), x], True) == [Certainty.EXACT]
-    assert certainties(graph, [np.asarray(2), x], True) == [Certainty.ROUGH]
+    assert certainties(graph, [np.asarray(0), x], Freedom.WINOGRAD) == [Certainty.EXACT]
+    assert certainties(graph, [np.asarray(2), x], Freedom.WINOGRAD) == [Certainty.ROUGH]
     assert constant(graph, 1).details.rank == 0
 
 

@@ -55,6 +55,15 @@ def test_a_failure_of_one_op_becomes_a_graph_of_that_op(name: str) -> None:
     assert sum(a.size for a in small.arrays) <= 16
 
 
+def test_a_refused_file_is_not_a_wrong_value() -> None:
+    one = Outcome(WRONG, "onnxruntime", "result 0 is rough, and has 0.5 instead of 0.25")
+    assert one.is_alike(Outcome(WRONG, "onnxruntime", "result 1 is exact, and has 3 instead of 4"))
+    refused = Outcome(WRONG, "onnxruntime", "the ONNX file is refused: index 8 is out of bounds")
+    assert not one.is_alike(refused) and refused.is_alike(
+        Outcome(WRONG, "onnxruntime", "the ONNX file is refused: index 9 is out of bounds")
+    )
+
+
 def test_a_setting_that_matters_stays() -> None:
     case = next(c for c in (random_case(9, i) for i in range(500)) if "fuse" in c.setting.disabled)
 
