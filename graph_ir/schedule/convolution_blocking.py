@@ -15,6 +15,7 @@ from ...tensor_ir.tiling import split_rows
 from ..nest.convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .convolution_gemm import ConvolutionGemm
 from .convolution_patches import fits_patches, patch_cycles
+from .gemm import Gemm
 from .matmul_tile import (
     MatmulBlocking,
     gemm_cycles,
@@ -22,7 +23,7 @@ from .matmul_tile import (
     tile_cycles,
 )
 from .matmul_tile import pick_blocking as pick_matmul_blocking
-from .two_dimensional import line_cycles, tiles_of
+from .two_dimensional import cycles_between, line_cycles, tiles_of
 
 TILED_BANDS = ("image", "rows", "im2col")
 """Bands that two-dimensional registers read."""
@@ -109,17 +110,26 @@ def ranked_matmuls(p: ConvolutionGemm, tiles: Sequence[GemmTile] = ()) -> list[C
     if not g.is_pointwise or kernel.a != kernel.b or g.is_dynamic:
         return []
     whole = p.gemm
-    steps = math.ceil(g.channels / kernel.k_group)
     copies = g.channels * whole.n * p.copied.size / target.machine.copy_bytes_per_cycle
     return [
         ConvolutionChoice(
             "matmul",
             pick_matmul_blocking(whole, tile),
             kernel,
-            whole.batch * (steps * gemm_cycles(whole.m, whole.n, tile, target, kernel) + copies),
+            whole.batch * (matmul_cycles(whole, tile) + copies),
         )
         for tile in tiles or ranked_tiles(whole.m, whole.n, target, kernel)
     ]
+
+
+def matmul_cycles(gemm: Gemm, tile: GemmTile) -> float:
+    """Return the cycles of one matmul of a batch, its operands in cache."""
+    kernel, target = gemm.kernel, gemm.target
+    steps = math.ceil(gemm.k / kernel.k_group)
+    between = 0.0
+    if kernel.registers is not None:
+        between = cycles_between(gemm.m, gemm.n, gemm.columns(tile), tile, kernel.registers)
+    return steps * gemm_cycles(gemm.m, gemm.n, tile, target, kernel) + between
 
 
 def fits(p: ConvolutionGemm, band: str) -> bool:
@@ -127,7 +137,9 @@ def fits(p: ConvolutionGemm, band: str) -> bool:
     g, group = p.geometry, p.kernel.k_group
     if band == "patches":
         return fits_patches(p)
-    if p.kernel.uses_tiles and (band not in TILED_BANDS or g.is_dynamic or not _has_whole_steps(p)):
+    if p.kernel.uses_tiles and (
+        band not in TILED_BANDS or g.is_dynamic or not _has_whole_steps(p, band)
+    ):
         return False
     if g.is_dynamic and (band != "image" or g.channels % group or not _sums_at_once(p)):
         return False  # copies, and sums beside the result, are of known size
@@ -154,11 +166,12 @@ def _tiles(p: ConvolutionGemm, band: str, requested: tuple[GemmTile, ...]) -> Se
     return [tile for tile in suited if tile.vectors in vectors]
 
 
-def _has_whole_steps(p: ConvolutionGemm) -> bool:
+def _has_whole_steps(p: ConvolutionGemm, band: str) -> bool:
     """Return whether the channels of a pixel, and of the taps of a row, are whole steps of two-dimensional registers,
     which load no part of one."""
     g, kernel = p.geometry, p.kernel
-    depths = (g.channels, g.channels * g.kernel[1])
+    channels = g.channels if band == "image" else p.channels
+    depths = (channels, channels * g.kernel[1])
     return g.groups == 1 and all(
         k % kernel.k_group == 0 and kernel.padded_groups(k) * kernel.k_group == k for k in depths
     )

@@ -31,12 +31,13 @@ from ..rewriting.groups import is_elementwise
 from ..rewriting.values import constant_value
 from . import winograd_tile
 from .context import LowerContext
-from .convolution_blocking import ranked_choices
+from .convolution_blocking import matmul_cycles, ranked_choices
 from .convolution_blocks import may_be_blocked
 from .convolution_gemm import ConvolutionGemm
 from .convolution_sizes import geometry_of
 from .direct_convolution import convolution_kernels, offered
-from .matmul_tile import gemm_cycles, pick_tile
+from .gemm import Gemm
+from .matmul_tile import pick_tile
 from .requested import wanted_by_name
 from .window_tile import depthwise_cycles
 
@@ -229,14 +230,13 @@ def _im2col_cycles(
         return None
     pixels, machine = math.prod(g.result), target.machine
     tile = pick_tile(g.outputs, pixels, target, kernel)
-    cycles = gemm_cycles(g.outputs, pixels, tile, target, kernel)
+    cycles = matmul_cycles(Gemm(1, g.outputs, pixels, g.terms, kernel, target), tile)
     copied = g.terms * pixels * kernel.a.size
     copies = (1 if g.is_pointwise else 3) * copied / machine.copy_bytes_per_cycle
     stored = 0.0 if g.is_pointwise else 2.0 * machine.band_cycles
-    steps = math.ceil(g.terms / kernel.k_group)
     weights = g.outputs * g.terms * kernel.a.size
     streamed = weights / machine.strided_bytes_per_cycle if weights > target.l2_bytes else 0.0
-    return g.batch * (g.groups * (max(steps * cycles, streamed) + copies) + stored)
+    return g.batch * (g.groups * (max(cycles, streamed) + copies) + stored)
 
 
 def _direct(make: Composer, op: Convolution) -> GraphTensor:

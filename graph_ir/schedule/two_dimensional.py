@@ -45,6 +45,12 @@ def cycles_per_group(m: int, n: int, tile: GemmTile, machine: Machine, shape: Ti
     return max(rows * height * columns, loads) / lanes / efficiency
 
 
+def cycles_between(m: int, n: int, columns: int, tile: GemmTile, shape: TileShape) -> float:
+    """Return the cycles of an m x n matmul in which no tile is multiplied, of panels of `columns`."""
+    units = math.ceil(m / tile.rows) * math.ceil(n / columns)
+    return units * (SHORTEST_CYCLES + UNIT_CYCLES * tile.rows / (2 * shape.rows))
+
+
 def block_cycles(rows: int, gemm: Gemm, tile: GemmTile, groups: int, packed: bool) -> float:
     """Return the cycles of one block of rows times all of B: work and traffic of caches run at the same time."""
     kernel, target = gemm.kernel, gemm.target
@@ -53,13 +59,14 @@ def block_cycles(rows: int, gemm: Gemm, tile: GemmTile, groups: int, packed: boo
     n, depth = gemm.n, kernel.padded_groups(gemm.k) * kernel.k_group * kernel.a.size
     steps = tile_depth(gemm.k, kernel.k_group, shape).steps
     work = cycles_per_group(rows, n, tile, machine, shape) * steps * shape.row_bytes / 4
-    panels, heights = math.ceil(n / gemm.columns(tile)), math.ceil(rows / tile.rows)
+    columns = gemm.columns(tile)
+    panels = math.ceil(n / columns)
     b_near = n * depth // groups <= target.l2_bytes * 3 // 4
     b_rate = machine.l2_bytes_per_cycle if b_near else machine.shared_bytes_per_cycle
     traffic = n * depth / b_rate
-    if heights > 1:
+    if rows > tile.rows:
         traffic += rows * depth * panels / machine.l2_bytes_per_cycle
-    extra = panels * heights * (SHORTEST_CYCLES + UNIT_CYCLES * tile.rows / (2 * shape.rows))
+    extra = cycles_between(rows, n, columns, tile, shape)
     if not packed:
         extra += n * depth / machine.copy_bytes_per_cycle
     return max(work, traffic) + machine.unhidden * min(work, traffic) + extra
@@ -72,8 +79,7 @@ def line_cycles(p: ConvolutionGemm, pixels: int, columns: int, tile: GemmTile) -
     assert shape is not None
     depth = tile_depth(p.geometry.channels * p.geometry.kernel[1], kernel.k_group, shape)
     steps = depth.steps * shape.row_bytes / 4 / depth.groups
-    units = math.ceil(pixels / tile.rows)
-    between = units * (SHORTEST_CYCLES + UNIT_CYCLES * tile.rows / (2 * shape.rows)) / p.steps
+    between = cycles_between(pixels, columns, columns, tile, shape) / p.steps
     return cycles_per_group(pixels, columns, tile, machine, shape) * steps + between
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from graphc.runtime import tile_permission
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.native import runs_tiles
 from graphc.targets.isa import Target
+from graphc.targets.machines import SAPPHIRE_RAPIDS
 
 needs_tiles = pytest.mark.skipif(not (host_supports("amx") and runs_tiles()), reason="needs AMX")
 TILES = {"matmul": "use=tile4"}
@@ -91,27 +93,55 @@ WINDOWS = [
     (32, 96, (9, 23), 3, 2, 1),
     (160, 40, (7, 7), 1, 2, 0),
     (20, 33, (13, 7), 3, 1, 1),
+    # fewer channels than an instruction takes: groups end in zeros
+    (3, 40, (33, 38), 7, 2, 3),
+    (1, 16, (12, 17), 5, 1, 2),
+    (5, 31, (17, 19), 3, 2, 1),
 ]
 
 
 @needs_tiles
+@pytest.mark.parametrize("dtype", [U8, BF16], ids=str)
 @pytest.mark.parametrize("sizes", WINDOWS, ids=str)
 def test_sums_of_convolutions_are_exact(
-    sizes: tuple[int, int, tuple[int, int], int, int, int],
+    sizes: tuple[int, int, tuple[int, int], int, int, int], dtype: DType
 ) -> None:
     channels, outputs, image, kernel, stride, padding = sizes
     rng = np.random.default_rng(channels)
     graph = Graph("layer")
-    x = graph.make_input(LogicalTensor(U8, (2, channels, *image)), "x")
-    taps = (outputs, channels, kernel, kernel)
-    w = graph.make_constant(rng.integers(-128, 128, taps).astype(np.int8))
-    pads = (padding, padding)
-    attrs = {"strides": (stride, stride), "before": pads, "after": pads, "dtype": S32}
+    x = graph.make_input(LogicalTensor(dtype, (2, channels, *image)), "x")
+    taps, pads = (outputs, channels, kernel, kernel), (padding, padding)
+    # integers that a bf16 holds, with sums that an f32 holds
+    weights, most = (np.int8, 256) if dtype == U8 else (BF16.numpy, 64)
+    w = graph.make_constant(rng.integers(-128, 128, taps).astype(weights))
+    result = S32 if dtype == U8 else F32
+    attrs = {"strides": (stride, stride), "before": pads, "after": pads, "dtype": result}
     graph.make_output(graph.make("convolution", (x, w), attrs, "taps").outputs[0])
-    given = rng.integers(0, 256, (2, channels, *image)).astype(np.uint8)
-    model = graphc.compile(graph, target="amx", schedules={"taps": "use=tile4"})
+    given = rng.integers(0, most, (2, channels, *image)).astype(dtype.numpy)
+    use = "tile4" if dtype == U8 else "tile2"
+    model = graphc.compile(graph, target="amx", schedules={"taps": f"use={use}"})
     assert model.artifact.vector_code
     np.testing.assert_array_equal(model(given), graph.evaluate([given])[0])
+
+
+def test_images_of_convolutions_in_bf16_stay_as_they_are() -> None:
+    """An image is transposed before and after all convolutions, and no weights are packed at run time."""
+    rng = np.random.default_rng(0)
+    graph = Graph("bottleneck")
+    y = graph.make_input(LogicalTensor(F32, (1, 64, 28, 28)), "x")
+    for number, kernel in enumerate((1, 3, 1, 1, 3)):
+        w = graph.make_constant(rng.standard_normal((64, 64, kernel, kernel), np.float32))
+        pads = {"before": (kernel // 2,) * 2, "after": (kernel // 2,) * 2}
+        y = graph.make("convolution", (y, w), pads, f"taps{number}").outputs[0]
+        y = graph.make("relu", (y,)).outputs[0]
+    graph.make_output(graph.make("reduce_sum", (y,), {"axes": (2, 3)}).outputs[0])
+    target = Target("amx", "x86-64-v4", "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16")
+    target = replace(target, machine=SAPPHIRE_RAPIDS, l2_bytes=2 << 20)
+    compiled = compile_stages(graph, target, CompileOptions(precision="bf16"))
+    moved = [call.note for call in compiled.lowered.calls if "[transpose" in call.note]
+    taps = [call.note for call in compiled.lowered.calls if "tensorize" in call.note]
+    assert len(moved) <= 2 and len(taps) == 5
+    assert all("tile2" in note and "b_panel" not in note for note in taps)
 
 
 ATTENTION = [(12, 128, 128, 64), (1, 193, 197, 64), (12, 50, 96, 96)]
