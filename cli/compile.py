@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="write the compiled model: .gcm, or a native library with its header (.so, .a, .o, or a "
+        help="write the compiled model: .gcm, or a native library with its header (.so, .a, .o, .obj, or a "
         "folder: m/); or the stage given "
         "by --emit",
     )
@@ -123,8 +123,16 @@ def run(args: argparse.Namespace) -> int:
 def _check_targets(args: argparse.Namespace) -> None:
     """Raise UserError for options of native libraries where the result is none, and for those of artifacts."""
     from ..shipping.export import is_library
+    from ..targets.systems import SYSTEMS
+    from ..targets.target_names import split_target_name
 
     is_native = bool(args.output) and not args.emit and is_library(args.output)
+    system = split_target_name(args.target).system
+    if system and not is_native and args.emit in (None, "obj"):
+        ending = SYSTEMS[system].suffix
+        raise UserError(
+            f"code for {system} is a native library; name one with -o, such as m{ending}"
+        )
     for option, value in (("--targets", args.targets), ("--prefix", args.prefix)):
         if value and not is_native:
             raise UserError(f"{option} is for native libraries; name one with -o, such as m.so")

@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 
 from llvmlite import binding as llvm
 
@@ -31,7 +31,7 @@ _LOG = logging.getLogger("graphc.codegen")
 def compile_to_object(llvm_text: str, target: Target) -> bytes:
     """Return the object file of an LLVM IR module, ready to be loaded. Raise InternalError if LLVM refuses it."""
     code = compile_to_part(llvm_text, target)
-    return code if target.table.triple else one_section(code)
+    return code if target.triple else one_section(code)
 
 
 def one_section(code: bytes) -> bytes:
@@ -40,30 +40,34 @@ def one_section(code: bytes) -> bytes:
 
 
 def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> bytes:
-    """Compile like `compile_to_object`, but return LLVM's object file, for `merge_objects`."""
-    tools = _tools(target.cpu, target.features, level, target.table.triple)
+    """Compile like `compile_to_object`, but return LLVM's object file, for `merge_objects`.
+
+    For another system it is bitcode, of which `linked_modules` makes an object.
+    """
+    tools = compile_tools(target, level)
     with _optimized(llvm_text, tools) as module:
-        code: bytes = tools.machine.emit_object(module)
+        emit = module.as_bitcode if target.system else partial(tools.machine.emit_object, module)
+        code: bytes = emit()
     _LOG.debug("%d characters of LLVM IR to %d bytes for %s", len(llvm_text), len(code), target.isa)
     return code
 
 
 def assembly(llvm_text: str, target: Target) -> str:
     """Return the assembly that `compile_to_object` encodes. Raise InternalError if LLVM refuses the module."""
-    tools = _tools(target.cpu, target.features, triple=target.table.triple)
+    tools = compile_tools(target)
     with _optimized(llvm_text, tools) as module:
         return str(tools.machine.emit_assembly(module))
 
 
 def optimized_ir(llvm_text: str, target: Target) -> str:
     """Return the LLVM IR after LLVM's passes, from which code is selected. Raise InternalError if LLVM refuses it."""
-    tools = _tools(target.cpu, target.features, triple=target.table.triple)
+    tools = compile_tools(target)
     with _optimized(llvm_text, tools) as module:
         return str(module)
 
 
 @dataclass(frozen=True)
-class _Tools:
+class Tools:
     """The compilers of modules for one CPU; `layout` is the data layout of the target."""
 
     machine: llvm.TargetMachine
@@ -72,8 +76,13 @@ class _Tools:
     passes: llvm.ModulePassManager
 
 
+def compile_tools(target: Target, level: int = OPT_LEVEL) -> Tools:
+    """Return the compilers for a target."""
+    return _tools(target.cpu, target.features, level, target.triple)
+
+
 @cache
-def _tools(cpu: str, features: str, level: int = OPT_LEVEL, triple: str = "") -> _Tools:
+def _tools(cpu: str, features: str, level: int, triple: str) -> Tools:
     """Made once: llvmlite frees pass builders and managers in part only, 1.6 KB would be lost with every kernel."""
     _initialize()
     system = llvm.Target.from_triple(triple) if triple else llvm.Target.from_default_triple()
@@ -84,26 +93,25 @@ def _tools(cpu: str, features: str, level: int = OPT_LEVEL, triple: str = "") ->
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     builder = llvm.create_pass_builder(machine, options)
-    return _Tools(machine, str(machine.target_data), builder, passes)
+    return Tools(machine, str(machine.target_data), builder, passes)
 
 
 @contextmanager
-def _optimized(text: str, tools: _Tools) -> Iterator[llvm.ModuleRef]:
+def _optimized(text: str, tools: Tools) -> Iterator[llvm.ModuleRef]:
     """The module of a text, while the block lasts. Raise InternalError if LLVM refuses it.
 
     It has a separate context, because the global one keeps every type and constant it has ever seen. Both are closed
     here, in this order: Python's collector, where an exception leaves them to it, may free the context first, and its
     modules twice.
     """
-    with llvm.create_context() as context, _verified(text, context) as module:
-        module.triple = tools.machine.triple
-        module.data_layout = tools.layout
+    with llvm.create_context() as context, verified_module(text, context, tools) as module:
         if " = alloca " in text:  # all that SROA is about
             tools.passes.run(module, tools.builder)
         yield module
 
 
-def _verified(text: str, context: llvm.ContextRef) -> llvm.ModuleRef:
+def verified_module(text: str, context: llvm.ContextRef, tools: Tools) -> llvm.ModuleRef:
+    """Return the module of a text. Raise InternalError if LLVM refuses it."""
     module = None
     try:
         module = llvm.parse_assembly(text, context)
@@ -114,6 +122,7 @@ def _verified(text: str, context: llvm.ContextRef) -> llvm.ModuleRef:
         raise InternalError(
             f"LLVM refuses the emitted code: {error}", _excerpt(text, str(error))
         ) from error
+    module.triple, module.data_layout = tools.machine.triple, tools.layout
     return module
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from llvmlite import binding as llvm
 
+from ..base.errors import UserError
 from ..targets.isa import ISAS, NATIVE_MACHINES, Target
 from ..targets.machines import NEOVERSE_N1, Machine, machine_of
 from ..targets.target_names import NATIVE, split_target_name
@@ -27,9 +28,15 @@ def target_for(name: str) -> Target:
     below gives code that runs on every CPU of the level; one above gives code that does not run here. All have this
     machine's rates. Raise UserError if there is no such target.
     """
-    level, added = split_target_name(name)
+    level, added, system = split_target_name(name)
     target = _target_of(level)
-    return replace(target, features=",".join([target.features, *(f"+{one}" for one in added)]))
+    if system and target.table.tiles is not None:
+        raise UserError(
+            f"target '{name}': tiles need a permission that only Linux grants; "
+            f"compile for {target.table.extends}@{system}"
+        )
+    features = ",".join([target.features, *(f"+{one}" for one in added)])
+    return replace(target, features=features, system=system)
 
 
 def _target_of(name: str) -> Target:

@@ -71,9 +71,11 @@ def _declaration(function: Function) -> str:
 
 
 def _attributes(target: Target) -> str:
-    # Without it LLVM would split 512-bit vectors on CPUs that it tunes for 256 bits.
+    # Without it LLVM would split 512-bit vectors on CPUs that it tunes for 256 bits. Programs of several CPUs are
+    # linked before code is selected where the object has a system's own format.
     width = f'"prefer-vector-width"="{target.table.vector_bits}"'
-    return f"nounwind uwtable {width}"
+    cpu = f' "target-cpu"="{target.cpu}" "target-features"="{target.features}"'
+    return f"nounwind uwtable {width}{cpu if target.system else ''}"
 
 
 def _entry(main: Function) -> str:

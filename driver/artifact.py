@@ -69,7 +69,7 @@ def make_artifact(
         isa=target.isa,
         cpu_features=_needed_features(target),
         uses_tiles=bool(code.on_vectors),
-        triple=target.table.triple or process_triple(),
+        triple=target.triple or process_triple(),
         threads=request.options.threads,
         versions=versions(),
         options={"target": target.isa, **request.options.as_text()},

@@ -28,9 +28,10 @@ def export(
     Args:
         model: What `compile` takes, or a `CompiledModel`, which is written as it was compiled.
         path: `m.so`, `m.a` or `m.o`: the library, beside which `m.h` is written. A folder, `m`: libraries, header,
-            weights as a safetensors file, examples, and files for CMake and pkg-config.
+            weights as a safetensors file, examples, and files for CMake and pkg-config. For macOS `m.o` and for Windows
+            `m.obj`: an object, beside which `m.h` and `m.weights` are written.
         targets: One instruction set or several of one machine: the library then has code for each, and the loader
-            chooses by the CPU.
+            chooses by the CPU. `@macos` or `@windows` after it names another system than Linux.
         prefix: Begins the names of all functions. By default the name of the model's file, or of the model.
         **options: Arguments of `compile`.
 
@@ -45,7 +46,7 @@ def export(
         path = f"{os.fspath(path)}/"
     if not is_library(path):
         raise UserError(
-            f"a native library must be named .so, .a or .o or be a folder, got '{os.fspath(path)}'; "
+            f"a native library must be named .so, .a, .o or .obj, or be a folder, got '{os.fspath(path)}'; "
             "`CompiledModel.save` writes compiled models"
         )
     names = [targets] if isinstance(targets, str) else list(targets)

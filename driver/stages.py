@@ -92,7 +92,7 @@ def run_stages(request: CompileRequest, phases: Phases, consume: bool = False) -
         if dump.folder:
             _dump_loops(lowered.module, request.target, dump)
         with phases("kernels"):
-            triple = request.target.table.triple
+            triple = request.target.triple
             parts = split_program(lowered.module, triple)
             compiled = _compiled(parts, request, pool, phases)
             code = ModelCode(

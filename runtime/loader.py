@@ -12,6 +12,7 @@ import llvmlite.binding as llvm
 
 from ..base.errors import InternalError, UserError
 from ..targets.isa import ISAS
+from ..targets.systems import SYSTEMS, system_of
 from .metadata import Metadata
 from .perf_files import announce
 
@@ -56,6 +57,12 @@ def check_cpu(metadata: Metadata, label: str) -> None:
     if architecture and architecture != here:
         raise UserError(
             f"{label}: is code for {architecture}, this CPU is {here}; recompile it here"
+        )
+    system = system_of(metadata.triple)
+    if system:
+        raise UserError(
+            f"{label}: is code for {system}, which a program's linker loads; write it as a native library "
+            f"(`graphc.export`, -o m{SYSTEMS[system].suffix})"
         )
     missing = [f for f in metadata.cpu_features if f not in host_features()]
     if missing:

@@ -12,16 +12,17 @@ from ..base.whole_file import whole_file
 from ..codegen.elf.writer import Chunk
 from ..runtime.artifact import Artifact
 from ..targets.isa import ISAS
+from ..targets.systems import SYSTEMS, system_of
 from .folder import folder_texts
 from .header import header_text
-from .library import LIBRARIES, has_pool, library_file, library_of
+from .library import LIBRARIES, has_pool, library_file, library_of, system_object
 from .names import checked_prefix, identifier
 from .weights import weights_file
 
 
 def is_library(path: str | os.PathLike[str]) -> bool:
-    """Return whether the name of a file or folder stands for a native library: `m.so`, `m.a`, `m.o`, `m/`."""
-    return Path(path).suffix in LIBRARIES or is_folder(path)
+    """Return whether the name of a file or folder stands for a native library: `m.so`, `m.a`, `m.o`, `m.obj`, `m/`."""
+    return Path(path).suffix in (*LIBRARIES, *_OBJECTS) or is_folder(path)
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
@@ -37,7 +38,7 @@ def export_library(
     Args:
         artifacts: of one model, for different CPUs of one machine.
         path: `m.so`, `m.a`, `m.o`, or a folder (`m/`), which also gets the weights as a file, examples, and files
-            for CMake and pkg-config.
+            for CMake and pkg-config. For another system than Linux, `m.o` or `m.obj`, and weights as a file.
         name: of the model; becomes the prefix of its functions.
         prefix: another.
 
@@ -48,6 +49,10 @@ def export_library(
     target = Path(path)
     chosen = checked_prefix(prefix) if prefix else identifier(name)
     ordered = _ordered(artifacts)
+    system = system_of(ordered[0].metadata.triple)
+    _check_ending(path, system)
+    if system:
+        return _export_object(ordered, target, chosen)
     if is_folder(path):
         return _export_folder(ordered, target, chosen)
     stem = target.stem.removeprefix("lib") or target.stem
@@ -56,6 +61,34 @@ def export_library(
     _write(target, library_file(library, target.stem, target.suffix))
     _write(header, [header_text(chosen, ordered, pool=has_pool(ordered[0])).encode()])
     return [target, header]
+
+
+_OBJECTS = tuple(row.suffix for row in SYSTEMS.values())
+
+
+def _check_ending(path: str | os.PathLike[str], system: str) -> None:
+    """Raise UserError if a system has no libraries with the ending of this name."""
+    ending = "a folder" if is_folder(path) else Path(path).suffix
+    known = (SYSTEMS[system].suffix,) if system else (*LIBRARIES, "a folder")
+    if ending not in known:
+        raise UserError(
+            f"code for {system or 'Linux'} must be written as {' or '.join(known)}, got '{os.fspath(path)}'"
+        )
+
+
+def _export_object(artifacts: Sequence[Artifact], path: Path, prefix: str) -> list[Path]:
+    """Write an object that is not ELF, its header and its weights."""
+    header, files, written = path.with_suffix(".h"), [], [path]
+    for artifact in artifacts:
+        isa = f".{artifact.metadata.isa}" if len(artifacts) > 1 else ""
+        name = f"{path.stem}{isa}.weights"
+        file, chunks = weights_file(artifact, name)
+        files.append(file)
+        written.append(path.with_name(name))
+        _write(written[-1], chunks)
+    _write(path, [system_object(artifacts, prefix, files)])
+    _write(header, [header_text(prefix, artifacts, [file.name for file in files]).encode()])
+    return [*written, header]
 
 
 def _export_folder(artifacts: Sequence[Artifact], folder: Path, prefix: str) -> list[Path]:

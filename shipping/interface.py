@@ -49,11 +49,10 @@ def interface_text(
         files: the weights of each artifact; without files, the constants `weights_name` hold them.
         target: any CPU of the machine.
     """
-    machine = variants[0].artifact.metadata.triple.partition("-")[0]
     return "\n".join(
         (
             *_Interface(prefix, variants, files, target).parts(),
-            selection(variants, machine, target),
+            selection(variants, target),
             "attributes #0 = { nounwind uwtable }\n",
         )
     )

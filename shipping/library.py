@@ -17,10 +17,12 @@ from ..codegen.elf.relocatable import linkable_object
 from ..codegen.elf.shared_library import shared_library
 from ..codegen.elf.writer import Chunk
 from ..codegen.host import target_for
+from ..codegen.linked_modules import linked_object
 from ..codegen.support import thread_pool_module
 from ..runtime.abi import ALIGNMENT, ARENA_NAME, ENTRY_NAME
 from ..runtime.artifact import Artifact
 from ..targets.isa import ISAS, Target
+from ..targets.systems import system_of
 from .interface import FUNCTIONS, POOL_FUNCTIONS, code_name, interface_text, weights_name
 from .variants import Variant, variants_of
 from .weights import WeightsFile
@@ -70,12 +72,7 @@ def library_of(
         objects.append(_renamed(read_object(_pool_code(artifacts[0].metadata.triple)), pool))
         exports += pool.values()
     program = combine(objects)
-    missing = sorted({symbol.name.decode() for symbol in program.undefined})
-    if missing:
-        raise UnsupportedError(
-            f"model '{artifacts[0].metadata.model}': its code calls {', '.join(missing)} of other libraries, "
-            "which a native library does not; save it as .gcm"
-        )
+    _check_calls(sorted({symbol.name.decode() for symbol in program.undefined}), artifacts[0])
     _check_size(program, artifacts[0])
     return Library(program, tuple(name.encode() for name in exports))
 
@@ -90,8 +87,35 @@ def library_file(library: Library, stem: str, suffix: str) -> list[Chunk]:
 
 def any_cpu(artifact: Artifact) -> Target:
     """Return the target of code that every CPU of an artifact's machine can run."""
-    isa = artifact.metadata.isa
-    return target_for(isa if ISAS[isa].triple else "generic")
+    meta = artifact.metadata
+    machine = meta.isa if ISAS[meta.isa].triple else "generic"
+    system = system_of(meta.triple)
+    return target_for(f"{machine}@{system}" if system else machine)
+
+
+def system_object(
+    artifacts: Sequence[Artifact], prefix: str, files: Sequence[WeightsFile]
+) -> bytes:
+    """Link a model for a system of `SYSTEMS` into one object, as `library_of` does for Linux."""
+    variants = variants_of(artifacts)
+    target = any_cpu(artifacts[0])
+    programs = [
+        (one.code, {name: code_name(number, name) for name in (ENTRY_NAME, ARENA_NAME)})
+        for number, one in enumerate(variants)
+    ]
+    exports = [f"{prefix}_{name}" for name in FUNCTIONS]
+    text = interface_text(prefix, variants, files, target)
+    code, missing = linked_object(text, programs, exports, target)
+    _check_calls(missing, artifacts[0])
+    return code
+
+
+def _check_calls(missing: Sequence[str], artifact: Artifact) -> None:
+    if missing:
+        raise UnsupportedError(
+            f"model '{artifact.metadata.model}': its code calls {', '.join(missing)} of other libraries, "
+            "which a native library does not; save it as .gcm"
+        )
 
 
 def _code(number: int, variant: Variant) -> ObjectFile:

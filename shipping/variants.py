@@ -47,12 +47,13 @@ def variants_of(artifacts: Sequence[Artifact]) -> list[Variant]:
     return found
 
 
-def selection(variants: Sequence[Variant], machine: str, any_cpu: Target) -> str:
-    """Return LLVM IR of `SELECT`, which the loader resolves once if there is a choice: `@table.N` are the tables.
+def selection(variants: Sequence[Variant], any_cpu: Target) -> str:
+    """Return LLVM IR of `SELECT`: `@table.N` are the tables.
 
-    `any_cpu`: the target of code for every CPU of the machine. Raise UnsupportedError if code needs more, and the
-    machine has no detection.
+    If there is a choice, the loader makes it once, or each call where the system's loader cannot. `any_cpu`: the target
+    of code for every CPU of the machine. Raise UnsupportedError if code needs more, and the machine has no detection.
     """
+    machine = variants[0].artifact.metadata.triple.partition("-")[0]
     tables = [
         f"define internal ptr @graphc_variant.{i}() #0 {{\n  ret ptr @table.{i}\n}}\n"
         for i in range(len(variants))
@@ -73,8 +74,18 @@ def selection(variants: Sequence[Variant], machine: str, any_cpu: Target) -> str
         lines.append(f"  ret ptr @graphc_variant.{i}")
     lines += [f"variant.{len(variants)}:", "  ret ptr @graphc_variant.none", "}", ""]
     none = "define internal ptr @graphc_variant.none() #0 {\n  ret ptr null\n}\n"
-    chosen = f"@{SELECT} = internal ifunc ptr (), ptr @graphc_resolve\n"
+    chosen = _PER_CALL if any_cpu.system else _ONCE
     return "\n".join((detection.text, *tables, none, "\n".join(lines), chosen))
+
+
+_ONCE = f"@{SELECT} = internal ifunc ptr (), ptr @graphc_resolve\n"
+_PER_CALL = f"""\
+define internal ptr @{SELECT}() #0 {{
+  %variant = call ptr @graphc_resolve()
+  %table = call ptr %variant()
+  ret ptr %table
+}}
+"""
 
 
 def _check_undetected(variant: Variant, any_cpu: Target) -> None:

@@ -15,6 +15,7 @@ from ..base.dtypes import F32, DType
 from ..base.errors import UserError
 from ..base.records import dataclass
 from .machines import ZEN5, Machine
+from .systems import SYSTEMS
 
 Use = Literal["fma", "dot2", "dot4", "tile2", "tile4"]
 """The operation that a microkernel multiplies with: its digit is the neighboring k it takes at once."""
@@ -237,8 +238,8 @@ def fused_levels() -> list[str]:
 class Target:
     """One CPU to generate code for.
 
-    `isa` names the row of `ISAS`; `cpu` and `features` go to LLVM. Cache sizes are bytes per core (L3: of the socket);
-    `machine` holds rates, latencies and limits.
+    `isa` names the row of `ISAS`, `system` that of `SYSTEMS`; `cpu` and `features` go to LLVM. Cache sizes are bytes
+    per core (L3: of the socket); `machine` holds rates, latencies and limits.
     """
 
     isa: str
@@ -248,6 +249,7 @@ class Target:
     l2_bytes: int = 512 << 10
     l3_bytes: int = 16 << 20
     machine: Machine = field(default=ZEN5, hash=False)  # hashed often, and rarely different
+    system: str = ""
 
     def __post_init__(self) -> None:
         if self.isa not in ISAS:
@@ -257,6 +259,14 @@ class Target:
     def table(self) -> Isa:
         """The row of this ISA."""
         return ISAS[self.isa]
+
+    @property
+    def triple(self) -> str:
+        """LLVM's name of the system that runs the code; "" for that of the compiler."""
+        own = self.table.triple
+        if not self.system:
+            return own
+        return SYSTEMS[self.system].triples[own.partition("-")[0] or NATIVE_MACHINES[0]]
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""

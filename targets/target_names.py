@@ -1,12 +1,14 @@
-"""Names of targets as users write them: `native`, an instruction set, or one with optional features added."""
+"""Names of targets as users write them: `native` or an instruction set, with optional features and a system."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from ..base.errors import UserError
 from ..base.suggestion import suggestion
 from .isa import ISAS
+from .systems import SYSTEMS
 
 NATIVE = "native"
 
@@ -18,24 +20,35 @@ class TargetNames:
         return iter((NATIVE, *ISAS))
 
     def __contains__(self, name: object) -> bool:
-        return str(name).split("+")[0] in (NATIVE, *ISAS)
+        return str(name).partition("@")[0].split("+")[0] in (NATIVE, *ISAS)
 
 
-def split_target_name(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the instruction set and the features of a name: `aarch64+dotprod` is ("aarch64", ("dotprod",)).
+class TargetName(NamedTuple):
+    """The parts of a target's name: `aarch64+dotprod@macos` is ("aarch64", ("dotprod",), "macos")."""
 
-    Raise UserError if the set is not known, or has no such optional feature.
+    isa: str
+    features: tuple[str, ...]
+    system: str
+
+
+def split_target_name(name: str) -> TargetName:
+    """Return the parts of a name.
+
+    Raise UserError if the instruction set or the system is not known, or has no such optional feature.
     """
-    isa, *added = name.split("+")
+    code, _, system = name.partition("@")
+    isa, *added = code.split("+")
     if isa not in TargetNames():
         raise UserError(f"target '{name}' is not known; {_right(isa, [*TargetNames()])}")
+    if system not in SYSTEMS and name != code:
+        raise UserError(f"target '{name}': no such system; {_right(system, [*SYSTEMS])}")
     optional = () if isa == NATIVE else ISAS[isa].optional
     for one in added:
         if one not in optional:
             raise UserError(
                 f"target '{name}': {isa} has no optional feature '{one}'; {_right(one, optional)}"
             )
-    return isa, tuple(added)
+    return TargetName(isa, tuple(added), system)
 
 
 def _right(word: str, known: Sequence[str]) -> str:

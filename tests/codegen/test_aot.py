@@ -96,7 +96,7 @@ def test_llvm_optimizes_only_modules_with_locals() -> None:
         def run(self, module: object, builder: object) -> None:
             runs.append(module)
 
-    tools = replace(aot._tools(target.cpu, target.features), passes=Recorder())
+    tools = replace(aot.compile_tools(target), passes=Recorder())
     for text in (GOOD, "define void @f() {\n  ret void\n}\n"):
         with aot._optimized(text, tools):
             assert len(runs) == 1

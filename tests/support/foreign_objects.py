@@ -1,0 +1,100 @@
+"""Objects of macOS and Windows, loaded by LLVM's linker and called on this machine: Mach-O and COFF for x86-64."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+from llvmlite import binding as llvm
+
+from graphc.targets.systems import SYSTEMS
+
+CONVENTIONS = {"macos": "ccc", "windows": "win64cc"}
+"""LLVM's names of the calling conventions; macOS has that of Linux."""
+
+_CALLS = """
+define i64 @call(ptr %f, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %g) {
+  %result = call CONVENTION i64 %f(i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %g)
+  ret i64 %result
+}
+
+define void @touch_stack() naked {
+  call void asm sideeffect "ret", ""()
+  unreachable
+}
+"""
+
+
+class ForeignObject:
+    """An object of a system for x86-64, in memory; `call` follows the conventions of the system."""
+
+    def __init__(self, code: bytes, system: str) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self._calls = _engine(llvm.get_process_triple(), _CALLS, CONVENTIONS[system])
+        llvm.add_symbol("__chkstk", self._calls.get_function_address("touch_stack"))
+        self._code = _engine(SYSTEMS[system].triples["x86_64"])
+        self._code.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._code.finalize_object()
+        address = self._calls.get_function_address("call")
+        self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)(address)
+
+    def call(self, name: str, *arguments: int) -> int:
+        """Return the result of a function; at most 6 integers or addresses are its arguments."""
+        address = self._code.get_function_address(name)
+        assert address, name
+        return int(self._call(address, *arguments, *[0] * (6 - len(arguments))))
+
+
+def pointers(arrays: list[np.ndarray]) -> np.ndarray:
+    """The addresses of arrays, as functions of a library take them."""
+    return np.array([x.ctypes.data for x in arrays], np.uintp)
+
+
+def visible_symbols(code: bytes, system: str) -> tuple[set[str], set[str]]:
+    """The names that an object defines for others, and those that it needs of them."""
+    found = _mach_o if system == "macos" else _coff
+    defined, needed = set[str](), set[str]()
+    for name, section in found(code):
+        (defined if section > 0 else needed).add(name)
+    return defined, needed
+
+
+def _mach_o(code: bytes) -> Iterator[tuple[str, int]]:
+    """External names, and the number of their section, 0 if it is in another object."""
+    at, (commands,) = 32, struct.unpack_from("<I", code, 16)
+    for _ in range(commands):
+        kind, size = struct.unpack_from("<II", code, at)
+        if kind == 2:  # LC_SYMTAB
+            table, count, strings, _ = struct.unpack_from("<IIII", code, at + 8)
+            for entry in range(table, table + 16 * count, 16):
+                name, flags, section = struct.unpack_from("<IBB", code, entry)
+                if flags & 1:  # N_EXT
+                    yield _text(code, strings + name).removeprefix("_"), section
+        at += size
+
+
+def _coff(code: bytes) -> Iterator[tuple[str, int]]:
+    table, count = struct.unpack_from("<II", code, 8)
+    strings, index = table + 18 * count, 0
+    while index < count:
+        at = table + 18 * index
+        section, _, storage, more = struct.unpack_from("<hHBB", code, at + 12)
+        if storage == 2:  # IMAGE_SYM_CLASS_EXTERNAL
+            is_long, offset = struct.unpack_from("<II", code, at)
+            short = code[at : at + 8].rstrip(b"\0")
+            yield short.decode() if is_long else _text(code, strings + offset), section
+        index += 1 + more
+
+
+def _text(code: bytes, at: int) -> str:
+    return code[at : code.index(b"\0", at)].decode()
+
+
+def _engine(triple: str, text: str = "", convention: str = "") -> llvm.ExecutionEngine:
+    module = llvm.parse_assembly(text.replace("CONVENTION", convention))
+    module.triple = triple
+    machine = llvm.Target.from_triple(triple).create_target_machine(reloc="pic", codemodel="small")
+    return llvm.create_mcjit_compiler(module, machine)
