@@ -1,20 +1,22 @@
-"""Figures of native libraries: code size, time to load, overhead of a call, speed beside the same code in Python.
+"""Figures of deployed models: native libraries, memory, and the respect for a machine that is shared.
 
-    python -m graphc.bench.deploy
+    python -m graphc.bench.deploy docs/records
 
-prints a row for each model, measured on this machine in interleaved rounds. ONNX Runtime's time to make a session from
-the same file stands beside the time to load. The overhead of a call is that of a C program with an empty model.
+measures them on this machine, with ONNX Runtime beside them where it has the same, and writes `deploy.json`. The
+overhead of a call is that of a C program with an empty model.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
+import datetime
 import shutil
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,14 +24,21 @@ from typing import Any
 
 import numpy as np
 
+from ..base.records import dataclass
+from ..base.version import __version__
+from ..codegen.host import cpu_name
 from ..driver.compiler import compile as compile_model
 from ..driver.export import export
 from ..runtime.executor import CompiledModel
 from .cases import Case
 from .measure import interleave
+from .memory import COMPILE, GROWTH, OVERHEAD_MB, SESSION, peak_megabytes, write_model
 from .networks import TRANSFORMERS
+from .records import Cell, Column, Record
+from .sharing import ENGINES, shares
 from .suites import mlp
 
+WEIGHTS_MB = 1024
 _LOADS = 7
 _ROUNDS, _SECONDS = 15, 3.0
 
@@ -60,8 +69,17 @@ def cases() -> list[Case]:
     return [mlp("MLP", 32, (13, 512, 256, 128)), transformer]
 
 
-def measured(case: Case) -> dict[str, str]:
-    """Return the figures of a model, by their names."""
+@dataclass(frozen=True)
+class LibraryFigures:
+    """A model as a native library: bytes of code, seconds to load it, and the time in Python over that of a call."""
+
+    code: int
+    load: float
+    speed: float
+
+
+def library_figures(case: Case) -> LibraryFigures:
+    """Measure a model as a library, beside the same code in Python in interleaved rounds."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = compile_model(case.model, threads=1, cache=False)
@@ -72,19 +90,15 @@ def measured(case: Case) -> dict[str, str]:
         arrays = case.arrays()
         library, own = _bound(folder / "m.so", model, arrays)
         times = interleave({"library": library, "python": own}, _ROUNDS, _SECONDS)
-    ratio = times["python"].median / times["library"].median
-    return {
-        "code": f"{code / 1000:.0f} KB",
-        "load": f"{statistics.median(loads) * 1e3:.2f} ms",
-        "session of ONNX Runtime": _session_seconds(case),
-        "speed beside Python": f"{ratio:.3f}",
-    }
+    return LibraryFigures(
+        code, statistics.median(loads), times["python"].median / times["library"].median
+    )
 
 
-def call_overhead() -> str:
-    """Return the time of a call of a model that copies one element, in a C program."""
+def call_overhead() -> float | None:
+    """Return the seconds of a call of a model that copies one element, in a C program; None without a C compiler."""
     if shutil.which("cc") is None:
-        return "no C compiler"
+        return None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         export(_empty(), folder / "empty.a", prefix="empty", threads=1, cache=False)
@@ -92,7 +106,19 @@ def call_overhead() -> str:
         words = ["cc", "-O2", "calls.c", "empty.a", "-o", "calls"]
         subprocess.run(words, cwd=folder, check=True)
         done = subprocess.run([folder / "calls"], capture_output=True, text=True, check=True)
-    return f"{float(done.stdout):.0f} ns"
+    return float(done.stdout) / 1e9
+
+
+def seconds_to_load_many(count: int = 50) -> float:
+    """Return the seconds in which a process loads libraries of different models."""
+    with tempfile.TemporaryDirectory() as name:
+        paths = [Path(name) / f"m{number}.so" for number in range(count)]
+        for path in paths:
+            export(_empty(), path, prefix=path.stem, threads=1, cache=False)
+        begin = time.perf_counter()
+        for path in paths:
+            ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+        return time.perf_counter() - begin
 
 
 def _empty() -> Any:
@@ -115,16 +141,14 @@ def _seconds_to_load(folder: Path, number: int) -> float:
     return time.perf_counter() - begin
 
 
-def _session_seconds(case: Case) -> str:
-    try:
-        import onnxruntime
-    except ImportError:
-        return "not installed"
+def _session_seconds(case: Case) -> float:
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     begin = time.perf_counter()
-    onnxruntime.InferenceSession(case.model, options)
-    return f"{(time.perf_counter() - begin) * 1e3:.0f} ms"
+    onnxruntime.InferenceSession(case.onnx(), options)
+    return time.perf_counter() - begin
 
 
 def _bound(
@@ -151,12 +175,65 @@ def _bound(
     return call, model.bind(arrays, own)
 
 
-def main() -> None:
-    """Print the figures."""
+def rows() -> list[list[Cell]]:
+    """Measure everything: a figure, its unit, ours, ONNX Runtime's, and the limit."""
+    found: list[list[Cell]] = []
     for case in cases():
-        for name, value in measured(case).items():
-            print(f"{case.name:<12} {name:<24} {value}")
-    print(f"{'empty model':<12} {'call from C':<24} {call_overhead()}")
+        figures, session = library_figures(case), _session_seconds(case)
+        found += [
+            [f"code of {case.name} without weights, KB", figures.code / 1e3, None, "100"],
+            [f"time to load {case.name}, ms", figures.load * 1e3, session * 1e3, "10"],
+            [f"speed of {case.name} beside Python", figures.speed, None, "0.99"],
+        ]
+    overhead = call_overhead()
+    found.append(["call from C of an empty model, us", overhead and overhead * 1e6, None, "1"])
+    found.append(["time to load 50 libraries, ms", seconds_to_load_many() * 1e3, None, None])
+    found += _memory_rows()
+    ours, peer = (shares(engine, cases()[-1]) for engine in ENGINES)
+    names = {
+        "limited": ("rate in a container of 1 CPU over that on one core", "0.97"),
+        "oversubscribed": ("rate of two processes on the same CPUs over that of one", "0.9"),
+        "idle": ("share of a CPU when idle", "0"),
+        "private_mb": ("private memory of a second process, MB", None),
+    }
+    found += [
+        [text, getattr(ours, key), getattr(peer, key), limit]
+        for key, (text, limit) in names.items()
+    ]
+    return found
+
+
+def _memory_rows() -> list[list[Cell]]:
+    with tempfile.TemporaryDirectory() as name:
+        path = str(write_model(Path(name), WEIGHTS_MB))
+        ours = peak_megabytes(COMPILE, path, "no")
+        loaded = [peak_megabytes(COMPILE, path, "cache", cache=f"{name}/cache") for _ in range(2)][
+            1
+        ]
+        peer = peak_megabytes(SESSION, path)
+    limit = f"{GROWTH * WEIGHTS_MB + OVERHEAD_MB:.0f}"
+    return [
+        [f"peak memory, compile {WEIGHTS_MB} MB of weights, MB", ours, peer, limit],
+        ["peak memory, load them from the cache, MB", loaded, peer, None],
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, write the record to a folder, and print it."""
+    parser = argparse.ArgumentParser(prog="python -m graphc.bench.deploy")
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args(arguments).folder
+    columns = [
+        Column("figure"), Column("graphc", ".4g"), Column("ONNX Runtime", ".4g"), Column("limit", ""),
+    ]  # fmt: skip
+    import onnxruntime
+
+    kept = {"graphc": __version__, "onnxruntime": onnxruntime.__version__}
+    date, command = datetime.date.today().isoformat(), "python -m graphc.bench.deploy docs/records"
+    record = Record("deploy", "Deployed models", date, cpu_name(), kept, command, columns, rows())
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "deploy.json").write_text(record.to_text(), encoding="utf-8")
+    print(record.markdown())
 
 
 if __name__ == "__main__":

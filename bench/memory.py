@@ -17,13 +17,11 @@ from pathlib import Path
 import numpy as np
 
 _WIDTH = 4096
-_OVERHEAD_MB = 300
-_GROWTH = 1.2
+OVERHEAD_MB = 300
+GROWTH = 1.2
 
-_COMPILE = (
-    "import sys, graphc; graphc.compile(sys.argv[1], threads=2, cache=sys.argv[2] == 'cache')"
-)
-_SESSION = "import sys, onnxruntime as o; o.InferenceSession(sys.argv[1])"
+COMPILE = "import sys, graphc; graphc.compile(sys.argv[1], threads=2, cache=sys.argv[2] == 'cache')"
+SESSION = "import sys, onnxruntime as o; o.InferenceSession(sys.argv[1])"
 _PEAK = """
 lines = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
 print(int(lines["VmHWM"].split()[0]) // 1024)
@@ -74,13 +72,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         path = write_model(Path(name), megabytes)
         kept = f"{name}/cache"
-        limit = _GROWTH * megabytes + _OVERHEAD_MB
+        limit = GROWTH * megabytes + OVERHEAD_MB
         print(f"weights           {megabytes} MB, at most {limit:.0f} MB resident")
-        print(f"compile           {peak_megabytes(_COMPILE, str(path), 'no')} MB")
-        print(f"compile and keep  {peak_megabytes(_COMPILE, str(path), 'cache', cache=kept)} MB")
-        print(f"load from cache   {peak_megabytes(_COMPILE, str(path), 'cache', cache=kept)} MB")
+        print(f"compile           {peak_megabytes(COMPILE, str(path), 'no')} MB")
+        print(f"compile and keep  {peak_megabytes(COMPILE, str(path), 'cache', cache=kept)} MB")
+        print(f"load from cache   {peak_megabytes(COMPILE, str(path), 'cache', cache=kept)} MB")
         try:
-            print(f"ONNX Runtime      {peak_megabytes(_SESSION, str(path))} MB")
+            print(f"ONNX Runtime      {peak_megabytes(SESSION, str(path))} MB")
         except subprocess.CalledProcessError:
             print("ONNX Runtime      not installed")
 
