@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .driver.compiler import compile, load
     from .driver.export import export
     from .extension import ops
-    from .extension.kernels import kernel
     from .extension.passes import graph_pass
     from .extension.patterns import recompose
     from .graph_ir.ir.graph import Graph
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from .integrations import pnnx_graph as pnnx
     from .integrations import sklearn_estimators as sklearn
     from .integrations import torch_functions as torch
+    from .lab.user_kernels import kernel
     from .runtime.executor import CompiledModel
     from .tools.debugger import debug
 
@@ -51,7 +51,7 @@ _HOME = {
     "debug": ".tools.debugger",
     "export": ".driver.export",
     "graph_pass": ".extension.passes",
-    "kernel": ".extension.kernels",
+    "kernel": ".lab.user_kernels",
     "load": ".driver.compiler",
     "recompose": ".extension.patterns",
 }

@@ -14,6 +14,7 @@ from ..base.memory_limit import parse_memory
 from ..base.options import CompileOptions, verify_requested
 from ..base.records import dataclass
 from ..codegen.host import target_for
+from ..extension.kernels import UserKernel, checked_lowerings
 from ..graph_ir.ir.schedule import parse_schedule
 from ..graph_ir.nest.script import Operation
 from ..runtime.artifact import Artifact
@@ -64,6 +65,7 @@ def compile(
     precision: str = "f32",
     activations: str = "exact",
     alias: Mapping[str, str] | str | None = None,
+    lowerings: Mapping[str, UserKernel] | None = None,
     on_phase: OnPhase | None = None,
 ) -> CompiledModel:
     """Compile a model to native code and load it.
@@ -89,6 +91,8 @@ def compile(
         activations: Activations multiplied by packed weights: `exact`, or `q8`, rounded to 8 bits in groups of 32.
         alias: Outputs that share the memory of an input, `{"present": "past"}`, so that a cache grows in place: the
             input is the filled part of a larger array. "auto" finds all such outputs.
+        lowerings: Kernels of `graphc.kernel` for this compilation only, by the name of an op or of its kind:
+            `{"softmax": kernel}`. One that cannot compute an op is not called for it.
         on_phase: Called with the name of a phase, the steps done and the steps in all, for progress.
 
     Raises:
@@ -98,7 +102,7 @@ def compile(
     request = request_of(
         model, target, threads, inputs, disabled=disabled, dump_dir=dump_dir, tuning=tuning, schedules=schedules,
         constants=constants, attrs=attrs, cache=cache, jobs=jobs, optimized=optimized, max_memory=max_memory,
-        precision=precision, activations=activations, alias=alias,
+        precision=precision, activations=activations, alias=alias, lowerings=lowerings,
     )  # fmt: skip
     return CompiledModel(compile_request(request, on_phase).artifact, request.options.threads)
 
@@ -122,6 +126,7 @@ def request_of(
     precision: str = "f32",
     activations: str = "exact",
     alias: Mapping[str, str] | str | None = None,
+    lowerings: Mapping[str, UserKernel] | None = None,
 ) -> CompileRequest:
     """Return the request that the arguments of `compile` make. May raise UserError."""
     resolved = target_for(target) if isinstance(target, str) else target
@@ -136,6 +141,7 @@ def request_of(
         tuned_schedules(resolved, options.threads, tuning),
         texts,
         resolve_jobs(jobs), default_cache() if cache else None, optimized, alias or {},
+        checked_lowerings(lowerings or {}),
     )  # fmt: skip
     functions = {name: x for name, x in (schedules or {}).items() if not isinstance(x, str)}
     return with_functions(request, functions)
@@ -216,14 +222,14 @@ def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) ->
 def _cached(request: CompileRequest, cache: CompileCache, phases: Phases) -> Outcome:
     """Compile like `compile_request`, but look up the file's status, its bytes, and then the graph read from it."""
     with phases("cache"):
-        code = user_code()
+        code = user_code(lowerings=request.lowerings)
         aliases, artifact = _of_file(request, cache, code.key) if not code.unknown else ([], None)
     if artifact is not None:
         return Outcome(request, artifact, True, phases)
     with phases("read"):
         source = request.source
     with phases("cache"):
-        code = user_code(source)
+        code = user_code(source, request.lowerings)
         key = cache_key(request, code.key)
         artifact = cache.get(key) if not code.unknown else None
     if code.unknown:  # kernels come from the cache all the same

@@ -9,8 +9,9 @@ because their Tensor IR is all that they mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from ..base.records import dataclass
@@ -22,6 +23,7 @@ from ..graph_ir.ir.registry import is_own, lookup, names
 from ..graph_ir.lowering.lower_group import TEMPLATES
 from ..graph_ir.lowering.registry import LOWERINGS
 from ..graph_ir.passes.pipeline import PIPELINE
+from ..graph_ir.schedule.context import UserKernel
 from ..graph_ir.schedule.query_format import RULES
 from ..graph_ir.schedule.spaces import SPACES
 from ..graph_ir.schedule.user_code import KERNELS, PASSES, PATTERNS
@@ -39,9 +41,14 @@ class UserCode:
     unknown: str = ""
 
 
-def user_code(graph: Graph | None = None) -> UserCode:
-    """Return the user code registered at present; nothing for a graph that depends on none of it."""
+def user_code(
+    graph: Graph | None = None, lowerings: Mapping[str, UserKernel] = MappingProxyType({})
+) -> UserCode:
+    """Return the user code registered at present, and the kernels of one compilation; nothing for a graph that depends
+    on none of it."""
     found = list(_rules())
+    for name, kernel in lowerings.items():
+        found.append((f"lowering '{kernel.name}' of {name}", (name, kernel.meaning)))
     if graph is None or found or any(map(_is_added, all_ops(graph))):
         found += _ops()
     digests = []
@@ -91,7 +98,7 @@ def _added() -> Iterator[Found]:
     for name, pattern in PATTERNS.items():
         yield f"pattern '{name}'", pattern
     for kernel in KERNELS.values():
-        yield f"kernel '{kernel.name}' of {kernel.op_name}", kernel
+        yield f"kernel '{kernel.name}' of {kernel.op_name}", kernel.meaning
 
 
 def _is_added(op: Op) -> bool:

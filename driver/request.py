@@ -17,7 +17,7 @@ from ..frontend import load as load_graph
 from ..graph_ir.ir.graph import Graph
 from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.passes.alias_outputs import AUTO, alias_outputs, find_aliases
-from ..graph_ir.schedule.context import LowerContext
+from ..graph_ir.schedule.context import LowerContext, UserKernel
 from ..runtime.threadpool import available_cpus
 from ..targets.isa import Target
 from .compile_cache import CompileCache
@@ -34,6 +34,7 @@ class CompileRequest:
     what was measured by problem, and what the user requested by op. `jobs`: processes that compile kernels. `cache`:
     the cache to use; None disables caching. `optimized`: the graph is as the passes leave it, and no pass runs.
     `alias`: the input in whose memory an output is to be, by the output's name; "auto": those where that can be.
+    `lowerings`: kernels of user code, as in `LowerContext`.
     """
 
     model: Model
@@ -48,6 +49,7 @@ class CompileRequest:
     cache: CompileCache | None = None
     optimized: bool = False
     alias: Mapping[str, str] | str = field(default_factory=dict)
+    lowerings: Mapping[str, UserKernel] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Code that checks its accesses has no checks for loads of whole tiles.
@@ -77,7 +79,7 @@ class CompileRequest:
     @property
     def context(self) -> LowerContext:
         """The context for passes and lowering."""
-        return LowerContext(self.target, self.options, self.tuned, self.requested)
+        return LowerContext(self.target, self.options, self.tuned, self.requested, self.lowerings)
 
 
 def resolve_jobs(jobs: int | None, environ: Mapping[str, str] = os.environ) -> int:

@@ -1,9 +1,9 @@
-"""`graphc.kernel`: a kernel of user code, written in Tensor IR, for an op of user code or of graphc."""
+"""Kernels of user code, written in Tensor IR, for an op of user code or of graphc: their checks and their functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ..base.errors import InternalError, UserError
 from ..base.records import dataclass
@@ -19,8 +19,6 @@ from ..tensor_ir.nodes import Buffer, Function, Module
 from ..tensor_ir.verifier import verify
 from .blame import called, check_takes
 
-Build = TypeVar("Build", bound=Callable[..., Any])
-
 
 class KernelBuilder(LoopBuilder):
     """A `LoopBuilder` that also knows the `target` (ISA, vectors, machine) and how many `threads` there will be."""
@@ -31,41 +29,33 @@ class KernelBuilder(LoopBuilder):
         self.threads = threads
 
 
-def kernel(
-    op_name: str, *, when: Callable[[Any, Target], bool] | None = None, name: str = ""
-) -> Callable[[Build], Build]:
-    """Add a kernel for ops named `op_name` (decorator); it replaces a kernel of the same name.
-
-    The function `build(b, op, *operands, result)` writes the loops: `b` is a `KernelBuilder`, `op` the op with its
-    attributes and types, then one Tensor IR buffer per operand (None for an absent one, a tuple for a variadic one)
-    and that of the result, all in plain layouts. It may instead return a `Function` with these parameters.
-
-    Args:
-        op_name: The op.
-        when: `when(op, target)` returns whether the kernel can compute an op. The last kernel added that can is
-            called.
-        name: The name of the kernel; default: that of the function.
-
-    Raises:
-        UserError: There is no such op.
-    """
-    _check_op(op_name)
-    operands = [operand.name for operand in schema_of(op_name).operands]
-
-    def add(build: Build) -> Build:
-        own = name or getattr(build, "__name__", "kernel")
-        who = f"kernel '{own}' of {op_name}"
-        check_takes(who, "it", build, ["b", "op", *operands, "result"])
-        if when is not None:
-            check_takes(who, "when", when, ["op", "target"])
-        KERNELS.pop((op_name, own), None)  # the one added last is tried first
-        KERNELS[op_name, own] = UserKernel(own, op_name, build, when)
-        return build
-
-    return add
+def checked(kernel: UserKernel) -> None:
+    """Raise UserError if the functions of a kernel take other arguments than they are given."""
+    operands = [operand.name for operand in schema_of(kernel.op_name).operands]
+    who = f"kernel '{kernel.name}' of {kernel.op_name}"
+    check_takes(who, "it", kernel.build, ["b", "op", *operands, "result"])
+    if kernel.when is not None:
+        check_takes(who, "when", kernel.when, ["op", "target"])
 
 
-def _check_op(op_name: str) -> None:
+def add_kernel(kernel: UserKernel) -> None:
+    """Have all models compiled from now on call a kernel; it replaces one of the same name."""
+    KERNELS.pop((kernel.op_name, kernel.name), None)  # the one added last is tried first
+    KERNELS[kernel.op_name, kernel.name] = kernel
+
+
+def checked_lowerings(lowerings: Mapping[str, UserKernel]) -> Mapping[str, UserKernel]:
+    """Return the kernels of one compilation. Raise UserError for values that are none."""
+    for name, lowering in lowerings.items():
+        if not isinstance(lowering, UserKernel):
+            raise UserError(
+                f"lowerings: '{name}' must be a kernel that `graphc.kernel` made, got {type(lowering).__name__}"
+            )
+    return lowerings
+
+
+def check_op(op_name: str) -> None:
+    """Raise UserError if there is no op of a name, or none that a kernel can compute."""
     known = names()
     if op_name not in known:
         remedy = suggestion(op_name, known) or "define it first"
@@ -84,6 +74,11 @@ class UserKernel:
     op_name: str
     build: Callable[..., Any]
     when: Callable[[Any, Target], bool] | None
+
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """Everything its functions depend on, to be hashed."""
+        return self.name, self.op_name, self.build, self.when
 
     def accepts(self, op: Op, ctx: LowerContext) -> bool:
         """Return whether `when` holds. Raise UserError for an op with several results."""

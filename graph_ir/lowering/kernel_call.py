@@ -7,13 +7,13 @@ from ...tensor_ir.nodes import Module
 from ..ir.group_values import parameters
 from ..ops.kernel_call import KernelCall
 from ..schedule.context import LowerContext
-from ..schedule.user_code import KERNELS
+from ..schedule.user_code import kernel_of
 
 
 def lower_kernel_call(op: KernelCall, ctx: LowerContext) -> Module:
     """Return the module that the kernel builds for the op. Raise UserError if the kernel is unknown or fails."""
     computed = op.computed
-    kernel = KERNELS.get((computed.op_name, op.kernel))
+    kernel = kernel_of(computed, op.kernel, ctx)
     if kernel is None:
         raise UserError(
             f"{computed.op_name} '{computed.name}': its kernel '{op.kernel}' is not known in this process; load the "

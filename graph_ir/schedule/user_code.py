@@ -5,34 +5,13 @@ Each is an object of the room `extension`, which checks it; its fingerprint is p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
-from ...tensor_ir.nodes import Buffer, Function
 from ..ir.graph import Graph
 from ..ir.op import Op
 from ..rewriting.rewrite import Rule
-from .context import LowerContext
-
-
-class UserKernel(Protocol):
-    """A kernel that computes some ops of one name."""
-
-    @property
-    def name(self) -> str:
-        """The kernel's name among the kernels of the op."""
-
-    @property
-    def op_name(self) -> str:
-        """The ops it computes."""
-
-    def accepts(self, op: Op, ctx: LowerContext) -> bool:
-        """Return whether it can compute this op, all of whose tensors are plain."""
-
-    def function(
-        self, op: Op, inputs: Sequence[Buffer], output: Buffer, ctx: LowerContext
-    ) -> Function:
-        """The function for an op, a buffer for each of its inputs. Raise UserError if user code goes wrong."""
+from .context import LowerContext, UserKernel
 
 
 class UserPass(Protocol):
@@ -77,6 +56,16 @@ KERNELS: dict[tuple[str, str], UserKernel] = {}
 
 
 def kernels_for(op: Op, ctx: LowerContext) -> list[UserKernel]:
-    """The kernels of user code that can compute an op, the one added last first."""
-    own = [kernel for (op_name, _), kernel in KERNELS.items() if op_name == op.op_name]
-    return [kernel for kernel in reversed(own) if kernel.accepts(op, ctx)]
+    """The kernels of user code that can compute an op: that of the compilation, then the one added last first."""
+    return [kernel for kernel in _known(op, ctx) if kernel.accepts(op, ctx)]
+
+
+def kernel_of(op: Op, name: str, ctx: LowerContext) -> UserKernel | None:
+    """Return a kernel of an op by its name."""
+    return next((kernel for kernel in _known(op, ctx) if kernel.name == name), None)
+
+
+def _known(op: Op, ctx: LowerContext) -> list[UserKernel]:
+    requested = [ctx.lowerings[key] for key in (op.name, op.op_name) if key in ctx.lowerings]
+    added = [kernel for (op_name, _), kernel in KERNELS.items() if op_name == op.op_name]
+    return [*requested, *reversed(added)]

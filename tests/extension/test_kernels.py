@@ -13,10 +13,10 @@ from graphc.base.errors import UserError
 from graphc.base.options import CompileOptions
 from graphc.codegen.host import target_for
 from graphc.driver.compiler import compile_stages
-from graphc.extension.kernels import kernel
 from graphc.graph_ir.inspect.compare import difference
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.lab.user_kernels import kernel
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.parser import parse_function
 from graphc.tools.variant_program import try_variants
