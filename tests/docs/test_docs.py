@@ -15,6 +15,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -100,7 +101,9 @@ def _run_program(document: Path, blocks: list[Example], folder: Path) -> list[li
     env = {"PYTHONPATH": os.pathsep.join([*support, *inherited])}
     needed = set(NEEDS.findall(document.read_text(encoding="utf-8")))
     words = [] if needed & WARN else ["-W", "error"]
-    done = run_python(*words, str(script), cwd=folder, env=env)
+    with TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as short:
+        env["RAY_TMPDIR"] = short  # below which are sockets, whose paths have at most 107 bytes
+        done = run_python(*words, str(script), cwd=folder, env=env)
     assert done.returncode == 0, f"{document.name}:\n{done.stdout}{done.stderr}"
     return [text.splitlines() for text in done.stdout.split(SEPARATOR + "\n")]
 
