@@ -105,6 +105,10 @@ SWITCHES = {
         "leave in f32 the matmuls and convolutions that a lower precision would slow down",
         "driver/test_on_and_off.py::test_on_and_off_agree",
     ),
+    "shared-rounding": Switch(
+        "read rounded everywhere what matmuls of a lower precision read rounded, so that it is stored in 16 bits",
+        "graph_ir/passes/test_share_rounded.py::test_a_maximum_is_taken_of_rounded_numbers",
+    ),
     "wide-weights": Switch(
         "store bytes as 16-bit numbers if the CPU multiplies in 16 bits and many rows meet them",
         "graph_ir/passes/test_widen_weights.py::test_the_switch_changes_no_bit",

@@ -52,6 +52,7 @@ from .round_operands import round_operands
 from .scale_queries import scale_queries
 from .scale_sums_once import scale_sums_once
 from .select_convolution_algorithm import select_convolution_algorithm
+from .share_rounded import share_rounded
 from .simplify_algebra import simplify_algebra
 from .simplify_control import simplify_control
 from .simplify_movement import simplify_movement
@@ -113,6 +114,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (split_concats, "simplify"),
     (decompose_transposed, ""),
     (round_operands, ""),  # at most one of these three: that of the precision requested
+    (share_rounded, "shared-rounding"),
     (quantize_matmuls, ""),
     (quantize_weights, ""),
     (sink_dequantize, "quantized"),

@@ -250,15 +250,22 @@ def blocking_cycles(p: ConvolutionGemm, band: str, blocking: MatmulBlocking) -> 
     return math.ceil(tasks / p.threads) * task
 
 
-def _written_again(p: ConvolutionGemm, columns: int, panels: int, results: int) -> int:
-    """Return the bytes of results that are written to L2 again, as a row of a panel is only a part of a cache line.
+def _written_again(p: ConvolutionGemm, columns: int, panels: int, results: int) -> float:
+    """Return the bytes of results that are written to L2 again, as a row of a panel is only a part of a cache line, or
+    that are not fetched ahead, as it is a single one.
 
     Results have the size of the elements of the image; what they are added to is as large.
     """
     row, written = columns * p.kernel.a.size, results * p.kernel.a.size
-    near = 2 * written <= p.target.l2_bytes // 4
-    missing = max(0, p.target.machine.cache_line - row)
-    return 0 if near or panels < 2 else 2 * written * missing // row
+    target, line = p.target, p.target.machine.cache_line
+    if panels < 2 or row > line:
+        return 0.0
+    filled = 2 * written / (target.l2_bytes // 4)
+    if filled <= 1:
+        return written * filled / 2 if p.kernel.uses_tiles else 0.0
+    if p.kernel.uses_tiles:  # they multiply too fast to hide any traffic
+        return 2.0 * written * line / row * target.machine.prefetched
+    return 2.0 * written * (line - row) / row
 
 
 def _halves(g: ConvolutionGeometry, columns: int) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dtypes import S64, DType
+from ...base.dtypes import F32, F64, S64, DType
 from ...targets.isa import Target
 from .. import arithmetic
 from ..analysis import INDEX_OPS, IndexAlgebra
@@ -60,6 +60,7 @@ class _Simplifier(Rewriter):
         self.seen = {param.name for param in function.params}
         self.algebra = IndexAlgebra(super().expr)
         self.renamed: dict[str, Expr] = {}
+        self.rounded: dict[str, Cast] = {}  # variables that hold a rounded number in a wider type
         self.buffers: dict[str, Buffer] = {}
 
     @cached_property
@@ -158,7 +159,11 @@ class _Simplifier(Rewriter):
             return new
         if new.operand.dtype == new.dtype:
             return new.operand
-        value = _known(new.operand)
+        operand = new.operand
+        rounded = self.rounded.get(operand.name) if type(operand) is Var else _rounded(operand)
+        if rounded is not None and rounded.dtype == new.dtype:
+            return rounded
+        value = _known(operand)
         return (
             new
             if value is None
@@ -215,6 +220,8 @@ class _Simplifier(Rewriter):
             self.renamed[s.var.name] = value
             return ()
         var = self._bind(s.var)
+        if (rounded := _rounded(value)) is not None:
+            self.rounded[var.name] = rounded
         if var.dtype == S64 and var.lanes == 1:
             self.algebra.ranges[var.name] = self.algebra.range_of(value)
         return s if value is s.value and var is s.var else Let(var, value)
@@ -269,6 +276,13 @@ class _Simplifier(Rewriter):
             return ()
         body = self.body(s.body)
         return s if condition is s.condition and body is s.body else While(condition, body)
+
+
+def _rounded(e: Expr) -> Cast | None:
+    """Return the rounded number that an expression widens without loss: rounding it again changes no bit."""
+    inner = e.operand if type(e) is Cast and e.dtype in (F32, F64) else None
+    is_exact = type(inner) is Cast and type(inner.operand) is Var and inner.dtype.bits <= 16
+    return inner if is_exact else None
 
 
 def _known(e: Expr) -> Any:

@@ -233,6 +233,15 @@ c[0] = x[0]
 x_1: f32[2]
 x_1[1] = a[0]
 c[1] = x_1[1]
+
+a rounded number is not rounded again
+    x = a[n]
+    y = f32(bf16(x))
+    c[n] = f32(bf16(y)) + f32(f16(y))
+->
+x = a[n]
+y = f32(bf16(x))
+c[n] = f32(bf16(x)) + f32(f16(y))
 """
 
 
