@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ...base.dims import Size, bounds
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.indexing import (
@@ -13,6 +14,7 @@ from ..correspondence.compositions.indexing import (
     positions,
     scatter_nd,
     scatter_runs,
+    size_list,
     tuple_depth,
     wrapped,
 )
@@ -86,9 +88,14 @@ def _max_unpool(node: NodeContext) -> Value:
     shape = (*batch, *natural)
     flat = node.converted(indices, S64)
     if node.has(2):
-        wanted = node.ints(2, "an output shape")
-        if len(wanted) != len(shape) or any(a < b for a, b in zip(wanted, shape, strict=True)):
-            raise node.rule(f"output_shape must be {list(shape)} or larger", str(list(wanted)))
+        wanted = node.ints(2, "an output shape", sizes=True)
+        rule = f"output_shape must be {list(shape)} or larger"
+        more = [bounds(a - b) for a, b in zip(wanted, shape, strict=False)]
+        if len(wanted) != len(shape) or min(high for _, high in more) < 0:
+            raise node.rule(rule, str(list(wanted)))
+        if min(low for low, _ in more) < 0:
+            holds = node.helper("ge", size_list(node, wanted), size_list(node, shape))
+            node.require(node.helper("reduce_all", holds, axes=(0,), keep_dims=False), rule)
         flat, shape = _in_larger(node, flat, shape, wanted), wanted
     check_size(f"MaxUnpool '{node.name}'", x.details.dtype, shape)
     zeros = node.helper("broadcast", node.constant(0, x.details.dtype), shape=shape)
@@ -96,20 +103,17 @@ def _max_unpool(node: NodeContext) -> Value:
 
 
 def _in_larger(
-    build: OpBuilder, flat: GraphTensor, dims: Sequence[int], larger: Sequence[int]
+    build: OpBuilder, flat: GraphTensor, dims: Sequence[Size], larger: Sequence[Size]
 ) -> GraphTensor:
     """Convert flat indices in `dims` to those of the same elements in `larger`."""
     if tuple(dims) == tuple(larger):
         return flat
-    parts = []
+    total = build.constant(0, S64)
     for axis, size in enumerate(dims):
-        along = build.helper("div", flat, build.constant(math.prod(dims[axis + 1 :]), S64))
-        along = build.helper("mod", along, build.constant(max(size, 1), S64), sign="floor")
-        step = math.prod(larger[axis + 1 :])
-        parts.append(build.helper("mul", along, build.constant(step, S64)))
-    total = parts[0]
-    for part in parts[1:]:
-        total = build.helper("add", total, part)
+        along = build.helper("div", flat, dynamic_size(build, math.prod(dims[axis + 1 :])))
+        along = build.helper("mod", along, dynamic_size(build, size), sign="floor")
+        start = build.helper("mul", total, dynamic_size(build, larger[axis]))
+        total = build.helper("add", start, along)
     return total
 
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ...base.dtypes import S32, S64
+from ...base.dtypes import S32
 from ...graph_ir.ir.graph import GraphTensor
+from ..correspondence.compositions.indexing import dynamic_size, positions
 from ..correspondence.compositions.windows import (
     biased,
     halved,
@@ -158,12 +157,14 @@ def _indices(node: NodeContext, x: GraphTensor, attrs: dict[str, Any]) -> GraphT
     if node.attr_int("storage_order"):
         if len(sizes) != 2:
             raise node.unsupported("storage_order=1 of an image that is not a plane")
-        height, width = (node.constant(size, S64) for size in sizes)
+        height, width = (dynamic_size(node, size) for size in sizes)
         row = node.helper("div", indices, width)
         column = node.helper("mod", indices, width)
         indices = node.helper("add", node.helper("mul", column, height), row)
-    images = np.arange(batch * channels).reshape(batch, channels, *(1,) * len(sizes))
-    return node.helper("add", indices, node.constant(images * math.prod(sizes), S64))
+    images = positions(node, batch * channels, 0, 1)
+    images = node.reshaped(images, (batch, channels, *(1,) * len(sizes)))
+    first = node.helper("mul", images, dynamic_size(node, math.prod(sizes)))
+    return node.helper("add", indices, first)
 
 
 PAIRS = {

@@ -7,7 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from ...base.dtypes import S32, S64
+from ...base.dims import bounds
+from ...base.dtypes import BOOL, S32, S64
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.reference import widen
@@ -71,10 +72,10 @@ class MaxPoolIndices(PooledOp):
         (x,), window = self.inputs, self.window
         dims, lead = x.details.plain_dims, x.details.rank - window.rank
         count = math.prod(dims[lead:])
-        narrow = S32 if count <= S32.limits[1] else S64  # half the memory of each pass
-        positions = np.arange(count).astype(narrow.numpy).reshape(dims[lead:])
-        table = make("broadcast", make.constant(positions), shape=dims)
-        fills = (identity("max", x.details.dtype.accumulator), count)
+        narrow = S32 if bounds(count)[1] < S32.limits[1] else S64  # half the memory of each pass
+        positions = make.to(make("count_up", size=(count,)), narrow)
+        table = make("broadcast", make("reshape", positions, shape=dims[lead:]), shape=dims)
+        fills = (identity("max", x.details.dtype.accumulator), narrow.limits[1])
         parts: Parts = [
             padded(make, one, window, fill) for one, fill in zip((x, table), fills, strict=True)
         ]
@@ -97,12 +98,9 @@ class MaxPoolIndices(PooledOp):
         return make.to(parts[1], S64)
 
     def _compared(self, make: Composer) -> GraphTensor:
-        window = self.window
-        (x,), rank, positions = self.inputs, self.window.rank, self.positions()
+        (x,), rank = self.inputs, self.window.rank
         out = self.outputs[0].details.plain_dims
         lead = len(out) - rank
-        order = (*range(rank, 2 * rank), *range(rank))
-        table = make.constant(np.ascontiguousarray(positions.transpose(order)))
         attrs = self.window_attrs()
         largest = make("max_pool", x, **attrs)
         largest = make("reshape", largest, shape=(*out[:lead], *(1,) * rank, *out[lead:]))
@@ -111,6 +109,23 @@ class MaxPoolIndices(PooledOp):
         if x.details.dtype.kind in FLOAT:
             both = make("and", make("isnan", seen), make("isnan", largest))
             hit = make("or", hit, both)
-        beyond = make.scalar(math.prod(x.details.plain_dims[lead:]), S64)
-        found = make("select", hit, table, beyond)
-        return make("reduce_min", found, axes=tuple(range(lead, lead + window.rank)))
+        beyond = make.size(math.prod(x.details.plain_dims[lead:]))
+        found = make("select", hit, self._table(make, beyond), beyond)
+        return make("reduce_min", found, axes=tuple(range(lead, lead + rank)))
+
+    def _table(self, make: Composer, beyond: GraphTensor) -> GraphTensor:
+        """S64 [kernel..., positions...]: the position of each element of each window, `beyond` where it is padding."""
+        window, (x,) = self.window, self.inputs
+        rank, zero = window.rank, make.scalar(0, S64)
+        sizes, total, outside = x.details.plain_dims[-rank:], zero, make.scalar(False, BOOL)
+        for axis, along in enumerate(positions_of(window, window.output_sizes(sizes))):
+            starts = make("count_up", size=(along.count,), step=along.stride)
+            element = np.arange(along.size)[:, None] * along.dilation - window.before[axis]
+            shape = [1] * (2 * rank)
+            shape[axis], shape[rank + axis] = along.size, along.count
+            index = make("reshape", make("add", starts, make.constant(element)), shape=tuple(shape))
+            size = make.size(sizes[axis])
+            total = make("add", make("mul", total, size), index)
+            padding = make("or", make("lt", index, zero), make("ge", index, size))
+            outside = make("or", outside, padding)
+        return make("select", outside, beyond, total)

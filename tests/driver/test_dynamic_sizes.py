@@ -250,9 +250,10 @@ def test_scratch_memory_grows_and_is_given_back() -> None:
 
 
 def test_what_needs_a_number_says_so() -> None:
-    graph = Graph("pool")
-    x = graph.make_input(LogicalTensor(F32, (1, 1, 2 + N)), "x")
-    graph.make_output(graph.make("max_pool_indices", [x], {"kernel": (2,)}).outputs[0], "y")
+    graph = Graph("filters")
+    x = graph.make_input(LogicalTensor(F32, (1, 3, 9)), "x")
+    filters = graph.make_input(LogicalTensor(F32, (N, 3, 2)), "w")
+    graph.make_output(graph.make("convolution", [x, filters]).outputs[0], "y")
     with pytest.raises(UnsupportedError, match="give that size as a number"):
         native(graph)
 

@@ -276,6 +276,8 @@ MODULES: dict[str, DynamicModule] = {
     "mode": _of_tokens(lambda x: x.round().mode(1)[0]),
     "lists of rows": _of_tokens(lambda x: torch.cat(torch.atleast_2d([x[0, 0], x[0, 1]]))),
     "batch as length": _of_tokens(lambda x: x.flatten(0, 1) @ torch.ones(8, 3)),
+    "indices of a pool": _of_images(lambda x: f.max_pool2d(x, 3, 2, 1, return_indices=True)[1]),
+    "unpooling": _of_images(lambda x: f.max_unpool2d(*f.max_pool2d(x, 2, return_indices=True), 2)),
 }  # fmt: skip
 """Modules by their dynamic sizes; the first 35 are the measure of issue 29."""
 

@@ -232,3 +232,44 @@ def test_ops_by_sizes(name: str, rng: np.random.Generator) -> None:
             if (dims := one.type.tensor_type.shape.dim)
         }
         np.testing.assert_array_equal(compiled(**given), session.run(None, given)[0])
+
+
+@pytest.mark.parametrize(("rank", "kernel"), [(1, [2]), (2, [3, 2]), (3, [2, 1, 2])])
+@pytest.mark.parametrize("order", [0, 1])
+def test_unpooling_by_the_indices_of_a_pool(
+    rank: int, kernel: list[int], order: int, rng: np.random.Generator
+) -> None:
+    if order and rank != 2:
+        pytest.skip("storage_order is one of planes")
+    axes = ",".join(("B", "C", "H", "W", "D")[: 2 + rank])
+    window = f"kernel_shape={kernel}, strides={kernel}"
+    text = f"""g (float[{axes}] x) => (y, i) {{
+        p, i = MaxPool<{window}, storage_order={order}>(x)
+        y = MaxUnpool<{window}>(p, i) }}"""
+    model = onnx.parser.parse_model(HEAD + text)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = graphc.compile(model, threads=1)
+    for dims in ((1, 3, 6, 4, 4), (2, 1, 12, 10, 2)):
+        x = rng.integers(-9, 9, dims[: 2 + rank]).astype(np.float32)
+        for found, expected in zip(
+            compiled.run(None, {"x": x}), session.run(None, {"x": x}), strict=True
+        ):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_unpooling_to_a_dynamic_size() -> None:
+    """The specification's example, in which indices are those of the result without the larger size."""
+    window = "kernel_shape=[2,2], strides=[2,2]"
+    text = f"""g (float[1,1,H,W] x, int64[1,1,H,W] i, float[1,1,A,B] z) => (y) {{
+        s = Shape(z)
+        y = MaxUnpool<{window}>(x, i, s) }}"""
+    compiled = graphc.compile(onnx.parser.parse_model(HEAD + text), threads=1)
+    x = np.array([[5, 6], [7, 8]], np.float32).reshape(1, 1, 2, 2)
+    index = np.array([[5, 7], [13, 15]]).reshape(1, 1, 2, 2)
+    for dims in ((5, 5), (4, 7)):
+        expected = np.zeros(dims, np.float32)
+        expected[1, 1], expected[1, 3], expected[3, 1], expected[3, 3] = 5, 6, 7, 8
+        found = compiled(x, index, np.zeros((1, 1, *dims), np.float32))
+        np.testing.assert_array_equal(found[0, 0], expected)
+    with pytest.raises(UserError, match="output_shape must be"):
+        compiled(x, index, np.zeros((1, 1, 4, 3), np.float32))

@@ -3,7 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import graphc
+from graphc.base.dims import Symbol, size
+from graphc.base.dtypes import F32
 from graphc.base.errors import UserError
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from support.check_op import check_op, make_op
 from support.compiled import check_native
 
@@ -51,6 +56,19 @@ def test_the_first_of_equal_elements_and_nan_above_all():
     expected = np.array([[0, 0], [0, 0], [0, 0]])
     check_op("max_pool_indices", [x], attrs, expected)
     check_native("max_pool_indices", [x], attrs)
+
+
+@pytest.mark.parametrize("attrs", [*GRID, {"kernel": (40,), "strides": (3,), "before": (7,)}])
+def test_dynamic_sizes_give_the_indices_of_static_ones(attrs):
+    graph, rank = Graph("pool"), len(attrs["kernel"])
+    sizes = [size(Symbol(name, 40 if rank == 1 else 3)) for name in "HW"]
+    x = graph.make_input(LogicalTensor(F32, (2, *sizes)), "x")
+    graph.make_output(graph.make("max_pool_indices", [x], attrs).outputs[0], "y")
+    model = graphc.compile(graph)
+    for dims in ((41, 40), (52, 97)):
+        x = np.random.default_rng(0).integers(-6, -1, (2, *dims)).astype(np.float32)
+        expected = make_op("max_pool_indices", [x], attrs).reference([x])[0]
+        np.testing.assert_array_equal(model(x), expected)
 
 
 def test_bools_have_no_position():
