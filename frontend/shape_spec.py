@@ -25,6 +25,7 @@ MAX_TENSOR_BYTES = 1 << 40
 
 _MAX_DIGITS = 18  # digits of one dimension, so that a text of a million digits is never converted
 _MAX_NAMES = 20  # in a message
+_EXAMPLE_SIZE = 8  # of a dynamic dimension
 _EXAMPLE = "like f32[8,13] or x=f32[8,13]"
 _DYNAMIC = re.compile(r"[A-Za-z_]\w*(=[0-9]*\.\.[0-9]*)?|[0-9]*\.\.[0-9]*", re.ASCII)
 
@@ -40,6 +41,26 @@ class InputSpec:
     def __str__(self) -> str:
         text = f"{self.dtype}[{','.join(map(str, self.dims))}]"
         return f"{self.name}={text}" if self.name else text
+
+
+@dataclass(frozen=True)
+class DeclaredInput:
+    """An input as a file has it: a text for a dynamic size, None for a dtype or dims that are not declared."""
+
+    name: str
+    dtype: DType | None
+    dims: tuple[int | str, ...] | None
+
+    def __str__(self) -> str:
+        dims = "..." if self.dims is None else ",".join(str(d) or "?" for d in self.dims)
+        return f"{self.dtype or '?'}[{dims}]"
+
+    @property
+    def example(self) -> str:
+        """A spec that would complete it."""
+        dims = (1, "?") if self.dims is None else self.dims
+        sizes = ",".join(str(_EXAMPLE_SIZE if isinstance(d, str) else d) for d in dims)
+        return f"{self.name}={self.dtype or 'f32'}[{sizes}]"
 
 
 InputSpecs = Mapping[str, InputSpec]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...graph_ir.ir.graph import Op
+from ...graph_ir.rewriting.values import constant_value
 from ..correspondence.writing import InexpressibleError
 from .document import Reference
 from .dump_builder import DumpBuilder, Emit
@@ -116,8 +117,11 @@ def write_resize(builder: DumpBuilder, op: Op, type_name: str) -> None:
         raise InexpressibleError("antialias")
     if op.attr("scales") is not None:
         raise InexpressibleError("scales that are not the ratio of the sizes")
-    if op.attr("roi") is not None:
-        inputs["roi"] = builder.const(np.array(op.attr("roi"), np.float32), op, "roi")
+    if len(op.inputs) > 1:
+        region = constant_value(op.inputs[1])
+        if region is None:
+            raise InexpressibleError("a region that only a run knows")
+        inputs["roi"] = builder.const(region.astype(np.float32), op, "roi")
     inputs["sizes"] = builder.const(np.array(op.attr("shape"), np.int64), op, "sizes")
     builder.whole(op, type_name, inputs, **builder.row_attributes(op))
 

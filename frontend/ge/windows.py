@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...base.dtypes import F64
 from ...graph_ir.ir.graph import GraphTensor
 from ..adaptive_pool import adaptive_pool
 from ..axis_layout import Image, known_layout, relaid
@@ -247,9 +248,9 @@ def _resize(node: NodeContext, op_name: str) -> Value:
             raise node.rule(f"scales must be {len(dims)} positive numbers", str(list(scales)))
         attrs["scales"] = scales
         attrs["shape"] = scaled_sizes(dims, scales)
-    if attrs["coordinates"] == "tf_crop_and_resize":
-        attrs["roi"] = tuple(float(v) for v in node.array("roi").reshape(-1))
-    return node.make(op_name, x, **attrs)
+    is_cropped = attrs["coordinates"] == "tf_crop_and_resize"
+    region = [node.converted(node.tensor("roi"), F64)] if is_cropped else []
+    return node.make(op_name, x, *region, **attrs)
 
 
 PAIRS = {"resize": Pair(_resize, write_resize)}

@@ -89,6 +89,12 @@ class Lexer:
         self.advance()
         return text
 
+    def take_name(self, what: str) -> str:
+        """The current name, with or without its `%`, of `what` is expected; then the next token is current."""
+        if self.kind == "word":
+            return self.take("word")
+        return self.take("name", what)[1:]
+
     def accept(self, kind: str) -> bool:
         """Return whether the current token is of this kind; if so, it is consumed."""
         if self.kind != kind:

@@ -216,13 +216,7 @@ class _Parser:
             is_root = lexer.kind == "word" and lexer.text == "ROOT"
             if is_root:
                 lexer.advance()
-            if lexer.kind == "name":
-                name = lexer.text[1:]
-            elif lexer.kind == "word":
-                name = lexer.text
-            else:
-                raise lexer.expected("an instruction or '}'")
-            lexer.advance()
+            name = lexer.take_name("an instruction or '}'")
             lexer.take("=", "'='")
             self.definition(body, name, position)
             if is_root:
@@ -299,13 +293,7 @@ class _Parser:
         lexer = self.lexer
         position = lexer.start
         shape = self.shapes.parse() if lexer.kind in ("shape", "(") else None
-        if lexer.kind == "name":
-            name = lexer.text[1:]
-        elif lexer.kind == "word":
-            name = lexer.text
-        else:
-            raise lexer.expected("an operand")
-        lexer.advance()
+        name = lexer.take_name("an operand")
         if lexer.kind == "(":
             return self.nested(body, name, shape, position, bare)
         path: tuple[int, ...] = ()

@@ -70,7 +70,7 @@ def _range(node: NodeContext) -> Value:
     sizes = node.scope.declared.get(node.node.output[0])
     if sizes is not None and node.scope.checks is not None and None in map(node.known, range(3)):
         given = [node.tensor(i) for i in range(3)]
-        return range_from(node, given[0], given[1], given[2], sizes[0], node.scope.require)
+        return range_from(node, given[0], given[1], given[2], sizes[0])
     values = [node.value(i) for i in range(3)]
     known = [x for x in values if not isinstance(x, GraphTensor) and x.dtype != object]
     dtypes = {details_of(x).dtype for x in values if isinstance(x, GraphTensor)}

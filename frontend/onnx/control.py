@@ -14,6 +14,7 @@ from onnx import GraphProto
 
 from ...base.dims import Size, is_known
 from ...base.dtypes import BOOL, S64
+from ...base.errors import UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.rewriting.trip_count import MAX_UNROLLED
 from ..correspondence.compositions.control import (
@@ -58,14 +59,21 @@ def _if(node: NodeContext) -> list[Value]:
     known = node.array(0, "the condition") if gives_lists else node.known(0)
     if known is not None and known.size == 1:
         return node.scope.inline(graphs[bool(known.reshape(()))], {})
-    outer = Captured(node, graphs)
+    outer, condition = Captured(node, graphs), _truth(node, node.tensor(0))
     branches = []
-    for proto in graphs:
+    for number, proto in enumerate(graphs):
         graph = Graph(f"{node.name}.{proto.name}")
         inputs = inputs_like(graph, outer.tensors)
-        results = results_of(outer.scope(graph, inputs), proto)
+        try:
+            results = results_of(outer.scope(graph, inputs), proto)
+        except UserError as error:  # exporters' squeeze has a branch for a count of 1
+            if not node.graph.counted:
+                raise
+            other = node.helper("not", condition) if number else condition
+            node.require(other, f"a branch must not be taken: {error}")
+            return node.scope.inline(graphs[1 - number], {})
         branches.append(finished(graph, inputs, results))
-    index = node.converted(_truth(node, node.tensor(0)), S64)
+    index = node.converted(condition, S64)
     return list(choice(node, index, branches, outer.tensors))
 
 

@@ -160,11 +160,13 @@ def _compress(node: NodeContext) -> Value:
 
 
 def _non_zero(node: NodeContext) -> Value:
-    """Indices of non-zero elements."""
+    """Indices of non-zero elements; of a scalar [0, count], unlike in NumPy."""
+    rank = node.details(0).rank
     if node.known(0) is None:
-        return stacked(node, nonzero(node, node.tensor(0), node.counted_name(0, 1)), 0)
-    found = np.nonzero(np.atleast_1d(node.array(0, "a value to look through")))
-    return np.ascontiguousarray(np.stack(found)).astype(np.int64)
+        found = stacked(node, nonzero(node, node.tensor(0), node.counted_name(0, 1)), 0)
+        return node.sliced(found, 0, 0, rank)
+    known = np.nonzero(np.atleast_1d(node.array(0, "a value to look through")))
+    return np.stack(known)[:rank].astype(np.int64)
 
 
 def _unique(node: NodeContext) -> list[Value]:

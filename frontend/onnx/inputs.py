@@ -9,37 +9,14 @@ from types import MappingProxyType
 from onnx import GraphProto, ValueInfoProto
 
 from ...base.dims import Size, symbols_of
-from ...base.dtypes import DType
 from ...base.errors import UnsupportedError, UserError
-from ...base.records import dataclass
 from ...base.size_limits import limited
 from ...base.symbols import Limits
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..dynamic_names import DynamicNames, is_plain_name, sum_of
 from ..refusals import WITHOUT
-from ..shape_spec import InputSpec, InputSpecs, check_names, check_size
+from ..shape_spec import DeclaredInput, InputSpec, InputSpecs, check_names, check_size
 from .tensors import to_dtype
-
-_EXAMPLE_SIZE = 8  # the size of dynamic dimensions in the message's example
-
-
-@dataclass(frozen=True)
-class _Declared:
-    """An input as the file has it; a dynamic dimension is a symbol (maybe "") instead of a number."""
-
-    name: str
-    dtype: DType
-    dims: tuple[int | str, ...] | None
-
-    def __str__(self) -> str:
-        dims = "..." if self.dims is None else ",".join(str(d) or "?" for d in self.dims)
-        return f"{self.dtype}[{dims}]"
-
-    @property
-    def example(self) -> str:
-        dims = (1, "") if self.dims is None else self.dims
-        sizes = ",".join(str(_EXAMPLE_SIZE if isinstance(d, str) else d) for d in dims)
-        return f"{self.name}={self.dtype}[{sizes}]"
 
 
 def resolve_inputs(
@@ -78,7 +55,7 @@ def resolve_inputs(
     }
 
 
-def _declaration(info: ValueInfoProto, label: str) -> _Declared:
+def _declaration(info: ValueInfoProto, label: str) -> DeclaredInput:
     who = f"{label}: input '{info.name}'"
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
@@ -89,17 +66,17 @@ def _declaration(info: ValueInfoProto, label: str) -> _Declared:
         )
     dtype = to_dtype(who, info.type.tensor_type.elem_type)
     if not info.type.tensor_type.HasField("shape"):
-        return _Declared(info.name, dtype, None)
+        return DeclaredInput(info.name, dtype, None)
     dims = tuple(
         int(d.dim_value) if d.HasField("dim_value") else str(d.dim_param)
         for d in info.type.tensor_type.shape.dim
     )
     check_size(who, dtype, [d for d in dims if isinstance(d, int)])
-    return _Declared(info.name, dtype, dims)
+    return DeclaredInput(info.name, dtype, dims)
 
 
 def _match(
-    declared: _Declared, spec: InputSpec, symbols: dict[str, tuple[Size, str]], label: str
+    declared: DeclaredInput, spec: InputSpec, symbols: dict[str, tuple[Size, str]], label: str
 ) -> None:
     """Check a spec against the declaration and record the values of symbols."""
     who = f"{label}: input '{declared.name}'"
@@ -126,7 +103,7 @@ def _match(
 
 
 def _named_alone(
-    declared: Iterable[_Declared], symbols: Mapping[str, tuple[Size, str]], names: DynamicNames
+    declared: Iterable[DeclaredInput], symbols: Mapping[str, tuple[Size, str]], names: DynamicNames
 ) -> dict[str, Size]:
     """The sizes, by the file's names, that are an axis of some input by themselves, or that the caller fixed."""
     found = {name: size for name, (size, _) in symbols.items()}
@@ -138,11 +115,11 @@ def _named_alone(
 
 
 def _resolve(
-    declared: _Declared, spec: InputSpec | None, alone: Mapping[str, Size], names: DynamicNames
+    declared: DeclaredInput, spec: InputSpec | None, alone: Mapping[str, Size], names: DynamicNames
 ) -> LogicalTensor | None:
     if spec is not None:
         return LogicalTensor(spec.dtype, spec.dims)
-    if declared.dims is None:
+    if declared.dtype is None or declared.dims is None:
         return None
     dims: list[Size] = []
     for axis, d in enumerate(declared.dims):

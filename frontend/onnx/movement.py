@@ -10,8 +10,9 @@ import numpy as np
 from ...base.dims import Size
 from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import GraphTensor, Op
-from ..correspondence.compositions.indexing import wrapped
-from ..correspondence.compositions.movement import slice_axes, split
+from ...graph_ir.rewriting.run_sizes import run_sizes
+from ..correspondence.compositions.indexing import dynamic_size, wrapped
+from ..correspondence.compositions.movement import broadcast_to, slice_axes, split
 from ..correspondence.compositions.run_time import (
     Border,
     end_of_slice,
@@ -71,9 +72,19 @@ def _read_triangle(node: NodeContext, _: str) -> Value:
 def _read_slice(node: NodeContext, _: str) -> Value:
     x = node.tensor(0)
     sizes = _moving_size(node, 1)
-    if node.opset >= 10 and sizes is not None:
+    if node.opset >= 10 and (sizes is not None or _needs_count(node)):
         return _slice_at(node, x, sizes)
     return slice_axes(node, x, *_slice_arguments(node, x.details.plain_dims))
+
+
+def _needs_count(node: NodeContext) -> bool:
+    """Return whether a run counts the elements of a slice: axes, steps or bounds of a backward slice are data."""
+    steps = node.known(4) if node.has(4) else np.array(1)
+    first = 1 if steps is None or (steps < 0).any() else 3
+    data = [i for i in range(first, node.count) if node.has(i) and node.known(i) is None]
+    return node.may_count and any(
+        i > 2 or run_sizes(node.graph, node.tensor(i), None) is None for i in data
+    )
 
 
 def _moving_size(node: NodeContext, first: int) -> tuple[int, ...] | None:
@@ -83,27 +94,31 @@ def _moving_size(node: NodeContext, first: int) -> tuple[int, ...] | None:
     return declared if unknown and node.scope.checks is not None else None
 
 
-def _slice_at(node: NodeContext, x: GraphTensor, sizes: tuple[int, ...]) -> Value:
-    """A slice from where a run says, of the sizes that the result is declared to have."""
-    for axis, size in enumerate(sizes):
+def _slice_at(node: NodeContext, x: GraphTensor, sizes: tuple[int, ...] | None) -> Value:
+    """A slice from where a run says, of the sizes that the result is declared to have, or that a run counts."""
+    known = node.known(3) if sizes is None and node.has(3) else None
+    rank = x.details.rank
+    axes = range(rank) if known is None else [node.axis(int(axis), rank) for axis in known]
+    for axis in axes:
         start, end, step = (
             _on_axis(node, index, 3, axis, default)
             for index, default in ((1, 0), (2, x.details.plain_dims[axis]), (4, 1))
         )
-        x = slice_from(node, x, axis, (start, end, step), size, node.scope.require)
+        size = node.counted_name(0, axis) if sizes is None else sizes[axis]
+        x = slice_from(node, x, axis, (start, end, step), size)
     return x
 
 
 def _on_axis(
-    node: NodeContext, index: int, axes: int, axis: int, default: int, part: int = 0
+    node: NodeContext, index: int, axes: int, axis: int, default: Size, part: int = 0
 ) -> GraphTensor:
-    """The number, s64[], that an operand has for an axis; the operand `axes`, if given, says for which axes.
+    """The number, s64[], of an operand for an axis; the operand `axes`, if given, says for which axes.
 
     Where the operand has several numbers per axis, all for the first axis before all for the second, it is `part`.
     """
     rank = node.details(0).rank
     if not node.has(index):
-        return node.constant(default, S64)
+        return dynamic_size(node, default)
     count = node.details(axes).elements if node.has(axes) else rank
     numbers = node.reshaped(
         node.converted(node.tensor(index), S64), (node.details(index).elements,)
@@ -113,7 +128,7 @@ def _on_axis(
         at: GraphTensor = node.constant(np.arange(count), S64)
     else:
         at = wrapped(node, node.reshaped(node.tensor(axes), (count,)), (rank,))
-    full = node.constant([default] * rank, S64)
+    full = broadcast_to(node, dynamic_size(node, default), (rank,))
     full = node.helper("scatter_elements", full, at, numbers, axis=0)
     return node.reshaped(node.sliced(full, 0, axis, 1), ())
 
@@ -212,7 +227,7 @@ def _pad_at(node: NodeContext, x: GraphTensor, mode: str, sizes: tuple[int, ...]
     for axis, size in enumerate(sizes):
         widths = [_on_axis(node, 1, 3, axis, 0, part) for part in (0, 1)]
         border = Border(mode, widths[0], widths[1], value)
-        x = pad_from(node, x, axis, border, size, node.scope.require)
+        x = pad_from(node, x, axis, border, size)
     return x
 
 

@@ -7,35 +7,33 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...base.dtypes import F32
-from ...graph_ir.ir.graph import Op
+from ...base.dims import is_known
+from ...base.dtypes import F32, F64, S64
+from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.ops.resize import Resize
 from ..correspondence.compositions.windows import scaled_sizes
 from ..correspondence.reading import Pair
 from ..correspondence.writing import InexpressibleError
 from ..op_builder import Value
-from .export import Exporter
+from .export import ELEMENT_TYPES, Exporter
 from .scope import Handler, NodeContext
 
 
 def _read_resize(node: NodeContext, _: str) -> Value:
-    x = node.tensor(0)
     if node.opset < 11:
         return _old_resize(node, _floats(node, 1, "scales"), node.attr_text("mode"))
-    axes = _axes(node, x.details.rank)
+    axes = _axes(node, node.details(0).rank)
     attrs = node.row_attributes() | _sizes(node, axes)
-    if attrs["coordinates"] == "tf_crop_and_resize":
-        attrs["roi"] = _region(node, axes)
-    return _made(node, attrs)
+    is_cropped = attrs["coordinates"] == "tf_crop_and_resize"
+    return _made(node, attrs, *([_region(node, axes)] if is_cropped else []))
 
 
-def _made(node: NodeContext, attrs: dict[str, Any]) -> Value:
+def _made(node: NodeContext, attrs: dict[str, Any], *region: GraphTensor) -> Value:
     """The op; integers are interpolated as f32."""
     x = node.tensor(0)
     dtype = x.details.dtype
-    if attrs["mode"] == "nearest" or dtype.is_float:
-        return node.make("resize", x, **attrs)
-    return node.converted(node.make("resize", node.converted(x, F32), **attrs), dtype)
+    wide = x if attrs["mode"] == "nearest" or dtype.is_float else node.converted(x, F32)
+    return node.converted(node.make("resize", wide, *region, **attrs), dtype)
 
 
 def _axes(node: NodeContext, rank: int) -> tuple[int, ...]:
@@ -85,11 +83,15 @@ def _sizes(node: NodeContext, axes: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _scaled(node: NodeContext, scales: tuple[float, ...]) -> dict[str, Any]:
-    """Sizes from scales, computed in f32 as other programs do."""
+    """Sizes from scales: as ONNX Runtime rounds them, unless the file declares those of exact arithmetic."""
     dims = node.details(0).plain_dims
     if any(not 0 < scale < math.inf for scale in scales):
         raise node.rule("scales must be positive", str(list(scales)))
-    return {"shape": scaled_sizes(dims, scales), "scales": scales}
+    shape, declared = scaled_sizes(dims, scales), node.scope.declared.get(node.node.output[0])
+    if declared and is_known(*dims):
+        exact = tuple(math.floor(n * scale) for n, scale in zip(dims, scales, strict=True))
+        shape = exact if exact == declared else shape
+    return {"shape": shape, "scales": scales}
 
 
 def _on_axes(
@@ -106,12 +108,17 @@ def _check_count(node: NodeContext, what: str, count: int, wanted: int) -> None:
         raise node.rule(f"{what} must have {wanted} entries", str(count))
 
 
-def _region(node: NodeContext, axes: tuple[int, ...]) -> tuple[float, ...]:
-    rank = node.details(0).rank
-    roi = _floats(node, 1, "roi") if _is_given(node, 1) else ()
-    _check_count(node, "roi", len(roi), 2 * len(axes))
-    starts = _on_axes(roi[: len(axes)], axes, (0.0,) * rank)
-    return (*starts, *_on_axes(roi[len(axes) :], axes, (1.0,) * rank))
+def _region(node: NodeContext, axes: tuple[int, ...]) -> GraphTensor:
+    """The starts of all axes, then their ends: f64[2 * rank]."""
+    rank, known = node.details(0).rank, node.known(1)
+    _check_count(node, "roi", node.details(1).elements if node.has(1) else 0, 2 * len(axes))
+    region = np.repeat((0.0, 1.0), rank)
+    at = [axis + end * rank for end in (0, 1) for axis in axes]
+    if known is not None:
+        region[at] = known.reshape(-1)
+        return node.constant(region, F64)
+    ends = (node.constant(region, F64), node.constant(at, S64), node.converted(node.tensor(1), F64))
+    return node.helper("scatter_elements", *ends, axis=0)
 
 
 def _upsample(node: NodeContext) -> Value:
@@ -137,12 +144,12 @@ def _old_resize(node: NodeContext, scales: tuple[float, ...], mode: str) -> Valu
 
 def _write_resize(e: Exporter, op: Op, op_type: str) -> None:
     dims = op.inputs[0].details.plain_dims
-    shape, scales, roi = op.attr("shape"), op.attr("scales"), op.attr("roi")
+    shape, scales = op.attr("shape"), op.attr("scales")
     if op.attr("by_step") and not cast(Resize, op).is_same_by_step:
         raise InexpressibleError("resize by multiplying with the step")
-    inputs = [*e.values(op), "", "", ""]
-    if roi is not None:
-        inputs[1] = e.constant(op, "roi", np.array(roi, np.float32))
+    inputs = [*e.values(op)[:1], "", "", ""]
+    if len(op.inputs) > 1:
+        inputs[1] = e.part(op, "Cast", e.values(op)[1:], F32, to=ELEMENT_TYPES[F32])
     if scales is None:
         inputs[3] = e.constant(op, "sizes", np.array(shape, np.int64))
     else:

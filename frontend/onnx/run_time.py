@@ -26,6 +26,7 @@ Dims = tuple[int, ...]
 _MAX_TRIED = 256
 _MAX_BRANCHES = 32
 
+Wild = Callable[[NodeContext, Sequence[int]], list[Sequence[int]]]
 Import = Callable[[Graph, Mapping[str, Value]], list[Value]]
 """Imports a node into a graph for these values of its operands."""
 
@@ -44,31 +45,11 @@ class Operand:
     values: Callable[[NodeContext, list[Dims]], Iterable[Sequence[int]]]
     wraps: Callable[[NodeContext], int] | None = None
     is_set: bool = False
-    wild: Callable[[NodeContext, Sequence[int]], list[Sequence[int]]] | None = None
+    wild: Wild | None = None
 
 
 def _rank(node: NodeContext) -> int:
     return node.details(0).rank
-
-
-def _some_axes(node: NodeContext, declared: list[Dims]) -> Iterable[Dims]:
-    return combinations(range(_rank(node)), node.details(1).elements)
-
-
-def _new_axes(node: NodeContext, declared: list[Dims]) -> Iterable[Dims]:
-    return combinations(range(len(declared[0])), node.details(1).elements)
-
-
-def _any_axis(node: NodeContext, declared: list[Dims]) -> Iterable[Dims]:
-    return ((axis,) for axis in range(_rank(node)))
-
-
-def _shape(node: NodeContext, declared: list[Dims]) -> Iterable[Dims]:
-    return declared[:1]
-
-
-def _one_size(node: NodeContext, declared: list[Dims]) -> Iterable[Dims]:
-    return ((size,) for size in dict.fromkeys(declared[0]))
 
 
 def _reshape_wild(node: NodeContext, value: Sequence[int]) -> list[Sequence[int]]:
@@ -104,10 +85,6 @@ def _resized(node: NodeContext, declared: list[Dims]) -> Iterable[Dims]:
     yield declared[0] if axes is None else tuple(declared[0][axis] for axis in axes)
 
 
-def _image(node: NodeContext, declared: list[Dims]) -> Iterable[Dims]:
-    return [declared[0][2:]]
-
-
 def _blocks(node: NodeContext, declared: list[Dims]) -> Iterable[Dims]:
     """Sizes of the blocks whose elements are the columns of an im2col matrix."""
     total = node.details(0).plain_dims[1] // max(declared[0][1], 1)
@@ -116,30 +93,45 @@ def _blocks(node: NodeContext, declared: list[Dims]) -> Iterable[Dims]:
     return (block for block in many if math.prod(block) == total)
 
 
-def _steps(node: NodeContext, declared: list[Dims]) -> Iterable[Dims]:
-    return ((step,) for step in range(1, node.details(0).plain_dims[1] + 1))
-
-
-_AXES = (Operand(1, _some_axes, _rank, is_set=True),)
+_AXES = (
+    Operand(
+        1, lambda node, _: combinations(range(_rank(node)), node.details(1).elements), _rank, True
+    ),
+)
+_NEW_AXES = Operand(
+    1,
+    lambda node, declared: combinations(range(len(declared[0])), node.details(1).elements),
+    lambda node: _rank(node) + node.details(1).elements,
+    is_set=True,
+)
+_ONE_SIZE = Operand(1, lambda node, declared: ((size,) for size in dict.fromkeys(declared[0])))
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+
+
+def _axis_at(index: int) -> Operand:
+    return Operand(index, lambda node, _: ((axis,) for axis in range(_rank(node))), _rank)
+
+
+def _shape_at(index: int, wild: Wild | None = None) -> Operand:
+    return Operand(index, lambda _, declared: declared[:1], wild=wild)
+
 
 OPERANDS: dict[str, tuple[Operand, ...]] = {
     **{f"Reduce{kind}": _AXES for kind in _REDUCTIONS},
     "Squeeze": _AXES,
-    "Unsqueeze": (Operand(1, _new_axes, lambda node: _rank(node) + node.details(1).elements, True),),
-    **dict.fromkeys(("CumSum", "CumProd"), (Operand(1, _any_axis, _rank),)),
-    "DFT": (Operand(1, _one_size), Operand(2, _any_axis, _rank)),
-    "Reshape": (Operand(1, _shape, wild=_reshape_wild),),
-    "Expand": (Operand(1, _shape, wild=_expand_wild),),
-    "ConstantOfShape": (Operand(0, _shape),),
+    "Unsqueeze": (_NEW_AXES,),
+    **dict.fromkeys(("CumSum", "CumProd"), (_axis_at(1),)),
+    "DFT": (_ONE_SIZE, _axis_at(2)),
+    "Reshape": (_shape_at(1, _reshape_wild),),
+    "Expand": (_shape_at(1, _expand_wild),),
+    "ConstantOfShape": (_shape_at(0),),
     "Tile": (Operand(1, _repeats),),
-    "TopK": (Operand(1, _one_size),),
-    "OneHot": (Operand(1, _one_size),),
+    **dict.fromkeys(("TopK", "OneHot"), (_ONE_SIZE,)),
     "Split": (Operand(1, _parts),),
     "Resize": (Operand(3, _resized),),
-    "Col2Im": (Operand(1, _image), Operand(2, _blocks)),
-    "MaxUnpool": (Operand(2, _shape),),
-    "STFT": (Operand(1, _steps),),
+    "Col2Im": (Operand(1, lambda _, declared: [declared[0][2:]]), Operand(2, _blocks)),
+    "MaxUnpool": (_shape_at(2),),
+    "STFT": (Operand(1, lambda node, _: ((n,) for n in range(1, node.details(0).plain_dims[1] + 1))),),
 }  # fmt: skip
 """Operands that a run may determine, by op type; known operands, or attributes of the opset, are skipped."""
 

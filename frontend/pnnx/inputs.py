@@ -6,46 +6,24 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ...base.dims import symbols_of
-from ...base.dtypes import DType
 from ...base.errors import UserError
-from ...base.records import dataclass
 from ...base.size_limits import limited
 from ...base.symbols import Limits
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..dynamic_names import DynamicNames
-from ..shape_spec import InputSpec, InputSpecs, check_names
+from ..shape_spec import DeclaredInput, InputSpec, InputSpecs, check_names
 from .program import Operator, Program, TensorType
 
-_EXAMPLE_SIZE = 8  # the value of dynamic sizes in the message's example
 
-
-@dataclass(frozen=True)
-class _Declared:
-    """An input as the file has it: None where dtype or rank are not annotated, `?` for a dynamic size."""
-
-    name: str
-    dtype: DType | None
-    dims: tuple[int | str, ...] | None
-
-    def __str__(self) -> str:
-        dims = "..." if self.dims is None else ",".join(map(str, self.dims))
-        return f"{self.dtype or '?'}[{dims}]"
-
-    @property
-    def example(self) -> str:
-        dims = (1, "?") if self.dims is None else self.dims
-        sizes = ",".join(str(_EXAMPLE_SIZE if isinstance(d, str) else d) for d in dims)
-        return f"{self.name}={self.dtype or 'f32'}[{sizes}]"
-
-    def details(self, names: DynamicNames) -> LogicalTensor | None:
-        """Return the input's type, with symbols for dynamic sizes; None if dtype or rank are not known."""
-        if self.dtype is None or self.dims is None:
-            return None
-        sizes = (
-            dim if isinstance(dim, int) else names.size(dim.strip("?%"), self.name, axis)
-            for axis, dim in enumerate(self.dims)
-        )
-        return LogicalTensor(self.dtype, tuple(sizes))
+def _details(declared: DeclaredInput, names: DynamicNames) -> LogicalTensor | None:
+    """Return the input's type, with symbols for dynamic sizes; None if dtype or rank are not known."""
+    if declared.dtype is None or declared.dims is None:
+        return None
+    sizes = (
+        dim if isinstance(dim, int) else names.size(dim.strip("?%"), declared.name, axis)
+        for axis, dim in enumerate(declared.dims)
+    )
+    return LogicalTensor(declared.dtype, tuple(sizes))
 
 
 def resolve_inputs(
@@ -67,7 +45,7 @@ def resolve_inputs(
     unresolved = []
     for d in declared:
         spec = specs.get(d.name)
-        details = d.details(names) if spec is None else _match(d, spec, label)
+        details = _details(d, names) if spec is None else _match(d, spec, label)
         if details is None:
             unresolved.append(d)
         else:
@@ -82,11 +60,11 @@ def resolve_inputs(
     return resolved
 
 
-def _declaration(op: Operator, program: Program) -> _Declared:
+def _declaration(op: Operator, program: Program) -> DeclaredInput:
     annotation = _annotation(op, program)
     if annotation is None:
-        return _Declared(op.name, None, None)
-    return _Declared(op.name, annotation.dtype or annotation.part, annotation.dims)
+        return DeclaredInput(op.name, None, None)
+    return DeclaredInput(op.name, annotation.dtype or annotation.part, annotation.dims)
 
 
 def is_complex_input(op: Operator, program: Program) -> bool:
@@ -108,7 +86,7 @@ def _annotation(op: Operator, program: Program) -> TensorType | None:
     return None
 
 
-def _match(declared: _Declared, spec: InputSpec, label: str) -> LogicalTensor:
+def _match(declared: DeclaredInput, spec: InputSpec, label: str) -> LogicalTensor:
     who = f"{label}: input '{declared.name}'"
     given = f"{spec.dtype}[{','.join(map(str, spec.dims))}]"
     if declared.dtype not in (None, spec.dtype):

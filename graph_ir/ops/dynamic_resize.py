@@ -7,6 +7,7 @@ The formulas and their order are those of `resize` for numbers, so the results h
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial, reduce
 
 from ...base.dims import Size
@@ -22,7 +23,7 @@ class AxisSampling:
 
     `coordinates` as of `resize`; `nearest`: how coordinates are rounded, "" for interpolation, which is linear or, with
     a coefficient, `cubic`; `exclude_outside`: elements outside have no weight; `antialias`: filters are as wide as the
-    step; `roi`: the start and end of what is sampled, relative to the axis, outside of which all is `extrapolation`;
+    step; `roi`: the relative start and end, f64, of what is sampled, outside of which all is `extrapolation`;
     `by_step`: coordinates are multiplied by the step instead of divided by the scale.
     """
 
@@ -34,7 +35,7 @@ class AxisSampling:
     cubic: float | None = None
     exclude_outside: bool = False
     antialias: bool = False
-    roi: tuple[float, float] | None = None
+    roi: Sequence[GraphTensor] | None = None
     extrapolation: float = 0.0
     by_step: bool = False
 
@@ -194,16 +195,17 @@ def _coordinates(make: Composer, how: AxisSampling) -> GraphTensor:
     if how.coordinates == "asymmetric":
         return at(i)
     if how.coordinates in ("align_corners", "tf_crop_and_resize"):
-        start, end = how.roi or (0.0, 1.0)
         last = make("sub", size, one)
-        span = make("mul", last, make.scalar(end - start, how.dtype))
         behind = make("sub", make("mul", size, scale), one)
-        moved = make("div", make("mul", i, span), behind)
         if how.roi is None:
-            return make("select", is_one, i, moved)
-        begin, middle = (
-            make("mul", last, make.scalar(part, how.dtype)) for part in (start, (start + end) / 2)
+            return make("select", is_one, i, make("div", make("mul", i, last), behind))
+        start, end = how.roi
+        center = make("mul", make("add", start, end), make.scalar(0.5, F64))
+        begin, middle, span = (
+            make("mul", last, make.to(part, how.dtype))
+            for part in (start, center, make("sub", end, start))
         )
+        moved = make("div", make("mul", i, span), behind)
         return make("select", is_one, middle, make("add", begin, moved))
     moved = at(make("add", i, half))
     if how.coordinates == "tf_half_pixel_for_nn":

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...base.dims import is_known
+from ...base.dtypes import F64
 from ...base.records import dataclass
 from ...base.size_limits import at_least
 from ...base.size_queries import is_multiple
-from ..ir.attributes import AttributeOwner, BoolAttr, ChoiceAttr, FloatAttr, optional
+from ..ir.attributes import BoolAttr, ChoiceAttr, FloatAttr, optional
 from ..ir.axis_attributes import FloatsAttr, SizesAttr, rank_of_first
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import CompositeOp
-from ..ir.operands import Operand
+from ..ir.operands import Operand, OptionalOperand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .compose import Composer
@@ -35,6 +37,7 @@ COORDINATES = (
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 SAMPLE = 16
 """The size of an axis whose taps say how all sizes are repeated."""
+Roi = Sequence[float] | None
 _MAX_TAPS = 4
 """Maximum number of elements that are weighted individually; wider filters (antialiasing) are a matmul with a
 weight matrix."""
@@ -52,10 +55,6 @@ class Taps:
     inside: Array
 
 
-def _twice_rank(op: AttributeOwner) -> int:
-    return 2 * rank_of_first(op)
-
-
 @register("resize")
 class Resize(CompositeOp):
     """x sampled at other coordinates.
@@ -64,6 +63,7 @@ class Resize(CompositeOp):
     """
 
     x = Operand()
+    region = OptionalOperand("of tf_crop_and_resize: starts, then ends, relative to x, f64[2*rank]")
     shape = SizesAttr("sizes of the result", count=rank_of_first)
     scales = optional(
         FloatsAttr("result / input where it is not the ratio of the sizes", count=rank_of_first)
@@ -76,15 +76,12 @@ class Resize(CompositeOp):
     )
     coordinates = ChoiceAttr("coordinate transformation, by ONNX's names", *COORDINATES)
     antialias = BoolAttr("widen filters to the step where the result is smaller")
-    roi = optional(
-        FloatsAttr("of tf_crop_and_resize: starts, then ends, relative to x", count=_twice_rank)
-    )
     extrapolation = FloatAttr("of tf_crop_and_resize: elements outside x", default=0.0)
     by_step = BoolAttr("multiply by the reciprocal of the scale, as PyTorch does")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x's dtype in `shape`."""
-        (x,) = inputs
+        x, *region = inputs
         if self.mode != "nearest" and not x.dtype.is_float:
             raise self.rule(
                 "input dtype of linear and cubic must be a float", str(x.dtype), "insert a cast"
@@ -93,16 +90,19 @@ class Resize(CompositeOp):
             raise self.rule("the input and the result must have elements", f"{x} and {self.shape}")
         if self.scales is not None and any(not 0 < scale < math.inf for scale in self.scales):
             raise self.rule("scales must be positive", str(list(self.scales)))
-        if self.coordinates == "tf_crop_and_resize" and self.roi is None:
-            raise self.rule("tf_crop_and_resize must have a roi", "none")
+        wanted = [LogicalTensor(F64, (2 * x.rank,))] * (self.coordinates == "tf_crop_and_resize")
+        if region != wanted:
+            texts = [", ".join(map(str, types)) or "none" for types in (wanted, region)]
+            raise self.rule(f"the region of {self.coordinates} must be {texts[0]}", texts[1])
         return [LogicalTensor(x.dtype, self.shape)]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """Weighted sums axis by axis, in float64."""
         value = widen(inputs[0])
         nearest = self.mode == "nearest"
+        roi = inputs[1].tolist() if len(inputs) > 1 else None
         for axis in self._order():
-            taps = self.taps(axis)
+            taps = self.taps(axis, roi=roi)
             along = tuple(-1 if i == axis else 1 for i in range(value.ndim))
             with np.errstate(all="ignore"):
                 parts: Any = (
@@ -137,7 +137,7 @@ class Resize(CompositeOp):
         """Return the repeat count of the elements of each axis, 1 for an axis that is resized otherwise or not
         at all."""
         counts = [1] * self.inputs[0].details.rank
-        for axis in self._order() if self.mode == "nearest" else ():
+        for axis in self._order() if self.mode == "nearest" and self._is_known_region else ():
             size, count = self._sample(axis)
             if size < 1 or count % size:
                 continue
@@ -166,8 +166,8 @@ class Resize(CompositeOp):
 
     def _resampled(self, make: Composer, x: GraphTensor, axis: int) -> GraphTensor:
         """x with one axis resized."""
-        if not is_known(*self._sizes(axis)):
-            return resampled(make, self.axis_sampling(axis), x, axis)
+        if not is_known(*self._sizes(axis)) or not self._is_known_region:
+            return resampled(make, self._axis_sampling(make, axis), x, axis)
         taps, dtype = self.taps(axis), x.details.dtype
         along = tuple(-1 if i == axis else 1 for i in range(x.details.rank))
         used = [j for j in range(taps.indices.shape[1]) if taps.weights[:, j].any()]
@@ -197,9 +197,11 @@ class Resize(CompositeOp):
         inside = constant(taps.inside.reshape(along), "inside")
         return make("select", inside, value, make.scalar(self.extrapolation, dtype))
 
-    def axis_sampling(self, axis: int) -> AxisSampling:
-        """Return the sampling of an axis of dynamic size."""
-        is_nearest = self.mode == "nearest"
+    def _axis_sampling(self, make: Composer, axis: int) -> AxisSampling:
+        """Return the sampling of an axis whose size or region only a run knows."""
+        is_nearest, region = self.mode == "nearest", self.region
+        starts = () if region is None else (axis, axis + len(self.shape))
+        ends = [make("slice", region, starts=(i,), sizes=(1,)) for i in starts if region]
         return AxisSampling(
             *self._sizes(axis),
             None if self.scales is None else self.scales[axis],
@@ -208,23 +210,31 @@ class Resize(CompositeOp):
             self.cubic_coeff if self.mode == "cubic" else None,
             self.exclude_outside,
             self.antialias and not is_nearest,
-            self._region(axis),
+            ends or None,
             self.extrapolation,
             self.by_step,
         )
 
-    def _region(self, axis: int) -> tuple[float, float] | None:
-        """The start and end of what tf_crop_and_resize samples."""
-        if self.coordinates != "tf_crop_and_resize" or self.roi is None:
-            return None
-        return self.roi[axis], self.roi[axis + len(self.roi) // 2]
+    @property
+    def _is_known_region(self) -> bool:
+        """Return whether the region is a constant, or none is needed."""
+        return self.region is None or self.region.producer_owner.op_name == "constant"
 
-    def taps(self, axis: int, size: int | None = None, count: int | None = None) -> Taps:
-        """The taps of one axis of the result; of other sizes, if they are given."""
+    def _roi(self, axis: int, roi: Roi = None) -> tuple[float, float]:
+        """The start and end of the sampled part of an axis: of a known region, or of the one given."""
+        if self.region is None:
+            return 0.0, 1.0
+        ends = self.region.producer_owner.attr("value").tolist() if roi is None else roi
+        return ends[axis], ends[axis + len(ends) // 2]
+
+    def taps(
+        self, axis: int, size: int | None = None, count: int | None = None, roi: Roi = None
+    ) -> Taps:
+        """The taps of one axis of the result; of other sizes or another region, if they are given."""
         if size is None or count is None:
             size, count = self._sizes(axis)
         scale = self._scale(axis, size, count)
-        coordinate = self._coordinates(axis, size, count)
+        coordinate = self._coordinates(axis, size, count, roi=roi)
         mode = self.mode
         crops = self.coordinates == "tf_crop_and_resize"
         inside = (
@@ -283,7 +293,9 @@ class Resize(CompositeOp):
                 return False
         return True
 
-    def _coordinates(self, axis: int, size: int, count: int, by_step: bool | None = None) -> Array:
+    def _coordinates(
+        self, axis: int, size: int, count: int, by_step: bool | None = None, roi: Roi = None
+    ) -> Array:
         """The coordinate of each result element on an axis of the input: nearest in f32, as ONNX Runtime and PyTorch
         compute it, else in f64."""
         real: Any = np.float32 if self.mode == "nearest" else np.float64
@@ -299,7 +311,7 @@ class Resize(CompositeOp):
         # The result size that ONNX's own tests assume if the scale does not give an integer.
         length = real(size) * scale
         if kind in ("align_corners", "tf_crop_and_resize"):
-            start, end = self._region(axis) or (0.0, 1.0)
+            start, end = self._roi(axis, roi)
             if count == 1:
                 return i if kind == "align_corners" else i + real((start + end) / 2 * (size - 1))
             return real(start * (size - 1)) + i * real((size - 1) * (end - start)) / (length - 1)
@@ -321,8 +333,10 @@ class Resize(CompositeOp):
 
     def _is_identity(self, axis: int) -> bool:
         size, count = self._sizes(axis)
+        if not self._is_known_region:
+            return False
         if not is_known(size, count):
-            whole = self._region(axis) in (None, (0.0, 1.0))
+            whole = self._roi(axis) == (0.0, 1.0)
             return size == count and whole and (self.scales is None or self.scales[axis] == 1)
         return np.array_equal(self._coordinates(axis, size, count), np.arange(size))
 

@@ -11,10 +11,9 @@ from ....base.records import dataclass
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .arithmetic import filled
+from .control import CountedLoop, Round
 from .indexing import dynamic_size, positions
 from .movement import broadcast_to
-
-_MAX_COMPARED = 64  # elements of the slices that are put in order, each by a sort
 
 
 def is_set(node: OpBuilder, x: Tensor) -> Tensor:
@@ -95,8 +94,6 @@ def along(node: OpBuilder, x: Tensor, axis: int, find: Callable[[Tensor], Distin
     perm = (axis, *(i for i in range(len(dims)) if i != axis))
     outer = [dims[i] for i in perm[1:]]
     width = math.prod(outer)
-    if not isinstance(width, int) or not 0 < width <= _MAX_COMPARED:
-        raise node.unsupported(f"to compare slices other than of 1 to {_MAX_COMPARED} elements")
     found = find(node.reshaped(node.transposed(x, perm), (dims[axis], width)))
     values = node.reshaped(found.values, (found.values.details.plain_dims[0], *outer))
     back = [perm.index(i) for i in range(len(dims))]
@@ -138,16 +135,23 @@ def distinct(node: OpBuilder, x: Tensor, in_order: bool, name: str = "") -> Dist
 def _in_order(node: OpBuilder, x: Tensor) -> Tensor:
     """The indices of a list's elements, or of a matrix's rows by their first, second, ... element, ascending."""
     size, *width = x.details.plain_dims
-    columns = [node.sliced(x, 1, i, 1) for i in range(width[0])] if width else [x]
-    order: Tensor | None = None
-    for column in reversed(columns):
-        keys = node.reshaped(column, (size,))
-        keys = keys if order is None else node.helper("gather", keys, order, axis=0)
-        attrs = {"k": size, "axis": 0, "largest": False}
-        indices = node.graph.make("top_k", [keys], attrs, f"{node.name}.top_k").outputs[1]
-        order = indices if order is None else node.helper("gather", order, indices, axis=0)
-    assert order is not None
-    return order
+    if not width:
+        return _ascending(node, x)
+
+    def step(build: OpBuilder, trip: Tensor, state: list[Tensor], fixed: list[Tensor]) -> Round:
+        last = dynamic_size(build, width[0] - 1)
+        column = build.helper("gather", fixed[0], build.helper("sub", last, trip), axis=0)
+        keys = build.helper("gather", column, state[0], axis=0)
+        return Round([build.helper("gather", state[0], _ascending(build, keys), axis=0)])
+
+    columns = node.transposed(x, (1, 0))
+    return CountedLoop(node, width[0]).make([positions(node, size, 0, 1)], [columns], step)[0]
+
+
+def _ascending(node: OpBuilder, keys: Tensor) -> Tensor:
+    """The indices of a list's elements in ascending order; equal elements keep theirs."""
+    attrs = {"k": keys.details.plain_dims[0], "axis": 0, "largest": False}
+    return node.graph.make("top_k", [keys], attrs, f"{node.name}.top_k").outputs[1]
 
 
 def _begins(node: OpBuilder, x: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
 """Slices, ranges and padding with bounds that are known only at run time.
 
-`Require` has each run check that a condition (bool[]) holds, with a message: that a result has the size declared.
+Each run checks that a result has the size that is declared, or counts it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ....base.dims import Size
 from ....base.dtypes import BOOL, F64, S64
@@ -15,20 +15,17 @@ from ....graph_ir.rewriting.run_sizes import Reading
 from ...op_builder import OpBuilder, like
 from .indexing import dynamic_size, positions, wrapped
 
-Require = Callable[[Tensor, str], None]
-
 
 def slice_from(
-    node: OpBuilder,
-    x: Tensor,
-    axis: int,
-    bounds: tuple[Tensor, Tensor, Tensor],
-    size: int,
-    require: Require,
+    node: OpBuilder, x: Tensor, axis: int, bounds: tuple[Tensor, Tensor, Tensor], size: int | str
 ) -> Tensor:
-    """`x[start:end:step]` along an axis, for s64[] that only a run knows, whose result must have `size` elements."""
+    """`x[start:end:step]` along an axis, for s64[] that only a run knows.
+
+    The result must have `size` elements; with the name of a size a run counts them.
+    """
     start, end, step = bounds
-    whole, zero, one = (node.constant(n, S64) for n in (x.details.plain_dims[axis], 0, 1))
+    dim = x.details.plain_dims[axis]
+    whole, zero, one = dynamic_size(node, dim), node.constant(0, S64), node.constant(1, S64)
     forward = node.helper("gt", step, zero)
     low = node.helper("select", forward, zero, node.constant(-1, S64))
     high = node.helper("select", forward, whole, node.helper("sub", whole, one))
@@ -42,16 +39,18 @@ def slice_from(
     distance = node.helper("sub", cut(end), first)
     toward = node.helper("select", forward, one, node.constant(-1, S64))
     ahead = node.helper("sub", node.helper("add", distance, step), toward)
-    safe = node.helper("select", node.helper("eq", step, zero), one, step)
-    count = node.helper("max", node.helper("div", ahead, safe), zero)
-    fits = node.helper(
-        "and", node.helper("eq", count, node.constant(size, S64)), node.helper("ne", step, zero)
-    )
-    require(
-        fits,
-        f"{node.type} '{node.name}': axis {axis} must keep {size} elements, as the result is declared",
-    )
-    steps = node.helper("mul", positions(node, size, 0, 1), step)
+    moves = node.helper("ne", step, zero)
+    safe = node.helper("select", moves, step, one)
+    count = not_negative(node, node.helper("div", ahead, safe))
+    kept: Size
+    if isinstance(size, str):
+        node.require(moves, "steps must not be 0")
+        kept = node.counted(count, dim, size)
+    else:
+        kept = size
+        fits = node.helper("and", node.helper("eq", count, node.constant(size, S64)), moves)
+        node.require(fits, f"axis {axis} must keep {size} elements, as the result is declared")
+    steps = node.helper("mul", positions(node, kept, 0, 1), step)
     return node.helper("gather", x, node.helper("add", steps, first), axis=axis)
 
 
@@ -75,14 +74,10 @@ def not_negative(node: OpBuilder, x: Tensor) -> Tensor:
     return node.helper("max", x, like(node, 0, x))
 
 
-def range_from(
-    node: OpBuilder, start: Tensor, limit: Tensor, delta: Tensor, size: int, require: Require
-) -> Tensor:
+def range_from(node: OpBuilder, start: Tensor, limit: Tensor, delta: Tensor, size: int) -> Tensor:
     """start, start + delta, ... up to before `limit`, of one type, which must be `size` numbers."""
     fits = node.helper("eq", _range_count(node, start, limit, delta), node.constant(size, F64))
-    require(
-        fits, f"{node.type} '{node.name}': there must be {size} numbers, as the result is declared"
-    )
+    node.require(fits, f"there must be {size} numbers, as the result is declared")
     return _range_of(node, start, delta, size)
 
 
@@ -138,18 +133,13 @@ class Border:
     value: Tensor
 
 
-def pad_from(
-    node: OpBuilder, x: Tensor, axis: int, border: Border, size: int, require: Require
-) -> Tensor:
+def pad_from(node: OpBuilder, x: Tensor, axis: int, border: Border, size: int) -> Tensor:
     """x with an axis padded, or cropped where widths are negative, by as much as only a run knows, to `size`."""
     old = x.details.plain_dims[axis]
     whole, zero = (node.constant(n, S64) for n in (old, 0))
     total = node.helper("add", node.helper("add", border.before, border.after), whole)
     fits = node.helper("eq", total, node.constant(size, S64))
-    require(
-        fits,
-        f"{node.type} '{node.name}': axis {axis} must become {size} long, as the result is declared",
-    )
+    node.require(fits, f"axis {axis} must become {size} long, as the result is declared")
     at = node.helper("sub", positions(node, size, 0, 1), border.before)
     if border.mode == "wrap":
         at = node.helper("mod", at, whole, sign="floor")

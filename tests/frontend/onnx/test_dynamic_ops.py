@@ -273,3 +273,85 @@ def test_unpooling_to_a_dynamic_size() -> None:
         np.testing.assert_array_equal(found[0, 0], expected)
     with pytest.raises(UserError, match="output_shape must be"):
         compiled(x, index, np.zeros((1, 1, 4, 3), np.float32))
+
+
+@pytest.mark.parametrize("dims", ["N,M", "6,9"])
+@pytest.mark.parametrize("given", ["a, b, axes, steps", "a, b, one, steps", "a, b, one, minus"])
+def test_slices_backward_and_by_steps_that_data_decide(dims: str, given: str) -> None:
+    text = f"""g (float[{dims}] x, int64[1] a, int64[1] b, int64[1] axes, int64[1] steps) => (y) {{
+        one = Constant<value_ints=[1]>()
+        minus = Constant<value_ints=[-2]>()
+        y = Slice(x, {given}) }}"""
+    compiled = graphc.compile(onnx.parser.parse_model(HEAD + text), threads=1)
+    x = np.arange(54, dtype=np.float32).reshape(6, 9)
+    for first, last, step in ((8, -100, -1), (7, 1, -2), (-1, -1, -2), (1, 8, 2), (100, -9, -3)):
+        step = -2 if "minus" in given else step
+        numbers = (np.array([n]) for n in (first, last, 1, step))
+        names = (one.name for one in compiled.inputs[1:])
+        values = dict(zip(("a", "b", "axes", "steps"), numbers, strict=True))
+        found = compiled.run(None, {"x": x, **{name: values[name] for name in names}})[0]
+        np.testing.assert_array_equal(found, x[:, first:last:step])
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("dims", ["N,2,H,W", "2,2,6,8"])
+def test_a_region_that_data_decide_is_resized(
+    mode: str, dims: str, rng: np.random.Generator
+) -> None:
+    attrs = 'coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=2.5'
+    text = f"""g (float[{dims}] x, float[4] roi) => (y) {{
+        s = Constant<value_ints=[5,7]>()
+        y = Resize<mode="{mode}", axes=[2,3], {attrs}>(x, roi, , s) }}"""
+    model = onnx.parser.parse_model(HEAD.replace("17", "18") + text)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = graphc.compile(model, threads=1)
+    for shape, roi in (((2, 2, 6, 8), (0.1, 0.2, 0.7, 1.1)), ((1, 2, 9, 5), (0.9, 0.3, 0.2, 0.8))):
+        shape = shape if dims.startswith("N") else (2, 2, 6, 8)
+        given = {"x": rng.random(shape, np.float32), "roi": np.array(roi, np.float32)}
+        found, expected = (one.run(None, given)[0] for one in (compiled, session))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_distinct_slices_of_any_width(axis: int, rng: np.random.Generator) -> None:
+    text = f"g (float[N,M] x) => (y, i, j, n) {{ y, i, j, n = Unique<axis={axis}>(x) }}"
+    model = onnx.parser.parse_model(HEAD + text)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = graphc.compile(model, threads=1)
+    for rows, columns in ((5, 1), (9, 70), (1, 3)):
+        x = rng.integers(0, 2, (rows, columns)).astype(np.float32)
+        x = np.concatenate([x, x[::-1]], axis)
+        for found, expected in zip(
+            compiled.run(None, {"x": x}), session.run(None, {"x": x}), strict=True
+        ):
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("text", ["y = NonZero(x)", "n = Neg(x) y = NonZero(n)"])
+def test_a_scalar_has_no_axes_to_index(text: str) -> None:
+    """The specification: (0, N), where NumPy and ONNX Runtime have (1, N)."""
+    compiled = graphc.compile(onnx.parser.parse_model(f"{HEAD} g (float x) => (y) {{ {text} }}"))
+    for value in (3.0, 0.0):
+        assert compiled(np.array(value, np.float32)).shape == (0, int(value != 0))
+
+
+def test_a_squeeze_of_a_count() -> None:
+    """torch.onnx writes a branch for one row, whose rank is another: a run that counts one is refused."""
+    text = """g (float[N] x) => (y) {
+        n = NonZero(x)
+        rows = Transpose(n)
+        s = Shape<start=0, end=1>(rows)
+        one = Constant<value_ints=[1]>()
+        same = Equal(s, one)
+        c = Squeeze(same)
+        y = If(c) <
+            then_branch = a () => (o) { axes = Constant<value_ints=[0]>() o = Squeeze(rows, axes) },
+            else_branch = b () => (p) { p = Identity(rows) }> }"""
+    compiled = graphc.compile(onnx.parser.parse_model(HEAD + text), threads=1)
+    for x in ([1, 0, 1], [0, 0], [1, 2, 3, 4]):
+        found = compiled(np.array(x, np.float32))
+        np.testing.assert_array_equal(found, np.flatnonzero(x)[:, None])
+    with pytest.raises(
+        UserError, match="a branch must not be taken: .*squeezed axes must have size 1"
+    ):
+        compiled(np.array([0, 1], np.float32))

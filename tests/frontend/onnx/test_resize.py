@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+import graphc
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import load
 from support.onnx_models import evaluate, model, node
@@ -70,3 +72,15 @@ def test_old_nearest_both_ways_is_refused() -> None:
     )
     with pytest.raises(UnsupportedError, match="shrinks some axes and stretches others"):
         load(proto)
+
+
+@pytest.mark.parametrize(("declared", "expected"), [("", 57), ("float[1,1,56]", 56)])
+def test_sizes_by_scales_are_those_that_the_file_declares(declared, expected):
+    """0.57 as f32 times 100 is 56.9999993, which f32 rounds to 57; PyTorch's exporters declare 56."""
+    text = f"""<ir_version: 8, opset_import: ["": 18]> g (float[1,1,100] x) => ({declared} y) {{
+        s = Constant<value_floats=[1.0,1.0,0.57]>()
+        y = Resize<mode="linear">(x, , s) }}"""
+    x = np.arange(100, dtype=np.float32).reshape(1, 1, 100)
+    y = graphc.compile(onnx.parser.parse_model(text))(x)
+    assert y.shape == (1, 1, expected)
+    np.testing.assert_allclose(y[0, 0, 1:-1], (np.arange(1, expected - 1) + 0.5) / 0.57 - 0.5, 1e-5)

@@ -49,10 +49,8 @@ def scaled_images(h: Size, w: Size) -> Graph:
         "coordinates": "asymmetric",
         "nearest_mode": "floor",
     }
-    cut: dict[str, Any] = {
-        "coordinates": "tf_crop_and_resize",
-        "roi": (0, 0, 0.2, -0.3, 1, 1, 0.8, 1.4),
-    }
+    cut: dict[str, Any] = {"coordinates": "tf_crop_and_resize"}
+    region = graph.make_constant(np.array([0, 0, 0.2, -0.3, 1, 1, 0.8, 1.4]), "region")
     third, more = (scaled(h, 0.3), scaled(w, 1.7)), (scaled(h, 1.1), scaled(w, 2.3))
     scales: dict[str, Any] = {"scales": (1.0, 1.0, 1.1, 2.3)}
     ways: tuple[tuple[dict[str, Any], tuple[Size, Size]], ...] = (
@@ -64,7 +62,8 @@ def scaled_images(h: Size, w: Size) -> Graph:
         ({**nearest, "coordinates": "half_pixel", "nearest_mode": "round_prefer_ceil"}, third),
     )
     for number, (way, sizes) in enumerate(ways):
-        op = graph.make("resize", [x], {**way, "shape": (2, 1, *sizes)}, f"r{number}")
+        inputs = [x, region] if way.get("coordinates") == cut["coordinates"] else [x]
+        op = graph.make("resize", inputs, {**way, "shape": (2, 1, *sizes)}, f"r{number}")
         graph.make_output(op.outputs[0], f"y{number}")
     return graph
 

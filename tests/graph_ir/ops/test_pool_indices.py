@@ -21,7 +21,7 @@ GRID = [
 ]
 
 
-def image(dtype=np.float32):
+def few_values(dtype=np.float32):
     """Few values, so that many elements of a window are equal, all below the zero of the padding."""
     return np.random.default_rng(0).integers(-6, -1, (2, 3, 7, 8)).astype(dtype)
 
@@ -30,7 +30,7 @@ def image(dtype=np.float32):
 @pytest.mark.parametrize("attrs", GRID)
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float16])
 def test_elements_at_the_indices_are_the_largest_ones(attrs, dtype):
-    x = image(dtype)
+    x = few_values(dtype)
     indices = check_op("max_pool_indices", [x], attrs)
     rank = len(attrs["kernel"])
     flat = x.reshape(*x.shape[:-rank], -1)
@@ -47,7 +47,7 @@ def test_windows_may_slide_over_every_axis(shape):
 
 @pytest.mark.parametrize("attrs", GRID)
 def test_native_is_the_reference(attrs):
-    check_native("max_pool_indices", [image()], attrs)
+    check_native("max_pool_indices", [few_values()], attrs)
 
 
 def test_the_first_of_equal_elements_and_nan_above_all():
@@ -66,9 +66,9 @@ def test_dynamic_sizes_give_the_indices_of_static_ones(attrs):
     graph.make_output(graph.make("max_pool_indices", [x], attrs).outputs[0], "y")
     model = graphc.compile(graph)
     for dims in ((41, 40), (52, 97)):
-        x = np.random.default_rng(0).integers(-6, -1, (2, *dims)).astype(np.float32)
-        expected = make_op("max_pool_indices", [x], attrs).reference([x])[0]
-        np.testing.assert_array_equal(model(x), expected)
+        image = np.random.default_rng(0).integers(-6, -1, (2, *dims)).astype(np.float32)
+        expected = make_op("max_pool_indices", [image], attrs).reference([image])[0]
+        np.testing.assert_array_equal(model(image), expected)
 
 
 def test_bools_have_no_position():

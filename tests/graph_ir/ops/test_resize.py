@@ -71,10 +71,9 @@ def test_reference_is_the_definition(mode, kind):
     roi = (0.25, 1.25)
     for size, count in itertools.product((1, 2, 5, 8), (1, 3, 5, 9)):
         x = integers((size,))
-        attrs = {"shape": (count,), "mode": mode, "coordinates": kind}
-        if kind == "tf_crop_and_resize":
-            attrs.update(roi=roi, extrapolation=7.0)
-        (result,) = make_op("resize", [x], attrs).reference([x])
+        attrs = {"shape": (count,), "mode": mode, "coordinates": kind, "extrapolation": 7.0}
+        inputs = [x, np.array(roi)] if kind == "tf_crop_and_resize" else [x]
+        (result,) = make_op("resize", inputs, attrs).reference(inputs)
         expected = slow_resize(x, count, mode, kind, roi, fill=7.0)
         np.testing.assert_allclose(result, expected, 1e-6, 1e-6, err_msg=str(attrs))
 
@@ -104,11 +103,12 @@ def test_native_is_the_reference(mode, antialias):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", KINDS)
 def test_native_coordinates(kind):
-    attrs = {"shape": (2, 7, 5), "mode": "linear", "coordinates": kind}
+    attrs = {"shape": (2, 7, 5), "mode": "linear", "coordinates": kind, "extrapolation": 7.0}
+    inputs = [integers((2, 3, 4))]
     if kind == "tf_crop_and_resize":
-        attrs.update(roi=(0, 0.25, -0.5, 1, 1.25, 1), extrapolation=7.0)
-    check_native("resize", [integers((2, 3, 4))], attrs, factor=8)
-    check_op("resize", [integers((2, 3, 4))], attrs, factor=8)
+        inputs.append(np.array([0, 0.25, -0.5, 1, 1.25, 1]))
+    check_native("resize", inputs, attrs, factor=8)
+    check_op("resize", inputs, attrs, factor=8)
 
 
 def test_weights_outside_can_be_left_out():
@@ -174,7 +174,7 @@ def test_the_same_size_is_the_same_tensor():
          "input dtype of linear and cubic must be a float, got s32; insert a cast"),
         (integers((2,)), {"shape": (3,), "scales": (-1.0,)}, "scales must be positive, got [-1.0]"),
         (integers((2,)), {"shape": (3,), "coordinates": "tf_crop_and_resize"},
-         "tf_crop_and_resize must have a roi, got none"),
+         "the region of tf_crop_and_resize must be f64[2], got none"),
     ],
 )  # fmt: skip
 def test_rejects(x, attrs, message):
