@@ -11,12 +11,10 @@ from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
-from ..rewriting.contractions import MIN_GAIN, replace_contractions
+from ..rewriting.contractions import HALVES, MIN_GAIN, replace_contractions
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 from ..schedule.integer_gain import best_form_cycles, matmul_cycles
-
-HALVES = ("bf16", "f16")
 
 WIDENING = 0.3
 """Time to widen a vector of 16-bit weights in registers over that of the multiply-adds with one row: each vector meets

@@ -6,10 +6,9 @@ from ...base.dtypes import F32, DType, by_name
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.pool import MaxPool
-from ..rewriting.contractions import CONTRACTIONS
+from ..rewriting.contractions import CONTRACTIONS, HALVES
 from ..rewriting.groups import is_elementwise
 from ..schedule.context import LowerContext
-from .round_operands import HALVES
 
 
 def share_rounded(graph: Graph, ctx: LowerContext) -> bool:

@@ -14,6 +14,9 @@ FEWEST_MULTIPLY_ADDS = 4096
 MIN_GAIN = 1.05
 """Least predicted time in f32 over that in a lower precision: closer predictions are noise."""
 
+HALVES = ("bf16", "f16")
+"""The precisions in which both operands are rounded to 16 bits."""
+
 CONTRACTIONS = ("matmul_core", "convolution", "convolution_transpose", "grouped_matmul")
 
 Lower = Callable[[Op], tuple[GraphTensor | None, str]]

@@ -240,7 +240,7 @@ def blocking_cycles(p: ConvolutionGemm, band: str, blocking: MatmulBlocking) -> 
         task += max(copied / machine.copy_bytes_per_cycle, pixels)
     # Data that does not stay in L2 is loaded again: panels for every band, the image for every panel.
     room = target.l2_bytes // 2
-    again = panel * panels if panel * panels > room else 0
+    again: float = panel * panels if panel * panels > room else 0
     again += image * panels if image > room else 0
     again += _written_again(p, columns, panels, height * g.result[1] * g.outputs)
     streamed = blocking.k_block * columns * p.kernel.b.size > room
@@ -252,7 +252,7 @@ def blocking_cycles(p: ConvolutionGemm, band: str, blocking: MatmulBlocking) -> 
 
 def _written_again(p: ConvolutionGemm, columns: int, panels: int, results: int) -> float:
     """Return the bytes of results that are written to L2 again, as a row of a panel is only a part of a cache line, or
-    that are not fetched ahead, as it is a single one.
+    that are not fetched ahead, as a row is a single line.
 
     Results have the size of the elements of the image; what they are added to is as large.
     """

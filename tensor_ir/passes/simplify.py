@@ -280,9 +280,10 @@ class _Simplifier(Rewriter):
 
 def _rounded(e: Expr) -> Cast | None:
     """Return the rounded number that an expression widens without loss: rounding it again changes no bit."""
-    inner = e.operand if type(e) is Cast and e.dtype in (F32, F64) else None
-    is_exact = type(inner) is Cast and type(inner.operand) is Var and inner.dtype.bits <= 16
-    return inner if is_exact else None
+    if type(e) is not Cast or e.dtype not in (F32, F64) or type(e.operand) is not Cast:
+        return None
+    inner = e.operand
+    return inner if type(inner.operand) is Var and inner.dtype.bits <= 16 else None
 
 
 def _known(e: Expr) -> Any:
