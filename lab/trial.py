@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from ..base.durations import shown_time
 from ..base.errors import UserError
@@ -19,6 +19,7 @@ from ..driver.compiler import compile_stages
 from ..driver.request import CompileRequest
 from ..driver.schedule_functions import with_functions
 from ..driver.stages import Compilation
+from ..extension.kernels import UserKernel
 from ..frontend import load
 from ..graph_ir.inspect.compare import difference
 from ..graph_ir.ir.graph import Graph
@@ -112,10 +113,12 @@ class Result:
         )
 
 
-def build(
-    problem: Problem, bench: Bench, schedule: Schedule | Operation | None = None
-) -> Compilation:
-    """Compile a problem, under a schedule or a function that makes one. Raise UserError if it cannot run."""
+How = Schedule | Operation | UserKernel | None
+"""A way to run a problem: under a schedule or a function that makes one, by a kernel of user code, or as compiled."""
+
+
+def build(problem: Problem, bench: Bench, schedule: How = None) -> Compilation:
+    """Compile a problem in some way. Raise UserError if it cannot run so."""
     if schedule is not None and not problem.node:
         raise UserError(f"problem '{problem.text}' has no op that takes a schedule")
     requested = {problem.node: schedule} if isinstance(schedule, Schedule) else {}
@@ -123,7 +126,9 @@ def build(
     request = CompileRequest(
         problem.model, bench.target, options, problem.specs, requested=requested
     )
-    if schedule is not None and not isinstance(schedule, Schedule):
+    if isinstance(schedule, UserKernel):
+        request = replace(request, lowerings={problem.node: schedule})
+    elif schedule is not None and not isinstance(schedule, Schedule):
         request = with_functions(request, {problem.node: schedule})
     return compile_stages(request)
 
@@ -133,7 +138,7 @@ def source_graph(problem: Problem, sizes: Mapping[str, int]) -> Graph:
     return with_sizes(load(problem.model, problem.specs), sizes)
 
 
-def measure(problem: Problem, bench: Bench, schedule: Schedule | Operation | None = None) -> Result:
+def measure(problem: Problem, bench: Bench, schedule: How = None) -> Result:
     """Build, check and time a problem. Raise UserError if a result is wrong: then nothing is timed."""
     compilation = build(problem, bench, schedule)
     sessions, refused = _peers(problem, bench)

@@ -1,4 +1,4 @@
-"""The notebook runs from top to bottom, and its cells show tables."""
+"""The notebooks run from top to bottom, and their cells show tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import pytest
 from support.process import ROOT
 from support.roofs import plant_roofs
 
-NOTEBOOK = ROOT / "examples" / "explore.ipynb"
+SHOWN = {
+    "explore": ["Graph", "CompiledModel", "Graph", "Profile", "KernelTime"],
+    "optimize_matmul": ["Walk"] * 8,
+}
 
 
 def run_cell(source: str, names: dict[str, Any]) -> Any:
@@ -24,14 +27,16 @@ def run_cell(source: str, names: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
 
 
-def test_the_notebook_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_notebook_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
 ) -> None:
     update = pytestconfig.getoption("--update-golden")
     if not update:
         plant_roofs(monkeypatch, tmp_path)
     monkeypatch.chdir(ROOT / "examples")
-    book = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    file = ROOT / "examples" / f"{name}.ipynb"
+    book = json.loads(file.read_text(encoding="utf-8"))
     names: dict[str, Any] = {}
     shown = []
     for number, cell in enumerate((c for c in book["cells"] if c["cell_type"] == "code"), 1):
@@ -45,6 +50,6 @@ def test_the_notebook_runs(
             cell["execution_count"] = number
         (stored,) = cell["outputs"]
         assert "<table>" in stored["data"]["text/html"] and "<table>" in html
-    assert shown == ["Graph", "CompiledModel", "Graph", "Profile", "KernelTime"]
+    assert shown == SHOWN[name]
     if update:
-        NOTEBOOK.write_text(json.dumps(book, indent=1, ensure_ascii=False) + "\n")
+        file.write_text(json.dumps(book, indent=1, ensure_ascii=False) + "\n")
