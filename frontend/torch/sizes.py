@@ -95,7 +95,7 @@ class Sizes:
         found = self._found_range(symbol, environment)
         if found is None:
             return 1, self._most
-        least = int(found.lower) if found.lower.is_Integer and found.lower > 2 else 1
+        least = int(found.lower) if found.lower.is_Integer and found.lower != 2 else 1
         most = int(found.upper) if found.upper.is_Integer else MOST
         return least, max(least, min(most, self._most))
 
