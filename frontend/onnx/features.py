@@ -168,6 +168,17 @@ def _linear_classifier(node: NodeContext) -> list[Value]:
     return [winner(node, scores, labels), post_transform(node, scores, kind)]
 
 
+def _zip_map(node: NodeContext) -> Value:
+    """The scores: a result is an array, not a map from labels."""
+    labels = node.attr_texts("classlabels_strings") or node.attr_ints("classlabels_int64s", None)
+    scores = node.tensor(0)
+    if labels and scores.details.plain_dims[-1:] not in ((len(labels),), ()):
+        raise node.rule(
+            f"there must be {len(labels)} scores, one of each label", str(scores.details)
+        )
+    return scores
+
+
 _READ: Sequence[tuple[str, Handler]] = (
     ("ArrayFeatureExtractor", _extractor),
     ("Binarizer", _binarizer),
@@ -179,6 +190,6 @@ _READ: Sequence[tuple[str, Handler]] = (
     ("Normalizer", _normalizer),
     ("OneHotEncoder", _one_hot),
     ("Scaler", _scaler),
-    ("ZipMap", lambda node: node.tensor(0)),
+    ("ZipMap", _zip_map),
 )
 HANDLERS: dict[str, Handler] = {f"ai.onnx.ml::{name}": read for name, read in _READ}

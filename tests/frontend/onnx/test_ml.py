@@ -382,9 +382,9 @@ def test_linear_support_vectors() -> None:
 
 def test_maps_from_labels_are_scores() -> None:
     proto = ml("ZipMap", {"x": X}, classlabels_int64s=[0, 1, 2, 3, 4])
-    assert load(proto).evaluate([X])[0] is X or np.array_equal(
-        load(proto).evaluate([X])[0], X, equal_nan=True
-    )
+    np.testing.assert_array_equal(load(proto).evaluate([X])[0], X)
+    with pytest.raises(UserError, match="there must be 1 scores, one of each label, got f32"):
+        load(ml("ZipMap", {"x": X}, classlabels_strings=["a"]))
 
 
 def test_what_is_refused() -> None:

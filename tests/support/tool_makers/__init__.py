@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .forests import catboost, hummingbird, skl2onnx
-from .frameworks import genai, jax2onnx, keras
+from .few_bits import brevitas, qonnx
+from .forests import catboost, every_skl2onnx, hummingbird, lightgbm, skl2onnx, xgboost
+from .frameworks import genai, keras
+from .jax_functions import jax2onnx
 from .making import Save
-from .quantizers import brevitas, modelopt, nncf, qonnx, quark, torchao
+from .quantizers import modelopt, nncf, quark, torchao
 
 MAKERS: dict[str, Callable[[Save], None]] = {
     maker.__name__: maker
     for maker in (
-        brevitas, qonnx, nncf, modelopt, quark, torchao, keras, jax2onnx, catboost, skl2onnx, hummingbird, genai,
+        brevitas, qonnx, nncf, modelopt, quark, torchao, keras, jax2onnx, catboost, skl2onnx, every_skl2onnx,
+        hummingbird, lightgbm, xgboost, genai,
     )
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Files of trees and other models of tables: catboost, skl2onnx, hummingbird."""
+"""Files of trees and other models of tables: catboost, lightgbm, xgboost, skl2onnx, hummingbird."""
 
 from __future__ import annotations
 
@@ -32,13 +32,17 @@ def catboost(save: Save) -> None:
             "Poisson",
             "Huber:delta=1",
             "Tweedie:variance_power=1.5",
+            "LogCosh",
+            "Expectile:alpha=0.3",
+            "MAPE",
+            "Lq:q=3",
         ),
         "binary": ("Logloss", "CrossEntropy"),
         "multi": ("MultiClass", "MultiClassOneVsAll"),
     }
     for kind, names in losses.items():
         for loss in names:
-            for depth in (1, 4):
+            for depth in (1, 4, 6):
                 with attempt(f"{kind}_{loss}_{depth}"):
                     x, y = _tree_data(kind)
                     y = np.abs(y) if loss.startswith(("Poisson", "Tweedie")) else y
@@ -129,6 +133,111 @@ def skl2onnx(save: Save) -> None:
                 made = to_onnx(model, x[:1], target_opset={"": 18, "ai.onnx.ml": 3})
             path.write_bytes(made.SerializeToString())
             save(name, path, {"": x}, None)
+
+
+def _estimators() -> Any:
+    """Yield every estimator of scikit-learn that skl2onnx converts, with few trees and steps: kind, name, model."""
+    import inspect
+
+    from skl2onnx import supported_converters
+    from sklearn.utils import all_estimators
+
+    few = {"n_estimators": 5, "max_iter": 30, "random_state": 0, "n_components": 3, "n_clusters": 3}
+    known = set(supported_converters(True))
+    for name, kind in all_estimators():
+        if f"Sklearn{name}" not in known and name not in known:
+            continue
+        needed = inspect.signature(kind).parameters
+        with attempt(f"every_{name}"):
+            is_regressor = name.endswith(("Regressor", "Regression", "SVR")) or "Ridge" in name
+            made = kind(**{key: value for key, value in few.items() if key in needed})
+            yield "regress" if is_regressor and "Logistic" not in name else "multi", name, made
+
+
+def every_skl2onnx(save: Save) -> None:
+    """Write every estimator that skl2onnx converts and that fits numbers by its defaults."""
+    from skl2onnx import to_onnx
+
+    for kind, name, model in _estimators():
+        x, y = _tree_data(kind)
+        for way, given in (("", x), ("abs", np.abs(x)), ("double", x.astype(np.float64))):
+            with attempt(f"every_{name}_{way}"):
+                model.fit(given, y)
+                made = to_onnx(model, given[:1], target_opset={"": 21, "ai.onnx.ml": 3})
+                path = new_folder() / "m.onnx"
+                path.write_bytes(made.SerializeToString())
+                save(f"every_{name}_{way}", path, {"": given[:37]}, None)
+
+
+def _boosted(save: Save, name: str, model: Any, kind: str, convert: Any, has_nan: bool) -> None:
+    """Fit and write a booster, and keep its own predictions."""
+    from onnxmltools.convert.common.data_types import FloatTensorType
+
+    with attempt(f"{name}_{kind}"):
+        x, y = _tree_data(kind)
+        if has_nan:
+            x[::7, 0] = np.nan
+            x[3::11, 2] = np.nan
+        model.fit(x, np.abs(y) + 0.1 if name.partition("_")[2] in _POSITIVE else y)
+        path = new_folder() / "m.onnx"
+        made = convert(model, initial_types=[("x", FloatTensorType([None, 5]))])
+        path.write_bytes(made.SerializeToString())
+        want = [model.predict(x)]
+        want += [model.predict_proba(x)] if kind != "regress" else []
+        save(f"{name}_{kind}{'_nan' * has_nan}", path, {"x": x}, want)
+
+
+_POSITIVE = ("poisson", "gamma", "tweedie", "reg:gamma", "reg:tweedie", "count:poisson", "mape")
+
+
+def lightgbm(save: Save) -> None:
+    import lightgbm as lgb
+    from onnxmltools import convert_lightgbm
+
+    goals = {
+        "regress": ("l2", "l1", "huber", "fair", "poisson", "quantile", "mape", "gamma", "tweedie", "cross_entropy"),
+        "binary": ("binary", "cross_entropy"),
+        "multi": ("multiclass", "multiclassova"),
+    }  # fmt: skip
+    for kind, names in goals.items():
+        for goal in names:
+            for booster in ("gbdt", "dart", "rf", "goss"):
+                for has_nan in (False, True):
+                    more = {"bagging_freq": 1, "subsample": 0.7} if booster == "rf" else {}
+                    make = lgb.LGBMRegressor if kind == "regress" else lgb.LGBMClassifier
+                    model = make(
+                        n_estimators=5, num_leaves=7, boosting_type=booster, objective=goal, verbose=-1, **more,
+                    )  # fmt: skip
+                    _boosted(save, f"{booster}_{goal}", model, kind, convert_lightgbm, has_nan)
+
+
+def xgboost(save: Save) -> None:
+    import xgboost as xgb
+    from onnxmltools import convert_xgboost
+
+    goals = {
+        "regress": (
+            "reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "reg:squaredlogerror", "count:poisson",
+            "reg:gamma", "reg:tweedie", "reg:quantileerror",
+        ),
+        "binary": ("binary:logistic", "binary:logitraw", "binary:hinge"),
+        "multi": ("multi:softprob", "multi:softmax"),
+    }  # fmt: skip
+    for kind, names in goals.items():
+        for goal in names:
+            for booster in ("gbtree", "dart", "gblinear"):
+                for has_nan in (False, True)[: 1 if booster == "gblinear" else 2]:
+                    more = {"quantile_alpha": 0.3} if "quantile" in goal else {}
+                    make = xgb.XGBRegressor if kind == "regress" else xgb.XGBClassifier
+                    model = make(
+                        n_estimators=5,
+                        max_depth=3,
+                        booster=booster,
+                        objective=goal,
+                        n_jobs=1,
+                        **more,
+                    )
+                    _boosted(save, f"{booster}_{goal}", model, kind, convert_xgboost, has_nan)
 
 
 def hummingbird(save: Save) -> None:

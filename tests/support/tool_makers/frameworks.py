@@ -1,4 +1,4 @@
-"""Files of frameworks and of builders of language models: keras, jax2onnx, onnxruntime-genai."""
+"""Files of keras, and of the builder of language models: onnxruntime-genai."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def keras(save: Save) -> None:
     from keras import layers
 
     heads = layers.MultiHeadAttention(4, 4)
-    x = keras.Input((7, 16))
+    x, y = keras.Input((7, 16)), keras.Input((12,))
+    left, right = layers.Dense(6, "tanh")(y), layers.Dense(6)(y)
     models = {
         "mlp": keras.Sequential([keras.Input((16,)), layers.Dense(32, "relu"), layers.Dense(5)]),
         "conv": keras.Sequential([
@@ -28,6 +29,29 @@ def keras(save: Save) -> None:
         "lstm": keras.Sequential([keras.Input((6, 16)), layers.LSTM(12, return_sequences=True), layers.Dense(3)]),
         "gru": keras.Sequential([keras.Input((6, 16)), layers.Bidirectional(layers.GRU(8)), layers.Dense(3)]),
         "embedding": keras.Sequential([keras.Input((9,), dtype="int32"), layers.Embedding(20, 8), layers.Conv1D(4, 3)]),
+        "rnn": keras.Sequential([keras.Input((6, 16)), layers.SimpleRNN(8, return_sequences=True), layers.LSTM(4)]),
+        "separable": keras.Sequential([
+            keras.Input((12, 12, 3)), layers.ZeroPadding2D(1), layers.SeparableConv2D(8, 3, strides=2, padding="same"),
+            layers.GroupNormalization(4), layers.LeakyReLU(), layers.AveragePooling2D(2, padding="same"),
+            layers.Conv2DTranspose(4, 3, strides=2, padding="same"), layers.UpSampling2D(2, interpolation="bilinear"),
+            layers.Cropping2D(1), layers.Flatten(), layers.Dense(3, "softmax"),
+        ]),
+        "activations": keras.Sequential([
+            keras.Input((16,)), layers.Dense(16, "gelu"), layers.Dense(16, "swish"), layers.Dense(16, "elu"),
+            layers.Dense(16, "selu"), layers.PReLU(), layers.UnitNormalization(), layers.Dense(8, "hard_sigmoid"),
+            layers.Dense(8, "softplus"), layers.Dropout(0.3), layers.RepeatVector(3), layers.Permute((2, 1)),
+        ]),
+        "volume": keras.Sequential([
+            keras.Input((6, 6, 6, 2)), layers.Conv3D(4, 3), layers.MaxPooling3D(2), layers.GlobalMaxPooling3D(),
+        ]),
+        "sequence": keras.Sequential([
+            keras.Input((10, 4)), layers.Conv1D(8, 3, padding="causal", dilation_rate=2), layers.MaxPooling1D(2),
+            layers.TimeDistributed(layers.Dense(3)), layers.GlobalAveragePooling1D(),
+        ]),
+        "merged": keras.Model(y, layers.concatenate([
+            layers.add([left, right]), layers.multiply([left, right]), layers.maximum([left, right]),
+            layers.subtract([left, right]), layers.average([left, right]),
+        ])),
     }  # fmt: skip
     modes = [
         *((name, "") for name in models),
@@ -46,79 +70,6 @@ def keras(save: Save) -> None:
             save(f"{name}_{mode}", path, {"": given}, [want])
 
 
-def _jax_functions() -> dict[str, tuple[Any, tuple[int, ...]]]:
-    """Return functions and the shapes of their inputs."""
-    import jax
-    import jax.numpy as jnp
-
-    draw = np.random.default_rng(0).standard_normal
-    w1, w2, k = (draw(s).astype("float32") for s in ((16, 32), (32, 5), (3, 3, 3, 8)))
-
-    def attention(x: Any) -> Any:
-        scores = jax.nn.softmax(x @ x.swapaxes(-1, -2) / 4, -1)
-        return scores @ x
-
-    def lstm(x: Any) -> Any:
-        def step(state: Any, row: Any) -> Any:
-            h, c = state
-            gates = row @ w1[:, :32] + jnp.concatenate([h, h, h, h], -1)
-            i, f, g, o = jnp.split(gates, 4, -1)
-            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-            h = jax.nn.sigmoid(o) * jnp.tanh(c)
-            return (h, c), h
-
-        start = (jnp.zeros((2, 8)), jnp.zeros((2, 8)))
-        return jax.lax.scan(step, start, x.swapaxes(0, 1))[1]
-
-    return {
-        "mlp": (lambda x: jax.nn.relu(x @ w1) @ w2, (4, 16)),
-        "conv": (
-            lambda x: jax.lax.conv_general_dilated(
-                x, k, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-            ),
-            (2, 12, 12, 3),
-        ),
-        "attention": (attention, (2, 7, 16)),
-        "lstm": (lstm, (2, 6, 16)),
-        "gelu_norm": (
-            lambda x: jax.nn.gelu(x) / jnp.linalg.norm(x, axis=-1, keepdims=True),
-            (4, 16),
-        ),
-        "top_k": (lambda x: jax.lax.top_k(x, 3)[0], (4, 16)),
-        "sort": (lambda x: jnp.sort(x, -1), (4, 16)),
-        "cumsum": (lambda x: jnp.cumsum(x, axis=1), (4, 16)),
-        "fft": (lambda x: jnp.abs(jnp.fft.fft(x)), (4, 16)),
-        "while": (
-            lambda x: jax.lax.while_loop(lambda c: c.sum() < 100, lambda c: c * 2 + 1, x),
-            (3, 4),
-        ),
-        "cond": (lambda x: jax.lax.cond(x.sum() > 0, lambda v: v * 2, lambda v: v - 1, x), (3, 4)),
-        "take": (lambda x: jnp.take(x, jnp.array([2, 0, 1]), axis=1), (4, 16)),
-        "einsum": (lambda x: jnp.einsum("bij,bkj->bik", x, x), (2, 7, 16)),
-        "pool": (
-            lambda x: jax.lax.reduce_window(
-                x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"
-            ),
-            (2, 12, 12, 3),
-        ),
-        "scatter": (lambda x: x.at[:, 2].add(1.0), (4, 16)),
-        "logsumexp": (lambda x: jax.scipy.special.logsumexp(x, -1), (4, 16)),
-    }
-
-
-def jax2onnx(save: Save) -> None:
-    import jax
-    from jax2onnx import to_onnx
-
-    draw = np.random.default_rng(1).standard_normal
-    for name, (function, shape) in _jax_functions().items():
-        with attempt(name):
-            x, path = draw(shape).astype("float32"), new_folder() / "m.onnx"
-            want = np.asarray(jax.jit(function)(x))
-            to_onnx(function, [shape], return_mode="file", output_path=str(path))
-            save(name, path, {"": x}, [want])
-
-
 WINDOW = 5
 """Keys that a sliding window sees, for which its cache has room: as many as a prompt has, as ONNX Runtime does not set
 the rows of others."""
@@ -135,8 +86,40 @@ DECODERS: dict[str, dict[str, Any]] = {
     "Phi3": {"original_max_position_embeddings": 128},
     "Phi3 of two ranges": {"original_max_position_embeddings": 64, "rope_scaling": LONG},
     "Gemma2": {"sliding_window": WINDOW},
+    "Gemma3": {"sliding_window": WINDOW, "sliding_window_pattern": 2},
+    **dict.fromkeys(("Olmo", "Granite", "SmolLM3", "Ernie4_5", "HunYuanDenseV1"), {}),
+    "Phi": {"num_key_value_heads": 4, "partial_rotary_factor": 0.5},
+    "Nemotron": {"partial_rotary_factor": 0.5},
+    "GptOss": {"sliding_window": WINDOW, "num_local_experts": 4, "num_experts_per_tok": 2},
+    "Lfm2": {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False},
 }
 """Architectures of transformers, and what their configurations have besides."""
+
+CONFIGS = {"Gemma3": "Gemma3Text"}
+"""Names of configurations where they are not those of the architectures."""
+
+WAYS: dict[str, tuple[str, ...]] = {
+    "fp32": (),
+    "int4": (),
+    "fp16": (),
+    "int4_asymmetric": ("int4_is_symmetric=false",),
+}
+"""Precisions and options of the builder."""
+
+MORE_WAYS: dict[str, tuple[str, ...]] = {
+    "int8": (),
+    "int4_blocks": ("block_size=16",),
+    "int4_rtn": ("algo_config=rtn", "op_types_to_quantize=MatMul/Gather"),
+    "int4_mixed": ("algo_config=k_quant_mixed",),
+    "int4_qdq": ("use_qdq=true",),
+    "fp32_hidden": ("include_hidden_states=true",),
+    "fp32_headless": ("exclude_lm_head=true",),
+    "fp32_embeds": ("exclude_embeds=true",),
+    "fp32_last": ("prune_lm_head=true",),
+}
+"""The same of the families in `WHOLE`."""
+
+WHOLE = ("Llama", "Qwen3")
 
 
 def genai(save: Save) -> None:
@@ -154,16 +137,10 @@ def genai(save: Save) -> None:
         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0,
         "bos_token_id": 1, "eos_token_id": 2,
     }  # fmt: skip
-    ways = {
-        "fp32": (),
-        "fp16": (),
-        "int4": (),
-        "int4_asymmetric": ("int4_is_symmetric=false",),
-    }
     for family, besides in DECODERS.items():
         with attempt(family):
             folder, name = new_folder(), family.partition(" ")[0]
-            config = getattr(transformers, f"{name}Config")(**small, **besides)
+            config = getattr(transformers, f"{CONFIGS.get(name, name)}Config")(**small, **besides)
             torch.manual_seed(0)
             getattr(transformers, f"{name}ForCausalLM")(config).eval().save_pretrained(folder)
             words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(64)}, unk_token="w0"))
@@ -171,7 +148,7 @@ def genai(save: Save) -> None:
             transformers.PreTrainedTokenizerFast(tokenizer_object=words, **given).save_pretrained(
                 folder
             )
-        for way, options in ways.items():
+        for way, options in {**WAYS, **(MORE_WAYS if family in WHOLE else {})}.items():
             with attempt(f"{family}_{way}"):
                 made = new_folder()
                 command = [
@@ -201,19 +178,19 @@ def _decoder_inputs(model: Any, past: int, new: int) -> dict[str, Any]:
     import onnx
 
     draw, given = np.random.default_rng(0), dict[str, Any]()
+    sizes = {"batch_size": 1, "past_sequence_length": past, "sequence_length": new}
+    sizes |= {"past_sliding_length": max(past, WINDOW), "total_sequence_length": past + new}
     for info in model.graph.input:
         kind = info.type.tensor_type
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
-        if info.name.startswith("past_key_values"):
-            dims = [dim.dim_value for dim in kind.shape.dim]
-            slides = kind.shape.dim[2].dim_param == "past_sliding_length"
-            rows = max(past, WINDOW) if slides else past
-            values: Any = draw.standard_normal((1, dims[1], rows, dims[3] or 16))
-        elif info.name == "attention_mask":
-            values = np.ones((1, past + new))
+        dims = [dim.dim_value or sizes.get(dim.dim_param, 16) for dim in kind.shape.dim]
+        if info.name == "attention_mask":
+            values: Any = np.ones((1, past + new))
         elif info.name == "position_ids":
             values = np.arange(past, past + new)[None]
-        else:
-            values = draw.integers(3, 60, (1, new))
+        elif dtype.kind == "i":
+            values = draw.integers(3, 60, dims)
+        else:  # caches, states and embeddings
+            values = draw.standard_normal(dims)
         given[info.name] = values.astype(dtype)
     return given

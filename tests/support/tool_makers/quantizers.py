@@ -1,9 +1,7 @@
-"""Files of quantizers: brevitas, qonnx, nncf, modelopt, quark, torchao."""
+"""Files of quantizers: nncf, modelopt, quark, torchao."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from .making import Save, attempt, new_folder, write_onnx
@@ -19,153 +17,6 @@ class Reader:
         return self._left.pop() if self._left else None
 
 
-def _brevitas_mlps(x: Any) -> Any:
-    """Yield MLPs of few bits: names, what makes them, and the input."""
-    import torch
-    from brevitas import nn as qnn
-    from brevitas.quant import SignedBinaryWeightPerTensorConst
-    from brevitas.quant.experimental.float_quant_ocp import (
-        Fp8e4m3OCPActPerTensorFloat,
-        Fp8e4m3OCPWeightPerTensorFloat,
-    )
-
-    def of_bits(bits: int) -> Any:
-        return torch.nn.Sequential(
-            qnn.QuantIdentity(bit_width=bits),
-            qnn.QuantLinear(16, 32, True, weight_bit_width=bits),
-            qnn.QuantReLU(bit_width=bits),
-            qnn.QuantLinear(32, 5, True, weight_bit_width=bits),
-        )
-
-    for bits in (2, 3, 4, 8):
-        yield f"mlp_{bits}bit", lambda b=bits: of_bits(b), x
-    binary = {"weight_quant": SignedBinaryWeightPerTensorConst}
-    yield "mlp_binary", lambda: qnn.QuantLinear(16, 32, False, **binary), x
-    floats = {
-        "weight_quant": Fp8e4m3OCPWeightPerTensorFloat,
-        "input_quant": Fp8e4m3OCPActPerTensorFloat,
-    }
-    yield "mlp_fp8", lambda: qnn.QuantLinear(16, 32, True, **floats), x
-
-
-def _brevitas_networks() -> Any:
-    """Yield names, what makes a quantized network, and inputs."""
-    import torch
-    from brevitas import nn as qnn
-    from brevitas.graph.quantize import layerwise_quantize
-    from brevitas.quant import Int8WeightPerTensorFloat
-
-    from ..tool_models import MODELS, model_and_input
-
-    for name in MODELS:
-        model, x = model_and_input(name)
-        yield f"{name}_layers", lambda m=model: layerwise_quantize(m), x
-    yield from _brevitas_mlps(model_and_input("mlp")[1])
-    kept = {"return_quant_tensor": True}
-
-    def pooled() -> Any:
-        return torch.nn.Sequential(
-            qnn.QuantIdentity(**kept),
-            qnn.QuantConv2d(3, 8, 3, weight_quant=Int8WeightPerTensorFloat, **kept),
-            qnn.QuantReLU(bit_width=4, **kept),
-            qnn.TruncAvgPool2d(2, bit_width=4),
-        )
-
-    def attention() -> Any:
-        return qnn.QuantMultiheadAttention(16, 4, batch_first=True, packed_in_proj=False)
-
-    yield "conv_pool", lambda: _first_result(pooled()), model_and_input("conv")[1]
-    text = model_and_input("lstm")[1]
-    yield "quant_lstm", lambda: qnn.QuantLSTM(16, 12, batch_first=True), text
-    yield "quant_mha", lambda: _first_result(attention(), operands=3), text
-
-
-def brevitas(save: Save) -> None:
-    import torch
-    from brevitas.export import export_onnx_qcdq, export_qonnx
-
-    for name, make, x in _brevitas_networks():
-        for form, export in (("qcdq", export_onnx_qcdq), ("qonnx", export_qonnx)):
-            with attempt(f"{name}_{form}"):
-                torch.manual_seed(1)
-                model = make().train()
-                for _ in range(3):
-                    model(x)
-                model.eval()
-                path = new_folder() / "m.onnx"
-                with torch.no_grad():
-                    want = model(x)
-                want = (
-                    want
-                    if isinstance(want, (tuple, list)) and not hasattr(want, "value")
-                    else [want]
-                )
-                want = [getattr(w, "value", w) for w in want]
-                want = [w.detach().numpy() for w in want if not isinstance(w, (tuple, list))]
-                export(
-                    model,
-                    args=x,
-                    export_path=str(path),
-                    input_names=["x"],
-                    opset_version=17,
-                    dynamo=False,
-                )
-                save(f"{name}_{form}", path, {"x": x.numpy()}, want)
-
-
-def _first_result(layer: Any, operands: int = 1) -> Any:
-    """Wrap a layer that returns several values, or takes its input several times."""
-    import torch
-
-    class Wrapped(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = layer
-
-        def forward(self, x: Any) -> Any:
-            return self.layer(*[x] * operands)[0]
-
-    return Wrapped()
-
-
-def qonnx(save: Save) -> None:
-    """Brevitas's files after the transformations of qonnx, run by qonnx."""
-    from qonnx.core.modelwrapper import ModelWrapper
-    from qonnx.core.onnx_exec import execute_onnx
-    from qonnx.transformation import qcdq_to_qonnx, qonnx_to_qcdq
-    from qonnx.transformation.channels_last import ConvertToChannelsLastAndClean
-    from qonnx.transformation.gemm_to_matmul import GemmToMatMul
-    from qonnx.transformation.quant_constant_folding import FoldTransposeIntoQuantInit
-    from qonnx.util.cleanup import cleanup_model
-
-    def transformed(name: str, path: Path, inputs: Mapping[str, Any], results: Any) -> None:
-        ways = {
-            "cleaned": (),
-            "gemm": (GemmToMatMul(), FoldTransposeIntoQuantInit()),
-            "qcdq": (qonnx_to_qcdq.QuantToQCDQ(),),
-            "quant": (qcdq_to_qonnx.QCDQToQuant(),),
-            "channels_last": (ConvertToChannelsLastAndClean(),) if "conv" in name else None,
-        }
-        for way, steps in ways.items():
-            if steps is None:
-                continue
-            with attempt(f"{name}_{way}"):
-                model = cleanup_model(ModelWrapper(str(path)))
-                for step in steps:
-                    model = model.transform(step)
-                given = {model.graph.input[0].name: inputs["x"]}
-                if "channels_last" in way:
-                    dims = model.get_tensor_shape(model.graph.input[0].name)
-                    if list(dims) != list(inputs["x"].shape):
-                        given = {k: v.transpose(0, 2, 3, 1).copy() for k, v in given.items()}
-                found = execute_onnx(model, given)
-                target = new_folder() / "m.onnx"
-                model.save(str(target))
-                save(f"{name}_{way}", target, given, [*found.values()])
-
-    brevitas(transformed)
-
-
 def nncf(save: Save) -> None:
     import nncf
     import onnx
@@ -177,19 +28,39 @@ def nncf(save: Save) -> None:
         model, x = model_and_input(name)
         path = write_onnx(model, x, new_folder() / "m.onnx", dynamo=True, opset_version=20)
         data = nncf.Dataset([{"x": x.numpy()}] * 4)
-        for preset in (nncf.QuantizationPreset.PERFORMANCE, nncf.QuantizationPreset.MIXED):
-            with attempt(f"{name}_{preset.value}"):
-                made = nncf.quantize(onnx.load(path), data, preset=preset)
+        ways = {
+            **{preset.value: {"preset": preset} for preset in nncf.QuantizationPreset},
+            "transformer": {"model_type": nncf.ModelType.TRANSFORMER},
+            "biases": {"fast_bias_correction": False},
+            "cpu_spr": {"target_device": nncf.TargetDevice.CPU_SPR},
+            "fp8_e4m3": {"mode": nncf.QuantizationMode.FP8_E4M3},
+        }
+        for way, options in ways.items():
+            with attempt(f"{name}_{way}"):
+                made = nncf.quantize(onnx.load(path), data, **options)
                 target = new_folder() / "m.onnx"
                 onnx.save(made, target)
-                save(f"{name}_{preset.value}", target, {"x": x.numpy()}, None)
-        for mode in (*nncf.CompressWeightsMode,):
-            with attempt(f"{name}_{mode.value}"):
-                more = {} if "int8" in mode.value else {"group_size": 16, "all_layers": True}
-                made = nncf.compress_weights(onnx.load(path), mode=mode, **more)
+                save(f"{name}_{way}", target, {"x": x.numpy()}, None)
+        groups = {
+            "int8_sym": {},
+            "int8_asym": {},
+            "int4_sym": {"group_size": 16},
+            "int4_asym": {"group_size": 8},
+        }
+        ways = {
+            **{mode: {"mode": mode, **more} for mode, more in groups.items()},
+            "int4_sym_rows": {"mode": "int4_sym", "group_size": -1},
+            "int4_mixed": {"mode": "int4_asym", "group_size": 16, "ratio": 0.6, "dataset": data},
+            "int4_awq": {"mode": "int4_sym", "group_size": 16, "awq": True, "dataset": data},
+        }
+        for way, options in ways.items():
+            with attempt(f"{name}_{way}"):
+                more = {"all_layers": True} if "int4" in way and "ratio" not in options else {}
+                mode = nncf.CompressWeightsMode(options.pop("mode"))
+                made = nncf.compress_weights(onnx.load(path), mode=mode, **options, **more)
                 target = new_folder() / "m.onnx"
                 onnx.save(made, target)
-                save(f"{name}_{mode.value}", target, {"x": x.numpy()}, None)
+                save(f"{name}_{way}", target, {"x": x.numpy()}, None)
         with attempt(f"{name}_torch"):
             made = nncf.quantize(model, nncf.Dataset([x] * 4))
             made = nncf.strip(made)
@@ -203,6 +74,21 @@ def nncf(save: Save) -> None:
             )
 
 
+_MODELOPT_WAYS: dict[str, dict[str, Any]] = {
+    "int8": {},
+    "fp8": {},
+    "int4": {},
+    "int8_entropy": {"calibration_method": "entropy"},
+    "int8_dq": {"dq_only": True},
+    "int8_fp16": {"high_precision_dtype": "fp16"},
+    "fp8_fp16": {"high_precision_dtype": "fp16"},
+    "int4_rtn": {"calibration_method": "rtn_dq", "block_size": 16},
+    "int4_awq": {"calibration_method": "awq_lite", "block_size": 16},
+    "int4_clip": {"calibration_method": "awq_clip", "use_zero_point": True},
+}
+"""Modes of modelopt's ONNX quantizer, and its options."""
+
+
 def modelopt(save: Save) -> None:
     import modelopt.torch.quantization as mtq
     import torch
@@ -213,20 +99,20 @@ def modelopt(save: Save) -> None:
     for name in MODELS:
         model, x = model_and_input(name)
         path = write_onnx(model, x, new_folder() / "m.onnx", dynamo=True, opset_version=20)
-        for mode in ("int8", "fp8", "int4"):
-            with attempt(f"{name}_{mode}"):
+        for way, options in _MODELOPT_WAYS.items():
+            with attempt(f"{name}_{way}"):
                 target = new_folder() / "m.onnx"
+                given = {"high_precision_dtype": "fp32", **options}
                 quantize(
-                    str(path), quantize_mode=mode, calibration_data={"x": x.numpy()}, output_path=str(target),
-                    calibration_eps=["cpu"], high_precision_dtype="fp32",
+                    str(path), quantize_mode=way.partition("_")[0], calibration_data={"x": x.numpy()},
+                    output_path=str(target), calibration_eps=["cpu"], **given,
                 )  # fmt: skip
-                save(f"{name}_{mode}", target, {"x": x.numpy()}, None)
+                save(f"{name}_{way}", target, {"x": x.numpy()}, None)
         for config in (
-            "INT8_DEFAULT_CFG",
-            "FP8_DEFAULT_CFG",
-            "INT8_SMOOTHQUANT_CFG",
-            "INT4_BLOCKWISE_WEIGHT_ONLY_CFG",
-        ):
+            "INT8_DEFAULT_CFG", "FP8_DEFAULT_CFG", "INT8_SMOOTHQUANT_CFG", "INT4_BLOCKWISE_WEIGHT_ONLY_CFG",
+            "INT8_WEIGHT_ONLY_CFG", "INT4_AWQ_CFG", "FP8_PER_CHANNEL_PER_TOKEN_CFG", "MXFP8_DEFAULT_CFG",
+            "NVFP4_DEFAULT_CFG",
+        ):  # fmt: skip
             with attempt(f"{name}_{config}"):
                 model, x = model_and_input(name)
                 mtq.quantize(model, getattr(mtq, config), lambda m, x=x: m(x))
@@ -245,7 +131,9 @@ def quark(save: Save) -> None:
     configs = (
         "XINT8", "A8W8", "A16W8", "U8S8_AAWS", "S8S8_AAWS", "U8U8_AAWA", "S16S8_ASWS", "U16S8_AAWS", "BF16",
         "BFP16", "S16S16_MIXED_S8S8", "INT8_CNN_DEFAULT", "INT16_CNN_DEFAULT", "MX4", "MX6", "MX9", "MXFP8E4M3",
-        "MXFP4E2M1", "MXINT8", "INT8_TRANSFORMER_DEFAULT", "UINT8_DYNAMIC_QUANT", "MATMUL_NBITS",
+        "MXFP4E2M1", "MXINT8", "INT8_TRANSFORMER_DEFAULT", "UINT8_DYNAMIC_QUANT", "MATMUL_NBITS", "VINT8", "FP16",
+        "MXFP8E5M2", "MXFP6E3M2", "MXFP6E2M3", "BF16_MIXED_BFP16", "BF16_MIXED_MXINT8", "BF16_BFP16", "BF16_MXINT8",
+        "MX9_INT8", "INT16_TRANSFORMER_DEFAULT",
     )  # fmt: skip
     for name in MODELS:
         model, x = model_and_input(name)
@@ -262,6 +150,7 @@ def quark(save: Save) -> None:
 def torchao(save: Save) -> None:
     import torch
     from torchao import quantization as tq
+    from torchao.quantization import MappingType
 
     from ..tool_models import MODELS, model_and_input
 
@@ -273,6 +162,21 @@ def torchao(save: Save) -> None:
         ),
         "intx": lambda: tq.IntxWeightOnlyConfig(torch.int4, tq.PerGroup(8)),
         "float8_weight": tq.Float8WeightOnlyConfig,
+        "int8_rows": lambda: tq.IntxWeightOnlyConfig(torch.int8, tq.PerAxis(0)),
+        "int2": lambda: tq.IntxWeightOnlyConfig(torch.int2, tq.PerGroup(16)),
+        "int6_asymmetric": lambda: tq.IntxWeightOnlyConfig(
+            torch.int6, tq.PerGroup(8), mapping_type=MappingType.ASYMMETRIC
+        ),
+        "int8_dynamic_tensor": lambda: tq.Int8DynamicActivationInt8WeightConfig(
+            granularity=tq.PerTensor()
+        ),
+        "int8_dynamic_asymmetric": lambda: tq.Int8DynamicActivationInt8WeightConfig(
+            act_mapping_type=MappingType.ASYMMETRIC
+        ),
+        "float8_dynamic": tq.Float8DynamicActivationFloat8WeightConfig,
+        "float8_dynamic_rows": lambda: tq.Float8DynamicActivationFloat8WeightConfig(
+            granularity=tq.PerRow()
+        ),
     }
     for name in MODELS:
         for config, make in configs.items():
