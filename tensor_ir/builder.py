@@ -173,10 +173,10 @@ def brgemm(
     c: Slice, a: Slice, b: Slice, m: Stride, n: int, k: Stride, batch: int, a_batch: Stride, a_row: Stride,
     a_col: Stride, b_batch: Stride, b_row: Stride, c_row: Stride, accumulate: bool, n_padded: int,
     epilogue: Epilogue | None = None, tile_rows: Stride = 4, prefetch: tuple[PrefetchHint, ...] = (), k_group: int = 1,
-    multiply: str = "",
+    multiply: str = "", a_tile: int = 0,
 ) -> Brgemm:  # fmt: skip
     """Return a `Brgemm` from the numbers that its text names."""
-    left, right = Matrices(a, a_row, a_col, a_batch), Matrices(b, b_row, 1, b_batch)
+    left, right = Matrices(a, a_row, a_col, a_batch, a_tile), Matrices(b, b_row, 1, b_batch)
     return Brgemm(
         Matrices(c, c_row), left, right, m, n, k, batch, accumulate, n_padded, tile_rows, k_group, epilogue, prefetch,
         multiply,

@@ -325,7 +325,10 @@ def _compile_brgemm(s: Brgemm) -> Run:
             (b_batch, b_row, s.k_group, 1),
         )
         c = _strided(c_flat, c_at, (m, s.n), (c_row, 1))
-        a = _strided(a_flat, a_at, (s.batch, m, k), (a_batch, a_row, a_col)).astype(wide)
+        tiles = (m // s.tile_rows, s.tile_rows) if s.a.tile else (1, m)
+        a_strides = (a_batch, s.a.tile, a_row, a_col)
+        a = _strided(a_flat, a_at, (s.batch, *tiles, k), a_strides).astype(wide)
+        a = a.reshape(s.batch, m, k)
         b = _strided(b_flat, b_at, b_shape, b_strides)[:, :, : s.n].astype(wide)
         b = b.swapaxes(2, 3).reshape(s.batch, groups * s.k_group, s.n)[:, :k]
         total = c.astype(wide) if s.accumulate else np.zeros(c.shape, wide)

@@ -167,17 +167,25 @@ Stride = Union[int, Expr]
 
 @dataclass(frozen=True)
 class Matrices:
-    """An operand of a `Brgemm`: element (b, i, j) lies b * batch + i * row + j * col elements after `address`."""
+    """An operand of a `Brgemm`: element (b, i, j) lies b * batch + i * row + j * col elements after `address`.
+
+    `tile`, if not 0, is the distance of the first elements of register tiles: rows are `row` apart within one.
+    """
 
     address: Slice
     row: Stride
     col: Stride = 1
     batch: Stride = 0
+    tile: int = 0
 
     @property
     def buffer(self) -> Buffer:
         """Return the buffer, which is 1-D."""
         return self.address.buffer
+
+    def of_row(self, row: Expr, tile_rows: Stride) -> Expr:
+        """Return the offset of a row, which is the first of a tile of `tile_rows` if tiles are apart."""
+        return row // tile_rows * self.tile if self.tile else row * self.row
 
     @property
     def strides(self) -> tuple[Stride, Stride, Stride]:

@@ -206,6 +206,7 @@ class _Parser(ExpressionParser):
         numbers |= {n: self.expr(given[n]) for n, value in numbers.items() if value is None}
         prefetch = self._prefetch_hints(given.get("prefetch"))
         group = self.integer(given["k_group"]) if "k_group" in given else 1
+        numbers["a_tile"] = self.integer(given["a_tile"]) if "a_tile" in given else 0
         epilogue = self._epilogue(call, given.get("acc"), names, body) if names else None
         match given.get("multiply"):
             case ast.Name(id=multiply):

@@ -184,6 +184,8 @@ def _brgemm_lines(stmt: Brgemm, depth: int) -> Iterator[str]:
         args.append(f"{name}={value if isinstance(value, int) else print_expr(value)}")
     if stmt.k_group != 1:
         args.append(f"k_group={stmt.k_group}")
+    if stmt.a.tile:
+        args.append(f"a_tile={stmt.a.tile}")
     if stmt.multiply:
         args.append(f"multiply={stmt.multiply}")
     if stmt.prefetch:

@@ -139,8 +139,9 @@ class _Tiles:
         body: list[Stmt] = []
         starts: list[Expr] = []
         for r in range(number):
-            start = Var(self.names.fresh("start"))
-            body.append(Let(start, t.minimum(first + self.height * r, self.m - self.height)))
+            start, begin = Var(self.names.fresh("start")), first + self.height * r
+            is_whole = self.g.a.tile > 0
+            body.append(Let(start, begin if is_whole else t.minimum(begin, self.m - self.height)))
             starts.append(start)
         body += [self._start(starts, r, v) for r in range(number) for v in range(self.columns)]
         body += self._reduce(starts, first)
@@ -196,7 +197,8 @@ class _Tiles:
             for r, start in enumerate(starts):
                 left = self._register("left", r, g.a.buffer)
                 if not v:
-                    at = batch * g.a.batch + start * g.a.row + k * (depth * g.k_group)
+                    row = g.a.of_row(start, g.tile_rows)
+                    at = batch * g.a.batch + row + k * (depth * g.k_group)
                     body.append(
                         self._memory("load", left, self._at(g.a, at), self.height, g.a.row, depth)
                     )

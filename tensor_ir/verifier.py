@@ -231,6 +231,8 @@ class _Checker:
         known = INSTRUCTIONS.get(s.multiply) if s.multiply else None
         is_static = isinstance(s.m, int) and isinstance(s.tile_rows, int)
         _require(is_static or known is not None, "rows that are known at run time need tiles", s)
+        is_whole = s.a.tile == 0 or (is_static and m % rows == 0 and known is not None)
+        _require(is_whole, "tiles of A that are apart need whole tiles", s)
         _require(not s.multiply or known is not None, f"there is no instruction {s.multiply}", s)
         if s.epilogue is not None:
             self._epilogue(s.epilogue, s)

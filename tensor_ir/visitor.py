@@ -359,7 +359,7 @@ class Rewriter:
         """Rewrite an operand of a `Brgemm`."""
         address, (batch, row, col) = self.slice_(s.address), map(self.stride, s.strides)
         same = address is s.address and batch is s.batch and row is s.row and col is s.col
-        return s if same else Matrices(address, row, col, batch)
+        return s if same else replace(s, address=address, row=row, col=col, batch=batch)
 
     def stride(self, value: Stride) -> Stride:
         """Rewrite a number that may be an expression."""

@@ -41,6 +41,10 @@ class _Vectors(Rewriter):
         if not s.multiply:
             return s
         rows = self._height(s)
+        if s.a.tile and isinstance(s.tile_rows, int):
+            tile = Var(self.names.fresh("tile"))
+            body = replace(_part(s, tile, s.tile_rows), tile_rows=rows)
+            return For(tile, t.ZERO, t.as_expr(s.m), body, "serial", s.tile_rows)
         if isinstance(s.m, int):
             return replace(s, multiply="", tile_rows=rows)
         at, rest = Var(self.names.fresh("at")), Var(self.names.fresh("rest"))
@@ -65,14 +69,18 @@ class _Vectors(Rewriter):
 
 
 def _part(s: Brgemm, first: Expr, rows: int) -> Brgemm:
-    """`rows` rows of a GEMM from row `first` on."""
+    """`rows` rows of a GEMM from row `first` on, which is the first of a tile if tiles of A are apart."""
     epilogue = s.epilogue
     if epilogue is not None:
         known: dict[str, Expr] = {epilogue.row.name: first + epilogue.row}
         lets = tuple(Let(let.var, substitute_expr(let.value, known)) for let in epilogue.lets)
         epilogue = replace(epilogue, lets=lets, value=substitute_expr(epilogue.value, known))
     a, c = (
-        replace(x, address=Slice(x.buffer, (x.address.indices[0] + first * x.row,)))
+        replace(
+            x,
+            address=Slice(x.buffer, (x.address.indices[0] + x.of_row(first, s.tile_rows),)),
+            tile=0,
+        )
         for x in (s.a, s.c)
     )
     return replace(s, a=a, c=c, m=rows, tile_rows=rows, multiply="", epilogue=epilogue, prefetch=())

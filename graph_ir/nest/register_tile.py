@@ -52,6 +52,7 @@ class RegisterTile:
         epilogue: gets the index (row, column) relative to the tile.
         prefetch: for tiles of at least `prefetch_from` rows; lower ones have no time for it.
         all_rows: rows of the whole A, of which dynamic m are a part.
+        a_tile: distance of register tiles in A, 0 if all rows are equally far apart.
     """
 
     a: View
@@ -68,6 +69,7 @@ class RegisterTile:
     prefetch: tuple[PrefetchHint, ...] = ()
     prefetch_from: int = 0
     all_rows: Size = 0
+    a_tile: int = 0
 
     def statement(self) -> Stmt:
         """Return the tile, or tiles of every height where rows are dynamic."""
@@ -98,7 +100,8 @@ class RegisterTile:
         elif isinstance(self.all_rows, int) and self.all_rows:  # no rows lie before those of A
             height = min(self.all_rows, self.height.rows)
         one = replace(self.rows(t.ZERO, 1), m=number_or_expr(self.m), tile_rows=height)
-        return replace(one, multiply=self.kernel.multiply, prefetch=self.prefetch)
+        a = replace(one.a, tile=self.a_tile)
+        return replace(one, a=a, multiply=self.kernel.multiply, prefetch=self.prefetch)
 
     @property
     def _panel(self) -> int:
@@ -111,7 +114,8 @@ class RegisterTile:
         from_row = view if row == t.ZERO else view.at(row * view.step("m"))
         column = 1 if columns == "n" else view.step(columns)
         steps = view.step("m"), column, view.step("r")
-        return Matrices(from_row.address(), *map(number_or_expr, steps))
+        down, right, batch = map(number_or_expr, steps)
+        return Matrices(from_row.address(), down, right, batch)
 
     def _epilogue(self, first: Expr) -> Epilogue | None:
         if self.epilogue is None:

@@ -23,11 +23,15 @@ from .stages import epilogue_value, finish, tile_columns
 
 @dataclass(frozen=True)
 class Level:
-    """A loop of `count` iterations, and the distances of its elements in A and B (of rows: in A and C)."""
+    """A loop of `count` iterations, and the distances of its elements in A and B (of rows: in A and C).
+
+    `tile`: the distance of register tiles in A, if rows are equally far apart only within one.
+    """
 
     count: Any
     a: Any
     b: Any
+    tile: int = 0
 
 
 def level_of(loop: Loop, position: Position, loops: Sequence[Loop]) -> Level:
@@ -171,7 +175,7 @@ class _Tiles:
         return RegisterTile(
             left, right, c, rows.count, n, depth.count, self.kernel, self._height(n, rows.count), batch.count,
             not position.is_first, prefetch=self._prefetch(position, b, depth.count * batch.count),
-            prefetch_from=self.nest.prefetch, all_rows=self.nest.problem.sizes["m"],
+            prefetch_from=self.nest.prefetch, all_rows=self.nest.problem.sizes["m"], a_tile=rows.tile,
         )  # fmt: skip
 
     def _result(self, position: Position) -> View:
@@ -185,11 +189,21 @@ class _Tiles:
         outer = [Level(position.extents[x.axis], position.view("A").step(x.axis), position.view("C").step(x.axis))
                  for x in loops if not self.nest.is_reduced(x) and x.axis != "n"]  # fmt: skip
         levels = merged(outer)
+        if len(levels) == 2 and self._are_tiles(*levels):
+            lines, line = levels
+            return replace(line, count=lines.count * line.count, tile=lines.a)
         if len(levels) > 1:
             raise UserError(
                 "schedule: tensorize: the rows of a tile must be equally far apart in A and C; name the loop m alone"
             )
         return levels[0]
+
+    def _are_tiles(self, lines: Level, line: Level) -> bool:
+        """Return whether each of several lines of rows is one two-dimensional register."""
+        shape = self.kernel.registers
+        is_one = shape is not None and register_rows(self.shape, shape) == line.count
+        is_known = isinstance(lines.count, int) and isinstance(lines.a, int)
+        return is_one and is_known and lines.b == line.b * line.count
 
     def _height(self, columns: int, number: Any) -> TileHeight:
         """The rows of a register tile for a panel of which `columns` are used; it says how sums are split."""

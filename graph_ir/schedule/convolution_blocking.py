@@ -16,6 +16,7 @@ from ..nest.convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .convolution_gemm import ConvolutionGemm
 from .convolution_patches import fits_patches, patch_cycles
 from .gemm import Gemm
+from .matmul_cost import blocking_cycles as gemm_blocking_cycles
 from .matmul_tile import (
     MatmulBlocking,
     gemm_cycles,
@@ -23,7 +24,7 @@ from .matmul_tile import (
     tile_cycles,
 )
 from .matmul_tile import pick_blocking as pick_matmul_blocking
-from .two_dimensional import cycles_between, line_cycles, tiles_of
+from .two_dimensional import MAX_TOGETHER, joins_lines, line_cycles, tiles_of
 
 TILED_BANDS = ("image", "rows", "im2col")
 """Bands that two-dimensional registers read."""
@@ -110,26 +111,26 @@ def ranked_matmuls(p: ConvolutionGemm, tiles: Sequence[GemmTile] = ()) -> list[C
     if not g.is_pointwise or kernel.a != kernel.b or g.is_dynamic:
         return []
     whole = p.gemm
-    copies = g.channels * whole.n * p.copied.size / target.machine.copy_bytes_per_cycle
+    alone = replace(whole, batch=1, threads=1)
     return [
         ConvolutionChoice(
             "matmul",
             pick_matmul_blocking(whole, tile),
             kernel,
-            whole.batch * (matmul_cycles(whole, tile) + copies),
+            whole.batch * matmul_cycles(alone, tile),
         )
         for tile in tiles or ranked_tiles(whole.m, whole.n, target, kernel)
     ]
 
 
 def matmul_cycles(gemm: Gemm, tile: GemmTile) -> float:
-    """Return the cycles of one matmul of a batch, its operands in cache."""
-    kernel, target = gemm.kernel, gemm.target
-    steps = math.ceil(gemm.k / kernel.k_group)
-    between = 0.0
-    if kernel.registers is not None:
-        between = cycles_between(gemm.m, gemm.n, gemm.columns(tile), tile, kernel.registers)
-    return steps * gemm_cycles(gemm.m, gemm.n, tile, target, kernel) + between
+    """Return the cycles of one matmul of a batch of which B is copied into panels first."""
+    if gemm.kernel.uses_tiles:
+        return gemm_blocking_cycles(gemm, pick_matmul_blocking(gemm, tile), packed=False)
+    steps = math.ceil(gemm.k / gemm.kernel.k_group)
+    copied = gemm.k * gemm.n * gemm.kernel.copied_a.size
+    cycles = gemm_cycles(gemm.m, gemm.n, tile, gemm.target, gemm.kernel)
+    return steps * cycles + copied / gemm.target.machine.copy_bytes_per_cycle
 
 
 def fits(p: ConvolutionGemm, band: str) -> bool:
@@ -161,7 +162,11 @@ def _tiles(p: ConvolutionGemm, band: str, requested: tuple[GemmTile, ...]) -> Se
     if p.kernel.registers is None:
         return requested or p.kernel.tiles
     whole = band in FLAT_BANDS or (band == "image" and g.is_pointwise)
-    suited = tiles_of(p.kernel, math.prod(g.result) if whole else g.result[1])
+    two = tiles_of(p.kernel, MAX_TOGETHER * g.result[1])
+    if not whole and joins_lines(p.kernel, two[0], g.result[0], g.result):
+        suited = two
+    else:
+        suited = tiles_of(p.kernel, math.prod(g.result) if whole else g.result[1])
     vectors = {tile.vectors for tile in requested} or {tile.vectors for tile in suited}
     return [tile for tile in suited if tile.vectors in vectors]
 
@@ -213,7 +218,8 @@ def blocking_cycles(p: ConvolutionGemm, band: str, blocking: MatmulBlocking) -> 
     g, target, machine = p.geometry, p.target, p.target.machine
     columns, height = p.columns(blocking.tile), blocking.m_block
     panels = math.ceil(math.ceil(g.outputs / columns) / blocking.n_groups)
-    line = height * g.result[1] if band in FLAT_BANDS else g.result[1]
+    is_flat = band in FLAT_BANDS or joins_lines(p.kernel, blocking.tile, height, g.result)
+    line = height * g.result[1] if is_flat else g.result[1]
     if band == "image" and g.is_pointwise:
         line = math.ceil(math.prod(g.result) / math.ceil(g.result[0] / height))
     lines = math.ceil(height * g.result[1] / line)
@@ -238,9 +244,10 @@ def blocking_cycles(p: ConvolutionGemm, band: str, blocking: MatmulBlocking) -> 
         copied = line * g.terms * p.copied.size if band == "im2col" else image
         pixels = image / (g.channels * p.copied.size) if in_part else 0
         task += max(copied / machine.copy_bytes_per_cycle, pixels)
-    # Data that does not stay in L2 is loaded again: panels for every band, the image for every panel.
+    # Data that does not stay in L2 is loaded again: panels for every band, the image for every panel. Two-dimensional
+    # registers wait for panels in L2 too.
     room = target.l2_bytes // 2
-    again: float = panel * panels if panel * panels > room else 0
+    again: float = panel * panels if panel * panels > room or p.kernel.uses_tiles else 0
     again += image * panels if image > room else 0
     again += _written_again(p, columns, panels, height * g.result[1] * g.outputs)
     streamed = blocking.k_block * columns * p.kernel.b.size > room

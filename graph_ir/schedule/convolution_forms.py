@@ -232,7 +232,7 @@ def _im2col_cycles(
     tile = pick_tile(g.outputs, pixels, target, kernel)
     cycles = matmul_cycles(Gemm(1, g.outputs, pixels, g.terms, kernel, target), tile)
     copied = g.terms * pixels * kernel.a.size
-    copies = (1 if g.is_pointwise else 3) * copied / machine.copy_bytes_per_cycle
+    copies = (0 if g.is_pointwise else 2) * copied / machine.copy_bytes_per_cycle
     stored = 0.0 if g.is_pointwise else 2.0 * machine.band_cycles
     weights = g.outputs * g.terms * kernel.a.size
     streamed = weights / machine.strided_bytes_per_cycle if weights > target.l2_bytes else 0.0

@@ -27,6 +27,7 @@ from .local_sizes import LocalSizes, localized
 from .matmul_problem import flat
 from .matmul_steps import matmul_steps
 from .matmul_tile import MatmulBlocking, pick_blocking
+from .two_dimensional import joins_lines
 
 
 class ConvolutionCase:
@@ -55,7 +56,9 @@ class ConvolutionCase:
     def lines(self) -> int:
         """Return the pixels of a row of the result where the epilogue gets a pixel by its number, else 0."""
         by_number = self.band in (*FLAT_BANDS, "matmul", "patches") or self.of_pixels
-        return self.geometry.result[1] if by_number else 0
+        rows, result = min(self.blocking.m_block, self.typical.result[0]), self.geometry.result
+        by_number = by_number or joins_lines(self.kernel, self.blocking.tile, rows, result)
+        return result[1] if by_number else 0
 
     @cached_property
     def problem(self) -> Contraction:

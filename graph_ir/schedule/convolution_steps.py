@@ -9,6 +9,7 @@ from ..ir.schedule import Schedule
 from ..nest.problem import Contraction
 from .matmul_steps import kept_bytes, parallel_step, tile_text
 from .matmul_tile import MatmulBlocking
+from .two_dimensional import joins_lines
 
 LAYOUTS = {
     "rows": "band[iy,ix,k]",
@@ -64,14 +65,15 @@ class _Steps:
         problem, tile, target = self.problem, self.blocking.tile, self.target
         columns = tile.columns(target, problem.kernel.accumulator)
         splits, outer, inner = self._sum()
-        flat = self.band == "im2col"
-        rows = [] if flat else ["y1"]
+        flat, joined = self.band == "im2col", self._joins_lines()
+        rows = [] if flat or joined else ["y1"]
         panels = -(-self.sizes["n"] // columns)
         chunked = self.blocking.n_groups > 1 and panels > 1
         around = ["b0", "b1", *(["n0_chunk"] if chunked else []), *([] if flat else ["y0"])]
         waits = bool(outer) and problem.c.buffer.dtype != problem.kernel.accumulator
         middle = ["n0", *rows, *outer] if waits else ["n0", *outer, *rows]
-        tiled = [*(["y"] if flat else []), "m", "n1", *inner]
+        lines = ["y"] if flat else ["y1"] if joined else []
+        tiled = [*lines, "m", "n1", *inner]
         steps = [f"split n {columns}", *([] if flat else [f"split y {self._rows()}"]), *splits]
         steps += [f"chunk n0 {self.blocking.n_groups}"] if chunked else []
         steps.append(" ".join(["reorder", *around, *middle, *tiled]))
@@ -89,6 +91,10 @@ class _Steps:
         b, outputs = self.problem.b, self.sizes["n"]
         of_output = b.blocks["n"][1] // columns * b.buffer.dtype.size
         return bool(of_output * outputs > kept_bytes(self.problem.kernel, self.target))
+
+    def _joins_lines(self) -> bool:
+        rows, result = self._rows(), (self.sizes["y"], self.sizes["m"])
+        return joins_lines(self.problem.kernel, self.blocking.tile, rows, result)
 
     def _rows(self) -> int:
         rows = self.sizes["y"]

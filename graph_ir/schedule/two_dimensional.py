@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ...base.dims import Size
 from ...targets.isa import GemmTile, Microkernel, TileShape, tile_depth
 from ...targets.machines import Machine
 from ...targets.microkernels import register_rows
 from .convolution_gemm import ConvolutionGemm
 from .gemm import Gemm
+
+MAX_TOGETHER = 2
+"""Registers of rows that are multiplied together (`tensor_ir.tile_registers`)."""
 
 UNIT_CYCLES, SHORTEST_CYCLES = 240, 60
 """Cycles between the multiplications of two tiles of 2 x 2 registers, by rows and at least: they are stored, pass the
@@ -29,6 +33,16 @@ def tiles_of(kernel: Microkernel, m: int) -> list[GemmTile]:
         number += number % 2
     height = math.ceil(max(m, 1) / number)
     return [replace(tile, rows=min(number, 2) * height) for tile in kernel.tiles]
+
+
+def joins_lines(kernel: Microkernel, tile: GemmTile, rows: int, result: tuple[Size, Size]) -> bool:
+    """Return whether `rows` lines of pixels are one GEMM, each of them a register: pairs of lines share each load of
+    weights."""
+    shape, (lines, pixels) = kernel.registers, result
+    if shape is None or not isinstance(lines, int) or not isinstance(pixels, int):
+        return False
+    fills = shape.rows < tile.rows == MAX_TOGETHER * pixels <= MAX_TOGETHER * shape.rows
+    return fills and rows > 1 and lines % rows == 0
 
 
 def cycles_per_group(m: int, n: int, tile: GemmTile, machine: Machine, shape: TileShape) -> float:

@@ -32,13 +32,16 @@ SIZES: list[Sizes] = [(1, 16, 4, 1), (5, 20, 70, 5), (33, 17, 64, 16), (27, 32, 
 
 
 def matmul(
-    kernel: Microkernel, sizes: Sizes, accumulate: bool = False, dynamic: bool = False
+    kernel: Microkernel, sizes: Sizes, accumulate: bool = False, dynamic: bool = False, gap: int = 0
 ) -> Module:
-    """C = A x B, doubled by an epilogue unless C holds sums; rows may lie before A, zeros behind its last k."""
+    """C = A x B, doubled by an epilogue unless C holds sums; rows may lie before A, zeros behind its last k.
+
+    `gap`: rows of A between those of two registers.
+    """
     m, n, k, rows = sizes
     group, acc = kernel.k_group, kernel.accumulator
     depth, width = kernel.padded_groups(k) * group, -(-n // 16) * 16
-    a = Buffer("a", kernel.a, ((rows + m) * depth,))
+    a = Buffer("a", kernel.a, ((rows + m + gap * (m // rows)) * depth,))
     b = Buffer("b", kernel.b, (depth * width,))
     c = Buffer("c", acc, ((rows + m) * width,))
     row, col, total, count = Var("row"), Var("col"), Var("total", acc), Var("size_m")
@@ -48,6 +51,7 @@ def matmul(
         depth, 1, 0, width * group, width, accumulate, width,
         None if accumulate else Epilogue(row, col, total, total + total),
         t.minimum(count, 16) if dynamic else rows, (), group, kernel.multiply,
+        (rows + gap) * depth if gap else 0,
     )  # fmt: skip
     body = t.LoopBuilder()
     body.emit(brgemm)
@@ -90,7 +94,25 @@ def interpreted(module: Module, data: list[np.ndarray], sizes: Sizes) -> np.ndar
 @pytest.mark.parametrize("accumulate", [False, True], ids=["epilogue", "sums"])
 def test_every_stage_computes_the_same(kernel: Microkernel, sizes: Sizes, accumulate: bool) -> None:
     """The definition, its expansion in the interpreter, the version in vectors, and native code where it runs."""
-    module = matmul(kernel, sizes, accumulate)
+    check_every_stage(kernel, sizes, matmul(kernel, sizes, accumulate))
+
+
+@pytest.mark.parametrize("kernel", ROWS, ids=IDS)
+@pytest.mark.parametrize("sizes", [(42, 32, 64, 14), (10, 17, 70, 5), (16, 16, 64, 16)], ids=str)
+def test_registers_of_rows_may_lie_apart(kernel: Microkernel, sizes: Sizes) -> None:
+    module = matmul(kernel, sizes, gap=2)
+    check_every_stage(kernel, sizes, module)
+    m, n, k, rows = sizes
+    a, b, c = operands(kernel, module, k)
+    depth = kernel.padded_groups(k) * kernel.k_group
+    lines = a.reshape(-1, depth)[rows:].reshape(m // rows, rows + 2, depth)[:, :rows]
+    whole = matmul(kernel, sizes)
+    plain = [np.concatenate([np.zeros((rows, depth), a.dtype), *lines]).reshape(-1), b, c]
+    expected = interpreted(whole, plain, sizes)
+    np.testing.assert_array_equal(interpreted(module, [a, b, c], sizes), expected)
+
+
+def check_every_stage(kernel: Microkernel, sizes: Sizes, module: Module) -> None:
     assert parse_module(print_module(verify(module))) == module
     data = operands(kernel, module, sizes[2])
     expected = interpreted(module, data, sizes)
