@@ -6,7 +6,7 @@
 
 A reduction is a chain of instructions that wait for each other; in a block of rows, the next row's does not. A value
 needed by several of these loops is recomputed in each, or, if it is expensive (an exponential), kept by the first: in
-local rows, or, where these would not stay in L1, in the output row. So a softmax reads its input twice from cache.
+the output row, or in local rows where its type is another. So a softmax reads its input twice from cache.
 """
 
 from __future__ import annotations
@@ -34,13 +34,8 @@ from ...tensor_ir.nodes import (
 from ..ir.computation import Index, Read
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import GroupValues, narrow
+from ..schedule.loops import EXPENSIVE
 from .loops import Tasks, loop_nest, reduction_of
-
-EXPENSIVE = frozenset(
-    ["exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "pow", "div", "sqrt", "rsqrt"]
-)
-"""Ops whose recomputation costs more than a store and a load."""
-
 
 MAX_FIRST = 2.0**100
 """A mean is not summed relative to a first term from here up."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F32
+import graphc
+from graphc.base.dtypes import F16, F32
 from graphc.base.errors import UserError
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph, Op
@@ -82,6 +85,21 @@ CASES: dict[str, tuple[Graph, dict[str, set[int | str]]]] = {
     "sum of all": (sums(0, 1, 2), {"vector": {"terms"}}),
     "softmax": (softmax(), {"values": {"kept", "result", "recomputed"}, "block": {1, 2, 7}}),
 }
+
+
+def half_softmax() -> Graph:
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F16, (7, 37)), "x")
+    graph.make_output(graph.make("softmax", [x], {"axis": 1}).outputs[0], "y")
+    return graph
+
+
+@pytest.mark.parametrize(("make", "where"), [(softmax, "result"), (half_softmax, "kept")])
+def test_values_wait_in_the_result_if_it_has_their_type(
+    make: Callable[[], Graph], where: str
+) -> None:
+    notes = [call["note"] for call in graphc.compile(make(), threads=1).stats["calls"]]
+    assert any(f"values={where}" in note for note in notes), notes
 
 
 @pytest.mark.parametrize("name", CASES)
