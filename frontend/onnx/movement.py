@@ -12,7 +12,7 @@ from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.rewriting.run_sizes import run_sizes
 from ..correspondence.compositions.indexing import dynamic_size, wrapped
-from ..correspondence.compositions.movement import broadcast_to, slice_axes, split
+from ..correspondence.compositions.movement import bordered, broadcast_to, slice_axes, split
 from ..correspondence.compositions.run_time import (
     Border,
     end_of_slice,
@@ -210,15 +210,7 @@ def _read_pad(node: NodeContext, _: str) -> Value:
             if value.size != 1:
                 raise node.rule("the padding value must be a scalar", f"shape {list(value.shape)}")
             attrs["value"] = value.reshape(()).astype(object).item()
-    if mode == "wrap" and any(isinstance(n, int) and n < 0 for n in (*before, *after)):
-        # ONNX Runtime crops first, and continues with what is kept.
-        crops = {
-            "before": tuple(min(n, 0) for n in before),
-            "after": tuple(min(n, 0) for n in after),
-        }
-        x = node.helper("pad", x, **crops)
-        before, after = (tuple(max(n, 0) for n in side) for side in (before, after))
-    return node.make("pad", x, before=before, after=after, **attrs)
+    return bordered(node, x, before, after, **attrs)
 
 
 def _pad_at(node: NodeContext, x: GraphTensor, mode: str, sizes: tuple[int, ...]) -> Value:

@@ -19,6 +19,7 @@ from ..correspondence.compositions.complex_numbers import Complex
 from ..refusals import WITHOUT, foreign_ops
 from ..shape_spec import InputSpecs
 from ..torch_calls.builder import Builder
+from ..torch_calls.call import make_checks
 from ..torch_calls.complex_numbers import holds_complex
 from ..torch_calls.promotion import number_dtype
 from .complex_numbers import complex_results
@@ -64,8 +65,7 @@ def load_pnnx(
         raise UserError(
             f"{program.label}: a model must have an output, but no pnnx.Output has an input"
         )
-    for holds, message in scope.checks:
-        scope.graph.make_check(holds, message)
+    make_checks(scope.graph)
     return scope.graph
 
 

@@ -50,11 +50,6 @@ class Scope:
         self.weights = weights
         self.values: dict[str, Value] = {}
         self.scales: dict[GraphTensor, tuple[GraphTensor, GraphTensor]] = {}
-        self.checks: list[tuple[GraphTensor, str]] = []
-
-    def require(self, holds: GraphTensor, message: str) -> None:
-        """Have each run check that a condition (bool[]) holds."""
-        self.checks.append((holds, message))
 
 
 class Node(Call):
@@ -75,10 +70,6 @@ class Node(Call):
             _bind_slots(self, handler.slots, named, rest)
         self._inputs = named
         self.is_module = op.type.startswith("nn.")
-
-    def require(self, holds: GraphTensor, message: str) -> None:
-        """Have each run check that a condition (bool[]) holds."""
-        self.scope.require(holds, f"{self.type} '{self.name}': {message}")
 
     @property
     def count(self) -> int:

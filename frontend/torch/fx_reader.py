@@ -37,6 +37,7 @@ _ON_NUMBERS = {
     **{getattr(operator, name): name for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     operator.floordiv: "floor_divide", operator.truediv: "div", operator.mod: "remainder",
     operator.and_: "and", operator.or_: "or", math.trunc: "trunc", math.floor: "floor", math.ceil: "ceil",
+    round: "round",
 }  # fmt: skip
 """Functions of Python that compute sizes."""
 
@@ -71,7 +72,7 @@ def _on_numbers(function: Function, of_sizes: Callable[..., Any]) -> Read:
     """Reads a function of Python's: dynamic sizes are expressions, which have operators of their own."""
 
     def read(node: Node) -> Any:
-        values = [*node.bound.values()]
+        values = [value for value in node.bound.values() if value is not None]  # digits of `round`
         if any(isinstance(value, Dim) for value in values):
             with suppress(UndecidedSize, TypeError):
                 return of_sizes(*values)

@@ -13,6 +13,7 @@ from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..correspondence.compositions.complex_numbers import Complex
 from ..refusals import DEFINED
 from ..shape_spec import InputSpecs, check_names, dynamic_name
+from ..torch_calls.call import make_checks
 from .complex_numbers import constant_of
 from .fx_reader import MISSING, Values, read_nodes, source_line
 from .program import decomposed, mutated_states, open_program
@@ -55,6 +56,7 @@ def load_exported(
         graph.make_output(value, name)
     if not graph.outputs:
         raise UserError(f"{_WHO}: a model must have an output, but none of its results is a tensor")
+    make_checks(graph)
     return graph
 
 

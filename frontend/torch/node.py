@@ -11,36 +11,18 @@ from ..torch_calls.call import Call, Value
 from .tensors import dtype_of
 
 SAME_ARGUMENT = {
-    "input": ("self",),
-    "sizes": ("size", "repeats"),
-    "shape": ("size",),
-    "exponent": ("other",),
-    "src": ("value", "values"),
-    "source": ("tensor", "value"),
+    "input": ("self",), "sizes": ("size", "repeats"), "shape": ("size",), "exponent": ("other",),
+    "src": ("value", "values"), "source": ("tensor", "value"), "training": ("train",),
     "split_size_or_sections": ("split_size", "split_sizes"),
-    "training": ("train",),
-    "dim": ("dimension",),
-    "dim0": ("axis0",),
-    "dim1": ("axis1",),
-}
+    "dim": ("dimension",), "dim0": ("axis0",), "dim1": ("axis1",),
+}  # fmt: skip
 """Names that operators use for arguments that Python functions call otherwise."""
 
-IGNORED = frozenset(
-    (
-        *("device", "layout", "pin_memory", "non_blocking", "copy", "memory_format", "implicit"),
-        *("padding_idx", "scale_grad_by_freq", "sparse", "sparse_grad", "momentum", "generator"),
-        *(
-            "cudnn_enabled",
-            "cudnn_enable",
-            "deterministic",
-            "stable",
-            "sorted",
-            "output_size",
-            "unused",
-            "_stacklevel",
-        ),
-    )
-)
+IGNORED = frozenset((
+    "device", "layout", "pin_memory", "non_blocking", "copy", "memory_format", "implicit", "padding_idx",
+    "scale_grad_by_freq", "sparse", "sparse_grad", "momentum", "generator", "cudnn_enabled", "cudnn_enable",
+    "deterministic", "stable", "sorted", "output_size", "unused", "_stacklevel",
+))  # fmt: skip
 """Arguments that do not affect the result, if it is defined, or only its shape, which is checked."""
 
 _SAME = object()

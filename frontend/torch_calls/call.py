@@ -8,7 +8,8 @@ from typing import Any
 from ...base.dims import Dim
 from ...base.dtypes import DType
 from ...base.records import dataclass
-from ...graph_ir.ir.graph import GraphTensor
+from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...graph_ir.ir.note import Note
 from ..correspondence.element_types import element_types
 from ..correspondence.row import Row
 from ..correspondence.spelling import Formal
@@ -28,6 +29,8 @@ WORD_DTYPES = element_types("pnnx")
 
 _FLOAT_WORDS = ("inf", "-inf", "nan")
 
+_CHECKS: Note[dict[str, GraphTensor]] = Note("required", dict)
+
 _WANTED = {
     "int": "hold integers",
     "ints": "hold integers",
@@ -43,6 +46,10 @@ class Call(Builder):
 
     is_module = False
     """True for a module, which owns its weights; false for a function."""
+
+    def require(self, holds: GraphTensor, message: str) -> None:
+        """Have each run check that a condition (bool[]) holds."""
+        _CHECKS.of(self.graph)[f"{self.type} '{self.name}': {message}"] = holds
 
     @property
     def count(self) -> int:
@@ -169,3 +176,10 @@ def shown(value: Any) -> str:
         return f"a tensor {value.details}"
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def make_checks(graph: Graph) -> None:
+    """Append what the calls of a graph require, after its outputs."""
+    for message, holds in _CHECKS.of(graph).items():
+        graph.make_check(holds, message)
+    _CHECKS.set(graph, {})

@@ -13,6 +13,7 @@ from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.movement import (
     Stretch,
     axis_slice,
+    bordered,
     element_index,
     reshape,
     slice_ranges,
@@ -67,12 +68,10 @@ def padded(
         raise node.rule("there must be two widths for each padded axis", given)
     if mode not in PAD_MODES:
         raise node.rule(f"mode must be {', '.join(PAD_MODES)}", mode)
-    if mode == "circular" and min(widths, default=0) < 0:
-        raise node.unsupported("mode=circular with negative widths")
     none = (0,) * (rank - len(widths) // 2)
     before, after = ((*none, *widths[i::2][::-1]) for i in (0, 1))
     attrs: dict[str, Any] = {"value": value} if mode == "constant" else {}
-    return node.make("pad", x, before=before, after=after, mode=PAD_MODES[mode], **attrs)
+    return bordered(node, x, before, after, mode=PAD_MODES[mode], **attrs)
 
 
 # Slices.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import Size, maximum
+from ...base.dims import Size, bounds, maximum
 from ...base.dtypes import DType
 from ...base.size_limits import at_least
 from ...base.size_queries import may_exceed
@@ -64,7 +64,7 @@ class Pad(Movement):
         for axis, (size, b, a) in enumerate(zip(dims, before, after, strict=True)):
             most: Size | None = None if self.mode == "constant" or size else 0
             most = maximum(size - 1, 0) if self.mode == "reflect" else most
-            is_long_enough = most is None or (at_least(most, a) and at_least(most, b))
+            is_long_enough = most is None or (_reaches(most, a) and _reaches(most, b))
             if not (is_long_enough and at_least(size + b + a, 0)):
                 raise self.rule(
                     f"axis {axis} of {size} elements must be long enough for mode {self.mode}",
@@ -124,13 +124,20 @@ class Pad(Movement):
         return list(zip(source, result, self.before, strict=True))
 
 
+def _reaches(most: Size, width: Size) -> bool:
+    """Return whether a border fits; one of dynamic width must fit in some runs."""
+    return at_least(most, width) if isinstance(width, int) else bounds(most - width)[1] >= 0
+
+
 def _clamped(here: Expr, size: int, out: int, before: int, mode: str) -> Expr:
     """Index `here` clamped into [0, size), unchanged if it cannot be outside."""
     if mode == "reflect":
         if may_exceed(before, 0):
             here = t.maximum(here, 0 - here)
-        mirrored = t.minimum(here, 2 * (size - 1) - here)
-        return mirrored if may_exceed(out - before, size) else here
+        if may_exceed(out - before, size):
+            here = t.minimum(here, 2 * (size - 1) - here)
+        is_short = may_exceed(before + 1, size) or may_exceed(out - before + 1, 2 * size)
+        return t.maximum(t.minimum(here, size - 1), 0) if is_short else here
     if mode == "wrap":
         behind = out - before - size
         if may_exceed(before, size) or may_exceed(behind, size):

@@ -114,13 +114,17 @@ class Real:
             raise NoExpressionError
         return Real(self.size, self.bits, divisor=self.divisor * int(other))
 
-    def rounded(self, up: bool = False) -> Real:
-        """The integer before it, or after it."""
+    def rounded(self, how: str = "floor") -> Real:
+        """The integer before it, after it (`ceil`), or nearest to it, of two the even one (`round`)."""
         exact = Fraction(self.factor) / self.divisor
-        if bounds(self.size)[0] < 0 or (up and exact.denominator > _MAX_DIVISOR):
+        numerator, divisor = self.size * exact.numerator, exact.denominator
+        if bounds(self.size)[0] < 0 or (how != "floor" and divisor > _MAX_DIVISOR):
             raise NoExpressionError
-        if up:
-            found = ceil_quotient(self.size * exact.numerator, exact.denominator)
+        if how == "ceil":
+            found = ceil_quotient(numerator, divisor)
+        elif how == "round":  # half of it, rounded to quarters in both directions
+            found = floor_quotient(2 * numerator + divisor, 4 * divisor)
+            found += ceil_quotient(2 * numerator - divisor, 4 * divisor)
         elif self.divisor > 1:
             found = floor_quotient(self.size, self.divisor)
         else:
@@ -231,6 +235,7 @@ ROWS: Mapping[str, Callable[..., Any]] = {
     "or": lambda a, b: bool(a or b),
     "copy": lambda a: a,
     **dict.fromkeys(("floor", "trunc"), lambda a: a.rounded()),
-    "ceil": lambda a: a.rounded(up=True),
+    "ceil": lambda a: a.rounded("ceil"),
+    "round": lambda a: a.rounded("round"),
 }
 """Elementwise ops on expressions and integers."""

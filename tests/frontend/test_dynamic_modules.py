@@ -23,7 +23,9 @@ PAIRS = [
     *[("pnnx", name) for name in ("diagonal", "rows by a condition", "reflected to a multiple")],
     *[("pnnx", name) for name in ("resize by 0.57", "areas by 0.3", "antialiased")],
     *[("torch.export", name) for name in ("resize by 1.7, recomputed", "nearest by 1.7")],
-    *[("torch.export", name) for name in ("areas by 0.3", "lists of rows")],
+    *[("torch.export", name) for name in ("areas by 0.3", "lists of rows", "a rounded half")],
+    *[("torch.export", name) for name in ("unpooling", "reflected to a multiple of 8")],
+    *[("pnnx", name) for name in ("an element of all", "outer product", "wrapped and cropped")],
     *[("onnx of a trace", name) for name in ("tail", "flip", "argsort", "pad to a multiple")],
     *[("onnx of a trace", name) for name in ("resize back", "pixel_unshuffle", "grid_sample")],
 ]

@@ -276,6 +276,18 @@ MODULES: dict[str, DynamicModule] = {
     "mode": _of_tokens(lambda x: x.round().mode(1)[0]),
     "lists of rows": _of_tokens(lambda x: torch.cat(torch.atleast_2d([x[0, 0], x[0, 1]]))),
     "batch as length": _of_tokens(lambda x: x.flatten(0, 1) @ torch.ones(8, 3)),
+    "a rounded half": _of_tokens(lambda x: x[:, : round(x.shape[1] / 2)]),
+    "an element of all": _of_tokens(lambda x: torch.take(x, torch.tensor(-1))),
+    "outer product": _of_tokens(lambda x: torch.tensordot(x, x[0, 0], dims=0)),
+    "wrapped and cropped": _of_tokens(
+        lambda x: f.pad(x.transpose(1, 2), (-1, 2), mode="circular")
+    ),
+    "reflected to a multiple of 8": DynamicModule(
+        lambda: Lambda(lambda x: f.pad(x.mT, (0, -x.shape[1] % 8), mode="reflect")),
+        TOKENS,
+        {"B": 2, "T": 12},
+        ({"B": 1, "T": 9}, {"B": 3, "T": 16}, {"B": 5, "T": 5}),
+    ),
     "indices of a pool": _of_images(lambda x: f.max_pool2d(x, 3, 2, 1, return_indices=True)[1]),
     "unpooling": _of_images(lambda x: f.max_unpool2d(*f.max_pool2d(x, 2, return_indices=True), 2)),
 }  # fmt: skip
@@ -347,6 +359,7 @@ LOST = {
     ): "pnnx writes x - x: slices of a dynamic axis whose ends differ are dropped",
     ("pnnx", "top-k of at most 5"): "k is the number of the trace",
     ("pnnx", "assigned rows"): "pnnx fills all rows",
+    ("onnx of a trace", "wrapped and cropped"): "slices of the trace; ONNX Runtime gives the same",
     ("onnx of a trace", "top-k of at most 5"): "k is the number of the trace",
     (
         "onnx",

@@ -141,7 +141,7 @@ def kronecker(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
 
 
 def tensordot(
-    node: OpBuilder, x: Tensor, y: Tensor, left: tuple[int, ...], right: tuple[int, ...]
+    node: OpBuilder, x: Tensor, y: Tensor, left: tuple[int, ...] = (), right: tuple[int, ...] = ()
 ) -> Tensor:
     """Contract pairs of axes of x and y, with the outer product of all other axes."""
     if len(left) != len(right):

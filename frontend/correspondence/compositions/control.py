@@ -182,6 +182,8 @@ class CountedLoop:
         Raise UnsupportedError if rows of a loop without limit are collected, or otherwise as `while_loop`.
         """
         node = self.node
+        if self.limit == 0 and not self.backwards:
+            return [*state]
         heads = [node.constant(0, S64), self.going or node.constant(True, BOOL), *state]
         limits = [self.limit] if isinstance(self.limit, Tensor) else []
         ends = [] if self.going is None else [self.going]

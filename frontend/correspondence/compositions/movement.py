@@ -9,6 +9,7 @@ from typing import Any
 
 from ....base.dims import (
     MOST,
+    Dim,
     Limit,
     NeedsLimit,
     Size,
@@ -20,6 +21,7 @@ from ....base.dims import (
     maximum,
     minimum,
 )
+from ....base.dtypes import S64
 from ....base.records import dataclass
 from ....base.size_limits import at_least, broadcast_sizes
 from ....base.size_queries import lone_symbol, sizes_text
@@ -192,6 +194,30 @@ def stack(node: OpBuilder, *tensors: Tensor, at: int = 0) -> Tensor:
         raise node.rule("inputs must have one shape", shapes)
     parts = [node.reshaped(x, (*dims[:axis], 1, *dims[axis:])) for x in tensors]
     return parts[0] if len(parts) == 1 else node.make("concat", *parts, axis=axis)
+
+
+def bordered(
+    node: OpBuilder, x: Tensor, before: Sequence[Size], after: Sequence[Size], **attrs: Any
+) -> Tensor:
+    """x padded. Negative widths crop before a border is wrapped, as in PyTorch and ONNX Runtime; each run checks that a
+    reflected border of dynamic width fits."""
+    sides, dims = (tuple(before), tuple(after)), x.details.plain_dims
+    if attrs["mode"] == "wrap":
+        added = [tuple(0 if bounds(n)[1] < 0 else n for n in side) for side in sides]
+        if tuple(added) != sides:
+            crops = [
+                tuple(n - m for n, m in zip(*both, strict=True))
+                for both in zip(sides, added, strict=True)
+            ]
+            x, sides = node.helper("pad", x, before=crops[0], after=crops[1]), (added[0], added[1])
+    for dim, width in (*zip(dims, before, strict=True), *zip(dims, after, strict=True)):
+        if attrs["mode"] == "reflect" and isinstance(width, Dim) and bounds(dim - width)[0] < 1:
+            kept = node.helper("dynamic_sizes", values=(dim - width,))
+            fits = node.helper("gt", kept, node.constant(0, S64))
+            node.require(
+                fits, f"a reflected border of {width} elements must be narrower than {dim}"
+            )
+    return node.make("pad", x, before=sides[0], after=sides[1], **attrs)
 
 
 def split(node: OpBuilder, x: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:

@@ -42,7 +42,7 @@ def take(node: OpBuilder, x: Tensor, index: Tensor) -> Tensor:
     """Elements at indices into all of x, negative ones counted from the back."""
     flat = flatten_range(node, x)
     at = wrapped(node, node.converted(index, S64), (x.details.elements,))
-    return node.make("gather", flat, at, axis=0)
+    return node.make("gather", flat, node.reshaped(at, index.details.plain_dims), axis=0)
 
 
 def reverse_axis(node: OpBuilder, x: Tensor, axis: int = 0) -> Tensor:

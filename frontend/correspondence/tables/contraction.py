@@ -57,7 +57,7 @@ ROWS = (
     Means(
         means.tensordot,
         common="any",
-        pnnx="aten::tensordot(input, other, dims_self=left, dims_other=right)",
+        pnnx="aten::tensordot(input, other, dims_self=left?, dims_other=right?)",
     ),
     Means(
         means.bilinear,

@@ -239,3 +239,32 @@ def test_a_program_is_decomposed_once_for_all_limits(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(type(program), "run_decompositions", counted)
     graph = load(program)
     assert calls == [0] and graph.inputs[0].outputs[0].details.plain_dims[0].symbols[0].least == 2
+
+
+def test_sizes_from_0_on_that_the_program_promises() -> None:
+    class Grown(torch.nn.Module):
+        def forward(self, past: Any, x: Any) -> Any:
+            return torch.cat([past, x], 1).cumsum(1)
+
+    given = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    sizes = {1: torch.export.Dim("P", min=0)}, {1: torch.export.Dim.DYNAMIC}
+    model = graphc.compile(torch.export.export(Grown(), given, dynamic_shapes=sizes))
+    for rows in (0, 2, 9):
+        past, x = np.ones((2, rows, 4), np.float32), np.ones((2, 5, 4), np.float32)
+        np.testing.assert_array_equal(model(past, x)[0, :, 0], np.arange(1, rows + 6))
+
+
+def test_a_reflected_border_must_fit_in_each_run() -> None:
+    class Padded(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.nn.functional.pad(x, (0, -x.shape[1] % 8), mode="reflect")
+
+    sizes = ({1: torch.export.Dim.DYNAMIC},)
+    model = graphc.compile(
+        torch.export.export(Padded(), (torch.ones(2, 12),), dynamic_shapes=sizes)
+    )
+    for columns in (5, 7, 8, 13):
+        x = torch.arange(2.0 * columns).reshape(2, columns)
+        np.testing.assert_array_equal(model(x.numpy()), Padded()(x).numpy())
+    with pytest.raises(UserError, match="a reflected border of .* must be narrower than x_1"):
+        model(np.ones((2, 4), np.float32))

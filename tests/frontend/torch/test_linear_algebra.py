@@ -43,6 +43,10 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "lu_unpack": (lambda a: torch.lu_unpack(*linalg.lu_factor(a)), TALL),
     "lu_unpack wide": (lambda a: torch.lu_unpack(*linalg.lu_factor(a)), WIDE),
     **{
+        f"lu_solve of {list(a.shape)}": (lambda a, b: linalg.lu_solve(*linalg.lu_factor(a), b), a, b)
+        for a, b in ((torch.ones(2, 0, 0), torch.ones(2, 0, 3)), (SQUARE[:0], RIGHT[:0]))
+    },
+    **{
         f"lu_solve {left} {adjoint}": (
             lambda a, b, left=left, adjoint=adjoint: linalg.lu_solve(
                 *linalg.lu_factor(a), b, left=left, adjoint=adjoint
