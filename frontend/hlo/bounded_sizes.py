@@ -28,10 +28,7 @@ class ParameterTypes:
     """
 
     def __init__(
-        self,
-        label: str,
-        specs: InputSpecs,
-        limits: Limits = MappingProxyType({}),
+        self, label: str, specs: InputSpecs, limits: Limits = MappingProxyType({})
     ) -> None:
         self.label, self.specs, self.limits = label, specs, limits
         given = symbols_of(one for spec in specs.values() for one in spec.dims)

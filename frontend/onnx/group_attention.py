@@ -47,9 +47,7 @@ def _refuse(node: NodeContext) -> None:
     for index, what in _LATER.items():
         if node.has(index):
             raise node.unsupported(what)
-    for name, plain in (("kv_cache_bit_width", 0), ("causal", 1)):
-        if node.attr_int(name, plain) != plain:
-            raise node.unsupported(f"{name}={node.attr_int(name)}")
+    node.must_be_plain({"kv_cache_bit_width": 0, "causal": 1})
 
 
 def _query_parts(node: NodeContext) -> list[GraphTensor]:

@@ -127,11 +127,7 @@ def _arguments(proto: GraphProto) -> list[ValueInfoProto]:
 
 
 def _make_inputs(
-    infos: list[ValueInfoProto],
-    scope: Scope,
-    specs: InputSpecs,
-    label: str,
-    limits: Limits,
+    infos: list[ValueInfoProto], scope: Scope, specs: InputSpecs, label: str, limits: Limits
 ) -> None:
     for name, details in resolve_inputs(infos, specs, label, limits).items():
         check_size(f"{label}: input '{name}'", details.dtype, details.plain_dims)

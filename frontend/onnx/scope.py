@@ -176,6 +176,12 @@ class NodeContext(ScopedReader[str, int]):
         """Return whether the node has the attribute."""
         return name in self._attributes
 
+    def must_be_plain(self, plain: Mapping[str, int]) -> None:
+        """Raise UnsupportedError for an attribute of another value."""
+        for name, value in plain.items():
+            if self.attr_int(name, value) != value:
+                raise self.unsupported(f"{name}={self.attr_int(name)}")
+
     def attr_floats(self, name: str) -> tuple[float, ...]:
         """A list of floats."""
         return tuple(self._attribute(name, AttributeProto.FLOATS, MUST_BE_GIVEN))

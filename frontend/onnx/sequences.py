@@ -31,10 +31,7 @@ from .scope import Handler, Listed, NodeContext, Scope
 
 
 def read_inputs(
-    infos: Iterable[ValueInfoProto],
-    specs: InputSpecs,
-    constants: Mapping[str, Any],
-    label: str,
+    infos: Iterable[ValueInfoProto], specs: InputSpecs, constants: Mapping[str, Any], label: str
 ) -> tuple[list[ValueInfoProto], dict[str, list[str] | None]]:
     """The inputs as tensors; for each one that is not a tensor, its elements' names, or None where it is left out."""
     plain: list[ValueInfoProto] = []

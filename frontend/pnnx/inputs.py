@@ -27,9 +27,7 @@ def _details(declared: DeclaredInput, names: DynamicNames) -> LogicalTensor | No
 
 
 def resolve_inputs(
-    program: Program,
-    specs: InputSpecs,
-    limits: Limits = MappingProxyType({}),
+    program: Program, specs: InputSpecs, limits: Limits = MappingProxyType({})
 ) -> dict[str, LogicalTensor]:
     """dtype and shape of every pnnx.Input by operator name, in the file's order; dynamic sizes within their `limits`.
 

@@ -51,12 +51,7 @@ def read_fx(
 
 
 def _read_as(
-    pairs: bool,
-    module: Any,
-    name: str,
-    frozen: Mapping[int, Any],
-    limits: Limits | None,
-    most: int,
+    pairs: bool, module: Any, name: str, frozen: Mapping[int, Any], limits: Limits | None, most: int
 ) -> tuple[FxGraph, bool]:
     """And whether complex numbers as pairs would have to leave the graph, for a call of PyTorch's or as a result."""
     graph, values, inputs, sizes, dynamic = Graph(name), {}, [], Sizes(limits, most), []

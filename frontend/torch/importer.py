@@ -26,9 +26,7 @@ _WHO = "exported program"
 
 
 def load_exported(
-    source: Any,
-    specs: InputSpecs | None = None,
-    limits: Limits | None = None,
+    source: Any, specs: InputSpecs | None = None, limits: Limits | None = None
 ) -> Graph:
     """Read an ExportedProgram, or a `.pt2` file of one. Sizes that were exported as dynamic stay dynamic, named after
     their input and axis, unless `specs` fixes or names them; `limits` are what ops need of those.

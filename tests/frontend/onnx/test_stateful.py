@@ -94,9 +94,58 @@ def test_native_code(case: str) -> None:
         np.testing.assert_allclose(result, wanted, rtol=2e-4, atol=1e-5)
 
 
+KERNELS: list[tuple[str, str, list[Array], dict[str, Any]]] = [
+    (
+        "CausalConvWithState",
+        "x w b s",
+        [of(2, 3, 2), of(3, 1, 4), of(3), of(2, 3, 6)],
+        {"dilation": 2},
+    ),
+    (
+        "CausalConvWithState",
+        "x w b s",
+        [of(2, 5, 3, 2), of(6, 1, 4), of(6), of(2, 3, 3, 2)],
+        {"channels_last": 1, "activation": "swish", "ndim": 1, "state_window": 0},
+    ),
+    (
+        "LinearAttention",
+        "q k v s d b",
+        [of(2, 3, 16), of(2, 3, 8), of(2, 3, 6), of(2, 2, 4, 3), -abs(of(2, 3, 2)), of(2, 3, 1)],
+        LINEAR,
+    ),
+    (  # each head of queries and keys for two of values
+        "LinearAttention",
+        "q k v s d b",
+        [of(2, 3, 8), of(2, 3, 8), of(2, 3, 12), of(2, 4, 4, 3), -abs(of(2, 3, 4)), of(2, 3, 4)],
+        {"q_num_heads": 2, "kv_num_heads": 4},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", range(len(KERNELS)))
+def test_layers_of_onnxruntime(case: int) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    op_type, inputs, given, attrs = KERNELS[case]
+    feeds = dict(zip(inputs.split(), given, strict=True))
+    one = node(op_type, inputs, "y last", domain="com.microsoft", **attrs)
+    shapes = {name: x.shape for name, x in feeds.items()}
+    proto = model([one], shapes, opset=21, outputs=["y", "last"], domains=["com.microsoft"])
+    wanted = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feeds)
+    for result, want in zip(load(proto).evaluate(given), wanted, strict=True):
+        np.testing.assert_allclose(result, want, rtol=2e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("proto", "message"),
     [
+        (
+            model(
+                [node("CausalConvWithState", "x w", domain="com.microsoft", state_window=2)],
+                {"x": (1, 3, 2), "w": (3, 1, 2)},
+                domains=["com.microsoft"],
+            ),
+            "state_window=2 is not supported",
+        ),
         (
             made("LinearAttention", "q q q", [of(1, 2, 8)], q_num_heads=2, kv_num_heads=2)[0],
             "decay must be given for update_rule",
