@@ -50,6 +50,7 @@ def _light_cases() -> dict[str, Maker]:
         **{"x".join(map(str, x)): partial(linear, *x) for x in HALF_MATMULS},
         "BERT block s128": partial(bert, 1),
         "BERT-base s128": bert,
+        "ResNet-50": NETWORKS["resnet50"],
     }
     found: dict[str, Maker] = {}
     for name, net in nets.items():
