@@ -274,8 +274,8 @@ class _Body:
     def _invoke(self, s: Invoke) -> None:
         meaning = instruction_meaning(s.function)
         if meaning is not None:
-            tiles = TileInstructions(self._stream, self._expressions)
-            tiles.emit(INSTRUCTIONS[s.function], meaning, s.args)
+            known = INSTRUCTIONS[s.function]
+            TileInstructions(self._stream, self._expressions, known).emit(meaning, s.args)
             return
         callee = self._callee(s.function)
         args = self._arguments(callee, s.args, len(callee.params))

@@ -1,5 +1,5 @@
-"""Instructions on two-dimensional registers: a register is a local buffer in Tensor IR and a value of `TILE_TYPE` in
-LLVM.
+"""Instructions on two-dimensional registers: a register is a local buffer in Tensor IR and a value of a type of its
+own in LLVM.
 
 A register lives in a stack slot as <256 x i32>, which SROA and LLVM's AMX passes turn into tile registers: LLVM
 allocates them, builds the configuration from the shapes, loads it once per function and releases it at the return.
@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from ..base.errors import InternalError
-from ..targets.isa import TILE_TO_VECTOR, TILE_TYPE, VECTOR_TO_TILE, Instruction
+from ..targets.isa import Instruction
 from ..tensor_ir.nodes import Expr, Function, Slice
 from .expressions import Expressions
 from .instruction_stream import InstructionStream
@@ -21,22 +21,23 @@ _OPERAND = re.compile(r"(\w+) (\w+)(?: \* (\w+))?")
 
 
 class TileInstructions:
-    """Emits instructions into one function."""
+    """Emits an instruction into a function."""
 
-    def __init__(self, stream: InstructionStream, expressions: Expressions) -> None:
+    def __init__(
+        self, stream: InstructionStream, expressions: Expressions, instruction: Instruction
+    ) -> None:
         self._stream = stream
         self._expressions = expressions
+        self._instruction, self._access = instruction, instruction.access
 
-    def emit(
-        self, instruction: Instruction, meaning: Function, args: Sequence[Slice | Expr]
-    ) -> None:
+    def emit(self, meaning: Function, args: Sequence[Slice | Expr]) -> None:
         """Emit an instruction with the arguments of its meaning."""
         given = dict(zip((param.name for param in meaning.params), args, strict=True))
-        text = instruction.emission
+        text = self._instruction.emission
         result, _, call = text.rpartition(" = ")
         name, _, operands = call.partition("(")
         typed = [self._operand(given, *found) for found in _OPERAND.findall(operands)]
-        kind = TILE_TYPE if result else "void"
+        kind = self._access.contents if result else "void"
         self._stream.declare(name, kind, [kind for kind, _ in typed])
         shown = f"call {kind} @{name}({', '.join(' '.join(one) for one in typed)})"
         if result:
@@ -48,7 +49,7 @@ class TileInstructions:
         self, given: dict[str, Slice | Expr], kind: str, name: str, times: str
     ) -> tuple[str, str]:
         arg = given.get(name)
-        if kind == TILE_TYPE:
+        if kind == self._access.contents:
             return kind, self._read(arg)
         if isinstance(arg, Slice):
             return kind, self._expressions.address(arg)
@@ -64,12 +65,16 @@ class TileInstructions:
     def _read(self, register: Slice | Expr | None) -> str:
         slot = self._slot(register)
         vector = self._stream.result(f"load {_VECTOR}, ptr {slot}, align 64")
-        self._stream.declare(VECTOR_TO_TILE, TILE_TYPE, [_VECTOR])
-        return self._stream.result(f"call {TILE_TYPE} @{VECTOR_TO_TILE}({_VECTOR} {vector})")
+        self._stream.declare(self._access.from_vector, self._access.contents, [_VECTOR])
+        return self._stream.result(
+            f"call {self._access.contents} @{self._access.from_vector}({_VECTOR} {vector})"
+        )
 
     def _write(self, register: Slice | Expr | None, tile: str) -> None:
-        self._stream.declare(TILE_TO_VECTOR, _VECTOR, [TILE_TYPE])
-        vector = self._stream.result(f"call {_VECTOR} @{TILE_TO_VECTOR}({TILE_TYPE} {tile})")
+        self._stream.declare(self._access.to_vector, _VECTOR, [self._access.contents])
+        vector = self._stream.result(
+            f"call {_VECTOR} @{self._access.to_vector}({self._access.contents} {tile})"
+        )
         self._stream.emit(f"store {_VECTOR} {vector}, ptr {self._slot(register)}, align 64")
 
     def _slot(self, register: Slice | Expr | None) -> str:

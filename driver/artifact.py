@@ -22,7 +22,7 @@ from ..runtime.artifact import Artifact
 from ..runtime.loader import host_features
 from ..runtime.metadata import Metadata, TensorSpec
 from ..targets.detection import DETECTION
-from ..targets.isa import TILE_FEATURES, Target
+from ..targets.isa import Target, tile_features
 from .cache_key import support_key
 from .compile_cache import CompileCache
 from .request import CompileRequest
@@ -48,7 +48,7 @@ def _needed_features(target: Target) -> tuple[str, ...]:
         excluded = {flag[1:] for flag in flags if flag.startswith("-")}
         own = host_features() & detection.bits.keys() - excluded
         features |= dict.fromkeys(sorted(own))
-    return tuple(feature for feature in features if feature not in TILE_FEATURES)
+    return tuple(feature for feature in features if feature not in tile_features())
 
 
 def make_artifact(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import InternalError, UserError
-from ..targets.isa import TILE_FEATURES
+from ..targets.isa import tile_features
 from . import abi
 from .arguments import DENSE, accept_input
 from .artifact import Artifact
@@ -50,7 +50,7 @@ class NativeModel:
 
 def runs_tiles() -> bool:
     """Return whether this CPU has tile registers and this process may use them."""
-    return host_features().issuperset(TILE_FEATURES) and tiles_permitted()
+    return host_features().issuperset(tile_features()) and tiles_permitted()
 
 
 def _check_signature(artifact: Artifact, code: LoadedCode) -> None:

@@ -13,11 +13,7 @@ import os
 import sys
 import threading
 
-_SYS_ARCH_PRCTL = 158
-_REQUEST_PERMISSION = 0x1023
-"""ARCH_REQ_XCOMP_PERM of Linux's asm/prctl.h."""
-_TILE_DATA = 18
-"""The component of the extended state that holds the contents of tiles."""
+from ..targets.isa import TILE_ACCESS
 
 _LOG = logging.getLogger("graphc.runtime")
 _LOCK = threading.Lock()
@@ -43,5 +39,5 @@ def request_tiles() -> int:
     if not sys.platform.startswith("linux"):
         return 38  # ENOSYS
     library = ctypes.CDLL(None, use_errno=True)
-    refused = library.syscall(_SYS_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)
+    refused = any(library.syscall(*access.request) for access in TILE_ACCESS)
     return ctypes.get_errno() if refused else 0

@@ -8,7 +8,7 @@ from ..base.errors import InternalError, UnsupportedError
 from ..base.records import dataclass
 from ..runtime.artifact import Artifact
 from ..targets.detection import DETECTION, Detection, FeatureBit
-from ..targets.isa import ISAS, TILE_FEATURES, Target
+from ..targets.isa import ISAS, Target, tile_features
 
 SELECT = "graphc_select"
 """`ptr graphc_select()`: the table of the chosen variant, null where none runs on this CPU."""
@@ -39,7 +39,7 @@ def variants_of(artifacts: Sequence[Artifact]) -> list[Variant]:
         meta = artifact.metadata
         plain = artifact.object_code
         if meta.uses_tiles:
-            tiles = (*meta.cpu_features, *TILE_FEATURES)
+            tiles = (*meta.cpu_features, *tile_features())
             found.append(Variant(number, artifact, plain, tiles, True))
             plain = artifact.vector_code
         if plain:

@@ -142,6 +142,25 @@ class Microkernel:
 
 
 @dataclass(frozen=True)
+class TileAccess:
+    """What gives code access to the two-dimensional registers of a machine.
+
+    Args:
+        features: LLVM's names of the features that their microkernels need.
+        contents: LLVM's type of the contents of one.
+        from_vector: the intrinsic that makes those of a vector of 1024 bytes.
+        to_vector: the intrinsic that makes such a vector of them.
+        request: number and arguments of the system call that asks Linux for them, which threads save on request only.
+    """
+
+    features: tuple[str, ...]
+    contents: str
+    from_vector: str
+    to_vector: str
+    request: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Instruction:
     """An instruction on memory and two-dimensional registers.
 
@@ -152,6 +171,7 @@ class Instruction:
     name: str
     meaning: str
     emission: str
+    access: TileAccess
     needs: tuple[str, ...] = ()
 
 
@@ -203,15 +223,6 @@ class Isa:
     tiles: TileShape | None = None
 
 
-TILE_FEATURES = ("amx-tile", "amx-int8", "amx-bf16")
-"""LLVM's names of the features that microkernels on two-dimensional registers need."""
-
-TILE_TYPE = "x86_amx"
-"""LLVM's type of the contents of a two-dimensional register."""
-VECTOR_TO_TILE = "llvm.x86.cast.vector.to.tile.v256i32"
-TILE_TO_VECTOR = "llvm.x86.cast.tile.to.vector.v256i32"
-"""LLVM's intrinsics that convert those from and to vectors of 1024 bytes."""
-
 NATIVE_MACHINES = ("x86_64", "i386", "i686")
 """LLVM's names of the machines that levels without a triple run on."""
 
@@ -221,12 +232,19 @@ ISAS: dict[str, Isa] = {}
 INSTRUCTIONS: dict[str, Instruction] = {}
 """All instructions on two-dimensional registers, by name."""
 
+TILE_ACCESS: list[TileAccess] = []
+"""All kinds of two-dimensional registers."""
 
 VECTOR_INSTRUCTIONS: list[VectorInstructions] = []
 """All instructions on vectors that LLVM does not choose by itself."""
 
 POOL_MACHINES: dict[str, Mapping[str, object]] = {}
 """Intrinsics and numbers of Linux' system calls, mostly for the thread pool, by LLVM's name of the machine."""
+
+
+def tile_features() -> tuple[str, ...]:
+    """Return the features that code on two-dimensional registers needs."""
+    return tuple(feature for access in TILE_ACCESS for feature in access.features)
 
 
 def fused_levels() -> list[str]:
@@ -280,7 +298,7 @@ class Target:
         """Return the same CPU without two-dimensional registers."""
         if self.table.tiles is None:
             return self
-        kept = (name for name in self.features.split(",") if name[1:] not in TILE_FEATURES)
+        kept = (name for name in self.features.split(",") if name[1:] not in tile_features())
         return replace(self, isa=self.table.extends, features=",".join(kept))
 
     def with_features(self, cpu: str, features: str) -> Target:

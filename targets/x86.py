@@ -14,12 +14,13 @@ from .isa import (
     INSTRUCTIONS,
     ISAS,
     POOL_MACHINES,
-    TILE_FEATURES,
+    TILE_ACCESS,
     VECTOR_INSTRUCTIONS,
     GemmTile,
     Instruction,
     Isa,
     Microkernel,
+    TileAccess,
     TileShape,
     VectorInstructions,
 )
@@ -43,6 +44,16 @@ _NARROW_PAIRS = (GemmTile(6, 2), GemmTile(12, 1))
 _TILES = TileShape(number=8, rows=16, row_bytes=64)
 # 2 x 1 load 3 tiles for 2 multiplications, mostly from L2 (35 % of the rate of 2 x 2 measured on 128x768x768).
 _TWO_DIMENSIONAL = (GemmTile(32, 2), GemmTile(32, 1, 0.5))
+
+_AMX = TileAccess(
+    features=("amx-tile", "amx-int8", "amx-bf16"),
+    contents="x86_amx",
+    from_vector="llvm.x86.cast.vector.to.tile.v256i32",
+    to_vector="llvm.x86.cast.tile.to.vector.v256i32",
+    # arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), of Linux's asm/prctl.h
+    request=(158, 0x1023, 18),
+)
+TILE_ACCESS.append(_AMX)
 
 _UNWANTED = ("sse4a", "xop", "fma4", "tbm", "gfni")
 _AVX2_FEATURES = ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "popcnt", "movbe")
@@ -87,8 +98,8 @@ ISAS["amx"] = replace(
     _AVX512,
     name="amx",
     microkernels=(*_TILE_ROWS, *_AVX512.microkernels),
-    needs=(*_AVX512_NEEDS, "avx512vnni", "avx512bf16", *TILE_FEATURES),
-    features=(*_AVX512.features, "avx512vnni", "avx512bf16", "prfchw", *TILE_FEATURES),
+    needs=(*_AVX512_NEEDS, "avx512vnni", "avx512bf16", *_AMX.features),
+    features=(*_AVX512.features, "avx512vnni", "avx512bf16", "prfchw", *_AMX.features),
     optional=("avx512vbmi", "avxvnni"),
     extends="avx512",
     tiles=_TILES,
@@ -199,12 +210,14 @@ def _copies(dtype: DType) -> tuple[Instruction, ...]:
             f"tile_load_{dtype}",
             f"def tile_load_{dtype}{head}{loops}{_copied(register, memory, group)}",
             f"tile = llvm.x86.tileloadd64.internal({shape}{dtype.size})",
+            _AMX,
             ("amx-tile",),
         ),
         Instruction(
             f"tile_store_{dtype}",
             f"def tile_store_{dtype}{head}{loops}{_copied(memory, register, group)}",
             f"llvm.x86.tilestored64.internal({shape}{dtype.size}, x86_amx tile)",
+            _AMX,
             ("amx-tile",),
         ),
     )
@@ -227,7 +240,11 @@ def _zero(dtype: DType) -> Instruction:
     meaning = f"def {name}(tile: {dtype}[256], size_rows: s64):\n" + _loops(("i", "size_rows"))
     meaning += f"        tile[i * 16] = broadcast(cast({dtype}, 0), 16)\n"
     return Instruction(
-        name, meaning, "tile = llvm.x86.tilezero.internal(i16 size_rows, i16 64)", ("amx-tile",)
+        name,
+        meaning,
+        "tile = llvm.x86.tilezero.internal(i16 size_rows, i16 64)",
+        _AMX,
+        ("amx-tile",),
     )
 
 
@@ -242,7 +259,7 @@ def _multiplication(
         "x86_amx c, x86_amx a, x86_amx b)"
     )
     return Instruction(
-        name, head + _loops(("i", "size_rows")) + body, emission, ("amx-tile", feature)
+        name, head + _loops(("i", "size_rows")) + body, emission, _AMX, ("amx-tile", feature)
     )
 
 
