@@ -1,5 +1,5 @@
-"""Instructions on two-dimensional registers: a register is a local buffer in Tensor IR and a value of a type of its
-own in LLVM.
+"""Instructions on two-dimensional registers: a register is a local buffer in Tensor IR, and in LLVM a value of the type
+that its row of `TILE_ACCESS` names.
 
 A register lives in a stack slot as <256 x i32>, which SROA and LLVM's AMX passes turn into tile registers: LLVM
 allocates them, builds the configuration from the shapes, loads it once per function and releases it at the return.
