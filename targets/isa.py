@@ -143,7 +143,7 @@ class Microkernel:
 
 @dataclass(frozen=True)
 class TileAccess:
-    """What gives code access to the two-dimensional registers of a machine.
+    """Names and numbers by which code gets the two-dimensional registers of a machine.
 
     Args:
         features: LLVM's names of the features that their microkernels need.
