@@ -320,6 +320,8 @@ def _bounds(value: Dim) -> tuple[int, int]:
 def _from_least(value: Dim) -> Size:
     """Rewrite the value over atoms minus their minima: (H-2)*(W-2) from 3 on gets positive coefficients."""
     atoms = dict.fromkeys(atom for monomial in value.terms for atom in monomial)
+    if any(atom.most - atom.least > MOST for atom in atoms):
+        return value
     shifted = {
         atom: size(Symbol(f"above_{number}", 0, atom.most - atom.least)) + atom.least
         for number, atom in enumerate(atoms)

@@ -117,15 +117,10 @@ def _op(name: str, **attrs: Any) -> Callable[[Step, GraphTensor], GraphTensor]:
 
 
 _ONEDNN: dict[str, Callable[[Step, GraphTensor], GraphTensor]] = {
-    "RELU": _op("relu"),
-    "TANH": _op("tanh"),
-    "SIGMOID": _op("sigmoid"),
-    "ELU": _op("elu", alpha=1.0),
-    "RELU6": _op("clamp", min=0.0, max=6.0),
-    "SWISH": _op("silu"),
-    "GELU_ERF": _op("gelu"),
+    "RELU": _op("relu"), "TANH": _op("tanh"), "SIGMOID": _op("sigmoid"), "ELU": _op("elu", alpha=1.0),
+    "RELU6": _op("clamp", min=0.0, max=6.0), "SWISH": _op("silu"), "GELU_ERF": _op("gelu"),
     "GELU_TANH": _op("gelu", approximate="tanh"),
-}
+}  # fmt: skip
 
 TARGETS: dict[str, Handler] = {
     **dict.fromkeys(

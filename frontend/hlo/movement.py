@@ -158,15 +158,9 @@ def _iota(step: Step) -> GraphTensor:
 
 
 HANDLERS: dict[str, Handler] = {
-    "broadcast": _broadcast,
-    "reshape": _reshape,
-    "transpose": _transpose,
-    "slice": _slice,
-    "concatenate": _concatenate,
-    "reverse": _reverse,
-    "pad": _pad,
-    "iota": _iota,
-}
+    "broadcast": _broadcast, "reshape": _reshape, "transpose": _transpose, "slice": _slice,
+    "concatenate": _concatenate, "reverse": _reverse, "pad": _pad, "iota": _iota,
+}  # fmt: skip
 
 
 def _write_slice(writer: Writer, op: Slice) -> Value:

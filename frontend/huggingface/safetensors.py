@@ -19,15 +19,8 @@ from ...base.mapped_file import map_file
 from ..decoder.weights import BF16, Weight
 
 _KINDS = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "BF16": BF16,
-    "I64": "<i8",
-    "I32": "<i4",
-    "I8": "i1",
-    "U8": "u1",
-}
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": BF16, "I64": "<i8", "I32": "<i4", "I8": "i1", "U8": "u1",
+}  # fmt: skip
 _MAX_TABLE = 100 << 20
 
 

@@ -114,10 +114,6 @@ def _eye_like(node: NodeContext) -> Value:
 
 
 HANDLERS: dict[str, Handler] = {
-    "Constant": _constant,
-    "ConstantOfShape": _constant_of_shape,
-    "Shape": _shape,
-    "Size": _size,
-    "Range": _range,
-    "EyeLike": _eye_like,
-}
+    "Constant": _constant, "ConstantOfShape": _constant_of_shape, "Shape": _shape, "Size": _size,
+    "Range": _range, "EyeLike": _eye_like,
+}  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ...base.dtypes import BOOL, F32, S64
@@ -179,17 +177,10 @@ def _zip_map(node: NodeContext) -> Value:
     return scores
 
 
-_READ: Sequence[tuple[str, Handler]] = (
-    ("ArrayFeatureExtractor", _extractor),
-    ("Binarizer", _binarizer),
-    ("FeatureVectorizer", _vectorizer),
-    ("Imputer", _imputer),
-    ("LabelEncoder", _label_encoder),
-    ("LinearClassifier", _linear_classifier),
-    ("LinearRegressor", _linear_regressor),
-    ("Normalizer", _normalizer),
-    ("OneHotEncoder", _one_hot),
-    ("Scaler", _scaler),
-    ("ZipMap", _zip_map),
-)
-HANDLERS: dict[str, Handler] = {f"ai.onnx.ml::{name}": read for name, read in _READ}
+_READ: dict[str, Handler] = {
+    "ArrayFeatureExtractor": _extractor, "Binarizer": _binarizer, "FeatureVectorizer": _vectorizer,
+    "Imputer": _imputer, "LabelEncoder": _label_encoder, "LinearClassifier": _linear_classifier,
+    "LinearRegressor": _linear_regressor, "Normalizer": _normalizer, "OneHotEncoder": _one_hot, "Scaler": _scaler,
+    "ZipMap": _zip_map,
+}  # fmt: skip
+HANDLERS: dict[str, Handler] = {f"ai.onnx.ml::{name}": read for name, read in _READ.items()}

@@ -199,12 +199,8 @@ PAIRS = {"gather": Pair(_read_gather, _write_indexed), "elements": Pair(None, _w
 """Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
-    "OneHot": _one_hot,
-    "Hardmax": _hardmax,
-    "ReverseSequence": _reverse_sequence,
-    "Compress": _compress,
-    "NonZero": _non_zero,
-    "Unique": _unique,
-}
+    "OneHot": _one_hot, "Hardmax": _hardmax, "ReverseSequence": _reverse_sequence, "Compress": _compress,
+    "NonZero": _non_zero, "Unique": _unique,
+}  # fmt: skip
 
 EXPORTERS = {"update_slice": _write_update_slice}

@@ -77,11 +77,8 @@ def _sum(node: NodeContext) -> Value:
 
 
 HANDLERS: dict[str, Handler] = {
-    "com.microsoft::QGemm": _gemm,
-    "com.microsoft::MatMulIntegerToFloat": _matmul_to_float,
-    "com.microsoft::DynamicQuantizeMatMul": _dynamic_matmul,
-    "com.microsoft::MulInteger": _multiply,
-    "com.microsoft::ReduceSumInteger": _sum,
-    "com.microsoft::QuantizeLinear": quantize,
+    "com.microsoft::QGemm": _gemm, "com.microsoft::MatMulIntegerToFloat": _matmul_to_float,
+    "com.microsoft::DynamicQuantizeMatMul": _dynamic_matmul, "com.microsoft::MulInteger": _multiply,
+    "com.microsoft::ReduceSumInteger": _sum, "com.microsoft::QuantizeLinear": quantize,
     "com.microsoft::DequantizeLinear": dequantize,
-}
+}  # fmt: skip

@@ -245,10 +245,8 @@ def _extended_dequantize(node: NodeContext) -> Value:
 HANDLERS: dict[str, Handler] = {
     "com.amd.quark::ExtendedQuantizeLinear": _extended_quantize,
     "com.amd.quark::ExtendedDequantizeLinear": _extended_dequantize,
-    "com.amd.quark::BFPQuantizeDequantize": _bfp,
-    "com.amd.quark::MXQuantizeDequantize": _mx,
+    "com.amd.quark::BFPQuantizeDequantize": _bfp, "com.amd.quark::MXQuantizeDequantize": _mx,
     "com.vai.quantize::VitisQuantizeLinear": _extended_quantize,
-    "com.vai.quantize::VitisDequantizeLinear": _extended_dequantize,
-    "com.vai.quantize::BFPFixNeuron": _bfp,
+    "com.vai.quantize::VitisDequantizeLinear": _extended_dequantize, "com.vai.quantize::BFPFixNeuron": _bfp,
     "com.vai.quantize::MXFixNeuron": _mx,
-}
+}  # fmt: skip

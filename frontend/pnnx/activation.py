@@ -73,11 +73,7 @@ def _write_copy(e: Exporter, op: Op, type_name: str) -> Any:
 
 
 WRITES = {
-    "prelu": _write_prelu,
-    "copy": _write_copy,
-    "add": _write_add,
-    "div": _write_div,
-    "remainder": _write_remainder,
-    "clamp": _write_clamp,
-}
+    "prelu": _write_prelu, "copy": _write_copy, "add": _write_add, "div": _write_div,
+    "remainder": _write_remainder, "clamp": _write_clamp,
+}  # fmt: skip
 """Functions that write cells a row cannot express, by the name after `by`."""

@@ -14,6 +14,7 @@ ParamValue = Scalar | list[Scalar]
 _MAX_DIGITS = 18
 _INT = re.compile(r"[-+]?\d+", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_NOT_FINITE = {f"{word}.0": word for word in ("nan", "inf", "-inf")}  # of Python's numbers
 _WORDS: dict[str, Scalar] = {"None": None, "True": True, "False": False}
 
 
@@ -52,7 +53,7 @@ def parse_scalar(text: str) -> Scalar:
         if len(text) > _MAX_DIGITS + 1:
             raise UserError(f"an integer must have at most {_MAX_DIGITS} digits, got {len(text)}")
         return int(text)
-    return to_f32(float(text)) if _FLOAT.fullmatch(text) else text
+    return to_f32(float(text)) if _FLOAT.fullmatch(text) else _NOT_FINITE.get(text, text)
 
 
 def to_f32(value: float) -> float:

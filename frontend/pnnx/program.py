@@ -21,22 +21,9 @@ PART_DTYPES = {"c32": F16, "c64": F32, "c128": F64}
 COMPLEX_SUFFIXES = tuple(PART_DTYPES)
 UNKNOWN_SUFFIX = "null"
 
-_CODES = [
-    "null",
-    "f32",
-    "f64",
-    "f16",
-    "i32",
-    "i64",
-    "i16",
-    "i8",
-    "u8",
-    "bool",
-    "c64",
-    "c128",
-    "c32",
-    "bf16",
-]
+_CODES = (
+    "null", "f32", "f64", "f16", "i32", "i64", "i16", "i8", "u8", "bool", "c64", "c128", "c32", "bf16",
+)  # fmt: skip
 
 
 def type_code(suffix: str) -> int:

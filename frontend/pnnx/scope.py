@@ -29,16 +29,10 @@ IGNORED_PARAMS = frozenset(
 
 
 SAME_ARGUMENT = {
-    "shape": ("sizes",),
-    "sizes": ("shape",),
-    "exponent": ("other",),
-    "src": ("value",),
-    "split_size_or_sections": ("split_size", "split_sizes"),
-    "source": ("tensor",),
-    "input": ("tensor",),
-    "theta": ("input",),
-    "query": ("input",),
-}
+    "shape": ("sizes",), "sizes": ("shape",), "exponent": ("other",), "src": ("value",),
+    "split_size_or_sections": ("split_size", "split_sizes"), "source": ("tensor",), "input": ("tensor",),
+    "theta": ("input",), "query": ("input",),
+}  # fmt: skip
 """Other names that arguments have in some operators or versions of the tool."""
 
 

@@ -25,14 +25,8 @@ _ENCRYPTED = 1
 _AGAIN = "copy the file again"
 # What zipfile raises for corrupt archives, version fields and names included.
 _ZIP_ERRORS = (
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    OSError,
-    ValueError,
-    RuntimeError,
-    OverflowError,
-    EOFError,
-    struct.error,
+    *(zipfile.BadZipFile, zipfile.LargeZipFile, OSError, ValueError, RuntimeError),
+    *(OverflowError, EOFError, struct.error),
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...base.dims import Dim
-from ...base.dtypes import DType
+from ...base.dtypes import F32, DType
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import Note
@@ -32,13 +32,9 @@ _FLOAT_WORDS = ("inf", "-inf", "nan")
 _CHECKS: Note[dict[str, GraphTensor]] = Note("required", dict)
 
 _WANTED = {
-    "int": "hold integers",
-    "ints": "hold integers",
-    "bool": "be True or False",
-    "float": "be a number",
-    "floats": "hold numbers",
-    "text": "be a word",
-}
+    "int": "hold integers", "ints": "hold integers", "bool": "be True or False", "float": "be a number",
+    "floats": "hold numbers", "text": "be a word",
+}  # fmt: skip
 
 
 class Call(Builder):
@@ -77,6 +73,8 @@ class Call(Builder):
         value = self.argument(name)
         if isinstance(value, str) and value in _FLOAT_WORDS:
             return float(value)
+        if isinstance(value, list) and value and all(type(one) in (int, float) for one in value):
+            return self.constant(value, F32)
         if value is None or isinstance(value, (list, str)):
             raise self.rule(f"'{name}' must be a tensor or a number", shown(value))
         return value

@@ -100,36 +100,18 @@ def _stacked(build: OpBuilder, x: Number) -> GraphTensor:
 
 
 FORMULAS: dict[str, tuple[int, Callable[..., Any]]] = {
-    "add": (2, _each("add")),
-    "sub": (2, _each("sub")),
-    "mul": (2, formulas.times),
-    "div": (2, formulas.over),
-    "pow": (2, formulas.power),
-    "neg": (1, _opposite),
-    "exp": (1, formulas.exp),
-    "log": (1, formulas.log),
-    "sqrt": (1, formulas.sqrt),
+    "add": (2, _each("add")), "sub": (2, _each("sub")), "mul": (2, formulas.times), "div": (2, formulas.over),
+    "pow": (2, formulas.power), "eq": (2, _equal), "neg": (1, _opposite), "exp": (1, formulas.exp),
+    "log": (1, formulas.log), "sqrt": (1, formulas.sqrt), "reciprocal": (1, _inverse), "sin": (1, formulas.sine),
+    "cos": (1, formulas.cosine), "tan": (1, formulas.tan), "tanh": (1, formulas.tanh),
+    "sigmoid": (1, formulas.logistic), "sgn": (1, formulas.sign), "abs": (1, formulas.magnitude),
     "rsqrt": (1, lambda build, x: _inverse(build, formulas.sqrt(build, x))),
     "square": (1, lambda build, x: formulas.times(build, x, x)),
-    "reciprocal": (1, _inverse),
-    "sin": (1, formulas.sine),
-    "cos": (1, formulas.cosine),
-    "tan": (1, formulas.tan),
-    "tanh": (1, formulas.tanh),
-    "sigmoid": (1, formulas.logistic),
-    "sgn": (1, formulas.sign),
-    "abs": (1, formulas.magnitude),
     "angle": (1, lambda build, x: build.helper("atan2", x[1], x[0])),
-    "conj": (1, lambda build, x: (x[0], build.helper("neg", x[1]))),
-    "_conj": (1, lambda build, x: (x[0], build.helper("neg", x[1]))),
-    "resolve_conj": (1, lambda build, x: x),
-    "resolve_neg": (1, lambda build, x: x),
-    "real": (1, lambda build, x: x[0]),
-    "imag": (1, lambda build, x: x[1]),
-    "view_as_real": (1, _stacked),
-    "eq": (2, _equal),
-    "ne": (2, lambda build, x, y: build.helper("not", _equal(build, x, y))),
-}
+    **dict.fromkeys(("conj", "_conj"), (1, lambda build, x: (x[0], build.helper("neg", x[1])))),
+    **dict.fromkeys(("resolve_conj", "resolve_neg"), (1, lambda build, x: x)),
+    "real": (1, lambda build, x: x[0]), "imag": (1, lambda build, x: x[1]), "view_as_real": (1, _stacked),
+}  # fmt: skip
 """Functions that return a pair or a tensor, with their number of complex arguments."""
 
 

@@ -241,11 +241,7 @@ def _read_lrn(node: Call, op_name: str) -> Value:
 
 
 READS = {
-    "convolution": _read_convolution,
-    "im2col": _read_im2col,
-    "fold": _read_fold,
-    "pool": _read_pool,
-    "adaptive": _read_adaptive,
-    "lrn": _read_lrn,
-}
+    "convolution": _read_convolution, "im2col": _read_im2col, "fold": _read_fold, "pool": _read_pool,
+    "adaptive": _read_adaptive, "lrn": _read_lrn,
+}  # fmt: skip
 """Functions that rows name after `by`."""

@@ -68,7 +68,7 @@ class _ArgReduce(CompositeOp):
         else:
             positions = make("reshape", make("count_up", size=(size,)), shape=tuple(shape))
             positions = make.to(positions, narrow)
-        nowhere = make.scalar(-1 if self.last else bounds(size)[1], narrow)
+        nowhere = make.scalar(-1 if self.last else narrow.limits[1], narrow)
         found_positions = make("select", hit, positions, nowhere)
         search = "reduce_max" if self.last else "reduce_min"
         found = make(search, found_positions, axes=(axis,), keep_dims=self.keep_dims)

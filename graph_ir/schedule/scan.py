@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ...base.dims import Size
+from ...base.dims import Size, is_known
 from ..ir.schedule import Schedule
 from ..ops.cumulative import Cumulative
 from .context import LowerContext
@@ -31,7 +31,7 @@ STEP_CYCLES = 10
 """To begin a block or a row of a tile: loop counters, and the ends of vector loops."""
 
 
-def axis_sizes(op: Cumulative) -> tuple[Size, Size, int]:
+def axis_sizes(op: Cumulative) -> tuple[Size, Size, Size]:
     """(outer, n, inner) of [outer, n, inner], n along the axis; outer and inner are 0 where there are no elements."""
     dims, axis = op.inputs[0].details.plain_dims, op.axis
     if 0 in dims:
@@ -121,13 +121,16 @@ class ColumnScanSpace(_ScanSpace):
 
     def ranked(self) -> Sequence[Schedule]:
         """Tiles of 512 columns, then narrower and wider ones."""
-        sizes = dict.fromkeys(max(1, min(self.inner, most)) for most in COLUMNS)
+        inner = self.inner
+        sizes = dict.fromkeys(
+            max(1, min(inner, most)) if isinstance(inner, int) else most for most in COLUMNS
+        )
         found = [Schedule.of(self.algorithm, tasks=self.threads, columns=size) for size in sizes]
         return [*found, *([found[0].replaced(tasks=1)] if self.threads > 1 else [])]
 
     def cycles(self, schedule: Schedule) -> float | None:
         """Two stores for each vector of a row."""
-        if not isinstance(self.n, int) or not isinstance(self.outer, int):
+        if not is_known(self.outer, self.n, self.inner):
             return None
         width = schedule.number("columns")
         tiles = self.outer * -(-self.inner // width)
@@ -136,10 +139,11 @@ class ColumnScanSpace(_ScanSpace):
 
     def invalid_reason(self, schedule: Schedule) -> str:
         """Require a tile smaller than the columns, whose sums fit on the stack."""
-        most = max(min(self.inner, self._max_waiting), 1)
+        most = self._max_waiting
+        most = max(min(self.inner, most), 1) if isinstance(self.inner, int) else most
         return f"columns must be at most {most}" * (schedule.number("columns") > most)
 
 
 def scan_space(op: Cumulative, ctx: LowerContext) -> ScheduleSpace:
     """The space of the direction in which memory is read."""
-    return (ColumnScanSpace if axis_sizes(op)[2] > 1 else RowScanSpace)(op, ctx)
+    return (RowScanSpace if axis_sizes(op)[2] in (0, 1) else ColumnScanSpace)(op, ctx)

@@ -12,8 +12,9 @@ after another.
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from ...base.dims import Dim, Size
+from ...base.dims import Dim, Size, ceil_quotient
 from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
@@ -24,12 +25,12 @@ from ..ir.schedule import Schedule
 
 @dataclass(frozen=True)
 class Scan:
-    """Sizes in elements, of which `outer` and `n` may be dynamic, the operation and its identity, whether it leaves out
-    element i, and whether it runs from the back."""
+    """Sizes in elements, which may be dynamic, the operation and its identity, whether it leaves out element i, and
+    whether it runs from the back."""
 
     outer: Size
     n: Size
-    inner: int
+    inner: Size
     combine: str
     start: float
     exclusive: bool
@@ -50,9 +51,9 @@ def scan_function(
     """The function (x, y) -> None of flat buffers, as a schedule of `RowScanSpace` or `ColumnScanSpace` says."""
     b = t.LoopBuilder((x.name, y.name))
     kind: LoopKind = "parallel" if schedule.number("tasks") > 1 else "serial"
-    if scan.inner > 1:
+    if scan.inner not in (0, 1):
         _columns(b, x, y, scan, schedule.number("columns"), kind)
-    elif scan.inner:
+    elif scan.inner == 1:
         with b.loop("row", 0, scan.outer, kind) as row:
             _Row(b, x, y, scan, row).run(schedule.number("chains"), schedule.number("block"))
     return b.function(name, (x, y), note)
@@ -140,10 +141,13 @@ def _columns(
     b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, width: int, kind: LoopKind
 ) -> None:
     """Tiles of `width` columns, each from the first step to the last."""
-    tiles = -(-scan.inner // width)
+    tiles = ceil_quotient(scan.inner, width)
     with b.loop("tile", 0, scan.outer * tiles, kind) as tile:
         low = b.let("low", tile % tiles * width)
         first = b.let("first", tile // tiles * (scan.n * scan.inner))
+        if not isinstance(scan.inner, int):
+            _tile(b, x, y, scan, first + low, t.minimum(scan.inner - low, width), width)
+            return
         if scan.inner % width == 0:
             _tile(b, x, y, scan, first + low, width)
             return
@@ -154,10 +158,13 @@ def _columns(
             _tile(b, x, y, scan, first + low, scan.inner % width)
 
 
-def _tile(b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, first: Expr, width: int) -> None:
-    """`width` neighboring columns from the element `first` on."""
+def _tile(
+    b: t.LoopBuilder, x: Buffer, y: Buffer, scan: Scan, first: Expr, width: Any, room: int = 0
+) -> None:
+    """`width` neighboring columns from the element `first` on; a dynamic number has `room` for its sums."""
     dtype: DType = x.dtype.accumulator
-    sums = b.allocate("sums", dtype, (width,))
+    sums = b.allocate("sums", dtype, (room or width,))
+    width = b.let("width", width) if room else width
     with b.loop("j", 0, width, "vector") as j:
         b.store(sums, (j,), scan.start)
     with b.loop("i", 0, scan.n) as i:

@@ -25,6 +25,7 @@ PAIRS = [
     *[("torch.export", name) for name in ("resize by 1.7, recomputed", "nearest by 1.7")],
     *[("torch.export", name) for name in ("areas by 0.3", "lists of rows", "a rounded half")],
     *[("torch.export", name) for name in ("unpooling", "reflected to a multiple of 8")],
+    *[("pnnx", name) for name in ("quantiles", "integral", "position of all")],
     *[("pnnx", name) for name in ("an element of all", "outer product", "wrapped and cropped")],
     *[("onnx of a trace", name) for name in ("tail", "flip", "argsort", "pad to a multiple")],
     *[("onnx of a trace", name) for name in ("resize back", "pixel_unshuffle", "grid_sample")],

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
+from ....base.dims import Size, maximum
 from ....base.dtypes import F64, S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
-from .indexing import wrapped
-from .movement import flatten_range, flip
+from .axes import diag_embed, differences, mesh_grid
+from .indexing import positions, wrapped
+from .movement import flatten_range, flip, stack
+from .order import sort
+from .reduction import lp_norm
 
 
 def with_axes(node: OpBuilder, x: Tensor, rank: int) -> Tensor:
@@ -83,3 +87,50 @@ def is_close(
 def float_power(node: OpBuilder, x: Tensor, exponent: Tensor) -> Tensor:
     """The power in f64."""
     return node.make("pow", node.converted(x, F64), node.converted(exponent, F64))
+
+
+def sorted_rows(node: OpBuilder, x: Tensor) -> Tensor:
+    """The elements of the first axis in order (torch.msort)."""
+    return sort(node, x, 0)[0]
+
+
+def diagonal_of_all(node: OpBuilder, x: Tensor, offset: int = 0) -> Tensor:
+    """A matrix whose diagonal are all elements of x (torch.diagflat)."""
+    return diag_embed(node, flatten_range(node, x), offset)
+
+
+def cartesian_product(node: OpBuilder, *vectors: Tensor) -> Tensor:
+    """Rows of one element of each vector, those of the last first."""
+    grids = [flatten_range(node, grid) for grid in mesh_grid(node, vectors)]
+    return grids[0] if len(grids) == 1 else stack(node, *grids, at=1)
+
+
+def vandermonde(
+    node: OpBuilder, x: Tensor, count: Size | None = None, increasing: bool = False
+) -> Tensor:
+    """Columns of powers of a vector, from 0 or down to 0."""
+    size = x.details.elements if count is None else count
+    powers = node.converted(positions(node, size, 1, 2), x.details.dtype)
+    table = node.helper("pow", node.reshaped(x, (x.details.elements, 1)), powers)
+    return table if increasing else flip(node, table, (1,))
+
+
+def trapezoids(
+    node: OpBuilder, y: Tensor, spacing: Tensor, at: int = -1, running: bool = False
+) -> Tensor:
+    """The integral along an axis by trapezoids between points, whose distance or positions are given."""
+    axis, size = node.axis(at, y.details.rank), y.details.plain_dims[node.axis(at, y.details.rank)]
+    later, earlier = (node.sliced(y, axis, begin, maximum(size - 1, 0)) for begin in (1, 0))
+    total = node.helper("add", later, earlier)
+    if spacing.details.rank == 1 and y.details.rank > 1:
+        spacing = node.reshaped(spacing, [size if i == axis else 1 for i in range(y.details.rank)])
+    wide = differences(node, spacing, 1, axis) if spacing.details.rank else spacing
+    areas = node.helper("mul", node.helper("mul", total, like(node, 0.5, y)), wide)
+    if running:
+        return node.make("cum_sum", areas, axis=axis)
+    return node.make("reduce_sum", areas, axes=(axis,), keep_dims=False)
+
+
+def norm_of_difference(node: OpBuilder, x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm of all elements of x - y (torch.dist)."""
+    return lp_norm(node, node.helper("sub", x, y), p, None, False)

@@ -13,17 +13,8 @@ from . import (
     windows,
 )
 
-TABLE = Table(
-    (
-        *elementwise.ROWS,
-        *activation.ROWS,
-        *reduction.ROWS,
-        *contraction.ROWS,
-        *movement.ROWS,
-        *indexing.ROWS,
-        *windows.ROWS,
-        *normalization.ROWS,
-        *layers.ROWS,
-    )
-)
+TABLE = Table((
+    *elementwise.ROWS, *activation.ROWS, *reduction.ROWS, *contraction.ROWS, *movement.ROWS, *indexing.ROWS,
+    *windows.ROWS, *normalization.ROWS, *layers.ROWS,
+))  # fmt: skip
 """All rows, in the order in which they are tried and listed."""

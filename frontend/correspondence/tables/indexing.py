@@ -126,7 +126,11 @@ ROWS = (
     Means(order.mode, pnnx="torch./Tensor./aten::mode(input, dim=axis?-1, keepdim=keep_dims?)"),
     Means(
         order.quantile,
-        pnnx="torch./Tensor./aten::quantile(input, q=q, dim=axis?, keepdim=keep_dims?, interpolation=interpolation?)",
+        pnnx=(
+            "torch./Tensor./aten::quantile(input, q, dim=axis?, keepdim=keep_dims?, interpolation=interpolation?)",
+            "torch./Tensor./aten::nanquantile(input, q, dim=axis?, keepdim=keep_dims?, interpolation=interpolation?)"
+            " where ignores_nan=true",
+        ),
     ),
     Means(
         order.insertion_index,

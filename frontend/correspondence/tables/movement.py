@@ -248,6 +248,19 @@ NAMED_AS_IN_NUMPY = (
         pnnx="torch./Tensor./aten::isclose(input, other, rtol=rtol?, atol=atol?, equal_nan=equal_nan?)",
     ),
     Means(names.float_power, pnnx="torch./Tensor./aten::float_power(input, exponent)"),
+    Means(names.norm_of_difference, common="float", pnnx="torch./Tensor./aten::dist(x, y, p=p?)"),
+    Means(names.sorted_rows, pnnx="torch./Tensor./aten::msort(input)"),
+    Means(names.diagonal_of_all, pnnx="torch./Tensor./aten::diagflat(input, offset=offset?)"),
+    Means(names.cartesian_product, pnnx="torch./aten::cartesian_prod(tensors*)"),
+    Means(names.vandermonde, pnnx="torch./aten::vander(input, N=count?, increasing=increasing?)"),
+    Means(
+        names.trapezoids,
+        common="float",
+        pnnx=(
+            "torch./aten::trapezoid(y, dx, dim=at?)",
+            "torch./aten::cumulative_trapezoid(y, dx, dim=at?) where running=true",
+        ),
+    ),
 )
 """Functions with NumPy's names that the tool does not know."""
 

@@ -224,6 +224,14 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
         [X], lambda x: x.quantile(0.3, 1)),
     "aten::quantile q=0.5 dim=None keepdim=True interpolation=lower": (
         [X], lambda x: x.quantile(0.5, keepdim=True, interpolation="lower")),
+    "aten::nanquantile q=0.4 dim=1 keepdim=True interpolation=linear": (
+        [np.where(X > 1.5, np.nan, X)], lambda x: x.nanquantile(0.4, 1, keepdim=True)),
+    "aten::quantile q=0.4 dim=1 keepdim=False interpolation=midpoint": (
+        [np.where(X > 1.5, np.nan, X)], lambda x: x.quantile(0.4, 1, interpolation="midpoint")),
+    "aten::dist p=2": ([X, X * 2], torch.dist),
+    "aten::trapezoid dx=2 dim=1": ([X], lambda x: torch.trapezoid(x, dx=2, dim=1)),
+    "aten::cumulative_trapezoid dx=1 dim=-1": ([X], torch.cumulative_trapezoid),
+    "aten::msort": ([X], torch.msort),
     "torch.quantile q=(0.2,0.9,0.5) dim=1 keepdim=False": (
         [X], lambda x: x.quantile(torch.tensor([0.2, 0.9, 0.5]), 1)),
     "torch.nanmedian dim=1 keepdim=True": ([np.where(X > 0, np.nan, X)], lambda x: x.nanmedian(1, True)),

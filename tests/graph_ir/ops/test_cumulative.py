@@ -91,3 +91,17 @@ def test_extremes_and_logarithms_of_sums(axis: int, rng: np.random.Generator) ->
             np.testing.assert_allclose(found, y, 2e-6, 2e-6)
     one = x[:1] if axis == 0 else x[:, :1]
     np.testing.assert_array_equal(dynamic.run(None, {"x": one})[0], one)
+
+
+@pytest.mark.parametrize("op_name", ["cum_sum", "cum_log_sum_exp"])
+def test_a_dynamic_number_of_columns(op_name: str, rng: np.random.Generator) -> None:
+    """Full tiles of 512 columns, and the remaining ones."""
+    graph = Graph("sums")
+    x = graph.make_input(LogicalTensor(F32, (3, 4, size(Symbol("N", 1, 2000)))), "x")
+    attrs = {"axis": 1, "reverse": True}
+    graph.make_output(graph.make(op_name, [x], attrs).outputs[0], "y")
+    model = graphc.compile(graph)
+    for columns in (1, 511, 512, 1025):
+        given = rng.integers(-9, 9, (3, 4, columns)).astype(np.float32)
+        (expected,) = make_op(op_name, [given], attrs).reference([given])
+        np.testing.assert_allclose(model(given), expected, rtol=1e-6)
