@@ -288,7 +288,7 @@ def _bounds(value: Dim) -> tuple[int, int]:
         rest = value.terms.get((), 0)
         low, high = bounds(floor_quotient(value - rest, shared))
         return low * shared + rest, high * shared + rest
-    for atom in (atom for atom in set.intersection(*map(set, value.terms)) if atom.least > 0):
+    for atom in (atom for atom in set.intersection(*map(set, value.terms)) if atom.least >= 0):
         ends = bounds(value // Dim({(atom,): 1}))  # what such a factor multiplies has the sign
         limits = [end * factor for end in ends for factor in (atom.least, atom.most)]
         low, high = max(low, min(limits)), min(high, max(limits))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ...base.dims import Size, is_known
+from ...base.dims import Size
 from ..ir.schedule import Schedule
 from ..ops.cumulative import Cumulative
 from .context import LowerContext
@@ -130,7 +130,9 @@ class ColumnScanSpace(_ScanSpace):
 
     def cycles(self, schedule: Schedule) -> float | None:
         """Two stores for each vector of a row."""
-        if not is_known(self.outer, self.n, self.inner):
+        if not (
+            isinstance(self.n, int) and isinstance(self.outer, int) and isinstance(self.inner, int)
+        ):
             return None
         width = schedule.number("columns")
         tiles = self.outer * -(-self.inner // width)
