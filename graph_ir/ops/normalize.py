@@ -158,14 +158,22 @@ class _ChannelNormalization(Normalization):
         return self._narrowed(value)
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
-        """A reshape to [N, groups, rest], layer norm of that, a reshape back, scale and bias."""
+        """A reshape to [N, groups, rest], layer norm of that, a reshape back, scale and bias.
+
+        Where each channel is a group, scale and bias come before the reshape back: in the loop that normalizes.
+        """
         make = Composer(graph, self)
-        dims = self.inputs[0].details.plain_dims
-        grouped = make("reshape", make.widened(self.inputs[0]), shape=self._grouped())
-        value = make("reshape", _standardize(make, grouped, (2,), self.epsilon), shape=dims)
-        shape = _channel_shape(dims, 1)
-        parameters = [make("reshape", p, shape=shape) for p in self.inputs[1:]]
-        return [make.to(_affine(make, value, parameters), self.outputs[0].details.dtype)]
+        dims, inner = self.inputs[0].details.plain_dims, self._grouped()
+        grouped = make("reshape", make.widened(self.inputs[0]), shape=inner)
+        value = _standardize(make, grouped, (2,), self.epsilon)
+        scaled = inner if inner[1] == dims[1] else dims
+        if scaled is dims:
+            value = make("reshape", value, shape=dims)
+        shape = _channel_shape(scaled, 1)
+        value = _affine(make, value, [make("reshape", p, shape=shape) for p in self.inputs[1:]])
+        if scaled is inner:
+            value = make("reshape", value, shape=dims)
+        return [make.to(value, self.outputs[0].details.dtype)]
 
     def _grouped(self) -> tuple[int, int, int]:
         batch, channels, *space = self.inputs[0].details.plain_dims

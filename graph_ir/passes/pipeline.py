@@ -46,6 +46,7 @@ from .recompose_normalization import recompose_normalization
 from .recompose_softmax import recompose_softmax
 from .recompose_user_patterns import recompose_user_patterns
 from .remove_dead import remove_dead
+from .repeat_centering import repeat_centering
 from .repeat_widening import repeat_widening
 from .round_activations import round_activations
 from .round_operands import round_operands
@@ -150,6 +151,7 @@ PIPELINE: tuple[tuple[Pass, str], ...] = (
     (scale_sums_once, "joint-scales"),
     (bound_quotients, "bounds"),
     (repeat_widening, "quantized"),
+    (repeat_centering, "fuse"),
     (fuse, "fuse"),
     (keep_rounded, "quantized"),
     (remove_dead, ""),

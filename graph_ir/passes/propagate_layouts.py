@@ -25,7 +25,13 @@ from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.note import Note
 from ..ir.reshape_layout import reshaped_formats
 from ..rewriting.decisions import record
-from ..rewriting.groups import follows_layout, is_elementwise, transposed_format
+from ..rewriting.groups import (
+    follows_layout,
+    is_elementwise,
+    keeps_axes,
+    sums_images,
+    transposed_format,
+)
 from ..schedule.context import LowerContext
 from ..schedule.format_choice import FormatChoice
 from ..schedule.query_format import query_format
@@ -173,7 +179,7 @@ def _has_layouts(op: Op) -> bool:
 
 def _takes_over(op: Op) -> bool:
     """Return whether the result takes the layout of an input, with axes renamed by a transpose or reshape."""
-    return op.op_name in ("transpose", "reshape") or follows_layout(op)
+    return op.op_name in ("transpose", "reshape") or follows_layout(op) or keeps_axes(op)
 
 
 def _is_wanted(op: Op, options: dict[Op, list[FormatChoice]]) -> bool:
@@ -300,7 +306,7 @@ def _formats_of(
         kept = reshaped_formats(source, result, formats[op.inputs[0]])
         if kept is not None:
             return [kept[0]], [kept[1]]
-    if follows_layout(op):
+    if follows_layout(op) or (op.inputs and sums_images(op, formats[op.inputs[0]])):
         dims = op.outputs[0].details.plain_dims
         whole = is_elementwise(op)
         same = [

@@ -65,7 +65,8 @@ def _source_dims(tensor: GraphTensor) -> tuple[int, ...] | None:
     """Return the shape in which a matmul computed a tensor, before a reshape if there is one; None if no matmul did."""
     op = tensor.producer_owner
     source = op.inputs[0] if op.op_name == "reshape" else tensor
-    return source.details.plain_dims if comes_from_tunable(source.producer_owner) else None
+    is_found = comes_from_tunable(source.producer_owner, reshaped=True)
+    return source.details.plain_dims if is_found else None
 
 
 def _is_free(tensor: GraphTensor, dims: tuple[int, ...]) -> bool:

@@ -56,10 +56,27 @@ def follows_layout(op: Op) -> bool:
         return True
     if op.op_name == "gather":  # along one axis, as resize does
         return op.inputs[1].details.rank == 1
-    if not isinstance(op, Reduce):
+    if not keeps_axes(op):
         return False
     # Rows of a plain tensor have a loop of their own, which keeps them in cache.
-    return op.keep_dims and op.axes != (op.x.details.rank - 1,)
+    return getattr(op, "axes", ()) != (op.inputs[0].details.rank - 1,)
+
+
+def keeps_axes(op: Op) -> bool:
+    """Return whether the op is a reduction whose result has an axis for each of its input."""
+    return isinstance(op, Reduce) and op.keep_dims
+
+
+def sums_images(op: Op, fmt: Format) -> bool:
+    """Return whether a reduction gives one value per image and channel, from a layout with channels innermost.
+
+    Its loop then goes through whole vectors, where rows of a plain tensor would first have to be made.
+    """
+    if not keeps_axes(op) or fmt.is_plain:
+        return False
+    axes = getattr(op, "axes", ())
+    blocked = {axis for axis, block in zip(fmt.order, fmt.blocks, strict=True) if block}
+    return axes == tuple(range(2, fmt.rank)) and not (blocked | {fmt.order[-1]}) & set(axes)
 
 
 def elementwise_names() -> tuple[str, ...]:

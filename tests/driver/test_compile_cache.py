@@ -72,6 +72,7 @@ def test_everything_that_decides_the_code_is_in_the_key(monkeypatch: pytest.Monk
         key(small(factor=3.0)),
         key(small(name="z")),
         key(target=target_for("avx2")),
+        key(target=target_for("avx2@macos")),
         key(options=CompileOptions(threads=2)),
         key(options=CompileOptions(disabled=frozenset({"fuse"}))),
         key(options=CompileOptions(disabled=frozenset({"fuse", "cse"}))),
@@ -88,6 +89,7 @@ def test_everything_that_decides_the_code_is_in_the_key(monkeypatch: pytest.Monk
         "options",
         "tuned",
         "requested",
+        "lowerings",  # in the key of user code: tests/lab/test_user_kernels.py
     }
 
 

@@ -299,6 +299,24 @@ def test_rows_are_reduced_in_the_plain_layout() -> None:
     assert layouts(graph)["most"] == "ABDE"
 
 
+def test_statistics_of_images_are_reduced_in_the_layout_of_convolutions() -> None:
+    """Instance normalization between convolutions needs no reorder."""
+    graph, (first,) = convolutions(1)
+    flat = graph.make("reshape", (first,), {"shape": (1, 32, 81)}, "flat").outputs[0]
+    mean = graph.make("reduce_mean", (flat,), {"axes": (2,), "keep_dims": True}, "mean").outputs[0]
+    centered = graph.make("sub", (flat, mean), {}, "centered").outputs[0]
+    image = graph.make("reshape", (centered,), {"shape": (1, 32, 9, 9)}, "image").outputs[0]
+    w = graph.make_constant(integers((32, 32, 3, 3), 5), "w")
+    graph.make_output(graph.make("direct_convolution", (image, w), name="next").outputs[0])
+    decisions(graph, context("avx512"))
+    found = layouts(graph)
+    assert {found[name] for name in ("flat", "mean", "centered")} == {"ADB"}
+    moved = [
+        op for op in graph.ops if op.op_name == "reorder" and op.name[0] != "w" and not is_view(op)
+    ]
+    assert [op.name for op in moved] == ["x.reorder", "next.reorder"]
+
+
 def test_a_reorder_that_moves_nothing_costs_nothing() -> None:
     """An image of one pixel: channels last is the plain layout."""
     graph = Graph("pixel")

@@ -16,6 +16,8 @@ P = "matmul_core(m, n)"
 M = f"reshape({P}, shape=(1, 2, 3, 5))"
 SHAPES |= {"m": (6, 4), "n": (4, 5), "bias": (5,), "full": (1, 2, 3, 5), "some": (1, 2, 1, 5)}
 
+NORMALIZED = f"sub({C}, reduce_sum({C}, axes=(2,), keep_dims=True))"
+
 CASES = [
     (f"relu({Y})", f"reshape(relu({C}), shape=(2, 3, 2, 3))"),
     (f"relu(add({Y}, b))", f"reshape(relu(add({C}, {B})), shape=(2, 3, 2, 3))"),
@@ -32,6 +34,7 @@ CASES = [
     (f"add({M}, full)", f"reshape(add({P}, reshape(full, shape=(6, 5))), shape=(1, 2, 3, 5))"),
     (f"add({M}, some)", f"add({M}, some)"),
     (f"reshape(reshape({P}, shape=(2, 3, 5)), shape=(3, 2, 5))", f"reshape({P}, shape=(3, 2, 5))"),
+    (f"relu(reshape({NORMALIZED}, shape=(2, 3, 2, 3)))", f"reshape(relu({NORMALIZED}), shape=(2, 3, 2, 3))"),
 ]  # fmt: skip
 
 
