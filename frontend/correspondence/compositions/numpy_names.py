@@ -99,7 +99,7 @@ def diagonal_of_all(node: OpBuilder, x: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(node, flatten_range(node, x), offset)
 
 
-def cartesian_product(node: OpBuilder, *vectors: Tensor) -> Tensor:
+def cartesian_prod(node: OpBuilder, *vectors: Tensor) -> Tensor:
     """Rows of one element of each vector, those of the last first."""
     grids = [flatten_range(node, grid) for grid in mesh_grid(node, vectors)]
     return grids[0] if len(grids) == 1 else stack(node, *grids, at=1)

@@ -251,7 +251,7 @@ NAMED_AS_IN_NUMPY = (
     Means(names.norm_of_difference, common="float", pnnx="torch./Tensor./aten::dist(x, y, p=p?)"),
     Means(names.sorted_rows, pnnx="torch./Tensor./aten::msort(input)"),
     Means(names.diagonal_of_all, pnnx="torch./Tensor./aten::diagflat(input, offset=offset?)"),
-    Means(names.cartesian_product, pnnx="torch./aten::cartesian_prod(tensors*)"),
+    Means(names.cartesian_prod, pnnx="torch./aten::cartesian_prod(tensors*)"),
     Means(names.vandermonde, pnnx="torch./aten::vander(input, N=count?, increasing=increasing?)"),
     Means(
         names.trapezoids,
