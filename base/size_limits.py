@@ -301,6 +301,7 @@ def _multiples(a: Size, b: Size) -> NeedsLimit | None:
 
 def _uncut(difference: Size) -> NeedsLimit | None:
     """Return what makes a difference with a minimum 0, as of rows of a table: T at most 32 for min(32;T) - T."""
+    difference = _without_factors(difference, lambda atom: not isinstance(atom, Minimum))
     terms = difference.terms.items() if isinstance(difference, Dim) else ()
     for monomial, factor in terms:
         cut = monomial[0] if len(monomial) == 1 and abs(factor) == 1 else None
@@ -399,11 +400,17 @@ def _all_terms_minimal(value: Size) -> NeedsLimit | None:
 
 def _primitive(value: Size) -> Size:
     """A sum without the factors that all its terms share, where those are not 0: A - B of 8*A*S - 8*B*S."""
+    value = _without_factors(value, lambda atom: atom.least > 0)
+    return factored(value)[1] if isinstance(value, Dim) else value
+
+
+def _without_factors(value: Size, goes: Callable[[Atom], bool]) -> Size:
+    """A sum without the symbols and quotients that all its terms share and that may go."""
     while isinstance(value, Dim):
         shared = set.intersection(*(set(monomial) for monomial in value.terms))
-        atom = min((atom for atom in shared if atom.least > 0), default=None)
+        atom = min(filter(goes, shared), default=None)
         if atom is None:
-            return factored(value)[1]
+            break
         value = value // Dim({(atom,): 1})
     return value
 

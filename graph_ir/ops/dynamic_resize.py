@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial, reduce
+
+import numpy as np
 
 from ...base.dims import Size
 from ...base.dtypes import F32, F64, S64, DType
@@ -123,24 +124,21 @@ def _interpolated(
     make: Composer, how: AxisSampling, x: GraphTensor, axis: int, coordinates: GraphTensor
 ) -> GraphTensor:
     """The weighted sum of the two or four elements around each coordinate."""
-    base = make("floor", coordinates)
-    indices, weights = [], []
-    for offset in range(2) if how.cubic is None else range(-1, 3):
-        index = base if offset == 0 else make("add", base, make.scalar(offset, F64))
-        indices.append(_index(make, how, index))
-        beside = make("sub", make.scalar(offset, F64), make("sub", coordinates, base))
-        weight = _weight(make, how, make("abs", beside))
-        if how.exclude_outside:
-            inside = make("eq", make.to(indices[-1], F64), index)
-            weight = make("select", inside, weight, make.scalar(0, F64))
-        weights.append(weight)
-    total = reduce(partial(make, "add"), weights)
-    parts = []
-    for index, weight in zip(indices, weights, strict=True):
-        column = make.to(make("div", weight, total), x.details.dtype)
-        taken = make("gather", x, index, axis=axis)
-        parts.append(make("mul", taken, make("reshape", column, shape=_along(how.count, axis, x))))
-    return reduce(partial(make, "add"), parts)
+    numbers = np.arange(2.0) if how.cubic is None else np.arange(-1.0, 3)
+    offsets, base = make.constant(numbers[:, None]), make("floor", coordinates)
+    around = make("add", base, offsets)  # [taps, count], as everything below
+    indices = _index(make, how, around)
+    beside = make("sub", offsets, make("sub", coordinates, base))
+    weights = _weight(make, how, make("abs", beside))
+    if how.exclude_outside:
+        inside = make("eq", make.to(indices, F64), around)
+        weights = make("select", inside, weights, make.scalar(0, F64))
+    total = make("reduce_sum", weights, axes=(0,), keep_dims=True)
+    columns = make.to(make("div", weights, total), x.details.dtype)
+    behind = (1,) * (x.details.rank - axis - 1)
+    columns = make("reshape", columns, shape=(len(numbers), how.count, *behind))
+    taken = make("mul", make("gather", x, indices, axis=axis), columns)
+    return make("reduce_sum", taken, axes=(axis,), keep_dims=False)
 
 
 def _weight(make: Composer, how: AxisSampling, distance: GraphTensor) -> GraphTensor:

@@ -276,6 +276,9 @@ MODULES: dict[str, DynamicModule] = {
     "mode": _of_tokens(lambda x: x.round().mode(1)[0]),
     "lists of rows": _of_tokens(lambda x: torch.cat(torch.atleast_2d([x[0, 0], x[0, 1]]))),
     "batch as length": _of_tokens(lambda x: x.flatten(0, 1) @ torch.ones(8, 3)),
+    "fold of wide windows": _of_images(
+        lambda x: f.fold(f.unfold(x, (2, 3), stride=(2, 1)), x.shape[2:], (2, 3), stride=(2, 1))
+    ),
     "quantiles": _of_tokens(lambda x: torch.quantile(x, torch.tensor([0.25, 0.6]), 1)),
     "integral": _of_tokens(lambda x: torch.trapezoid(x, dim=1) + torch.dist(x, x * 2)),
     "position of all": _of_tokens(lambda x: torch.argmax(x) + torch.median(x)),

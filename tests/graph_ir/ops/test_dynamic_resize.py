@@ -11,7 +11,9 @@ from graphc import Graph
 from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import F32
 from graphc.base.scaled_sizes import scaled
+from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.targets.isa import Target
 from support.images import SIZES, H, Layers, N, W, agree, image
 
 
@@ -75,3 +77,13 @@ def test_filters_regions_and_scales_of_dynamic_sizes() -> None:
         wanted = scaled_images(h, w).evaluate([x])
         for found, y in zip(dynamic.run(None, {"x": x}), wanted, strict=True):
             np.testing.assert_allclose(found, y, 1e-4, 1e-4)
+
+
+def test_an_axis_takes_few_kernels() -> None:
+    """Indices and weights of all neighbors are one kernel each, as every kernel takes time to compile."""
+    graph, (h, w) = Graph("image"), (size(Symbol(name)) for name in "HW")
+    x = graph.make_input(LogicalTensor(F32, (1, 4, h, w)), "x")
+    sizes = {"shape": (1, 4, scaled(h, 1.7), scaled(w, 1.7)), "scales": (1.0, 1.0, 1.7, 1.7)}
+    attrs = {**sizes, "mode": "cubic"}
+    graph.make_output(graph.make("resize", [x], attrs).outputs[0], "y")
+    assert len(compile_stages(graph, Target("avx2")).lowered.calls) <= 18
