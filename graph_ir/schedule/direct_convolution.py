@@ -243,14 +243,18 @@ class DirectSpace(ContractionSpace):
             return schedule
         g, band = self.geometry, band_of(schedule)
         settings: dict[str, Parameter] = {"band": band}
-        if "ky" in schedule.steps:
-            if self._problem_of(
-                schedule
-            ).result_holds_sums:  # else kc is all terms, in several tiles
-                settings["kc"] = terms_of(schedule.steps, g.kernel[1], g.channels, g.terms)
+        if "ky" in schedule.steps or not self._problem_of(schedule).result_holds_sums:
+            settings["kc"] = self._terms_at_once(schedule)
         elif band != "matmul" and not g.is_dynamic and "mc" in schedule.settings:
             settings["mc"] = max(1, schedule.number("mc") // g.result[1])
         return super().point(schedule).replaced(**settings)
+
+    def _terms_at_once(self, schedule: Schedule) -> int:
+        """Return the terms of a block: all, in several tiles, where the result cannot hold partial sums."""
+        g = self.geometry
+        if not self._problem_of(schedule).result_holds_sums:
+            return g.terms
+        return terms_of(schedule.steps, g.kernel[1], g.channels, g.terms)
 
     @property
     def pick(self) -> Schedule:

@@ -12,8 +12,9 @@ operands. A size is measured as the best of some calls. Reported are
     slow      a size that takes longer than the limit; larger ones are left out
 
 Elements are those of all inputs and results; of matmuls and convolutions, multiplications count. Calls of less than
-20 us are left out of `run` and `jump`, and compilations of less than 1 s out of `compile`. With --json, each row is
-an object of one line, with all times.
+20 us are left out of `run` and `jump`, and compilations of less than 1 s out of `compile`. Times are those of the CPU,
+which other processes change less (except with several threads). With --json, each row is an object of one line, with
+all times.
 """
 
 from __future__ import annotations
@@ -108,25 +109,26 @@ def _point(name: str, growth: Growth, n: int, threads: int) -> Point:
         int(np.prod(op.inputs[0].details.plain_dims)) for op in graph.outputs
     )
     work = max(elements, graph.get_gflop() * 1e9) if growth.counts_operations else elements
-    start = time.perf_counter()
+    start = time.process_time()
     with graphc.compile(graph, threads=threads, cache=False) as model:
-        compiled = time.perf_counter() - start
+        compiled = time.process_time() - start
         feeds = dict(zip((spec.name for spec in model.inputs), arrays, strict=True))
         results = [
             np.zeros(op.inputs[0].details.plain_dims, op.inputs[0].details.dtype.numpy)
             for op in graph.outputs
         ]
-        seconds = _best(model.bind(feeds, results))
+        clock = time.thread_time if threads == 1 else time.perf_counter
+        seconds = _best(model.bind(feeds, results), clock)
     return {"n": n, "work": work, "seconds": seconds, "compile": compiled}
 
 
-def _best(call: Callable[[], int]) -> float:
+def _best(call: Callable[[], int], clock: Callable[[], float]) -> float:
     """The seconds of the fastest of some calls."""
     best, spent, calls = float("inf"), 0.0, 0
     while calls < 3 or (spent < MEASURED_SECONDS and calls < 1000):
-        start = time.perf_counter()
+        start = clock()
         call()
-        taken = time.perf_counter() - start
+        taken = clock() - start
         best, spent, calls = min(best, taken), spent + taken, calls + 1
         if taken > MAX_SECONDS:
             break

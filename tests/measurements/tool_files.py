@@ -27,7 +27,16 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-EXACT = ("keras", "jax2onnx", "catboost", "skl2onnx", "hummingbird-ml", "lightgbm", "xgboost")
+EXACT = (
+    "keras",
+    "jax2onnx",
+    "catboost",
+    "skl2onnx",
+    "hummingbird-ml",
+    "lightgbm",
+    "xgboost",
+    "jaxlib",
+)
 """Tools that neither quantize nor write half precision."""
 
 SHARES = {True: 1e-4, False: 2e-3}
@@ -43,6 +52,7 @@ MAX_STEPPED = 0.1
 PACKAGES = {
     "modelopt": "nvidia-modelopt", "quark": "amd-quark", "hummingbird": "hummingbird-ml", "genai": "onnxruntime-genai",
     "every_skl2onnx": "skl2onnx",
+    "hlo": "jaxlib",
 }  # fmt: skip
 
 

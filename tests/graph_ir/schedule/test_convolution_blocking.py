@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from graphc.base.dtypes import BF16, F16, F32, F64, S8, U8, DType
+from graphc.base.dtypes import BF16, F16, F32, F64, S8, S16, U8, DType
+from graphc.driver.compiler import compile
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.convolution_blocking import (
     ConvolutionChoice,
@@ -177,3 +181,16 @@ def test_any_number_of_images_is_cut_for_the_fewest(g: ConvolutionGeometry) -> N
     bands = math.ceil(g.result[0] / choice.blocking.m_block)
     assert bands * choice.blocking.n_groups >= 2
     assert choice.blocking.k_block == best(replace(g, batch=64)).blocking.k_block
+
+
+@pytest.mark.parametrize("image", [(1, 3, 1, 8), (1, 5, 1, 17), (2, 3, 2, 8)])
+def test_sums_of_narrow_integers_in_several_tiles(image: tuple[int, ...]) -> None:
+    """A row of padding on either side: the terms of one row, in pairs of channels that no s16 holds the sums of."""
+    rng = np.random.default_rng(0)
+    graph = Graph("narrow")
+    x = graph.make_input(LogicalTensor(S16, image), "x")
+    w = graph.make_constant(rng.integers(-4, 5, (13, image[1], 3, 3)).astype(np.int16), "w")
+    attrs = {"before": (1, 1), "after": (1, 1)}
+    graph.make_output(graph.make("convolution", [x, w], attrs).outputs[0])
+    given = rng.integers(-9, 9, image).astype(np.int16)
+    np.testing.assert_array_equal(compile(graph, threads=1)(given), graph.evaluate([given])[0])

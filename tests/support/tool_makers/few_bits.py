@@ -116,7 +116,9 @@ def _brevitas_networks() -> Any:
     yield "hard_tanh", lambda: qnn.QuantHardTanh(min_val=-1.0, max_val=1.0, bit_width=3), image
     yield (
         "nearest",
-        lambda: torch.nn.Sequential(qnn.QuantIdentity(**kept), qnn.QuantUpsample(scale_factor=2)),
+        lambda: _first_result(
+            torch.nn.Sequential(qnn.QuantIdentity(**kept), qnn.QuantUpsample(scale_factor=2))
+        ),
         image,
     )
     yield "sum", lambda: _of_twice(qnn.QuantEltwiseAdd(bit_width=5)), image

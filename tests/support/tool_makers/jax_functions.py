@@ -1,4 +1,4 @@
-"""Files of jax2onnx: functions, and layers of flax."""
+"""Files of jax2onnx, and programs that JAX lowers: functions, and layers of flax."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ FUNCTIONS: dict[str, tuple[str, tuple[int, ...]]] = {
 """Functions of x, and its shape."""
 
 
-def _jax_functions() -> dict[str, tuple[Any, tuple[int, ...]]]:
+def _jax_functions(
+    texts: dict[str, tuple[str, tuple[int, ...]]],
+) -> dict[str, tuple[Any, tuple[int, ...]]]:
     """Return functions and the shapes of their inputs."""
     import jax
     import jax.numpy as jnp
@@ -126,7 +128,7 @@ def _jax_functions() -> dict[str, tuple[Any, tuple[int, ...]]]:
 
     names = {"jax": jax, "jnp": jnp, "w1": w1, "w2": w2, "k": k}
     made = {
-        name: (eval(f"lambda x: {text}", names), shape) for name, (text, shape) in FUNCTIONS.items()
+        name: (eval(f"lambda x: {text}", names), shape) for name, (text, shape) in texts.items()
     }
     return made | {"attention": (attention, (2, 7, 16)), "lstm": (lstm, (2, 6, 16))}
 
@@ -164,12 +166,111 @@ def _flax_layers() -> dict[str, tuple[Any, tuple[int, ...]]]:
     return {f"nnx_{name}": layer for name, layer in layers.items()}
 
 
+LOWERED: dict[str, tuple[str, tuple[int, ...]]] = {
+    "solve": ("jnp.linalg.solve(x @ x.T + jnp.eye(5), x)", (5, 7)),
+    "inv": ("jnp.linalg.inv(x @ x.T + jnp.eye(4))", (4, 9)),
+    "cholesky": ("jnp.linalg.cholesky(x @ x.swapaxes(-1, -2) + jnp.eye(4))", (2, 4, 6)),
+    "det": ("jnp.linalg.det(x) + jnp.linalg.slogdet(x)[1]", (3, 4, 4)),
+    "qr": ("jnp.abs(jnp.linalg.qr(x)[1])", (6, 4)),
+    "svd": ("jnp.linalg.svd(x, compute_uv=False)", (6, 4)),
+    "eigh": ("jnp.linalg.eigvalsh(x @ x.T)", (5, 5)),
+    "triangular": (
+        "jax.scipy.linalg.solve_triangular(jnp.tril(x) + 3 * jnp.eye(5), x, lower=True)",
+        (5, 5),
+    ),
+    "fft_parts": ("jnp.abs(jnp.fft.rfft(x)) + jnp.fft.irfft(jnp.fft.rfft(x), 18)[:, :10]", (4, 18)),
+    "complex": ("jnp.real((x + 1j * x) ** 2 * jnp.exp(1j * x))", (4, 16)),
+    "bfloat16": ("(x.astype(jnp.bfloat16) @ w1.astype(jnp.bfloat16)).astype('float32')", (4, 16)),
+    "half_sum": ("jnp.cumsum(x.astype('float16'), 1).astype('float32')", (4, 16)),
+    "int8": ("((x * 40).astype('int8') * jnp.int8(3) + jnp.int8(100)).astype('int32')", (4, 16)),
+    "uint8": ("((jnp.abs(x) * 90).astype('uint8') - jnp.uint8(200) >> 1).astype('int32')", (4, 16)),
+    "int16_dot": (
+        "jnp.dot((x * 9).astype('int16'), (x.T * 9).astype('int16')).astype('int32')",
+        (4, 16),
+    ),
+    "reduce_precision": ("jax.lax.reduce_precision(x, 5, 4)", (4, 16)),
+    "bits": ("jax.lax.bitcast_convert_type(x, jnp.int32) & 0xFFFF", (4, 16)),
+    "popcount": (
+        "jax.lax.population_count((x * 99).astype('int32')) + jax.lax.clz((x * 99).astype('int32'))",
+        (4, 16),
+    ),
+    "random": ("jax.random.uniform(jax.random.PRNGKey(3), x.shape) + x", (4, 16)),
+    "normal": ("jax.random.normal(jax.random.PRNGKey(7), x.shape) * x", (4, 16)),
+    "sort_pairs": ("jax.lax.sort((x, -x), dimension=1, num_keys=1)[1]", (4, 16)),
+    "lexsort": ("jnp.lexsort((x[0], jnp.round(x[1])))", (4, 16)),
+    "unique_ranks": ("jnp.searchsorted(jnp.sort(x[0]), x[1])", (4, 16)),
+    "histogram": ("jnp.bincount((jnp.abs(x) * 4).astype('int32').reshape(-1), length=12)", (4, 16)),
+    "segment_sum": ("jax.ops.segment_sum(x, jnp.array([0, 2, 2, 1]), 3)", (4, 16)),
+    "window_min": (
+        "jax.lax.reduce_window(x, jnp.inf, jax.lax.min, (1, 3), (1, 2), ((0, 0), (1, 2)))",
+        (4, 16),
+    ),
+    "select_and_scatter": (
+        "jax.grad(lambda v: (jax.lax.reduce_window(v, -jnp.inf, jax.lax.max, (1, 2), (1, 2), 'VALID') ** 2).sum())(x)",
+        (4, 16),
+    ),
+    "conv_grad": (
+        "jax.grad(lambda v: (jax.lax.conv_general_dilated(v, k, (2, 2), 'SAME', "
+        "dimension_numbers=('NHWC', 'HWIO', 'NHWC')) ** 2).sum())(x)",
+        (2, 9, 9, 3),
+    ),
+    "special": (
+        "jax.scipy.special.gammaln(jnp.abs(x) + 0.5) + jax.scipy.special.i0e(x) + jax.lax.erf_inv(x / 9)",
+        (4, 16),
+    ),
+    "digamma": (
+        "jax.scipy.special.digamma(jnp.abs(x) + 1) + jax.lax.igamma(1.5, jnp.abs(x))",
+        (4, 16),
+    ),
+    "nan_to_num": (
+        "jnp.nan_to_num(jnp.log(x)) + jnp.nanmax(jnp.sqrt(x), 1, keepdims=True)",
+        (4, 16),
+    ),
+    "percentile": ("jnp.percentile(x, jnp.array([10.0, 50.0, 95.0]), axis=1)", (4, 15)),
+    "convolve": ("jnp.convolve(x[0], x[1], mode='same')", (4, 16)),
+    "map": ("jax.lax.map(lambda r: r * r.sum(), x)", (4, 16)),
+    "scan_rows": ("jax.lax.scan(lambda c, r: (c * 0.5 + r, c.sum()), x[0], x)[1]", (5, 16)),
+    "nested_while": (
+        "jax.lax.fori_loop(0, 3, lambda i, c: jax.lax.while_loop(lambda v: v.max() < 9, lambda v: v + 1, c) - i, x)",
+        (3, 4),
+    ),
+    "remat": ("jax.checkpoint(lambda v: jnp.tanh(v @ w1) @ w2)(x)", (4, 16)),
+    "custom_jvp": ("jax.nn.relu(x) + jax.nn.gelu(x, approximate=False)", (4, 16)),
+    "mod_signs": ("jnp.fmod(x * 1e6, 0.7) + jax.lax.rem(x, -0.3) + jnp.copysign(x, -x)", (4, 16)),
+    "next_after": (
+        "jnp.nextafter(x, 2.0) + jnp.ldexp(x, 3) + jnp.exp2(x) + jnp.log2(jnp.abs(x))",
+        (4, 16),
+    ),
+}
+"""More functions of x whose programs are read as HLO and StableHLO."""
+
+
+def hlo(save: Save) -> None:
+    """Write programs as HLO and StableHLO texts, by the jaxlib that is installed."""
+    import jax
+
+    draw = np.random.default_rng(1).standard_normal
+    for name, (function, shape) in _jax_functions(FUNCTIONS | LOWERED).items():
+        x = draw(shape).astype("float32")
+        with attempt(name):
+            lowered = jax.jit(function).lower(x)
+            compiled = lowered.compile()
+            results = jax.tree_util.tree_leaves(compiled(x))
+            want = [np.asarray(one) for one in results]
+            texts = {"mlir": lowered.as_text(), "hlo": lowered.as_text(dialect="hlo")}
+            texts["optimized.hlo"] = compiled.as_text()
+            for form, text in texts.items():
+                path = new_folder() / f"m.{form}"
+                path.write_text(text)
+                save(f"{name}.{form.partition('.')[0]}", path, {"x": x}, want)
+
+
 def jax2onnx(save: Save) -> None:
     import jax
     from jax2onnx import to_onnx
 
     draw = np.random.default_rng(1).standard_normal
-    for name, (function, shape) in {**_jax_functions(), **_flax_layers()}.items():
+    for name, (function, shape) in (_jax_functions(FUNCTIONS) | _flax_layers()).items():
         with attempt(name):
             x, path = draw(shape).astype("float32"), new_folder() / "m.onnx"
             want = np.asarray(jax.jit(function)(x))
