@@ -269,3 +269,17 @@ def reason(message: str) -> str:
     """The line that says why: that of an operator without conversion rule, else the first."""
     lines = message.strip().splitlines() or [""]
     return next((line for line in lines if "No conversion rule" in line), lines[0]).strip(" -")
+
+
+def results_as_written(model: bytes, inputs: Arrays) -> list[Any] | None:
+    """Return ONNX Runtime's results without optimizations, some of which break valid models; None if it has none."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    try:
+        results: list[Any] = onnxruntime.InferenceSession(model, options).run(None, inputs)
+    except Exception:  # noqa: BLE001 - of ONNX Runtime's own kinds; the caller reports the first error
+        return None
+    return results

@@ -46,12 +46,11 @@ LIMITS = (
     "not defined for empty set",
     "Only N can be zero",
     "Unexpected mode of 3",
-    "b zero point is not valid",
 )
 """Messages of ONNX Runtime about valid files that it does not run: types that an op lacks or Python cannot hand over,
 empty tensors (wrapped borders of them too), also inside of the functions that it expands (whose nodes have no names),
 LRN of other than four axes or of an even size, cubic resizing of other than the last two, the largest of no bools,
-undefined quotients, its own fusion of matmuls whose dequantized operand has a scale per row."""
+undefined quotients."""
 
 
 class RefusedFile(Exception):
