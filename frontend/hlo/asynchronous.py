@@ -6,8 +6,7 @@ from typing import Any
 
 from .collectives import COLLECTIVES, IN_PLACE
 from .scope import Handler, Step
-from .shapes import DTYPES, Shape
-from .values import built, fits
+from .values import fits
 
 
 def _start(step: Step) -> Any:
@@ -24,11 +23,7 @@ def _start(step: Step) -> Any:
     is_one = len(operands) == 1 or IN_PLACE in step.instruction.attributes
     if not is_list and not (is_one and fits(given, operands[0])):
         raise step.rule("its shape must begin with its operands", given.logical())
-    return (operands if is_list else operands[0], value, *(_zeros(step, x) for x in rest))
-
-
-def _zeros(step: Step, shape: Shape) -> Any:
-    return built(shape, lambda x, _: step.broadcast(step.constant(0, DTYPES[x.type]), x.dims))
+    return (operands if is_list else operands[0], value, *map(step.zeros, rest))
 
 
 def _update(step: Step) -> Any:

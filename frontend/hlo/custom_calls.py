@@ -13,7 +13,6 @@ from .linear_algebra import TARGETS as LAPACK
 from .scope import Handler, Step
 from .shapes import DTYPES
 from .sorting import top_k
-from .values import built
 
 
 def _identity(step: Step) -> Any:
@@ -79,7 +78,7 @@ def _onednn_matmul(step: Step) -> Any:
             result = _ONEDNN[word](step, result)
         else:
             raise step.unsupported(f"the fused operation {word}")
-    return _with_scratch(step, result)
+    return step.with_scratch(result)
 
 
 def _result_dtype(step: Step) -> DType:
@@ -101,15 +100,7 @@ def _onednn_softmax(step: Step) -> Any:
     axis = _config(step, "onednn_softmax_config").get("softmax_axis", -1)
     if not isinstance(axis, int):
         raise step.rule("softmax_axis must be an integer", str(axis))
-    return _with_scratch(step, step.make("softmax", step.tensor(0), axis=axis))
-
-
-def _with_scratch(step: Step, result: GraphTensor) -> Any:
-    """The result alone, or in a tuple with memory that only the call uses."""
-    if not step.gives_tuple:
-        return result
-    return (result, *(built(x, lambda s, _: step.broadcast(step.constant(0, DTYPES[s.type]), s.dims))
-                      for x in step.shape.elements[1:]))  # fmt: skip
+    return step.with_scratch(step.make("softmax", step.tensor(0), axis=axis))
 
 
 def _op(name: str, **attrs: Any) -> Callable[[Step, GraphTensor], GraphTensor]:
@@ -137,17 +128,13 @@ TARGETS: dict[str, Handler] = {
 """Handlers of custom calls, by target."""
 
 _FACTORIZATIONS = {
-    **dict.fromkeys(("geqrf", "orgqr", "ungqr", "geqp3", "householder"), "a QR factorization"),
-    "qr": "a QR factorization",
+    **dict.fromkeys(("geqrf", "orgqr", "ungqr", "geqp3", "householder", "qr"), "a QR factorization"),
     **dict.fromkeys(("gesdd", "gesvd", "gesvj", "gejsv", "svd"), "a singular value decomposition"),
-    **dict.fromkeys(
-        ("syevd", "heevd", "syevj", "eigh"), "an eigendecomposition of a symmetric matrix"
-    ),
+    **dict.fromkeys(("syevd", "heevd", "syevj", "eigh"), "an eigendecomposition of a symmetric matrix"),
     **dict.fromkeys(("geev", "eig"), "an eigendecomposition"),
-    "gees": "a Schur decomposition",
-    "gehrd": "a Hessenberg reduction",
+    "gees": "a Schur decomposition", "gehrd": "a Hessenberg reduction",
     **dict.fromkeys(("sytrd", "hetrd"), "a tridiagonal reduction"),
-}
+}  # fmt: skip
 """Words in the names of targets, LAPACK's routines among them, to what they compute."""
 
 
@@ -157,10 +144,8 @@ def _custom_call(step: Step) -> Any:
         return TARGETS[target](step)
     known = next((what for word, what in _FACTORIZATIONS.items() if word in target.lower()), None)
     if known:
-        read = sorted({name.split("_")[1][1:] for name in LAPACK})
-        remedy = (
-            f"compute it outside of the model (of real matrices, {', '.join(read)} are supported)"
-        )
+        read = ", ".join(sorted({name.split("_")[1][1:] for name in LAPACK}))
+        remedy = f"compute it outside of the model (of real matrices, {read} are supported)"
         raise step.unsupported(f"{known} (target '{target}')", remedy)
     raise step.unsupported(f"target '{target}'", "export the model for the CPU, without it")
 

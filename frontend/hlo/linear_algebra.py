@@ -102,10 +102,7 @@ def _gesdd(step: Step) -> Any:
     if mode not in "ASN":
         raise step.rule("mode must be A, S or N", mode)
     u, values, right = svd(step, a, is_full=mode == "A")
-    unread = [
-        step.broadcast(step.constant(0, a.details.dtype), x.dims) for x in step.shape.elements[2:4]
-    ]
-    u, right = unread if mode == "N" else (u, right)
+    u, right = map(step.zeros, step.shape.elements[2:4]) if mode == "N" else (u, right)
     return a, values, u, right, _success(step, a)
 
 
@@ -132,8 +129,41 @@ _ROUTINES: dict[str, Handler] = {
     "syevd": _syevd,
 }
 
+_LEADING: dict[str, tuple[int, tuple[tuple[str, str], ...]]] = {
+    "trsm": (8, (("side", "RL"), ("uplo", "UL"), ("trans_x", "NTC"), ("diag", "NU"))),
+    "potrf": (3, (("uplo", "UL"),)), "syevd": (3, (("uplo", "UL"),)), "gesdd": (6, (("mode", "NSA"),)),
+    "getrf": (3, ()), "geqrf": (4, ()), "orgqr": (5, ()),
+}  # fmt: skip
+"""Routines as older jaxlib calls them: numbers before the operands, and the letters that the first of them choose."""
+
+
+def _with_numbers(name: str) -> Handler:
+    """Read a call whose letters and sizes are operands; it also returns memory that it worked in."""
+    count, letters = _LEADING[name]
+
+    def run(step: Step) -> Any:
+        numbers = [step.known(x) for x in step.tensors()[:count]]
+        flags = [int(x) for x in numbers if x is not None]
+        if len(flags) < count:
+            raise step.rule("its sizes must be constants", "some that the model computes")
+        if name == "trsm" and flags[-1] != 1:
+            raise step.rule("alpha must be 1", str(flags[-1]))
+        if name == "gesdd":  # whether both are full, and whether they are wanted
+            flags = [flags[1] * (1 + flags[0])]
+        chosen = zip(letters, flags, strict=False)
+        codes = ", ".join(f"{word} = {ord(choice[i])}" for (word, choice), i in chosen)
+        shape, operands = step.instruction.shape, step.operands[count:]
+        inner = step.instead("custom-call", shape, operands, backend_config=codes)
+        found = _ROUTINES[name](inner)
+        return step.with_scratch(*(found if isinstance(found, tuple) else (found,)))
+
+    return run
+
+
 TARGETS: dict[str, Handler] = {
-    f"lapack_{letter}{name}_ffi": handler for letter in "sd" for name, handler in _ROUTINES.items()
+    **{f"lapack_{letter}{name}_ffi": read for letter in "sd" for name, read in _ROUTINES.items()},
+    **{f"lapack_{letter}{name}": _with_numbers(name) for letter in "sd" for name in _LEADING},
+    **{f"blas_{letter}trsm": _with_numbers("trsm") for letter in "sd"},
 }
 """Calls for f32 (s) and f64 (d)."""
 
@@ -144,16 +174,10 @@ HANDLERS: dict[str, Handler] = {
 
 
 def _write_solve(writer: Writer, op: TriangularSolve) -> Value:
-    a, b = writer.operands(op)
-    return writer.same(
-        "triangular-solve",
-        a,
-        b,
-        left_side="true",
-        lower=str(op.lower).lower(),
-        unit_diagonal=str(op.unit_diagonal).lower(),
-        transpose_a="TRANSPOSE" if op.transpose_a else "NO_TRANSPOSE",
-    )
+    word = "TRANSPOSE" if op.transpose_a else "NO_TRANSPOSE"
+    flags = {"lower": str(op.lower).lower(), "unit_diagonal": str(op.unit_diagonal).lower()}
+    operands = writer.operands(op)
+    return writer.same("triangular-solve", *operands, left_side="true", transpose_a=word, **flags)
 
 
 def _write_cholesky(writer: Writer, op: Cholesky) -> Value:

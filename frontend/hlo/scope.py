@@ -23,7 +23,7 @@ from ..correspondence.values import MUST_BE_GIVEN
 from .bounded_sizes import common_sizes
 from .shapes import DTYPES, HLO_NAMES, Shape
 from .syntax import Called, Computation, Instruction, Module, Raw, Word
-from .values import fits, shape_of
+from .values import built, fits, shape_of
 
 
 class Inliner(Protocol):
@@ -86,9 +86,12 @@ class Step(NodeReader):
         self.operands = operands
         self.is_mapped = is_mapped
 
-    def instead(self, opcode: str, shape: Shape | None, operands: list[Any] | None = None) -> Step:
-        """An instruction of another opcode and shape, on the same operands or others."""
-        other = replace(self.instruction, opcode=opcode, shape=shape)
+    def instead(
+        self, opcode: str, shape: Shape | None, operands: list[Any] | None = None, **attributes: Any
+    ) -> Step:
+        """An instruction of another opcode and shape, on the same operands or others, with more attributes."""
+        all_of_them = {**self.instruction.attributes, **attributes}
+        other = replace(self.instruction, opcode=opcode, shape=shape, attributes=all_of_them)
         given = self.operands if operands is None else operands
         return Step(self.owner, other, given, self._shapes, self.is_mapped)
 
@@ -112,6 +115,16 @@ class Step(NodeReader):
     def gives_tuple(self) -> bool:
         """Return whether the result is written as a tuple."""
         return self.instruction.shape is not None and self.instruction.shape.is_tuple
+
+    def zeros(self, shape: Shape) -> Any:
+        """Zeros of a shape, for memory that nothing reads."""
+        return built(shape, lambda x, _: self.broadcast(self.constant(0, DTYPES[x.type]), x.dims))
+
+    def with_scratch(self, *found: Any) -> Any:
+        """The results of a call and, where it is written with more, zeros for the memory that it worked in."""
+        if not self.gives_tuple:
+            return found[0]
+        return *found, *map(self.zeros, self.shape.elements[len(found) :])
 
     # Operands.
 

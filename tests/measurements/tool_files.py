@@ -151,7 +151,7 @@ def _outcome(path: Path, arrays: Any, allowed: float) -> str:
     except graphc.UnsupportedError as error:
         return f"refused: {error}"
     except graphc.UserError as error:
-        return f"{'wrong' if peers else 'lost: ONNX Runtime refuses the file too'}: {error}"
+        return f"{'wrong' if peers else 'lost: no other engine gave a result'}: {error}"
     except Exception as error:  # noqa: BLE001 - counted
         return f"wrong: {type(error).__name__}: {str(error)[:300]}"
     results = list(found) if isinstance(found, (tuple, list)) else [found]
