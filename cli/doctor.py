@@ -53,7 +53,7 @@ def facts() -> dict[str, Any]:
 
     target = target_for("native")
     described = asdict(target)
-    machine = described.pop("machine")
+    machine, _ = described.pop("machine"), described.pop("system")  # the native one has none
     return {
         **versions(),
         **reader_versions(),

@@ -15,6 +15,9 @@ from graphc.integrations import torch_backend
 from support.dynamo import fresh, torch  # noqa: F401
 
 common: Any = importlib.import_module("torch._dynamo.backends.common")
+importlib.import_module(
+    "torch._dynamo.backends.debugging"
+)  # before the tests replace a function that it calls
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about itself
 Module: Any = torch.nn.Module
 

@@ -10,8 +10,9 @@ import pytest
 
 from graphc.language_models import load
 from support.gguf_files import Array, TinyDecoder
+from support.torch_zoo import zoo
 
-transformers = pytest.importorskip("transformers")
+transformers = zoo("transformers")
 torch = pytest.importorskip("torch")
 
 GEMMA3 = {

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend.huggingface import read_folder
 from graphc.language_models import load
+from support.torch_zoo import zoo
+
+transformers = zoo("transformers")
 
 SAME: dict[str, Any] = {
     "vocab_size": 90, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
