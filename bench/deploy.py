@@ -142,13 +142,17 @@ def _seconds_to_load(folder: Path, number: int) -> float:
 
 
 def _session_seconds(case: Case) -> float:
+    """The median of several: the first one of a process takes longer."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    begin = time.perf_counter()
-    onnxruntime.InferenceSession(case.onnx(), options)
-    return time.perf_counter() - begin
+    taken = []
+    for _ in range(_LOADS):
+        begin = time.perf_counter()
+        onnxruntime.InferenceSession(case.onnx(), options)
+        taken.append(time.perf_counter() - begin)
+    return statistics.median(taken)
 
 
 def _bound(
