@@ -26,7 +26,6 @@ from ..base.records import dataclass
 from .cases import Case
 from .networks import TRANSFORMERS
 
-ENGINES = ("graphc", "onnxruntime")
 ROUNDS, SECONDS, IDLE_SECONDS = 5, 2.0, 2.0
 
 
@@ -183,7 +182,7 @@ def private_bytes(process: int) -> int:
 
 def work(engine: str, path: str, threads: int, seconds: float) -> None:
     """Say that the model is loaded; for each line of the input, run it for a while and print the calls per second."""
-    load = {"graphc": _graphc, "onnxruntime": _onnxruntime}[engine]()
+    load = ENGINES[engine]()
     print(private_bytes(os.getpid()), flush=True)
     call = load(path, threads)
     call()
@@ -222,6 +221,10 @@ def _onnxruntime() -> _Load:
         return lambda: session.run(None, arrays)
 
     return load
+
+
+ENGINES: Mapping[str, Callable[[], _Load]] = {"graphc": _graphc, "onnxruntime": _onnxruntime}
+"""Functions that import an engine and return how it loads a model for a number of threads."""
 
 
 def main() -> None:

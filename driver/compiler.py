@@ -14,7 +14,7 @@ from ..base.memory_limit import parse_memory
 from ..base.options import CompileOptions, verify_requested
 from ..base.records import dataclass
 from ..codegen.host import target_for
-from ..extension.kernels import UserKernel, checked_lowerings
+from ..extension.kernels import UserKernel, check_lowerings
 from ..graph_ir.ir.schedule import parse_schedule
 from ..graph_ir.nest.script import Operation
 from ..runtime.artifact import Artifact
@@ -91,8 +91,8 @@ def compile(
         activations: Activations multiplied by packed weights: `exact`, or `q8`, rounded to 8 bits in groups of 32.
         alias: Outputs that share the memory of an input, `{"present": "past"}`, so that a cache grows in place: the
             input is the filled part of a larger array. "auto" finds all such outputs.
-        lowerings: Kernels of `graphc.kernel` for this compilation only, by the name of an op or of its kind:
-            `{"softmax": kernel}`. One that cannot compute an op is not called for it.
+        lowerings: Kernels of `graphc.kernel` for this compilation only, by the name of an op in the model or of its
+            kind: `{"softmax": kernel}`. One whose `when` refuses an op is not called for it.
         on_phase: Called with the name of a phase, the steps done and the steps in all, for progress.
 
     Raises:
@@ -141,7 +141,7 @@ def request_of(
         tuned_schedules(resolved, options.threads, tuning),
         texts,
         resolve_jobs(jobs), default_cache() if cache else None, optimized, alias or {},
-        checked_lowerings(lowerings or {}),
+        lowerings or {},
     )  # fmt: skip
     functions = {name: x for name, x in (schedules or {}).items() if not isinstance(x, str)}
     return with_functions(request, functions)
@@ -196,7 +196,7 @@ def compile_stages(
     if not isinstance(model, CompileRequest):
         resolved = target_for(target) if isinstance(target, str) else target
         model = CompileRequest(model, resolved, options or CompileOptions())
-    request = replace(model, cache=None)
+    request = _checked(replace(model, cache=None))
     with paused_collector(), reproducible(request):
         return run_stages(request, Phases(on_phase))
 
@@ -206,7 +206,7 @@ def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) ->
 
     A dump shows every stage, and a limit on memory is checked on the graph, so that neither uses the cache.
     """
-    phases = Phases(on_phase)
+    phases, request = Phases(on_phase), _checked(request)
     if loops_are_extended():  # other processes do not know them, nor does the key of a kernel
         request = replace(request, cache=None, jobs=1)
     if request.options.dump_dir is not None or request.options.max_memory is not None:
@@ -217,6 +217,13 @@ def compile_request(request: CompileRequest, on_phase: OnPhase | None = None) ->
                 request, run_stages(request, phases, consume=True).artifact, False, phases
             )
         return _cached(request, request.cache, phases)
+
+
+def _checked(request: CompileRequest) -> CompileRequest:
+    """The request, whose lowerings are for ops of its model."""
+    if request.lowerings:
+        check_lowerings(request.lowerings, request.source)
+    return request
 
 
 def _cached(request: CompileRequest, cache: CompileCache, phases: Phases) -> Outcome:

@@ -1,4 +1,4 @@
-"""Kernels of user code, written in Tensor IR, for an op of user code or of graphc: their checks and their functions."""
+"""Kernels of user code, written in Tensor IR, for ops: their checks and functions. `lab/user_kernels.py` makes them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from ..base.errors import InternalError, UserError
 from ..base.records import dataclass
 from ..base.suggestion import suggestion
+from ..graph_ir.ir.graph import Graph, all_ops
 from ..graph_ir.ir.op import Op
 from ..graph_ir.ir.registry import lookup, names, schema_of
 from ..graph_ir.schedule.context import LowerContext
@@ -29,7 +30,7 @@ class KernelBuilder(LoopBuilder):
         self.threads = threads
 
 
-def checked(kernel: UserKernel) -> None:
+def check_functions(kernel: UserKernel) -> None:
     """Raise UserError if the functions of a kernel take other arguments than they are given."""
     operands = [operand.name for operand in schema_of(kernel.op_name).operands]
     who = f"kernel '{kernel.name}' of {kernel.op_name}"
@@ -44,14 +45,19 @@ def add_kernel(kernel: UserKernel) -> None:
     KERNELS[kernel.op_name, kernel.name] = kernel
 
 
-def checked_lowerings(lowerings: Mapping[str, UserKernel]) -> Mapping[str, UserKernel]:
-    """Return the kernels of one compilation. Raise UserError for values that are none."""
+def check_lowerings(lowerings: Mapping[str, object], graph: Graph) -> None:
+    """Raise UserError for a value that is not a kernel, and for a name that is neither its op's kind nor of such an op."""
+    ops = {op.name: op.op_name for op in all_ops(graph)}
     for name, lowering in lowerings.items():
         if not isinstance(lowering, UserKernel):
             raise UserError(
                 f"lowerings: '{name}' must be a kernel that `graphc.kernel` made, got {type(lowering).__name__}"
             )
-    return lowerings
+        if lowering.op_name not in (name, ops.get(name)):
+            raise UserError(
+                f"lowerings: '{name}' must be {lowering.op_name} or the name of one in the model, as kernel "
+                f"'{lowering.name}' computes only these"
+            )
 
 
 def check_op(op_name: str) -> None:
@@ -68,7 +74,7 @@ def check_op(op_name: str) -> None:
 
 @dataclass(frozen=True)
 class UserKernel:
-    """A kernel in the form that the compiler expects (`graph_ir.schedule.user_code.UserKernel`)."""
+    """A kernel in the form that the compiler expects (`graph_ir.schedule.context.UserKernel`)."""
 
     name: str
     op_name: str

@@ -18,7 +18,7 @@ from ..base.records import dataclass
 from ..codegen.host import target_for
 from ..driver.compiler import compile_request
 from ..driver.request import CompileRequest
-from ..extension.kernels import UserKernel, add_kernel, check_op, checked
+from ..extension.kernels import UserKernel, add_kernel, check_functions, check_op
 from ..frontend.shape_spec import parse_spec
 from ..graph_ir.inspect.compare import difference
 from ..graph_ir.ir.graph import Graph
@@ -48,7 +48,7 @@ class Kernel(UserKernel):
     ) -> Array:
         """Return the result of the kernel alone. Raise UserError if it does not accept the op."""
         operands = tuple(LogicalTensor(from_numpy(a.dtype), a.shape) for a in arrays)
-        model = _model(self, operands, _frozen(attrs), target_for(target), CompileOptions(threads))
+        model = _model(self, operands, _frozen(attrs), target_for(target), threads)
         result: Array = model(*arrays)
         return result
 
@@ -98,7 +98,7 @@ class Kernel(UserKernel):
         (expected,) = graph.evaluate(arrays)
         for options in (CompileOptions(1, check_bounds=True), CompileOptions(threads)):
             try:
-                found = _model(self, operands, _frozen(attrs), target, options)(*arrays)
+                found = _compiled(self, graph, target, options)(*arrays)
             except GraphcError as error:
                 return str(error)
             off = difference(found, expected)
@@ -174,7 +174,7 @@ def kernel(
 
     def add(build: Callable[..., Any]) -> Kernel:
         made = Kernel(name or getattr(build, "__name__", "kernel"), op_name, build, when)
-        checked(made)
+        check_functions(made)
         if everywhere:
             add_kernel(made)
         return made
@@ -188,14 +188,20 @@ def _model(
     operands: tuple[LogicalTensor, ...],
     attrs: tuple[tuple[str, Any], ...],
     target: Target,
-    options: CompileOptions,
+    threads: int,
 ) -> CompiledModel:
-    """The kernel alone, compiled. Raise UserError if it does not accept the op."""
+    """The kernel alone, compiled once for these operands. Raise UserError if it does not accept the op."""
     graph = _graph(kernel.op_name, operands, dict(attrs))
     if not _is_accepted(kernel, graph, target):
         raise UserError(
             f"kernel '{kernel.name}' of {kernel.op_name}: it must accept the op; see its `when`"
         )
+    return _compiled(kernel, graph, target, CompileOptions(threads))
+
+
+def _compiled(
+    kernel: Kernel, graph: Graph, target: Target, options: CompileOptions
+) -> CompiledModel:
     request = CompileRequest(graph, target, options, lowerings={kernel.op_name: kernel})
     return CompiledModel(compile_request(request).artifact, options.threads)
 

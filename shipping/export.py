@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..base.errors import UserError
@@ -17,7 +17,7 @@ from .folder import folder_texts
 from .header import header_text
 from .library import LIBRARIES, has_pool, library_file, library_of, system_object
 from .names import checked_prefix, identifier
-from .weights import weights_file
+from .weights import WeightsFile, weights_file
 
 
 def is_library(path: str | os.PathLike[str]) -> bool:
@@ -78,17 +78,28 @@ def _check_ending(path: str | os.PathLike[str], system: str) -> None:
 
 def _export_object(artifacts: Sequence[Artifact], path: Path, prefix: str) -> list[Path]:
     """Write an object that is not ELF, its header and its weights."""
-    header, files, written = path.with_suffix(".h"), [], [path]
+    files, parts = _weights_files(artifacts, path.stem)
+    parts[path.name] = [system_object(artifacts, prefix, files)]
+    parts[f"{path.stem}.h"] = [header_text(prefix, artifacts, [x.name for x in files]).encode()]
+    return _write_all(parts, path.parent)
+
+
+def _weights_files(
+    artifacts: Sequence[Artifact], stem: str
+) -> tuple[list[WeightsFile], dict[str, Iterable[Chunk]]]:
+    """The weights of each artifact as a file, and the parts of these files by their names."""
+    files, parts = [], dict[str, Iterable[Chunk]]()
     for artifact in artifacts:
         isa = f".{artifact.metadata.isa}" if len(artifacts) > 1 else ""
-        name = f"{path.stem}{isa}.weights"
-        file, chunks = weights_file(artifact, name)
+        file, parts[f"{stem}{isa}.weights"] = weights_file(artifact, f"{stem}{isa}.weights")
         files.append(file)
-        written.append(path.with_name(name))
-        _write(written[-1], chunks)
-    _write(path, [system_object(artifacts, prefix, files)])
-    _write(header, [header_text(prefix, artifacts, [file.name for file in files]).encode()])
-    return [*written, header]
+    return files, parts
+
+
+def _write_all(parts: Mapping[str, Iterable[Chunk]], folder: Path) -> list[Path]:
+    for name, chunks in parts.items():
+        _write(folder / name, chunks)
+    return [folder / name for name in sorted(parts)]
 
 
 def _export_folder(artifacts: Sequence[Artifact], folder: Path, prefix: str) -> list[Path]:
@@ -97,11 +108,7 @@ def _export_folder(artifacts: Sequence[Artifact], folder: Path, prefix: str) -> 
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(str(folder), error) from error
-    files, parts = [], dict[str, Iterable[Chunk]]()
-    for artifact in artifacts:
-        isa = f".{artifact.metadata.isa}" if len(artifacts) > 1 else ""
-        file, parts[f"{prefix}{isa}.weights"] = weights_file(artifact, f"{prefix}{isa}.weights")
-        files.append(file)
+    files, parts = _weights_files(artifacts, prefix)
     pool = has_pool(artifacts[0])
     library = library_of(artifacts, prefix, files)
     for suffix in (".a", ".so"):  # the last fills its addresses into the code
@@ -110,9 +117,7 @@ def _export_folder(artifacts: Sequence[Artifact], folder: Path, prefix: str) -> 
     parts[f"{prefix}.h"] = [header_text(prefix, artifacts, names, pool).encode()]
     texts = folder_texts(prefix, artifacts, pool)
     parts |= {name: [text.encode()] for name, text in texts.items()}
-    for name, chunks in parts.items():
-        _write(folder / name, chunks)
-    return [folder / name for name in sorted(parts)]
+    return _write_all(parts, folder)
 
 
 def _ordered(artifacts: Sequence[Artifact]) -> list[Artifact]:

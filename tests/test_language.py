@@ -43,7 +43,7 @@ PATTERNS = {
     "product": (
         "product",
         r"(?<![a-z])(?<!dot[\s_])(?<!outer )(?<!inner )(?<!cross )(?<!cumulative )(?<!householder_)"
-        r"(?<!itertools\.)(?<!cartesian[_ ])products?(?![a-z])(?![\s_]of[\s_]sizes)",
+        r"(?<!itertools\.)products?(?![a-z])(?![\s_]of[\s_]sizes)",
     ),
     # Exempt: a switch or a feature that is turned off or on.
     "turned": ("turned", r"(?<![a-z])turned(?![\s_](?:off|on)\b)(?![a-z])"),

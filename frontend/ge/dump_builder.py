@@ -13,8 +13,8 @@ from ...base.dtypes import BF16, from_numpy
 from ...base.printable import printable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.rewriting.exact_matmuls import with_exact_matmuls
-from ...graph_ir.rewriting.plain_quantization import quantization_written_out
 from ...graph_ir.rewriting.written_names import with_names
+from ...graph_ir.rewriting.written_out import written_out
 from ..correspondence.writing import ExportFrame, InexpressibleError, Named, NameTable, Write
 from .document import Dump, DumpGraph, GraphName, Node, Reference, TensorText
 from .enumerations import dtype_number
@@ -27,7 +27,7 @@ _KEPT = 1e-4  # relative difference between a number and its printed form
 
 def expressed(graph: Graph) -> Graph:
     """Return the graph without quantize, dequantize and byte matmuls that wrap, which GE lacks."""
-    return with_exact_matmuls(quantization_written_out(graph))
+    return with_exact_matmuls(written_out(graph))
 
 
 def written_names(graph: Graph) -> Graph:

@@ -90,8 +90,8 @@ class Step(NodeReader):
         self, opcode: str, shape: Shape | None, operands: list[Any] | None = None, **attributes: Any
     ) -> Step:
         """An instruction of another opcode and shape, on the same operands or others, with more attributes."""
-        all_of_them = {**self.instruction.attributes, **attributes}
-        other = replace(self.instruction, opcode=opcode, shape=shape, attributes=all_of_them)
+        merged = {**self.instruction.attributes, **attributes}
+        other = replace(self.instruction, opcode=opcode, shape=shape, attributes=merged)
         given = self.operands if operands is None else operands
         return Step(self.owner, other, given, self._shapes, self.is_mapped)
 

@@ -36,9 +36,8 @@ def post_transform(node: NodeContext, scores: GraphTensor, kind: str) -> GraphTe
         doubled = node.helper("add", scores, scores)
         y = inverse_erf(node, node.helper("sub", doubled, like(node, 1, scores)))
         return node.helper("mul", y, like(node, math.sqrt(2), y))
-    is_zero = node.helper(
-        "eq", scores, like(node, 0, scores)
-    )  # zeros stay zeros, count for nothing
+    is_zero = node.helper("eq", scores, like(node, 0, scores))
+    # Zeros stay zeros, and count for nothing.
     low = node.helper("select", is_zero, like(node, -math.inf, scores), scores)
     return node.helper("softmax", low, axis=-1)
 

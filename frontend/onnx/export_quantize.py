@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...base.dtypes import F32, S32, U8
 from ...graph_ir.ir.graph import GraphTensor, Op
-from ...graph_ir.rewriting.plain_quantization import QUANTIZATION
 from ...graph_ir.rewriting.values import constant_value
+from ...graph_ir.rewriting.written_out import QUANTIZATION
 from .export import Exporter
 
 
@@ -17,9 +17,8 @@ def has_node(op: Op) -> bool:
         return False
     if op.op_name == "quantize" and (x.dtype != F32 or op.attr("bits") < integer.dtype.bits):
         return False
-    may_lack_zero = (
-        op.op_name == "dequantize" or integer.dtype == U8
-    )  # what QuantizeLinear then gives
+    # Without a zero point QuantizeLinear gives u8.
+    may_lack_zero = op.op_name == "dequantize" or integer.dtype == U8
     has_zero = integer.dtype.bits in (8, 16) and (bool(zero) or may_lack_zero)
     return scale.dtype == F32 and (has_zero or (integer.dtype == S32 and not zero))
 

@@ -128,13 +128,8 @@ def _loop(
     return CountedLoop(node, length, None, [False]).make([first], rows, step)
 
 
-_PLAIN = {
-    "ndim": 1,
-    "state_channels_last": -1,
-    "state_window": 0,
-    "state_length": 0,
-    "state_update_capacity": 0,
-}
+_NO_STEPS = dict.fromkeys(("state_window", "state_length", "state_update_capacity"), 0)
+_PLAIN = {"ndim": 1, "state_channels_last": -1, **_NO_STEPS}
 """Attributes of ONNX Runtime's kernels for GPUs, and of states of several steps."""
 
 

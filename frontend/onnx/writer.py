@@ -12,8 +12,8 @@ from ...base.file_errors import unwritable
 from ...base.printable import encodable
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
-from ...graph_ir.rewriting.plain_quantization import quantization_written_out
 from ...graph_ir.rewriting.written_names import with_names
+from ...graph_ir.rewriting.written_out import written_out
 from .export import Exporter, value_info
 from .export_quantize import has_node
 from .op_table import WRITERS
@@ -31,7 +31,7 @@ def to_onnx(graph: Graph) -> ModelProto:
     Attributes are float32 in ONNX, so an epsilon or a slope may lose digits; NumPy's expm1 and log1p become exp(x) - 1
     and log(x + 1). UnsupportedError lists everything that ONNX cannot express.
     """
-    graph = with_names(quantization_written_out(graph, has_node), encodable)
+    graph = with_names(written_out(graph, has_node), encodable)
     exporter = Exporter(graph, WRITERS)
     exporter.write_ops(graph)
     exporter.finish()

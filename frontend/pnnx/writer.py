@@ -14,7 +14,7 @@ from ...base.errors import UserError
 from ...base.file_errors import unwritable
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
-from ...graph_ir.rewriting.plain_quantization import quantization_written_out
+from ...graph_ir.rewriting.written_out import written_out
 from .contraction import absorb_parts
 from .export import Exporter, absorb_literals
 from .op_table import WRITERS
@@ -52,7 +52,7 @@ def write_files(
 
 def export_graph(graph: Graph) -> tuple[list[Operator], dict[str, Array]]:
     """Operators and weights by entry name. UnsupportedError lists everything that PNNX cannot express."""
-    graph = quantization_written_out(graph)
+    graph = written_out(graph)
     exporter = Exporter(graph, WRITERS)
     absorb_parts(exporter)
     absorb_literals(exporter)

@@ -8,11 +8,12 @@ import numpy as np
 
 from ..ir.attributes import BoolAttr
 from ..ir.axis_attributes import AxisAttr
-from ..ir.graph import Array, Op
+from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
+from .compose import Composer
 from .elementwise import FLOAT, NUMBER, kinds_text
 from .reduce import identity
 
@@ -80,23 +81,63 @@ class CumProd(Cumulative):
     combine: ClassVar[str] = "mul"
 
 
+class DoubledScan(Cumulative):
+    """Base: scans that formats without such a node express by doubling, in log2(n) steps."""
+
+    @property
+    def is_static(self) -> bool:
+        """Return whether the number of steps is known, and the scan is the plain one."""
+        size = self.inputs[0].details.plain_dims[self.axis]
+        return isinstance(size, int) and not self.exclusive and not self.reverse
+
+    def arithmetic(self, graph: Graph) -> list[GraphTensor]:
+        """Element i becomes the combination of ever more elements up to it: 2, 4, 8, ..."""
+        make, axis = Composer(graph, self), self.axis
+        x, step = make.widened(self.inputs[0]), 1
+        dims = x.details.plain_dims
+        while step < dims[axis]:
+            head = _sliced(make, x, axis, 0, step)
+            earlier = _sliced(make, x, axis, 0, dims[axis] - step)
+            later = _sliced(make, x, axis, step, dims[axis] - step)
+            x = make("concat", head, self.combined(make, earlier, later), axis=axis)
+            step *= 2
+        return [make.to(x, self.outputs[0].details.dtype)]
+
+    def combined(self, make: Composer, x: GraphTensor, y: GraphTensor) -> GraphTensor:
+        """The elementwise op of the scan."""
+        return make(self.combine, x, y)
+
+
+def _sliced(make: Composer, x: GraphTensor, axis: int, start: int, size: int) -> GraphTensor:
+    dims = x.details.plain_dims
+    starts = tuple(start if i == axis else 0 for i in range(len(dims)))
+    return make("slice", x, starts=starts, sizes=(*dims[:axis], size, *dims[axis + 1 :]))
+
+
 @register("cum_max")
-class CumMax(Cumulative):
+class CumMax(DoubledScan):
     """Largest element up to each one, NaN from the first NaN on."""
 
     combine: ClassVar[str] = "max"
 
 
 @register("cum_min")
-class CumMin(Cumulative):
+class CumMin(DoubledScan):
     """Smallest element up to each one, NaN from the first NaN on."""
 
     combine: ClassVar[str] = "min"
 
 
 @register("cum_log_sum_exp")
-class CumLogSumExp(Cumulative):
+class CumLogSumExp(DoubledScan):
     """Logarithm of the sum of exp(x) up to each element, of floats."""
 
     combine: ClassVar[str] = "log_add_exp"
     accepts = FLOAT
+
+    def combined(self, make: Composer, x: GraphTensor, y: GraphTensor) -> GraphTensor:
+        """The larger one, and what the other adds; equal infinities have no difference."""
+        high, low = make("max", x, y), make("min", x, y)
+        zero = make.scalar(0, x.details.dtype)
+        gap = make("select", make("eq", low, high), zero, make("sub", low, high))
+        return make("add", high, make("log1p", make("exp", gap)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from ..ir.computation import Pointwise, Reduction
 from ..ir.format import Format, plain
 from ..ir.graph import GraphTensor, Op
@@ -59,10 +61,10 @@ def follows_layout(op: Op) -> bool:
     if not keeps_axes(op):
         return False
     # Rows of a plain tensor have a loop of their own, which keeps them in cache.
-    return getattr(op, "axes", ()) != (op.inputs[0].details.rank - 1,)
+    return op.axes != (op.x.details.rank - 1,)
 
 
-def keeps_axes(op: Op) -> bool:
+def keeps_axes(op: Op) -> TypeGuard[Reduce]:
     """Return whether the op is a reduction whose result has an axis for each of its input."""
     return isinstance(op, Reduce) and op.keep_dims
 
@@ -74,9 +76,9 @@ def sums_images(op: Op, fmt: Format) -> bool:
     """
     if not keeps_axes(op) or fmt.is_plain:
         return False
-    axes = getattr(op, "axes", ())
     blocked = {axis for axis, block in zip(fmt.order, fmt.blocks, strict=True) if block}
-    return axes == tuple(range(2, fmt.rank)) and not (blocked | {fmt.order[-1]}) & set(axes)
+    inner = blocked | {fmt.order[-1]}
+    return op.axes == tuple(range(2, fmt.rank)) and inner.isdisjoint(op.axes)
 
 
 def elementwise_names() -> tuple[str, ...]:

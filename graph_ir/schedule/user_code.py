@@ -67,5 +67,5 @@ def kernel_of(op: Op, name: str, ctx: LowerContext) -> UserKernel | None:
 
 def _known(op: Op, ctx: LowerContext) -> list[UserKernel]:
     requested = [ctx.lowerings[key] for key in (op.name, op.op_name) if key in ctx.lowerings]
-    added = [kernel for (op_name, _), kernel in KERNELS.items() if op_name == op.op_name]
-    return [*requested, *reversed(added)]
+    found = [*requested, *reversed(KERNELS.values())]
+    return [kernel for kernel in found if kernel.op_name == op.op_name]

@@ -11,9 +11,12 @@ import pytest
 import graphc
 from graphc import UserError
 from graphc.base.dtypes import F32
+from graphc.codegen.host import target_for
 from graphc.extension.ops import LogicalTensor
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.schedule.user_code import KERNELS
+from graphc.lab.read import read_problem
+from graphc.lab.trial import Bench, measure
 from graphc.lab.user_kernels import MAX_CHECKS, MAX_LINES, Kernel, kernel
 from graphc.tensor_ir import builder as t
 
@@ -74,11 +77,9 @@ def test_attributes_and_several_operands() -> None:
     assert np.array_equal(naive(a, right), a @ right)
     found = naive.check("f32[M,K]", "f32[K,N]")
     assert found.ok and len(found.rows) == MAX_CHECKS
-    assert not naive.check("f32[M,K]", "f32[K,N]", transpose_b=False).rows[0].sizes.keys() - {
-        "M",
-        "N",
-        "K",
-    }
+    assert naive.check("f32[M,K]", "f32[K,9]", transpose_b=False).ok
+    with pytest.raises(UserError, match="it must accept one of the ops"):
+        naive.check("f32[M,K]", "f32[9,K]", transpose_b=True)
 
 
 def test_a_check_tells_right_from_wrong() -> None:
@@ -118,9 +119,26 @@ def test_other_lowerings_are_other_entries_of_the_cache() -> None:
     assert [float(y[0, 0]) for y in results] == [2, 3, 2]
 
 
-def test_what_is_no_kernel_is_refused() -> None:
+def test_a_lowering_must_fit_the_model() -> None:
     with pytest.raises(
         UserError,
         match="lowerings: 'relu' must be a kernel that `graphc.kernel` made, got function",
     ):
         graphc.compile(model_of(), lowerings={"relu": is_matrix})  # type: ignore[dict-item]
+    for name in ("exp", "other", "x"):  # another op, none, and an input
+        with pytest.raises(UserError, match=f"lowerings: '{name}' must be relu or the name of one"):
+            graphc.compile(model_of(), lowerings={name: relu_rows()})
+
+
+def test_a_kernel_is_never_called_for_another_op() -> None:
+    graph = Graph("m")
+    x = graph.make_input(LogicalTensor(F32, (5, 21)), "x")
+    graph.make_output(
+        graph.make("neg", [graph.make("relu", [x], name="a").outputs[0]], name="b").outputs[0], "y"
+    )
+    with pytest.raises(UserError, match="lowerings: 'b' must be relu or the name of one"):
+        graphc.compile(graph, lowerings={"b": relu_rows()})
+    with pytest.raises(UserError, match="lowerings: 'matmul' must be relu or the name of one"):
+        measure(
+            read_problem("matmul m4n8k8"), Bench(target_for("native"), 1, seconds=0.01), relu_rows()
+        )

@@ -67,7 +67,7 @@ ROUNDED = (
         "rms_norm",
         "layer_norm",
     ),
-    *("hard_sigmoid", "elu", "selu", "leaky_relu", "lrn"),
+    *("cum_log_sum_exp", "hard_sigmoid", "elu", "selu", "leaky_relu", "lrn"),
 )
 """Written as several nodes, or with an attribute that is not a float32: bits may differ."""
 

@@ -7,6 +7,7 @@ from graphc.base.dims import Size, Symbol, size
 from graphc.base.dtypes import F32, S32
 from graphc.base.errors import UserError
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.rewriting.written_out import written_out
 from support.check_op import NUMBERS, check_op, make_op, random_array
 
 
@@ -105,3 +106,26 @@ def test_a_dynamic_number_of_columns(op_name: str, rng: np.random.Generator) -> 
         given = rng.integers(-9, 9, (3, 4, columns)).astype(np.float32)
         (expected,) = make_op(op_name, [given], attrs).reference([given])
         np.testing.assert_allclose(model(given), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 16])
+@pytest.mark.parametrize("op_name", ["cum_max", "cum_min", "cum_log_sum_exp"])
+def test_formats_without_such_scans_get_smaller_ops(op_name: str, size: int) -> None:
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (3, size)), "x")
+    graph.make_output(graph.make(op_name, [x], {"axis": 1}).outputs[0], "y")
+    again = written_out(graph)
+    assert op_name not in {op.op_name for op in again.ops}
+    values = (np.arange(3.0 * size) % 5 - 2).reshape(3, size).astype(np.float32)
+    if size > 2:
+        values[0, 1], values[1, :2], values[2, 2] = np.nan, -np.inf, np.inf
+    with np.errstate(invalid="ignore"):
+        (found,), (wanted,) = again.evaluate([values]), graph.evaluate([values])
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_scans_of_a_dynamic_axis_stay() -> None:
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (3, size(Symbol("N")))), "x")
+    graph.make_output(graph.make("cum_max", [x], {"axis": 1}).outputs[0], "y")
+    assert written_out(graph) is graph

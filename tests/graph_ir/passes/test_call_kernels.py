@@ -24,10 +24,8 @@ TEXT = """
 class OnlyRank:
     """A kernel of ops of one rank."""
 
-    op_name = "relu"
-
-    def __init__(self, name: str, rank: int) -> None:
-        self.name, self.rank = name, rank
+    def __init__(self, name: str, rank: int, op_name: str = "relu") -> None:
+        self.name, self.rank, self.op_name = name, rank, op_name
 
     def accepts(self, op: Any, ctx: Any) -> bool:
         return bool(op.outputs[0].details.rank == self.rank)
@@ -46,7 +44,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], Any]:
 
 def test_nothing_changes_without_kernels(kernels: dict[tuple[str, str], Any]) -> None:
     assert not run_pass(call_kernels, graph_of(TEXT))
-    kernels["neg", "any"] = OnlyRank("any", 2)
+    kernels["neg", "any"] = OnlyRank("any", 2, "neg")
     assert not run_pass(call_kernels, graph_of(TEXT))
 
 
