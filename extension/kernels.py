@@ -46,7 +46,7 @@ def add_kernel(kernel: UserKernel) -> None:
 
 
 def check_lowerings(lowerings: Mapping[str, object], graph: Graph) -> None:
-    """Raise UserError for a value that is not a kernel, and for a name that is neither its op's kind nor of such an op."""
+    """Raise UserError for a value that is not a kernel, or a name that means other ops than those it computes."""
     ops = {op.name: op.op_name for op in all_ops(graph)}
     for name, lowering in lowerings.items():
         if not isinstance(lowering, UserKernel):
