@@ -206,7 +206,7 @@ def _conditions(found: Profile) -> list[str]:
     roofs = found.roofline
     measured = found.stamped_seconds / max(found.plain_seconds, 1e-12) - 1
     return [
-        f"roofs     {roofs.gflops:.1f} GFLOP/s; "
+        f"roofs     {', '.join(f'{x} {gflops:.1f}' for x, gflops in found.peaks().items())} GFLOP/s; "
         + ", ".join(f"{x.name} {x.gbytes_per_second:.1f} GB/s" for x in roofs.levels)
         + f"; {measured_text(roofs)}",
         f"overhead  {100 * found.overhead:.2f} %: {len(found.kernels) + 1} timestamps of "

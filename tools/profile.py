@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -14,12 +14,15 @@ from ..base.errors import InternalError
 from ..base.html_table import html_table
 from ..base.records import dataclass
 from ..bench.measure import interleave
-from ..bench.roofline import Roofline
+from ..bench.roofline import PACKED, Roofline
 from ..bench.stamp_cost import stamp_seconds
 from ..driver.stages import Compilation
 from ..graph_ir.ir.graph import Op
 from ..graph_ir.lowering.lower_graph import kernel_bytes
+from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.ops.matmul_nbits import MatmulNBits
+from ..graph_ir.ops.winograd import WinogradConvolution
 from ..graph_ir.rewriting.known_sizes import with_sizes
 from ..graph_ir.schedule.problem import problem_of
 from .explain import Explanation
@@ -39,7 +42,8 @@ class KernelTime:
     """One call of a kernel.
 
     `ops` are the fused graph ops, `source` those of the model they came from; `problem` is its matmuls as `graphc
-    tune` names them, else the type of the result. `nbytes`: every operand once. `seconds` is the median over the runs,
+    tune` names them, else the type of the result. `multiplied`: the type of the left operands of its matmuls, whose
+    peak bounds it; empty if it has none. `nbytes`: every operand once. `seconds` is the median over the runs,
     `begin` (s since the program's start) and `duration` are those of the traced run. `roof` is the limiting one
     (`compute` or a memory level), `roof_seconds` the least time it allows.
     """
@@ -49,6 +53,7 @@ class KernelTime:
     ops: tuple[str, ...]
     source: tuple[str, ...]
     problem: str
+    multiplied: str
     layouts: tuple[str, ...]
     schedule: str
     isa: str
@@ -116,6 +121,12 @@ class Profile:
     roofline: Roofline
     tasks: tuple[TaskTime, ...] = field(default=(), repr=False)
     sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def peaks(self) -> dict[str, float]:
+        """Return the peak (GFLOP/s) of f32 and of each other type that kernels multiply, the lowest first."""
+        types = {k.multiplied for k in self.kernels if k.multiplied}
+        peaks = {name: self.roofline.of_type(name).gflops for name in {"f32", *types}}
+        return dict(sorted(peaks.items(), key=lambda item: item[1]))
 
     def busy(self) -> dict[str, float]:
         """Return the share of all threads' time that each node's kernel kept them busy in the traced run, by node.
@@ -257,7 +268,8 @@ def _kernels(
     for number, (fact, call) in enumerate(zip(facts, compilation.lowered.calls, strict=True)):
         nbytes = kernel_bytes(nodes[call.op_name])
         gflop = nodes[call.op_name].get_gflop() if sizes else call.gflop
-        roof, least = roofline.bound(gflop, nbytes)
+        multiplied = _multiplied(nodes[call.op_name])
+        roof, least = roofline.of_type(multiplied).bound(gflop, nbytes)
         found.append(
             KernelTime(
                 node=call.op_name,
@@ -265,6 +277,7 @@ def _kernels(
                 ops=tuple(fact["ops"]),
                 source=tuple(fact["source"]),
                 problem=_problem(nodes[call.op_name]),
+                multiplied=multiplied,
                 layouts=tuple(fact["layouts"]),
                 schedule=fact["schedule"],
                 isa=compilation.target.isa,
@@ -280,10 +293,23 @@ def _kernels(
     return tuple(found)
 
 
+def _multiplied(node: Op) -> str:
+    """Return the type whose multiply-adds take the most work of a kernel, as `Roofline.of_type` names it."""
+    contractions = (MatmulCore, Convolution, WinogradConvolution, MatmulNBits)
+    found = [op for op in _body(node) if isinstance(op, contractions)]
+    if not found:
+        return ""
+    first = found[0].inputs[0].details.dtype.name
+    return PACKED if isinstance(found[0], MatmulNBits) and first == "f32" else first
+
+
+def _body(node: Op) -> Sequence[Op]:
+    return node.attr("graph").ops if node.op_name == "fused" else [node]
+
+
 def _problem(node: Op) -> str:
     """Return the matmuls of a kernel as `graphc dev kernel` writes them, or the type of its result if it has none."""
-    body = node.attr("graph").ops if node.op_name == "fused" else [node]
-    matmuls = [problem_of(op) for op in body if isinstance(op, MatmulCore) and op.is_tuned]
+    matmuls = [problem_of(op) for op in _body(node) if isinstance(op, MatmulCore) and op.is_tuned]
     return "; ".join(matmuls) or ", ".join(str(y.details) for y in node.outputs)
 
 
@@ -315,7 +341,7 @@ def trace_events(profile: Profile) -> dict[str, Any]:
     for k in profile.kernels:
         args = {
             "kernel": k.kernel, "ops": list(k.ops), "source": list(k.source),
-            "gflop": k.gflop, "bytes": k.nbytes, "roof": k.roof,
+            "gflop": k.gflop, "bytes": k.nbytes, "roof": k.roof, "multiplied": k.multiplied,
         }  # fmt: skip
         events.append(_event(k.node, "kernel", 0, k.begin, k.duration, args))
     for thread in sorted({task.thread for task in profile.tasks}):

@@ -11,15 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphc import Graph
+from graphc.base.dtypes import S32, by_name
 from graphc.base.options import CompileOptions
-from graphc.bench.roofline import Level, Roofline
+from graphc.bench.roofline import Level, Peak, Roofline
 from graphc.bench.stamp_cost import stamp_seconds
 from graphc.cli import main
 from graphc.cli.run_inputs import input_arrays
 from graphc.codegen.module import emit_module
 from graphc.driver.compiler import Compilation, compile_stages
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.runtime.executor import CompiledModel
 from graphc.tools.profile import MAX_OVERHEAD, Profile, TaskTime, profile, trace_events
+from graphc.tools.report.charts import roofline_chart
 from graphc.tools.stamped_program import StampedProgram
 from support.cli_models import free
 from support.process import ROOT
@@ -76,6 +80,33 @@ def test_each_kernel_has_its_facts(found: Profile) -> None:
     assert first.nbytes >= 4 * (32 * 13 + 512 * 13 + 512 + 32 * 512)
     # Against a machine of 1 MB/s everything is far beyond the roof of its memory.
     assert first.roof == "DRAM" and first.of_roof > 1
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "multiplied"),
+    [("f32", "f32", "f32"), ("bf16", "bf16", "bf16"), ("u8", "s8", "u8"), ("f64", "f64", "f64")],
+)
+def test_the_roof_of_a_kernel_is_that_of_its_types(x: str, w: str, multiplied: str) -> None:
+    graph = Graph("layer")
+    a = graph.make_input(LogicalTensor(by_name(x), (64, 128)), "a")
+    b = graph.make_input(LogicalTensor(by_name(w), (128, 64)), "b")
+    attrs = {"dtype": S32} if x == "u8" else {}
+    layer = graph.make("matmul_core", [a, b], attrs, "layer").outputs[0]
+    graph.make_output(graph.make("relu", [layer], name="relu").outputs[0])
+    compilation = compile_stages(graph, options=CompileOptions(1))
+    peaks = {"f32": 100.0, "f64": 50.0, "bf16": 800.0, "u8": 1600.0}
+    roofs = replace(
+        ROOFS,
+        gflops=peaks["f32"],
+        levels=(Level("DRAM", 0, 1e9),),
+        peaks=tuple(Peak(f"{name}x{name}", "an instruction", peaks[name]) for name in peaks),
+    )
+    found = profile(compilation, inputs(compilation), roofs, seconds=0.01)
+    kernel = max(found.kernels, key=lambda k: k.gflop)
+    assert kernel.multiplied == multiplied and kernel.roof == "compute"
+    assert kernel.roof_seconds == pytest.approx(kernel.gflop / peaks[multiplied])
+    assert found.peaks() == {"f32": peaks["f32"], multiplied: peaks[multiplied]}
+    assert f"{multiplied} {peaks[multiplied]:.0f} GFLOP/s" in roofline_chart(found)
 
 
 def test_times_add_up(found: Profile) -> None:

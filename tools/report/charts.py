@@ -22,29 +22,31 @@ Scale = Callable[[float], float]
 
 def roofline_chart(profile: Profile) -> str:
     """Kernels as points, FLOP per byte against GFLOP/s, both logarithmic, under the roofs of compute and memory."""
-    roofs = profile.roofline
+    roofs, peaks = profile.roofline, profile.peaks()
+    highest = max(peaks.values())
     points = [
         (k, max(k.gflop * 1e9 / k.nbytes, 1e-3) if k.nbytes else 1e-3, max(k.gflop / k.seconds, 1e-3))
         for k in profile.kernels
         if k.seconds > 0
     ]  # fmt: skip
-    balances = [roofs.gflops / x.gbytes_per_second for x in roofs.levels]
+    balances = [highest / x.gbytes_per_second for x in roofs.levels]
     x_of, x_ticks = _log_scale(
         [*balances, *(x for _, x, _ in points), 0.1, 100], LEFT, WIDTH - RIGHT
     )
     y_of, y_ticks = _log_scale(
-        [roofs.gflops * 2, roofs.gflops / 100, *(y for *_, y in points)], HEIGHT - BOTTOM, TOP
+        [highest * 2, roofs.gflops / 100, *(y for *_, y in points)], HEIGHT - BOTTOM, TOP
     )
-    lines = [
-        _line(x_of(min(balances)), y_of(roofs.gflops), WIDTH - RIGHT, y_of(roofs.gflops), "roof"),
-        *_key(0, f"{roofs.gflops:.0f} GFLOP/s"),
-    ]
+    fastest = max(x.gbytes_per_second for x in roofs.levels)
+    lines: list[str] = []
+    for number, (name, peak) in enumerate(peaks.items()):
+        line = _line(x_of(peak / fastest), y_of(peak), WIDTH - RIGHT, y_of(peak), "roof")
+        lines += [line, *_key(number, f"{name} {peak:.0f} GFLOP/s")]
     for number, (level, balance) in enumerate(zip(roofs.levels, balances, strict=True), 1):
         bottom = max(x_ticks[0], y_ticks[0] / level.gbytes_per_second)
         rate, kind = level.gbytes_per_second, f"roof roof{number}"
         lines += [
-            _line(x_of(bottom), y_of(bottom * rate), x_of(balance), y_of(roofs.gflops), kind),
-            *_key(number, f"{level.name} {rate:.0f} GB/s"),
+            _line(x_of(bottom), y_of(bottom * rate), x_of(balance), y_of(highest), kind),
+            *_key(len(peaks) + number - 1, f"{level.name} {rate:.0f} GB/s", kind),
         ]
     longest = max((k.seconds for k, _, _ in points), default=1.0)
     dots = [
@@ -158,10 +160,9 @@ def _axes(
     return parts
 
 
-def _key(row: int, text: str) -> list[str]:
+def _key(row: int, text: str, kind: str = "roof") -> list[str]:
     """A sample of the line of a roof and its name, to the right of the plot, one below the other."""
     x, y = WIDTH - RIGHT + 12, TOP + 18.0 * row + 12
-    kind = f"roof roof{row}"
     return [_line(x, y - 4, x + 26, y - 4, kind), label(text, x + 32, y)]
 
 

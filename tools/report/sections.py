@@ -20,10 +20,11 @@ MAX_NAMES = 3
 def summary(profile: Profile) -> str:
     """Return the headline and the time by type of op."""
     whole, roofs = headline(profile), profile.roofline
+    peaks = " / ".join(f"{gflops:.0f}" for gflops in profile.peaks().values())
     cards = (
         (shown_time(whole.seconds), "a run"),
         (f"{100 * whole.of_roof:.0f} %", "of the roof"),
-        (f"{whole.gflops:.1f}", f"GFLOP/s of {roofs.gflops:.0f}"),
+        (f"{whole.gflops:.1f}", f"GFLOP/s of {peaks}"),
         (f"{whole.gbytes_per_second:.1f}", "GB/s"),
         (str(len(profile.kernels)), "kernels"),
     )
