@@ -110,8 +110,9 @@ def pick_blocks(gemm: Gemm, tile: GemmTile) -> tuple[int, int]:
     panels, tiles = math.ceil(gemm.n / gemm.columns(tile)), math.ceil(gemm.m / tile.rows)
     in_l1 = tile.rows * depth <= target.l1_bytes * 3 // 4
     b_in_l2 = gemm.n * depth <= target.l2_bytes * 3 // 4
-    in_l2 = max(1, target.l2_bytes // 4 // (tile.rows * depth))
-    together = 1 if in_l1 and (b_in_l2 or tiles > in_l2) else min(tiles, in_l2)
+    in_l2 = max(1, target.l2_bytes // 2 // (tile.rows * depth))
+    evenly = math.ceil(tiles / math.ceil(tiles / in_l2))
+    together = 1 if in_l1 and (b_in_l2 or tiles > in_l2) else evenly
     strips = (
         1
         if b_in_l2 or not in_l1 or together > 1
