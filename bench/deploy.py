@@ -54,7 +54,7 @@ int main(void) {
     int32_t status = 0;
     for (int round = 0; round < 2; round++) {
         clock_gettime(CLOCK_MONOTONIC, &begin);
-        for (int i = 0; i < 1000000; i++) status |= empty_run(&inputs, &outputs, NULL, NULL, x, NULL);
+        for (int i = 0; i < 1000000; i++) status |= empty_run(&inputs, &outputs, NULL, NULL, x, sizeof x, NULL);
         clock_gettime(CLOCK_MONOTONIC, &end);
     }
     printf("%g", ((end.tv_sec - begin.tv_sec) * 1e9 + (end.tv_nsec - begin.tv_nsec)) / 1e6);
@@ -171,6 +171,7 @@ def _bound(
         None,
         None,
         at,
+        ctypes.c_int64(arena.nbytes - 64),
         None,
     )
 

@@ -25,10 +25,11 @@ int main(void) {
     int numbers = 0;
     while (numbers < BATCH * FEATURES && scanf("%f", &x[0][numbers]) == 1) numbers++;
 
-    void *arena = aligned_alloc(64, (size_t)mlp_arena_bytes(NULL));
+    int64_t bytes = (mlp_arena_bytes(NULL) + 63) / 64 * 64;
+    void *arena = aligned_alloc(64, (size_t)bytes);
     mlp_inputs_t inputs = {&x[0][0]};
     mlp_outputs_t outputs = {&y[0][0]};
-    int32_t status = arena ? mlp_run(&inputs, &outputs, NULL, NULL, arena, NULL) : MLP_ERROR_ARENA;
+    int32_t status = mlp_run(&inputs, &outputs, NULL, NULL, arena, bytes, NULL);
     free(arena);
     if (status != MLP_OK) {
         fprintf(stderr, "%s\n", mlp_error(status)); /* for example: no code for this CPU */

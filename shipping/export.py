@@ -16,7 +16,7 @@ from ..targets.systems import SYSTEMS, system_of
 from .folder import folder_texts
 from .header import header_text
 from .library import LIBRARIES, has_pool, library_file, library_of, system_object
-from .names import checked_prefix, identifier
+from .names import checked_prefix, prefix_of
 from .weights import WeightsFile, weights_file
 
 
@@ -47,7 +47,7 @@ def export_library(
         UnsupportedError: The code calls functions of other libraries.
     """
     target = Path(path)
-    chosen = checked_prefix(prefix) if prefix else identifier(name)
+    chosen = checked_prefix(prefix) if prefix else prefix_of(name)
     ordered = _ordered(artifacts)
     system = system_of(ordered[0].metadata.triple)
     _check_ending(path, system)

@@ -53,10 +53,11 @@ $DIMS
 $INPUTS
     ${PREFIX}_outputs_t outputs;
 $OUTPUTS
-    void *arena = allocate(${PREFIX}_arena_bytes($SIZED));
+    int64_t arena_bytes = ${PREFIX}_arena_bytes($SIZED);
+    void *arena = allocate(arena_bytes);
     ${PREFIX}_runtime_t *pool = $POOL;
 
-    int32_t status = ${PREFIX}_run(&inputs, &outputs, $SIZED, weights, arena, pool);
+    int32_t status = ${PREFIX}_run(&inputs, &outputs, $SIZED, weights, arena, arena_bytes, pool);
     if (status != ${UPPER}_OK) {
         puts(${PREFIX}_error(status));
         return 1;
@@ -112,10 +113,12 @@ $DIMS
 $CPP_INPUTS
     ${PREFIX}_outputs_t outputs;
 $CPP_OUTPUTS
-    Memory arena(${PREFIX}_arena_bytes($SIZED));
+    const std::int64_t arena_bytes = ${PREFIX}_arena_bytes($SIZED);
+    Memory arena(arena_bytes);
     ${PREFIX}_runtime_t *pool = $POOL;
 
-    const std::int32_t status = ${PREFIX}_run(&inputs, &outputs, $SIZED, weights, arena.data, pool);
+    const std::int32_t status =
+        ${PREFIX}_run(&inputs, &outputs, $SIZED, weights, arena.data, arena_bytes, pool);
     if (status != ${UPPER}_OK) {
         std::puts(${PREFIX}_error(status));
         return 1;

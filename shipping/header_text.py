@@ -14,8 +14,9 @@ $ABOUT
  * @code{.c}
  * ${PREFIX}_inputs_t inputs = {...};
  * ${PREFIX}_outputs_t outputs = {...};
- * void *arena = aligned_alloc(64, bytes); // bytes: ${PREFIX}_arena_bytes(dims) rounded up to a multiple of 64
- * int32_t status = ${PREFIX}_run(&inputs, &outputs, dims, weights, arena, NULL);
+ * int64_t bytes = (${PREFIX}_arena_bytes(dims) + 63) / 64 * 64;
+ * void *arena = aligned_alloc(64, bytes);
+ * int32_t status = ${PREFIX}_run(&inputs, &outputs, dims, weights, arena, bytes, NULL);
  * if (status != 0) puts(${PREFIX}_error(status));
  * @endcode
  */
@@ -130,16 +131,18 @@ const void *${PREFIX}_weights(const void *file, int64_t bytes);
 /**
  * Runs the model once.$CONDITIONS
  *
- * @param inputs   pointers to the inputs, aligned to their elements
- * @param outputs  pointers to the outputs, aligned to their elements
- * @param dims     values of the dynamic dimensions; null for a model without
- * @param weights  $WEIGHTS
- * @param arena    scratch memory of this call, aligned to 64 bytes; null where it needs none
- * @param runtime  null, a thread pool, or a runtime of the caller
+ * @param inputs       pointers to the inputs, aligned to their elements; that of an array without elements may be null
+ * @param outputs      pointers to the outputs, likewise
+ * @param dims         values of the dynamic dimensions; null for a model without
+ * @param weights      $WEIGHTS
+ * @param arena        scratch memory of this call, aligned to 64 bytes; null where it needs none
+ * @param arena_bytes  size of that memory, at least ${PREFIX}_arena_bytes(dims)
+ * @param runtime      null, a thread pool, or a runtime of the caller
  * @return 0, or a status
  */
 int32_t ${PREFIX}_run(const ${PREFIX}_inputs_t *inputs, const ${PREFIX}_outputs_t *outputs,
-                  const ${PREFIX}_dims_t *dims, const void *weights, void *arena, ${PREFIX}_runtime_t *runtime);
+                  const ${PREFIX}_dims_t *dims, const void *weights, void *arena, int64_t arena_bytes,
+                  ${PREFIX}_runtime_t *runtime);
 $POOL
 #ifdef __cplusplus
 }

@@ -11,8 +11,9 @@ TABLE_FIELDS = {
 """Fields of a variant's table, 8 bytes each."""
 
 CHECKS = """
-; Whether %count pointers are not null, and have none of the bits that are set in %masks.
-define internal i1 @pointers_valid(ptr %pointers, ptr %masks, i64 %count) #0 {
+; Whether %count pointers have none of the bits that are set in %masks, and those of arrays with elements are not null.
+; %bytes: the size of an array by its number.
+define internal i1 @pointers_valid(ptr %pointers, ptr %masks, i64 %count, ptr %bytes, ptr %dims) #0 {
 entry:
   %none = icmp eq i64 %count, 0
   br i1 %none, label %good, label %given
@@ -23,14 +24,19 @@ each:
   %i = phi i64 [ 0, %given ], [ %next, %on ]
   %at = getelementptr ptr, ptr %pointers, i64 %i
   %pointer = load ptr, ptr %at
+  %is_null = icmp eq ptr %pointer, null
+  br i1 %is_null, label %ask, label %see_low
+ask:
+  %size = call i64 %bytes(i64 %i, ptr %dims)
+  %is_empty = icmp eq i64 %size, 0
+  br i1 %is_empty, label %on, label %bad
+see_low:
   %mask_at = getelementptr i64, ptr %masks, i64 %i
   %mask = load i64, ptr %mask_at
   %address = ptrtoint ptr %pointer to i64
   %low = and i64 %address, %mask
-  %is_null = icmp eq i64 %address, 0
   %is_odd = icmp ne i64 %low, 0
-  %wrong = or i1 %is_null, %is_odd
-  br i1 %wrong, label %bad, label %on
+  br i1 %is_odd, label %bad, label %on
 on:
   %next = add i64 %i, 1
   %more = icmp ult i64 %next, %count
@@ -168,22 +174,25 @@ bad:
   ret ptr null
 }
 
-define i32 @${PREFIX}_run(ptr %inputs, ptr %outputs, ptr %dims, ptr %weights, ptr %arena, ptr %runtime) #0 {
+define i32 @${PREFIX}_run(ptr %inputs, ptr %outputs, ptr %dims, ptr %weights, ptr %arena, i64 %room,
+    ptr %runtime) #0 {
 entry:
   %variant = call ptr @$SELECT()
   %unsupported = icmp eq ptr %variant, null
-  br i1 %unsupported, label %bad_cpu, label %see_inputs
-see_inputs:
-  %inputs_valid = call i1 @pointers_valid(ptr %inputs, ptr @inputs.masks, i64 $INPUTS)
-  br i1 %inputs_valid, label %see_outputs, label %bad_input
-see_outputs:
-  %outputs_valid = call i1 @pointers_valid(ptr %outputs, ptr @outputs.masks, i64 $OUTPUTS)
-  br i1 %outputs_valid, label %see_aliases, label %bad_output
-see_aliases:
-$ALIASES  br label %see_dims
+  br i1 %unsupported, label %bad_cpu, label %see_dims
 see_dims:
   %dims_good = call i1 @dims_valid(ptr %dims)
-  br i1 %dims_good, label %see_weights, label %bad_dims
+  br i1 %dims_good, label %see_inputs, label %bad_dims
+see_inputs:
+  %inputs_valid = call i1 @pointers_valid(ptr %inputs, ptr @inputs.masks, i64 $INPUTS, ptr @${PREFIX}_input_bytes,
+                                       ptr %dims)
+  br i1 %inputs_valid, label %see_outputs, label %bad_input
+see_outputs:
+  %outputs_valid = call i1 @pointers_valid(ptr %outputs, ptr @outputs.masks, i64 $OUTPUTS, ptr @${PREFIX}_output_bytes,
+                                        ptr %dims)
+  br i1 %outputs_valid, label %see_aliases, label %bad_output
+see_aliases:
+$ALIASES  br label %see_weights
 see_weights:
   %own_at = getelementptr i8, ptr %variant, i64 16
   %own = load ptr, ptr %own_at
@@ -205,8 +214,8 @@ see_arena:
   %needed = call i64 %arena_bytes(ptr %dims)
   %arena_at = ptrtoint ptr %arena to i64
   %no_arena = icmp eq i64 %arena_at, 0
-  %need_arena = icmp ne i64 %needed, 0
-  %lack_arena = and i1 %no_arena, %need_arena
+  %given = select i1 %no_arena, i64 0, i64 %room
+  %lack_arena = icmp slt i64 %given, %needed
   %arena_low = and i64 %arena_at, $MASK
   %arena_odd = icmp ne i64 %arena_low, 0
   %arena_bad = or i1 %lack_arena, %arena_odd

@@ -19,15 +19,36 @@ _KEYWORD_LINES = (
     "template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using",
     "virtual void volatile wchar_t while xor xor_eq",
 )
-_KEYWORDS = frozenset(word for line in _KEYWORD_LINES for word in line.split())
+_MACRO_LINES = ("EOF NULL errno i386 linux stderr stdin stdout unix",)
+"""Macros of usual headers, and of GNU compilers."""
+
+_RESERVED = frozenset(word for line in (*_KEYWORD_LINES, *_MACRO_LINES) for word in line.split())
+_OF_STDINT = re.compile(r"u?int(_least|_fast|max|ptr)?\d*_t|[A-Z0-9_]+_(MIN|MAX|C)")
+
+_HEADER_LINES = (
+    "aio alloca assert complex cpio ctype dirent elf endian errno fcntl features fenv float fnmatch ftw glob grp iconv",
+    "inttypes iso646 langinfo libgen limits link locale malloc math memory monetary mqueue netdb poll pthread pwd",
+    "regex sched search semaphore setjmp signal spawn stdalign stdarg stdatomic stdbit stdbool stdckdint stddef stdint",
+    "stdio stdlib stdnoreturn string strings syslog tar termios tgmath threads time uchar ucontext ulimit unistd",
+    "utime utmpx values wchar wctype wordexp",
+)
+_HEADERS = frozenset(word for line in _HEADER_LINES for word in line.split())
+"""Names of C's and POSIX' own headers, which a header of a model must not hide."""
 
 
 def identifier(text: str) -> str:
-    """Return a text as an identifier: other letters become underscores, and one is appended to a keyword."""
+    """Return a text as an identifier: other letters become underscores, and one is appended to a reserved word."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", text)[:MAX_LETTERS].strip("_")
     if not name or name[0].isdigit():
         name = f"x{name}"
-    return f"{name}_" if name in _KEYWORDS else name
+    return f"{name}_" if name in _RESERVED or _OF_STDINT.fullmatch(name) else name
+
+
+def prefix_of(name: str) -> str:
+    """Return the prefix of a model's functions, which names the files in its folder too."""
+    prefix = identifier(name)
+    is_taken = prefix.endswith("_") or prefix in _HEADERS
+    return f"{prefix.rstrip('_')}_model" if is_taken else prefix
 
 
 def identifiers(texts: Iterable[str]) -> list[str]:

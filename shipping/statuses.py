@@ -20,7 +20,7 @@ STATUSES = (
     Status("ERROR_OUTPUT", -3, "a pointer to an output is null, not aligned, or not that of its input"),
     Status("ERROR_DIMS", -4, "a dynamic dimension is not given or outside of its range"),
     Status("ERROR_WEIGHTS", -5, "the weights are not given, not aligned to 64 bytes, or of another model"),
-    Status("ERROR_ARENA", -6, "the arena is null or not aligned to 64 bytes"),
+    Status("ERROR_ARENA", -6, "the arena is null, not aligned to 64 bytes, or too small"),
     Status("ERROR_ROOM", -7, "a size that the data decide is larger than the room given for it"),
     Status("ERROR_CONDITION", -8, "the inputs break a condition of the model"),
 )  # fmt: skip

@@ -133,7 +133,8 @@ def _library(model: CompiledModel, x: np.ndarray) -> tuple[Path | None, str]:
     at = ctypes.c_void_p(arena.ctypes.data + -arena.ctypes.data % 64)
     y = np.empty((_ROWS, _COLUMNS), np.float32)
     sources, targets = ((ctypes.c_void_p * 1)(array.ctypes.data) for array in (x, y))
-    status = library.doctor_run(sources, targets, None, None, at, None)
+    room = ctypes.c_int64(arena.nbytes - 64)
+    status = library.doctor_run(sources, targets, None, None, at, room, None)
     if status or not np.array_equal(y, model(x)):
         raise OSError(f"the native library gives status {status} or other results")
     return path, f"{size} bytes, runs"

@@ -79,7 +79,7 @@ static float x[256 * 32] __attribute__((aligned(64))), y[2][256 * 512] __attribu
 static int32_t run(int i, layer_runtime_t *pool, void *arena) {
     layer_inputs_t inputs = {x};
     layer_outputs_t outputs = {y[i]};
-    return layer_run(&inputs, &outputs, NULL, NULL, arena, pool);
+    return layer_run(&inputs, &outputs, NULL, NULL, arena, layer_arena_bytes(NULL), pool);
 }
 
 static int64_t tasks;
@@ -171,9 +171,17 @@ class Loaded:
         self.error = getattr(library, f"{prefix}_error")
         self.error.restype = ctypes.c_char_p
 
-    def call(self, inputs: list[int | None], outputs: list[int | None], arena: int | None) -> int:
+    def call(
+        self,
+        inputs: list[int | None],
+        outputs: list[int | None],
+        arena: int | None,
+        missing: int = 0,
+    ) -> int:
+        """The status of a run; the arena has fewer bytes than needed by `missing`."""
         sources, targets = ((ctypes.c_void_p * len(a))(*a) for a in (inputs, outputs))
-        return self.run(sources, targets, None, None, ctypes.c_void_p(arena), None)
+        size = ctypes.c_int64(self.arena_bytes(None) - missing)
+        return self.run(sources, targets, None, None, ctypes.c_void_p(arena), size, None)
 
 
 def test_wrong_arguments_are_statuses(tmp_path: Path) -> None:
@@ -188,8 +196,34 @@ def test_wrong_arguments_are_statuses(tmp_path: Path) -> None:
     assert loaded.call([given[0] + 1], [given[1]], at) == -2
     assert loaded.call([given[0]], [None], at) == -3
     assert loaded.call([given[0]], [given[1]], at + 32) == -6
-    assert loaded.error(-6) == b"the arena is null or not aligned to 64 bytes"
+    assert loaded.error(-6) == b"the arena is null, not aligned to 64 bytes, or too small"
     assert loaded.error(77) == b"the run was stopped"
+
+
+def test_an_arena_that_is_too_small_is_a_status(tmp_path: Path) -> None:
+    graphc.export("examples/mlp.onnx", tmp_path / "mlp.so", threads=1)
+    loaded = Loaded(tmp_path / "mlp.so", "mlp")
+    x, y = np.ones((32, 13), np.float32), np.zeros((32, 128), np.float32)
+    arena = np.zeros(loaded.arena_bytes(None) + 64, np.uint8)
+    at = arena.ctypes.data + -arena.ctypes.data % 64
+    for given, expected in (((at, 0), 0), ((at, 1), -6), ((None, 0), -6)):
+        assert loaded.call([x.ctypes.data], [y.ctypes.data], *given) == expected
+
+
+def test_arrays_without_elements_have_no_address(tmp_path: Path) -> None:
+    """The data of an empty `std::vector` are at no address."""
+    graphc.export(decoder(), tmp_path / "decoder.so", inputs={"past": "f32[P=0..7,5]"})
+    library = ctypes.CDLL(str(tmp_path / "decoder.so"))
+    library.decoder_arena_bytes.restype = ctypes.c_int64
+    x, present, y = whole(1, 5), np.zeros((2, 5), np.float32), np.zeros(5, np.float32)
+    arena = np.zeros(4096, np.uint8)
+    room = ctypes.c_void_p(arena.ctypes.data + -arena.ctypes.data % 64), ctypes.c_int64(2048)
+    outputs = (ctypes.c_void_p * 2)(present.ctypes.data, y.ctypes.data)
+    inputs = (ctypes.c_void_p * 2)(None, x.ctypes.data)
+    for length, expected in ((0, 0), (1, -2), (8, -4), (-1, -4)):
+        dims = (ctypes.c_int64 * 1)(length)
+        assert library.decoder_run(inputs, outputs, dims, None, *room, None) == expected
+    assert np.array_equal(y, x[0])
 
 
 def test_many_libraries_in_one_process(tmp_path: Path) -> None:
@@ -229,7 +263,7 @@ use std::ptr::null;
 extern "C" {
     fn layer_arena_bytes(dims: *const c_void) -> i64;
     fn layer_run(inputs: *const *const c_void, outputs: *const *mut c_void, dims: *const c_void,
-                 weights: *const c_void, arena: *mut c_void, runtime: *mut c_void) -> i32;
+                 weights: *const c_void, arena: *mut c_void, arena_bytes: i64, runtime: *mut c_void) -> i32;
 }
 
 fn main() {
@@ -240,8 +274,9 @@ fn main() {
     let at = arena.as_mut_ptr().wrapping_add(arena.as_ptr().align_offset(64));
     let inputs = [x.as_ptr() as *const c_void];
     let outputs = [y.as_mut_ptr() as *mut c_void];
+    let arena = at as *mut c_void;
     let status = unsafe {
-        layer_run(inputs.as_ptr(), outputs.as_ptr(), null(), null(), at as *mut c_void, std::ptr::null_mut())
+        layer_run(inputs.as_ptr(), outputs.as_ptr(), null(), null(), arena, bytes as i64, std::ptr::null_mut())
     };
     assert_eq!(status, 0);
     println!("{}", y.iter().map(|v| v.to_string()).collect::<Vec<_>>().join(" "));
@@ -297,7 +332,8 @@ x, y = (np.fromfile("x.bin", np.float32), np.zeros(128 * 256, np.float32))
 arena = np.zeros(library.layer_arena_bytes(None) + 64, np.uint8)
 at = ctypes.c_void_p(arena.ctypes.data + -arena.ctypes.data % 64)
 pointers = [(ctypes.c_void_p * 1)(array.ctypes.data) for array in (x, y)]
-assert library.layer_run(*pointers, None, None, at, None) == 0
+room = ctypes.c_int64(arena.nbytes - 64)
+assert library.layer_run(*pointers, None, None, at, room, None) == 0
 y.tofile("y.bin")
 print(library.layer_info()[4].decode())
 """

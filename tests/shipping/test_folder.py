@@ -15,6 +15,7 @@ import pytest
 
 import graphc
 from graphc.frontend.huggingface.safetensors import read_safetensors
+from graphc.shipping.names import identifiers
 from support.c_programs import build, needs, run
 from support.layers import decoder, layer, whole
 
@@ -103,6 +104,28 @@ def test_names_are_those_of_c(tmp_path: Path) -> None:
     built_example(tmp_path, "cpp", "my_model_v2.a")
 
 
+@pytest.mark.parametrize(
+    ("names", "fields"),
+    [
+        (["a/b", "a_b", "a b"], ["a_b", "a_b_2", "a_b_3"]),
+        (["int", "unix", "NULL", "int32_t", "INT64_MAX"], ["int_", "unix_", "NULL_", "int32_t_", "INT64_MAX_"]),
+        (["", "日本", "1x", "_Bool", "__x"], ["x", "x_2", "x1x", "Bool", "x_3"]),
+    ],
+)  # fmt: skip
+def test_names_differ_and_are_not_reserved(names: list[str], fields: list[str]) -> None:
+    assert identifiers(names) == fields
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("string", "string_model"), ("int", "int_model")])
+def test_a_header_does_not_hide_one_of_c(name: str, prefix: str, tmp_path: Path) -> None:
+    """A model called `string` would have the header `string.h`, which other headers include."""
+    graphc.export(layer(name=name), f"{tmp_path}/")
+    assert (tmp_path / f"{prefix}.h").exists()
+    words = ["gcc", "-I.", *STRICT, "example.c", f"{prefix}.a", "-o", "example"]
+    needs("gcc")
+    subprocess.run(words, cwd=tmp_path, check=True)
+
+
 def test_build_systems_find_the_library(tmp_path: Path) -> None:
     needs("pkg-config", "gcc")
     graphc.export(layer(), f"{tmp_path}/")
@@ -129,7 +152,8 @@ def test_a_mapped_file_is_enough(tmp_path: Path) -> None:
     arena = np.zeros(library.layer_arena_bytes(None) + 64, np.uint8)
     at = arena.ctypes.data + -arena.ctypes.data % 64
     pointers = [(ctypes.c_void_p * 1)(array.ctypes.data) for array in (x, y)]
-    tail = None, ctypes.c_void_p(weights), ctypes.c_void_p(at), None
+    room = ctypes.c_int64(arena.nbytes - 64)
+    tail = None, ctypes.c_void_p(weights), ctypes.c_void_p(at), room, None
     assert library.layer_run(*pointers, *tail) == 0
     assert np.array_equal(y, graphc.compile(layer(), threads=1)(x))
-    assert library.layer_run(*pointers, None, None, ctypes.c_void_p(at), None) == -5
+    assert library.layer_run(*pointers, None, None, ctypes.c_void_p(at), room, None) == -5

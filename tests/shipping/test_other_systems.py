@@ -49,7 +49,7 @@ def _status(
     arena = aligned_empty((size + 1,), np.dtype("u1"))
     inputs, outputs = pointers(arrays[:-1]), pointers(arrays[-1:])
     words = (inputs.ctypes.data, outputs.ctypes.data, dims.ctypes.data, found, arena.ctypes.data)
-    return loaded.call(f"{prefix}_run", *words) & 0xFFFFFFFF
+    return loaded.call(f"{prefix}_run", *words, arena.nbytes) & 0xFFFFFFFF
 
 
 @needs_avx2

@@ -1,7 +1,7 @@
 """Programs without a C library that call a function of a shared library once, for machines without a compiler here.
 
 The library gets an address as from a loader: segments are copied and relative relocations applied. Code that is written
-here loads six pointers, calls the function, writes the outputs to stdout and ends with the status.
+here loads seven arguments, calls the function, writes the outputs to stdout and ends with the status.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def program(
     outputs: Sequence[np.ndarray],
     arena_bytes: int,
 ) -> bytes:
-    """Return an executable for AArch64 that calls `function(inputs, outputs, 0, 0, arena, 0)`."""
+    """Return an executable for AArch64 that calls `function(inputs, outputs, 0, 0, arena, arena_bytes, 0)`."""
     segments, address = _loaded(library, function)
     data = bytearray(1 << 16)
     at = 1 << 12
@@ -50,7 +50,8 @@ def program(
     struct.pack_into(f"<{len(sources)}Q", data, 0, *sources)
     struct.pack_into(f"<{len(targets)}Q", data, 2048, *targets)
     arena = put(np.zeros(arena_bytes + 64, np.uint8))
-    code = b"".join(_constant(i, v) for i, v in enumerate((DATA, DATA + 2048, 0, 0, arena, 0)))
+    words = DATA, DATA + 2048, 0, 0, arena, arena_bytes, 0
+    code = b"".join(_constant(i, v) for i, v in enumerate(words))
     code += _constant(9, address) + struct.pack(
         "<2I", 0xD63F0120, 0xAA0003F3
     )  # blr x9; mov x19, x0

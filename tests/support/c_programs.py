@@ -55,11 +55,13 @@ int main(int count, char **words) {
         weights = (void *)M(_weights)(whole, bytes);
     }
     @ALIASES@
-    void *arena = allocate(M(_arena_bytes)(sizes));
+    int64_t room = M(_arena_bytes)(sizes);
+    void *arena = allocate(room);
     M(_runtime_t) *pool = @POOL@;
     int32_t status = 0;
     for (int i = 0; i < 3 && status == 0; i++)
-        status = M(_run)((const M(_inputs_t) *)inputs, (const M(_outputs_t) *)outputs, sizes, weights, arena, pool);
+        status = M(_run)((const M(_inputs_t) *)inputs, (const M(_outputs_t) *)outputs, sizes, weights, arena, room,
+                         pool);
     if (status != 0) puts(M(_error)(status));
     for (int64_t i = 0; i < info->output_count && status == 0; i++)
         fwrite(outputs[i], 1, (size_t)M(_output_bytes)(i, sizes), target);

@@ -15,8 +15,8 @@ CONVENTIONS = {"macos": "ccc", "windows": "win64cc"}
 """LLVM's names of the calling conventions; macOS has that of Linux."""
 
 _CALLS = """
-define i64 @call(ptr %f, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %g) {
-  %result = call CONVENTION i64 %f(i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %g)
+define i64 @call(ptr %f, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %g, i64 %h) {
+  %result = call CONVENTION i64 %f(i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %g, i64 %h)
   ret i64 %result
 }
 
@@ -39,13 +39,13 @@ class ForeignObject:
         self._code.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._code.finalize_object()
         address = self._calls.get_function_address("call")
-        self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)(address)
+        self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 8)(address)
 
     def call(self, name: str, *arguments: int) -> int:
-        """Return the result of a function; at most 6 integers or addresses are its arguments."""
+        """Return the result of a function; at most 7 integers or addresses are its arguments."""
         address = self._code.get_function_address(name)
         assert address, name
-        return int(self._call(address, *arguments, *[0] * (6 - len(arguments))))
+        return int(self._call(address, *arguments, *[0] * (7 - len(arguments))))
 
 
 def pointers(arrays: list[np.ndarray]) -> np.ndarray:
