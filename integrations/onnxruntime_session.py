@@ -11,69 +11,60 @@ is compiled at its first run for inputs of some shapes, and again for others.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TypeProto, ValueInfoProto, helper
 
 from ..base.dims import UndecidedSize
-from ..base.dtypes import from_numpy
-from ..base.errors import InternalError, UserError
-from ..base.file_errors import unreadable
+from ..base.errors import GraphcError, InternalError, UserError
 from ..base.version import __version__ as __version__
 from ..driver.compiler import compile
 from ..frontend.correspondence.scoped import NotKnownError
 from ..runtime.executor import CompiledModel
 from .onnx_backend import GraphcModel
-from .onnxruntime_values import (
+from .onnxruntime_arguments import ModelArguments, ModelMetadata, NodeArg, source_of
+from .onnxruntime_options import (
     ExecutionMode,
+    ExecutionOrder,
     GraphOptimizationLevel,
-    IOBinding,
-    OrtValue,
     RunOptions,
     SessionOptions,
-    type_text,
 )
+from .onnxruntime_profile import RunTimes
+from .onnxruntime_values import IOBinding, OrtValue
 
 __all__ = [
     "ExecutionMode",
+    "ExecutionOrder",
     "GraphOptimizationLevel",
     "IOBinding",
     "InferenceSession",
+    "InvalidArgument",
     "ModelMetadata",
     "NodeArg",
     "OrtValue",
     "RunOptions",
     "SessionOptions",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_all_providers",
     "get_available_providers",
     "get_device",
+    "get_version_string",
+    "preload_dlls",
     "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_seed",
 ]
 
 _PROVIDER = "CPUExecutionProvider"
 
 
-class NodeArg(NamedTuple):
-    """An input or output of a model: its name, its type, and its extents, which are names where they are dynamic."""
-
-    name: str
-    type: str
-    shape: list[int | str | None]
-
-
-class ModelMetadata(NamedTuple):
-    """Texts in a model file."""
-
-    producer_name: str
-    graph_name: str
-    domain: str
-    description: str
-    graph_description: str
-    version: int
-    custom_metadata_map: dict[str, str]
+class InvalidArgument(UserError, ValueError, RuntimeError):
+    """The inputs or names of a run are wrong. Scripts catch what ONNX Runtime raises by its two other bases."""
 
 
 class InferenceSession:
@@ -81,7 +72,7 @@ class InferenceSession:
 
     Args:
         path_or_bytes: An ONNX file, its path or its bytes.
-        sess_options: `intra_op_num_threads` and fixed dimensions are used.
+        sess_options: `intra_op_num_threads`, fixed dimensions and `enable_profiling` are used.
         providers: Ignored.
         provider_options: Ignored.
         **ignored: Other arguments, ignored.
@@ -94,60 +85,72 @@ class InferenceSession:
     def __init__(
         self,
         path_or_bytes: str | os.PathLike[str] | bytes,
-        sess_options: Any = None,
+        sess_options: SessionOptions | None = None,
         providers: Sequence[Any] | None = None,
         provider_options: Any = None,
         **ignored: Any,
     ) -> None:
-        self._options = sess_options or SessionOptions()
-        is_bytes = isinstance(path_or_bytes, bytes | bytearray)
-        source: Any = bytes(path_or_bytes) if is_bytes else Path(path_or_bytes)  # type: ignore[arg-type]
-        proto = _proto(source)
-        graph, self._meta = proto.graph, _metadata(proto)
-        weights = {tensor.name for tensor in graph.initializer}
-        infos = [info for info in graph.input if info.name not in weights]
-        fixed = getattr(self._options, "dimensions", {})
-        self._inputs = [_argument(info, fixed) for info in infos]
-        self._outputs = [_argument(info, fixed) for info in graph.output]
-        threads = getattr(self._options, "intra_op_num_threads", 0) or None
-        specs = {info.name: _fixed_spec(info, fixed) for info in infos if _is_fixed(info, fixed)}
+        self._options = SessionOptions() if sess_options is None else sess_options
+        source: Any = source_of(path_or_bytes)
+        self._arguments = ModelArguments(source, self._options)
+        threads = self._options.intra_op_num_threads or None
         self.model: CompiledModel | None = None
         self._by_shape: GraphcModel | None = None
         try:
-            self.model = compile(source, threads=threads, inputs=specs)
-            self._name_outputs()
+            self.model = compile(source, threads=threads, inputs=self._arguments.fixed)
+            self._arguments.name_outputs(self.model.outputs)
         except (NotKnownError, UndecidedSize):
+            is_bytes = isinstance(source, bytes)
             whole = onnx.load_from_string(source) if is_bytes else onnx.load(source)
             self._by_shape = GraphcModel(whole, threads=threads)
+        self._times = RunTimes()
+        self._is_profiling = self._options.enable_profiling
 
     def run(
         self,
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
-        run_options: Any = None,
+        run_options: RunOptions | None = None,
     ) -> list[Any]:
-        """Run once; return the outputs of these names, or all. Inputs are arrays, lists or `OrtValue`."""
-        feeds = {
-            name: value.numpy() if isinstance(value, OrtValue) else value
-            for name, value in input_feed.items()
-        }
-        names = list(output_names) if output_names else None
-        if self.model is not None:
-            return self.model.run(names, {name: _array(value) for name, value in feeds.items()})
-        assert self._by_shape is not None
-        results = dict(
-            zip([one.name for one in self._outputs], self._by_shape.run(feeds), strict=True)
-        )
-        missing = [name for name in names or () if name not in results]
-        if missing:
-            raise UserError(f"there is no output '{missing[0]}'; outputs are {', '.join(results)}")
-        return [results[name] for name in names or results]
+        """Run once; return the outputs of these names, or all. Inputs are arrays, lists or `OrtValue`.
+
+        Raises:
+            InvalidArgument: A name, a type or a shape is wrong, or an input is missing.
+        """
+        self._check_given(input_feed)
+        try:
+            return self.timed(lambda: self._run(list(output_names or ()), input_feed))
+        except UserError as error:
+            raise InvalidArgument(str(error)) from error
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[list[Any], Any, str], object],
+        user_data: Any,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Run once in another thread, which then calls `callback(results, user_data, error)`.
+
+        `error` is empty, or the reason why there are no results.
+        """
+        self._check_given(input_feed)
+
+        def work() -> None:
+            try:
+                results, reason = self.run(output_names, input_feed), ""
+            except GraphcError as error:
+                results, reason = [], str(error)
+            callback(results, user_data, reason)
+
+        threading.Thread(target=work).start()
 
     def run_with_ort_values(
         self,
         output_names: Sequence[str] | None,
         input_dict_ort_values: Mapping[str, OrtValue],
-        run_options: Any = None,
+        run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
         """Run once on values; return values."""
         return [OrtValue(array) for array in self.run(output_names, input_dict_ort_values)]
@@ -156,22 +159,34 @@ class InferenceSession:
         """Return a binding of inputs and outputs to memory."""
         return IOBinding(self)
 
-    def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
-        """Run once on what a binding holds."""
-        iobinding.run(self)
+    def run_with_iobinding(
+        self, iobinding: IOBinding, run_options: RunOptions | None = None
+    ) -> None:
+        """Run once on what a binding of this session holds."""
+        if iobinding.session is not self:
+            raise InvalidArgument("a binding must be used with the session that made it")
+        try:
+            iobinding.run()
+        except UserError as error:
+            raise InvalidArgument(str(error)) from error
+
+    def timed(self, action: Callable[[], Any]) -> Any:
+        """Return what a run returns; keep its time while the session is profiled."""
+        return self._times.timed(action) if self._is_profiling else action()
 
     def check_status(self, status: int) -> None:
         """Raise InternalError if a bound call was cut short."""
         if status != 0:
-            raise InternalError(f"model '{self._meta.graph_name}': the run ended with {status}")
+            name = self._arguments.meta.graph_name
+            raise InternalError(f"model '{name}': the run ended with {status}")
 
     def get_inputs(self) -> list[NodeArg]:
         """Return name, type and shape of every input."""
-        return self._inputs
+        return self._arguments.inputs
 
     def get_outputs(self) -> list[NodeArg]:
         """Return name, type and shape of every output."""
-        return self._outputs
+        return self._arguments.outputs
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Return nothing: weights are compiled in."""
@@ -179,9 +194,9 @@ class InferenceSession:
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return texts of the model file."""
-        return self._meta
+        return self._arguments.meta
 
-    def get_session_options(self) -> Any:
+    def get_session_options(self) -> SessionOptions:
         """Return the options of the session."""
         return self._options
 
@@ -203,23 +218,39 @@ class InferenceSession:
         """Do nothing, likewise."""
 
     def end_profiling(self) -> str:
-        """Return no file: `graphc profile` profiles a model."""
-        return ""
+        """Write the times of the runs; return the name of the file, empty where the session is not profiled.
 
-    def _name_outputs(self) -> None:
-        """Take the types of outputs from the compiled model, where the file does not have them."""
-        assert self.model is not None
-        specs = {spec.name: spec for spec in self.model.outputs}
-        self._outputs = [
-            NodeArg(
-                one.name,
-                type_text(specs[one.name].dtype),
-                [size if isinstance(size, int) else str(size) for size in specs[one.name].shape],
+        `graphc profile` profiles the kernels of a model.
+        """
+        if not self._is_profiling:
+            return ""
+        self._is_profiling = False
+        return self._times.write(self._options.profile_file_prefix)
+
+    def get_profiling_start_time_ns(self) -> int:
+        """Return when the session was made, in nanoseconds of `time.monotonic_ns`."""
+        return self._times.start
+
+    def _check_given(self, names: Iterable[str]) -> None:
+        given = list(names)
+        missing = [one.name for one in self._arguments.inputs if one.name not in given]
+        if missing:
+            raise InvalidArgument(
+                f"required inputs ({', '.join(missing)}) are missing from the input feed ({', '.join(given)})"
             )
-            if one.name in specs and (not one.shape or None in one.shape)
-            else one
-            for one in self._outputs
-        ]
+
+    def _run(self, names: list[str], given: Mapping[str, Any]) -> list[Any]:
+        dtypes = self._arguments.dtypes
+        feeds = {name: _array(value, dtypes.get(name)) for name, value in given.items()}
+        if self.model is not None:
+            return self.model.run(names or None, feeds)
+        assert self._by_shape is not None
+        all_names = [one.name for one in self._arguments.outputs]
+        results = dict(zip(all_names, self._by_shape.run(feeds), strict=True))
+        unknown = [name for name in names if name not in results]
+        if unknown:
+            raise UserError(f"there is no output '{unknown[0]}'; outputs are {', '.join(results)}")
+        return [results[name] for name in names or results]
 
 
 def get_available_providers() -> list[str]:
@@ -227,71 +258,32 @@ def get_available_providers() -> list[str]:
     return [_PROVIDER]
 
 
+get_all_providers = get_available_providers
+
+
 def get_device() -> str:
     """Return `CPU`."""
     return "CPU"
 
 
-def set_default_logger_severity(severity: int) -> None:
-    """Ignore the level: graphc logs by Python's `logging`."""
+def get_version_string() -> str:
+    """Return the version of graphc."""
+    return __version__
 
 
-def _proto(source: Path | bytes) -> onnx.ModelProto:
-    """The model without the tensors in other files. May raise UserError."""
-    try:
-        if isinstance(source, bytes):
-            return onnx.load_from_string(source)
-        return onnx.load(str(source), load_external_data=False)
-    except OSError as error:
-        raise unreadable(str(source), error) from error
-    except Exception as error:
-        label = "the bytes" if isinstance(source, bytes) else source
-        raise UserError(f"{label} must be an ONNX model: {error}") from error
+def _ignore(*_: Any, **__: Any) -> None:
+    """Do nothing: graphc logs by Python's `logging`, has no telemetry, and generates no random numbers."""
 
 
-def _metadata(proto: onnx.ModelProto) -> ModelMetadata:
-    texts = {entry.key: entry.value for entry in proto.metadata_props}
-    return ModelMetadata(
-        proto.producer_name,
-        proto.graph.name,
-        proto.domain,
-        proto.doc_string,
-        proto.graph.doc_string,
-        proto.model_version,
-        texts,
-    )
+set_default_logger_severity = set_default_logger_verbosity = set_seed = _ignore
+disable_telemetry_events = enable_telemetry_events = preload_dlls = _ignore
 
 
-def _argument(info: ValueInfoProto, fixed: Mapping[str, int]) -> NodeArg:
-    kind: TypeProto = info.type
-    if not kind.HasField("tensor_type"):
-        return NodeArg(info.name, kind.WhichOneof("value") or "", [])
-    dtype = from_numpy(np.dtype(helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type)))
-    shape: list[int | str | None] = [
-        dim.dim_value
-        if dim.HasField("dim_value")
-        else fixed.get(dim.dim_param, dim.dim_param or None)
-        for dim in kind.tensor_type.shape.dim
-    ]
-    return NodeArg(info.name, type_text(dtype), shape)
-
-
-def _is_fixed(info: ValueInfoProto, fixed: Mapping[str, int]) -> bool:
-    return any(dim.dim_param in fixed for dim in info.type.tensor_type.shape.dim if dim.dim_param)
-
-
-def _fixed_spec(info: ValueInfoProto, fixed: Mapping[str, int]) -> str:
-    """The type of an input with some dimensions fixed, as `compile` takes it."""
-    kind = info.type.tensor_type
-    dtype = from_numpy(np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type)))
-    sizes = [
-        dim.dim_value
-        if dim.HasField("dim_value")
-        else fixed.get(dim.dim_param, dim.dim_param or "?")
-        for dim in kind.shape.dim
-    ]
-    return f"{dtype}[{','.join(map(str, sizes))}]"
-
-
-def _array(value: Any) -> Any:
-    return value if isinstance(value, np.ndarray) else np.asarray(value)
+def _array(value: Any, dtype: Any) -> Any:
+    """The array of a value; numbers and lists of them become elements of a type that holds them."""
+    if isinstance(value, OrtValue):
+        return value.numpy()
+    if hasattr(value, "dtype") or dtype is None:
+        return value
+    array = np.asarray(value)
+    return array.astype(dtype) if np.can_cast(array.dtype, dtype, "same_kind") else array

@@ -1,10 +1,9 @@
-"""Values, bindings and options in the form of ONNX Runtime, on NumPy arrays."""
+"""Values and bindings in the form of ONNX Runtime, on NumPy arrays."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from onnx import helper
 
 from ..base.dtypes import DType, from_numpy
 from ..base.errors import UserError
+from ..runtime.dlpack import shared_array
 
 Array = np.ndarray[Any, Any]
 
@@ -69,9 +69,27 @@ class OrtValue:
         _check_device(device_type)
         return OrtValue(np.empty(tuple(shape), _dtype(element_type)))
 
+    @staticmethod
+    def ortvalue_from_numpy_with_onnx_type(data: Array, onnx_element_type: int) -> OrtValue:
+        """Return a value on the memory of an array, whose elements are of another type of the same size."""
+        return OrtValue(data.view(_dtype(onnx_element_type)))
+
+    @staticmethod
+    def from_dlpack(data: Any) -> OrtValue:
+        """Return a value on the memory of a tensor of another library."""
+        array = shared_array(data)
+        if array is None:
+            raise UserError(
+                f"a value must be made of a tensor with DLPack in memory of the CPU, got {type(data).__name__}"
+            )
+        return OrtValue(array)
+
     def numpy(self) -> Array:
         """Return the array itself."""
         return self._array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self._array, dtype, copy=copy)
 
     def shape(self) -> list[int]:
         """Return the extents of the axes."""
@@ -113,9 +131,15 @@ class OrtValue:
         """Return False."""
         return False
 
-    def update_inplace(self, array: Array) -> None:
+    def update_inplace(self, data: Array | OrtValue) -> None:
         """Replace the elements, in the same memory."""
-        np.copyto(self._array, array, casting="no")
+        array = data.numpy() if isinstance(data, OrtValue) else data
+        if array.dtype != self._array.dtype or array.shape != self._array.shape:
+            raise UserError(
+                f"the elements of a value must be replaced by {self._array.dtype}{list(self._array.shape)}, "
+                f"got {array.dtype}{list(array.shape)}"
+            )
+        np.copyto(self._array, array)
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._array.__dlpack__(**options)
@@ -128,7 +152,9 @@ class IOBinding:
     """Inputs and outputs of the runs of a session. Outputs without memory get new arrays in each run."""
 
     def __init__(self, session: Any) -> None:
+        self.session = session
         self._names = [one.name for one in session.get_outputs()]
+        self._input_names = [one.name for one in session.get_inputs()]
         self.inputs: dict[str, Array] = {}
         self._outputs: dict[str, Array | None] = {}
         self._results: dict[str, Array] = {}
@@ -137,6 +163,7 @@ class IOBinding:
     def bind_cpu_input(self, name: str, array: Any) -> None:
         """Bind an input to an array."""
         self._call = None
+        _check_name("input", name, self._input_names)
         self.inputs[name] = np.asarray(array)
 
     def bind_ortvalue_input(self, name: str, value: OrtValue) -> None:
@@ -163,7 +190,7 @@ class IOBinding:
         """Bind an output to memory of the CPU, or request it."""
         _check_device(device_type)
         self._call = None
-        self._check_output(name)
+        _check_name("output", name, self._names)
         self._outputs[name] = (
             None if buffer_ptr is None else _at(buffer_ptr, element_type, shape or ())
         )
@@ -171,7 +198,7 @@ class IOBinding:
     def bind_ortvalue_output(self, name: str, value: OrtValue) -> None:
         """Bind an output to a value, whose elements runs replace."""
         self._call = None
-        self._check_output(name)
+        _check_name("output", name, self._names)
         self._outputs[name] = value.numpy()
 
     def clear_binding_inputs(self) -> None:
@@ -198,15 +225,17 @@ class IOBinding:
         """Return the outputs of the last run."""
         return [array.copy() for array in self._results.values()]
 
-    def run(self, session: Any) -> None:
+    def run(self) -> None:
         """Run once. Where all outputs have memory, they are written in place, and arguments are checked once."""
         if self._call is None:
-            self._call = self._bound(session)
+            self._call = self._bound()
         if self._call is not None:
-            session.check_status(self._call())
+            self.session.check_status(self.session.timed(self._call))
             return
         names = list(self._outputs)
-        results = session.run(names, self.inputs)
+        if not names:
+            raise UserError("a binding needs an output; call bind_output")
+        results = self.session.run(names, self.inputs)
         for name, result in zip(names, results, strict=True):
             memory = self._outputs[name]
             if memory is not None:
@@ -218,79 +247,19 @@ class IOBinding:
                 np.copyto(memory, result)
             self._results[name] = result if memory is None else memory
 
-    def _bound(self, session: Any) -> Callable[[], int] | None:
+    def _bound(self) -> Callable[[], int] | None:
         memory = {name: array for name, array in self._outputs.items() if array is not None}
-        model = session.model
+        model = self.session.model
         if model is None or set(memory) != set(self._names):
             return None
         call: Callable[[], int] = model.bind(self.inputs, [memory[name] for name in self._names])
         self._results = {name: memory[name] for name in self._outputs}
         return call
 
-    def _check_output(self, name: str) -> None:
-        if name not in self._names:
-            raise UserError(f"there is no output '{name}'; outputs are {', '.join(self._names)}")
 
-
-class GraphOptimizationLevel(IntEnum):
-    """Accepted and ignored: graphc always optimizes."""
-
-    ORT_DISABLE_ALL = 0
-    ORT_ENABLE_BASIC = 1
-    ORT_ENABLE_EXTENDED = 2
-    ORT_ENABLE_LAYOUT = 3
-    ORT_ENABLE_ALL = 99
-
-
-class ExecutionMode(IntEnum):
-    """Accepted and ignored."""
-
-    ORT_SEQUENTIAL = 0
-    ORT_PARALLEL = 1
-
-
-class _Options:
-    """Attributes that scripts set; those without a meaning here are ignored."""
-
-    def __init__(self) -> None:
-        self._entries: dict[str, str] = {}
-
-
-class RunOptions(_Options):
-    """Options of a run, which are ignored."""
-
-    def add_run_config_entry(self, key: str, value: str) -> None:
-        """Keep an entry."""
-        self._entries[key] = value
-
-    def get_run_config_entry(self, key: str) -> str:
-        """Return an entry."""
-        return self._entries[key]
-
-
-class SessionOptions(_Options):
-    """Options of a session: `intra_op_num_threads` and fixed dimensions have a meaning; all others are ignored."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.intra_op_num_threads = 0
-        self.inter_op_num_threads = 0
-        self.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_ALL
-        self.execution_mode = ExecutionMode.ORT_SEQUENTIAL
-        self.enable_profiling = False
-        self.dimensions: dict[str, int] = {}
-
-    def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
-        """Fix a dynamic dimension by its name in the model."""
-        self.dimensions[name] = value
-
-    def add_session_config_entry(self, key: str, value: str) -> None:
-        """Keep an entry."""
-        self._entries[key] = value
-
-    def get_session_config_entry(self, key: str) -> str:
-        """Return an entry."""
-        return self._entries[key]
+def _check_name(kind: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        raise UserError(f"there is no {kind} '{name}'; {kind}s are {', '.join(known)}")
 
 
 def _check_device(device_type: str) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 
 from graphc import UserError
 from graphc import onnxruntime as ours
@@ -128,6 +131,89 @@ def test_values(engine: Any) -> None:
     empty = engine.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
     empty.update_inplace(whole(2, 3))
     assert np.array_equal(empty.numpy(), whole(2, 3)) and empty.data_ptr()
+
+
+def test_dimensions_can_be_fixed_by_their_denotation(engine: Any) -> None:
+    model, options = layer("N"), engine.SessionOptions()
+    model.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    options.add_free_dimension_override_by_denotation("DATA_BATCH", 3)
+    assert session(engine, model, sess_options=options).get_inputs()[0].shape == [3, 32]
+
+
+def test_runs_in_another_thread(engine: Any) -> None:
+    made, found = session(engine, layer()), Queue[Any]()
+    for rows in (4, 3):
+        feeds = {"x": whole(rows, 32)}
+        made.run_async(["y"], feeds, lambda *results: found.put(results), rows)
+        results, user_data, error = found.get(timeout=30)
+        assert user_data == rows and bool(error) == (rows == 3) == (not results)
+        assert error or np.array_equal(results[0], expected(whole(4, 32)))
+
+
+def test_numbers_in_lists_have_the_type_of_the_input(engine: Any) -> None:
+    made, x = session(engine, layer()), whole(4, 32)
+    for given in (x.tolist(), x.astype(int).tolist()):
+        assert np.array_equal(made.run(None, {"x": given})[0], expected(x))
+
+
+def test_profiles_have_the_times_of_runs(engine: Any, tmp_path: Path) -> None:
+    options = engine.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "times")
+    made = session(engine, layer(), sess_options=options)
+    for _ in range(2):
+        made.run(None, {"x": whole(4, 32)})
+    file = Path(made.end_profiling())
+    assert file.parent == tmp_path and file.suffix == ".json" and file.name.startswith("times_")
+    runs = [one for one in json.loads(file.read_text()) if one.get("name") == "model_run"]
+    assert [one["ph"] for one in runs] == ["X", "X"] and runs[0]["ts"] < runs[1]["ts"]
+    assert made.get_profiling_start_time_ns() > 0
+    assert session(engine, layer()).end_profiling() == ""
+
+
+def test_options_have_the_same_defaults() -> None:
+    for name in ("SessionOptions", "RunOptions"):
+        real, own = getattr(onnxruntime, name)(), getattr(ours, name)()
+        for key in (key for key in dir(real) if not key.startswith("_")):
+            value = getattr(real, key)
+            if not callable(value):
+                assert getattr(own, key) == getattr(value, "value", value), key
+        own.log_severity_level, own.logid = 3, "a"
+    own.add_run_config_entry("key", "value")
+    assert own.get_run_config_entry("key") == "value"
+    with pytest.raises(UserError, match="there is no entry 'other'"):
+        own.get_run_config_entry("other")
+
+
+def test_values_share_memory(engine: Any) -> None:
+    tensor = torch.arange(6).reshape(2, 3)
+    value = engine.OrtValue.from_dlpack(tensor)
+    assert value.data_ptr() == tensor.data_ptr() and value.data_type() == "tensor(int64)"
+    assert np.asarray(value).sum() == torch.from_dlpack(value).sum() == 15
+    bits = np.arange(4, dtype=np.uint16)
+    value = engine.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, 16)
+    assert value.data_type() == "tensor(bfloat16)" and value.data_ptr() == bits.ctypes.data
+    value = engine.OrtValue.ortvalue_from_numpy(whole(2, 3).copy())
+    value.update_inplace(engine.OrtValue.ortvalue_from_numpy(whole(2, 3) + 1))
+    assert np.array_equal(value.numpy(), whole(2, 3) + 1)
+
+
+def test_scripts_catch_the_same_errors(engine: Any) -> None:
+    made = session(engine, layer())
+    for call in (made.run, lambda *words: made.run_async(*words, print, None)):
+        with pytest.raises(ValueError, match=r"equired inputs .*x.* are missing from .*input feed"):
+            call(None, {"z": whole(4, 32)})
+    with pytest.raises(ValueError, match="must be used with the session that"):
+        made.run_with_iobinding(session(engine, layer()).io_binding())
+    with pytest.raises(Exception, match="z"):
+        made.io_binding().bind_cpu_input("z", whole(4, 32))
+    binding = made.io_binding()
+    binding.bind_cpu_input("x", whole(4, 32))
+    with pytest.raises(RuntimeError, match="output"):
+        made.run_with_iobinding(binding)
+    binding.bind_output("y")
+    binding.bind_cpu_input("x", whole(4, 32).astype(np.float64))
+    with pytest.raises(RuntimeError, match="float"):
+        made.run_with_iobinding(binding)
 
 
 def test_other_providers_are_ignored() -> None:
