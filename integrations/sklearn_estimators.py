@@ -3,13 +3,12 @@
     fast = graphc.sklearn.compile(pipeline)
     labels = fast.predict(x)
 
-skl2onnx converts the estimator to ONNX. Labels become numbers for that, so that any type of label works.
+skl2onnx converts the estimator to ONNX. Labels and categories become numbers for that, so that any type works.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,10 @@ import numpy as np
 from ..base.errors import UnsupportedError, UserError
 from ..driver.compiler import compile as compile_model
 from ..runtime.executor import CompiledModel
+from .sklearn_categories import Array, Key
+from .sklearn_conversion import Converted, converted
 
 __all__ = ["CompiledEstimator", "compile"]
-
-Array = np.ndarray[Any, Any]
 
 _METHODS = ("predict", "predict_proba", "transform")
 
@@ -30,7 +29,8 @@ def compile(estimator: Any, sample: Any = None, **options: Any) -> CompiledEstim
 
     Args:
         estimator: An estimator of scikit-learn that skl2onnx converts.
-        sample: A few rows of input, for estimators that take tables with columns of several types.
+        sample: A table: the model gets an input for each of its columns. One that a `ColumnTransformer` reads by
+            names needs no sample.
         **options: Arguments of `graphc.compile`.
 
     Raises:
@@ -41,43 +41,47 @@ def compile(estimator: Any, sample: Any = None, **options: Any) -> CompiledEstim
         raise UserError(
             f"graphc.sklearn.compile needs an estimator of scikit-learn, got {type(estimator).__name__}"
         )
-    classes = getattr(estimator, "classes_", None)
-    if isinstance(classes, list):
-        raise UnsupportedError(
-            "classifiers with several outputs are not supported", "compile one for each output"
-        )
-    model = compile_model(_converted(estimator, classes, sample), **options)
-    return CompiledEstimator(model, estimator, classes)
+    made = converted(estimator, sample)
+    return CompiledEstimator(compile_model(made.model, **options), estimator, made)
 
 
 class CompiledEstimator:
-    """A compiled estimator with the methods that it had, for inputs in f32.
+    """A compiled estimator with the methods that it had, for numbers in f32.
 
-    `model` is the compiled model, `classes_` the labels of a classifier.
+    `model` is the compiled model, `classes_` the labels of a classifier: for several outputs a list.
     """
 
-    def __init__(self, model: CompiledModel, estimator: Any, classes: Array | None) -> None:
+    def __init__(self, model: CompiledModel, estimator: Any, made: Converted) -> None:
         self.model = model
-        self.classes_ = classes
+        self.classes_ = getattr(estimator, "classes_", None)
+        count = 0 if self.classes_ is None else len(self.classes_)
+        self._has_indicators = count > 1 and model.outputs[0].shape[1:] == (count,)
         self._kind = type(estimator).__name__
-        # A classifier's second result is its probabilities, whatever else its `transform` gives.
-        methods = _METHODS if classes is None else _METHODS[:2]
-        self._methods = [name for name in methods if hasattr(estimator, name)]
-        self._columns = [spec.name for spec in model.inputs] if len(model.inputs) > 1 else []
-        self._predicts_labels = len(model.outputs) > 1
+        self._methods = [name for name in _METHODS if self._has(estimator, name)]
+        self._columns, self._categories = made.columns, made.categories
+        self._dtype = np.int64 if made.is_whole else np.float32
+        if self._methods == ["transform"]:
+            self._check_width(estimator)
 
     def predict(self, x: Any) -> Array:
-        """Return the label, the cluster, or the value of each row."""
+        """Return the label, the labels of all outputs, the cluster, or the value of each row."""
         self._check("predict")
         first = self._run(x)[0]
-        if self.classes_ is not None:
+        if isinstance(self.classes_, list):
+            labels = [own.take(column) for own, column in zip(self.classes_, first.T, strict=True)]
+            return np.stack(labels, 1)
+        if self.classes_ is not None and not self._has_indicators:
             return self.classes_.take(first.reshape(-1))
         return first.reshape(-1) if first.ndim == 2 and first.shape[1] == 1 else first
 
-    def predict_proba(self, x: Any) -> Array:
-        """Return the probabilities of all classes, a row for each row."""
+    def predict_proba(self, x: Any) -> Array | list[Array]:
+        """Return the probabilities of all classes, a row for each row; a list of them for several outputs."""
         self._check("predict_proba")
-        return self._run(x)[1]
+        _, *found = self._run(x)
+        if not isinstance(self.classes_, list):
+            return found[0]
+        several = found if len(found) == len(self.classes_) else found[0]
+        return [own[:, : len(labels)] for own, labels in zip(several, self.classes_, strict=True)]
 
     def transform(self, x: Any) -> Array:
         """Return the transformed rows."""
@@ -87,6 +91,28 @@ class CompiledEstimator:
     def __repr__(self) -> str:
         return f"<CompiledEstimator of {self._kind}: {', '.join(self._methods)}>"
 
+    def _has(self, estimator: Any, name: str) -> bool:
+        """Return whether a result of the model is that of a method."""
+        if hasattr(estimator, "get_support"):  # selects features by the estimator in it
+            return name == "transform"
+        is_alone = name == "transform" and hasattr(estimator, "predict")
+        # A classifier's second result is its probabilities, that of clusters their distances.
+        is_absent = is_alone and (self.classes_ is not None or len(self.model.outputs) == 1)
+        return hasattr(estimator, name) and not is_absent
+
+    def _check_width(self, estimator: Any) -> None:
+        """Raise UnsupportedError if the model has other columns than the estimator."""
+        try:
+            expected = len(estimator.get_feature_names_out())
+        except (AttributeError, ValueError):  # an estimator that does not know
+            return
+        width = self.model.outputs[-1].shape[-1]
+        if isinstance(width, int) and width != expected:
+            raise UnsupportedError(
+                f"{self._kind}: must give {expected} columns, and skl2onnx converts it to {width}",
+                "compile the steps that it converts",
+            )
+
     def _check(self, name: str) -> None:
         if name not in self._methods:
             raise UserError(
@@ -95,93 +121,44 @@ class CompiledEstimator:
 
     def _run(self, x: Any) -> list[Array]:
         if not self._columns:
-            return self.model.run(None, {self.model.inputs[0].name: _dense(x, np.float32)})
+            return self.model.run(None, {self.model.inputs[0].name: self._matrix(x)})
         feeds = {}
+        numbers = {key: number for number, key in enumerate(self._columns.values())}
         for spec in self.model.inputs:
-            try:
-                column = x[spec.name]
-            except (KeyError, IndexError, TypeError) as error:
-                raise UserError(
-                    f"{self._kind} needs a table with the column '{spec.name}'"
-                ) from error
+            key = self._columns[spec.name]
+            column = self._column(x, key, numbers[key])
+            if key in self._categories:
+                column = self._categories[key].encoded(column, key)
             feeds[spec.name] = _dense(column, spec.dtype.numpy).reshape(-1, 1)
         return self.model.run(None, feeds)
 
+    def _matrix(self, x: Any) -> Array:
+        if not self._categories:
+            return _dense(x, self._dtype)
+        columns = np.asarray(x, object).T
+        found = [
+            self._categories[key].encoded(column, key)
+            for key, column in zip(self._categories, columns, strict=True)
+        ]
+        return np.ascontiguousarray(np.stack(found, 1))
+
+    def _column(self, x: Any, key: Key, number: int) -> Any:
+        """A column of a table by its name, or of an array by its number."""
+        try:
+            if hasattr(x, "iloc") or isinstance(x, Mapping):
+                return x[key] if isinstance(key, str) else x.iloc[:, key]
+            names = getattr(getattr(x, "dtype", None), "names", None)
+            return x[key] if names else np.asarray(x)[:, number]
+        except (KeyError, IndexError, TypeError) as error:
+            raise UserError(f"{self._kind} needs a table with the column '{key}'") from error
+
 
 def _dense(x: Any, dtype: Any) -> Array:
-    """Rows as a dense array, also those of a sparse matrix."""
+    """Rows as a dense array, also those of a sparse matrix. Raise UserError for what is not a number."""
     rows = x.toarray() if hasattr(x, "toarray") else x
-    return np.ascontiguousarray(rows, dtype)
-
-
-def _converted(estimator: Any, classes: Array | None, sample: Any) -> Any:
-    """The estimator as an ONNX model. May raise UserError or UnsupportedError."""
     try:
-        from skl2onnx import to_onnx
-        from skl2onnx.common.data_types import FloatTensorType
-    except ImportError as error:
-        raise UserError("graphc.sklearn needs skl2onnx; pip install skl2onnx") from error
-    name = type(estimator).__name__
-    if sample is None:
-        count = getattr(estimator, "n_features_in_", None)
-        if count is None:
-            raise UserError(f"{name} must be fitted before it is compiled; call fit")
-        given: dict[str, Any] = {"initial_types": [("x", FloatTensorType([None, count]))]}
-    else:
-        given = {"X": sample if hasattr(sample, "columns") else _dense(sample, np.float32)[:1]}
-    numbered = estimator if classes is None else _numbered(estimator, classes)
-    for choice in ({"zipmap": False}, None):
-        try:
-            chosen = {id(numbered): choice} if choice and classes is not None else None
-            return to_onnx(
-                numbered, options=chosen, target_opset={"": 18, "ai.onnx.ml": 3}, **given
-            )
-        except NameError as error:  # an estimator without that option
-            if choice is None:
-                raise UnsupportedError(
-                    f"{name}: {error}", "convert it to ONNX and compile that"
-                ) from error
-        except Exception as error:  # skl2onnx raises various classes, and whatever converters raise
-            raise UnsupportedError(
-                f"{name}: skl2onnx does not convert it ({_shortened(error)})",
-                "see its list of supported estimators",
-            ) from error
-    raise AssertionError
-
-
-def _shortened(error: Exception) -> str:
-    """The first line of a message, some of which print the whole model."""
-    line = str(error).partition("\n")[0]
-    return line if len(line) <= 200 else f"{line[:197]}..."
-
-
-def _numbered(estimator: Any, classes: Array) -> Any:
-    """A copy of a classifier whose labels are the numbers of its classes."""
-    made = copy.deepcopy(estimator)
-    for part in _parts(made, set()):
-        own = part.__dict__.get("classes_")
-        if isinstance(own, np.ndarray) and np.isin(own, classes).all():
-            part.classes_ = np.searchsorted(classes, own)
-        if hasattr(part, "flatten_transform"):  # skl2onnx refuses it, and only `transform` reads it
-            part.flatten_transform = False
-    return made
-
-
-def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
-    """Yield an estimator and the estimators in it."""
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, list | tuple):
-        items: Sequence[Any] = value
-    elif isinstance(value, np.ndarray) and value.dtype == object:
-        items = list(value.flat)
-    elif isinstance(value, dict):
-        items = list(value.values())
-    elif hasattr(value, "get_params") and hasattr(value, "__dict__"):
-        yield value
-        items = list(value.__dict__.values())
-    else:
-        return
-    for item in items:
-        yield from _parts(item, seen)
+        return np.ascontiguousarray(rows, dtype)
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"columns of numbers must hold numbers ({error}); encode texts by an encoder in the pipeline"
+        ) from error

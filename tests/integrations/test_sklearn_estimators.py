@@ -9,29 +9,39 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc import UserError
+from graphc import UnsupportedError, UserError
 
 pytest.importorskip("skl2onnx")
 pytest.importorskip("sklearn")
 
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.discriminant_analysis import (
+    LinearDiscriminantAnalysis,
+    QuadraticDiscriminantAnalysis,
+)
 from sklearn.ensemble import (
     AdaBoostClassifier,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
     RandomForestClassifier,
     VotingClassifier,
+    VotingRegressor,
 )
+from sklearn.feature_selection import RFE
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 X, Y = load_iris(return_X_y=True)
@@ -54,6 +64,10 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
         voting="soft",
     ),
     "pipeline": lambda: make_pipeline(StandardScaler(), PCA(3), LogisticRegression()),
+    "histograms": lambda: HistGradientBoostingClassifier(max_iter=3),
+    "support vectors": lambda: SVC(probability=True, random_state=0),
+    "calibrated": lambda: CalibratedClassifierCV(LinearSVC(), cv=3),
+    "quadratic": lambda: QuadraticDiscriminantAnalysis(),
 }
 
 
@@ -131,6 +145,108 @@ def test_tables_have_an_input_for_each_column() -> None:
     assert np.array_equal(fast.predict(table), estimator.predict(table))
     with pytest.raises(UserError, match="needs a table with the column"):
         fast.predict(table.drop(columns="d"))
+
+
+TABLE_TEXTS = ["red", "green", "blue", "red", "blue"] * 30
+
+
+def table(**more: Any) -> Any:
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "color": TABLE_TEXTS, **more})
+
+
+ENCODERS: dict[str, Callable[[], Any]] = {
+    "one-hot": lambda: OneHotEncoder(handle_unknown="ignore"),
+    "numbers": lambda: OrdinalEncoder(),
+    "filled": lambda: make_pipeline(
+        SimpleImputer(strategy="constant", fill_value="blue"), OneHotEncoder()
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_categories_of_tables(kind: str) -> None:
+    given = table(size=np.arange(150) % 4)
+    if kind == "filled":
+        given.loc[3, "color"] = None
+    texts, numbers = ("t", ENCODERS[kind](), ["color"]), ("n", StandardScaler(), ["a", "b"])
+    steps = ColumnTransformer([numbers, texts, ("s", OneHotEncoder(), ["size"])])
+    estimator = make_pipeline(steps, LogisticRegression(max_iter=500))
+    fast = graphc.sklearn.compile(estimator.fit(given, LABELS["texts"]))
+    np.testing.assert_allclose(fast.predict_proba(given), estimator.predict_proba(given), atol=2e-5)
+    given.loc[0, "color"] = "pink"
+    if kind == "one-hot":
+        np.testing.assert_allclose(
+            fast.predict_proba(given), estimator.predict_proba(given), atol=2e-5
+        )
+    else:
+        with pytest.raises(
+            UserError, match=r"column 'color' must hold one of \['blue', .*got 'pink'"
+        ):
+            fast.predict(given)
+
+
+def test_categories_of_arrays() -> None:
+    texts = np.array([TABLE_TEXTS, TABLE_TEXTS[::-1]], object).T
+    mixed = np.concatenate([texts[:, :1], X[:, :2].astype(object)], 1)
+    columns = ColumnTransformer([("t", OneHotEncoder(), [0]), ("n", StandardScaler(), [1, 2])])
+    for rows, first in ((texts, OneHotEncoder()), (mixed, columns), (X > 2, OneHotEncoder())):
+        estimator = make_pipeline(first, LogisticRegression(max_iter=500)).fit(rows, Y)
+        fast = graphc.sklearn.compile(estimator)
+        np.testing.assert_allclose(
+            fast.predict_proba(rows), estimator.predict_proba(rows), atol=2e-5
+        )
+        assert np.array_equal(fast.predict(rows[:1]), estimator.predict(rows[:1]))
+    with pytest.raises(UserError, match="columns of numbers must hold numbers"):
+        graphc.sklearn.compile(make_pipeline(StandardScaler()).fit(X)).transform(texts)
+
+
+def test_a_column_of_categories_that_others_read_is_refused() -> None:
+    steps = ColumnTransformer([("o", OneHotEncoder(), [0]), ("n", StandardScaler(), [0, 1])])
+    with pytest.raises(
+        UnsupportedError, match="columns of categories must be read by encoders alone, got 0"
+    ):
+        graphc.sklearn.compile(steps.fit(X.round()))
+
+
+SEVERAL: dict[str, Callable[[], Any]] = {
+    "forest": lambda: RandomForestClassifier(4, random_state=0),
+    "an estimator each": lambda: MultiOutputClassifier(LogisticRegression(max_iter=500)),
+}
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_several_outputs(kind: str) -> None:
+    labels = np.stack([LABELS["texts"], np.where(Y > 1, "yes", "no")], 1)
+    estimator = SEVERAL[kind]().fit(X, labels)
+    fast = graphc.sklearn.compile(estimator)
+    assert np.array_equal(fast.predict(X), estimator.predict(X))
+    for own, expected in zip(fast.predict_proba(X), estimator.predict_proba(X), strict=True):
+        assert own.shape == expected.shape
+        assert np.isclose(own, expected, atol=2e-5).mean() > 0.99  # thresholds of trees are f32
+
+
+def test_several_labels_of_a_row() -> None:
+    labels = np.stack([Y > 0, Y > 1, X[:, 0] > 6], 1).astype(int)
+    estimator = OneVsRestClassifier(LogisticRegression(max_iter=500)).fit(X, labels)
+    fast = graphc.sklearn.compile(estimator)
+    for rows in (X, X[:1]):
+        assert np.array_equal(fast.predict(rows), estimator.predict(rows))
+        np.testing.assert_allclose(
+            fast.predict_proba(rows), estimator.predict_proba(rows), atol=2e-5
+        )
+
+
+def test_results_that_the_model_lacks_are_refused() -> None:
+    y = X[:, 0]
+    votes = VotingRegressor([("a", Ridge()), ("b", LinearRegression())]).fit(X, y)
+    with pytest.raises(UserError, match="no method transform; it has predict"):
+        graphc.sklearn.compile(votes).transform(X)
+    chosen = RFE(LogisticRegression(max_iter=500), n_features_to_select=2).fit(X, Y)
+    assert np.array_equal(graphc.sklearn.compile(chosen).transform(X), chosen.transform(X))
+    gaps = np.where(X > 7, np.nan, X)
+    with pytest.raises(UnsupportedError, match="must give 5 columns, and skl2onnx converts it"):
+        graphc.sklearn.compile(SimpleImputer(add_indicator=True).fit(gaps))
 
 
 def test_what_is_no_fitted_estimator_is_refused() -> None:
