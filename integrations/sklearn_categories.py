@@ -86,7 +86,8 @@ def number_categories(
     mixed = sorted(map(str, others & found.keys()))
     if mixed:
         raise UnsupportedError(
-            f"columns of categories must be read by encoders alone, got {', '.join(mixed)} for other steps too; copy these columns"
+            f"columns of categories must be read by encoders alone, got {', '.join(mixed)} for other steps too; "
+            "copy these columns"
         )
     return found, integers - found.keys()
 
