@@ -3,7 +3,7 @@
 #
 # Add, Mul and Equal of ONNX take int64 and double, and the files declare these types for inputs and results.
 #
-# Expected: sums, products and comparisons of these types. Seen: the results have the declared types, but 2**40 + 3 is 3
+# Expected: sums, multiplications and comparisons of these types. Seen: the results have the declared types, but 2**40 + 3 is 3
 # (the low 32 bits), 1 + 1e-12 - 1 is 0, 1e300 is the largest float, 2**40 equals 2**41, and the int32 16777217 equals
 # 16777216, as if both were floats. There is no warning. Times in nanoseconds, hashes and identifiers are such numbers.
 set -euo pipefail
