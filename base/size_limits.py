@@ -384,7 +384,10 @@ def equality(one: Any, other: Any) -> NeedsLimit | None:
         same, (low, high) = lone_symbol(value), bounds(value)
         if low < 0 and len(value.symbols) > 1:
             continue  # whether it is a size depends on the run
-        if high > 0 and (not symbol.has_range or (same and same.range_text == symbol.range_text)):
+        # A part of a size without a bound has none either: D of 4*D.
+        unbounded = symbol.least <= low and MOST >> 16 < high <= symbol.most
+        of_one_range = same and same.range_text == symbol.range_text
+        if high > 0 and (not symbol.has_range or of_one_range or unbounded):
             return NeedsLimit(message, symbol.name, Limit(equal=value))
     return _all_terms_minimal(difference)
 

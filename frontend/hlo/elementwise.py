@@ -37,11 +37,6 @@ def _magnitude(step: Step) -> GraphTensor:
     return x if x.details.dtype.kind == "bool" else step.make(OPS[step.type], x)
 
 
-def _never_zero(step: Step, x: GraphTensor) -> bool:
-    value = step.known(x)
-    return value is not None and bool(np.all(value))
-
-
 def _divide(step: Step, op_name: str) -> GraphTensor:
     a, b = _two(step)
     if a.details.dtype.is_float:
@@ -60,7 +55,8 @@ def _remainder(step: Step, op_name: str) -> GraphTensor:
 def _unless_zero(
     step: Step, divisor: GraphTensor, value: GraphTensor, otherwise: GraphTensor
 ) -> GraphTensor:
-    if _never_zero(step, divisor):
+    known = step.known(divisor)
+    if known is not None and np.all(known):
         return value
     is_zero = step.make("eq", divisor, step.constant(0, divisor.details.dtype))
     return step.make("select", is_zero, otherwise, value)

@@ -103,18 +103,15 @@ def _philox(step: Step, key: Words, x: Words) -> Words:
     for number in range(10):
         if number:
             key = [_plus(step, k, weyl) for k, weyl in zip(key, _WEYL, strict=True)]
-        words = [_wide_multiply(step, x[2 * i], factor) for i, factor in enumerate(_FACTORS)]
+        factors = [step.constant(factor, U64) for factor in _FACTORS]
+        wide = [step.make("mul", step.converted(x[2 * i], U64), f) for i, f in enumerate(factors)]
+        words = [_words(step, pair) for pair in wide]
         mixed = [
             step.make("xor", step.make("xor", words[1 - i][1], x[2 * i + 1]), key[i])
             for i in range(2)
         ]
         x = [mixed[0], words[1][0], mixed[1], words[0][0]]
     return x
-
-
-def _wide_multiply(step: Step, x: GraphTensor, factor: int) -> Words:
-    wide = step.make("mul", step.converted(x, U64), step.constant(factor, U64))
-    return _words(step, wide)
 
 
 def _three_fry_bits(

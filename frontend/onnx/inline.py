@@ -8,9 +8,10 @@ from typing import Any
 
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, inliner
+from onnx.helper import make_tensor_value_info
 
 from .functions import expand_functions
-from .nesting import every_node
+from .nesting import every_graph, every_node
 from .op_table import HANDLERS
 from .reader import DEFAULT_DOMAINS, ModelSource, opset_of
 
@@ -72,6 +73,9 @@ def _standard_functions(model: ModelProto, opset: int) -> set[FunctionId]:
 def _expand_standard(model: ModelProto, functions: list[FunctionId], opset: int) -> ModelProto:
     explicit = ModelProto()
     explicit.CopyFrom(model)
+    for graph in every_graph(explicit.graph):  # the inliner does not know the types of initializers
+        for held in graph.initializer:
+            graph.value_info.append(make_tensor_value_info(held.name, held.data_type, held.dims))
     for node in every_node(explicit.graph):
         if (node.domain, node.op_type) in functions:
             _write_defaults(node, opset)

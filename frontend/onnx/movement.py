@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 
-from ...base.dims import Size
+from ...base.dims import Size, ceil_quotient, minimum
 from ...base.dtypes import BOOL, S64
 from ...graph_ir.ir.graph import GraphTensor, Op
 from ...graph_ir.rewriting.run_sizes import run_sizes
@@ -74,7 +75,8 @@ def _read_slice(node: NodeContext, _: str) -> Value:
     sizes = _moving_size(node, 1)
     if node.opset >= 10 and (sizes is not None or _needs_count(node)):
         return _slice_at(node, x, sizes)
-    return slice_axes(node, x, *_slice_arguments(node, x.details.plain_dims))
+    begins, ends, axes, steps = _slice_arguments(node, x.details.plain_dims)
+    return slice_axes(node, x, begins, ends, axes, steps, from_first=True)
 
 
 def _needs_count(node: NodeContext) -> bool:
@@ -183,10 +185,11 @@ def _split_sizes(node: NodeContext, total: int) -> tuple[int, ...]:
             raise node.rule(
                 f"num_outputs must be the {count} outputs", str(node.attr_int("num_outputs"))
             )
-        each = -(-total // max(count, 1))
+        each = ceil_quotient(total, max(count, 1))
         if node.opset < 18 and each * count != total:
             raise node.rule(f"the axis must divide into {count} equal parts", f"size {total}")
-        sizes = tuple(max(0, min(each, total - i * each)) for i in range(count))
+        starts = [*(minimum(i * each, total) for i in range(count)), total]
+        sizes = tuple(end - start for start, end in pairwise(starts))
     if len(sizes) != count or any(one < 0 for one in sizes) or sum(sizes) != total:
         raise node.rule(f"{count} sizes must add up to {total}", str(list(sizes)))
     return sizes

@@ -96,7 +96,8 @@ def _read_batch_norm(node: NodeContext, _: str) -> Value | list[Value]:
             raise node.rule(f"{what} must have shape [{dims[1]}]", str(node.details(index)))
     per_channel = (dims[1],) + (1,) * (len(dims) - 2)
     epsilon = node.attr_float("epsilon")
-    if any(node.known(i) is None for i in range(1, 5)) and _is_uniform(node):
+    is_uniform = len({node.details(i).dtype for i in range(5)}) == 1
+    if any(node.known(i) is None for i in range(1, 5)) and is_uniform:
         return node.make("batch_norm", *(node.tensor(i) for i in range(5)), epsilon=epsilon)
     factor, offset = _affine(node, x.details.dtype, epsilon)
     factor, offset = (node.reshaped(v, per_channel) for v in (factor, offset))
@@ -127,11 +128,6 @@ def _train_batch_norm(node: NodeContext) -> list[Value]:
         kept, new = (node.helper("mul", v, like(node, share, v)) for v, share in parts)
         results.append(node.helper("add", kept, new))
     return results
-
-
-def _is_uniform(node: NodeContext) -> bool:
-    """Return whether the input and all statistics have one dtype."""
-    return len({node.details(i).dtype for i in range(5)}) == 1
 
 
 def _affine(node: NodeContext, dtype: DType, epsilon: float) -> tuple[GraphTensor, GraphTensor]:

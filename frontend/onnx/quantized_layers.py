@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ...graph_ir.ir.graph import GraphTensor
@@ -57,25 +58,13 @@ def _softmax(node: NodeContext, x: GraphTensor) -> GraphTensor:
     axis = node.axis(node.attr_int("axis", -1), len(dims))
     if node.attr_int("opset", 13) >= 13 or axis == len(dims) - 1:
         return node.helper("softmax", x, axis=axis)
-    flat = node.reshaped(x, (*dims[:axis], x.details.elements // _matmul(dims[:axis])))
+    flat = node.reshaped(x, (*dims[:axis], x.details.elements // max(math.prod(dims[:axis]), 1)))
     return node.reshaped(node.helper("softmax", flat, axis=axis), dims)
-
-
-def _matmul(dims: tuple[int, ...]) -> int:
-    total = 1
-    for size in dims:
-        total *= size
-    return max(total, 1)
 
 
 def _average_pool(node: NodeContext, x: GraphTensor) -> GraphTensor:
     x = _channels_first(node, x)
     y = windowed(node, "avg_pool", x, **pool_attrs(node, x, "avg_pool"))
-    return _channels_back(node, y)
-
-
-def _global_average_pool(node: NodeContext, x: GraphTensor) -> GraphTensor:
-    y = global_average_pool(node, _channels_first(node, x))
     return _channels_back(node, y)
 
 
@@ -112,7 +101,9 @@ HANDLERS: dict[str, Handler] = {
     "com.microsoft::QLinearConcat": _concat,
     "com.microsoft::QLinearWhere": _where,
     "com.microsoft::QLinearAveragePool": _unary(_average_pool),
-    "com.microsoft::QLinearGlobalAveragePool": _unary(_global_average_pool),
+    "com.microsoft::QLinearGlobalAveragePool": _unary(
+        lambda node, x: _channels_back(node, global_average_pool(node, _channels_first(node, x)))
+    ),
     "com.microsoft::QLinearSigmoid": _unary(lambda node, x: node.helper("sigmoid", x)),
     "com.microsoft::QLinearLeakyRelu": _unary(_leaky_relu),
     "com.microsoft::QLinearSoftmax": _unary(_softmax),

@@ -165,7 +165,7 @@ def import_for_values(
         f"{node.type} '{node.name}': {names} must be {shown}, as the result is declared to be {results}; "
         "compile it for another value (`constants=`)",
     )
-    if len(choices) == 1 or _does_not_matter(node.type):
+    if len(choices) == 1 or node.type in ("Squeeze", "Unsqueeze"):  # results of one shape are equal
         return run(node.graph, _bound(node, unknown, choices[0]))
     index = node.helper("arg_max", fits, axis=0, keep_dims=False)
     return list(_case(node, node.converted(index, S64), unknown, choices, run))
@@ -184,11 +184,6 @@ def bind_implied(scope: Scope, name: str, sizes: Sequence[int | None]) -> None:
     scope.require(build.helper("reduce_all", fits, axes=(0,), keep_dims=False), message)
     dtype, dims = tensor.details.dtype, tensor.details.plain_dims
     scope.values[name] = wanted.astype(dtype.numpy).reshape(dims)
-
-
-def _does_not_matter(op_type: str) -> bool:
-    """Return whether results of one shape are equal."""
-    return op_type in ("Squeeze", "Unsqueeze")
 
 
 def _possible(

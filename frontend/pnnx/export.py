@@ -37,12 +37,13 @@ for _word, _dtype in WORD_DTYPES.items():
 
 EXPRESSIONS = {
     **{f"torch.{name}": name for name in (
-        "abs", "neg", "square", "sign", "ceil", "floor", "trunc", "round", "sqrt", "rsqrt", "reciprocal", "exp",
+        "abs", "neg", "square", "ceil", "floor", "trunc", "round", "sqrt", "rsqrt", "reciprocal", "exp",
         "expm1", "log", "log1p", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
         "atanh", "sub", "mul", "pow", "atan2", "maximum", "minimum", "fmod", "remainder",
     )},
     **{f"torch.bitwise_{name}": name for name in ("and", "or", "xor")},
     "torch.bitwise_left_shift": "lshift", "torch.bitwise_right_shift": "rshift",
+    "torch.sign": "maximum(sign(@0),minimum(@0,sign(@0)))",  # keeps NaN, whose sign is 0 in PyTorch
 }  # fmt: skip
 """Operators that the tool writes as functions of a pnnx.Expression."""
 
@@ -197,7 +198,7 @@ class Exporter(ExportFrame[str]):
         return id(x.producer_owner) in self.absorbed and id(x) not in self.operands
 
     def expression(self, op: Op, function: str) -> str:
-        """A pnnx.Expression of one function over the op's inputs; scalar constants become literals."""
+        """A pnnx.Expression of a function, or its text, over the op's inputs; scalar constants become literals."""
         inputs: list[str] = []
         texts: list[str] = []
         for x in op.inputs:
@@ -208,7 +209,7 @@ class Exporter(ExportFrame[str]):
             if operand not in inputs:
                 inputs.append(operand)
             texts.append(f"@{inputs.index(operand)}")
-        params = {"expr": f"{function}({','.join(texts)})"}
+        params = {"expr": function if "@" in function else f"{function}({','.join(texts)})"}
         return self.append("pnnx.Expression", op.name, inputs, op.outputs[0].details, params)
 
     def call(self, op: Op, type_name: str, *keys: str, **params: Any) -> Any:

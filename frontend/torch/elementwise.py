@@ -9,7 +9,6 @@ from ...base.dtypes import S16, S32, S64
 from ...base.size_limits import broadcast_sizes
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ..correspondence.compositions.control import while_loop
-from ..correspondence.compositions.signs import sign
 from ..correspondence.compositions.special import fraction_and_exponent
 from ..op_builder import OpBuilder, like
 from ..torch_calls.arithmetic import as_float, promoted
@@ -45,12 +44,6 @@ def _read_round(node: Node) -> Results:
 def _read_clamp_bound(node: Node) -> Value:
     """clamp_min and clamp_max, whose bound may be a tensor."""
     return READS["clamp"](node, "clamp")
-
-
-def _read_sign(node: Node) -> Results:
-    """Read torch.sign; the sign of NaN is 0."""
-    x = node.operand()
-    return sign(node, x) if isinstance(x, GraphTensor) else CALLS["sign"].run(node)
 
 
 def _read_angle(node: Node) -> Value:
@@ -109,7 +102,6 @@ HANDLERS: dict[str, Read] = {
     "round": _read_round,
     "clamp_min": _read_clamp_bound,
     "clamp_max": _read_clamp_bound,
-    "sign": _read_sign,
     "angle": _read_angle,
 }
 """Operators of this family."""

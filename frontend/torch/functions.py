@@ -10,6 +10,6 @@ PAIRS = {name: Pair(read) for name, read in READS.items()}
 """Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Read] = {
-    name: handler.run for name, handler in CALLS.items() if name not in ("round", "sign")
+    name: handler.run for name, handler in CALLS.items() if name != "round"
 }
 """Functions that no row names."""

@@ -57,16 +57,14 @@ def decomposed(program: Any, own: Mapping[Any, Any] = MappingProxyType({})) -> A
     `own`: the user's decompositions, by operator, which come before PyTorch's.
     """
     calls = [
-        node
+        node.target
         for part in program.graph_module.modules()
         if hasattr(part, "graph")
         for node in part.graph.nodes
         if node.op == "call_function"
     ]
-    if all(
-        reader_of(node.target) and node.target not in own and not _mutates(node.target)
-        for node in calls
-    ):
+    mutates = any(getattr(getattr(f, "_schema", None), "is_mutable", False) for f in calls)
+    if not mutates and all(reader_of(target) and target not in own for target in calls):
         return program
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -121,8 +119,3 @@ def _table_of_programs() -> dict[Any, Any]:
 
 def _unread(table: Mapping[Any, Any]) -> dict[Any, Any]:
     return {target: rule for target, rule in table.items() if reader_of(target) is None}
-
-
-def _mutates(target: Any) -> bool:
-    schema = getattr(target, "_schema", None)
-    return schema is not None and schema.is_mutable

@@ -18,6 +18,7 @@ from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.rewriting.size_values import quotient, remainder
 from ..correspondence.compositions.arithmetic import log_add_exp
+from ..correspondence.compositions.signs import sign
 from ..correspondence.row import Row
 from ..correspondence.spelling import Spelling
 from ..correspondence.tables import TABLE
@@ -256,6 +257,7 @@ FUNCTIONS: dict[str, Function] = {
     "floor_divide": Function(2, _floor_divide, _on_sizes(quotient, operator.floordiv)),
     "remainder": Function(2, _remainder, _OF_NUMBERS["remainder"]),
     "logaddexp": Function(2, _log_add_exp, np.logaddexp),
+    "sign": Function(1, lambda b, x: sign(b, b.tensor(x)), np.sign),
 }
 """Name to function. Names with a dot are casts."""
 

@@ -61,11 +61,6 @@ def read_params(source: str | os.PathLike[str] | bytes) -> dict[str, Array]:
     return _Reader(memoryview(mapped), str(path)).read()
 
 
-def pack_params(arrays: Mapping[str, Array]) -> bytes:
-    """The bytes of a `.params` file in the mapping's order; for large ones see `write_params`."""
-    return b"".join(bytes(chunk) for chunk in params_chunks(arrays))
-
-
 def write_params(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
     """Write a whole `.params` file. Raise OSError if the system refuses.
 

@@ -87,6 +87,25 @@ def test_two_names_become_one(node, inputs, constants, second):
     assert ("A" in found["x"]) == ("A" in second)
 
 
+@pytest.mark.parametrize("heads", [(2, 2), (4, 2)])
+def test_widths_of_heads_stay_dynamic(heads, rng):
+    node = make("Attention", ["x", "k", "v"], ["y"], q_num_heads=heads[0], kv_num_heads=heads[1])
+    dims = {"x": ["A", "S", "D"], "k": ["B", "T", "E"], "v": ["C", "U", "F"]}
+    proto = model_of(node, dims)
+    proto.opset_import[0].version = 23
+    compiled = graphc.compile(proto, threads=1)
+    for width in (1, 5):
+        x, k, v = (rng.standard_normal((2, 3, h * width), F) for h in (heads[0], *heads[1:] * 2))
+        (q, *keys), repeats = (
+            (a.reshape(2, 3, -1, width).swapaxes(1, 2).astype(np.float64) for a in (x, k, v)),
+            heads[0] // heads[1],
+        )
+        k64, v64 = (key.repeat(repeats, 1) for key in keys)
+        weights = np.exp(q @ k64.swapaxes(2, 3) / np.sqrt(width))
+        want = (weights / weights.sum(-1, keepdims=True) @ v64).swapaxes(1, 2).reshape(x.shape)
+        np.testing.assert_allclose(compiled(x, k, v), want, rtol=1e-4, atol=1e-5)
+
+
 def test_sizes_that_cannot_be_equal_are_refused_as_before():
     proto = model_of(make("MatMul", ["x", "c"], ["y"]), {"x": ["N", 5]}, {"c": np.ones((4, 6), F)})
     with pytest.raises(UserError, match="inner sizes must match, got K=5 and K=4"):

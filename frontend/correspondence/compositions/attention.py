@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ....base.dims import Size
+from ....base.dims import Dim, Size
 from ....base.dtypes import BOOL
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .contraction import scaled
-from .indexing import positions
+from .indexing import dynamic_size, positions
 
 
 def split_heads(node: OpBuilder, x: Tensor, heads: int) -> Tensor:
@@ -42,8 +42,11 @@ def repeated_heads(node: OpBuilder, x: Tensor, heads: int) -> Tensor:
 
 def scores_of(node: OpBuilder, q: Tensor, k: Tensor, scale: float | None = None) -> Tensor:
     """q @ k.T * scale, by default 1 / sqrt(width)."""
-    factor = 1 / math.sqrt(max(q.details.plain_dims[-1], 1)) if scale is None else scale
-    return scaled(node, node.helper("matmul_core", q, k, transpose_b=True), factor)
+    width, scores = q.details.plain_dims[-1], node.helper("matmul_core", q, k, transpose_b=True)
+    if scale is None and isinstance(width, Dim):
+        root = node.helper("sqrt", node.converted(dynamic_size(node, width), scores.details.dtype))
+        return node.helper("div", scores, root)
+    return scaled(node, scores, 1 / math.sqrt(max(width, 1)) if scale is None else scale)
 
 
 def causal_mask(node: OpBuilder, rows: Size, columns: Size) -> Tensor:

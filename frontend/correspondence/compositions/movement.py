@@ -23,7 +23,7 @@ from ....base.dims import (
 )
 from ....base.dtypes import S64
 from ....base.records import dataclass
-from ....base.size_limits import at_least, broadcast_sizes
+from ....base.size_limits import at_least
 from ....base.size_queries import lone_symbol, sizes_text
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder
@@ -126,20 +126,6 @@ def insert_axes(node: OpBuilder, x: Tensor, at: int, count: int = 1) -> Tensor:
     """X with `count` axes of size 1 before one of its axes, or after the last."""
     dims, axis = x.details.plain_dims, node.axis(at, x.details.rank, inclusive=True)
     return node.make("reshape", x, shape=(*dims[:axis], *(1,) * count, *dims[axis:]))
-
-
-def expand(node: OpBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """X and the shape broadcast against each other; x itself where it has that shape."""
-    dims, counted = x.details.plain_dims, {op.attr("size")[0] for op in node.graph.counted}
-    known = [1] * (len(shape) - len(dims)) + list(dims[-len(shape) or len(dims) :])
-    # What a run counts is 1 or the size of x where that is not 1.
-    given = (d if one in counted and d != 1 else one for one, d in zip(shape, known, strict=True))
-    try:
-        wanted = broadcast_sizes(dims, tuple(given))
-    except ValueError:
-        both = f"{sizes_text(dims)} and {sizes_text(shape)}"
-        raise node.rule("the input must broadcast to the shape", both) from None
-    return x if wanted == dims else node.make("broadcast", x, shape=wanted)
 
 
 def broadcast_to(node: OpBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -327,8 +313,12 @@ def slice_axes(
     ends: Sequence[int],
     axes: Sequence[int],
     steps: Sequence[int],
+    from_first: bool = False,
 ) -> Tensor:
-    """Python's slices of the given axes, ends and negative positions cut to what there is."""
+    """Python's slices of the given axes, ends and negative positions cut to what there is.
+
+    A backward slice that begins before all elements is empty, or begins at the first if `from_first`.
+    """
     dims = x.details.plain_dims
     taken: list[range | Stretch] = [Stretch(0, size) for size in dims]
     if not len(begins) == len(ends) == len(axes) == len(steps):
@@ -338,6 +328,8 @@ def slice_axes(
         raise node.rule("steps must not be 0 and axes be distinct", f"{list(steps)}, {list(axes)}")
     for begin, end, given, step in zip(begins, ends, axes, steps, strict=True):
         axis = node.axis(given, len(dims))
+        if from_first and step < 0 and bounds(dims[axis])[0] > 0:
+            begin = maximum(begin, -dims[axis])  # type: ignore[assignment]
         taken[axis] = axis_slice(node, begin, end, step, dims[axis])
     return slice_ranges(node, x, taken)
 

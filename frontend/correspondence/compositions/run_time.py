@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....base.dims import Size
+from ....base.dims import Dim, Size, maximum
 from ....base.dtypes import BOOL, F64, S64
 from ....base.records import dataclass
+from ....base.size_limits import broadcast_sizes
+from ....base.size_queries import sizes_text
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.rewriting.run_sizes import Reading
 from ...op_builder import OpBuilder, like
@@ -35,7 +37,7 @@ def slice_from(
         bound = node.helper("select", node.helper("lt", bound, zero), wrapped, bound)
         return node.helper("min", node.helper("max", bound, low), high)
 
-    first = cut(start)
+    first = node.helper("max", cut(start), node.helper("min", zero, high))
     distance = node.helper("sub", cut(end), first)
     toward = node.helper("select", forward, one, node.constant(-1, S64))
     ahead = node.helper("sub", node.helper("add", distance, step), toward)
@@ -52,6 +54,34 @@ def slice_from(
         node.require(fits, f"axis {axis} must keep {size} elements, as the result is declared")
     steps = node.helper("mul", positions(node, kept, 0, 1), step)
     return node.helper("gather", x, node.helper("add", steps, first), axis=axis)
+
+
+def expand(node: OpBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """X and the shape broadcast against each other; x itself where it has that shape.
+
+    Each run checks a size that it counts, and takes the first element of an axis of x that turns out to have one.
+    """
+    given: list[Size] = list(shape)
+    counted = {op.attr("size")[0] for op in node.graph.counted}
+    for axis in range(-min(x.details.rank, len(shape)), 0):
+        one, dim = shape[axis], x.details.plain_dims[axis]
+        if one not in counted or dim == 1:
+            continue
+        apart = dynamic_size(node, (one - 1) * (dim - 1) * (one - dim))
+        fits = node.helper("eq", apart, node.constant(0, S64))
+        node.require(fits, f"the shape must broadcast with the {dim} elements of axis {axis}")
+        given[axis] = dim
+        if isinstance(dim, Dim):
+            given[axis] = maximum(one, dim)
+            at = node.helper("min", positions(node, given[axis], 0, 1), dynamic_size(node, dim - 1))
+            x = node.helper("gather", x, at, axis=axis)
+    dims = x.details.plain_dims
+    try:
+        wanted = broadcast_sizes(dims, tuple(given))
+    except ValueError:
+        both = f"{sizes_text(dims)} and {sizes_text(shape)}"
+        raise node.rule("the input must broadcast to the shape", both) from None
+    return x if wanted == dims else node.make("broadcast", x, shape=wanted)
 
 
 def end_of_slice(node: OpBuilder, dim: Size, step: int) -> Reading | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..compositions import axes, triangles
+from ..compositions import axes, run_time, triangles
 from ..compositions import movement as means
 from ..compositions import numpy_names as names
 from ..row import Means, Op
@@ -28,7 +28,7 @@ SHAPES = (
         tvm="broadcast_to(data | shape)",
         pnnx="Tensor.expand(input, sizes=shape) write only",
     ),
-    Means(means.expand, onnx="Expand(input, shape=shape)", ge="Expand(x, shape=shape)"),
+    Means(run_time.expand, onnx="Expand(input, shape=shape)", ge="Expand(x, shape=shape)"),
     Means(
         means.broadcast_to,
         ge="BroadcastTo(x, shape=shape)",

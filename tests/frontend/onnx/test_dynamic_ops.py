@@ -355,3 +355,59 @@ def test_a_squeeze_of_a_count() -> None:
         UserError, match="a branch must not be taken: .*squeezed axes must have size 1"
     ):
         compiled(np.array([0, 1], np.float32))
+
+
+def check(text: str, feeds: list[dict[str, np.ndarray]]) -> None:
+    """Compare a model of opset 18 with ONNX Runtime."""
+    model = onnx.parser.parse_model(HEAD.replace("17", "18") + text)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = graphc.compile(model, threads=1)
+    for feed in feeds:
+        for found, want in zip(compiled.run(None, feed), session.run(None, feed), strict=True):
+            np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("dims", ["N,M", "1,M", "4,6"])
+def test_dynamic_sizes_broadcast_with_a_shape_that_data_decide(dims: str) -> None:
+    """A size may be 1 in x, in the shape or in neither."""
+    shapes = [(4, 6)] if dims == "4,6" else [(1, 6), (1, 1)] if dims == "1,M" else [(4, 1), (1, 6)]
+    text = f"g (float[{dims}] x, int64[2] s) => (y) {{ y = Expand(x, s) }}"
+    compiled = graphc.compile(onnx.parser.parse_model(HEAD + text), threads=1)
+    for shape in shapes:
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        for s in ((4, 6), (1, 1), (4, 1), (3, 6)):
+            if s[0] == 3 and shape[0] == 4:
+                with pytest.raises(UserError, match="must broadcast"):
+                    compiled(x, np.array(s))
+            else:
+                found, want = compiled(x, np.array(s)), np.broadcast_shapes(shape, s)
+                np.testing.assert_array_equal(found, np.broadcast_to(x, want))
+
+
+@pytest.mark.parametrize("first", [-9, -2, 2**31 - 1])
+@pytest.mark.parametrize("dims", ["N", "2", "given"])
+def test_backward_slices_that_begin_before_all_elements(dims: str, first: int) -> None:
+    """They begin at the first element, unlike Python's, also where the start is data."""
+    numbers = {"a": first, "b": -100, "c": -1}
+    held = [f"{n} = Constant<value_ints=[{value}]>()" for n, value in numbers.items()]
+    given = dims == "given"
+    check(
+        f"""g (float[{"N" if given else dims}] x{", int64[1] a" if given else ""}) => (float[M] y) {{
+            {" ".join(held[given:])}
+            d = Constant<value_ints=[0]>()
+            y = Slice(x, a, b, d, c) }}""",
+        [
+            {"x": np.arange(n, dtype=np.float32), **({"a": np.array([first])} if given else {})}
+            for n in ((2,) if dims == "2" else (1, 2, 7))
+        ],
+    )
+
+
+def test_uneven_parts_of_a_dynamic_size() -> None:
+    check(
+        """g (float[2,N] x) => (float[2,A] a, float[2,B] b, float[2,C] c, float[2,D] d) {
+            a, b, c = Split<axis=1, num_outputs=3>(x)
+            e, f = Split<axis=1, num_outputs=2>(x)
+            d = Concat<axis=1>(f, e) }""",
+        [{"x": np.arange(2 * n, dtype=np.float32).reshape(2, n)} for n in (9, 8, 7, 4)],
+    )

@@ -69,6 +69,7 @@ CASES: dict[str, tuple[int, NodeProto, dict[str, Array]]] = {
     "elu": (7, node("Elu", "x", alpha=2.0), {}),
     "transpose": (7, node("Transpose", "x"), {}),
     "expand both ways": (13, node("Expand", "x s"), {"s": ints(5, 1, 1, 4)}),
+    "crop and pad": (18, node("CenterCropPad", "x s", axes=[2, 1]), {"s": ints(3, 5)}),
     "tile": (13, node("Tile", "x r"), {"r": ints(2, 1, 3)}),
     "mean of three": (13, node("Mean", "x x w"), {"w": np.array([[1], [2], [3]], np.float32)}),
     "swap by trilu": (14, node("Trilu", "x k", upper=0), {"k": np.array(-1)}),

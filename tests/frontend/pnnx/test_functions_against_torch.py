@@ -154,6 +154,8 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
     "aten::exp2": ([X], torch.exp2),
     "aten::isfinite": ([ODD], torch.isfinite),
     "aten::nan_to_num": ([ODD], torch.nan_to_num),
+    "torch.sign": ([ODD], torch.sign),
+    "Tensor.sgn": ([ODD], torch.sgn),
     "torch.nan_to_num nan=1.0 posinf=2.0 neginf=-3.0": (
         [ODD], lambda x: torch.nan_to_num(x, 1.0, 2.0, -3.0)),
     "aten::one_hot num_classes=4": ([POSITIONS], lambda x: F.one_hot(x, 4)),
