@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--cache",
-        choices=("f32", "f16", "bf16"),
+        choices=("f32", "f16", "bf16", "q8"),
         default="f32",
         help="type of the keys and values that are kept (default: f32)",
     )
@@ -242,7 +242,8 @@ def _speeds(model: LanguageModel) -> Iterator[tuple[str, str]]:
         yield "lookup", f"{usage.right} of {usage.guessed} guessed tokens were right"
     yield (
         "memory",
-        f"{_peak_bytes() / 2**20:.0f} MiB at most, packed weights {size / 2**20:.0f} MiB",
+        f"{_peak_bytes() / 2**20:.0f} MiB at most, packed weights {size / 2**20:.0f} MiB, "
+        f"full caches {model.session.nbytes / 2**20:.1f} MiB",
     )
 
 

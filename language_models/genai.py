@@ -14,6 +14,7 @@ from ..base.dtypes import F32, DType
 from ..base.errors import UnsupportedError, UserError
 from ..base.records import dataclass
 from ..driver.compiler import compile as compile_model
+from ..frontend.decoder.caches import Cache
 from ..frontend.huggingface import ModelFolder, read_json
 from ..runtime.executor import CompiledModel
 from .session import Step
@@ -41,6 +42,19 @@ class GenaiConfig:
     positions: str
     logits: str
     caches: tuple[tuple[str, str], ...]
+
+    @property
+    def window(self) -> int:
+        """Return 0: caches keep all tokens."""
+        return 0
+
+    def caches_of(self, dtype: DType) -> list[Cache]:
+        """Return the caches in the order of inputs."""
+        sizes = (self.key_size, self.value_size) * self.layers
+        return [
+            Cache(past, dtype, size, False)
+            for (past, _), size in zip(self.caches, sizes, strict=True)
+        ]
 
     def compiled(self, new: int, past: int, cache: DType, **options: Any) -> CompiledModel:
         """Compile the decoder for one sequence. May raise UserError or UnsupportedError."""

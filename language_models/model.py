@@ -12,10 +12,11 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ..base.block_types import Array
-from ..base.dtypes import F32, DType, by_name
+from ..base.dtypes import BF16, F16, F32, S8, DType
 from ..base.errors import UserError
 from ..base.records import dataclass
 from ..runtime.executor import CompiledModel
+from .buffers import CacheBuffers
 from .chat import Message, chat_text
 from .lookup import looked_up
 from .sampling import Sampler, Sampling
@@ -30,8 +31,8 @@ CONTEXT = 4096
 CHUNK = 512
 """Tokens of a prompt that are fed at once."""
 
-CACHES = ("f32", "f16", "bf16")
-"""Types of keys and values."""
+CACHES = {"f32": F32, "f16": F16, "bf16": BF16, "q8": S8}
+"""Types of keys and values by name; q8 has scales of groups."""
 
 MAX_LOOKUP = 16
 """Tokens that are guessed at once."""
@@ -79,8 +80,10 @@ class LanguageModel:
         self, source: Source, step: CompiledModel, context: int, cache: DType = F32
     ) -> None:
         self.source, self.config, self.step = source, source.config, step
+        config, caches = source.config, source.caches(cache)
+        buffers = CacheBuffers(caches, config.kv_heads, context, CHUNK, config.window)
         self.session = Session(
-            source.config, source.step_of(step), source.embed, context, CHUNK, cache
+            config.vocabulary, source.step_of(step), source.embed, buffers, context, CHUNK
         )
         self.usage = Usage()
 
@@ -252,8 +255,8 @@ def load(
             onnxruntime-genai.
         threads: Threads per call, as in `graphc.compile`.
         context: The largest number of tokens of a text; by default 4,096, or what the model was made for.
-        cache: Type of keys and values: f32, or f16 and bf16, in which a context takes half the memory and queries and
-            the weights of attention are rounded too.
+        cache: Type of keys and values: f32; f16 and bf16, in which a context takes half the memory; or q8, bytes with a
+            scale for each 32, which take 0.28 of it. Attention multiplies them in f32.
         **options: Others of `graphc.compile`, such as `target`, or `activations="q8"`, which rounds the rows that meet
             packed weights to 8 bits.
 
@@ -264,6 +267,6 @@ def load(
     source, context = source_of(Path(path), context, CONTEXT)
     if cache not in CACHES:
         raise UserError(f"cache must be one of {', '.join(CACHES)}, got '{cache}'")
-    kept = by_name(cache)
+    kept = CACHES[cache]
     step = source.compiled(min(CHUNK, context), context - 1, kept, threads=threads, **options)
     return LanguageModel(source, step, context, kept)

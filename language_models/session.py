@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from ..base.block_types import Array
-from ..base.dtypes import F32, DType
 from ..base.errors import UserError
+from .buffers import CacheBuffers
 
 
 class Step(Protocol):
@@ -28,57 +28,31 @@ class Embed(Protocol):
         ...
 
 
-class Sizes(Protocol):
-    """The sizes of a decoder that a session needs."""
-
-    @property
-    def vocabulary(self) -> int:
-        """Number of tokens."""
-        ...
-
-    @property
-    def layers(self) -> int:
-        """Number of blocks."""
-        ...
-
-    @property
-    def kv_heads(self) -> int:
-        """Heads of keys and values."""
-        ...
-
-    @property
-    def key_size(self) -> int:
-        """Elements of a key."""
-        ...
-
-    @property
-    def value_size(self) -> int:
-        """Elements of a value."""
-        ...
-
-
 class Session:
     """The tokens a decoder has seen, at most `context`, and what it keeps of them.
 
-    Long texts are fed in chunks of `chunk` tokens. The system gives memory to the buffers as they fill.
+    Long texts are fed in chunks of `chunk` tokens.
     """
 
     def __init__(
         self,
-        config: Sizes,
+        vocabulary: int,
         step: Step,
         embed: Embed,
+        buffers: CacheBuffers,
         context: int,
         chunk: int,
-        cache: DType = F32,
     ) -> None:
         self.tokens: list[int] = []
         self.context, self._chunk = context, chunk
-        self._step, self._embed, self._vocabulary = step, embed, config.vocabulary
-        shapes = [
-            (1, config.kv_heads, context, size) for size in (config.key_size, config.value_size)
-        ]
-        self._buffers = [np.zeros(shape, cache.numpy) for shape in shapes * config.layers]
+        self._step, self._embed, self._vocabulary = step, embed, vocabulary
+        self._buffers = buffers
+        self._cached = 0  # the first tokens whose keys and values are in the buffers
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of full caches."""
+        return self._buffers.nbytes
 
     def feed(self, tokens: Sequence[int], every: bool = False) -> Array:
         """Append tokens; return the logits after the last, f32 [1, vocabulary], or after `every` one.
@@ -86,23 +60,30 @@ class Session:
         Raise UserError for no token, one that is not in the vocabulary, or more than the context holds.
         """
         self._check(tokens)
-        found = []
+        for _ in self._steps(self.tokens[self._cached :], False):
+            pass  # tokens that a window has passed are computed again
+        found: list[Array] = []
+        for logits in self._steps(tokens, every):
+            found = [*found, logits] if every else [logits]
+        return np.concatenate(found) if len(found) > 1 else found[0]
+
+    def _steps(self, tokens: Sequence[int], every: bool) -> Iterator[Array]:
+        """Run chunks of tokens; yield the logits of each, after its last token or `every` one."""
         for first in range(0, len(tokens), self._chunk):
             part = np.asarray(tokens[first : first + self._chunk], np.int64)
-            is_last = first + self._chunk >= len(tokens)
             rows = np.arange(len(part)) if every else np.array([len(part) - 1])
-            caches = [buffer[:, :, : len(self.tokens)] for buffer in self._buffers]
-            logits = self._step(self._embed(part), rows, *caches)[0]
-            self.tokens += part.tolist()
-            if every or is_last:
-                found.append(logits[0])
-        return np.concatenate(found) if len(found) > 1 else found[0]
+            caches = self._buffers.views(self._cached, len(part))
+            yield self._step(self._embed(part), rows, *caches)[0][0]
+            self.tokens[self._cached : self._cached + len(part)] = part.tolist()
+            self._cached += len(part)
 
     def truncate(self, length: int) -> None:
         """Forget the tokens from `length` on. Raise UserError for a length that is not in [0, tokens seen]."""
         if not 0 <= length <= len(self.tokens):
             raise UserError(f"truncate: length must be in [0, {len(self.tokens)}], got {length}")
         del self.tokens[length:]
+        if length < self._cached:
+            self._cached = self._buffers.truncate(length)
 
     def reuse(self, tokens: Sequence[int]) -> list[int]:
         """Keep what the sequence has in common with `tokens`; return the others, at least the last one."""
@@ -112,7 +93,8 @@ class Session:
                 break
             shared += 1
         self.truncate(shared)
-        return list(tokens[shared:])
+        self.truncate(self._cached)
+        return list(tokens[len(self.tokens) :])
 
     def _check(self, tokens: Sequence[int]) -> None:
         if not len(tokens):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ from ..base.dtypes import DType
 from ..base.errors import UserError
 from ..base.records import dataclass
 from ..driver.compiler import compile as compile_model
+from ..frontend.decoder.caches import Cache, caches
 from ..frontend.decoder.config import DecoderConfig
-from ..frontend.decoder.graph import EMBEDDINGS, cache_names, decoder_graph, embedded
+from ..frontend.decoder.graph import EMBEDDINGS, decoder_graph, embedded
 from ..frontend.gguf import decoder_config, read_gguf
 from ..frontend.huggingface import ModelFolder, read_folder
 from ..runtime.executor import CompiledModel
-from .genai import is_genai, read_genai
-from .session import Embed, Sizes, Step
+from .genai import GenaiConfig, is_genai, read_genai
+from .session import Embed, Step
 from .tokenizer import TextTokenizer, folder_tokenizer, tokenizer_of
 
 
@@ -29,6 +30,7 @@ class Source:
     Attributes:
         path: The file or the folder.
         config: For the requested context.
+        caches: Returns the caches of a type.
         embed: Looks tokens up, for a step.
         tokenizer: Reads the tokenizer.
         template: The chat template, "" where there is none.
@@ -39,7 +41,8 @@ class Source:
     """
 
     path: Path
-    config: Sizes
+    config: DecoderConfig | GenaiConfig
+    caches: Callable[[DType], Sequence[Cache]]
     embed: Embed
     tokenizer: Callable[[], TextTokenizer]
     template: str
@@ -63,12 +66,15 @@ def _gguf(path: Path, context: int | None, default: int) -> tuple[Source, int]:
     tokens = file.metadata.get("tokenizer.ggml.tokens")
 
     def compiled(new: int, past: int, cache: DType, **options: Any) -> CompiledModel:
-        names = cache_names(config.layers)
-        inputs = {
-            EMBEDDINGS: f"f32[1,T=1..{new},{config.width}]",
-            names[0][0]: f"{cache}[1,{config.kv_heads},P=0..{past},{config.key_size}]",
-        }
-        return compile_model(path, inputs=inputs, alias=_alias(config), **options)
+        kept = caches(config, cache)
+        inputs = {EMBEDDINGS: f"f32[1,T=1..{new},{config.width}]"}
+        for is_local, name in ((False, "P"), (True, "W")):
+            one = next((one for one in kept if one.is_local == is_local), None)
+            if one is not None:
+                inputs[one.past] = (
+                    f"{cache}[1,{config.kv_heads},{name}=0..{past},{config.key_size}]"
+                )
+        return compile_model(path, inputs=inputs, alias=_alias(kept), **options)
 
     def text_of(name: str) -> str:
         number = file.metadata.get(f"tokenizer.ggml.{name}_id")
@@ -81,6 +87,7 @@ def _gguf(path: Path, context: int | None, default: int) -> tuple[Source, int]:
     return Source(
         path,
         config,
+        partial(caches, config),
         partial(embedded, config, file.tensors),
         lambda: tokenizer_of(file),
         template,
@@ -97,11 +104,11 @@ def _folder(path: Path, context: int | None, default: int) -> tuple[Source, int]
     def compiled(new: int, past: int, cache: DType, **options: Any) -> CompiledModel:
         sizes = size(Symbol("T", 1, new)), size(Symbol("P", 0, past))
         graph = decoder_graph(config, folder.weights, *sizes, cache)
-        return compile_model(graph, alias=_alias(config), **options)
+        return compile_model(graph, alias=_alias(caches(config, cache)), **options)
 
     return Source(
-        path, config, partial(embedded, config, folder.weights), lambda: folder_tokenizer(folder), _template(folder),
-        _special_texts(folder), compiled,
+        path, config, partial(caches, config), partial(embedded, config, folder.weights),
+        lambda: folder_tokenizer(folder), _template(folder), _special_texts(folder), compiled,
     ), context  # fmt: skip
 
 
@@ -109,13 +116,13 @@ def _genai(path: Path, context: int | None, default: int) -> tuple[Source, int]:
     config, folder = read_genai(path)
     context = _checked(path, context, config.context, default)
     return Source(
-        path, config, lambda tokens: tokens[None], lambda: folder_tokenizer(folder), _template(folder),
-        _special_texts(folder), config.compiled, config.step_of,
+        path, config, config.caches_of, lambda tokens: tokens[None],
+        lambda: folder_tokenizer(folder), _template(folder), _special_texts(folder), config.compiled, config.step_of,
     ), context  # fmt: skip
 
 
-def _alias(config: DecoderConfig) -> dict[str, str]:
-    return {present: past for past, present in cache_names(config.layers)}
+def _alias(kept: Sequence[Cache]) -> dict[str, str]:
+    return {one.present: one.past for one in kept}
 
 
 def _checked(path: Path, context: int | None, made_for: int, default: int) -> int:

@@ -94,6 +94,10 @@ class DecoderConfig:
             float(np.float32(math.sqrt(self.width))) if self.architecture.scales_embedding else 1.0
         )
 
+    def keeps_window(self, layer: int) -> bool:
+        """Return whether a layer needs only the keys in its window; one layer at least keeps all tokens."""
+        return bool(self.window) and self.is_local[layer] and not all(self.is_local)
+
     def is_rotated(self, layer: int) -> bool:
         """Return whether a layer has rotary embedding."""
         every = self.architecture.unrotated_every

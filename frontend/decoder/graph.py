@@ -2,11 +2,12 @@
 
     embeddings      f32 [1, T, width]             rows of the embedding, times `embedding_scale`
     rows            s64 [K]                       the new tokens whose logits are wanted, from 0 on
-    past_key_0      f32 [1, kv_heads, P, size]    and past_value_0, of every layer
+    past_key_0      f32 [1, kv_heads, P, size]    and past_value_0, of every layer (`caches.py`)
     logits          f32 [1, K, vocabulary]
     present_key_0   f32 [1, kv_heads, P + T, size]
 
-T new tokens follow P old ones; T, P and K are dynamic. Each present output may share the memory of its past input.
+T new tokens follow P old ones; T, P and K are dynamic. Caches of layers with a window have W tokens instead of P, any
+number that holds the window. Each present output may share the memory of its past input.
 """
 
 from __future__ import annotations
@@ -15,51 +16,55 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...base.dims import Size, Symbol, bounds, maximum, size
+from ...base.dims import Size, Symbol, bounds, size
 from ...base.dtypes import F32, F64, S64, DType
 from ...base.errors import UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..correspondence.compositions.attention import joined_heads, masked
-from ..correspondence.compositions.contraction import scaled
 from ..correspondence.compositions.experts import ExpertLayer, routes_of
 from ..correspondence.compositions.heads import capped
 from ..correspondence.compositions.indexing import positions
 from ..correspondence.compositions.rotary import rotary
 from ..op_builder import OpBuilder
+from .caches import Cache, caches, rounded
 from .config import DecoderConfig, Rotary
 from .linear import linear
 from .weights import Weight, Weights
-
-MIN_EXPONENT = -64.0
-"""Smallest difference between a score and the largest of its row."""
 
 EMBEDDINGS, ROWS, LOGITS = "embeddings", "rows", "logits"
 
 
 def decoder_graph(
-    config: DecoderConfig, weights: Weights, new: Size, past: Size, cache: DType = F32
+    config: DecoderConfig,
+    weights: Weights,
+    new: Size,
+    past: Size,
+    cache: DType = F32,
+    kept: Size | None = None,
 ) -> Graph:
     """Return the graph of a decoder for `new` tokens after `past` ones. Raise UserError for a missing or misshapen
     weight.
 
-    `cache`: the type of keys and values, f32, f16 or bf16; queries and softmax are rounded to it where they meet.
+    `cache`: the type of keys and values, f32, f16, bf16 or s8. `kept`: the old tokens that layers with a window have,
+    any number up to `past` by default.
     """
-    return _Decoder(config, weights, new, past, cache).graph()
-
-
-def cache_names(layers: int) -> list[tuple[str, str]]:
-    """Return the input and the output of every cache, keys and values of layer 0 first."""
-    kinds = [f"{kind}_{layer}" for layer in range(layers) for kind in ("key", "value")]
-    return [(f"past_{name}", f"present_{name}") for name in kinds]
+    if kept is None:
+        kept = past if isinstance(past, int) else size(Symbol("W", 0, bounds(past)[1]))
+    return _Decoder(config, weights, new, past, kept, cache).graph()
 
 
 class _Decoder:
     def __init__(
-        self, config: DecoderConfig, weights: Weights, new: Size, past: Size, cache: DType
+        self,
+        config: DecoderConfig,
+        weights: Weights,
+        new: Size,
+        past: Size,
+        kept: Size,
+        cache: DType,
     ) -> None:
-        self.config, self.weights, self.new, self.past = config, weights, new, past
-        self.cache = cache
+        self.config, self.weights, self.new, self.past, self.kept = config, weights, new, past, kept
+        self.cache, self.caches = cache, caches(config, cache)
         self.build = OpBuilder(Graph("decoder"), "decoder", "decoder")
         self.angles: dict[Rotary, tuple[GraphTensor, GraphTensor]] = {}
         self.presents: list[GraphTensor] = []
@@ -71,24 +76,21 @@ class _Decoder:
         x = graph.make_input(LogicalTensor(F32, (1, self.new, config.width)), EMBEDDINGS)
         rows = graph.make_input(LogicalTensor(S64, (count,)), ROWS)
         x = build.reshaped(x, (self.new, config.width))
-        pasts = [graph.make_input(details, past) for details, past in self._caches()]
+        pasts = [graph.make_input(self._past(one), one.past) for one in self.caches]
+        each = len(pasts) // config.layers
         for layer in range(config.layers):
-            x = self._layer(x, layer, pasts[2 * layer : 2 * layer + 2])
+            x = self._layer(x, layer, pasts[each * layer : each * (layer + 1)])
         x = self._norm(build.helper("gather", x, rows, axis=0), "output_norm")
         head = "output" if "output.weight" in self.weights else "token_embd"
         logits = capped(build, self._linear(x, head, config.vocabulary), config.logit_cap)
         graph.make_output(build.reshaped(logits, (1, count, config.vocabulary)), LOGITS)
-        for (_, name), present in zip(cache_names(config.layers), self.presents, strict=True):
-            graph.make_output(present, name)
+        for one, present in zip(self.caches, self.presents, strict=True):
+            graph.make_output(present, one.present)
         return graph
 
-    def _caches(self) -> list[tuple[LogicalTensor, str]]:
-        config = self.config
-        sizes = (config.key_size, config.value_size) * config.layers
-        return [
-            (LogicalTensor(self.cache, (1, config.kv_heads, self.past, one)), past)
-            for one, (past, _) in zip(sizes, cache_names(config.layers), strict=True)
-        ]
+    def _past(self, cache: Cache) -> LogicalTensor:
+        tokens = self.kept if cache.is_local else self.past
+        return LogicalTensor(cache.dtype, (1, self.config.kv_heads, tokens, cache.size))
 
     def _layer(self, x: GraphTensor, layer: int, pasts: Sequence[GraphTensor]) -> GraphTensor:
         at, add = f"blk.{layer}.", self.build.helper
@@ -104,53 +106,27 @@ class _Decoder:
         k = self._norm(k, f"{at}attn_k_norm", optional=True)
         if config.is_rotated(layer):
             q, k = (self._rotated(one, layer) for one in (q, k))
-        q, k, v = (build.transposed(one, (0, 2, 1, 3)) for one in (q, k, v))
-        keys, values = (
-            build.helper("concat", past, build.converted(one, self.cache), axis=2)
-            for past, one in zip(pasts, (k, v), strict=True)
+        news = [
+            part
+            for one in (k, v)
+            for part in rounded(build, build.transposed(one, (0, 2, 1, 3)), self.cache)
+        ]
+        whole = [build.helper("concat", *pair, axis=2) for pair in zip(pasts, news, strict=True)]
+        self.presents += whole
+        each = len(whole) // 2  # keys, their scales where there are some, values, theirs
+        keys, values, *scales = (whole[i] for first in range(each) for i in (first, first + each))
+        window = config.window if config.is_local[layer] else 0
+        scaling = {"scale": config.query_scale, "cap": config.score_cap, "window": window}
+        y = build.helper(
+            "cached_attention", q, keys, values, self._length(layer), *scales, **scaling
         )
-        self.presents += [keys, values]
-        first = self._first_key(layer)
-        seen = self.past + self.new - first
-        keys, values = (build.sliced(one, 2, first, seen) for one in (keys, values))
-        y = self._mixed(q, keys, values, self._masks(layer, first))
-        y = build.reshaped(joined_heads(build, y), (self.new, config.heads * config.value_size))
+        y = build.reshaped(y, (self.new, config.heads * config.value_size))
         return self._linear(y, f"{at}attn_output", config.width)
 
-    def _mixed(
-        self, q: GraphTensor, keys: GraphTensor, values: GraphTensor, masks: Sequence[GraphTensor]
-    ) -> GraphTensor:
-        """Attention [1, heads, T, size]: queries that share keys are rows of one matrix, so that no cache is copied."""
-        config, build = self.config, self.build
-        groups, total = config.heads // config.kv_heads, keys.details.plain_dims[2]
-        rows = (1, config.kv_heads, groups * self.new)
-        q = build.reshaped(q, (*rows, config.key_size))
-        scores = scaled(build, self._times(q, keys, transpose_b=True), config.query_scale)
-        scores = capped(build, scores, config.score_cap)
-        scores = build.reshaped(scores, (1, config.kv_heads, groups, self.new, total))
-        for mask in masks:
-            scores = masked(build, scores, mask)
-        shares = build.reshaped(self._shares(scores), (*rows, total))
-        y = self._times(shares, values)
-        return build.reshaped(y, (1, config.heads, self.new, config.value_size))
-
-    def _shares(self, scores: GraphTensor) -> GraphTensor:
-        """The softmax of scores, at least e**MIN_EXPONENT of the largest: subnormal numbers take a hundred times as
-        long, and such shares change no sum."""
-        add, last = self.build.helper, scores.details.rank - 1
-        largest = add("reduce_max", scores, axes=(last,), keep_dims=True)
-        bounded = add("max", add("sub", scores, largest), self.build.constant(MIN_EXPONENT, F32))
-        powers = add("exp", bounded)
-        total = add("reduce_sum", powers, axes=(last,), keep_dims=True)
-        # The total is at least 1: the maximum keeps this from becoming a softmax, which subtracts the largest again.
-        return add("div", powers, add("max", total, self.build.constant(1.0, F32)))
-
-    def _times(self, x: GraphTensor, cached: GraphTensor, **attrs: bool) -> GraphTensor:
-        """Return x, rounded to the type of the cache, times keys or values, f32."""
-        if self.cache == F32:
-            return self.build.helper("matmul_core", x, cached, **attrs)
-        x = self.build.converted(x, self.cache)
-        return self.build.helper("matmul_core", x, cached, dtype=F32, **attrs)
+    def _length(self, layer: int) -> GraphTensor:
+        """The keys of a layer, s64 [1]."""
+        past = self.kept if self.config.keeps_window(layer) else self.past
+        return self.build.helper("dynamic_sizes", values=(past + self.new,))
 
     def _projections(self, x: GraphTensor, at: str) -> list[GraphTensor]:
         """Q, K and V, each [1, T, heads, size]."""
@@ -192,27 +168,6 @@ class _Decoder:
                 found = [build.helper("mul", one, gain) for one in found]
             self.angles[rotary_config] = found[0], found[1]
         return self.angles[rotary_config]
-
-    def _first_key(self, layer: int) -> Size:
-        """Return the first key in the window of a new token, 0 in layers without a window."""
-        window = self.config.window
-        if not self.config.is_local[layer] or not window:
-            return 0
-        return maximum(self.past - (window - 1), 0)
-
-    def _masks(self, layer: int, first: Size) -> list[GraphTensor]:
-        """Return whether a query [1, 1, T, 1] sees a key, those from `first` on: up to its own position, in its
-        window."""
-        config, build = self.config, self.build
-        own, keys = (
-            positions(build, self.new, 2, 4, self.past),
-            positions(build, self.past + self.new - first, 3, 4, first),
-        )
-        masks = [build.helper("le", keys, own)]
-        if config.is_local[layer] and config.window:
-            before = build.helper("sub", own, build.constant(config.window, S64))
-            masks.append(build.helper("gt", keys, before))
-        return masks
 
     def _feed_forward(self, x: GraphTensor, at: str) -> GraphTensor:
         config = self.config

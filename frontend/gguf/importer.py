@@ -8,7 +8,8 @@ from pathlib import Path
 from ...base.dims import Size, Symbol, bounds, size
 from ...base.dtypes import F32
 from ...graph_ir.ir.graph import Graph
-from ..decoder.graph import EMBEDDINGS, cache_names, decoder_graph
+from ..decoder.caches import caches
+from ..decoder.graph import EMBEDDINGS, decoder_graph
 from ..shape_spec import InputSpec, check_inputs
 from .container import read_gguf
 from .decoder import decoder_config
@@ -25,14 +26,18 @@ def load_gguf(path: Path, inputs: Mapping[str, InputSpec]) -> Graph:
     """
     file = read_gguf(path)
     context = file.integer(f"{file.text('general.architecture')}.context_length", min_value=1)
-    first = cache_names(1)[0][0]
     new = _size_of(inputs, EMBEDDINGS, 1) or size(Symbol("T", 1, MAX_NEW))
-    past = _size_of(inputs, first, 2)
+    kept = caches(decoder_config(file, context), F32)
+    past, window = (
+        next((_size_of(inputs, one.past, 2) for one in kept if one.is_local == is_local), None)
+        for is_local in (False, True)
+    )
     if past is None:
         past = size(Symbol("P", 0, context - 1))
     config = decoder_config(file, max(bounds(past)[1] + 1, bounds(new)[1]))
-    cache = inputs[first].dtype if first in inputs else F32
-    graph = decoder_graph(config, file.tensors, new, past, cache)
+    first = inputs.get(kept[0].past)
+    cache = F32 if first is None else first.dtype
+    graph = decoder_graph(config, file.tensors, new, past, cache, window)
     check_inputs(graph, inputs)
     return graph
 

@@ -17,6 +17,7 @@ from ..ir.op import Op
 from ..ir.op_kinds import FusibleOp
 from ..ir.registry import is_own
 from ..ops.boxes import SuppressBoxes
+from ..ops.cached_attention import CachedAttention
 from ..ops.counted import Count, TrueIndices
 from ..ops.cumulative import Cumulative
 from ..ops.fused import Fused
@@ -46,6 +47,7 @@ LOWERINGS = ClassTable[LowerOp](
     {
         FusibleOp: lower_kernel,
         Fused: lower_kernel,
+        CachedAttention: on_demand(".cached_attention:lower_cached_attention", __package__),
         GroupedMatmul: on_demand(".grouped_matmul:lower_grouped_matmul", __package__),
         KernelCall: on_demand(".kernel_call:lower_kernel_call", __package__),
         MatrixOp: on_demand(".linear_algebra:lower_matrix_op", __package__),

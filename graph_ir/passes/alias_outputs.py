@@ -79,6 +79,7 @@ def alias_outputs(graph: Graph, aliases: Mapping[str, str]) -> None:
         axis, before, after = _grow(graph, given, output)
         found.append(Alias(*pair, axis, before, after))
         lengths[before] = None
+    _attend_in_place(graph)
     graph.attrs["lengths"] = tuple(lengths)
     graph.sort()
     ALIASES.set(graph, tuple(found))
@@ -146,6 +147,23 @@ def _grow(graph: Graph, given: Op, output: Op) -> tuple[int, Size, Size]:
     output.set_input(0, whole)
     graph.remove([joined])
     return axis, before, after
+
+
+def _attend_in_place(graph: Graph) -> None:
+    """Give attention to a cache all rows of buffers of which it reads the first ones: it knows how many count."""
+    for op in [one for one in graph.ops if one.op_name == "cached_attention"]:
+        q, keys, values, lengths, *scales = op.inputs
+        rows = [x.producer_owner for x in (keys, values, *scales)]
+        if any(
+            one.op_name != "slice" or one.inputs[0].producer_owner.op_name != "update_in_place"
+            for one in rows
+        ):
+            continue
+        keys, values, *scales = (one.inputs[0] for one in rows)
+        operands = [q, keys, values, lengths, *scales]
+        made = graph.make(op.op_name, operands, op.attrs, f"{op.name}.in_place")
+        op.outputs[0].replace_uses(made.outputs[0])
+        graph.remove([op])
 
 
 def _first(graph: Graph, x: GraphTensor, axis: int, count: Size) -> GraphTensor:

@@ -114,6 +114,10 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
     "cum_prod": (X, {"axis": 1, "reverse": True}),
     "cum_sum": (X, {"axis": -1, "exclusive": True}),
     "gather_elements": ([*X, (S64, (2, 3, 6))], {"axis": 1}),
+    "cached_attention": (
+        [(F32, (1, 2, 4, 8)), (F32, (1, 2, 5, 8)), (F32, (1, 2, 5, 6)), (S64, (1,))],
+        {"scale": 0.25, "cap": 5.0, "window": 2},
+    ),
     "grouped_matmul": ([(F32, (5, 6)), (F32, (3, 2, 6, 4)), (S64, (3,))], {}),
     "scatter": ([(S64, (4, 2)), *X, (F32, (4, 6))], {"run": 3, "reduction": "max"}),
     "scatter_elements": ([*X, (S64, (2, 3, 6)), (F32, (2, 3, 6))], {"axis": 1, "reduction": "add"}),

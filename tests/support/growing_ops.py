@@ -303,6 +303,7 @@ NOT_GROWN = {
     **dict.fromkeys(("winograd_weights", "masked_trees"), FORMS),
     **dict.fromkeys(("fused", "case", "while", "kernel_call"), "as slow as the graphs in it"),
     **dict.fromkeys(("count", "dynamic_sizes"), "one number"),
+    "cached_attention": "as two of matmul_core, of the keys that its lengths count",
     "grouped_matmul": "as matmul_core, whose rows its counts share out",
     "matmul_nbits": "made of matmul_core with constant weights",
     "tree_ensemble": "its constants are those of a trained forest",

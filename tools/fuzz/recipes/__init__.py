@@ -69,6 +69,7 @@ NOT_MADE = {
     "repeat": "made of resize, whose recipes resize to multiples too",
     "sort_rows": "made by the pass sort_long_rows, of top_k along long axes",
     "reorder": "made by the pass propagate_layouts; graphs that are read have plain layouts",
+    "cached_attention": "its lengths must fit caches that are as long",
     "masked_trees": "made by the pass mask_trees, of trees",
     "matmul_nbits": "made by the pass pack_weights, of matmuls with dequantized constants",
     "update_in_place": "made by the pass of that name: whoever runs it must see to the memory",

@@ -1,0 +1,255 @@
+"""The steps of attention to a cache: scores, online softmax, results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ...base.dtypes import F32
+from ...base.records import dataclass
+from ...targets.isa import Target
+from ...targets.microkernels import f32_kernel
+from ...tensor_ir import builder as t
+from ...tensor_ir.builder import Value
+from ...tensor_ir.nodes import Buffer, Expr
+from ..nest.lower import Lowering
+from ..nest.position import Position
+from ..nest.problem import View, matmul
+from ..nest.tasks import ceil_div
+from ..schedule.matmul_steps import inner_nest
+from ..schedule.matmul_tile import pick_tile
+
+MAX_TOKENS, MIN_TOKENS = 128, 8
+"""Bounds of the new tokens of a block."""
+
+ROWS, RESULT_BYTES = 256, 1 << 19
+"""Rows of a block, new tokens times heads that share keys, that pay for packing these; bytes of their results."""
+
+KEYS = 256
+"""Upper bound of the keys of a block."""
+
+DOT_KEYS, DOT_QUERIES = 4, 4
+"""Keys and queries whose scores are summed at once."""
+
+MIN_EXPONENT = -64.0
+"""Smaller differences to the maximum count as nothing: subnormal numbers take a hundred times as long."""
+
+
+@dataclass(frozen=True)
+class CachedProblem:
+    """Sizes and the parameters, all flat; `scales` are those of keys and values of s8, with their groups in a row."""
+
+    batch: Value
+    tokens: Value
+    heads: int
+    kv_heads: int
+    room: Value
+    key_size: int
+    value_size: int
+    scale: float
+    cap: float
+    window: int
+    q: Buffer
+    keys: Buffer
+    values: Buffer
+    lengths: Buffer
+    scales: tuple[tuple[Buffer, int], ...]
+    y: Buffer
+
+    @property
+    def params(self) -> tuple[Buffer, ...]:
+        """Each once, in order."""
+        scales = (buffer for buffer, _ in self.scales)
+        return *dict.fromkeys((self.q, self.keys, self.values, self.lengths, *scales)), self.y
+
+    @property
+    def group(self) -> int:
+        """Query heads that share keys."""
+        return self.heads // self.kv_heads
+
+    @property
+    def block_tokens(self) -> int:
+        """New tokens of a block."""
+        fitting = RESULT_BYTES // (4 * self.group * self.value_size)
+        return max(MIN_TOKENS, min(MAX_TOKENS, ROWS // self.group, fitting))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Queries that are multiplied at once: `count` of them, at `q` and `stride` apart, with results at `y`.
+
+    `state`: the first of them in the buffers of maxima and totals. `seen`: (first key, end) of query i.
+    """
+
+    count: int | Expr
+    q: Expr
+    stride: int
+    y: Expr
+    y_stride: int
+    state: Expr
+    seen: Callable[[Expr], tuple[Expr | None, Expr]]
+
+
+@dataclass(frozen=True)
+class State:
+    """Results, maxima and totals of queries."""
+
+    result: Buffer
+    most: Buffer
+    total: Buffer
+
+
+class Steps:
+    """The steps of queries of one sequence and head of keys, `pair`."""
+
+    def __init__(self, b: t.LoopBuilder, p: CachedProblem, target: Target, pair: Expr) -> None:
+        self.b, self.p, self.target, self.pair = b, p, target, pair
+        self.kernel, self.lanes = f32_kernel(target), target.lanes(F32)
+        self.tile = pick_tile(p.block_tokens, KEYS, target, self.kernel)
+        self.width = self.tile.columns(target)
+        self.step = KEYS // self.width * self.width
+
+    def as_f32(self, begin: Expr, n: Expr) -> tuple[View, View]:
+        """Return (keys with axes k and n, values with axes k and n) of a block: in memory, or converted."""
+        p = self.p
+        scales = p.scales or (None, None)
+        (keys, at), (values, start) = (
+            self._converted(buffer, size, scale, begin, n)
+            for buffer, size, scale in zip(
+                (p.keys, p.values), (p.key_size, p.value_size), scales, strict=True
+            )
+        )
+        return View(keys, {"k": 1, "n": p.key_size}, base=at), View(
+            values, {"k": p.value_size, "n": 1}, base=start
+        )
+
+    def _converted(
+        self, source: Buffer, size: int, scale: tuple[Buffer, int] | None, begin: Expr, n: Expr
+    ) -> tuple[Buffer, Expr]:
+        """Return (the buffer, offset) of `n` rows in f32."""
+        b, row = self.b, self.pair * self.p.room + begin
+        if source.dtype == F32:
+            return source, b.let("at", row * size)
+        local = b.allocate(f"{source.name}_block", F32, (self.step * size,))
+        groups = scale[1] if scale else 1
+        with b.loop("key", 0, n) as key, b.loop("part", 0, groups) as part:
+            offset = b.let("offset", key * size + part * (size // groups))
+            factor = b.let("factor", scale[0][(row + key) * groups + part]) if scale else None
+            with b.loop("i", 0, size // groups, "vector") as i:
+                value = t.cast(source[row * size + (offset + i)], F32)
+                b.store(local, (offset + i,), value if factor is None else value * factor)
+        return local, t.ZERO
+
+    def dots(self, rows: Rows, keys: View, n: Expr, panel: Buffer) -> None:
+        """Leave the scores of a few queries in the panel, a sum along each key."""
+        b, p, count = self.b, self.p, rows.count
+        assert isinstance(count, int)
+        lanes = math.gcd(p.key_size, self.lanes)
+        at_once = DOT_QUERIES if self.target.table.registers >= 32 else DOT_QUERIES // 2
+        with b.loop("key", 0, n, step=DOT_KEYS) as key:
+            # Those behind the last key are the last again: nobody sees their scores.
+            at = [
+                b.let("at", keys.base + t.minimum(key + i, n - 1) * p.key_size)
+                for i in range(DOT_KEYS)
+            ]
+            for first in range(0, count, at_once):
+                own = range(first, min(first + at_once, count))
+                sums = b.allocate("sums", F32, (len(own) * DOT_KEYS, lanes))
+                for i in range(sums.shape[0]):
+                    b.store(sums, (i, 0), t.const(0.0, F32, lanes))
+                with b.loop("d", 0, p.key_size, step=lanes) as d:
+                    k = [b.let("k", t.load(keys.buffer, (one + d,), lanes)) for one in at]
+                    for r, query in enumerate(own):
+                        q = b.let("q", t.load(p.q, (rows.q + (d + query * rows.stride),), lanes))
+                        for i in range(DOT_KEYS):
+                            index = r * DOT_KEYS + i, 0
+                            b.store(sums, index, self._fma(q, k[i], t.load(sums, index, lanes)))
+                for r, query in enumerate(own):
+                    for i in range(DOT_KEYS):
+                        sum_ = t.load(sums, (r * DOT_KEYS + i, 0), lanes)
+                        b.store(panel, (key + (query * self.step + i),), t.call("reduce_add", sum_))
+
+    def _fma(self, x: Expr, y: Expr, total: Expr) -> Expr:
+        return t.fma(x, y, total) if self.target.table.has_fma else total + x * y
+
+    def multiply(self, rows: Rows, packed: Buffer, n: Expr, panel: Buffer) -> None:
+        """Leave the scores of many queries in the panel, of whole panels of keys."""
+        p, width = self.p, self.width
+        views = (
+            View(p.q, {"m": rows.stride, "k": 1}, base=rows.q),
+            View(packed, {"k": width, "n": 1}, {"n": (width, p.key_size * width)}),
+            View(panel, {"m": self.step, "n": 1}),
+        )
+        problem = matmul((), (p.block_tokens, self.step, p.key_size), views, self.kernel, None)
+        nest = Lowering(
+            inner_nest("scores", problem, self.tile, self.target, exact=True), self.target
+        )
+        with self.b.loop("n0", 0, ceil_div(n, width)) as number:
+            at = Position.outermost(problem).enter("m", t.ZERO, 1, rows.count)
+            tiles = nest.tiles(at.enter("n", number, width, width))
+            for statement in (*nest.allocated(), *tiles):
+                self.b.emit(statement)
+
+    def softmax(self, rows: Rows, state: State, panel: Buffer, begin: Expr, n: Expr) -> None:
+        """Replace scores by exponentials, and scale what was summed before to the new maximum."""
+        b, step = self.b, self.step
+        columns = b.let("columns", ceil_div(n, self.lanes) * self.lanes)
+        with b.loop("row", 0, rows.count) as row:
+            low, end = rows.seen(row)
+            below = b.let("below", low - begin) if low is not None else None
+            above, at = b.let("above", end - begin), b.let("at", row * step)
+            biggest, summed = b.allocate("biggest", F32, (1,)), b.allocate("summed", F32, (1,))
+            b.store(biggest, (0,), -math.inf)
+            with b.loop("c", 0, columns, "vector") as c:
+                score = b.let("score", self._limited(panel[at + c] * self.p.scale))
+                is_seen: Expr = c < above
+                if below is not None:
+                    is_seen = is_seen & (c >= below)
+                score = b.let("seen", t.select(is_seen, score, -math.inf))
+                b.store(panel, (at + c,), score)
+                b.store(biggest, (0,), t.larger(biggest[0], score))
+            own = b.let("query", rows.state + row)
+            old = b.let("old", state.most[own])
+            new = b.let("new", t.larger(old, biggest[0]))
+            # Nothing seen so far: the maximum is no number that can be subtracted.
+            base = b.let("base", t.select(t.equal(new, -math.inf), 0.0, new))
+            factor = b.let("factor", t.exp_nonpositive(old - base))
+            b.store(state.most, (own,), new)
+            b.store(summed, (0,), 0.0)
+            with b.loop("e", 0, columns, "vector") as e:
+                below_most = b.let("difference", panel[at + e] - base)
+                power = t.exp_nonpositive(t.larger(below_most, MIN_EXPONENT))
+                power = b.let("power", t.select(below_most < MIN_EXPONENT, 0.0, power))
+                b.store(panel, (at + e,), power)
+                b.store(summed, (0,), summed[0] + power)
+            b.store(state.total, (own,), state.total[own] * factor + summed[0])
+            with b.loop("i", 0, self.p.value_size, "vector") as i:
+                index = (own * self.p.value_size + i,)
+                b.store(state.result, index, state.result[index] * factor)
+
+    def _limited(self, score: Expr) -> Expr:
+        cap = self.p.cap
+        return t.call("tanh", score * (1 / cap)) * cap if cap else score
+
+    def add_values(self, rows: Rows, state: State, panel: Buffer, values: View, n: Expr) -> None:
+        """Add exponentials times values to the results."""
+        p, size = self.p, self.p.value_size
+        most = rows.count if isinstance(rows.count, int) else p.block_tokens
+        views = (
+            View(panel, {"m": self.step, "k": 1}), values,
+            View(state.result, {"m": size, "n": 1}, base=rows.state * size),
+        )  # fmt: skip
+        problem = matmul((), (most, p.value_size, self.step), views, self.kernel, None)
+        tile = pick_tile(most, size, self.target, self.kernel)
+        nest = Lowering(inner_nest("result", problem, tile, self.target, exact=True), self.target)
+        at = Position.outermost(problem).enter("m", t.ZERO, 1, rows.count)
+        self.b.emit(nest.task(0, at.enter("k", t.ZERO, 1, n).reduced(False, True)))
+
+    def finish(self, rows: Rows, state: State) -> None:
+        """Store the quotients."""
+        b, size = self.b, self.p.value_size
+        with b.loop("row", 0, rows.count) as row:
+            own = b.let("query", rows.state + row)
+            total, at = b.let("total", state.total[own]), b.let("at", rows.y + row * rows.y_stride)
+            with b.loop("i", 0, size, "vector") as i:
+                b.store(self.p.y, (at + i,), state.result[own * size + i] / total)
