@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .integrations import pnnx_graph as pnnx
     from .integrations import sklearn_estimators as sklearn
     from .integrations import torch_functions as torch
+    from .lab.user_instructions import instruction
     from .lab.user_kernels import kernel
     from .runtime.executor import CompiledModel
     from .tools.debugger import debug
@@ -51,6 +52,7 @@ _HOME = {
     "debug": ".tools.debugger",
     "export": ".driver.export",
     "graph_pass": ".extension.passes",
+    "instruction": ".lab.user_instructions",
     "kernel": ".lab.user_kernels",
     "load": ".driver.compiler",
     "recompose": ".extension.patterns",
@@ -100,6 +102,7 @@ __all__ = [
     "export",
     "jax",
     "graph_pass",
+    "instruction",
     "kernel",
     "llm",
     "load",

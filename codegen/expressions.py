@@ -97,17 +97,26 @@ class Expressions:
 
     def store(self, s: Store) -> None:
         """Write to memory."""
-        value = self.value(s.value)
-        lanes, active = s.value.lanes, s.active or s.value.lanes
+        self.write(s.buffer, s.indices, self.value(s.value), s.value.lanes, s.active)
+
+    def write(
+        self,
+        buffer: Buffer,
+        indices: tuple[Expr, ...],
+        value: str,
+        lanes: int,
+        active: int | None = None,
+    ) -> None:
+        """Write the first `active` lanes of a value to memory, all if there is no number."""
+        active = active or lanes
         if self._checks:
-            self._check(self._checks, "writes", s.buffer, s.indices, lanes, active)
-        if s.indices and s.indices[-1].lanes > 1:
-            pointers = self._pointers(s.buffer, s.indices, lanes)
-            self._memory.scatter(pointers, value, s.buffer.dtype, lanes, active)
+            self._check(self._checks, "writes", buffer, indices, lanes, active)
+        if indices and indices[-1].lanes > 1:
+            pointers = self._pointers(buffer, indices, lanes)
+            self._memory.scatter(pointers, value, buffer.dtype, lanes, active)
             return
-        pointer = self._pointer(s.buffer, s.indices)
-        local = _may_be_registers(s.buffer)
-        self._memory.store(pointer, value, s.buffer.dtype, lanes, active, local)
+        pointer, local = self._pointer(buffer, indices), _may_be_registers(buffer)
+        self._memory.store(pointer, value, buffer.dtype, lanes, active, local)
 
     def is_natural(self, e: Expr) -> bool:
         """Return whether an s64 scalar is known to be >= 0, taking index arithmetic not to overflow."""

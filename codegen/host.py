@@ -35,6 +35,9 @@ def target_for(name: str) -> Target:
             f"target '{name}': tiles need a permission that only Linux grants; "
             f"compile for {target.table.extends}@{system}"
         )
+    missing = [one for one in added if level == NATIVE and not host_has(one)]
+    if missing:
+        raise UserError(f"target '{name}': the features must be of this CPU, got {missing[0]}")
     features = ",".join([target.features, *(f"+{one}" for one in added)])
     return replace(target, features=features, system=system)
 
@@ -50,7 +53,12 @@ def _target_of(name: str) -> Target:
 
 def host_supports(isa: str) -> bool:
     """Return whether this CPU runs code of an ISA level. Raise UserError if there is no such level."""
-    return all(_host_features().get(feature, False) for feature in Target(isa).table.needs)
+    return host_has(*Target(isa).table.needs)
+
+
+def host_has(*features: str) -> bool:
+    """Return whether this CPU has features, by LLVM's names."""
+    return all(_host_features().get(feature, False) for feature in features)
 
 
 def cpu_name() -> str:

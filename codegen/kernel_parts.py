@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from ..base.records import dataclass
-from ..targets.isa import Target
+from ..targets.isa import INSTRUCTIONS, Instruction, Target
 from ..tensor_ir import pipeline as loop_pipeline
-from ..tensor_ir.instructions import invokes
+from ..tensor_ir.instructions import instructions_in, invokes
 from ..tensor_ir.nodes import Block, Module
 from ..tensor_ir.verifier import verify
 from .aot import CALLS_LEVEL, OPT_LEVEL, compile_to_part, one_section
@@ -33,12 +33,14 @@ class Part:
     """Functions to compile together, as they were lowered.
 
     `kernel` is the name in the program of the one function, which other parts call; it is "" for the part with the
-    entry. `declared` are those that other parts define, whose bodies here are empty.
+    entry. `declared` are those that other parts define, whose bodies here are empty. `instructions` are those of the
+    program, which other processes have not declared.
     """
 
     module: Module
     kernel: str = ""
     declared: frozenset[str] = frozenset()
+    instructions: tuple[Instruction, ...] = ()
 
     @property
     def label(self) -> str:
@@ -78,7 +80,12 @@ def split_program(module: Module, triple: str = "") -> list[Part]:
         return [Part(module)]
     declared = [replace(f, body=Block(())) for f in kernels]
     parts = [
-        Part(Module((replace(f, name=KERNEL),), checked=module.checked), f.name) for f in kernels
+        Part(
+            Module((replace(f, name=KERNEL),), checked=module.checked),
+            f.name,
+            instructions=tuple(x for x in instructions_in(f) if x.access is None),
+        )
+        for f in kernels
     ]
     whole = Module((*declared, *callers), module.entry, module.checked)
     return [*parts, Part(whole, declared=frozenset(f.name for f in kernels))]
@@ -86,6 +93,7 @@ def split_program(module: Module, triple: str = "") -> list[Part]:
 
 def compile_part(part: Part, target: Target, check: bool) -> CompiledPart:
     """Run the loop passes, emit LLVM IR and compile it; `check` verifies the loops before."""
+    INSTRUCTIONS.update({one.name: one for one in part.instructions})
     clock = time.perf_counter
     start = clock()
     module = loop_pipeline.run(part.module, target)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from ..base.errors import InternalError
 from ..targets.isa import Target
@@ -45,14 +46,7 @@ class KernelPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for worker in self._workers:
-            worker.kill()
-        for worker in self._workers:
-            worker.wait()
-            for stream in (worker.stdin, worker.stdout):
-                if stream is not None:
-                    with suppress(BrokenPipeError):  # unread input is discarded
-                        stream.close()
+        _stop(self._workers)
 
     def compile(
         self, parts: Sequence[Part], target: Target, check: bool, on_part: OnPart | None = None
@@ -71,13 +65,58 @@ class KernelPool:
         return work.results()
 
 
-def _start() -> subprocess.Popen[bytes]:
-    """A worker with this process's module path. Nothing is imported from the folder it happens to be in (-P)."""
+def compile_apart(part: Part, target: Target) -> CompiledPart:
+    """Compile a part that may end the process that does so. Raise InternalError with LLVM's last words if it does."""
+    with tempfile.TemporaryFile() as words:
+        worker = _start(words)
+        try:
+            return _ask(worker, part, target, check=False)
+        except InternalError as error:
+            words.seek(0)
+            lines = words.read().decode(errors="replace").strip().splitlines()
+            said = f": {lines[-1].rpartition('Assertion ')[2]}" if lines else ""
+            raise InternalError(f"{error}{said}", error.whole) from error
+        finally:
+            _stop([worker])
+
+
+def _start(words: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
+    """A worker with this process's module path. Nothing is imported from the folder it happens to be in (-P).
+
+    `words`: a file for what it prints.
+    """
     import subprocess  # small models are compiled in this process alone
 
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
-    words = [sys.executable, "-P", "-m", f"{__package__}.kernel_worker"]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)
+    command = [sys.executable, "-P", "-m", f"{__package__}.kernel_worker"]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=words, env=environ)
+
+
+def _stop(workers: Sequence[subprocess.Popen[bytes]]) -> None:
+    for worker in workers:
+        worker.kill()
+    for worker in workers:
+        worker.wait()
+        for stream in (worker.stdin, worker.stdout):
+            if stream is not None:
+                with suppress(BrokenPipeError):  # unread input is discarded
+                    stream.close()
+
+
+def _ask(worker: subprocess.Popen[bytes], part: Part, target: Target, check: bool) -> CompiledPart:
+    assert worker.stdin is not None and worker.stdout is not None
+    try:
+        send(worker.stdin, (part, target, check))
+        answer = receive(worker.stdout)
+    except (EOFError, OSError) as error:
+        raise InternalError(
+            f"the process that compiled {part.label} ended with code {worker.wait()}"
+        ) from error
+    if isinstance(answer, Failure):
+        raise InternalError(f"{part.label}: {answer.message}", answer.whole)
+    found: CompiledPart = answer
+    return found
 
 
 class _Work:
@@ -106,7 +145,7 @@ class _Work:
         while (number := self._next()) is not None:
             part = self._parts[number]
             try:
-                self._keep(number, self._ask(worker, part))
+                self._keep(number, _ask(worker, part, self._target, self._check))
             except RecursionError:
                 # Pickle recurses more deeply into an expression than the passes do.
                 _LOG.info("%s is nested too deeply to be sent", part.label)
@@ -115,20 +154,6 @@ class _Work:
                 return
             except Exception as error:  # noqa: BLE001 - as above
                 self._fail(error)
-
-    def _ask(self, worker: subprocess.Popen[bytes], part: Part) -> CompiledPart:
-        assert worker.stdin is not None and worker.stdout is not None
-        try:
-            send(worker.stdin, (part, self._target, self._check))
-            answer = receive(worker.stdout)
-        except (EOFError, OSError) as error:
-            raise InternalError(
-                f"the process that compiled {part.label} ended with code {worker.wait()}"
-            ) from error
-        if isinstance(answer, Failure):
-            raise InternalError(f"{part.label}: {answer.message}", answer.whole)
-        found: CompiledPart = answer
-        return found
 
     def results(self) -> list[CompiledPart]:
         """Every part's object; raises the first error."""

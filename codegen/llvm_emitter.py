@@ -43,6 +43,7 @@ from .llvm_types import memory_type, type_of
 from .parallel_calls import ParallelCalls
 from .symbols import comment, symbol
 from .tile_instructions import TileInstructions
+from .vector_instructions import VectorInstructions
 
 LOCAL_ALIGNMENT = 64
 SHARED_LOCAL_BYTES = 4 << 10
@@ -275,7 +276,8 @@ class _Body:
         meaning = instruction_meaning(s.function)
         if meaning is not None:
             known = INSTRUCTIONS[s.function]
-            TileInstructions(self._stream, self._expressions, known).emit(meaning, s.args)
+            emitter = TileInstructions if known.access else VectorInstructions
+            emitter(self._stream, self._expressions, known).emit(meaning, s.args)
             return
         callee = self._callee(s.function)
         args = self._arguments(callee, s.args, len(callee.params))

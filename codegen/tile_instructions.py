@@ -28,6 +28,7 @@ class TileInstructions:
     ) -> None:
         self._stream = stream
         self._expressions = expressions
+        assert instruction.access is not None
         self._instruction, self._access = instruction, instruction.access
 
     def emit(self, meaning: Function, args: Sequence[Slice | Expr]) -> None:

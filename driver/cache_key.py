@@ -20,6 +20,7 @@ from ..runtime.abi import ABI_VERSION
 from ..runtime.container import FORMAT_VERSION
 from ..targets.isa import Target
 from ..tensor_ir.fingerprint import fingerprint
+from ..tensor_ir.instructions import instructions_in
 from ..tensor_ir.nodes import Function
 from .request import CompileRequest
 from .versions import reader_versions, versions
@@ -103,7 +104,8 @@ def _hash_of_model(model: object, limit: int) -> str | None:
 
 def kernel_key(function: Function, target: Target) -> str:
     """SHA-256 of a function as lowered, names aside, and of all that decides which object code it becomes."""
-    return _digest("kernel", *_compiler(), repr(target), fingerprint(function))
+    instructions = map(repr, instructions_in(function))
+    return _digest("kernel", *_compiler(), repr(target), fingerprint(function), *instructions)
 
 
 def support_key(llvm_text: str) -> str:

@@ -19,6 +19,7 @@ from ..tensor_ir.names import identifier
 from ..tensor_ir.nodes import Buffer, Function, Module
 from ..tensor_ir.verifier import verify
 from .blame import called, check_takes
+from .instructions import check_available
 
 
 class KernelBuilder(LoopBuilder):
@@ -111,6 +112,7 @@ class UserKernel:
                 raise UserError(f"{who}: it must return nothing, or a function of ({wanted})")
             function = Function(label[0], params, function.body, label[1])
             verify(Module((function,)))
+            check_available(function, ctx.target)
         except InternalError as error:
             raise UserError(
                 f"{who}: its Tensor IR is not legal: {error}; fix the builder"

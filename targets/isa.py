@@ -162,16 +162,18 @@ class TileAccess:
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction on memory and two-dimensional registers.
+    """An instruction on memory, and on two-dimensional registers if it has an `access`.
 
     `meaning` is a function in Tensor IR: registers are buffers of their rows, memory is a buffer of the rows that are
     touched. `emission` is the LLVM intrinsic with its operands: each is an LLVM type and a parameter of the meaning,
-    times a number where memory counts in bytes. The register that receives the result stands before `=`."""
+    times a number where memory counts in bytes. The register that receives the result stands before `=`.
+    Without an `access` the parameters are vectors, which are loaded before and stored after; a type may then be
+    left out where it is that of the parameter."""
 
     name: str
     meaning: str
     emission: str
-    access: TileAccess
+    access: TileAccess | None = None
     needs: tuple[str, ...] = ()
 
 
@@ -230,7 +232,7 @@ ISAS: dict[str, Isa] = {}
 """The instruction sets by name, widest first; the files of this folder add theirs when the folder is imported."""
 
 INSTRUCTIONS: dict[str, Instruction] = {}
-"""All instructions on two-dimensional registers, by name."""
+"""All instructions on two-dimensional registers, and those that programs declare, by name."""
 
 TILE_ACCESS: list[TileAccess] = []
 """All kinds of two-dimensional registers."""
@@ -240,6 +242,12 @@ VECTOR_INSTRUCTIONS: list[VectorInstructions] = []
 
 POOL_MACHINES: dict[str, Mapping[str, object]] = {}
 """Intrinsics and numbers of Linux' system calls, mostly for the thread pool, by LLVM's name of the machine."""
+
+
+def declared_features() -> tuple[str, ...]:
+    """Return the features that instructions of programs need."""
+    declared = (one for one in INSTRUCTIONS.values() if one.access is None)
+    return tuple(dict.fromkeys(feature for one in declared for feature in one.needs))
 
 
 def tile_features() -> tuple[str, ...]:
@@ -292,7 +300,8 @@ class Target:
 
     def has(self, *features: str) -> bool:
         """Return whether LLVM may use all of these instruction sets."""
-        return {f"+{feature}" for feature in features} <= set(self.features.split(","))
+        named = {one[1:] for one in self.features.split(",") if one.startswith("+")}
+        return named.union(self.table.implied).issuperset(features)
 
     def without_tiles(self) -> Target:
         """Return the same CPU without two-dimensional registers."""

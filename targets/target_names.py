@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..base.errors import UserError
 from ..base.suggestion import suggestion
-from .isa import ISAS
+from .isa import ISAS, declared_features
 from .systems import SYSTEMS
 
 NATIVE = "native"
@@ -42,7 +42,7 @@ def split_target_name(name: str) -> TargetName:
         raise UserError(f"target '{name}' is not known; {_right(isa, [*TargetNames()])}")
     if system not in SYSTEMS and name != code:
         raise UserError(f"target '{name}': no such system; {_right(system, [*SYSTEMS])}")
-    optional = () if isa == NATIVE else ISAS[isa].optional
+    optional = (*(() if isa == NATIVE else ISAS[isa].optional), *declared_features())
     for one in added:
         if one not in optional:
             raise UserError(

@@ -83,7 +83,7 @@ _AVX512 = Isa(
     optional=_AVX512_OPTIONAL,
     unwanted=_UNWANTED,
     # Every CPU with AVX2 and FMA also has these.
-    implied=frozenset(("fma", "f16c", "sse2", "sse4.1", "avx2")),
+    implied=frozenset(("fma", "f16c", "sse2", "ssse3", "sse4.1", "sse4.2", "avx", "avx2")),
 )
 
 _TILE_ROWS = (

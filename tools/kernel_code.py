@@ -70,13 +70,13 @@ class CodeMap:
 
 
 def _with_callees(module: Module, name: str) -> Iterator[Function]:
-    """Yield a function and those it calls, each once."""
-    seen, pending = {name}, [name]
+    """Yield a function and those it calls, each once, without instructions."""
+    seen, pending, known = {name}, [name], {f.name for f in module.functions}
     while pending:
         function = module.function(pending.pop())
         yield function
         for s in walk_statements(function.body):
-            if isinstance(s, Invoke | ParallelInvoke) and s.function not in seen:
+            if isinstance(s, Invoke | ParallelInvoke) and s.function in known - seen:
                 seen.add(s.function)
                 pending.append(s.function)
 
