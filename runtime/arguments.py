@@ -115,7 +115,12 @@ def _as_array(role: str, spec: TensorSpec, value: Any) -> np.ndarray:
         shared = shared_array(value)
         if shared is None and not hasattr(value, "__array__"):
             raise _not_an_array(role, spec, value)
-        value = np.asarray(value) if shared is None else shared
+        try:
+            value = np.asarray(value) if shared is None else shared
+        except (RuntimeError, TypeError, ValueError) as error:  # a tensor with gradients, for one
+            raise UserError(
+                f"{role} '{spec.name}' must be an array {spec.type_text}, got {type(value).__name__}: {error}"
+            ) from error
     array: np.ndarray = value
     if array.dtype.newbyteorder("=") != spec.dtype.numpy:
         name = spec.name if spec.name.isidentifier() else "array"

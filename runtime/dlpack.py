@@ -60,12 +60,13 @@ def shared_array(value: Any) -> np.ndarray | None:
     name = next((name for name in _NAMES if _is_valid(capsule, name)), None)
     if name is None:
         return None
-    address, is_writeable = _pointer_of(capsule, name), True
+    address = _pointer_of(capsule, name)
     if name == _NAMES[0]:
         managed = _Versioned.from_address(address)
         is_writeable = not managed.flags & _READ_ONLY
         return _array(managed.tensor, capsule, is_writeable) if managed.major == 1 else None
-    return _array(_Tensor.from_address(address), capsule, is_writeable)
+    # Version 0 does not say whether it may be written: JAX's arrays, which never change, are of it.
+    return _array(_Tensor.from_address(address), capsule, False)
 
 
 def _exported(exporter: Any) -> Any:

@@ -102,7 +102,14 @@ def test_arrays_of_jax() -> None:
     model, x = negation("f32"), jax.numpy.ones((2, 3), "float32")
     assert np.array_equal(model(x), -np.ones((2, 3)))
     shared = shared_array(x)
-    assert shared is None or not shared.flags.writeable or shared.ctypes.data
+    assert shared is not None and not shared.flags.writeable
+    with pytest.raises(UserError, match="read-only"):  # they never change
+        model.bind({"x": x}, [jax.numpy.ones((2, 3), "float32")])
+
+
+def test_tensors_with_gradients_are_refused_in_a_sentence() -> None:
+    with pytest.raises(UserError, match=r"'x' must be an array f32\[2,3\], got Tensor: .*detach"):
+        negation("f32")(torch.ones(2, 3, requires_grad=True))
 
 
 def test_tensors_elsewhere_are_refused() -> None:
