@@ -18,6 +18,7 @@ import numpy as np
 from ..base.dtypes import S16, DType
 from ..codegen.aot import compile_to_object
 from ..codegen.capabilities import capabilities
+from ..codegen.casts import Casts
 from ..codegen.dot_products import DotProducts
 from ..codegen.instruction_stream import InstructionStream
 from ..codegen.llvm_types import mangled, type_of
@@ -137,7 +138,8 @@ def _multiply_add(
     """total + x * y, as the microkernel does it."""
     kind = kernel.accumulator
     if kernel.k_group > 1:
-        dots, x = DotProducts(stream, capabilities(target)), "%x"
+        can = capabilities(target)
+        dots, x = DotProducts(stream, can, Casts(stream, can)), "%x"
         if kernel.copied_a == S16:  # an unaccumulated term would be hoisted out of the loop
             x = stream.value(f"bitcast {type_of(kind, lanes)} {total} to {type_of(S16, 2 * lanes)}")
         return dots.dot(kernel.instruction, total, x, "%y", kernel.copied_a, lanes)

@@ -111,8 +111,8 @@ def add_compile_arguments(
     add_threads_argument(group)
     group.add_argument(
         "--precision", choices=PRECISIONS, default="f32",
-        help="compute dtype of matmuls and convolutions in an f32 model: bf16 or f16 operands, int8, or int4 weights "
-        "(default: f32)",
+        help="compute dtype of matmuls and convolutions in an f32 model: bf16 or f16 operands with sums in f32, int8, "
+        "or int4 weights (default: f32)",
     )  # fmt: skip
     add_activations_argument(group)
     group.add_argument(

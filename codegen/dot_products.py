@@ -3,6 +3,7 @@
     vpdpbusd, vpdpbf16ps    where VNNI and BF16 are
     sdot, usdot             on Arm, where its dot products and 8-bit matmuls are
     vpmaddwd                on operands widened to 16 bits: sums of two terms fit s32, so that nothing saturates
+    vcvtph2ps               on pairs of f16, which are multiplied apart
     vpmaddubsw              on bytes, where the sum of two terms is requested in 16 bits, at which their sum saturates
     plain multiplications   on any other target
 
@@ -12,8 +13,9 @@ their accumulator.
 
 from __future__ import annotations
 
-from ..base.dtypes import F32, S8, S16, S32, U8, DType
+from ..base.dtypes import BF16, F16, F32, S8, S16, S32, U8, DType
 from .capabilities import Capabilities
+from .casts import Casts
 from .instruction_stream import InstructionStream
 from .llvm_types import constant, mangled, splat, type_of, vector_of
 
@@ -23,9 +25,10 @@ DOT_PRODUCTS = ("dot2", "dot4")
 class DotProducts:
     """Emits `dot2` and `dot4` into one function; operands are vectors as Tensor IR has them."""
 
-    def __init__(self, stream: InstructionStream, can: Capabilities) -> None:
+    def __init__(self, stream: InstructionStream, can: Capabilities, casts: Casts) -> None:
         self._stream = stream
         self._can = can
+        self._casts = casts
 
     def dot(self, name: str, acc: str, a: str, b: str, dtype: DType, lanes: int) -> str:
         """Return acc + the dot products of the lanes of a (of `dtype`) and b that belong to each of its `lanes`."""
@@ -36,7 +39,12 @@ class DotProducts:
         if dtype == U8:
             total = self._saturated_pairs(a, b, lanes)
             return self._stream.value(f"add {type_of(S16, lanes)} {acc}, {total}")
-        return self._dot_bf16(acc, a, b, lanes)
+        separated = self._bf16 if dtype == BF16 else self._f16
+        if dtype == BF16 and 4 * lanes in self._can.dot_bf16:
+            return self._dot_bf16(acc, a, b, lanes)
+        for odd in (True, False):  # the order of vdpbf16ps
+            acc = self._multiply_add(separated(a, odd, lanes), separated(b, odd, lanes), acc, lanes)
+        return acc
 
     def _dot_bytes(self, acc: str, a: str, b: str, dtype: DType, lanes: int) -> str:
         names = {U8: self._can.dot_bytes, S8: self._can.dot_signed_bytes}
@@ -60,21 +68,24 @@ class DotProducts:
         return self._stream.intrinsic(name, kind, (kind, acc), (operand, a), (operand, b))
 
     def _dot_bf16(self, acc: str, a: str, b: str, lanes: int) -> str:
-        if 4 * lanes in self._can.dot_bf16:
-            kind, operand = type_of(F32, lanes), f"<{2 * lanes} x bfloat>"
-            halves = [
-                self._stream.value(f"bitcast {type_of(S16, 2 * lanes)} {x} to {operand}")
-                for x in (a, b)
-            ]
-            name = self._can.dot_bf16[4 * lanes]
-            return self._stream.intrinsic(
-                name, kind, (kind, acc), (operand, halves[0]), (operand, halves[1])
-            )
-        for odd in (True, False):  # the order of vdpbf16ps
-            acc = self._multiply_add(
-                self._bf16(a, odd, lanes), self._bf16(b, odd, lanes), acc, lanes
-            )
-        return acc
+        kind, operand = type_of(F32, lanes), f"<{2 * lanes} x bfloat>"
+        halves = [
+            self._stream.value(f"bitcast {type_of(S16, 2 * lanes)} {x} to {operand}")
+            for x in (a, b)
+        ]
+        name = self._can.dot_bf16[4 * lanes]
+        return self._stream.intrinsic(
+            name, kind, (kind, acc), (operand, halves[0]), (operand, halves[1])
+        )
+
+    def _f16(self, value: str, odd: bool, lanes: int) -> str:
+        """Return the lower or upper half of each 32-bit lane as f32."""
+        words = self._words(value, S16, 2 * lanes, lanes)
+        if odd:
+            words = self._words_op("lshr", words, splat("i32", "16", lanes), lanes)
+        kinds = type_of(S32, lanes), type_of(F16, lanes)
+        half = self._stream.value(f"trunc {kinds[0]} {words} to {kinds[1]}")
+        return self._casts.cast(half, F16, F32, lanes)
 
     def _bf16(self, value: str, odd: bool, lanes: int) -> str:
         """The lower or upper half of each 32-bit lane as f32: the upper half of an f32 is a bf16."""
@@ -86,7 +97,7 @@ class DotProducts:
         return self._stream.value(f"bitcast {type_of(S32, lanes)} {bits} to {type_of(F32, lanes)}")
 
     def _multiply_add(self, a: str, b: str, acc: str, lanes: int) -> str:
-        """Multiply and add two bf16, which are exact in f32 when multiplied: separate instructions give the
+        """Multiply and add two 16-bit floats, which are exact in f32 when multiplied: separate instructions give the
         same sum."""
         kind = type_of(F32, lanes)
         if self._can.fma:

@@ -63,7 +63,7 @@ class Expressions:
         self._operators = Operators(stream, can)
         self._integers = IntegerDivision(stream)
         self._calls = IntrinsicCalls(stream, can, self._casts, self._operators)
-        self._dots = DotProducts(stream, can)
+        self._dots = DotProducts(stream, can, self._casts)
         self._quantization = Quantization(stream, can)
         self._memory = MemoryAccess(stream, can)
         self._tables = ByteTables(stream, can)

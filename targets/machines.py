@@ -20,15 +20,18 @@ class Rates:
 
     `s16_dot2`: pairs of integers, widened to 16 bits. `u8s8_dot4`, `s8s8_dot4`: groups of four bytes; signed times
     signed bytes include the correction of the sign. Both dots of bytes and that of bf16 count only where the CPU has
-    the instruction.
+    the instruction. No vector instruction multiplies pairs of f16: `f16_dot2` counts their conversions, in
+    programs for tile registers that run without them. `f16_tile2` is that of bf16, which takes as many cycles.
     """
 
     f64_fma: float = 0.5
     s16_dot2: float = 0.5
     bf16_dot2: float = 1.0
+    f16_dot2: float = 0.3
     u8s8_dot4: float = 3.6
     s8s8_dot4: float = 2.8
     bf16_tile2: float = 11.8
+    f16_tile2: float = 11.8
     u8s8_tile4: float = 23.7
     s8s8_tile4: float = 23.7
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ..base.dtypes import BF16, F32, S8, S32, U8, DType
+from ..base.dtypes import BF16, F16, F32, S8, S32, U8, DType
 from .isa import (
     INSTRUCTIONS,
     ISAS,
@@ -73,6 +73,7 @@ _AVX512 = Isa(
     microkernels=(
         Microkernel(BF16, BF16, "dot2", _WIDE, ("avx512bf16",), "bf16_dot2"),
         *floats(_WIDE, _WIDE),
+        Microkernel(F16, F16, "dot2", _WIDE, (), "f16_dot2"),
         Microkernel(U8, S8, "dot4", _WIDE, ("avx512vnni",), "u8s8_dot4"),
         Microkernel(S8, S8, "dot4", _WIDE, ("avx512vnni",), "s8s8_dot4"),
         *pairs(_WIDE),
@@ -92,6 +93,9 @@ _TILE_ROWS = (
     Microkernel(
         BF16, BF16, "tile2", _TWO_DIMENSIONAL, ("amx-bf16",), "bf16_tile2", "tdpbf16ps", _TILES
     ),
+    Microkernel(
+        F16, F16, "tile2", _TWO_DIMENSIONAL, ("amx-fp16",), "f16_tile2", "tdpfp16ps", _TILES
+    ),
 )
 
 ISAS["amx"] = replace(
@@ -100,7 +104,7 @@ ISAS["amx"] = replace(
     microkernels=(*_TILE_ROWS, *_AVX512.microkernels),
     needs=(*_AVX512_NEEDS, "avx512vnni", "avx512bf16", *_AMX.features),
     features=(*_AVX512.features, "avx512vnni", "avx512bf16", "prfchw", *_AMX.features),
-    optional=("avx512vbmi", "avxvnni"),
+    optional=("avx512vbmi", "avxvnni", "amx-fp16"),
     extends="avx512",
     tiles=_TILES,
 )
@@ -274,7 +278,29 @@ def _bytes(name: str, a: DType, b: DType) -> Instruction:
     return _multiplication(name, a, b, S32, body, "amx-int8")
 
 
-_BF16_BODY = """\
+_BF16_PAIRS = """\
+            a_even = bitcast(a_pair << broadcast(u32(16), 16), dtype=f32)
+            b_even = bitcast(b_pair << broadcast(u32(16), 16), dtype=f32)
+            a_odd = bitcast(a_pair & broadcast(u32(4294901760), 16), dtype=f32)
+            b_odd = bitcast(b_pair & broadcast(u32(4294901760), 16), dtype=f32)
+"""
+_F16_PAIRS = """\
+            a_even = cast(f32, bitcast(cast(u16, a_pair), dtype=f16))
+            b_even = cast(f32, bitcast(cast(u16, b_pair), dtype=f16))
+            a_odd = cast(f32, bitcast(cast(u16, a_pair >> broadcast(u32(16), 16)), dtype=f16))
+            b_odd = cast(f32, bitcast(cast(u16, b_pair >> broadcast(u32(16), 16)), dtype=f16))
+"""
+"""Pairs of 16-bit floats as f32: the upper half of an f32 is a bf16."""
+
+
+def _pairs_body(pairs: str) -> str:
+    """Return the multiplication of one row of pairs, which `pairs` separates.
+
+    The even and the odd k are summed apart, from zero, in fused multiply-adds; then their total is added to C. Every
+    operand and every sum below 2^-126 counts as zero, which no f16 is. Intel 64 and IA-32 Architectures Software
+    Developer's Manual, TDPBF16PS; Intel Architecture Instruction Set Extensions, TDPFP16PS.
+    """
+    return f"""\
         even: f32[16]
         odd: f32[16]
         even[0] = broadcast(0.0, 16)
@@ -282,10 +308,7 @@ _BF16_BODY = """\
         for k in range(0, size_depth):
             a_pair = broadcast(bitcast(load(a[i * 32 + k * 2], 2), dtype=u32, lanes=1), 16)
             b_pair = bitcast(load(b[k * 32], 32), dtype=u32, lanes=16)
-            a_even = bitcast(a_pair << broadcast(u32(16), 16), dtype=f32)
-            b_even = bitcast(b_pair << broadcast(u32(16), 16), dtype=f32)
-            a_odd = bitcast(a_pair & broadcast(u32(4294901760), 16), dtype=f32)
-            b_odd = bitcast(b_pair & broadcast(u32(4294901760), 16), dtype=f32)
+{pairs}\
             evens = fma(FLUSH(a_even), FLUSH(b_even), load(even[0], 16))
             odds = fma(FLUSH(a_odd), FLUSH(b_odd), load(odd[0], 16))
             even[0] = FLUSH(evens)
@@ -295,8 +318,6 @@ _BF16_BODY = """\
         total = FLUSH(before) + FLUSH(both)
         c[i * 16] = FLUSH(total)
 """
-"""The even and the odd k are summed apart, from zero, in fused multiply-adds; then their total is added to C. Every
-operand and every sum below 2^-126 counts as zero."""
 
 
 def _flushed(text: str) -> str:
@@ -308,11 +329,12 @@ def _flushed(text: str) -> str:
 
 
 _INSTRUCTIONS = (
-    *(one for dtype in (U8, S8, BF16, S32, F32) for one in _copies(dtype)),
+    *(one for dtype in (U8, S8, BF16, F16, S32, F32) for one in _copies(dtype)),
     _zero(S32),
     _zero(F32),
     _bytes("tdpbusd", U8, S8),
     _bytes("tdpbssd", S8, S8),
-    _multiplication("tdpbf16ps", BF16, BF16, F32, _flushed(_BF16_BODY), "amx-bf16"),
+    _multiplication("tdpbf16ps", BF16, BF16, F32, _flushed(_pairs_body(_BF16_PAIRS)), "amx-bf16"),
+    _multiplication("tdpfp16ps", F16, F16, F32, _flushed(_pairs_body(_F16_PAIRS)), "amx-fp16"),
 )
 INSTRUCTIONS |= {one.name: one for one in _INSTRUCTIONS}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dtypes import BF16, F32, S8, S16, S32, U8, DType
+from ..base.dtypes import BF16, F16, F32, S8, S16, S32, U8, DType
 from ..base.records import dataclass
 
 Meaning = Callable[..., Any]
@@ -189,7 +189,7 @@ INTRINSICS: dict[str, Intrinsic] = {
         _dot(2),
         float_only=False,
         group=2,
-        operands=((BF16, BF16, F32), (S16, S16, S32), (U8, S8, S16)),
+        operands=((BF16, BF16, F32), (F16, F16, F32), (S16, S16, S32), (U8, S8, S16)),
     ),  # fmt: skip
     "dot4": Intrinsic(
         "dot4", 3, _dot(4), float_only=False, group=4, operands=((U8, S8, S32), (S8, S8, S32))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import BF16, F32, S8, S16, S32, U8, DType
+from graphc.base.dtypes import BF16, F16, F32, S8, S16, S32, U8, DType
 from graphc.codegen.aot import assembly
 from graphc.codegen.host import target_for
 from graphc.codegen.module import emit_module
@@ -26,6 +26,7 @@ KINDS = [
     ("dot4", U8, S8, S32),
     ("dot4", S8, S8, S32),
     ("dot2", U8, S8, S16),
+    ("dot2", F16, F16, F32),
 ]
 LANES = (1, 2, 3, 4, 8, 16, 32)
 
@@ -52,7 +53,8 @@ def arrays(kind: tuple[str, DType, DType, DType], lanes: int, rng: np.random.Gen
     made = []
     for dtype, count in ((acc, lanes), (a, lanes * group), (b, lanes * group)):
         if dtype.is_float:
-            size = np.exp(rng.uniform(-20, 20, count))
+            largest = 8 if dtype == F16 else 20
+            size = np.exp(rng.uniform(-largest, largest, count))
             made.append((rng.choice([-1, 1], count) * size).astype(dtype.numpy))
             continue
         limits = np.iinfo(dtype.numpy)

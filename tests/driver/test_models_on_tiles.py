@@ -18,6 +18,7 @@ import graphc
 from graphc import Graph
 from graphc.base.dtypes import BF16, F32, S8, S32, U8, DType
 from graphc.base.options import CompileOptions
+from graphc.codegen.aot import assembly
 from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -145,6 +146,18 @@ def test_images_of_convolutions_in_bf16_stay_as_they_are() -> None:
     taps = [call.note for call in compiled.lowered.calls if "tensorize" in call.note]
     assert len(moved) <= 2 and len(taps) == 5
     assert all("tile2" in note and "b_panel" not in note for note in taps)
+
+
+def test_f16_is_multiplied_on_tiles_that_take_it() -> None:
+    """The code for a CPU with them, and that without tiles for processes that may not use them."""
+    graph = Graph("layer")
+    x = graph.make_input(LogicalTensor(F32, (64, 96)), "x")
+    w = graph.make_constant(np.random.default_rng(0).standard_normal((96, 64), np.float32))
+    graph.make_output(graph.make("matmul_core", (x, w)).outputs[0])
+    for target, multiply in (("amx", "vfmadd"), ("amx+amx-fp16", "tdpfp16ps")):
+        compiled = compile_stages(graph, target, CompileOptions(1, precision="f16"))
+        assert multiply in assembly(compiled.llvm_ir, compiled.target)
+        assert compiled.artifact.metadata.uses_tiles == (multiply == "tdpfp16ps")
 
 
 ATTENTION = [(12, 128, 128, 64), (1, 193, 197, 64), (12, 50, 96, 96)]

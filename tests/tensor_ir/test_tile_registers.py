@@ -9,7 +9,7 @@ import pytest
 
 from graphc.base.dtypes import F32, S32
 from graphc.codegen.aot import assembly
-from graphc.codegen.host import host_supports, target_for
+from graphc.codegen.host import host_has, target_for
 from graphc.codegen.module import emit_module
 from graphc.runtime.native import runs_tiles
 from graphc.targets.isa import ISAS, Microkernel, Target
@@ -24,7 +24,7 @@ from support.native_functions import NativeModule
 
 ROWS = [row for row in ISAS["amx"].microkernels if row.uses_tiles]
 IDS = [row.multiply for row in ROWS]
-TARGET = Target("amx", features="+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16")
+TARGET = Target("amx", features="+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16,+amx-fp16")
 
 Sizes = tuple[int, int, int, int]
 SIZES: list[Sizes] = [(1, 16, 4, 1), (5, 20, 70, 5), (33, 17, 64, 16), (27, 32, 100, 14)]
@@ -122,7 +122,7 @@ def check_every_stage(kernel: Microkernel, sizes: Sizes, module: Module) -> None
         np.testing.assert_array_equal(interpreted(expanded, data, sizes), expected)
     vectors = pipeline.run(without_tiles(module, TARGET), TARGET)
     np.testing.assert_array_equal(interpreted(vectors, data, sizes), expected)
-    if host_supports("amx") and runs_tiles():
+    if runs_tiles() and host_has(*kernel.needs):
         arrays = [x.copy() for x in data]
         NativeModule(expanded, target_for("amx")).call("gemm", arrays)
         np.testing.assert_array_equal(stored(arrays, module, sizes), expected)
@@ -139,7 +139,7 @@ def test_rows_may_be_known_at_run_time_only(m: int) -> None:
     np.testing.assert_array_equal(interpreted(expanded, data, sizes), expected)
     vectors = pipeline.run(without_tiles(module, TARGET), TARGET)
     np.testing.assert_array_equal(interpreted(vectors, data, sizes), expected)
-    if host_supports("amx") and runs_tiles():
+    if runs_tiles() and host_has(*kernel.needs):
         arrays = [x.copy() for x in data]
         NativeModule(expanded, target_for("amx")).call("gemm", [*arrays, m])
         np.testing.assert_array_equal(stored(arrays, module, sizes), expected)
