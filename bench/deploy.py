@@ -2,8 +2,9 @@
 
     python -m graphc.bench.deploy docs/records
 
-measures them on this machine, with ONNX Runtime beside them where it has the same, and writes `deploy.json`. The
-overhead of a call is that of a C program with an empty model.
+measures them on this machine, with ONNX Runtime beside them where it has the same, and IREE where it is installed
+(iree-base-compiler[onnx] and iree-base-runtime), and writes `deploy.json`. The overhead of a call is that of a C
+program with a model of one element.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +32,13 @@ from ..codegen.host import cpu_name
 from ..driver.compiler import compile as compile_model
 from ..driver.export import export
 from ..runtime.executor import CompiledModel
+from . import iree_modules
 from .cases import Case
 from .measure import interleave
 from .memory import COMPILE, GROWTH, OVERHEAD_MB, SESSION, peak_megabytes, write_model
 from .networks import TRANSFORMERS
 from .records import Cell, Column, Record
-from .sharing import ENGINES, shares
+from .sharing import shares, tiny_model
 from .suites import mlp
 
 WEIGHTS_MB = 1024
@@ -101,7 +104,7 @@ def call_overhead() -> float | None:
         return None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        export(_empty(), folder / "empty.a", prefix="empty", threads=1, cache=False)
+        export(tiny_model(), folder / "empty.a", prefix="empty", threads=1, cache=False)
         (folder / "calls.c").write_text(_CALLS)
         words = ["cc", "-O2", "calls.c", "empty.a", "-o", "calls"]
         subprocess.run(words, cwd=folder, check=True)
@@ -114,22 +117,11 @@ def seconds_to_load_many(count: int = 50) -> float:
     with tempfile.TemporaryDirectory() as name:
         paths = [Path(name) / f"m{number}.so" for number in range(count)]
         for path in paths:
-            export(_empty(), path, prefix=path.stem, threads=1, cache=False)
+            export(tiny_model(), path, prefix=path.stem, threads=1, cache=False)
         begin = time.perf_counter()
         for path in paths:
             ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
         return time.perf_counter() - begin
-
-
-def _empty() -> Any:
-    from onnx import TensorProto, helper
-
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["y"])], "empty",
-        [value("x", TensorProto.FLOAT, [1])], [value("y", TensorProto.FLOAT, [1])],
-    )  # fmt: skip
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
 def _seconds_to_load(folder: Path, number: int) -> float:
@@ -142,15 +134,39 @@ def _seconds_to_load(folder: Path, number: int) -> float:
 
 
 def _session_seconds(case: Case) -> float:
-    """The median of several: the first one of a process takes longer."""
+    """The median of several sessions of ONNX Runtime: the first one of a process takes longer."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    return _median_seconds(lambda: onnxruntime.InferenceSession(case.onnx(), options))
+
+
+def iree_seconds(case: Case) -> float | None:
+    """Return the seconds in which IREE maps a compiled module; None without IREE.
+
+    Raise RuntimeError if its results are others than ours.
+    """
+    if not iree_modules.is_installed():
+        return None
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "model.onnx"
+        path.write_bytes(case.onnx())
+        module, arrays = iree_modules.module_of(path), case.arrays()
+        own = compile_model(case.model, threads=1).run(None, arrays)
+        found = iree_modules.results(iree_modules.IreeModule(module, 1).bound(arrays)())
+        if not all(
+            np.allclose(*pair, rtol=1e-3, atol=1e-4) for pair in zip(found, own, strict=True)
+        ):
+            raise RuntimeError(f"IREE computes other results for {case.name}")
+        return _median_seconds(lambda: iree_modules.IreeModule(module, 1))
+
+
+def _median_seconds(action: Callable[[], object]) -> float:
     taken = []
     for _ in range(_LOADS):
         begin = time.perf_counter()
-        onnxruntime.InferenceSession(case.onnx(), options)
+        action()
         taken.append(time.perf_counter() - begin)
     return statistics.median(taken)
 
@@ -181,31 +197,45 @@ def _bound(
 
 
 def rows() -> list[list[Cell]]:
-    """Measure everything: a figure, its unit, ours, ONNX Runtime's, and the limit."""
+    """Measure everything: a figure, its unit, ours, those of `PEERS`, and the limit."""
     found: list[list[Cell]] = []
     for case in cases():
-        figures, session = library_figures(case), _session_seconds(case)
+        figures, iree = library_figures(case), iree_seconds(case)
+        loads = [figures.load * 1e3, _session_seconds(case) * 1e3, iree and iree * 1e3]
         found += [
-            [f"code of {case.name} without weights, KB", figures.code / 1e3, None, "100"],
-            [f"time to load {case.name}, ms", figures.load * 1e3, session * 1e3, "10"],
-            [f"speed of {case.name} beside Python", figures.speed, None, "0.99"],
+            [f"code of {case.name} without weights, KB", figures.code / 1e3, None, None, "100"],
+            [f"time to load {case.name}, ms", *loads, "10"],
+            [f"speed of {case.name} beside Python", figures.speed, None, None, "0.99"],
         ]
-    overhead = call_overhead()
-    found.append(["call from C of an empty model, us", overhead and overhead * 1e6, None, "1"])
-    found.append(["time to load 50 libraries, ms", seconds_to_load_many() * 1e3, None, None])
-    found += _memory_rows()
-    ours, peer = (shares(engine, cases()[-1]) for engine in ENGINES)
-    names = {
-        "limited": ("rate in a container of 1 CPU over that on one core", "0.97"),
-        "oversubscribed": ("rate of two processes on the same CPUs over that of one", "0.9"),
-        "idle": ("share of a CPU when idle", "0"),
-        "private_mb": ("private memory of a second process, MB", None),
-    }
-    found += [
-        [text, getattr(ours, key), getattr(peer, key), limit]
-        for key, (text, limit) in names.items()
+    overhead, many = call_overhead(), seconds_to_load_many()
+    microseconds = overhead and overhead * 1e6
+    found.append(["call from C of an empty model, us", microseconds, None, None, "1"])
+    found.append(["time to load 50 libraries, ms", many * 1e3, None, None, None])
+    return found + _memory_rows() + share_rows()
+
+
+def share_rows() -> list[list[Cell]]:
+    """Measure the respect of each engine for the machine, as rows of the table."""
+    case = cases()[-1]
+    ours, peer = shares("graphc", case), shares("onnxruntime", case)
+    iree = shares("iree", case) if iree_modules.is_installed() else None
+    return [
+        [text, getattr(ours, key), getattr(peer, key), getattr(iree, key, None), limit]
+        for key, (text, limit) in _SHARES.items()
     ]
-    return found
+
+
+_SHARES = {
+    "limited": ("rate in a container of 1 CPU over that on one core", "0.97"),
+    "oversubscribed": ("rate of two processes on the same CPUs over that of one", "0.9"),
+    "idle": ("share of a CPU when idle", "0"),
+    "private_mb": ("private memory of a second process, above a tiny model's, MB", None),
+    "beyond_arena_mb": ("the same without the arena, MB", "2"),
+}
+"""The figures of `sharing.Shares`: what they are called here, and their limits."""
+
+PEERS = {"onnxruntime": "ONNX Runtime", "iree-base-runtime": "IREE"}
+"""Packages, and the headings of their columns."""
 
 
 def _memory_rows() -> list[list[Cell]]:
@@ -217,8 +247,8 @@ def _memory_rows() -> list[list[Cell]]:
         peer = peak_megabytes(SESSION, path)
     limit = f"{GROWTH * WEIGHTS_MB + OVERHEAD_MB:.0f}"
     return [
-        [f"peak memory, compile {WEIGHTS_MB} MB of weights, MB", ours, peer, limit],
-        ["peak memory, load them from the cache, MB", loaded, peer, None],
+        [f"peak memory, compile {WEIGHTS_MB} MB of weights, MB", ours, peer, None, limit],
+        ["peak memory, load them from the cache, MB", loaded, peer, None, None],
     ]
 
 
@@ -227,17 +257,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m graphc.bench.deploy")
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args(arguments).folder
-    columns = [
-        Column("figure"), Column("graphc", ".4g"), Column("ONNX Runtime", ".4g"), Column("limit", ""),
-    ]  # fmt: skip
-    import onnxruntime
-
-    kept = {"graphc": __version__, "onnxruntime": onnxruntime.__version__}
+    names = ("graphc", *PEERS.values())
+    columns = [Column("figure"), *(Column(name, ".4g") for name in names), Column("limit", "")]
+    kept = {"graphc": __version__} | {
+        package: metadata.version(package) for package in PEERS if _is_here(package)
+    }
     date, command = datetime.date.today().isoformat(), "python -m graphc.bench.deploy docs/records"
     record = Record("deploy", "Deployed models", date, cpu_name(), kept, command, columns, rows())
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "deploy.json").write_text(record.to_text(), encoding="utf-8")
     print(record.markdown())
+
+
+def _is_here(package: str) -> bool:
+    return package == "onnxruntime" or iree_modules.is_installed()
 
 
 if __name__ == "__main__":

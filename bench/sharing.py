@@ -2,8 +2,8 @@
 
     python -m graphc.bench.sharing
 
-runs MiniLM on 128 tokens in processes of their own, beside ONNX Runtime. Each figure compares two rates of calls in the
-same seconds or in interleaved rounds.
+runs MiniLM on 128 tokens in processes of their own, beside ONNX Runtime and IREE where they are installed. Each figure
+compares two rates of calls in the same seconds or in interleaved rounds.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from .cases import Case
 from .networks import TRANSFORMERS
 
 ROUNDS, SECONDS, IDLE_SECONDS = 5, 2.0, 2.0
+TINY = "tiny.onnx"
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,15 @@ class Shares:
         limited: rate in a control group of 1 CPU over the rate on one pinned core, both with the default threads.
         oversubscribed: rate of two processes with two threads each, together, over that of one.
         idle: CPU time after a run over time.
-        private_mb: memory that a second process of the model does not share, above that of its interpreter.
+        private_mb: memory that a second process of the model does not share, above that of a process with a tiny model.
+        beyond_arena_mb: the same without the scratch memory of a run, for engines that tell its size.
     """
 
     limited: float | None
     oversubscribed: float
     idle: float
     private_mb: float
+    beyond_arena_mb: float | None = None
 
 
 def shares(engine: str, case: Case) -> Shares:
@@ -51,17 +55,19 @@ def shares(engine: str, case: Case) -> Shares:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(case.onnx())
+        (Path(folder) / TINY).write_bytes(tiny_model().SerializeToString())
         start = partial(_Worker, engine, path, {**os.environ, "GRAPHC_CACHE_DIR": folder})
         with start(1) as first:  # leaves the model in the cache
             first.run()
         rounds = [_round(start) for _ in range(ROUNDS)]
-        idle, private = _at_rest(start)
+        idle, private, beyond_arena = _at_rest(start)
     limited = [one for one, _ in rounds if one is not None]
     return Shares(
         statistics.median(limited) if limited else None,
         statistics.median(two for _, two in rounds),
         idle,
         private,
+        beyond_arena,
     )
 
 
@@ -79,11 +85,11 @@ def _round(start: Callable[..., _Worker]) -> tuple[float | None, float]:
         return limited, (first.rate() + second.rate()) / rate
 
 
-def _at_rest(start: Callable[..., _Worker]) -> tuple[float, float]:
+def _at_rest(start: Callable[..., _Worker]) -> tuple[float, float, float | None]:
     with start(2) as first, start(2) as second:
         for worker in (first, second):
             worker.run()
-        return first.idle(), second.private_megabytes()
+        return first.idle(), *second.private_megabytes()
 
 
 def _pin() -> None:
@@ -131,7 +137,7 @@ class _Worker:
             words, env=env, preexec_fn=begin, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )  # fmt: skip
         self._before = int(self._read())
-        self._read()
+        self._arena = int(self._read())
 
     def __enter__(self) -> _Worker:
         return self
@@ -160,9 +166,13 @@ class _Worker:
         time.sleep(IDLE_SECONDS)
         return (self._cpu_seconds() - before) / IDLE_SECONDS
 
-    def private_megabytes(self) -> float:
-        """Return the memory that it shares with no other process, less what it had before it loaded the model."""
-        return (private_bytes(self._process.pid) - self._before) / 1e6
+    def private_megabytes(self) -> tuple[float, float | None]:
+        """Return the memory that it shares with no other process, less what it had with the tiny model.
+
+        Without its arena too, if that is known.
+        """
+        size = private_bytes(self._process.pid) - self._before
+        return size / 1e6, (size - self._arena) / 1e6 if self._arena else None
 
     def _cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -183,10 +193,11 @@ def private_bytes(process: int) -> int:
 def work(engine: str, path: str, threads: int, seconds: float) -> None:
     """Say that the model is loaded; for each line of the input, run it for a while and print the calls per second."""
     load = ENGINES[engine]()
+    load(str(Path(path).with_name(TINY)), threads)()
     print(private_bytes(os.getpid()), flush=True)
     call = load(path, threads)
     call()
-    print("ready", flush=True)
+    print(getattr(call, "arena_bytes", 0), flush=True)
     for _ in sys.stdin:
         count, begin = 0, time.perf_counter()
         while time.perf_counter() - begin < seconds:
@@ -204,7 +215,9 @@ def _graphc() -> _Load:
     def load(path: str, threads: int) -> Callable[[], object]:
         model = compile_model(path, threads=threads or None)
         arrays = {spec.name: np.ones(spec.shape, spec.dtype.numpy) for spec in model.inputs}
-        return model.bind(arrays, model.allocate(arrays))
+        call = model.bind(arrays, model.allocate(arrays))
+        call.arena_bytes = model.artifact.metadata.arena_bytes  # type: ignore[attr-defined]
+        return call
 
     return load
 
@@ -223,7 +236,38 @@ def _onnxruntime() -> _Load:
     return load
 
 
-ENGINES: Mapping[str, Callable[[], _Load]] = {"graphc": _graphc, "onnxruntime": _onnxruntime}
+def _iree() -> _Load:
+    from onnx import helper, load
+
+    from .iree_modules import IreeModule, module_of
+
+    def loaded(path: str, threads: int) -> Callable[[], object]:
+        module, values = IreeModule(module_of(path), threads), load(path).graph.input
+        types = [value.type.tensor_type for value in values]
+        shapes = [[dim.dim_value for dim in kind.shape.dim] for kind in types]
+        kinds = [helper.tensor_dtype_to_np_dtype(kind.elem_type) for kind in types]
+        arrays = zip(values, map(np.ones, shapes, kinds), strict=True)
+        bound: Callable[[], object] = module.bound({value.name: x for value, x in arrays})
+        return bound
+
+    return loaded
+
+
+def tiny_model() -> Any:
+    """Return an ONNX model of one element."""
+    from onnx import TensorProto, helper
+
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])], "tiny",
+        [value("x", TensorProto.FLOAT, [1])], [value("y", TensorProto.FLOAT, [1])],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+ENGINES: Mapping[str, Callable[[], _Load]] = {
+    "graphc": _graphc, "onnxruntime": _onnxruntime, "iree": _iree,
+}  # fmt: skip
 """Functions that import an engine and return how it loads a model for a number of threads."""
 
 
@@ -234,7 +278,8 @@ def main() -> None:
         work(engine, path, int(threads), float(seconds))
         return
     for engine in ENGINES:
-        print(engine, shares(engine, TRANSFORMERS["MiniLM s128"]().case()))
+        if find_spec(engine) is not None:
+            print(engine, shares(engine, TRANSFORMERS["MiniLM s128"]().case()))
 
 
 if __name__ == "__main__":

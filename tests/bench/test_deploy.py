@@ -29,7 +29,7 @@ def test_a_record_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert figures["code of MLP without weights, KB"] < 100
     overhead = figures["call from C of an empty model, us"]
     assert overhead is None or overhead < 1
-    assert figures["private memory of a second process, MB"] == 2
+    assert figures["private memory of a second process, above a tiny model's, MB"] == 2
 
 
 @pytest.mark.exhaustive
