@@ -16,7 +16,8 @@ def bash(top: Parser) -> str:
     cases = []
     for parser in walk(top):
         words = [*parser.subcommands, *_spellings(parser)]
-        cases.append(f'        "{parser.prog}") words="{" ".join(words)}" ;;')
+        files = "" if parser.subcommands else " files=-f"
+        cases.append(f'        "{parser.prog}") words="{" ".join(words)}"{files} ;;')
     values = [
         f'        "{parser.prog} {text}") COMPREPLY=($(compgen -W "{choices}" -- "$word")); return ;;'
         for parser in walk(top)
@@ -85,7 +86,7 @@ def _quoted(text: str) -> str:
 
 _BASH = """# bash completion of graphc: source <(graphc --completion bash)
 _graphc() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" path=graphc words="" i
+    local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" path=graphc words="" files="" i
     for ((i = 1; i < COMP_CWORD; i++)); do
         case "$path ${{COMP_WORDS[i]}}" in
         {paths}) path="$path ${{COMP_WORDS[i]}}" ;;
@@ -98,8 +99,8 @@ _graphc() {{
 {cases}
     esac
     COMPREPLY=($(compgen -W "$words" -- "$word"))
-    if [[ $word != -* ]]; then
-        COMPREPLY+=($(compgen -f -- "$word"))
+    if [[ $files && $word != -* ]]; then
+        COMPREPLY+=($(compgen $files -- "$word"))
     fi
 }}
 complete -o filenames -F _graphc graphc

@@ -40,6 +40,7 @@ def test_bash_completes_commands_options_values_and_files(tmp_path: Path, capsys
     script = tmp_path / "graphc.bash"
     script.write_text(printed(capsys, "--completion", "bash"))
     (tmp_path / "model.onnx").touch()
+    (tmp_path / "codegen").mkdir()
     assert completed(script, "graphc co") == ["compile", "compare", "convert"]
     assert completed(script, "graphc dev ro") == ["roofline"]
     assert completed(script, "graphc dev fuzz --re") == ["--resume", "--reproducer", "--replay"]
