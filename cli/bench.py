@@ -32,7 +32,7 @@ from .run_inputs import (
     shapes_of_files,
     split_inputs,
 )
-from .terminal import say
+from .terminal import say, show
 
 if TYPE_CHECKING:
     from ..bench.cases import Case
@@ -223,6 +223,4 @@ def _output(facts: Callable[[], Any], table: Callable[[], Any], args: argparse.N
     if args.json:
         say(text)
         return
-    from rich.console import Console
-
-    Console().print(table())
+    show(table())

@@ -11,10 +11,13 @@ from ..base.durations import shown_time
 from ..base.errors import UserError
 from .dev.kernel_tables import result_facts
 from .progress import progress
-from .terminal import table
+from .terminal import table, wrapped
 
 if TYPE_CHECKING:
     from ..lab.trial import Bench, Result
+
+WELL_BELOW = 0.85
+"""Share of the roof below which a row needs a reason."""
 
 Output = Callable[[Callable[[], Any], Callable[[], Any]], None]
 
@@ -40,9 +43,24 @@ def run_kernels(args: argparse.Namespace, threads: int, output: Output) -> int:
             found.append(measure(read_problem(text), bench))
         report("kernels", len(found), len(texts))
     output(
-        lambda: [result_facts(one, bench) for one in found], lambda: "\n".join(lines(found, bench))
+        lambda: [result_facts(one, bench, one.verdicts(bench)) for one in found],
+        lambda: "\n".join([*lines(found, bench), *reasons(found, bench)]),
     )
     return int(any(row.wrong for one in found for row in one.rows))
+
+
+def reasons(results: Sequence[Result], bench: Bench) -> Iterator[str]:
+    """Yield what bounds the longest kernel of each problem that stays well below its roof."""
+    low = [one for one in results if min(row.of_roof for row in one.rows) < WELL_BELOW]
+    if low:
+        yield ""
+        yield f"below {WELL_BELOW:.0%} of the roof, and what bounds the longest kernel:"
+    for one in low:
+        longest = max(one.kernels, key=lambda kernel: kernel.seconds)
+        verdict = one.verdicts(bench).get(longest.kernel, "it has no loop")
+        others = len(one.kernels) - 1
+        among = f"with {others} other kernels; " if others else ""
+        yield from wrapped([f"{one.problem.text}: {among}{verdict}"], 2)
 
 
 def lines(results: Sequence[Result], bench: Bench) -> Iterator[str]:

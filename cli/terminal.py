@@ -16,6 +16,17 @@ def say(value: object) -> None:
     print(shown(str(value)))
 
 
+def show(table: object, width: int = WIDTH) -> None:
+    """Print a text, or a table of rich, which is as wide as the terminal, or `width` where there is none."""
+    if isinstance(table, str):
+        say(table)
+        return
+    from rich.console import Console
+
+    console = Console()
+    (console if console.is_terminal else Console(width=width)).print(table)
+
+
 def shown(text: str) -> str:
     """Return a text with its unprintable characters except tabs and line ends escaped as in Python."""
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))

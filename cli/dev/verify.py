@@ -17,7 +17,7 @@ from ..model_arguments import (
 )
 from ..progress import Report, progress
 from ..run_inputs import call_sizes, check_names, known_sizes
-from ..terminal import say
+from ..terminal import say, show
 
 if TYPE_CHECKING:
     from ...graph_ir.schedule.context import LowerContext
@@ -129,7 +129,6 @@ def _print_table(trials: Sequence[Trial]) -> None:
     if not trials:
         return
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -150,8 +149,7 @@ def _print_table(trials: Sequence[Trial]) -> None:
             f"{trial.difference.absolute:.2g}",
             "ok" if trial.difference.ok else "MISMATCH",
         )
-    console = Console()
-    (console if console.is_terminal else Console(width=WIDTH)).print(table)
+    show(table, WIDTH)
 
 
 def _print_grades(found: Sequence[Grade], threads: int) -> None:
