@@ -151,11 +151,6 @@ def _linear(node: NodeContext, outputs: int) -> GraphTensor:
     return node.helper("add", y, node.constant(shift, F32)) if shift.any() else y
 
 
-def _linear_regressor(node: NodeContext) -> Value:
-    y = _linear(node, node.attr_int("targets", 1))
-    return post_transform(node, y, node.attr_text("post_transform", "NONE"))
-
-
 def _linear_classifier(node: NodeContext) -> list[Value]:
     labels = labels_of(node, "classlabels_ints")
     kind = node.attr_text("post_transform", "NONE")
@@ -180,7 +175,9 @@ def _zip_map(node: NodeContext) -> Value:
 _READ: dict[str, Handler] = {
     "ArrayFeatureExtractor": _extractor, "Binarizer": _binarizer, "FeatureVectorizer": _vectorizer,
     "Imputer": _imputer, "LabelEncoder": _label_encoder, "LinearClassifier": _linear_classifier,
-    "LinearRegressor": _linear_regressor, "Normalizer": _normalizer, "OneHotEncoder": _one_hot, "Scaler": _scaler,
-    "ZipMap": _zip_map,
+    "Normalizer": _normalizer, "OneHotEncoder": _one_hot, "Scaler": _scaler, "ZipMap": _zip_map,
+    "LinearRegressor": lambda node: post_transform(
+        node, _linear(node, node.attr_int("targets", 1)), node.attr_text("post_transform", "NONE")
+    ),
 }  # fmt: skip
 HANDLERS: dict[str, Handler] = {f"ai.onnx.ml::{name}": read for name, read in _READ.items()}

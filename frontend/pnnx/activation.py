@@ -56,11 +56,6 @@ def _write_div(e: Exporter, op: Op, _: str) -> str:
     return e.call(op, "torch.div", "input", "other", rounding_mode="trunc")
 
 
-def _write_remainder(e: Exporter, op: Op, _: str) -> str:
-    """The function by the sign; of floats, zeros of torch.remainder have that of x."""
-    return e.expression(op, "fmod" if op.attr("sign") == "trunc" else "remainder")
-
-
 def _write_clamp(e: Exporter, op: Op, _: str) -> str:
     limits = clamp_limits(op.inputs[0].details.dtype, op.attr("min"), op.attr("max"))
     if limits == (None, None):
@@ -68,12 +63,9 @@ def _write_clamp(e: Exporter, op: Op, _: str) -> str:
     return e.call(op, "torch.clamp", min=limits[0], max=limits[1])
 
 
-def _write_copy(e: Exporter, op: Op, type_name: str) -> Any:
-    return e.call(op, type_name)
-
-
 WRITES = {
-    "prelu": _write_prelu, "copy": _write_copy, "add": _write_add, "div": _write_div,
-    "remainder": _write_remainder, "clamp": _write_clamp,
+    "prelu": _write_prelu, "copy": Exporter.call, "add": _write_add, "div": _write_div, "clamp": _write_clamp,
+    # Of floats, zeros of torch.remainder have the sign of x.
+    "remainder": lambda e, op, _: e.expression(op, "fmod" if op.attr("sign") == "trunc" else "remainder"),
 }  # fmt: skip
 """Functions that write cells a row cannot express, by the name after `by`."""

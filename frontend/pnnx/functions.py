@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..correspondence.gathering import of_all
 from ..correspondence.reading import Pair
 from ..torch_calls import arithmetic, counted, lookup
@@ -35,6 +37,10 @@ HANDLERS: dict[str, Handler] = {
         f"aten::{unsafe}{name}": Handler(parts.CALLS["split"].run, ("input", second, "dim"))
         for name, second in _SPLITS.items()
         for unsafe in ("", "unsafe_")
+    },
+    **{
+        f"aten::{letter}split": Handler(partial(parts.split_along, axis=i), ("input", "sections"))
+        for i, letter in enumerate("vhd")
     },
     **{
         f"{x}{name}": call

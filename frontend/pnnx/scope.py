@@ -36,6 +36,13 @@ SAME_ARGUMENT = {
 """Other names that arguments have in some operators or versions of the tool."""
 
 
+_OVERLOADS = {
+    **{(name, 4): ("input", "stable", "dim", "descending") for name in ("sort", "argsort")},
+    **{(name, 2): ("input", "unbiased") for name in ("std_mean", "var_mean")},
+}
+"""Arguments of ATen's functions by their number, where not all of their overloads have them in one order."""
+
+
 class Scope:
     """Values by operand name, the graph they are built into, the weights, and scale and zero point of bytes."""
 
@@ -55,13 +62,14 @@ class Node(Call):
         self.scope = scope
         self._read = set(handler.ignored)
         self._attributes: dict[str, GraphTensor] = {}
-        named, rest = _bind_keys(op, handler.slots)
+        slots = _OVERLOADS.get((op.type.removeprefix("aten::"), len(op.inputs)), handler.slots)
+        named, rest = _bind_keys(op, slots)
         self.values: list[Value] = [scope.values[operand] for operand in rest]
         if handler.slots == ("*",):
             self.values = [scope.values[operand] for operand in op.inputs]
             named = {}
         else:
-            _bind_slots(self, handler.slots, named, rest)
+            _bind_slots(self, slots, named, rest)
         self._inputs = named
         self.is_module = op.type.startswith("nn.")
 

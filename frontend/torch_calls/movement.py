@@ -18,6 +18,7 @@ from ..correspondence.compositions.movement import (
     reshape,
     slice_ranges,
     split,
+    split_evenly,
     stretch,
     unstack,
 )
@@ -191,6 +192,17 @@ def _tensor_split_sizes(node: Call, total: int) -> Sequence[int]:
     if count != node.count:
         raise node.rule(f"sections must be the {node.count} outputs", str(count))
     return [total // count + (i < total % count) for i in range(count)]
+
+
+def split_along(node: Call, axis: int) -> Any:
+    """torch.vsplit, hsplit and dsplit: parts of an axis, the only one of a vector, or equal ones by their number."""
+    x, given = node.tensor_of(), node.argument("sections")
+    axis = min(axis, x.details.rank - 1)
+    total = x.details.plain_dims[axis]
+    if isinstance(given, list):
+        marks = [slice(i, None).indices(total)[0] for i in node.attr_ints("sections")]
+        return split(node, x, axis, np.diff([0, *marks, total]).tolist())
+    return split_evenly(node, x, axis, node.attr_int("sections"))
 
 
 _SIZES: dict[str, Callable[[Call, Any], Sequence[Any]]] = {

@@ -206,16 +206,23 @@ def cosine_similarity(
 
 
 def distances(node: OpBuilder, x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
-    """|x_i - y_j| of all rows of two matrices, in the 2-norm."""
-    if p != 2:
-        raise node.unsupported(f"p={p}")
+    """|x_i - y_j| of all rows of two matrices, in the p-norm."""
     if min(x.details.rank, y.details.rank) < 2:
         raise node.rule("inputs must be matrices", f"{x.details} and {y.details}")
     *outer, rows, width = x.details.plain_dims
     *others, columns, _ = y.details.plain_dims
     x = node.reshaped(x, (*outer, rows, 1, width))
     gap = node.helper("sub", x, node.reshaped(y, (*others, 1, columns, width)))
-    return node.make("reduce_l2", gap, axes=(-1,), keep_dims=False)
+    return lp_norm(node, gap, p, (gap.details.rank - 1,), False)
+
+
+def pair_distances(node: OpBuilder, x: Tensor, p: float = 2.0) -> Tensor:
+    """|x_i - x_j| of all rows, each pair once, in the p-norm."""
+    count = x.details.plain_dims[0]
+    node.check_array((count, count))
+    pairs = (node.constant(i, S64) for i in np.triu_indices(count, 1))
+    first, second = (node.helper("gather", x, at, axis=0) for at in pairs)
+    return lp_norm(node, node.helper("sub", first, second), p, (1,), False)
 
 
 def filled(

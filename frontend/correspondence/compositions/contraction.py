@@ -154,6 +154,13 @@ def tensordot(
     return equations.einsum(node, f"{''.join(a)},{''.join(b)}->{''.join(kept)}", [x, y])
 
 
+def inner(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
+    """Contract the last axes (torch.inner); a scalar scales."""
+    if not x.details.rank or not y.details.rank:
+        return node.make("mul", x, y)
+    return tensordot(node, x, y, (-1,), (-1,))
+
+
 def matrix_power(node: OpBuilder, x: Tensor, n: int) -> Tensor:
     """Multiply n copies of a matrix, or of its inverse, by squaring."""
     if not n:

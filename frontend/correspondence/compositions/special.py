@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from ....base.dtypes import F32, F64, S32, S64
+from ....base.dtypes import F32, F64, S16, S32, S64
+from ....graph_ir.ir.graph import Graph
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .arithmetic import erfc
+from .control import while_loop
 
 _FROM = 10
 """Minimum argument for which the asymptotic series of digamma is exact to f64; smaller ones are raised by steps
@@ -189,3 +192,43 @@ def fraction_and_exponent(node: OpBuilder, x: Tensor) -> tuple[Tensor, Tensor]:
     return fraction, node.converted(
         node.helper("select", is_plain, exponent, like(node, 0, exponent)), S32
     )
+
+
+def common_divisor(node: OpBuilder, x: Tensor, y: Tensor, is_multiple: bool = False) -> Tensor:
+    """The greatest common divisor by Euclid's algorithm, for all elements until none has a remainder.
+
+    `is_multiple`: the least common multiple by it.
+    """
+    pairs = ((x, y), (y, x))  # each made as wide as both by zeros of the other
+    a, b = (node.helper("add", node.helper("abs", z), node.helper("sub", o, o)) for z, o in pairs)
+    axes = tuple(range(a.details.rank))
+
+    def goes_on(graph: Graph, own: list[Tensor], _: list[Tensor]) -> Tensor:
+        build = OpBuilder(graph, node.type, node.name)
+        left = build.helper("ne", own[1], like(build, 0, own[1]))
+        return build.helper("reduce_any", left, axes=axes, keep_dims=False)
+
+    def once(graph: Graph, _: Any, own: list[Tensor], __: Any) -> list[Tensor]:
+        build = OpBuilder(graph, node.type, node.name)
+        is_done = build.helper("eq", own[1], like(build, 0, own[1]))
+        rest = build.helper("select", is_done, own[1], build.helper("mod", *own))
+        return [build.helper("select", is_done, *own), rest]
+
+    (found, _) = while_loop(node, [a, b], [], goes_on, once)
+    return node.make("mul", node.helper("div", a, found), b) if is_multiple else found
+
+
+def next_number(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
+    """The bits of x more or less by one, toward y; next to 0 is the smallest number of y's sign."""
+    none, bits = like(node, 0, x), {2: S16, 4: S32, 8: S64}[x.details.dtype.size]
+    held = node.helper("bitcast", x, dtype=bits)
+    one, zero = node.constant(1, bits), node.constant(0, bits)
+    rises, is_positive = node.helper("gt", y, x), node.helper("ge", held, zero)
+    step = node.helper("select", node.helper("ne", rises, is_positive), like(node, -1, held), one)
+    moved = node.helper("bitcast", node.helper("add", held, step), dtype=x.details.dtype)
+    least = node.helper("bitcast", one, dtype=x.details.dtype)
+    least = node.helper("select", node.helper("gt", y, none), least, node.helper("neg", least))
+    moved = node.helper("select", node.helper("eq", x, none), least, moved)
+    moved = node.helper("select", node.helper("eq", x, y), y, moved)
+    is_nan = node.helper("or", *(node.helper("isnan", z) for z in (x, y)))
+    return node.make("select", is_nan, node.helper("add", x, y), moved)

@@ -52,6 +52,7 @@ ROWS = (
     ),
     Means(means.trace, pnnx="torch./Tensor./aten::trace(input)"),
     Means(means.outer, common="any", pnnx="torch./Tensor./aten::outer(input, vec2)"),
+    Means(means.inner, common="any", pnnx="torch./Tensor./aten::inner(input, other)"),
     Means(means.kronecker, common="any", pnnx="torch./aten::kron(input, other)"),
     Means(means.matrix_power, pnnx="aten::linalg_matrix_power(input, n=n)"),
     Means(

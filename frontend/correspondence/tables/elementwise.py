@@ -269,7 +269,26 @@ ARITHMETIC = (
     Means(special.xlog1py, common="float", pnnx="aten::special_xlog1py(input, other)"),
     Means(special.scaled_by_power, common="float", pnnx="torch./Tensor./aten::ldexp(input, other)"),
     Means(gamma.lgamma, common="float", pnnx="torch./Tensor./aten::lgamma(input)"),
-    Means(means.distances, pnnx="torch./Tensor./aten::cdist(x1, x2, p=p?, compute_mode=_)"),
+    Means(
+        means.distances,
+        aten="_cdist_forward(x1, x2 | p, compute_mode=_)",
+        pnnx="torch./Tensor./aten::cdist(x1, x2, p=p?, compute_mode=_)",
+    ),
+    Means(
+        means.pair_distances,
+        aten="_pdist_forward(self | p)",
+        pnnx="torch./aten::/F.pdist(input, p=p?)",
+    ),
+    Means(special.next_number, common="float", pnnx="torch./Tensor./aten::nextafter(input, other)"),
+    Means(special.fraction_and_exponent, pnnx="torch./Tensor./aten::frexp(input)"),
+    Means(
+        special.common_divisor,
+        common="any",
+        pnnx=(
+            "torch./Tensor./aten::gcd(input, other)",
+            "torch./Tensor./aten::lcm(input, other) where is_multiple=true",
+        ),
+    ),
 )
 
 LOGIC = (

@@ -31,6 +31,14 @@ TAILS = np.append(X * 3, [0, 9, -9, np.inf, -np.inf, np.nan]).astype(np.float32)
 
 FUNCTIONS: dict[str, tuple[list[Array], Callable[..., Any]]] = {
     "aten::fmax": ([ODD, OTHER], torch.fmax),
+    "aten::nextafter": ([ODD, OTHER], torch.nextafter),
+    "aten::gcd": ([np.array([[0], [12], [-18]]), np.array([0, -4, 9])], torch.gcd),
+    "aten::lcm": ([np.array([[0], [12], [-18]], np.int32), np.array([5, -4, 9])], torch.lcm),
+    "aten::inner": ([X, Y[0]], torch.inner),
+    "aten::pdist p=1.0": ([X[0]], lambda x: F.pdist(x, 1.0)),
+    "F.pdist": ([X[0]], F.pdist),
+    "aten::cdist p=3.0 compute_mode=None": ([X, Y[:1]], lambda x, y: torch.cdist(x, y, 3.0)),
+    "aten::cdist p=inf": ([X, Y], lambda x, y: torch.cdist(x, y, np.inf)),
     "torch.fmin": ([ODD, OTHER], torch.fmin),
     "aten::copysign": ([ODD, OTHER], torch.copysign),
     "aten::signbit": ([ODD], torch.signbit),
@@ -120,3 +128,52 @@ def test_an_attention_whose_query_is_called_input(tmp_path: Path) -> None:
     (found,) = run_operator(tmp_path, line, [X], weights)
     x = torch.from_numpy(X)
     assert_close(found, module(x, x, x)[0].detach().numpy(), 32)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "function"),
+    [
+        (
+            "sort",
+            ("True", "1", "True"),
+            lambda x: torch.sort(x, stable=True, dim=1, descending=True),
+        ),
+        ("sort", ("1", "False"), lambda x: torch.sort(x, 1)),
+        ("argsort", ("True", "0", "False"), lambda x: [torch.argsort(x, stable=True, dim=0)]),
+        ("std_mean", ("False",), lambda x: torch.std_mean(x, unbiased=False)),
+        ("var_mean", ("True",), torch.var_mean),
+        ("frexp", (), torch.frexp),
+    ],
+)
+def test_overloads_have_their_own_order(
+    name: str, arguments: tuple[str, ...], function: Callable[..., Any], tmp_path: Path
+) -> None:
+    x = X.round() if "sort" in name else X
+    wanted = function(torch.from_numpy(x))
+    given, results = (
+        " ".join(f"{c}{i}" for i in range(len(n))) for c, n in (("a", arguments), ("y", wanted))
+    )
+    lines = [
+        f"pnnx.Input in 0 1 x #x={annotation(x)}",
+        *(f"pnnx.Expression e{i} 0 1 a{i} expr={text}" for i, text in enumerate(arguments)),
+        f"aten::{name} p {1 + len(arguments)} {len(wanted)} x {given} {results}",
+        *(f"pnnx.Output out{i} 1 0 y{i}" for i in range(len(wanted))),
+    ]
+    for found, want in zip(load(write_model(tmp_path, lines)).evaluate([x]), wanted, strict=True):
+        assert_close(found, want.numpy(), 4)
+
+
+@pytest.mark.parametrize("name", ["vsplit", "hsplit", "dsplit"])
+@pytest.mark.parametrize("sections", ["2", "[1,-1]"])
+def test_splits_along_the_first_axes(name: str, sections: str, tmp_path: Path) -> None:
+    count, given = (2, 2) if sections == "2" else (3, (1, -1))
+    lines = [
+        f"pnnx.Input in 0 1 x #x={annotation(X)}",
+        f"pnnx.Expression e 0 1 n expr={sections}",
+        f"aten::{name} p 2 1 x n all",
+        f"prim::ListUnpack u 1 {count} all {' '.join(f'y{i}' for i in range(count))}",
+        *(f"pnnx.Output out{i} 1 0 y{i}" for i in range(count)),
+    ]
+    wanted = getattr(torch, name)(torch.from_numpy(X), given)
+    for found, want in zip(load(write_model(tmp_path, lines)).evaluate([X]), wanted, strict=True):
+        np.testing.assert_array_equal(found, want.numpy())
