@@ -47,7 +47,8 @@ class Engine(Protocol):
 class DecodeRow:
     """One measurement: `prompt 128` or `decode at 512`, tokens per second by engine.
 
-    `roof`: the new tokens per second that the memory bandwidth of this run allows, 0 for prompts.
+    `roof`: the new tokens per second that the memory bandwidth of this run allows, which reads weights and caches; 0
+    for prompts.
     """
 
     name: str
@@ -152,7 +153,8 @@ def decode_rows(
         report(name, len(rows), len(steps))
         tokens = _tokens(count, model.config.vocabulary)
         rates = _rates(engines, kind == "prompt", tokens, rounds)
-        roof = 0.0 if kind == "prompt" else 1 / read_seconds(target, threads, model.weight_bytes)
+        read = model.weight_bytes + model.session.bytes_read(count + NEW // 2)
+        roof = 0.0 if kind == "prompt" else 1 / read_seconds(target, threads, read)
         rows.append(DecodeRow(name, rates, roof))
         report(name, len(rows), len(steps))
     return rows

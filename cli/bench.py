@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 HELP = "Time a model or a suite against other engines"
 KEYWORDS = ("benchmark",)
 KERNELS = "kernels"
+DECODE = "decode"
 SUITES = (
     "gemm", "mlp", "mha", "tiny", "conv", "networks", "transformers", "ops", "quantized", "dynamic",
-    "torch", KERNELS,
+    "torch", KERNELS, DECODE,
 )  # fmt: skip
 
 
@@ -57,9 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only", metavar="TEXT", help="cases of the suite whose name contains TEXT"
     )
     parser.add_argument(
-        "--against", default="", metavar="LIST",
+        "--against", "--vs", default="", metavar="LIST",
         help="other engines, which read ONNX only: ort, ort-exact (without int8 saturation), openvino; for the suite "
-        "torch also inductor, autotune; for a language model (.gguf) llama.cpp",
+        "torch also inductor, autotune; for a language model (.gguf) and the suite decode llama.cpp",
     )  # fmt: skip
     parser.add_argument(
         "--ablate", action="store_true",
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
     if (args.model is None) == (args.suite is None):
         raise UserError("bench takes a model file or --suite; give one of the two")
-    if args.ablate and args.suite in ("torch", KERNELS):
+    if args.ablate and args.suite in ("torch", KERNELS, DECODE):
         raise UserError(f"--ablate times models, not those of the suite {args.suite}; give a model")
     if args.rounds < 1 or not 0 < args.seconds < math.inf:
         raise UserError(
@@ -107,7 +108,9 @@ def run(args: argparse.Namespace) -> int:
     warning = load_warning(threads)
     if warning:
         print(f"graphc: warning: {warning}", file=sys.stderr)
-    if is_language_model(args.model):  # not pinned: llama.cpp has a thread that waits for another
+    if args.suite == DECODE or is_language_model(
+        args.model
+    ):  # not pinned: llama.cpp has a thread that waits for another
         return run_decode(args, threads, lambda facts, rows: _output(facts, rows, args))
     peers = [name for name in args.against.split(",") if name]
     import_peers([*peers, "eager"] if args.suite == "torch" else peers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +25,24 @@ def run_decode(
     threads: int,
     output: Callable[[Callable[[], Any], Callable[[], Any]], None],
 ) -> int:
-    """Time the model and print its rows."""
+    """Time the model, or those of the suite, and print their rows."""
     from ..bench.decode import decode_facts, decode_rows
+    from ..bench.decode_models import decode_cases, decode_file
     from ..codegen.host import target_for
 
-    path, peers = Path(args.model), [name for name in args.against.split(",") if name]
+    target, peers = target_for(args.target), [name for name in args.against.split(",") if name]
+    cases = decode_cases(args.only or "") if args.model is None else [args.model]
+    found: list[tuple[Path, list[DecodeRow]]] = []
     with progress(args.quiet or args.json) as report:
-        rows = decode_rows(path, target_for(args.target), threads, peers, args.rounds, report)
-    output(lambda: decode_facts(path, rows, threads), lambda: "\n".join(lines(path, rows, threads)))
+        for case in cases:
+            with nullcontext(Path(case)) if args.model else decode_file(case) as path:
+                rows = decode_rows(path, target, threads, peers, args.rounds, report)
+            found.append((path, rows))
+    facts = [decode_facts(path, rows, threads) for path, rows in found]
+    output(
+        lambda: facts[0] if args.model else facts,
+        lambda: "\n".join(line for path, rows in found for line in lines(path, rows, threads)),
+    )
     return 0
 
 

@@ -20,7 +20,7 @@ class CacheBuffers:
     def __init__(
         self, caches: Sequence[Cache], heads: int, context: int, chunk: int, window: int
     ) -> None:
-        self._window = window
+        self._window, self._caches, self._heads = window, caches, heads
         self._room = min(context, window - 1 + 2 * chunk)
         self._first = 0  # the token at the beginning of buffers of layers with a window
         self._slides = [one.is_local and self._room < context for one in caches]
@@ -33,6 +33,13 @@ class CacheBuffers:
     def nbytes(self) -> int:
         """Return the bytes of full buffers."""
         return sum(one.nbytes for one in self._buffers)
+
+    def bytes_read(self, length: int) -> int:
+        """Return the bytes that a token after `length` others reads."""
+        seen = {False: length, True: min(length, self._window - 1)}
+        return sum(
+            seen[one.is_local] * self._heads * one.size * one.dtype.size for one in self._caches
+        )
 
     def views(self, length: int, new: int) -> list[Array]:
         """Return the tokens that `new` ones after `length` need, in buffers that have room for these."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn
 
 from ..base.errors import UnsupportedError, UserError
 
-MAX_TEMPLATE, MAX_TEXT = 1 << 18, 1 << 24
-"""Characters of a template, and of what it makes."""
-MAX_SECONDS = 5.0
-"""A template that writes longer than this is not one of a model."""
+MAX_TEMPLATE = 1 << 18
+"""Characters of a template."""
 
 Message = Mapping[str, Any]
 """`role` and `content`, as in `{"role": "user", "content": "Hello"}`."""
@@ -27,14 +24,15 @@ def chat_text(template: str, messages: Sequence[Message], tokens: Mapping[str, s
     """
     try:
         from jinja2 import TemplateError
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        from .sandbox import BoundedSandbox, bounded
     except ImportError:
         raise UserError("chat templates need the package 'jinja2'; install graphc[llm]") from None
     _check(messages)
     if len(template) > MAX_TEMPLATE:
         what = f"a chat template of more than {MAX_TEMPLATE} characters is not supported"
         raise UnsupportedError(what, "give the prompt as text")
-    scope = ImmutableSandboxedEnvironment(
+    scope = BoundedSandbox(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
     scope.filters["tojson"] = _to_json
@@ -42,26 +40,34 @@ def chat_text(template: str, messages: Sequence[Message], tokens: Mapping[str, s
         "raise_exception": _refuse,
         "strftime_now": lambda form: datetime.now().strftime(form),
     }
+    given = {"messages": list(messages), "add_generation_prompt": True, **tokens}
     try:
-        parts = scope.from_string(template).generate(
-            messages=list(messages), add_generation_prompt=True, **tokens
-        )
-        return _limited(parts)
-    except (TemplateError, TypeError, ValueError, KeyError, OverflowError, RecursionError) as error:
+        with bounded():
+            return _limited(scope.from_string(template).generate(given))
+    except (
+        TemplateError,
+        ArithmeticError,
+        LookupError,
+        TypeError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ) as error:
+        reason = str(error)[:200] or type(error).__name__
         raise UserError(
-            f"the chat template refuses the messages ({error}); give others, or the prompt as text"
+            f"the chat template refuses the messages ({reason}); give others, or the prompt as text"
         ) from None
 
 
-def _limited(parts: Any) -> str:
-    found, size, start = [], 0, time.monotonic()
+def _limited(parts: Iterator[str]) -> str:
+    from .sandbox import MAX_TEXT, refused
+
+    found, size = [], 0
     for part in parts:
         found.append(part)
         size += len(part)
-        if size > MAX_TEXT or time.monotonic() - start > MAX_SECONDS:
-            raise UserError(
-                "the chat template must end; it has written more than any conversation has, give the prompt as text"
-            )
+        if size > MAX_TEXT:
+            raise refused()
     return "".join(found)
 
 

@@ -19,6 +19,7 @@ from ..runtime.executor import CompiledModel
 from .buffers import CacheBuffers
 from .chat import Message, chat_text
 from .lookup import looked_up
+from .prompts import Prompt, Prompts, is_several
 from .sampling import Sampler, Sampling
 from .session import Session
 from .source import Source, source_of
@@ -36,9 +37,6 @@ CACHES = {"f32": F32, "f16": F16, "bf16": BF16, "q8": S8}
 
 MAX_LOOKUP = 16
 """Tokens that are guessed at once."""
-
-Prompt = str | Sequence[int] | Sequence[Message]
-"""A text, tokens, or the messages of a chat."""
 
 
 @dataclass
@@ -105,20 +103,26 @@ class LanguageModel:
     def generate(
         self, prompt: Prompt, max_tokens: int = ..., *, stream: Literal[False] = ..., **how: Any
     ) -> str: ...
+    @overload
+    def generate(
+        self, prompt: Prompts, max_tokens: int = ..., *, stream: Literal[False] = ..., **how: Any
+    ) -> list[str]: ...
     def generate(
         self,
-        prompt: Prompt,
+        prompt: Prompt | Prompts,
         max_tokens: int = 128,
         *,
         stop: str | Sequence[str] = (),
         stream: bool = False,
         lookup: int = 0,
         **how: Any,
-    ) -> Iterator[str] | str:
+    ) -> Iterator[str] | str | list[str]:
         """Continue a prompt until a token ends the text, a stop text appears, or `max_tokens` are made.
 
         Args:
             prompt: A text, tokens, or messages `{"role": ..., "content": ...}`, for which the file's template is used.
+                A list of such prompts, of any lengths, gives a list of the texts that each gives alone; they are
+                continued one after another, and beginnings that neighbors share are computed once.
             max_tokens: Limit of new tokens; the context is another.
             stop: Texts before which the result ends.
             stream: Return an iterator of pieces of text, as they are made.
@@ -128,18 +132,33 @@ class LanguageModel:
             **how: Fields of `Sampling`: temperature, top_k, top_p, min_p, repetition_penalty, seed.
 
         Raises:
-            UserError: For an empty prompt, a number outside its range, or a prompt that is longer than the context.
+            UserError: For an empty prompt, a number outside its range, or a prompt that is longer than the context; for
+                several prompts with `stream`.
         """
+        if is_several(prompt):
+            if stream:
+                raise UserError("generate: stream takes one prompt, got several; call it for each")
+            return self._each(prompt, max_tokens, stop=stop, lookup=lookup, **how)
         unknown = set(how) - set(Sampling.__dataclass_fields__)
         if unknown:
             raise UserError(f"generate: arguments must be those of Sampling, got '{min(unknown)}'")
         if not 0 <= lookup <= MAX_LOOKUP:
             raise UserError(f"generate: lookup must be in [0, {MAX_LOOKUP}], got {lookup}")
-        tokens = self.tokens_of(prompt)
+        tokens = self.tokens_of(prompt)  # type: ignore[arg-type]
         ends = Stops((stop,) if isinstance(stop, str) else stop)
         made = self.stream_tokens(tokens, max_tokens, Sampler(Sampling(**how)), lookup)
         texts = self._texts(made, ends)
         return texts if stream else "".join(texts)
+
+    def _each(self, prompts: Prompts, max_tokens: int, **how: Any) -> list[str]:
+        """The texts that follow several prompts; `usage` is that of all of them."""
+        texts, total = [], Usage()
+        for prompt in prompts:
+            texts.append(self.generate(prompt, max_tokens, **how))
+            for name, value in vars(self.usage).items():
+                setattr(total, name, getattr(total, name) + value)
+        self.usage = total
+        return texts
 
     def tokens_of(self, prompt: Prompt) -> list[int]:
         """Return the tokens of a prompt. Raise UserError for messages where the file has no template."""

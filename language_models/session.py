@@ -54,6 +54,10 @@ class Session:
         """Return the bytes of full caches."""
         return self._buffers.nbytes
 
+    def bytes_read(self, length: int) -> int:
+        """Return the bytes of caches that a token after `length` others reads."""
+        return self._buffers.bytes_read(length)
+
     def feed(self, tokens: Sequence[int], every: bool = False) -> Array:
         """Append tokens; return the logits after the last, f32 [1, vocabulary], or after `every` one.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
 from graphc.base.errors import UnsupportedError, UserError
+from graphc.language_models import sandbox
 from graphc.language_models.chat import MAX_TEMPLATE, chat_text
 
 TEMPLATE = """{{ bos_token }}{% for message in messages %}
@@ -64,3 +66,38 @@ def test_templates_that_are_none(template: str) -> None:
 def test_a_giant_template() -> None:
     with pytest.raises(UnsupportedError, match="characters"):
         chat_text("x" * (MAX_TEMPLATE + 1), [{"role": "user", "content": "hi"}], {})
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ 'a' * 10 ** 10 }}",
+        "{{ ([1] * 10 ** 10) | length }}",
+        "{{ 7 ** (10 ** 9) }}",
+        "{% set ns = namespace(x=7) %}{% for i in range(60) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ '%*d' % (1000000000, 1) }}",
+        "{{ '%1000000000d' | format(1) }}",
+        "{{ '{:1000000000d}'.format(1) }}",
+        "{{ 'x' | center(3000000000) }}",
+        "{{ 'x'.ljust(3000000000) }}",
+        "{{ ('x' * 99999).replace('x', 'y' * 99999) }}",
+        "{{ ('x' * 99999) | replace('x', 'y' * 99999) }}",
+        "{{ range(99999) | join('y' * 99999) }}",
+        "{{ ('y' * 99999).join(['x'] * 99999) }}",
+    ],
+)
+def test_huge_results_are_refused_before_they_are_computed(template: str) -> None:
+    with pytest.raises(UserError, match="must end within 5 s and 256 MiB"):
+        chat_text(template, [{"role": "user", "content": "hi"}], {})
+
+
+def test_silent_loops_and_growing_texts_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    loops = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+    grows = "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}"
+    old = sys.gettrace()
+    for template, name, limit in ((loops, "MAX_SECONDS", 0.2), (grows, "MAX_BYTES", 1 << 26)):
+        with monkeypatch.context() as patch, pytest.raises(UserError, match="must end within"):
+            patch.setattr(sandbox, name, limit)
+            chat_text(template, [{"role": "user", "content": "hi"}], {})
+    assert sys.gettrace() is old

