@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
@@ -35,6 +36,12 @@ from .terminal import say
 
 HELP = "Compile a model to native code; run it, save it, or print a stage"
 KEYWORDS = ("build",)
+_LINKED = {
+    ".dll": ("Windows", "--target ISA@windows -o m.obj"),
+    ".lib": ("Windows", "--target ISA@windows -o m.obj"),
+    ".dylib": ("macOS", "--target ISA@macos -o m.o"),
+}
+"""Endings of libraries that are not written here: the system whose linker makes them, and options for its input."""
 STAGES = ("graph", "tensor-ir", "llvm", "asm", "obj")
 
 
@@ -127,6 +134,13 @@ def _check_targets(args: argparse.Namespace) -> None:
     from ..targets.target_names import split_target_name
 
     is_native = bool(args.output) and not args.emit and is_library(args.output)
+    ending = Path(args.output or "").suffix
+    if ending in _LINKED and not args.emit:
+        name, example = _LINKED[ending]
+        raise UserError(
+            f"-o {args.output}: {ending} files must be made by a linker of {name}, of an object; "
+            f"write one with {example}"
+        )
     system = split_target_name(args.target).system
     if system and not is_native and args.emit in (None, "obj"):
         ending = SYSTEMS[system].suffix

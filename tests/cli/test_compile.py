@@ -185,6 +185,16 @@ KNOWN = ", ".join(SWITCHES)
          "cannot write '{folder}/no/m.gcm' (No such file or directory); make its folder first, or give another path"),
         ([MODEL, "--emit", "llvm", "-o", "{folder}"],
          "cannot write '{folder}' (Is a directory); give the name of a file"),
+        ([MODEL, "-o", "m.dll"],
+         "-o m.dll: .dll files must be made by a linker of Windows, of an object; write one with "
+         "--target ISA@windows -o m.obj"),
+        ([MODEL, "-o", "m.dylib"],
+         "-o m.dylib: .dylib files must be made by a linker of macOS, of an object; write one with "
+         "--target ISA@macos -o m.o"),
+        ([MODEL, "--targets", "avx2,avx512", "-o", "m.gcm"],
+         "--targets is for native libraries; name one with -o, such as m.so"),
+        ([MODEL, "--sign", "key", "-o", "m.so"],
+         "--sign is for compiled models; name one with -o, such as m.gcm"),
     ],
 )  # fmt: skip
 def test_bad_input(words: list[str], sentence: str, tmp_path: Path, capsys: Capture) -> None:
