@@ -77,10 +77,7 @@ _LINUX = {
 
 _DECLARATIONS = """
 target triple = "$TRIPLE"
-
-declare void @$PAUSE()
-declare void @$SAVE_MODE(ptr)
-declare void @$SET_MODE(ptr)
+$MODES
 declare i64 @llvm.umin.i64(i64, i64)
 """
 

@@ -69,7 +69,9 @@ def library_of(
     exports = [f"{prefix}_{name}" for name in FUNCTIONS]
     if has_pool(artifacts[0]):
         pool = {f"graphc_{name}": f"{prefix}_{name}" for name in POOL_FUNCTIONS}
-        objects.append(_renamed(read_object(_pool_code(artifacts[0].metadata.triple)), pool))
+        objects.append(
+            _renamed(read_object(_pool_code(artifacts[0].metadata.triple, target)), pool)
+        )
         exports += pool.values()
     program = combine(objects)
     _check_calls(sorted({symbol.name.decode() for symbol in program.undefined}), artifacts[0])
@@ -146,8 +148,8 @@ def has_pool(artifact: Artifact) -> bool:
 
 
 @cache
-def _pool_code(triple: str) -> bytes:
-    return compile_to_part(thread_pool_module(triple, freestanding=True), target_for("generic"))
+def _pool_code(triple: str, target: Target) -> bytes:
+    return compile_to_part(thread_pool_module(triple, freestanding=True), target)
 
 
 def _weights(like: ObjectFile, number: int, constants: np.ndarray) -> ObjectFile:

@@ -7,7 +7,16 @@ Dot products of bytes (`sdot` of `dotprod`, `usdot` of `i8mm`) are used where th
 from __future__ import annotations
 
 from ..base.dtypes import S8, U8
-from .isa import ISAS, VECTOR_INSTRUCTIONS, GemmTile, Isa, Microkernel, VectorInstructions
+from .aarch64_system import FREESTANDING, MODES
+from .isa import (
+    ISAS,
+    POOL_MACHINES,
+    VECTOR_INSTRUCTIONS,
+    GemmTile,
+    Isa,
+    Microkernel,
+    VectorInstructions,
+)
 from .machine_code import MACHINE_CODE, MachineCode, Relocation
 from .microkernel_rows import floats, pairs
 
@@ -46,6 +55,28 @@ VECTOR_INSTRUCTIONS += [
     ),
     VectorInstructions("dot_bytes", ("i8mm",), {16: "llvm.aarch64.neon.usdot.v4i32.v16i8"}),
 ]
+
+POOL_MACHINES["aarch64"] = {
+    "PAUSE": "pause",
+    "SAVE_MODE": "save_mode",
+    "SET_MODE": "set_mode",
+    "MODES": MODES,
+    "EXIT": 93,
+    "FUTEX": 98,
+    "CLOCK_GETTIME": 113,
+    "SETAFFINITY": 122,
+    "GETAFFINITY": 123,
+    "SIGPROCMASK": 135,
+    "GETCPU": 168,
+    "GETPID": 172,
+    "MUNMAP": 215,
+    "CLONE": 220,
+    "MMAP": 222,
+    "MPROTECT": 226,
+    "MADVISE": 233,
+    "PERF_EVENT": 241,
+    "FREESTANDING": FREESTANDING,
+}
 
 # Of an addition, and of loads by their size.
 _LOW_BITS = {277: 0, 278: 0, 284: 1, 285: 2, 286: 3, 299: 4}

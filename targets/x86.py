@@ -26,7 +26,7 @@ from .isa import (
 )
 from .machine_code import MACHINE_CODE, MachineCode, Relocation
 from .microkernel_rows import floats, pairs
-from .x86_system import FREESTANDING
+from .x86_system import FREESTANDING, MODES
 
 # 32 registers: 8x3 = 24 accumulators + 3 B vectors + 1 broadcast = 28 (94-98 % of peak measured).
 # 11x2 = 22 suits N that is a multiple of 32 but not of 48. Taller would fit the registers, but rows 4 KB apart
@@ -162,6 +162,7 @@ POOL_MACHINES["x86_64"] = {
     "PAUSE": "llvm.x86.sse2.pause",
     "SAVE_MODE": "llvm.x86.sse.stmxcsr",
     "SET_MODE": "llvm.x86.sse.ldmxcsr",
+    "MODES": MODES,
     "MMAP": 9,
     "MPROTECT": 10,
     "MUNMAP": 11,

@@ -31,3 +31,10 @@ hlt
 }
 """
 """`@system_call` and `@spawn` of the thread pool; `$$` stands for a dollar sign of LLVM."""
+
+MODES = """
+declare void @llvm.x86.sse2.pause()
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+"""
+"""Functions that wait for a moment, and that copy the mode of floating point."""

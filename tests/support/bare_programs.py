@@ -1,4 +1,4 @@
-"""Programs without a C library that call a function of a shared library once, for machines without a compiler here.
+"""Programs without a C library that run the model of a shared library, for machines without a compiler here.
 
 The library gets an address as from a loader: segments are copied and relative relocations applied. Code that is written
 here loads seven arguments, calls the function, writes the outputs to stdout and ends with the status.
@@ -28,13 +28,21 @@ def _constant(register: int, value: int) -> bytes:
 
 def program(
     library: bytes,
-    function: bytes,
+    prefix: str,
     inputs: Sequence[np.ndarray],
     outputs: Sequence[np.ndarray],
     arena_bytes: int,
+    threads: int = 0,
 ) -> bytes:
-    """Return an executable for AArch64 that calls `function(inputs, outputs, 0, 0, arena, arena_bytes, 0)`."""
-    segments, address = _loaded(library, function)
+    """Return an executable for AArch64 that calls `PREFIX_run(inputs, outputs, 0, 0, arena, arena_bytes, pool)`.
+
+    `threads`: 0 for a null pool.
+    """
+    segments, functions = _loaded(library)
+
+    def called(name: str) -> bytes:
+        return _constant(9, functions[f"{prefix}_{name}"]) + struct.pack("<I", 0xD63F0120)  # blr x9
+
     data = bytearray(1 << 16)
     at = 1 << 12
 
@@ -50,11 +58,15 @@ def program(
     struct.pack_into(f"<{len(sources)}Q", data, 0, *sources)
     struct.pack_into(f"<{len(targets)}Q", data, 2048, *targets)
     arena = put(np.zeros(arena_bytes + 64, np.uint8))
-    words = DATA, DATA + 2048, 0, 0, arena, arena_bytes, 0
-    code = b"".join(_constant(i, v) for i, v in enumerate(words))
-    code += _constant(9, address) + struct.pack(
-        "<2I", 0xD63F0120, 0xAA0003F3
-    )  # blr x9; mov x19, x0
+    code = _constant(0, threads) + (called("pool_create") if threads else b"")
+    code += struct.pack("<I", 0xAA0003F4)  # mov x20, x0
+    for _ in range(3 if threads else 1):
+        words = DATA, DATA + 2048, 0, 0, arena, arena_bytes
+        code += b"".join(_constant(i, v) for i, v in enumerate(words))
+        code += struct.pack("<I", 0xAA1403E6) + called("run")  # mov x6, x20
+        code += struct.pack("<I", 0xAA0003F3)  # mov x19, x0
+    if threads:
+        code += struct.pack("<I", 0xAA1403E0) + called("pool_destroy")  # mov x0, x20
     for array, target in zip(outputs, targets, strict=True):
         code += b"".join(
             _constant(*pair) for pair in ((0, 1), (1, target), (2, array.nbytes), (8, _WRITE))
@@ -64,8 +76,8 @@ def program(
     return _executable([*segments, (STUB, 5, code), (DATA, 6, bytes(data))])
 
 
-def _loaded(library: bytes, function: bytes) -> tuple[list[tuple[int, int, bytes]], int]:
-    """(address, access, bytes) of each segment after relocation, and the address of a function."""
+def _loaded(library: bytes) -> tuple[list[tuple[int, int, bytes]], dict[str, int]]:
+    """(address, access, bytes) of each segment after relocation, and the addresses of functions."""
     head = _HEADER.unpack_from(library)
     rows = [_SEGMENT.unpack_from(library, head[5] + 56 * i) for i in range(head[10])]
     memory = bytearray(max(row[3] + row[6] for row in rows if row[0] == 1))
@@ -79,18 +91,18 @@ def _loaded(library: bytes, function: bytes) -> tuple[list[tuple[int, int, bytes
         assert info == _RELATIVE
         struct.pack_into("<Q", memory, where, BASE + addend)
     names = bytes(memory[tags[5] : tags[5] + tags[10]])
-    address, number = 0, 1
-    while not address:
+    functions = {}
+    for number in range(1, (tags[5] - tags[6]) // 24):
         name, _, _, _, value, _ = struct.unpack_from("<IBBHQQ", memory, tags[6] + 24 * number)
-        address = BASE + value if names[name : names.index(b"\0", name)] == function else 0
-        number += 1
+        if value:
+            functions[names[name : names.index(b"\0", name)].decode()] = BASE + value
     access = {row[3]: row[1] for row in rows if row[0] == 1}
     found = [
         (BASE + row[3], access[row[3]], bytes(memory[row[3] : row[3] + row[6]]))
         for row in rows
         if row[0] == 1
     ]
-    return found, address
+    return found, functions
 
 
 def _executable(segments: Sequence[tuple[int, int, bytes]]) -> bytes:
