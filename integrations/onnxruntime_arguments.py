@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import TensorProto, TypeProto, ValueInfoProto, helper
+from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from ..base.dtypes import from_numpy
 from ..base.errors import UserError
@@ -58,6 +58,7 @@ class ModelArguments:
         weights = {tensor.name for tensor in graph.initializer}
         infos = [info for info in graph.input if info.name not in weights]
         self.meta = _metadata(proto)
+        self._maps = _map_keys(graph)
         self.inputs = [self._argument(info) for info in infos]
         self.outputs = [self._argument(info) for info in graph.output]
         self.dtypes = {info.name: _dtype(info.type) for info in infos}
@@ -69,10 +70,21 @@ class ModelArguments:
         found = {spec.name: spec for spec in specs}
         self.outputs = [
             NodeArg(one.name, type_text(found[one.name].dtype), _dims(found[one.name]))
-            if one.name in found and (not one.shape or None in one.shape)
+            if one.name in found
+            and one.name not in self._maps
+            and (not one.shape or None in one.shape)
             else one
             for one in self.outputs
         ]
+
+    def mapped(self, name: str, result: Any) -> Any:
+        """Return a result as the model declares it: the rows of a `ZipMap` are dictionaries by class."""
+        keys = self._maps.get(name)
+        return (
+            result
+            if keys is None
+            else [dict(zip(keys, row, strict=True)) for row in result.tolist()]
+        )
 
     def _argument(self, info: ValueInfoProto) -> NodeArg:
         dtype, dims = _dtype(info.type), info.type.tensor_type.shape.dim
@@ -95,6 +107,18 @@ class ModelArguments:
         sizes = [self._extent(dim) for dim in info.type.tensor_type.shape.dim]
         texts = ("?" if size is None else str(size) for size in sizes)
         return f"{from_numpy(_dtype(info.type))}[{','.join(texts)}]"
+
+
+def _map_keys(graph: GraphProto) -> dict[str, list[Any]]:
+    """The classes of each output that is a sequence of maps."""
+    sequences = {info.name for info in graph.output if info.type.HasField("sequence_type")}
+    found = {}
+    for node in graph.node:
+        if node.op_type == "ZipMap" and node.output[0] in sequences:
+            given = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+            texts = [text.decode() for text in given.get("classlabels_strings", ())]
+            found[node.output[0]] = texts or list(given["classlabels_int64s"])
+    return found
 
 
 def _dtype(kind: TypeProto) -> Any:

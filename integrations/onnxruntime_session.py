@@ -242,15 +242,21 @@ class InferenceSession:
     def _run(self, names: list[str], given: Mapping[str, Any]) -> list[Any]:
         dtypes = self._arguments.dtypes
         feeds = {name: _array(value, dtypes.get(name)) for name, value in given.items()}
+        chosen = names or [one.name for one in self._arguments.outputs]
         if self.model is not None:
-            return self.model.run(names or None, feeds)
+            results = self.model.run(names or None, feeds)
+        else:
+            results = self._run_by_shape(chosen, feeds)
+        return [self._arguments.mapped(*pair) for pair in zip(chosen, results, strict=True)]
+
+    def _run_by_shape(self, names: list[str], feeds: Mapping[str, Any]) -> list[Any]:
         assert self._by_shape is not None
         all_names = [one.name for one in self._arguments.outputs]
         results = dict(zip(all_names, self._by_shape.run(feeds), strict=True))
         unknown = [name for name in names if name not in results]
         if unknown:
             raise UserError(f"there is no output '{unknown[0]}'; outputs are {', '.join(results)}")
-        return [results[name] for name in names or results]
+        return [results[name] for name in names]
 
 
 def get_available_providers() -> list[str]:

@@ -156,6 +156,30 @@ def test_numbers_in_lists_have_the_type_of_the_input(engine: Any) -> None:
         assert np.array_equal(made.run(None, {"x": given})[0], expected(x))
 
 
+@pytest.mark.parametrize("keys", [[7, 3], ["a", "b"]])
+def test_probabilities_are_maps_by_class(keys: list[Any], engine: Any) -> None:
+    """Converters of scikit-learn write them so."""
+    helper, value = onnx.helper, onnx.helper.make_tensor_value_info
+    texts = isinstance(keys[0], str)
+    attributes = {"classlabels_strings" if texts else "classlabels_int64s": keys}
+    map_type = helper.make_map_type_proto(8 if texts else 7, helper.make_tensor_type_proto(1, None))
+    maps = helper.make_value_info("m", helper.make_sequence_type_proto(map_type))
+    nodes = [
+        helper.make_node("Abs", ["x"], ["p"]),
+        helper.make_node("ZipMap", ["p"], ["m"], domain="ai.onnx.ml", **attributes),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [value("x", 1, ["N", 2])], [value("p", 1, ["N", 2]), maps]
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    made = session(engine, helper.make_model(graph, opset_imports=opsets, ir_version=9))
+    kind = "string" if texts else "int64"
+    assert made.get_outputs()[1].type == f"seq(map({kind},tensor(float)))"
+    x = np.array([[1, -2], [0, 4]], np.float32)
+    expected = [dict(zip(keys, row, strict=True)) for row in np.abs(x).tolist()]
+    assert made.run(None, {"x": x})[1] == made.run(["m"], {"x": x})[0] == expected
+
+
 def test_profiles_have_the_times_of_runs(engine: Any, tmp_path: Path) -> None:
     options = engine.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "times")
