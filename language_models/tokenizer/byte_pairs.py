@@ -13,18 +13,36 @@ _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
     r"\s+(?!\S)|\s+"
 )
+_QWEN2 = _LLAMA3.replace("{1,3}", "")
+_UPPER_THEN_LOWER = (
+    r"[^\r\n\p{L}\p{N}]?((?=[\p{L}])([^a-z]))*((?=[\p{L}])([^A-Z]))+ENDS|"
+    r"[^\r\n\p{L}\p{N}]?((?=[\p{L}])([^a-z]))+((?=[\p{L}])([^A-Z]))*ENDS|"
+    r"DIGITS| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_GPT4O = _UPPER_THEN_LOWER.replace("DIGITS", r"\p{N}{1,3}").replace(
+    "ENDS", "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?"
+)
+_TEKKEN = _UPPER_THEN_LOWER.replace("DIGITS", r"\p{N}").replace("ENDS", "")
+_DEFAULT = (
+    r"[\p{P}\$\+<=>\^~\|]+",
+    _GPT2.removesuffix(r"|\s+"),
+    r"\p{N}+",
+    r"[0-9][0-9][0-9]",
+)
 _PATTERNS = {
-    "gpt-2": (_GPT2,),
-    "default": (_GPT2,),
-    "smollm": (r"\p{N}", _GPT2),
-    "llama-bpe": (_LLAMA3,),
-    "llama3": (_LLAMA3,),
-    "qwen2": (_LLAMA3.replace("{1,3}", ""),),
-    "smaug-bpe": (_LLAMA3,),
+    "default": _DEFAULT,
+    **dict.fromkeys(("gpt-2", "phi-2", "olmo", "jais", "mpt"), (_GPT2,)),
+    **dict.fromkeys(
+        ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone"), (r"\p{N}", _GPT2)
+    ),
+    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "smaug-bpe", "dbrx"), (_LLAMA3,)),
+    **dict.fromkeys(("qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"), (_QWEN2,)),
+    "gpt-4o": (_GPT4O,),
+    "tekken": (_TEKKEN,),
 }
 """Patterns by which text is cut, one after another, before bytes are merged, by the name in the file."""
 
-_WHOLE_FIRST = ("llama-bpe", "llama3", "smaug-bpe")
+_WHOLE_FIRST = ("llama-bpe", "llama3", "llama-v3", "tekken")
 """Pre-tokenizers with which a word that is a token is not merged from parts."""
 
 

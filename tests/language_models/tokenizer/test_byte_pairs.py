@@ -54,6 +54,30 @@ def test_words_are_cut_and_merged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "digits", "word"),
+    [
+        ("default", "5 12 3", "H i"), ("gpt-2", "5 123", "H i"), ("smollm", "5 1 2 3", "H i"),
+        ("llama-bpe", "5 12 3", "Hi"), ("smaug-bpe", "5 12 3", "H i"), ("dbrx", "5 12 3", "H i"),
+        ("qwen2", "5 1 2 3", "H i"), ("gpt-4o", "5 12 3", "H i"), ("tekken", "5 1 2 3", "Hi"),
+    ],
+)  # fmt: skip
+def test_digits_and_whole_words_as_llama_cpp_has_them(
+    name: str, digits: str, word: str, tmp_path: Path
+) -> None:
+    one = tokenizer(tmp_path, **{"tokenizer.ggml.pre": name})
+    assert texts(one, "5123") == digits.split()
+    assert texts(one, "Hi") == word.split()
+
+
+def test_a_file_without_a_name_has_the_default(tmp_path: Path) -> None:
+    one = tokenizer(tmp_path, **{"tokenizer.ggml.pre": "default"})
+    raw = (tmp_path / "m.gguf").read_bytes().replace(b"tokenizer.ggml.pre", b"tokenizer.ggml.prx")
+    (tmp_path / "n.gguf").write_bytes(raw)
+    other = tokenizer_of(read_gguf(tmp_path / "n.gguf"))
+    assert texts(other, "5123 hello") == texts(one, "5123 hello")
+
+
+@pytest.mark.parametrize(
     ("more", "error", "message"),
     [
         ({"tokenizer.ggml.pre": "deepseek-x"}, UnsupportedError, "pre-tokenizer 'deepseek-x'"),
