@@ -96,7 +96,7 @@ class _Block(Steps):
             self._start(state, p.group)
             with self._key_blocks(low, own + 1) as (begin, n):
                 keys, values = self.as_f32(begin, n)
-                self.dots(rows, keys, n, panel)
+                self.dots(rows, keys, values, n, panel)
                 self.softmax(rows, state, panel, begin, n)
                 self.add_values(rows, state, panel, values, n)
             self.finish(rows, state)

@@ -11,7 +11,7 @@ from ...targets.isa import Target
 from ...targets.microkernels import f32_kernel
 from ...tensor_ir import builder as t
 from ...tensor_ir.builder import Value
-from ...tensor_ir.nodes import Buffer, Expr
+from ...tensor_ir.nodes import Buffer, Expr, Prefetch
 from ..nest.lower import Lowering
 from ..nest.position import Position
 from ..nest.problem import View, matmul
@@ -30,6 +30,10 @@ KEYS = 256
 
 DOT_KEYS, DOT_QUERIES = 4, 4
 """Keys and queries whose scores are summed at once."""
+
+AHEAD = 8
+"""Keys between one that is multiplied and one that is fetched. Caches that are in no L2 are read in 0.6 to 0.75 of the
+time: 16 heads of 128, 8 of keys, 2,048 keys take 1.22 ms instead of 1.64 (Sapphire Rapids, loaded)."""
 
 MIN_EXPONENT = -64.0
 """Smaller differences to the maximum count as nothing: subnormal numbers take a hundred times as long."""
@@ -140,7 +144,16 @@ class Steps:
                 b.store(local, (offset + i,), value if factor is None else value * factor)
         return local, t.ZERO
 
-    def dots(self, rows: Rows, keys: View, n: Expr, panel: Buffer) -> None:
+    def _fetch(self, keys: View, values: View, key: Expr, d: Expr) -> None:
+        """Hints for later keys, and for the values of these, which are read after the scores of a block."""
+        p = self.p
+        for i in range(DOT_KEYS):
+            later = keys.base + ((key + (i + AHEAD)) * p.key_size + d)
+            own = values.base + ((key + i) * p.value_size + d)
+            self.b.emit(Prefetch(t.slice_of(keys.buffer, (later,)), 1))
+            self.b.emit(Prefetch(t.slice_of(values.buffer, (own,)), 2))
+
+    def dots(self, rows: Rows, keys: View, values: View, n: Expr, panel: Buffer) -> None:
         """Leave the scores of a few queries in the panel, a sum along each key."""
         b, p, count = self.b, self.p, rows.count
         assert isinstance(count, int)
@@ -158,6 +171,8 @@ class Steps:
                 for i in range(sums.shape[0]):
                     b.store(sums, (i, 0), t.const(0.0, F32, lanes))
                 with b.loop("d", 0, p.key_size, step=lanes) as d:
+                    if not first and keys.buffer is p.keys:
+                        self._fetch(keys, values, key, d)
                     k = [b.let("k", t.load(keys.buffer, (one + d,), lanes)) for one in at]
                     for r, query in enumerate(own):
                         q = b.let("q", t.load(p.q, (rows.q + (d + query * rows.stride),), lanes))
