@@ -11,7 +11,7 @@ from ..torch_calls.call import Call, Value
 from .tensors import dtype_of
 
 SAME_ARGUMENT = {
-    "input": ("self",), "sizes": ("size", "repeats"), "shape": ("size",), "exponent": ("other",),
+    "input": ("self", "x"), "sizes": ("size", "repeats"), "shape": ("size",), "exponent": ("other",),
     "src": ("value", "values"), "source": ("tensor", "value"), "training": ("train",),
     "split_size_or_sections": ("split_size", "split_sizes"),
     "dim": ("dimension",), "dim0": ("axis0",), "dim1": ("axis1",),

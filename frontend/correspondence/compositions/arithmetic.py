@@ -130,14 +130,15 @@ def reversed_sub(node: OpBuilder, x: Tensor, other: Tensor, alpha: float = 1) ->
 
 
 def hypot(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
-    """sqrt(x^2 + y^2), scaled by the larger operand so that squares do not overflow."""
+    """sqrt(x^2 + y^2), scaled by the larger operand so that squares do not overflow; infinite even beside NaN."""
     x, y = node.helper("abs", x), node.helper("abs", y)
     large, small = node.helper("max", x, y), node.helper("min", x, y)
     ratio = node.helper("square", node.helper("div", small, large))
     root = node.helper("sqrt", node.helper("add", like(node, 1, x), ratio))
     plain = node.helper("eq", small, like(node, 0, x))  # 0 / 0 is not a number
     length = node.helper("select", plain, large, node.helper("mul", large, root))
-    return node.make("select", node.helper("isinf", large), large, length)
+    infinite = node.helper("or", node.helper("isinf", x), node.helper("isinf", y))
+    return node.make("select", infinite, like(node, math.inf, x), length)
 
 
 def exp2(node: OpBuilder, x: Tensor) -> Tensor:

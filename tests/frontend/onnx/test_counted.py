@@ -75,6 +75,35 @@ def test_boxes_that_do_not_overlap_better_ones(centered: int, rng: np.random.Gen
     )
 
 
+@pytest.mark.parametrize("count", ["9", "N"])
+@pytest.mark.parametrize("most", [2**63 - 1, 2**31 - 1])
+def test_a_number_without_limit_means_all(most: int, count: str, rng: np.random.Generator) -> None:
+    """The limit of NonMaxSuppression, also in a branch, and the end of a slice."""
+    nms = "NonMaxSuppression(boxes, scores, most, overlap)"
+    check(
+        f"""g (float[1,{count},4] boxes, float[1,2,{count}] scores, bool some)
+            => (int64[K,3] y, int64[L,3] z, float[1,2,M] tail) {{
+            most = Constant<value_ints=[{most}]>()
+            overlap = Constant<value_floats=[0.3]>()
+            y = {nms}
+            z = If(some) <then_branch = t () => (int64[A,3] picked) {{ picked = {nms} }},
+                else_branch = e () => (int64[B,3] none) {{
+                    shape = Constant<value_ints=[0,3]>()
+                    none = ConstantOfShape<value=int64[1] {{0}}>(shape) }}>
+            two = Constant<value_ints=[2]>()
+            tail = Slice(scores, two, most, two)
+        }}""",
+        [
+            {
+                "boxes": rng.random((1, 9, 4)).astype(np.float32),
+                "scores": rng.random((1, 2, 9)).astype(np.float32),
+                "some": np.array(some),
+            }
+            for some in (True, False)
+        ],
+    )
+
+
 @pytest.mark.parametrize("is_sorted", [0, 1])
 def test_distinct_elements(is_sorted: int, rng: np.random.Generator) -> None:
     check(

@@ -150,7 +150,10 @@ COMPOSITE: dict[str, tuple[list[Array], Callable[..., Any]]] = {
     "aten::lerp weight=0.3": ([X, Y], lambda x, y: torch.lerp(x, y, 0.3)),
     "torch.lerp": ([X, Y, Y], torch.lerp),
     "aten::rsub other=2.0 alpha=3": ([X], lambda x: torch.rsub(x, 2.0, alpha=3)),
-    "aten::hypot": ([np.append(ODD, [0, 3e38]).astype(np.float32)] * 2, torch.hypot),
+    "aten::hypot": (
+        [np.append(ODD, [0, 3e38]).astype(np.float32), np.append([0, 3e38], ODD).astype(np.float32)],
+        torch.hypot,
+    ),
     "aten::exp2": ([X], torch.exp2),
     "aten::isfinite": ([ODD], torch.isfinite),
     "aten::nan_to_num": ([ODD], torch.nan_to_num),
