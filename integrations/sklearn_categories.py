@@ -54,8 +54,11 @@ def _comparable(value: Any) -> Any:
 
 def number_categories(
     estimator: Any, keys: Sequence[Key]
-) -> tuple[dict[Key, Categories], set[Key]]:
-    """Number the categories of all encoders of an estimator; return those of each column, and columns of integers.
+) -> tuple[dict[Key, Categories], set[Key], set[Key]]:
+    """Number the categories of all encoders of an estimator.
+
+    Returns:
+        The categories of each column, the columns of integers, and those that nothing reads.
 
     Raises:
         UnsupportedError: A column with such categories goes to something else than an encoder, too.
@@ -89,7 +92,7 @@ def number_categories(
             f"columns of categories must be read by encoders alone, got {', '.join(mixed)} for other steps too; "
             "copy these columns"
         )
-    return found, integers - found.keys()
+    return found, integers - found.keys(), set(keys) - found.keys() - integers - others
 
 
 def _has_missing(values: Array) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,14 +20,16 @@ class Converted:
 
     Args:
         model: of `onnx`.
-        columns: the column of each input, by the name of the input; empty for one matrix.
+        columns: the column of each input; empty for one matrix.
         categories: numbers of categories, by column.
+        unread: columns that nothing reads.
         is_whole: whether the matrix holds integers.
     """
 
     model: Any
-    columns: Mapping[str, Key]
+    columns: Sequence[Key]
     categories: Mapping[Key, Categories]
+    unread: Collection[Key]
     is_whole: bool
 
 
@@ -38,16 +40,16 @@ def converted(estimator: Any, sample: Any) -> Converted:
     made = copy.deepcopy(estimator)
     if classes is not None:
         _number_labels(made, list(classes) if isinstance(classes, list) else [classes])
-    categories, integers = number_categories(made, keys)
+    categories, integers, unread = number_categories(made, keys)
     whole = {*categories, *integers}
-    names = [str(key) if isinstance(key, str) else f"x{key}" for key in keys]
     is_table = hasattr(sample, "columns") or (_reads_names(made) and isinstance(keys[0], str))
     if not is_table and len(whole) in (0, len(keys)):
-        columns, kinds = {}, {"x": (len(keys), bool(whole))}
+        columns, kinds = [], {"x": (len(keys), bool(whole))}
     else:
-        columns = dict(zip(names, keys, strict=True))
-        kinds = {x: (1, key in whole) for x, key in columns.items()}
-    return Converted(_to_onnx(made, kinds, name), columns, categories, bool(whole) and not columns)
+        columns = keys
+        kinds = {key if isinstance(key, str) else f"x{key}": (1, key in whole) for key in keys}
+    is_whole = bool(whole) and not columns
+    return Converted(_to_onnx(made, kinds, name), columns, categories, unread, is_whole)
 
 
 def _keys(estimator: Any, name: str) -> list[Key]:

@@ -58,7 +58,7 @@ class CompiledEstimator:
         self._has_indicators = count > 1 and model.outputs[0].shape[1:] == (count,)
         self._kind = type(estimator).__name__
         self._methods = [name for name in _METHODS if self._has(estimator, name)]
-        self._columns, self._categories = made.columns, made.categories
+        self._columns, self._categories, self._unread = made.columns, made.categories, made.unread
         self._dtype = np.int64 if made.is_whole else np.float32
         if self._methods == ["transform"]:
             self._check_width(estimator)
@@ -74,7 +74,7 @@ class CompiledEstimator:
             return self.classes_.take(first.reshape(-1))
         return first.reshape(-1) if first.ndim == 2 and first.shape[1] == 1 else first
 
-    def predict_proba(self, x: Any) -> Array | list[Array]:
+    def predict_proba(self, x: Any) -> Any:
         """Return the probabilities of all classes, a row for each row; a list of them for several outputs."""
         self._check("predict_proba")
         _, *found = self._run(x)
@@ -123,10 +123,9 @@ class CompiledEstimator:
         if not self._columns:
             return self.model.run(None, {self.model.inputs[0].name: self._matrix(x)})
         feeds = {}
-        numbers = {key: number for number, key in enumerate(self._columns.values())}
-        for spec in self.model.inputs:
-            key = self._columns[spec.name]
-            column = self._column(x, key, numbers[key])
+        rows = len(next(iter(x.values())) if isinstance(x, Mapping) else x)
+        for number, (key, spec) in enumerate(zip(self._columns, self.model.inputs, strict=True)):
+            column = np.zeros(rows) if key in self._unread else self._column(x, key, number)
             if key in self._categories:
                 column = self._categories[key].encoded(column, key)
             feeds[spec.name] = _dense(column, spec.dtype.numpy).reshape(-1, 1)

@@ -166,14 +166,16 @@ ENCODERS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("kind", ENCODERS)
 def test_categories_of_tables(kind: str) -> None:
-    given = table(size=np.arange(150) % 4)
+    given = table(**{"my size": np.arange(150) % 4, "unread": TABLE_TEXTS})
     if kind == "filled":
         given.loc[3, "color"] = None
     texts, numbers = ("t", ENCODERS[kind](), ["color"]), ("n", StandardScaler(), ["a", "b"])
-    steps = ColumnTransformer([numbers, texts, ("s", OneHotEncoder(), ["size"])])
+    steps = ColumnTransformer([numbers, texts, ("s", OneHotEncoder(), ["my size"])])
     estimator = make_pipeline(steps, LogisticRegression(max_iter=500))
     fast = graphc.sklearn.compile(estimator.fit(given, LABELS["texts"]))
     np.testing.assert_allclose(fast.predict_proba(given), estimator.predict_proba(given), atol=2e-5)
+    arrays = {name: given[name].to_numpy() for name in given.columns}
+    assert np.array_equal(fast.predict(arrays), estimator.predict(given))
     given.loc[0, "color"] = "pink"
     if kind == "one-hot":
         np.testing.assert_allclose(
