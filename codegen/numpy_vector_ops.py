@@ -11,13 +11,14 @@ from .vector_ops import Arm, Value
 
 Array = np.ndarray[Any, Any]
 
-_COMPARE = {
+_COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "lt": np.less,
     "le": np.less_equal,
     "gt": np.greater,
     "ge": np.greater_equal,
     "eq": np.equal,
     "ne": np.not_equal,
+    "nlt": lambda a, b: ~np.less(a, b),
 }
 
 
@@ -72,11 +73,12 @@ class NumpyVectorOps:
             return np.add(np.multiply(a, b), c)
         return _fma32(a, b, c) if self.bits == 32 else _fma64(a, b, c)
 
-    def scalef(self, a: Value, n: Value) -> Value:
-        """a * 2**n."""
-        known = np.isfinite(n)
+    def scalef(self, a: Value, n: Value, kept: Value | None = None) -> Value:
+        """a * 2**n, and 0 in lanes that are not `kept`."""
+        known = np.isfinite(n) & (True if kept is None else kept)
         scaled = np.ldexp(a, np.where(known, n, 0).astype(np.int32))
-        return np.where(known, scaled, np.multiply(a, n)).astype(self._float)
+        found = np.where(known, scaled, np.multiply(a, n)).astype(self._float)
+        return found if kept is None else np.where(kept, found, self._float.type(0))
 
     def neg(self, a: Value) -> Value:
         """The sign bit flipped."""

@@ -62,8 +62,10 @@ class VectorOps(Protocol):
         """a * b + c, see the class for the rounding."""
         ...
 
-    def scalef(self, a: Value, n: Value) -> Value:
-        """a * 2**n for an integral n, rounded once; only where `has_scalef`, and in f32."""
+    def scalef(self, a: Value, n: Value, kept: Value | None = None) -> Value:
+        """a * 2**n for an integral n, rounded once, and 0 in lanes that are not `kept`, whatever n is there.
+
+        Only where `has_scalef`, and in f32. A result below the normal numbers takes a CPU more than 100 cycles."""
         ...
 
     def neg(self, a: Value) -> Value:
@@ -91,7 +93,7 @@ class VectorOps(Protocol):
         ...
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
-        """The mask of a `op` b for floats; op is lt, le, gt, ge, eq (false with NaN) or ne (true with NaN)."""
+        """The mask of a `op` b for floats; op is lt, le, gt, ge, eq (false with NaN), ne or nlt (true with NaN)."""
         ...
 
     def int_compare(self, op: str, a: Value, b: Value) -> Value:
@@ -184,7 +186,7 @@ class VectorOps(Protocol):
 
 
 _FLOAT_TYPES = {32: "float", 64: "double"}
-_UNORDERED = "ne"
+_UNORDERED = {"ne": "une", "nlt": "uge"}
 # lanes: type of the mask, and the operand that asks for the current rounding mode
 _SCALEF = {16: ("i16", ", i32 4"), 8: ("i8", ""), 4: ("i8", "")}
 
@@ -261,14 +263,19 @@ class LlvmVectorOps:
         """a * b + c, fused if the target supports it."""
         return self._intrinsic("fma", a, b, c) if self.has_fma else self.add(self.mul(a, b), c)
 
-    def scalef(self, a: Value, n: Value) -> Value:
-        """a * 2**n: one `vscalefps`."""
+    def scalef(self, a: Value, n: Value, kept: Value | None = None) -> Value:
+        """a * 2**n: one `vscalefps`, masked if not all lanes are `kept`."""
         mask, rounding = _SCALEF[self.lanes]
+        lanes = "-1"
+        if kept is not None:
+            lanes = self._value(f"bitcast {self._mask} {kept} to i{self.lanes}")
+            if mask != f"i{self.lanes}":
+                lanes = self._value(f"zext i{self.lanes} {lanes} to {mask}")
         function = f"{self._float} @{self._scalef}"
         self.declares.add(
             f"declare {function}({', '.join([self._float] * 3)}, {mask}{', i32' if rounding else ''})"
         )
-        operands = f"{self._float} {a}, {self._float} {n}, {self._float} zeroinitializer, {mask} -1{rounding}"
+        operands = f"{self._float} {a}, {self._float} {n}, {self._float} zeroinitializer, {mask} {lanes}{rounding}"
         return self._value(f"call {function}({operands})")
 
     def neg(self, a: Value) -> Value:
@@ -297,8 +304,8 @@ class LlvmVectorOps:
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
         """The mask of a `op` b for floats."""
-        order = "u" if op == _UNORDERED else "o"
-        return self._value(f"fcmp {order}{op} {self._float} {a}, {b}")
+        predicate = _UNORDERED.get(op, f"o{op}")
+        return self._value(f"fcmp {predicate} {self._float} {a}, {b}")
 
     def int_compare(self, op: str, a: Value, b: Value) -> Value:
         """The mask of a `op` b for signed integers."""

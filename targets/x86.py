@@ -32,6 +32,8 @@ from .x86_system import FREESTANDING, MODES
 # 11x2 = 22 suits N that is a multiple of 32 but not of 48. Taller would fit the registers, but rows 4 KB apart
 # (K a multiple of 1024) share one set of a 12-way L1: 14 rows and B miss at every step, 91 % of peak instead of 96.
 _WIDE = (GemmTile(8, 3), GemmTile(11, 2), GemmTile(28, 1))
+# Pairs that are converted apart: both halves of a row of B and of a broadcast, 16 + 4 + 2 and what converts them.
+_WIDE_APART = (GemmTile(8, 2), GemmTile(16, 1))
 # 16 registers: 4x3 = 12 accumulators + 3 B vectors + 1 broadcast; 7 loads per 12 multiply-adds.
 # 6x2 = 12 + 2 + 1-2, 8 loads; 12x1 for at most 8 columns.
 _NARROW = (GemmTile(4, 3), GemmTile(6, 2, 0.98), GemmTile(12, 1))
@@ -73,7 +75,7 @@ _AVX512 = Isa(
     microkernels=(
         Microkernel(BF16, BF16, "dot2", _WIDE, ("avx512bf16",), "bf16_dot2"),
         *floats(_WIDE, _WIDE),
-        Microkernel(F16, F16, "dot2", _WIDE, (), "f16_dot2"),
+        Microkernel(F16, F16, "dot2", _WIDE_APART, (), "f16_dot2"),
         Microkernel(U8, S8, "dot4", _WIDE, ("avx512vnni",), "u8s8_dot4"),
         Microkernel(S8, S8, "dot4", _WIDE, ("avx512vnni",), "s8s8_dot4"),
         *pairs(_WIDE),

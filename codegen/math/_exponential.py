@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ...base.records import dataclass
 from ..vector_ops import Value, VectorOps
@@ -21,6 +22,10 @@ _COEFFICIENTS = (
     0.0013818938750773668,
 )
 LOG2_E = 1 / math.log(2)
+LOWEST = -104.0  # e**x rounds to 0 from here down
+_ZERO_FACTORS = (
+    -176.0
+)  # n is -254, of which both factors are 0: what underflows takes a CPU 150 cycles
 LN2_HIGH = 0.693145751953125  # 15 bits: times any n here, exact
 LN2_LOW = math.log(2) - LN2_HIGH
 # Adding it rounds to an integer that stands in the low mantissa bits, raised by two exponent biases.
@@ -30,16 +35,20 @@ _RAISED_ROUND = 1.5 * 2.0**23 + 127 + 64  # the same, by one bias and 64
 
 @dataclass(frozen=True)
 class PowerOfTwo:
-    """2**n for an integral n >= -250: one instruction where there is `scalef`, else two factors, each a normal f32."""
+    """2**n for an integral n >= -254: one instruction where there is `scalef`, else two factors, each a normal f32.
+
+    The factors of -253 and -254 are 0."""
 
     ops: VectorOps
     n: Value
     factors: tuple[Value, Value] | None
+    kept: Value | None = None
+    """Lanes in which it is not 0, None for all; only with `scalef`."""
 
     def times(self, value: Value) -> Value:
         """`value` * 2**n, rounded once if `value` is at least 2**-20: a denormal result is rounded, not flushed."""
         if self.factors is None:
-            return self.ops.scalef(value, self.n)
+            return self.ops.scalef(value, self.n, self.kept)
         return self.ops.mul(self.ops.mul(value, self.factors[0]), self.factors[1])
 
 
@@ -56,15 +65,23 @@ def power_of_two(ops: VectorOps, shifted: Value, n: Value) -> PowerOfTwo:
 
 
 def reduce_exponent(ops: VectorOps, x: Value) -> tuple[Value, PowerOfTwo]:
-    """(r, 2**n) with x = n ln 2 + r, n integer and |r| <= ln(2) / 2, for -170 <= x <= 89; ln 2 has two parts."""
+    """(r, 2**n) with x = n ln 2 + r, n integer and |r| <= ln(2) / 2, for -176 <= x <= 89; ln 2 has two parts."""
     shifted = ops.fma(x, ops.const(LOG2_E), ops.const(ROUND))
     n = ops.sub(shifted, ops.const(ROUND))
     r = ops.fma(n, ops.const(-LN2_HIGH), x)
     return ops.fma(n, ops.const(-LN2_LOW), r), power_of_two(ops, shifted, n)
 
 
+def reduce_bounded(ops: VectorOps, x: Value) -> tuple[Value, PowerOfTwo]:
+    """The same for every x <= 89: where e ** x rounds to 0 the power is 0, and r any number, also NaN."""
+    if ops.has_scalef:
+        r, power = reduce_exponent(ops, x)
+        return r, replace(power, kept=ops.compare("nlt", x, ops.const(LOWEST)))
+    return reduce_exponent(ops, ops.max(ops.const(_ZERO_FACTORS), x))
+
+
 def reduce_below(ops: VectorOps, x: Value) -> tuple[Value, Value, Value]:
-    """(r, n, 2**(n + 64)) with x = n ln 2 + r as `reduce_exponent` has it, for -130 <= x <= 0."""
+    """(r, n, 2**(n + 64)) with x = n ln 2 + r as `reduce_exponent` has it, for -132.3 <= x <= 0; 0 for n = -191."""
     shifted = ops.fma(x, ops.const(LOG2_E), ops.const(_RAISED_ROUND))
     n = ops.sub(shifted, ops.const(_RAISED_ROUND))
     r = ops.fma(n, ops.const(-LN2_HIGH), x)

@@ -15,12 +15,12 @@ SCALED_ROUND = 1.5 * 2.0**23 + 127 - 64
 
 
 def scaled_power(ops: VectorOps, shifted: Value) -> Value:
-    """2**n * SCALE for -30 <= n <= 160; `shifted` is n + SCALED_ROUND."""
+    """2**n * SCALE for -30 <= n <= 191, infinity for 192; `shifted` is n + SCALED_ROUND."""
     return ops.from_bits(ops.shift_left(ops.to_bits(shifted), 23))
 
 
 def reduce_negated(ops: VectorOps, x: Value) -> tuple[Value, Value]:
-    """(r, n + SCALED_ROUND) with -x = n ln 2 + r, n integer and |r| <= ln(2) / 2, for -110 <= x <= 20."""
+    """(r, n + SCALED_ROUND) with -x = n ln 2 + r, n integer and |r| <= ln(2) / 2, for -133.2 <= x <= 20."""
     shifted = ops.fma(x, ops.const(-LOG2_E), ops.const(SCALED_ROUND))
     n = ops.sub(shifted, ops.const(SCALED_ROUND))
     r = ops.fma(n, ops.const(-LN2_HIGH), ops.neg(x))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..vector_ops import Value, VectorOps
 from ._exponential import LN2_HIGH, LN2_LOW, LOG2_E, ROUND, exp_excess, power_of_two
 from ._gate import nan_at_minus_infinity
 from ._polynomial import horner
 
 _LOWEST = -14.5  # rounds to 0 from here down
+_ZERO_FACTORS = -18.75  # both factors of e**(-a**2 / 2) are 0
 _SHIFT = 3.5
 _CENTER = 0.375
 # (a + 3.5) erfc(a / sqrt(2)) / 2 * e**(a**2 / 2) as a polynomial of a / (a + 3.5) - 0.375, relative minimax fit for
@@ -33,7 +36,10 @@ def gelu(ops: VectorOps, x: Value) -> Value:
     polynomial; the square is held in two parts. Without FMA its lower part is lost, and the error grows to 70 ULP
     next to 0. Coefficients: iteratively reweighted least squares on Chebyshev nodes, rounded to f32 one at a time.
     """
-    low = ops.max(ops.const(_LOWEST), ops.neg(ops.abs(x)))
+    low = ops.neg(ops.abs(x))
+    kept = ops.compare("nlt", low, ops.const(_LOWEST)) if ops.has_scalef else None
+    if kept is None:
+        low = ops.max(ops.const(_ZERO_FACTORS), low)
     square = ops.mul(low, low)
     square_low = ops.fma(low, low, ops.neg(square))
     shifted = ops.fma(square, ops.const(-LOG2_E / 2), ops.const(ROUND))
@@ -46,7 +52,7 @@ def gelu(ops: VectorOps, x: Value) -> Value:
     curve = horner(ops, ops.sub(u, ops.const(_CENTER)), _COEFFICIENTS)
     share = ops.mul(u, curve)
     share = ops.fma(share, exp_excess(ops, r), share)
-    beyond = power_of_two(ops, shifted, n).times(share)
+    beyond = replace(power_of_two(ops, shifted, n), kept=kept).times(share)
     negative = ops.compare("lt", x, ops.const(0.0))
     result = ops.select(negative, ops.neg(beyond), ops.sub(x, beyond))
     return nan_at_minus_infinity(ops, x, result)

@@ -6,7 +6,7 @@ from ..vector_ops import Value, VectorOps
 from ._exponential import exp_fraction
 from ._gate import gated, reduce_negated
 
-_LOWEST = -110.0  # x e**x rounds to 0 from here down
+_LOWEST = -133.2  # the denominator is infinite; from -110 down the result rounds to 0
 _HIGHEST = 18.0  # the sigmoid rounds to 1 from below here up
 
 

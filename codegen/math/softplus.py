@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from ..vector_ops import Value, VectorOps
-from ._exponential import exp_excess, reduce_exponent
+from ._exponential import exp_excess, reduce_bounded
 from ._polynomial import horner
 
-_LOWEST = -104.0  # rounds to 0 from here down, and to x from 104 up
+_LARGE = 30.0  # rounds to x from below here up
 # log(1 + e) / e on 0 <= e <= 1, relative minimax fit: 2**-27.
 _COEFFICIENTS = (
     1.0,
@@ -28,7 +30,8 @@ def softplus(ops: VectorOps, x: Value) -> Value:
     Method: max(x, 0) + log(1 + e) with e = e**-|x|, as e times a polynomial. Coefficients: iteratively reweighted
     least squares on Chebyshev nodes, rounded to f32 one after the other.
     """
-    r, power = reduce_exponent(ops, ops.max(ops.const(_LOWEST), ops.neg(ops.abs(x))))
+    large = ops.compare("gt", x, ops.const(_LARGE))
+    r, power = reduce_bounded(ops, ops.select(large, ops.const(-math.inf), ops.neg(ops.abs(x))))
     excess = exp_excess(ops, r)
     curve = horner(ops, power.times(ops.add(excess, ops.const(1.0))), _COEFFICIENTS)
     beyond = power.times(ops.fma(curve, excess, curve))
