@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 
 from graphc.codegen.math import MATH
+from graphc.codegen.math.exp_f64 import exp_f64
 from graphc.codegen.numpy_vector_ops import NumpyVectorOps
 
 FAR = np.array([-200, -1e4, -65504, -3e38], np.float32)
 """Values that masks add to scores, and outliers."""
+
+
+def test_no_f64_underflows() -> None:
+    with np.errstate(all="ignore", under="raise"):
+        found = exp_f64(NumpyVectorOps(True).wide, np.array([-2e3, -1e4, -1e300]))
+    assert not found.any()
 
 
 @pytest.mark.parametrize("has_scalef", [True, False])
