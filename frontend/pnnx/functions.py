@@ -42,6 +42,7 @@ HANDLERS: dict[str, Handler] = {
         f"aten::{letter}split": Handler(partial(parts.split_along, axis=i), ("input", "sections"))
         for i, letter in enumerate("vhd")
     },
+    "aten::numel": Handler(lambda node: node.tensor_of().details.elements),
     **{
         f"{x}{name}": call
         for name, call in {**arithmetic.CALLS, **counted.CALLS, **lookup.CALLS}.items()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc import UnsupportedError
+from graphc import UnsupportedError, compile
 from graphc.frontend import load
 from graphc.graph_ir.ir.graph import Array
 from support.pnnx_models import annotation, load_operator, run_operator, write_model
@@ -177,3 +177,16 @@ def test_splits_along_the_first_axes(name: str, sections: str, tmp_path: Path) -
     wanted = getattr(torch, name)(torch.from_numpy(X), given)
     for found, want in zip(load(write_model(tmp_path, lines)).evaluate([X]), wanted, strict=True):
         np.testing.assert_array_equal(found, want.numpy())
+
+
+def test_the_number_of_elements_of_a_dynamic_size(tmp_path: Path) -> None:
+    lines = [
+        "pnnx.Input in 0 1 x #x=(?,3)f32",
+        "aten::numel n 1 1 x count",
+        "pnnx.Expression e 2 1 x count y expr=mul(@0,@1)",
+        "pnnx.Output out 1 0 y",
+    ]
+    with compile(load(write_model(tmp_path, lines)), threads=1) as compiled:
+        for rows in (1, 5):
+            x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+            np.testing.assert_array_equal(compiled(x), x * x.size)
