@@ -21,6 +21,7 @@ SCRIPTS = {
     "dynamic_batches.py": (("--help",), "network"),
     "onnx_cases.py": (("--help",), "--native"),
     "torch_functions.py": (("torch.argmax",), "4 right"),
+    "values.py": (("exp", "--types", "f32"), "1 ops: "),
     "steadiness.py": (("--cycles", "20", "--calls", "1000", "--sizes", "100"), "trimmed"),
 }
 
