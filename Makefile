@@ -1,4 +1,4 @@
-.PHONY: check exhaustive quick fix golden types docs
+.PHONY: check exhaustive quick fix golden types docs engines
 
 check:  ## lint, types, layering, documentation, tests
 	.ci/check
@@ -11,6 +11,9 @@ quick:  ## half a minute: lint, and the tests nearest to the changed files
 
 types:
 	.ci/types
+
+engines:  ## the tests of MLServer and Ray, which need other packages than all others, each in a separate environment
+	.ci/engines
 
 docs:  ## build the documentation into build/docs, with warnings as errors
 	python docs/generate.py
