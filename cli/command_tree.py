@@ -48,9 +48,23 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     path = _path(words)
     top = parser_of(path)
     args, unknown = top.parse_known_args(list(words))
-    if unknown:
+    if unknown and not _takes_late(top, path, unknown, args):
         _refuse(top, path, unknown)
     return args
+
+
+def _takes_late(
+    top: Parser, path: Sequence[str], unknown: Sequence[str], args: argparse.Namespace
+) -> bool:
+    """Give a word behind options to the optional argument that the parser took for absent when it met the options."""
+    parser = top
+    for name in path:
+        parser = parser.subcommands[name]
+    absent = [one for one in parser.late_arguments if getattr(args, one.dest) == one.default]
+    if len(unknown) > 1 or unknown[0].startswith("-") or not absent:
+        return False
+    setattr(args, absent[0].dest, unknown[0])
+    return True
 
 
 def parser_of(path: Sequence[str] = ()) -> Parser:

@@ -43,6 +43,11 @@ class Parser(argparse.ArgumentParser):
         return {}
 
     @property
+    def late_arguments(self) -> list[argparse.Action]:
+        """The positional arguments that may be absent, in order."""
+        return [one for one in self._get_positional_actions() if one.nargs == "?"]
+
+    @property
     def options(self) -> list[argparse.Action]:
         """The options that the help shows."""
         actions = self._get_optional_actions()

@@ -41,6 +41,26 @@ def test_text_is_continued(path: Path) -> None:
     assert facts["text"] == wanted and (facts["prompt_tokens"], facts["new_tokens"]) == (3, 6)
 
 
+def test_a_prompt_may_follow_options(path: Path) -> None:
+    common = ("--max-tokens", "4", "--threads", "1", "-q")
+    wanted = generate(path, "hello", *common)
+    done = run_cli(
+        "generate",
+        *common,
+        str(path),
+        "--json",
+        "hello",
+        env={"GRAPHC_CACHE_DIR": str(path.parent / "cache")},
+    )
+    assert (
+        json.loads(done.stdout)["text"]
+        == json.loads(generate(path, "hello", *common, "--json").stdout)["text"]
+    )
+    assert generate(path, *common, "hello").stdout == wanted.stdout
+    done = generate(path, *common, "hello", "world")
+    assert done.returncode == 2 and "no use for the argument" in done.stderr
+
+
 def test_a_conversation_of_lines(path: Path) -> None:
     words = ("--chat", "--json", "--max-tokens", "3")
     done = generate(path, *words, stdin="hello\n\nworld\n")
