@@ -29,8 +29,8 @@ from ..nest.packing import pack_panels
 from ..nest.tasks import ceil_div
 from .cached_attention_steps import CachedProblem, Rows, State, Steps
 
-FEW = 4
-"""Tokens up to which keys are read where they lie, once for each."""
+FEW = 8
+"""Tokens up to which keys are read where they lie, once for each: sums are those of one token at a time, bit by bit."""
 
 
 def cached_attention_function(

@@ -7,6 +7,7 @@ import pytest
 
 from graphc.base.dtypes import BF16, F16, F32, S8, DType
 from graphc.driver.compiler import compile as compile_model
+from graphc.graph_ir.templates.cached_attention import FEW
 from graphc.tools.fuzz.guarded import guarded, guarded_copy
 from support.cached_attention import arrays_of, model
 
@@ -70,3 +71,14 @@ def test_chunks_of_tokens_give_the_same_bits() -> None:
         compiled(q[:, a:b].copy(), k, v, np.array([500 + b])) for a, b in ((0, 150), (150, 400))
     ]
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
+
+
+def test_a_few_tokens_have_the_bits_of_one_at_a_time() -> None:
+    graph = model(1, (4, 1), (64, 64), F16, scale=0.125, window=70)
+    compiled = compile_model(graph, threads=1)
+    q, k, v, _ = arrays_of(graph, FEW, 300)
+    whole = compiled(q, k, v, np.array([300]))
+    for token in range(FEW):
+        length = np.array([300 - FEW + token + 1])
+        one = compiled(q[:, token : token + 1].copy(), k, v, length)
+        np.testing.assert_array_equal(one[:, 0], whole[:, token])
