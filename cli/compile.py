@@ -131,7 +131,7 @@ def _check_targets(args: argparse.Namespace) -> None:
     """Raise UserError for options of native libraries where the result is none, and for those of artifacts."""
     from ..shipping.export import is_library
     from ..targets.systems import SYSTEMS
-    from ..targets.target_names import split_target_name
+    from ..targets.target_names import NATIVE, split_target_name
 
     is_native = bool(args.output) and not args.emit and is_library(args.output)
     ending = Path(args.output or "").suffix
@@ -146,6 +146,10 @@ def _check_targets(args: argparse.Namespace) -> None:
         ending = SYSTEMS[system].suffix
         raise UserError(
             f"code for {system} is a native library; name one with -o, such as m{ending}"
+        )
+    if args.targets and args.target != NATIVE:
+        raise UserError(
+            f"--target {args.target}: must be left out beside --targets; list all instruction sets there"
         )
     for option, value in (("--targets", args.targets), ("--prefix", args.prefix)):
         if value and not is_native:

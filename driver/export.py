@@ -50,6 +50,10 @@ def export(
             "`CompiledModel.save` writes compiled models"
         )
     names = [targets] if isinstance(targets, str) else list(targets)
+    if not names or not all(isinstance(name, str) for name in (*names, prefix)):
+        raise UserError(
+            f"export: targets must name one instruction set or more and prefix be a text, got {targets!r}, {prefix!r}"
+        )
     if isinstance(model, CompiledModel):
         if options or names != ["native"]:
             raise UserError(

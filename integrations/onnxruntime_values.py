@@ -39,6 +39,10 @@ def _at(address: int, element_type: Any, shape: Sequence[int]) -> Array:
     """The array at an address, which must stay valid."""
     dtype = _dtype(element_type)
     size = int(np.prod(shape)) * dtype.itemsize
+    if size and (not address or address % dtype.alignment):
+        raise UserError(
+            f"IO binding: the address of {dtype} must be a multiple of {dtype.alignment} and not 0, got {address}"
+        )
     memory = memoryview((ctypes.c_uint8 * size).from_address(address))
     return np.ndarray(tuple(shape), dtype, memory)
 

@@ -62,6 +62,8 @@ class CompiledEstimator:
         self._dtype = np.int64 if made.is_whole else np.float32
         if self._methods == ["transform"]:
             self._check_width(estimator)
+        else:
+            self._check_rows()
 
     def predict(self, x: Any) -> Array:
         """Return the label, the labels of all outputs, the cluster, or the value of each row."""
@@ -112,6 +114,20 @@ class CompiledEstimator:
                 f"{self._kind}: must give {expected} columns, and skl2onnx converts it to {width}",
                 "compile the steps that it converts",
             )
+
+    def _check_rows(self) -> None:
+        """Raise UnsupportedError if the model has another number of results than rows, and leave out probabilities of
+        other labels than it has."""
+        first, rows = self.model.outputs[0], self.model.inputs[0].shape[0]
+        if "predict" in self._methods and rows not in first.shape:
+            raise UnsupportedError(
+                f"{self._kind}: must give a result for each row, and skl2onnx converts it to {first}",
+                "fit an estimator for each output",
+            )
+        probabilities = self.model.outputs[-1].shape[1:]
+        one_list = self._has_indicators and not isinstance(self.classes_, list)
+        if one_list and probabilities != first.shape[1:]:
+            self._methods = [name for name in self._methods if name != "predict_proba"]
 
     def _check(self, name: str) -> None:
         if name not in self._methods:

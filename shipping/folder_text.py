@@ -160,5 +160,4 @@ Description: model $MODEL, compiled by graphc
 Version: $VERSION
 Cflags: -I$${prefix}
 Libs: -L$${prefix} -l:$PREFIX.so
-Libs.private: $${prefix}/$PREFIX.a
 """)

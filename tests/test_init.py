@@ -23,6 +23,7 @@ PUBLIC = {
     "debug",
     "export",
     "graph_pass",
+    "instruction",
     "jax",
     "kernel",
     "llm",

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..base.errors import UserError
 from ..base.records import dataclass
+from ..base.size_queries import typical
 from ..graph_ir.ir.graph import Graph, Op, all_ops
 from ..graph_ir.ir.note import MODEL_VALUES
 from ..graph_ir.lowering.lower_graph import KernelCall, LoweredModel
@@ -237,7 +238,8 @@ class Explanation:
             for other in plan.lives
             if other is not life and other.end < life.begin
             for start in [plan.offset(other)]
-            if start < begin + life.size and begin < start + other.size
+            if typical(start) < typical(begin + life.size)
+            and typical(begin) < typical(start + other.size)
         ]
         text = f"{life.name} in arena[{begin}:{begin + life.size}], from {ops[life.begin].name} to {ops[life.end].name}"
         text += f"; reuses bytes of {_first_names(before)}" if before else ""

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dims import Size, is_known
+from ...base.dims import Size, floor_quotient, is_known
 from ...base.records import dataclass
 from ...base.size_limits import at_most
 from ...base.size_queries import factored, typical
@@ -256,6 +256,8 @@ def _is_elementwise_kernel(op: Op) -> bool:
 
 
 def _aligned(size: Any) -> Any:
-    """Rounded up to whole cache lines; of an expression, each unit."""
+    """Rounded up to whole cache lines; of an expression each unit, or 64 units where these are smaller than a line."""
     bytes_, units = factored(size)
+    if bytes_ < ALIGNMENT and not is_known(units):
+        return bytes_ * ALIGNMENT * floor_quotient(units + ALIGNMENT - 1, ALIGNMENT)
     return -(-bytes_ // ALIGNMENT) * ALIGNMENT * units

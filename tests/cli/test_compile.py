@@ -191,6 +191,8 @@ KNOWN = ", ".join(SWITCHES)
         ([MODEL, "-o", "m.dylib"],
          "-o m.dylib: .dylib files must be made by a linker of macOS, of an object; write one with "
          "--target ISA@macos -o m.o"),
+        ([MODEL, "--target", "avx2", "--targets", "avx2,avx512", "-o", "m.so"],
+         "--target avx2: must be left out beside --targets; list all instruction sets there"),
         ([MODEL, "--targets", "avx2,avx512", "-o", "m.gcm"],
          "--targets is for native libraries; name one with -o, such as m.so"),
         ([MODEL, "--sign", "key", "-o", "m.so"],

@@ -10,7 +10,7 @@ import pytest
 
 import graphc
 from graphc import CompiledModel, Graph
-from graphc.base.dims import Size, Symbol, size
+from graphc.base.dims import Size, Symbol, evaluate, size
 from graphc.base.dtypes import BF16, F16, F32, DType
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.base.options import CompileOptions
@@ -268,7 +268,8 @@ def test_the_graph_and_its_loops_are_text() -> None:
     assert parse_module(print_module(lowered.module)) == lowered.module
     x = np.random.default_rng(0).standard_normal((21, 13)).astype(np.float32)
     y, arena = np.zeros((21, 9), np.float32), np.zeros(1 << 20, np.uint8)
-    scratch = arena[: native(layers(N), "avx2").artifact.metadata.arena_bytes // N * 21]
+    arena_bytes = native(layers(N), "avx2").artifact.metadata.arena_bytes
+    scratch = arena[: evaluate(arena_bytes, {"N": 21})]
     (wanted,) = layers(21).evaluate([x])
     for module in (verify(lowered.module), verify(compilation.module, "final")):
         interpreter.run(module, "main", [x, y, lowered.constants, scratch, 21])

@@ -260,3 +260,10 @@ def test_wrong_calls_are_errors() -> None:
         ours.InferenceSession("nope.onnx")
     with pytest.raises(UserError):
         ours.InferenceSession(b"nonsense")
+
+
+@pytest.mark.parametrize("address", [0, 3])
+def test_addresses_that_hold_no_numbers_are_refused(address: int) -> None:
+    binding = ours.InferenceSession(layer().SerializeToString()).io_binding()
+    with pytest.raises(UserError, match="must be a multiple of 4 and not 0"):
+        binding.bind_input("x", "cpu", 0, np.float32, (2, 3), address)

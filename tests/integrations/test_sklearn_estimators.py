@@ -38,7 +38,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neural_network import MLPClassifier
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -249,6 +249,23 @@ def test_results_that_the_model_lacks_are_refused() -> None:
     gaps = np.where(X > 7, np.nan, X)
     with pytest.raises(UnsupportedError, match="must give 5 columns, and skl2onnx converts it"):
         graphc.sklearn.compile(SimpleImputer(add_indicator=True).fit(gaps))
+
+
+def test_networks_of_several_outputs() -> None:
+    """skl2onnx flattens the values of all outputs, and doubles the probabilities of labels."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((40, 5)), rng.standard_normal((40, 2))
+    with pytest.raises(UnsupportedError, match="MLPRegressor: must give a result for each row"):
+        graphc.sklearn.compile(
+            MLPRegressor(hidden_layer_sizes=(4,), max_iter=2000, solver="lbfgs", alpha=1.0).fit(
+                x, y
+            )
+        )
+    network = MLPClassifier((4,), max_iter=2000, solver="lbfgs", alpha=1.0).fit(x, y > 0)
+    compiled = graphc.sklearn.compile(network)
+    np.testing.assert_array_equal(compiled.predict(x), network.predict(x))
+    with pytest.raises(UserError, match="has no method predict_proba"):
+        compiled.predict_proba(x)
 
 
 def test_what_is_no_fitted_estimator_is_refused() -> None:

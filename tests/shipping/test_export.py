@@ -346,6 +346,8 @@ def test_equal_models_give_equal_bytes(tmp_path: Path) -> None:
         ({"path": "m.dll"}, "a native library must be named"),
         ({"prefix": "1x"}, "the prefix must be an identifier of C such as 'x1x'"),
         ({"targets": ["avx2", "avx2"]}, "targets of a library must differ"),
+        ({"targets": []}, "targets must name one instruction set or more"),
+        ({"prefix": 3}, "prefix be a text, got 'native', 3"),
         ({"targets": ["avx2", "aarch64"]}, "targets of a library must be of one machine"),
     ],
 )

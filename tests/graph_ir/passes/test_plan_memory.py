@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphc.base.dims import Symbol, evaluate, size
 from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -205,3 +206,18 @@ def test_the_check_of_these_tests_notices_an_overlap() -> None:
     broken = replace(plan, offsets=dict.fromkeys(plan.offsets, 0))
     with pytest.raises(AssertionError):
         check(graph, broken)
+
+
+def test_blocks_of_dynamic_sizes_are_no_larger_than_their_elements() -> None:
+    """A number of 4 bytes for each pair of positions took 64, as much as the alignment of the whole."""
+    graph, n = Graph("scores"), size(Symbol("N", 1, 4096))
+    x = graph.make_input(LogicalTensor(F32, (n, 64)), "x")
+    scores = graph.make("matmul_core", [x, x], {"transpose_b": True}, "scores").outputs[0]
+    total = graph.make("reduce_sum", [scores], {"axes": (0,)}).outputs[0]
+    graph.make_output(graph.make("relu", [total]).outputs[0])
+    plan_memory(graph, context())
+    plan = MEMORY_PLAN.of(graph)
+    for number in (1, 7, 64, 1000):
+        nbytes = 4 * number * number + 4 * number
+        assert nbytes <= evaluate(plan.arena_bytes, {"N": number}) <= nbytes + 2 * 64 * 64
+    assert evaluate(plan.offset(plan.lives[-1]), {"N": 7}) % ALIGNMENT == 0
