@@ -108,9 +108,8 @@ def run(args: argparse.Namespace) -> int:
     warning = load_warning(threads)
     if warning:
         print(f"graphc: warning: {warning}", file=sys.stderr)
-    if args.suite == DECODE or is_language_model(
-        args.model
-    ):  # not pinned: llama.cpp has a thread that waits for another
+    if args.suite == DECODE or is_language_model(args.model):
+        # Not pinned: llama.cpp has a thread that waits for another.
         return run_decode(args, threads, lambda facts, rows: _output(facts, rows, args))
     peers = [name for name in args.against.split(",") if name]
     import_peers([*peers, "eager"] if args.suite == "torch" else peers)

@@ -39,9 +39,9 @@ class DotProducts:
         if dtype == U8:
             total = self._saturated_pairs(a, b, lanes)
             return self._stream.value(f"add {type_of(S16, lanes)} {acc}, {total}")
-        separated = self._bf16 if dtype == BF16 else self._f16
         if dtype == BF16 and 4 * lanes in self._can.dot_bf16:
             return self._dot_bf16(acc, a, b, lanes)
+        separated = self._bf16 if dtype == BF16 else self._f16
         for odd in (True, False):  # the order of vdpbf16ps
             acc = self._multiply_add(separated(a, odd, lanes), separated(b, odd, lanes), acc, lanes)
         return acc

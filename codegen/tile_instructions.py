@@ -7,17 +7,16 @@ allocates them, builds the configuration from the shapes, loads it once per func
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from ..base.errors import InternalError
+from ..targets.emission import Operand, parse_emission
 from ..targets.isa import Instruction
 from ..tensor_ir.nodes import Expr, Function, Slice
 from .expressions import Expressions
-from .instruction_stream import InstructionStream
+from .instruction_stream import InstructionStream, Typed
 
 _VECTOR = "<256 x i32>"
-_OPERAND = re.compile(r"(\w+) (\w+)(?: \* (\w+))?")
 
 
 class TileInstructions:
@@ -34,34 +33,30 @@ class TileInstructions:
     def emit(self, meaning: Function, args: Sequence[Slice | Expr]) -> None:
         """Emit an instruction with the arguments of its meaning."""
         given = dict(zip((param.name for param in meaning.params), args, strict=True))
-        text = self._instruction.emission
-        result, _, call = text.rpartition(" = ")
-        name, _, operands = call.partition("(")
-        typed = [self._operand(given, *found) for found in _OPERAND.findall(operands)]
-        kind = self._access.contents if result else "void"
-        self._stream.declare(name, kind, [kind for kind, _ in typed])
-        shown = f"call {kind} @{name}({', '.join(' '.join(one) for one in typed)})"
-        if result:
-            self._write(given[result], self._stream.result(shown))
+        emission = parse_emission(self._instruction.emission)
+        typed = [self._operand(given, operand) for operand in emission.operands]
+        kind = self._access.contents if emission.result else "void"
+        self._stream.declare(emission.intrinsic, kind, [kind for kind, _ in typed])
+        shown = f"call {kind} @{emission.intrinsic}({', '.join(' '.join(one) for one in typed)})"
+        if emission.result:
+            self._write(given[emission.result.name], self._stream.result(shown))
         else:
             self._stream.emit(shown)
 
-    def _operand(
-        self, given: dict[str, Slice | Expr], kind: str, name: str, times: str
-    ) -> tuple[str, str]:
-        arg = given.get(name)
+    def _operand(self, given: dict[str, Slice | Expr], operand: Operand) -> Typed:
+        kind, arg, times = operand.kind, given.get(operand.name), operand.times
         if kind == self._access.contents:
             return kind, self._read(arg)
         if isinstance(arg, Slice):
             return kind, self._expressions.address(arg)
         if arg is None:
-            return kind, name  # a number
+            return kind, operand.name  # a number
         factor = given.get(times, int(times) if times.isdigit() else 1)
-        value = arg * factor if times else arg  # type: ignore[operator]
-        operand = self._expressions.value(value)
-        if kind == "i64" or operand.isdigit():
-            return kind, operand
-        return kind, self._stream.value(f"trunc i64 {operand} to {kind}", operand)
+        raised = arg * factor if times else arg  # type: ignore[operator]
+        value = self._expressions.value(raised)
+        if kind == "i64" or value.isdigit():
+            return kind, value
+        return kind, self._stream.value(f"trunc i64 {value} to {kind}", value)
 
     def _read(self, register: Slice | Expr | None) -> str:
         slot = self._slot(register)

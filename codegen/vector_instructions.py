@@ -5,19 +5,14 @@ LLVM keeps local buffers that only such instructions and vector loops touch in r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from ..base.errors import InternalError
+from ..targets.emission import Operand, parse_emission
 from ..targets.isa import Instruction
 from ..tensor_ir.nodes import Buffer, Expr, Function, Load, Slice
 from .expressions import Expressions
 from .instruction_stream import InstructionStream, Typed
 from .llvm_types import type_of
-
-CALL = re.compile(r"(?:(.+?) = )?(llvm\.[\w.]+)\((.*)\)")
-OPERAND = re.compile(r"(?:(<[^>]*>|\w+) )?(\w+)")
-"""Parts of an emission such as `c = llvm.fma.v8f32(a, <8 x float> b, c)`."""
 
 
 class VectorInstructions:
@@ -36,30 +31,23 @@ class VectorInstructions:
         for param, arg in zip(meaning.params, args, strict=True):
             if isinstance(param, Buffer) and isinstance(arg, Slice):
                 self._given[param.name] = param, arg
-        result, name, operands = self._parsed(CALL, self._instruction.emission)
-        typed = [self._operand(part.strip()) for part in operands.split(",") if part.strip()]
-        kind, to = self._parsed(OPERAND, result)
-        param, target = self._given[to]
-        kind, own, lanes = kind or _type(param), _type(param), _lanes(param)
-        self._stream.declare(name, kind, [kind for kind, _ in typed])
-        call = f"call {kind} @{name}({', '.join(' '.join(one) for one in typed)})"
-        value = self._as(own, kind, self._stream.result(call))
-        self._expressions.write(target.buffer, target.indices, value, lanes)
-
-    def _parsed(self, pattern: re.Pattern[str], text: str) -> tuple[str, ...]:
-        found = pattern.fullmatch(text)
-        if found is None:
-            raise InternalError(f"emission of '{self._instruction.name}': '{text}' is not legal")
-        return tuple(part or "" for part in found.groups())
-
-    def _operand(self, text: str) -> Typed:
-        kind, name = self._parsed(OPERAND, text)
-        if name not in self._given:
-            return kind, name  # a number
-        param, arg = self._given[name]
+        emission = parse_emission(self._instruction.emission)
+        assert emission.result is not None
+        operands = [self._operand(operand) for operand in emission.operands]
+        param, target = self._given[emission.result.name]
         own = _type(param)
+        kind = emission.result.kind or own
+        value = self._as(own, kind, self._stream.intrinsic(emission.intrinsic, kind, *operands))
+        self._expressions.write(target.buffer, target.indices, value, _lanes(param))
+
+    def _operand(self, operand: Operand) -> Typed:
+        if operand.name not in self._given:
+            return operand.kind, operand.name  # a number
+        param, arg = self._given[operand.name]
+        own = _type(param)
+        kind = operand.kind or own
         value = self._expressions.value(Load(arg.buffer, arg.indices, _lanes(param)))
-        return kind or own, self._as(kind or own, own, value)
+        return kind, self._as(kind, own, value)
 
     def _as(self, kind: str, own: str, operand: str) -> str:
         return operand if kind == own else self._stream.value(f"bitcast {own} {operand} to {kind}")

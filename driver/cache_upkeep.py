@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..base.errors import UserError
@@ -125,18 +125,16 @@ class Upkeep:
         return self.store.corrupt(self._weights_of(path))
 
     def corrupt(self) -> dict[Path, str]:
-        """Check every model, kernel and file of weights; return those to delete, with the reasons."""
+        """Check every file; return those to delete, with the reasons."""
         found = dict.fromkeys(self.store.corrupt(self.store.files()), "its SHA-256 differs")
-        for path, _ in self.entries():
-            try:
-                if path.suffix == SUFFIX:
-                    Artifact.load(path, opener=own_file)
-                else:
-                    checked_kernel(path)
-            except UserError as error:
-                found[path] = str(error)
-            except OSError as error:
-                found[path] = str(error.strerror)
+        for suffix, check in _CHECKS.items():
+            for path in sorted(self.folder.glob(f"*{suffix}")):
+                try:
+                    check(path)
+                except UserError as error:
+                    found[path] = str(error)
+                except OSError as error:
+                    found[path] = str(error.strerror)
         return found
 
     def _weights_of(self, path: Path) -> list[Path]:
@@ -149,18 +147,45 @@ class Upkeep:
 
 def checked_kernel(path: Path) -> bytes:
     """Return the object code in the file of a kernel. Raise OSError or UserError for a corrupt one."""
-    with open(path, "rb", opener=own_file) as stream:
-        data = stream.read()
+    data = _read(path)
     code = data[CHECK_BYTES:]
     if hashlib.sha256(code).digest() != data[:CHECK_BYTES]:
         raise UserError(f"kernel '{path}' is corrupt; compile its model again")
     return code
 
 
+def checked_alias(path: Path) -> str:
+    """Return the key in the file of an alias. Raise OSError or UserError for a corrupt one."""
+    data = _read(path)
+    key = data.partition(b" ")[0].decode(errors="replace")
+    if data != alias_bytes(path, key):
+        raise UserError(f"alias '{path}' is corrupt; compile its model again")
+    return key
+
+
+def alias_bytes(path: Path, key: str) -> bytes:
+    """Return what the file of an alias for a key contains: the key, and a hash of both."""
+    return f"{key} {hashlib.sha256(f'{path.stem} {key}'.encode()).hexdigest()}".encode()
+
+
+_CHECKS: dict[str, Callable[[Path], object]] = {
+    SUFFIX: lambda path: Artifact.load(path, opener=own_file),
+    KERNEL_SUFFIX: checked_kernel,
+    ALIAS_SUFFIX: checked_alias,
+    SEEN_SUFFIX: checked_alias,
+}
+"""Readers of the files of the folder, by suffix, which raise an error for a corrupt one."""
+
+
+def _read(path: Path) -> bytes:
+    with open(path, "rb", opener=own_file) as stream:
+        return stream.read()
+
+
 def _refers_to(path: Path, keys: set[str]) -> bool:
     try:
-        return path.read_text(errors="replace").partition(" ")[0] in keys
-    except OSError:
+        return checked_alias(path) in keys
+    except (OSError, UserError):
         return False
 
 

@@ -36,6 +36,8 @@ from .cache_upkeep import (
     SUFFIX,
     Contents,
     Upkeep,
+    alias_bytes,
+    checked_alias,
     checked_kernel,
 )
 
@@ -126,10 +128,9 @@ class CompileCache:
         if self._refusal() is not None:
             return None
         try:
-            key, _, check = _read(self.folder / f"{alias}{suffix}").decode().partition(" ")
-        except (OSError, UnicodeDecodeError):
+            return checked_alias(self.folder / f"{alias}{suffix}")
+        except (OSError, UserError):
             return None
-        return key if check == _check_of(alias, key) else None
 
     def link(self, alias: str, key: str, suffix: str = ALIAS_SUFFIX) -> None:
         """Let an alias refer to a stored key."""
@@ -138,7 +139,7 @@ class CompileCache:
         path = self.folder / f"{alias}{suffix}"
         try:
             with whole_file(self._unlinked(path), private=True) as stream:
-                stream.write(f"{key} {_check_of(alias, key)}".encode())
+                stream.write(alias_bytes(path, key))
         except OSError as error:
             _LOG.warning("'%s' cannot be written (%s)", path, error.strerror)
 
@@ -283,18 +284,9 @@ def default_cache(environ: Mapping[str, str] = os.environ) -> CompileCache | Non
     return CompileCache(cache_folder(environ) / "compiled")
 
 
-def _read(path: Path) -> bytes:
-    with open(path, "rb", opener=own_file) as stream:
-        return stream.read()
-
-
 def _name(file: ArtifactFile) -> str:
     return hashlib.sha256(os.fsencode(file.path)).hexdigest()
 
 
 def _status(file: ArtifactFile) -> str:
     return hashlib.sha256(file.status().encode()).hexdigest()
-
-
-def _check_of(alias: str, key: str) -> str:
-    return hashlib.sha256(f"{alias} {key}".encode()).hexdigest()

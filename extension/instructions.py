@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..base.errors import GraphcError, UserError
+from ..targets.emission import parse_emission
 from ..targets.isa import INSTRUCTIONS, Instruction, Target
 from ..tensor_ir.instructions import instructions_in
 from ..tensor_ir.nodes import Buffer, Function, Module, Store
@@ -14,13 +14,10 @@ from ..tensor_ir.parser import parse_function
 from ..tensor_ir.verifier import verify
 from ..tensor_ir.visitor import walk_statements
 
-_WORD = r"(?:(?:<\d+ x \w+>|\w+) )?(\w+)"
-EMISSION = re.compile(rf"{_WORD} = llvm\.[\w.]+\(({_WORD}(?:, {_WORD})*)\)")
-
 
 @contextmanager
 def declared(instruction: Instruction) -> Iterator[Function]:
-    """Make an instruction known, unless what is done with its meaning fails.
+    """Make an instruction known, unless what is done with its meaning fails: then what was known of its name is kept.
 
     Raise UserError if meaning and emission do not fit."""
     known = INSTRUCTIONS.get(instruction.name)
@@ -36,8 +33,11 @@ def declared(instruction: Instruction) -> Iterator[Function]:
     INSTRUCTIONS[instruction.name] = instruction
     try:
         yield meaning
-    except GraphcError:
-        del INSTRUCTIONS[instruction.name]
+    except BaseException:
+        if known is None:
+            del INSTRUCTIONS[instruction.name]
+        else:
+            INSTRUCTIONS[known.name] = known
         raise
 
 
@@ -48,7 +48,7 @@ def check_available(function: Function, target: Target) -> None:
         if missing:
             raise UserError(
                 f"instruction '{one.name}': the target must have {missing[0]}, got {target.isa}; add it to the name, "
-                f"{target.isa}+{missing[0]}, or accept the op only where `available(target)` holds"
+                f"as in native+{missing[0]}, or accept the op only where `available(target)` holds"
             )
 
 
@@ -60,28 +60,28 @@ def _check_params(instruction: Instruction, meaning: Function) -> None:
 
 
 def _check_emission(instruction: Instruction, meaning: Function) -> None:
-    found = EMISSION.fullmatch(instruction.emission)
-    if found is None:
-        raise _wrong(
-            instruction,
-            f"its emission must be like 'c = llvm.name(c, <16 x i32> a, i32 4)', got '{instruction.emission}'",
-        )
+    try:
+        emission = parse_emission(instruction.emission)
+    except UserError as error:
+        raise _wrong(instruction, f"its {error}") from None
+    result = emission.result.name if emission.result else "nothing"
     names = {param.name for param in meaning.params}
     stores = (s for s in walk_statements(meaning.body) if isinstance(s, Store))
     written = {s.buffer.name for s in stores} & names
-    if written != {found[1]}:
+    if written != {result}:
         raise _wrong(
             instruction,
-            f"its emission must set what its meaning writes, {', '.join(sorted(written))}, got {found[1]}",
+            f"its emission must set what its meaning writes, {', '.join(sorted(written))}, got {result}",
         )
-    used = {part.split()[-1] for part in found[2].split(",")}
+    used = {operand.name for operand in emission.operands}
     if unused := sorted(names - used - written):
         raise _wrong(instruction, f"its emission must have all operands, got none of {unused[0]}")
-    unknown = sorted(name for name in used - names if not name.isdigit())
-    if unknown:
+    if unknown := sorted(name for name in used - names if not name.isdigit()):
         raise _wrong(
             instruction, f"its emission must have operands of its meaning, got {unknown[0]}"
         )
+    if factors := [operand.times for operand in emission.operands if operand.times]:
+        raise _wrong(instruction, f"its emission must not multiply operands, got '* {factors[0]}'")
 
 
 def _wrong(instruction: Instruction, rule: str) -> UserError:

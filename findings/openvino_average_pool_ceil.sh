@@ -14,34 +14,29 @@ python3 -m venv "$folder/venv"
 cd "$folder"
 "$folder/venv/bin/python" - <<'PYTHON'
 import numpy as np
+import onnx.parser
 import onnxruntime as ort
 import openvino
-from onnx import TensorProto, helper
 
 
-def both(op, *arrays, result=None, **attributes):
-    """The result of ONNX Runtime, and of OpenVINO held to f32, for one node."""
-    types = [helper.np_dtype_to_tensor_dtype(array.dtype) for array in arrays]
-    names = ["x", "y"][: len(arrays)]
-    graph = helper.make_graph(
-        [helper.make_node(op, names, ["z"], **attributes)], "g",
-        [helper.make_tensor_value_info(*given) for given in zip(names, types, [a.shape for a in arrays])],
-        [helper.make_tensor_value_info("z", result or types[0], None)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10).SerializeToString()
-    given = dict(zip(names, arrays))
-    expected = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, given)[0]
+def both(graph, **arrays):
+    """The results of a graph of one node by ONNX Runtime, and by OpenVINO held to f32."""
+    text = f'<ir_version: 10, opset_import: ["": 22]> g {graph}'
+    model = onnx.parser.parse_model(text).SerializeToString()
+    expected = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, arrays)[0]
     core = openvino.Core()
-    compiled = core.compile_model(core.read_model(model), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    found = compiled(given)[0]
+    found = core.compile_model(core.read_model(model), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(arrays)[0]
+    print(f"{graph}: ONNX Runtime {expected.tolist()}, OpenVINO {found.tolist()}")
     assert found.dtype == expected.dtype
-    print(f"{op} {arrays[0].dtype}: ONNX Runtime {expected.tolist()}, OpenVINO {found.tolist()}")
     return expected, found
 
 
 image = np.arange(1, 26, dtype=np.float32).reshape(1, 1, 5, 5)
-window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 0, 0]}
-expected, found = both("AveragePool", image, ceil_mode=1, count_include_pad=1, **window)
+expected, found = both(
+    "(float[1,1,5,5] x) => (float[1,1,3,3] y) { y = AveragePool<ceil_mode=1, count_include_pad=1, "
+    "kernel_shape=[3,3], strides=[2,2], pads=[1,1,0,0]>(x) }",
+    x=image,
+)
 padded = np.pad(image[0, 0], ((1, 0), (1, 0)))
 exact = [[padded[2 * i : 2 * i + 3, 2 * j : 2 * j + 3].mean() for j in range(3)] for i in range(3)]
 whole = [[padded[2 * i : 2 * i + 3, 2 * j : 2 * j + 3].sum() / 9 for j in range(3)] for i in range(3)]

@@ -14,36 +14,34 @@ python3 -m venv "$folder/venv"
 cd "$folder"
 "$folder/venv/bin/python" - <<'PYTHON'
 import numpy as np
+import onnx.parser
 import onnxruntime as ort
 import openvino
-from onnx import TensorProto, helper
 
 
-def both(op, *arrays, result=None, **attributes):
-    """The result of ONNX Runtime, and of OpenVINO held to f32, for one node."""
-    types = [helper.np_dtype_to_tensor_dtype(array.dtype) for array in arrays]
-    names = ["x", "y"][: len(arrays)]
-    graph = helper.make_graph(
-        [helper.make_node(op, names, ["z"], **attributes)], "g",
-        [helper.make_tensor_value_info(*given) for given in zip(names, types, [a.shape for a in arrays])],
-        [helper.make_tensor_value_info("z", result or types[0], None)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10).SerializeToString()
-    given = dict(zip(names, arrays))
-    expected = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, given)[0]
+def both(graph, **arrays):
+    """The results of a graph of one node by ONNX Runtime, and by OpenVINO held to f32."""
+    text = f'<ir_version: 10, opset_import: ["": 22]> g {graph}'
+    model = onnx.parser.parse_model(text).SerializeToString()
+    expected = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, arrays)[0]
     core = openvino.Core()
-    compiled = core.compile_model(core.read_model(model), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    found = compiled(given)[0]
+    found = core.compile_model(core.read_model(model), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(arrays)[0]
+    print(f"{graph}: ONNX Runtime {expected.tolist()}, OpenVINO {found.tolist()}")
     assert found.dtype == expected.dtype
-    print(f"{op} {arrays[0].dtype}: ONNX Runtime {expected.tolist()}, OpenVINO {found.tolist()}")
     return expected, found
 
 
-wide = np.array([2**40, 2**31, -(2**33), 3])
-sums = both("Add", wide, np.full(4, 3))
-doubles = both("Add", np.array([1 + 1e-12, 1e300]), np.array([-1.0, 1.0]))
-equal = both("Equal", np.array([2**40, 2]), np.array([2**41, 2]), result=TensorProto.BOOL)
-near = both("Equal", np.array([16777217, 2], np.int32), np.array([16777216, 2], np.int32), result=TensorProto.BOOL)
+def two(op, kind, result, x, y):
+    """Return the results for two arrays of a type."""
+    n = len(x)
+    graph = f"({kind}[{n}] x, {kind}[{n}] y) => ({result}[{n}] z) {{ z = {op}(x, y) }}"
+    return both(graph, x=np.array(x), y=np.array(y))
+
+
+sums = two("Add", "int64", "int64", [2**40, 2**31, -(2**33), 3], [3] * 4)
+doubles = two("Add", "double", "double", [1 + 1e-12, 1e300], [-1.0, 1.0])
+equal = two("Equal", "int64", "bool", [2**40, 2], [2**41, 2])
+near = two("Equal", "int32", "bool", np.int32([16777217, 2]), np.int32([16777216, 2]))
 assert sums[0].tolist() == [2**40 + 3, 2**31 + 3, 3 - 2**33, 6]
 assert equal[0].tolist() == near[0].tolist() == [False, True] and abs(doubles[0][0] - 1e-12) < 1e-15
 assert sums[1].tolist() == [3, 3 - 2**31, 3, 6], "the behavior has changed"

@@ -54,8 +54,7 @@ class CompiledEstimator:
     def __init__(self, model: CompiledModel, estimator: Any, made: Converted) -> None:
         self.model = model
         self.classes_ = getattr(estimator, "classes_", None)
-        count = 0 if self.classes_ is None else len(self.classes_)
-        self._has_indicators = count > 1 and model.outputs[0].shape[1:] == (count,)
+        self._has_indicators = _has_indicators(self.classes_, model)
         self._kind = type(estimator).__name__
         self._methods = [name for name in _METHODS if self._has(estimator, name)]
         self._columns, self._categories, self._unread = made.columns, made.categories, made.unread
@@ -125,8 +124,7 @@ class CompiledEstimator:
                 "fit an estimator for each output",
             )
         probabilities = self.model.outputs[-1].shape[1:]
-        one_list = self._has_indicators and not isinstance(self.classes_, list)
-        if one_list and probabilities != first.shape[1:]:
+        if self._has_indicators and probabilities != first.shape[1:]:
             self._methods = [name for name in self._methods if name != "predict_proba"]
 
     def _check(self, name: str) -> None:
@@ -166,6 +164,13 @@ class CompiledEstimator:
             return x[key] if names else np.asarray(x)[:, number]
         except (KeyError, IndexError, TypeError) as error:
             raise UserError(f"{self._kind} needs a table with the column '{key}'") from error
+
+
+def _has_indicators(classes: Any, model: CompiledModel) -> bool:
+    """Return whether the first result has a column of 0 and 1 for each label, as rows may have several."""
+    if classes is None or isinstance(classes, list):
+        return False
+    return len(classes) > 1 and model.outputs[0].shape[1:] == (len(classes),)
 
 
 def _dense(x: Any, dtype: Any) -> Array:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dtypes import DType
 from ..base.errors import InternalError, UserError
 from ..base.records import dataclass
 from ..codegen.host import host_has, target_for
@@ -18,6 +17,7 @@ from ..codegen.kernel_parts import KERNEL, Part
 from ..codegen.kernel_pool import compile_apart
 from ..extension.instructions import declared
 from ..runtime.loader import LoadedCode
+from ..targets.emission import parse_emission
 from ..targets.isa import Instruction, Target
 from ..tensor_ir import interpreter
 from ..tensor_ir.builder import LoopBuilder
@@ -31,7 +31,7 @@ TRIALS = 64
 
 @dataclass(frozen=True)
 class UserInstruction:
-    """An instruction that kernels call: `sad(b, total, x.at(i), y.at(i))`, with an address for each vector."""
+    """An instruction that kernels call with an address for each vector: `sad(b, total, slice_of(x, (i,)), y)`."""
 
     instruction: Instruction
 
@@ -91,7 +91,7 @@ def _compiled(made: Instruction, meaning: Function) -> bytes:
             f"instruction '{made.name}': its emission must have the types of LLVM's definition, and `needs` the "
             f"features: {error}"
         ) from error
-    intrinsic = made.emission.partition("(")[0].split()[-1]
+    intrinsic = parse_emission(made.emission).intrinsic
     if intrinsic.encode() in code:  # a symbol that nothing defines
         raise UserError(
             f"instruction '{made.name}': its emission must name an intrinsic of LLVM, got '{intrinsic}'"
@@ -124,14 +124,8 @@ def _values(param: Buffer, rng: np.random.Generator) -> Array:
     (lanes,), dtype = param.shape, param.dtype
     assert isinstance(lanes, int)
     if not dtype.is_float:
-        limits = _limits(dtype)
-        return rng.integers(*limits, lanes, dtype.numpy, endpoint=True)
+        return rng.integers(*dtype.limits, lanes, dtype.numpy, endpoint=True)
     return (rng.standard_normal(lanes) * np.exp2(rng.integers(-8, 9, lanes))).astype(dtype.numpy)
-
-
-def _limits(dtype: DType) -> tuple[int, int]:
-    limits = np.iinfo(dtype.numpy)
-    return int(limits.min), int(limits.max)
 
 
 def _differ(got: Array, want: Array, error: float) -> Array:

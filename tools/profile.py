@@ -294,7 +294,7 @@ def _kernels(
 
 
 def _multiplied(node: Op) -> str:
-    """Return the type whose multiply-adds take the most work of a kernel, as `Roofline.of_type` names it."""
+    """Return the type that the first contraction of a kernel multiplies, as `Roofline.of_type` names it, or ""."""
     contractions = (MatmulCore, Convolution, WinogradConvolution, MatmulNBits)
     found = [op for op in _body(node) if isinstance(op, contractions)]
     if not found:

@@ -23,9 +23,8 @@ _COEFFICIENTS = (
 )
 LOG2_E = 1 / math.log(2)
 LOWEST = -104.0  # e**x rounds to 0 from here down
-_ZERO_FACTORS = (
-    -176.0
-)  # n is -254, of which both factors are 0: what underflows takes a CPU 150 cycles
+# n is -254, of which both factors are 0: a multiplication that underflows takes 150 cycles.
+_ZERO_FACTORS = -176.0
 LN2_HIGH = 0.693145751953125  # 15 bits: times any n here, exact
 LN2_LOW = math.log(2) - LN2_HIGH
 # Adding it rounds to an integer that stands in the low mantissa bits, raised by two exponent biases.
@@ -74,10 +73,18 @@ def reduce_exponent(ops: VectorOps, x: Value) -> tuple[Value, PowerOfTwo]:
 
 def reduce_bounded(ops: VectorOps, x: Value) -> tuple[Value, PowerOfTwo]:
     """The same for every x <= 89: where e ** x rounds to 0 the power is 0, and r any number, also NaN."""
+    kept, x = zero_below(ops, x, LOWEST, _ZERO_FACTORS)
+    r, power = reduce_exponent(ops, x)
+    return r, replace(power, kept=kept)
+
+
+def zero_below(
+    ops: VectorOps, x: Value, lowest: float, zero_factors: float
+) -> tuple[Value | None, Value]:
+    """Return what makes a result 0 below `lowest`: the lanes that `scalef` keeps, or x where the factors are 0."""
     if ops.has_scalef:
-        r, power = reduce_exponent(ops, x)
-        return r, replace(power, kept=ops.compare("nlt", x, ops.const(LOWEST)))
-    return reduce_exponent(ops, ops.max(ops.const(_ZERO_FACTORS), x))
+        return ops.compare("nlt", x, ops.const(lowest)), x
+    return None, ops.max(ops.const(zero_factors), x)
 
 
 def reduce_below(ops: VectorOps, x: Value) -> tuple[Value, Value, Value]:

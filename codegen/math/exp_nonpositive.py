@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..vector_ops import Value, VectorOps
-from ._exponential import LOWEST, exp_fraction, reduce_below
+from ._exponential import LOWEST, exp_fraction, reduce_below, zero_below
 
 _SCALE = 2.0**-64
 # n is -191, of which the factor is 0: a multiplication that underflows takes 150 cycles.
@@ -17,8 +17,8 @@ def exp_nonpositive(ops: VectorOps, x: Value) -> Value:
     result; the fraction is 2**64 times smaller, in its coefficients. 13 instructions with FMA, 12 with an instruction
     that multiplies by 2**n.
     """
+    kept, x = zero_below(ops, x, LOWEST, _ZERO_FACTOR)
+    r, n, raised = reduce_below(ops, x)
     if ops.has_scalef:
-        r, n, _ = reduce_below(ops, x)
-        return ops.scalef(exp_fraction(ops, r), n, ops.compare("nlt", x, ops.const(LOWEST)))
-    r, _, raised = reduce_below(ops, ops.max(ops.const(_ZERO_FACTOR), x))
+        return ops.scalef(exp_fraction(ops, r), n, kept)
     return ops.mul(exp_fraction(ops, r, _SCALE), raised)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..vector_ops import Value, VectorOps
-from ._exponential import LN2_HIGH, LN2_LOW, LOG2_E, ROUND, exp_excess, power_of_two
+from ._exponential import LN2_HIGH, LN2_LOW, LOG2_E, ROUND, exp_excess, power_of_two, zero_below
 from ._gate import nan_at_minus_infinity
 from ._polynomial import horner
 
@@ -36,10 +36,7 @@ def gelu(ops: VectorOps, x: Value) -> Value:
     polynomial; the square is held in two parts. Without FMA its lower part is lost, and the error grows to 70 ULP
     next to 0. Coefficients: iteratively reweighted least squares on Chebyshev nodes, rounded to f32 one at a time.
     """
-    low = ops.neg(ops.abs(x))
-    kept = ops.compare("nlt", low, ops.const(_LOWEST)) if ops.has_scalef else None
-    if kept is None:
-        low = ops.max(ops.const(_ZERO_FACTORS), low)
+    kept, low = zero_below(ops, ops.neg(ops.abs(x)), _LOWEST, _ZERO_FACTORS)
     square = ops.mul(low, low)
     square_low = ops.fma(low, low, ops.neg(square))
     shifted = ops.fma(square, ops.const(-LOG2_E / 2), ops.const(ROUND))

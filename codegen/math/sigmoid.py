@@ -7,9 +7,8 @@ from ._exponential import exp_beyond_one
 from ._gate import SCALE, reduce_negated, scaled_power
 
 _LOWEST = -104.0  # rounds to 0 from here down
-_INFINITE = (
-    -133.2
-)  # 2**192 is infinite here, and e**r more than 1: no quotient underflows, which takes 150 cycles
+# 2**192 is infinite here, and e**r more than 1: no quotient underflows, which takes 150 cycles.
+_INFINITE = -133.2
 _HIGHEST = 18.0  # rounds to 1 from below here up
 
 

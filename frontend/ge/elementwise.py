@@ -97,6 +97,11 @@ def condition(node: NodeContext, name: str) -> GraphTensor:
     return node.converted(node.tensor(name), BOOL)
 
 
+def _masked_fill(node: NodeContext) -> Value:
+    x = node.tensor("x")
+    return masked_fill(node, x, node.tensor("mask"), node.scalar("value", x.details.dtype))
+
+
 def _read_select(node: NodeContext, _: str) -> Value:
     chosen, (a, b) = condition(node, "condition"), node.pair()
     if chosen.details.rank == 1 and a.details.rank > 1:  # it selects rows
@@ -123,9 +128,7 @@ PAIRS = {
 
 HANDLERS: dict[str, Handler] = {
     "BiasAdd": _bias_add,
-    "MaskedFill": lambda node: masked_fill(
-        node, x := node.tensor("x"), node.tensor("mask"), node.scalar("value", x.details.dtype)
-    ),
+    "MaskedFill": _masked_fill,
     "OneHot": _one_hot,
     "OneHotD": _one_hot,
 }

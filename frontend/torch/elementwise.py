@@ -36,11 +36,6 @@ def _read_round(node: Node) -> Results:
     return node.make(down, node.helper("round", node.helper(up, x, power)), power)
 
 
-def _read_clamp_bound(node: Node) -> Value:
-    """clamp_min and clamp_max, whose bound may be a tensor."""
-    return READS["clamp"](node, "clamp")
-
-
 def _read_angle(node: Node) -> Value:
     """Read torch.angle of real numbers: pi below 0, else 0."""
     x = as_float(node, node.tensor_of())
@@ -53,8 +48,7 @@ HANDLERS: dict[str, Read] = {
     "prims::frexp": lambda node: fraction_and_exponent(node, node.tensor_of("self")),
     "elu": _read_elu,
     "round": _read_round,
-    "clamp_min": _read_clamp_bound,
-    "clamp_max": _read_clamp_bound,
+    **dict.fromkeys(("clamp_min", "clamp_max"), lambda node: READS["clamp"](node, "clamp")),
     "angle": _read_angle,
 }
 """Operators of this family."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -121,6 +120,11 @@ def _remainder(b: Builder, x: Operand, y: Operand) -> GraphTensor:
         return b.make("mod", left, right)
     rest, below = _truncated_remainder(b, left, right)
     return b.make("select", below, b.helper("add", rest, right), rest)
+
+
+def _log_add_exp(b: Builder, x: Operand, y: Operand) -> GraphTensor:
+    left, right = (as_float(b, z) for z in promoted(b, x, y))
+    return log_add_exp(b, left, right)
 
 
 def _power(x: Number, y: Number) -> Any:
@@ -252,12 +256,8 @@ FUNCTIONS: dict[str, Function] = {
     "div": Function(2, _divide, _as_floats(operator.truediv), F64),
     "floor_divide": Function(2, _floor_divide, _on_sizes(quotient, operator.floordiv)),
     "remainder": Function(2, _remainder, _OF_NUMBERS["remainder"]),
-    "logaddexp": Function(
-        2,
-        lambda b, x, y: log_add_exp(b, *map(partial(as_float, b), promoted(b, x, y))),  # type: ignore[arg-type]
-        np.logaddexp,
-    ),
-    "sign": Function(1, lambda b, x: sign(b, b.tensor(x)), np.sign),
+    "logaddexp": Function(2, _log_add_exp, np.logaddexp),
+    "sign": Function(1, lambda b, x: sign(b, b.tensor(x)), np.sign),  # 0 for NaN
 }
 """Name to function. Names with a dot are casts."""
 

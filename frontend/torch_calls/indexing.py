@@ -14,6 +14,12 @@ from ..correspondence.compositions.order import insertion_index
 from .call import Call, Value
 from .movement import sliced_ranges
 
+
+def _read_slice_assign(node: Call, _: str) -> Value:
+    x = node.tensor_of()
+    return assign_ranges(node, x, node.tensor_of("src"), *sliced_ranges(node, x))
+
+
 SCATTER_REDUCTIONS = {"add": "sum", "mul": "prod", "min": "amin", "max": "amax"}
 _SAME_REDUCTION = {"add": "sum", "multiply": "prod"}
 
@@ -114,9 +120,7 @@ def _read_insertion(node: Call, _: str) -> Value:
 
 
 READS = {
-    "slice_assign": lambda node, _: assign_ranges(
-        node, node.tensor_of(), node.tensor_of("src"), *sliced_ranges(node, node.tensor_of())
-    ),
+    "slice_assign": _read_slice_assign,
     "scatter": _read_scatter,
     "scan": _read_scan,
     "diff": _read_differences,

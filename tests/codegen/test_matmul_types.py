@@ -118,7 +118,12 @@ def test_accumulators_stay_in_registers(isa: str, kernel: Microkernel) -> None:
     extra = tile.vectors if kernel.a == S8 and kernel.needs else 0
     assert len(matmuls) % (tile.rows * tile.vectors) == extra < len(matmuls)
     conversions = [line for line in loop if "vcvtph2ps" in line]
-    if not apart:
+    if (
+        apart
+    ):  # of both sides: a vector of B once for all rows, an element of A once for all vectors
+        elements = len(matmuls) // tile.vectors + len(matmuls) // tile.rows
+        assert len(conversions) == elements
+    else:
         assert len(conversions) == (len(matmuls) // tile.rows if kernel.b == F16 else 0)
 
 

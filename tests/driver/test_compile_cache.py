@@ -122,10 +122,16 @@ def test_a_file_that_was_seen_is_not_read_as_a_graph_again(
     assert set(same_bytes.phases.seconds) == {"cache"}
     other = compile_cached(path, kept, CompileOptions(threads=2))
     assert not other.from_cache
-    (alias, _) = kept.folder.glob("*.key")
-    alias.write_text(alias.read_text().replace("a", "b"))
-    again = compile_cached(path, kept)
-    assert again.from_cache, "by the graph, if the alias is corrupt"
+    assert kept.verify() == {}
+    aliases = [*kept.folder.glob("*.key"), *kept.folder.glob("*.seen")]
+    assert len(aliases) == 3
+    for alias in aliases:
+        whole = alias.read_bytes()
+        for corrupt in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[:10], b""):
+            alias.write_bytes(corrupt)
+            assert set(kept.verify()) == {alias}
+            assert compile_cached(path, kept).from_cache, "by the graph, if the alias is corrupt"
+        alias.write_bytes(whole)
 
 
 def test_kernels_are_shared_by_models(kept: CompileCache) -> None:

@@ -96,13 +96,12 @@ def test_widths_of_heads_stay_dynamic(heads, rng):
     compiled = graphc.compile(proto, threads=1)
     for width in (1, 5):
         x, k, v = (rng.standard_normal((2, 3, h * width), F) for h in (heads[0], *heads[1:] * 2))
-        (q, *keys), repeats = (
-            (a.reshape(2, 3, -1, width).swapaxes(1, 2).astype(np.float64) for a in (x, k, v)),
-            heads[0] // heads[1],
+        q, keys, values = (
+            a.reshape(2, 3, -1, width).swapaxes(1, 2).astype(np.float64) for a in (x, k, v)
         )
-        k64, v64 = (key.repeat(repeats, 1) for key in keys)
-        weights = np.exp(q @ k64.swapaxes(2, 3) / np.sqrt(width))
-        want = (weights / weights.sum(-1, keepdims=True) @ v64).swapaxes(1, 2).reshape(x.shape)
+        keys, values = (a.repeat(heads[0] // heads[1], 1) for a in (keys, values))
+        weights = np.exp(q @ keys.swapaxes(2, 3) / np.sqrt(width))
+        want = (weights / weights.sum(-1, keepdims=True) @ values).swapaxes(1, 2).reshape(x.shape)
         np.testing.assert_allclose(compiled(x, k, v), want, rtol=1e-4, atol=1e-5)
 
 

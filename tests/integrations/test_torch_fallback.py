@@ -15,9 +15,8 @@ from graphc.integrations import torch_backend
 from support.dynamo import fresh, torch  # noqa: F401
 
 common: Any = importlib.import_module("torch._dynamo.backends.common")
-importlib.import_module(
-    "torch._dynamo.backends.debugging"
-)  # before the tests replace a function that it calls
+# Before the tests replace a function that it calls.
+importlib.import_module("torch._dynamo.backends.debugging")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about itself
 Module: Any = torch.nn.Module
 
