@@ -9,7 +9,7 @@ from ..model_arguments import add_json_argument
 from ..terminal import say
 from .opened import facts_of, opened_cache, summary_of
 
-HELP = "Check the SHA-256 of every model, kernel and file of weights in the cache"
+HELP = "Check the SHA-256 of every file in the cache"
 KEYWORDS = ("fsck",)
 
 
@@ -33,5 +33,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         for path, reason in corrupt.items():
             say(f"corrupt: {path}: {reason}")
-        say(f"{len(corrupt)} corrupt files; {summary_of(found, held)}")
+        remedy = ", deleted" if args.delete else "; --delete deletes them"
+        say(f"{len(corrupt)} corrupt files{remedy if corrupt else ''}; {summary_of(found, held)}")
     return 1 if corrupt else 0

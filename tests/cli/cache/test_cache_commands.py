@@ -78,8 +78,10 @@ def test_verify_finds_and_deletes_damage(folder: Path, capsys: Capture) -> None:
         path.write_bytes(data)
     corrupt = facts_of(capsys, "verify", code=1)["corrupt"]
     assert {str(path) for path in (weights, model, kernel)} <= set(corrupt)
-    assert main(["cache", "verify", "--delete"]) == 1
-    assert "corrupt: " in capsys.readouterr().out
+    for words, end in (((), "files; --delete deletes them; "), (("--delete",), "files, deleted; ")):
+        assert main(["cache", "verify", *words]) == 1
+        first, *_, last = capsys.readouterr().out.splitlines()
+        assert first.startswith("corrupt: ") and end in last
     assert facts_of(capsys, "verify")["corrupt"] == {}
 
 
