@@ -48,6 +48,8 @@ class _Example:
             else f"    outputs.{name} = allocate({prefix}_output_bytes({number}, {sized}));"
             for number, (name, spec) in enumerate(zip(outputs, meta.written, strict=True))
         ]
+        memory = [f"inputs.{name}" for name in inputs]
+        memory += [f"outputs.{name}" for i, name in enumerate(outputs) if i not in shared]
         return {
             "PREFIX": prefix,
             "UPPER": prefix.upper(),
@@ -59,6 +61,7 @@ class _Example:
             "OUTPUTS": "\n".join(lines_out),
             "CPP_INPUTS": self._memory("input", inputs, {}),
             "CPP_OUTPUTS": self._memory("output", outputs, shared),
+            "RELEASES": "\n".join(f"    release({name});" for name in (*memory, "arena", "file")),
             "PRINTS": "\n".join(self._prints(outputs)),
             "POOL": f"{prefix}_pool_create(2)" if self._pool else "NULL",
             "END": f"    {prefix}_pool_destroy(pool);\n" if self._pool else "",

@@ -13,15 +13,20 @@ EXAMPLE_C = Template("""\
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory that 64 divides, filled with zeros. */
+/* Memory that 64 divides, filled with zeros; before it lies what `release` frees. */
 static void *allocate(int64_t bytes) {
-    size_t size = ((size_t)bytes + 63) / 64 * 64 + 64;
-    char *memory = (char *)calloc(1, size + 64);
-    if (bytes < 0 || memory == NULL) {
+    char *memory = bytes < 0 ? NULL : (char *)calloc(1, (size_t)bytes + 128);
+    if (memory == NULL) {
         puts("no memory");
         exit(1);
     }
-    return memory + (64 - (uintptr_t)memory % 64);
+    void **aligned = (void **)(memory + (128 - (uintptr_t)memory % 64));
+    aligned[-1] = memory;
+    return aligned;
+}
+
+static void release(const void *aligned) {
+    free(((void *const *)aligned)[-1]);
 }
 
 static void *read_file(const char *name, int64_t *bytes) {
@@ -46,7 +51,7 @@ int main(void) {
     printf("%s on %s\\n", info->name, info->isa);
 $DIMS
     int64_t bytes = 0;
-    const void *file = read_file(info->weights, &bytes); /* or mapped, so that processes share it */
+    void *file = read_file(info->weights, &bytes); /* or mapped, so that processes share it */
     const void *weights = ${PREFIX}_weights(file, bytes);
 
     ${PREFIX}_inputs_t inputs;
@@ -63,7 +68,8 @@ $OUTPUTS
         return 1;
     }
 $PRINTS
-$END    return 0;
+$END$RELEASES
+    return 0;
 }
 """)
 

@@ -30,40 +30,6 @@ pytestmark = pytest.mark.skipif(
     reason="libraries that run are ELF, and the programs are for this machine",
 )
 
-BUILDS = {
-    "shared": (".so", ("gcc", "-std=c99", "-D_ISOC11_SOURCE")),
-    "C++": (".so", ("g++", "-std=c++17", "-Wno-pedantic")),
-    "static": (".a", ("gcc", "-static")),
-    "position dependent": (".o", ("gcc", "-no-pie")),
-    "position independent": (".o", ("gcc",)),
-    "clang": (".a", ("clang",)),
-    "addresses": (".a", ("gcc", "-fsanitize=address,undefined")),
-    "threads": (".so", ("gcc", "-fsanitize=thread")),
-}
-
-
-@pytest.mark.parametrize("kind", BUILDS)
-def test_programs_run_the_model(kind: str, tmp_path: Path) -> None:
-    suffix, words = BUILDS[kind]
-    model = graphc.compile(layer(), target="avx2")
-    files = graphc.export(model, tmp_path / f"layer{suffix}")
-    assert [file.name for file in files] == [f"layer{suffix}", "layer.h"]
-    program = build(tmp_path, "layer", f"layer{suffix}", words)
-    x = whole(4, 32)
-    assert run(program, [x]) == (0, model(x).tobytes())
-
-
-@pytest.mark.parametrize("kind", ["shared", "static", "addresses", "threads", "valgrind"])
-def test_loops_run_in_a_thread_pool(kind: str, tmp_path: Path) -> None:
-    suffix, words = BUILDS.get(kind, BUILDS["shared"])
-    model = graphc.compile(layer(256, width=512), target="avx2", threads=2)
-    assert any("parallel" in call["note"] for call in model.stats["calls"])
-    graphc.export(model, tmp_path / f"layer{suffix}")
-    program = build(tmp_path, "layer", f"layer{suffix}", words)
-    x = whole(256, 32)
-    under = ("valgrind", "-q", "--error-exitcode=99") if kind == "valgrind" else ()
-    assert run(program, [x], threads=3, under=under) == (0, model(x).tobytes())
-
 
 def test_dynamic_dimensions(tmp_path: Path) -> None:
     model = graphc.compile(layer("N"), inputs={"x": "f32[N=1..64,32]"})
@@ -188,49 +154,6 @@ def test_two_models_in_one_static_program(tmp_path: Path) -> None:
     assert subprocess.run(["./use"], cwd=tmp_path).returncode == 0
 
 
-RUST = """
-use std::ffi::c_void;
-use std::ptr::null;
-
-#[link(name = "layer", kind = "static")]
-extern "C" {
-    fn layer_arena_bytes(dims: *const c_void) -> i64;
-    fn layer_run(inputs: *const *const c_void, outputs: *const *mut c_void, dims: *const c_void,
-                 weights: *const c_void, arena: *mut c_void, arena_bytes: i64, runtime: *mut c_void) -> i32;
-}
-
-fn main() {
-    let x: Vec<f32> = (0..4 * 32).map(|i| (i % 11 - 5) as f32).collect();
-    let mut y = vec![0f32; 4 * 33];
-    let bytes = unsafe { layer_arena_bytes(null()) } as usize;
-    let mut arena = vec![0u8; bytes + 64];
-    let at = arena.as_mut_ptr().wrapping_add(arena.as_ptr().align_offset(64));
-    let inputs = [x.as_ptr() as *const c_void];
-    let outputs = [y.as_mut_ptr() as *mut c_void];
-    let arena = at as *mut c_void;
-    let status = unsafe {
-        layer_run(inputs.as_ptr(), outputs.as_ptr(), null(), null(), arena, bytes as i64, std::ptr::null_mut())
-    };
-    assert_eq!(status, 0);
-    println!("{}", y.iter().map(|v| v.to_string()).collect::<Vec<_>>().join(" "));
-}
-"""
-
-
-def test_rust_programs_run_the_model(tmp_path: Path) -> None:
-    needs("rustc")
-    if subprocess.run(["rustc", "--version"], capture_output=True).returncode != 0:
-        pytest.skip("rustc has no toolchain")
-    model = graphc.compile(layer(), threads=1)
-    graphc.export(model, tmp_path / "liblayer.a", prefix="layer")
-    (tmp_path / "main.rs").write_text(RUST)
-    words = ["rustc", "-L", ".", "main.rs", "-o", "program"]
-    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
-    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True)
-    found = np.array(done.stdout.split(), np.float32).reshape(4, 33)
-    assert np.array_equal(found, model(whole(4, 32)))
-
-
 @pytest.mark.parametrize(
     ("cpu", "expected"), [("max", "avx2"), ("Nehalem", "sse4"), ("qemu64", "none")]
 )
@@ -286,16 +209,6 @@ def test_tile_registers_are_used_where_the_system_permits(
     done = run_python("-c", REFUSED, system, cwd=tmp_path)
     assert done.stdout.strip() == isa, done.stderr
     assert np.array_equal(np.fromfile(tmp_path / "y.bin", np.float32), model(x).reshape(-1))
-
-
-def test_valgrind_finds_nothing(tmp_path: Path) -> None:
-    needs("valgrind")
-    model = graphc.compile(layer(), target="avx2")
-    graphc.export(model, tmp_path / "layer.so")
-    program = build(tmp_path, "layer", "layer.so")
-    x = whole(4, 32)
-    under = ("valgrind", "-q", "--error-exitcode=99")
-    assert run(program, [x], under=under) == (0, model(x).tobytes())
 
 
 def test_libraries_have_no_symbols_that_others_define(tmp_path: Path) -> None:

@@ -71,14 +71,15 @@ int main(void) {
 """
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("flags", [(), ("-static",), ("-fsanitize=address",)])
 def test_pools_survive_forks_and_programs_have_loops_of_theirs(
-    flags: tuple[str, ...], tmp_path: Path
+    flags: tuple[str, ...], compiler: str, tmp_path: Path
 ) -> None:
-    needs("gcc")
+    needs(compiler)
     graphc.export(layer(256, width=512), tmp_path / "layer.a", threads=2)
     (tmp_path / "forks.c").write_text(FORKS)
-    words = ["gcc", "-O1", "-D_GNU_SOURCE", *flags, "forks.c", "layer.a", "-o", "forks"]
+    words = [compiler, "-O1", "-D_GNU_SOURCE", *flags, "forks.c", "layer.a", "-o", "forks"]
     subprocess.run(words, cwd=tmp_path, check=True)
     options = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
     assert subprocess.run([tmp_path / "forks"], env=options, timeout=60).returncode == 0
@@ -120,12 +121,15 @@ int main(void) {
 """
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("flags", [(), ("-fsanitize=thread",), ("-static",)])
-def test_threads_call_at_once_with_arenas_of_theirs(flags: tuple[str, ...], tmp_path: Path) -> None:
-    needs("gcc")
+def test_threads_call_at_once_with_arenas_of_theirs(
+    flags: tuple[str, ...], compiler: str, tmp_path: Path
+) -> None:
+    needs(compiler)
     graphc.export(layer(256, width=512), tmp_path / "layer.a", threads=2)
     (tmp_path / "calls.c").write_text(CALLS)
-    words = ["gcc", "-O1", "-pthread", *flags, "calls.c", "layer.a", "-o", "calls"]
+    words = [compiler, "-O1", "-pthread", *flags, "calls.c", "layer.a", "-o", "calls"]
     subprocess.run(words, cwd=tmp_path, check=True)
     done = subprocess.run([tmp_path / "calls"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
