@@ -131,6 +131,7 @@ def _dot(group: int) -> Meaning:
 _UNARY_MATH: dict[str, Meaning] = {
     "exp": np.exp,
     "exp_nonpositive": np.exp,
+    "exp_weight": lambda x: np.where(x < -126.5 * math.log(2), 0, np.exp(x)),
     "expm1": np.expm1,
     "log": np.log,
     "log1p": np.log1p,
@@ -166,7 +167,7 @@ _REDUCTIONS: dict[str, Meaning] = {
     "reduce_or": np.bitwise_or.reduce,
 }
 
-_OWN = ("exp_nonpositive", "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "softplus")
+_OWN = ("exp_nonpositive", "exp_weight", "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "softplus")
 """Functions of `codegen.math` that are in no library."""
 
 CHAINS = frozenset(("pow", "atan2", *_UNARY_MATH)) - {"erfc"}

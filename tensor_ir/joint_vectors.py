@@ -16,7 +16,7 @@ PACKED = 4  # vectors of 32-bit numbers that make one of bytes
 CHAINED = 4  # vectors of a function, each operation of which waits four cycles for the one before
 MAX_CHAINS = 2  # more of them in one loop would leave too few registers
 
-SCALED_EXPONENTIALS = frozenset(("exp", "exp_nonpositive"))
+SCALED_EXPONENTIALS = frozenset(("exp", "exp_nonpositive", "exp_weight"))
 """With an instruction that multiplies by powers of two, short enough alone: two or four take 1.03 of the time."""
 
 

@@ -19,7 +19,7 @@ from .erf import erf
 from .erf_f64 import erf_f64, erfc_f64
 from .exp import exp
 from .exp_f64 import exp_f64
-from .exp_nonpositive import exp_nonpositive
+from .exp_nonpositive import exp_nonpositive, exp_weight
 from .expm1 import expm1
 from .fmod import fmod, fmod_f64
 from .gelu import gelu
@@ -44,6 +44,7 @@ from .tanh import tanh
 MATH: dict[str, Callable[..., Value]] = {
     "exp": exp,
     "exp_nonpositive": exp_nonpositive,
+    "exp_weight": exp_weight,
     "expm1": expm1,
     "log": log,
     "log1p": log1p,

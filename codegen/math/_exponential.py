@@ -29,7 +29,7 @@ LN2_HIGH = 0.693145751953125  # 15 bits: times any n here, exact
 LN2_LOW = math.log(2) - LN2_HIGH
 # Adding it rounds to an integer that stands in the low mantissa bits, raised by two exponent biases.
 ROUND = 1.5 * 2.0**23 + 254
-_RAISED_ROUND = 1.5 * 2.0**23 + 127 + 64  # the same, by one bias and 64
+_BIASED_ROUND = 1.5 * 2.0**23 + 127  # the same, by one bias
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,16 @@ def zero_below(
     return None, ops.max(ops.const(zero_factors), x)
 
 
-def reduce_below(ops: VectorOps, x: Value) -> tuple[Value, Value, Value]:
-    """(r, n, 2**(n + 64)) with x = n ln 2 + r as `reduce_exponent` has it, for -132.3 <= x <= 0; 0 for n = -191."""
-    shifted = ops.fma(x, ops.const(LOG2_E), ops.const(_RAISED_ROUND))
-    n = ops.sub(shifted, ops.const(_RAISED_ROUND))
+def reduce_biased(ops: VectorOps, x: Value, raised: int = 0) -> tuple[Value, Value, Value]:
+    """(r, n, 2**(n + raised)) with x = n ln 2 + r as `reduce_exponent` has it, for x <= 0 and n >= -127 - raised.
+
+    The power of the least n is 0.
+    """
+    shifted = ops.fma(x, ops.const(LOG2_E), ops.const(_BIASED_ROUND + raised))
+    n = ops.sub(shifted, ops.const(_BIASED_ROUND + raised))
     r = ops.fma(n, ops.const(-LN2_HIGH), x)
-    raised = ops.from_bits(ops.shift_left(ops.to_bits(shifted), 23))
-    return ops.fma(n, ops.const(-LN2_LOW), r), n, raised
+    power = ops.from_bits(ops.shift_left(ops.to_bits(shifted), 23))
+    return ops.fma(n, ops.const(-LN2_LOW), r), n, power
 
 
 def exp_fraction(ops: VectorOps, r: Value, times: float = 1.0) -> Value:

@@ -13,7 +13,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import INTRINSICS
 from ...tensor_ir.nodes import Expr
 from ..ir.computation import Computation, Index, Pointwise, Read
-from ..ir.graph import Array
+from ..ir.graph import Array, GraphTensor
 from ..ir.reference import narrow, widen
 from .elementwise import BITS, FLOAT, INTEGER, NUMBER, Elementwise, Row, define
 
@@ -109,7 +109,8 @@ class _Exponential(Elementwise):
     def computation(self) -> Computation:
         """The row's expression, or the function for arguments that are not positive."""
         if self._is_nonpositive():
-            return Pointwise(lambda reads, index: t.exp_nonpositive(reads[0](index)))
+            of = t.exp_weight if _only_weighs(self.outputs[0]) else t.exp_nonpositive
+            return Pointwise(lambda reads, index: of(reads[0](index)))
         return super().computation()
 
     def _is_nonpositive(self) -> bool:
@@ -122,6 +123,20 @@ class _Exponential(Elementwise):
             return False
         # Without the axis it may be subtracted from other elements than those it is the largest of.
         return bool(largest.attr("keep_dims"))
+
+
+def _only_weighs(tensor: GraphTensor) -> bool:
+    """Return whether nothing but sums read a softmax's exponentials: their own, and matmuls of what they weigh."""
+    return bool(tensor.uses) and all(
+        user.op_name == "reduce_sum"
+        or (user.op_name == "matmul_core" and operand == 0)
+        or (
+            user.op_name in ("div", "cast", "reorder")
+            and operand == 0
+            and _only_weighs(user.outputs[0])
+        )
+        for operand, user in tensor.uses
+    )
 
 
 class _BitCount(Elementwise):

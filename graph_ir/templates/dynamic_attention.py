@@ -169,7 +169,7 @@ class DynamicAttention(AttentionTemplate):
                 Store(self.panel, at(c), scaled),
                 Store(most, position, t.larger(most[position], scaled)),
             )
-            power = t.exp_nonpositive(self.panel[at(e)] - biggest)
+            power = t.exp_weight(self.panel[at(e)] - biggest)
             add = Store(total, position, total[position] + self.panel[at(s)])
             return [
                 [

@@ -150,7 +150,7 @@ class OnlineAttention(AttentionTemplate):
             Let(biggest, Load(acc, here)),
             Let(old, Load(self.maxima, (row,))),
             Let(new, t.larger(old, biggest)),
-            Let(factor, t.exp_nonpositive(old - _finite(new))),
+            Let(factor, t.exp_weight(old - _finite(new))),
             Store(self.maxima, (row,), new),
             Store(self.totals, (row,), Load(self.totals, (row,)) * factor),
             loop(j, self.problem.width, scaled, "vector"),
@@ -166,7 +166,7 @@ class OnlineAttention(AttentionTemplate):
         position = (row * self.columns + c,)
         one = Block(
             (
-                Let(power, t.exp_nonpositive(Load(self.panel, position) - maximum)),
+                Let(power, t.exp_weight(Load(self.panel, position) - maximum)),
                 Store(self.panel, position, power),
                 Store(acc, here, Load(acc, here) + power),
             )

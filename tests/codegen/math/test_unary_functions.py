@@ -29,7 +29,7 @@ from support.vector_math import (
 )
 
 INF, NAN, TINY = np.inf, np.nan, 1e-45
-ELSEWHERE = {"pow", "atan2", "fmod", "exp_nonpositive"}
+ELSEWHERE = {"pow", "atan2", "fmod", "exp_nonpositive", "exp_weight"}
 """Functions with tests of their own: of two arguments, or of half the numbers."""
 
 

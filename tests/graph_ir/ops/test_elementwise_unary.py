@@ -184,3 +184,23 @@ def test_exp_of_what_the_largest_was_subtracted_from_cannot_overflow(
     zero = t.as_expr(0)
     value = computed.element([lambda _: Var("x", dtype)], (zero, zero))
     assert isinstance(value, Call) and value.name == called
+
+
+@pytest.mark.parametrize("is_output", [False, True])
+def test_exponentials_that_only_weigh_rows_of_a_matmul_may_be_zero(is_output: bool) -> None:
+    graph = Graph("g")
+    x, v = (graph.make_input(LogicalTensor(F32, (3, 3)), name) for name in "xv")
+    row = {"axes": (1,), "keep_dims": True}
+    largest = graph.make("reduce_max", [x], row).outputs
+    op = graph.make("exp", graph.make("sub", [x, *largest]).outputs)
+    total = graph.make("reduce_sum", op.outputs, row).outputs
+    weights = graph.make("div", [*op.outputs, *total]).outputs
+    graph.make("matmul_core", [*weights, v])
+    if is_output:
+        graph.make_output(*weights)
+    assert isinstance(op, Elementwise)
+    computed = op.computation()
+    assert isinstance(computed, Pointwise)
+    value = computed.element([lambda _: Var("x", F32)], (t.as_expr(0), t.as_expr(0)))
+    assert isinstance(value, Call)
+    assert value.name == ("exp_nonpositive" if is_output else "exp_weight")
