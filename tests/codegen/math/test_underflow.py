@@ -25,7 +25,7 @@ def test_no_f64_underflows() -> None:
     [
         ("exp", FAR),
         ("exp_nonpositive", FAR),
-        ("exp_weight", np.concatenate([FAR, np.arange(-110, -87.7, 0.1, np.float32)])),
+        ("exp_weight", np.concatenate([FAR, np.arange(-110, -87.7, 0.1, dtype=np.float32)])),
         ("sigmoid", FAR),
         ("silu", FAR),
         ("softplus", np.concatenate([FAR, -FAR])),
