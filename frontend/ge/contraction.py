@@ -114,7 +114,6 @@ PAIRS = {
     "arg": Pair(_read_arg, _write_arg),
     "norm": Pair(_read_norm, _write_norm),
 }
-"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "ArgMaxWithValue": _arg_max_with_value,

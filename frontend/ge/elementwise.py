@@ -124,7 +124,6 @@ PAIRS = {
     "clip": Pair(_read_clip, _write_clip),
     "select": Pair(_read_select),
 }
-"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "BiasAdd": _bias_add,

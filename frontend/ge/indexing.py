@@ -66,7 +66,6 @@ def _where(node: NodeContext) -> Value:
 
 
 PAIRS = {"gather": Pair(_read_gather), "scatter_elements": Pair(_read_scatter_elements)}
-"""Pairs of functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "ScatterNd": _scatter_nd, "Where": _where, "NonZero": _where, "TensorScatterUpdate": _tensor_scatter("none"),

@@ -106,7 +106,6 @@ def _sort(node: NodeContext) -> list[Value]:
 
 
 PAIRS = {"reshape": Pair(_read_reshape), "top_k": Pair(_read_top_k)}
-"""Pairs of functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "IdentityN": lambda node: list(node.tensors("x")), "TransData": lambda node: node.tensor("src"),

@@ -128,7 +128,6 @@ def _moments(
 
 
 PAIRS = {"bn_infer": Pair(_bn_infer)}
-"""Pairs of functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "LayerNorm": _layer_norm, "LayerNormV3": _layer_norm, "LayerNormV4": _layer_norm, "RmsNorm": _rms_norm,

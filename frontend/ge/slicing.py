@@ -121,4 +121,3 @@ def _write_pad(builder: DumpBuilder, op: Op, type_name: str) -> None:
 
 
 PAIRS = {"slice": Pair(_read_slice, _write_slice), "pad": Pair(_read_pad, _write_pad)}
-"""Pairs of functions that rows name after `by`."""

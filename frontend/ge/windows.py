@@ -254,7 +254,6 @@ def _resize(node: NodeContext, op_name: str) -> Value:
 
 
 PAIRS = {"resize": Pair(_resize, write_resize)}
-"""Pairs of functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "Conv2D": _convolution, "Conv3D": _convolution, "DepthwiseConv2D": _convolution,

@@ -184,4 +184,3 @@ def _shown(node: NodeContext, sizes: Sizes, stages: list[GraphTensor]) -> GraphT
 
 
 PAIRS = {"attention": Pair(_read_attention)}
-"""Functions that rows name after `by`."""

@@ -144,4 +144,3 @@ HANDLERS: dict[str, Handler] = {
         "Upsample": _upsample,
     }.items()
 }
-"""Operators of this family."""

@@ -176,4 +176,3 @@ PAIRS = {
     "log1p": Pair(None, _write_log1p),
     "ne": Pair(None, _write_not_equal),
 }
-"""Functions that rows name after `by`."""

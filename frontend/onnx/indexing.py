@@ -196,7 +196,6 @@ def _unique(node: NodeContext) -> list[Value]:
 
 
 PAIRS = {"gather": Pair(_read_gather, _write_indexed), "elements": Pair(None, _write_indexed)}
-"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {
     "OneHot": _one_hot, "Hardmax": _hardmax, "ReverseSequence": _reverse_sequence, "Compress": _compress,

@@ -54,4 +54,3 @@ def _write_matmul(e: Exporter, op: Op, op_type: str) -> None:
 
 
 PAIRS = {"gemm": Pair(read_gemm, _write_matmul), "matmul": Pair(_read_matmul, _write_matmul)}
-"""Functions that rows name after `by`."""

@@ -267,7 +267,6 @@ PAIRS = {
     "slice": Pair(_read_slice, _write_slice),
     "pad": Pair(_read_pad, _write_pad),
 }
-"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {"Dropout": _dropout, "Split": _split}
 

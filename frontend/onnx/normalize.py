@@ -214,6 +214,5 @@ PAIRS = {
     "batch_norm": Pair(_read_batch_norm),
     "per_channel": Pair(_read_per_channel, _write_per_channel),
 }
-"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {"LpNormalization": _lp_norm}

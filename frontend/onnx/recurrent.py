@@ -210,4 +210,3 @@ _KINDS = {
 }
 
 PAIRS = {"recurrent": Pair(read_recurrent)}
-"""Functions that rows name after `by`."""

@@ -48,4 +48,3 @@ def _axes(node: NodeContext, rank: int, since: int) -> tuple[int, ...] | None:
 
 
 PAIRS = {"reduce": Pair(_read_reduce, _write_reduce)}
-"""Functions that rows name after `by`."""

@@ -163,6 +163,5 @@ def _write_resize(e: Exporter, op: Op, op_type: str) -> None:
 
 
 PAIRS = {"resize": Pair(_read_resize, _write_resize)}
-"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {"Upsample": _upsample}

@@ -172,6 +172,5 @@ PAIRS = {
     "pool": Pair(_read_pool, write_pool),
     "min_pool": Pair(None, write_min_pool),
 }
-"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Handler] = {"ConvInteger": _convolution_integer}

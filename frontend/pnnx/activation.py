@@ -68,4 +68,3 @@ WRITES = {
     # Of floats, zeros of torch.remainder have the sign of x.
     "remainder": lambda e, op, _: e.expression(op, "fmod" if op.attr("sign") == "trunc" else "remainder"),
 }  # fmt: skip
-"""Functions that write cells a row cannot express, by the name after `by`."""

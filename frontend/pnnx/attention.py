@@ -93,4 +93,3 @@ def _projections(node: Node, inputs: Sequence[GraphTensor]) -> list[GraphTensor]
 
 
 PAIRS = {"multihead": Pair(_read_multihead)}
-"""Functions that rows name after `by`."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.complex_numbers import Complex
 from ..op_builder import OpBuilder
 from ..torch_calls.complex_numbers import (
     FORMULAS,
@@ -16,6 +16,7 @@ from ..torch_calls.complex_numbers import (
     joined,
     make_complex,
     make_polar,
+    multiplied,
     part_of,
     parts_of_last,
 )
@@ -35,13 +36,15 @@ def complex_results(op: Operator, handler: Handler, scope: Scope) -> Any:
     if name in FORMULAS:
         return _formula(op, scope, name)
     if name in PARTWISE:
-        return joined(*(_of_part(op, handler, scope, [word] * 9) for word in ("real", "imag")))
+        return joined(*(_of_part(op, handler, scope, *[word] * 9) for word in ("real", "imag")))
+    build = OpBuilder(scope.graph, op.type, op.name)
     if name in MATMULS:
-        return _multiply(op, handler, scope)
-    raise OpBuilder(scope.graph, op.type, op.name).unsupported("an operand of complex numbers")
+        values = [scope.values[x] for x in op.inputs]
+        return multiplied(build, values, partial(_of_part, op, handler, scope))
+    raise build.unsupported("an operand of complex numbers")
 
 
-def _of_part(op: Operator, handler: Handler, scope: Scope, words: list[str]) -> Any:
+def _of_part(op: Operator, handler: Handler, scope: Scope, *words: str) -> Any:
     """The operator on the real or imaginary parts of its operands."""
     shadow = Scope(scope.graph, scope.weights)
     shadow.values = {
@@ -51,19 +54,6 @@ def _of_part(op: Operator, handler: Handler, scope: Scope, words: list[str]) -> 
     found = handler.run(node)
     node.check_all_read()
     return found
-
-
-def _multiply(op: Operator, handler: Handler, scope: Scope) -> Complex:
-    """Multiply two arrays, of which either may be real."""
-    sides = [
-        ("real", "imag") if isinstance(scope.values[x], Complex) else ("real",) for x in op.inputs
-    ]
-    found = {(a, b): _of_part(op, handler, scope, [a, b]) for a in sides[0] for b in sides[1]}
-    build = OpBuilder(scope.graph, op.type, op.name)
-    real, mixed = found["real", "real"], [found[key] for key in found if key[0] != key[1]]
-    if ("imag", "imag") in found:
-        real = build.helper("sub", real, found["imag", "imag"])
-    return Complex(real, mixed[0] if len(mixed) == 1 else build.helper("add", *mixed))
 
 
 def _formula(op: Operator, scope: Scope, name: str) -> Any:
@@ -103,4 +93,3 @@ HANDLERS: dict[str, Handler] = {
     **{f"{p}{n}": Handler(_of_complex) for n in _ONLY_COMPLEX for p in ("torch.", "Tensor.", "aten::")},
     **{f"{p}{n}": Handler(_real) for n in (*_OF_REAL, "_conj") for p in ("torch.", "Tensor.", "aten::")},
 }  # fmt: skip
-"""Operators of this family."""

@@ -108,4 +108,3 @@ PAIRS = {"linear": Pair(_read_linear)}
 """Functions that read what only this format writes so, by the name after `by`."""
 
 WRITES = {"matmul": _write_matmul}
-"""Functions that rows name after `by`."""

@@ -53,4 +53,3 @@ def _boxes(node: Node, x: GraphTensor, number: int, stride: GraphTensor) -> Grap
 
 
 HANDLERS: dict[str, Handler] = {"models.yolo.Detect": Handler(_detect, ("*",))}
-"""Operators of this family."""

@@ -227,4 +227,3 @@ WRITES = {
     "min_pool": write_min_pool,
     "lrn": write_lrn,
 }
-"""Functions that rows name after `by`."""

@@ -11,21 +11,15 @@ import numpy as np
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.complex_numbers import Complex, zeros
-from ..correspondence.compositions.fourier import Spectrum, transformed
+from ..correspondence.compositions.fourier import Spectrum, each, transformed
 from ..correspondence.compositions.indexing import sliding_windows
 from ..torch_calls.arithmetic import as_float
+from ..torch_calls.complex_numbers import scaled, spectrum
 from .scope import Handler, Node
 
 NORMS = (None, "backward", "ortho", "forward")
 _OPPOSITE = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 """The norm by which an inverse transform is a forward one of conjugates."""
-
-
-def _spectrum(node: Node, name: str = "input") -> Spectrum:
-    value: Any = node.argument(name)
-    if isinstance(value, Complex):
-        return Spectrum(value.real, value.imag)
-    return Spectrum(as_float(node, node.tensor_of(name)), None)
 
 
 def _value(node: Node, x: Spectrum) -> Any:
@@ -42,15 +36,7 @@ def _fitted(node: Node, x: Spectrum, axis: int, size: int) -> Spectrum:
         after = tuple(size - given if i == axis else 0 for i in here)
         return node.helper("pad", part, before=(0,) * len(here), after=after, value=0.0)
 
-    return Spectrum(fit(x.real), None if x.imag is None else fit(x.imag))
-
-
-def _times(node: Node, x: Spectrum, factor: float) -> Spectrum:
-    if factor == 1:
-        return x
-    scale = node.constant(factor, x.real.details.dtype)
-    imag = None if x.imag is None else node.helper("mul", x.imag, scale)
-    return Spectrum(node.helper("mul", x.real, scale), imag)
+    return each(x, fit)
 
 
 def _conjugate(node: Node, x: Spectrum) -> Spectrum:
@@ -76,7 +62,7 @@ def _along(
     if to_real and x.imag is None:
         x = Spectrum(x.real, zeros(node, x.real))
     found = transformed(node, x, axis, count, inverse, half)
-    return _times(node, found, _scale(norm, count, inverse))
+    return scaled(node, found, _scale(norm, count, inverse))
 
 
 def _norm(node: Node) -> str | None:
@@ -89,18 +75,18 @@ def _norm(node: Node) -> str | None:
 def _one_axis(node: Node) -> Any:
     """fft, ifft, rfft, irfft, and hfft and ihfft, which are irfft and rfft of conjugates the other way round."""
     kind, norm = node.type.rpartition(".")[2].removeprefix("aten::fft_"), _norm(node)
-    x, length = _spectrum(node), node.argument("n")
+    x, length = spectrum(node), node.argument("n")
     axis = node.axis(node.attr_int("dim", -1), x.real.details.rank)
     size = None if length is None else node.attr_int("n")
     if kind == "hfft":
         found = _along(node, _conjugate(node, x), axis, size, True, True, "forward")
         return _value(
-            node, _times(node, found, _scale(norm, found.real.details.plain_dims[axis], False))
+            node, scaled(node, found, _scale(norm, found.real.details.plain_dims[axis], False))
         )
     if kind == "ihfft":
         count = size or x.real.details.plain_dims[axis]
         found = _conjugate(node, _along(node, x, axis, size, False, True, None))
-        return _value(node, _times(node, found, _scale(norm, count, True) / count))
+        return _value(node, scaled(node, found, _scale(norm, count, True) / count))
     inverse, half = kind[0] == "i", "rfft" in kind
     return _value(node, _along(node, x, axis, size, inverse, half, norm))
 
@@ -111,7 +97,7 @@ def _several_axes(node: Node) -> Any:
     hfftn and ihfftn are irfftn and rfftn of conjugates the other way round.
     """
     kind, norm = node.type.rpartition(".")[2].removeprefix("aten::fft_"), _norm(node)
-    x, is_hermitian = _spectrum(node), "hf" in kind
+    x, is_hermitian = spectrum(node), "hf" in kind
     if is_hermitian:
         kind, norm = "rfft" if kind[0] == "i" else "irfft", _OPPOSITE[norm]
         x = _conjugate(node, x)
@@ -191,7 +177,7 @@ def _stft(node: Node) -> Any:
     frames = node.helper("mul", frames, _window(node, size, x))
     half = node.attr_bool("onesided", True)
     found = transformed(node, Spectrum(frames, None), rank, size, False, half)
-    found = _times(node, found, 1 / math.sqrt(size) if node.attr_bool("normalized", False) else 1)
+    found = scaled(node, found, 1 / math.sqrt(size) if node.attr_bool("normalized", False) else 1)
     assert found.imag is not None
     turn = (*range(rank - 1), rank, rank - 1)
     parts = [node.transposed(part, turn) for part in (found.real, found.imag)]
@@ -235,7 +221,7 @@ def _istft(node: Node) -> Any:
         node.transposed(node.reshaped(part, dims), turn) for part in (value.real, value.imag)
     )
     scale = math.sqrt(size) if node.attr_bool("normalized", False) else 1
-    frames = _times(node, transformed(node, Spectrum(real, imag), 2, size, True, True), scale).real
+    frames = scaled(node, transformed(node, Spectrum(real, imag), 2, size, True, True), scale).real
     window = _window(node, size, real)
     square = node.broadcast(node.helper("mul", window, window), (1, count, size))
     sums = (_added(node, node.helper("mul", frames, window), hop), _added(node, square, hop))
@@ -264,4 +250,3 @@ HANDLERS: dict[str, Handler] = {
     "torch.stft": Handler(_stft, ("input", "window")),
     "torch.istft": Handler(_istft, ("input", "window")),
 }  # fmt: skip
-"""Operators of this family."""

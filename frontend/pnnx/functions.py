@@ -24,7 +24,6 @@ from . import (  # noqa: F401
 _WRITES = of_all(globals(), "WRITES")
 
 PAIRS = {name: Pair(READS.get(name), _WRITES.get(name)) for name in {*READS, *_WRITES}}
-"""Functions that rows name after `by`."""
 
 _PREFIXES = ("torch.", "Tensor.", "aten::")
 

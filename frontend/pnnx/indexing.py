@@ -111,4 +111,3 @@ WRITES = {
     "scatter": _write_elements,
     "scan": _write_scan,
 }
-"""Functions that rows name after `by`."""

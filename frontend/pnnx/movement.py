@@ -60,4 +60,3 @@ def _slice_params(cuts: list[tuple[int, int, int]], axes: list[int]) -> dict[str
 
 
 WRITES = {"pad": _write_pad, "slice": _write_slice}
-"""Functions that rows name after `by`."""

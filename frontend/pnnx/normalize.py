@@ -27,4 +27,3 @@ def _write_over_last(e: Exporter, op: Op, type_name: str) -> Any:
 
 
 WRITES = {"over_last": _write_over_last}
-"""Functions that rows name after `by`."""

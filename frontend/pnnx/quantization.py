@@ -92,4 +92,3 @@ HANDLERS: dict[str, Handler] = {
         "dequantize": Handler(_dequantize),
     }.items()
 }
-"""Operators of this family."""

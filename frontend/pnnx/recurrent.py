@@ -144,4 +144,3 @@ def _bend(name: str) -> Callable[..., GraphTensor]:
 
 
 PAIRS = {"recurrent": Pair(_read_recurrent)}
-"""Functions that rows name after `by`."""

@@ -42,4 +42,3 @@ def _reduce_prod_by_axis(
 
 
 WRITES = {"reduce": _write_reduce, "norm": _write_reduce}
-"""Functions that write cells a row cannot express, by the name after `by`."""

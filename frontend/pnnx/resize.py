@@ -51,4 +51,3 @@ def _mode_params(op: Op, spatial: int) -> dict[str, Any] | None:
 
 
 WRITES = {"resize": _write_resize}
-"""Functions that rows name after `by`."""

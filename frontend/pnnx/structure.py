@@ -138,7 +138,6 @@ HANDLERS: dict[str, Handler] = {
     "Tensor.to": CREATION["to"],
     "torch.arange": CREATION["arange"],
 }
-"""Operators of this family."""
 
 
 def _write_input(e: Exporter, op: Op) -> str:

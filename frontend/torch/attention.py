@@ -28,4 +28,3 @@ def _read_encoder_layer(node: Node, name: str) -> Value:
 
 
 PAIRS = {"attention_kernel": Pair(_read_kernel), "encoder_layer_kernel": Pair(_read_encoder_layer)}
-"""Functions that rows name after `by`."""

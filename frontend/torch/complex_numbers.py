@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ...graph_ir.ir.graph import Graph
 from ..correspondence.compositions.complex_numbers import Complex, zeros
 from ..correspondence.compositions.fourier import Spectrum, transformed
-from ..torch_calls.arithmetic import as_float
 from ..torch_calls.complex_numbers import (
     FORMULAS,
     MATMULS,
@@ -19,8 +19,11 @@ from ..torch_calls.complex_numbers import (
     joined,
     make_complex,
     make_polar,
+    multiplied,
     part_of,
     parts_of_last,
+    scaled,
+    spectrum,
 )
 from .node import Node, Read
 from .tensors import array_of
@@ -52,19 +55,18 @@ def read_complex(node: Node, read: Read | None) -> Any:
     if name in MAKING:
         return MAKING[name](node)
     if node.bound.get("dtype") == "torch.complex64" and "self" in node.bound:
-        return _as_complex(node)
+        return _complex(node, spectrum(node))
     if name in _FORMULAS or name in FORMULAS:
         return _formula(node, _FORMULAS.get(name, name))
     if name in _PARTWISE and read is not None and node.bound.get("dtype") is None:
         return joined(*(_of_part(node, read, word, word) for word in ("real", "imag")))
     if name in MATMULS and read is not None:
-        return _multiply(node, read)
+        operands = list(node.bound.values())[:2]
+        return multiplied(node, operands, partial(_of_part, node, read))
     raise node.unsupported("an operand of complex numbers")
 
 
-def _as_complex(node: Node) -> Complex:
-    """Conversions."""
-    x = _spectrum(node)
+def _complex(node: Node, x: Spectrum) -> Complex:
     return Complex(x.real, zeros(node, x.real) if x.imag is None else x.imag)
 
 
@@ -87,19 +89,6 @@ def _of_part(node: Node, read: Read, first: str, second: str) -> Any:
     return list(found) if isinstance(found, tuple) else found
 
 
-def _multiply(node: Node, read: Read) -> Complex:
-    """Multiply two arrays, of which either may be real."""
-    sides = [
-        ("real", "imag") if isinstance(value, Complex) else ("real",)
-        for value in list(node.bound.values())[:2]
-    ]
-    found = {(a, b): _of_part(node, read, a, b) for a in sides[0] for b in sides[1]}
-    real, mixed = found["real", "real"], [found[key] for key in found if key[0] != key[1]]
-    if ("imag", "imag") in found:
-        real = node.helper("sub", real, found["imag", "imag"])
-    return Complex(real, mixed[0] if len(mixed) == 1 else node.helper("add", *mixed))
-
-
 def _formula(node: Node, name: str) -> Any:
     """Operands by position; other arguments must say nothing."""
     count = FORMULAS[name][0]
@@ -115,7 +104,7 @@ def _formula(node: Node, name: str) -> Any:
 def _read_transform(node: Node) -> Any:
     """_fft_r2c, _fft_c2r and _fft_c2c: over the last axis of a list in half where the other side is real."""
     kind = node.type.rpartition("_")[2]
-    x = _spectrum(node)
+    x = spectrum(node)
     axes = [node.axis(axis, x.real.details.rank) for axis in node.attr_ints("dim")]
     inverse = kind == "c2r" or kind == "c2c" and not node.attr_bool("forward")
     half = kind == "c2r" or kind == "r2c" and node.attr_bool("onesided")
@@ -127,23 +116,8 @@ def _read_transform(node: Node) -> Any:
         x = transformed(node, x, axis, dims[axis], inverse, half and axis == axes[-1])
     count = math.prod(dims[axis] for axis in axes)
     factor = {0: 1.0, 1: count**-0.5, 2: 1 / count}[node.attr_int("normalization")]
-    real, imag = (
-        _times(node, part, factor * count if inverse else factor) for part in (x.real, x.imag)
-    )
-    return real if kind == "c2r" else Complex(real, zeros(node, real) if imag is None else imag)
-
-
-def _spectrum(node: Node) -> Spectrum:
-    value: Any = node.argument("self")
-    if isinstance(value, Complex):
-        return Spectrum(value.real, value.imag)
-    return Spectrum(as_float(node, node.tensor_of("self")), None)
-
-
-def _times(node: Node, x: Any, factor: float) -> Any:
-    if x is None or factor == 1:
-        return x
-    return node.helper("mul", x, node.constant(factor, x.details.dtype))
+    x = scaled(node, x, factor * count if inverse else factor)
+    return x.real if kind == "c2r" else _complex(node, x)
 
 
 MAKING: dict[str, Read] = {
@@ -155,4 +129,3 @@ MAKING: dict[str, Read] = {
 """Operators that make complex numbers of real ones, or real ones of a spectrum."""
 
 HANDLERS = MAKING
-"""Operators of this family."""

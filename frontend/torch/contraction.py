@@ -56,7 +56,5 @@ HANDLERS: dict[str, Read] = {
     "_trilinear": _read_three,
     **dict.fromkeys(("_grouped_mm", "transformers::grouped_mm_fallback"), _read_groups),
 }
-"""Operators of this family."""
 
 PAIRS = {"linear": Pair(_read_linear)}
-"""Functions that rows name after `by`."""

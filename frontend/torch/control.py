@@ -37,4 +37,3 @@ def _read_loop(node: Node) -> Sequence[GraphTensor]:
 
 
 HANDLERS: dict[str, Read] = {"cond": _read_choice, "while_loop": _read_loop}
-"""Operators of this family."""

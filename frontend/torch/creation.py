@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ...base.dims import Dim, Size
-from ...base.dtypes import F32, F64, S64
+from ...base.dtypes import BOOL, F32, F64, S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.arithmetic import filled
 from ..correspondence.compositions.indexing import dynamic_size, positions
 from ..correspondence.reading import MUST_BE_GIVEN, Pair
+from ..torch_calls.arithmetic import FUNCTIONS
 from ..torch_calls.call import Value
 from ..torch_calls.creation import MAX_ARANGE
 from ..torch_calls.op_table import CALLS, READS
@@ -99,8 +100,8 @@ def _elements(node: Node) -> Value:
 def _as_float(node: Node) -> Value:
     """A size as a number of Python's, or its square root."""
     (value,) = node.bound.values()
-    x = node.tensor(value, F64)
-    return x if node.type.endswith("float") else node.helper("sqrt", x)
+    x = node.tensor(value, F64) if isinstance(value, (Dim, GraphTensor)) else float(value)
+    return x if node.type.endswith("float") else FUNCTIONS["sqrt"](node, x)
 
 
 def _scalar(node: Node) -> Value:
@@ -108,13 +109,19 @@ def _scalar(node: Node) -> Value:
     return node.reshaped(node.tensor_of(), ())
 
 
-_CHECKS = (
-    "_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range",
-    "sym_constrain_range_for_size",
-)  # fmt: skip
+def _required(node: Node) -> Value:
+    """A check of the data, which each run makes."""
+    holds, message = node.argument("self"), node.argument("assert_msg") or "a condition must hold"
+    if isinstance(holds, GraphTensor):
+        node.require(node.reshaped(node.tensor(holds, BOOL), ()), str(message))
+    elif not holds:
+        raise node.rule(str(message), "another value")
+    return None
+
+
+_CHECKS = ("_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size")
 
 PAIRS = {"view": Pair(_read_view)}
-"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Read] = {
     "scalar_tensor": lambda node: node.constant(node.number("s", 0), node.dtype() or F32),
@@ -131,5 +138,5 @@ HANDLERS: dict[str, Read] = {
     **dict.fromkeys(("sym_float", "sym_sqrt"), _as_float),
     **dict.fromkeys(("lift_fresh_copy", "lift_fresh", "alias", "detach", "contiguous"), _same),
     **dict.fromkeys(_CHECKS, _nothing),
+    **dict.fromkeys(("_assert_scalar", "_assert_async"), _required),
 }
-"""Operators of this family."""

@@ -51,4 +51,3 @@ HANDLERS: dict[str, Read] = {
     **dict.fromkeys(("clamp_min", "clamp_max"), lambda node: READS["clamp"](node, "clamp")),
     "angle": _read_angle,
 }
-"""Operators of this family."""

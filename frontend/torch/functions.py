@@ -7,7 +7,6 @@ from ..torch_calls.op_table import CALLS, READS
 from .node import Read
 
 PAIRS = {name: Pair(read) for name, read in READS.items()}
-"""Functions that rows name after `by`."""
 
 HANDLERS: dict[str, Read] = {
     name: handler.run for name, handler in CALLS.items() if name != "round"

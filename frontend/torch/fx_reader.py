@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import cache, partial
 from inspect import Parameter, Signature, signature
 from typing import Any
 
-from ...base.dims import Dim, NeedsLimit, Size, UndecidedSize, maximum, minimum
+from ...base.dims import NeedsLimit, Size, UndecidedSize
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...base.size_limits import deciding_limits
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ...graph_ir.rewriting.run_sizes import size_in
-from ...graph_ir.rewriting.size_values import quotient, remainder
 from ..correspondence.compositions.complex_numbers import Complex
 from ..torch_calls.arithmetic import FUNCTIONS, Function
 from ..torch_calls.call import Value
@@ -32,31 +29,26 @@ Values = dict[Any, Any]
 MISSING = object()
 """Stands for a value that cannot be in a graph."""
 
-_ON_NUMBERS = {
-    **{getattr(operator, name): name for name in ("add", "sub", "mul", "neg", "pow")},
-    **{getattr(operator, name): name for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    operator.floordiv: "floor_divide", operator.truediv: "div", operator.mod: "remainder",
-    operator.and_: "and", operator.or_: "or", math.trunc: "trunc", math.floor: "floor", math.ceil: "ceil",
-    round: "round",
+_OF_NUMBERS = {
+    **{name: name for name in ("add", "sub", "mul", "neg", "pow", "abs", "trunc", "floor", "ceil", "round")},
+    **{name: name for name in ("eq", "ne", "lt", "le", "gt", "ge", "max", "min")},
+    "floordiv": "floor_divide", "truediv": "div", "mod": "remainder", "and_": "and", "or_": "or", "not_": "logical_not",
+    "sym_max": "max", "sym_min": "min", "sym_not": "logical_not",
 }  # fmt: skip
-"""Functions of Python that compute sizes."""
+"""Functions of Python and PyTorch that compute numbers and sizes."""
 
-_ROUNDED = {operator.floordiv: quotient, operator.mod: remainder}
-"""Their equivalents for dynamic sizes, where a remainder is dropped on purpose."""
-
-_ON_SIZES = ("sym_max", "sym_min")
-"""Functions of PyTorch that do."""
+_MODULES = ("_operator", "builtins", "math")
+"""Modules of Python's functions; PyTorch's are `torch.sym_max` and its like."""
 
 
 def reader_of(target: Any) -> Read | None:
     """Return the reader of calls of a target; None if there is none."""
     if target is operator.getitem:
         return lambda node: node.bound["0"][node.bound["1"]]
-    if target in _ON_NUMBERS:
-        return _on_numbers(FUNCTIONS[_ON_NUMBERS[target]], _ROUNDED.get(target, target))
-    if getattr(target, "__name__", "") in _ON_SIZES:
-        name = target.__name__[4:]
-        return _on_numbers(FUNCTIONS[name], {"max": maximum, "min": minimum}[name])
+    name = getattr(target, "__name__", "")
+    is_python = getattr(target, "__module__", "") in _MODULES
+    if name in _OF_NUMBERS and (is_python or name.startswith("sym_")):
+        return partial(_read_numbers, FUNCTIONS[_OF_NUMBERS[name]])
     name = type_of(target)
     if is_functional(target):
         return FUNCTIONAL.get(name)
@@ -68,17 +60,8 @@ def is_functional(target: Any) -> bool:
     return getattr(target, "__module__", "") == "torch.nn.functional"
 
 
-def _on_numbers(function: Function, of_sizes: Callable[..., Any]) -> Read:
-    """Reads a function of Python's: dynamic sizes are expressions, which have operators of their own."""
-
-    def read(node: Node) -> Any:
-        values = [value for value in node.bound.values() if value is not None]  # digits of `round`
-        if any(isinstance(value, Dim) for value in values):
-            with suppress(UndecidedSize, TypeError):
-                return of_sizes(*values)
-        return function(node, *values)
-
-    return read
+def _read_numbers(function: Function, node: Node) -> Any:
+    return function(node, *(x for x in node.bound.values() if x is not None))  # digits of `round`
 
 
 def type_of(target: Any) -> str:

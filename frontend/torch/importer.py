@@ -16,6 +16,7 @@ from ..shape_spec import InputSpecs, check_names, dynamic_name
 from ..torch_calls.call import make_checks
 from .complex_numbers import constant_of
 from .fx_reader import MISSING, Values, read_nodes, source_line
+from .guards import require_guards
 from .program import decomposed, mutated_states, open_program
 from .sizes import Sizes
 from .subgraph import attributes_of
@@ -34,7 +35,8 @@ def load_exported(
     Outputs are those of the program, then the new values of mutated buffers and inputs; mutated buffers are inputs,
     after those of the program. Raise UserError or UnsupportedError for everything not handled, in one message.
     """
-    program = decomposed(open_program(source))
+    opened = open_program(source)
+    program = decomposed(opened)
     sizes = Sizes(limits, ranges=program.range_constraints)
     graph, values = Graph("exported"), _inputs(program, specs or {}, sizes)
     for node, value in values.items():
@@ -54,6 +56,9 @@ def load_exported(
         graph.make_output(value, name)
     if not graph.outputs:
         raise UserError(f"{_WHO}: a model must have an output, but none of its results is a tensor")
+    placed = ((node.name, value) for node, value in values.items() if node.op == "placeholder")
+    dims = {n: x.details.plain_dims if isinstance(x, GraphTensor) else None for n, x in placed}
+    require_guards(graph, getattr(opened, "_guards_code", ()), dims)
     make_checks(graph)
     return graph
 

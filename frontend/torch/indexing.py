@@ -26,4 +26,3 @@ def _read_index_put(node: Node, _: str) -> Value:
 
 
 PAIRS = {"index": Pair(_read_index), "index_put": Pair(_read_index_put)}
-"""Functions that rows name after `by`."""

@@ -310,4 +310,3 @@ HANDLERS: dict[str, Read] = {
     "linalg_pinv": _read_pseudo_inverse,
     **dict.fromkeys(("_linalg_check_errors", "with_effects"), _check),
 }
-"""Operators of this family."""

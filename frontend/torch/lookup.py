@@ -26,4 +26,3 @@ def _read_search(node: Node) -> Value:
 
 
 HANDLERS: dict[str, Read] = dict.fromkeys(("searchsorted", "bucketize"), _read_search)
-"""Operators of this family."""

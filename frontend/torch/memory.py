@@ -76,4 +76,3 @@ def _read_assignment(node: Node) -> Value:
 
 
 HANDLERS: dict[str, Read] = {"as_strided": _read_view, "as_strided_scatter": _read_assignment}
-"""Operators of this family."""

@@ -60,4 +60,3 @@ HANDLERS: dict[str, Read] = {
     "constant_pad_nd": _read_pad,
     **{f"{kind}_pad{n}d": _read_pad for kind in ("reflection", "replication") for n in "123"},
 }
-"""Operators of this family."""

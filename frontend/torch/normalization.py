@@ -74,4 +74,3 @@ PAIRS = {
     "native_batch_norm": Pair(_read_batch_norm),
     "native_group_norm": Pair(_read_group_norm),
 }
-"""Functions that rows name after `by`."""

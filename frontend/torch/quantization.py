@@ -103,4 +103,3 @@ def _families() -> dict[str, Read]:
 HANDLERS: dict[str, Read] = {
     f"quantized_decomposed::{name}": read for name, read in _families().items()
 }
-"""Operators of this family."""

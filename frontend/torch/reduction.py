@@ -32,4 +32,3 @@ HANDLERS: dict[str, Read] = {
     "linalg_vector_norm": _read_vector_norm,
     "median": _read_median,
 }
-"""Operators of this family."""

@@ -56,7 +56,5 @@ HANDLERS: dict[str, Read] = {
     "grid_sampler_3d": _read_grid_sampler,
     "col2im": _read_columns,
 }
-"""Operators of this family."""
 
 PAIRS = {"general_convolution": Pair(_read_convolution)}
-"""Functions that rows name after `by`."""

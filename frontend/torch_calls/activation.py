@@ -68,4 +68,3 @@ READS = {
     "dropout": _dropout,
     "copy": lambda node, _: node.operand(),
 }
-"""Functions that read cells a row cannot express, by the name after `by`."""

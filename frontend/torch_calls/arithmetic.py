@@ -16,7 +16,7 @@ from ...base.dims import Dim, UndecidedSize, maximum, minimum
 from ...base.dtypes import BOOL, F32, F64, S64, DType
 from ...base.records import dataclass
 from ...graph_ir.ir.graph import GraphTensor
-from ...graph_ir.rewriting.size_values import quotient, remainder
+from ...graph_ir.rewriting.size_values import is_equal, quotient, remainder
 from ..correspondence.compositions.arithmetic import log_add_exp
 from ..correspondence.compositions.signs import sign
 from ..correspondence.row import Row
@@ -150,7 +150,7 @@ def _as_floats(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_fractions(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x: x if isinstance(x, int) else function(x)
+    return lambda x: x if isinstance(x, (int, Dim)) else function(x)
 
 
 def _shift(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
@@ -216,13 +216,15 @@ _OF_NUMBERS: dict[str, Callable[..., Any]] = {
     **{name: _as_floats(function) for name, function in _OF_FLOATS.items()},
     **{name: _of_fractions(getattr(np, name)) for name in ("ceil", "floor", "trunc")},
     "round": _of_fractions(np.rint),
-    "abs": abs, "neg": operator.neg, "square": lambda x: x * x, "sign": np.sign,
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "pow": _power,
+    "abs": _on_sizes(lambda x: maximum(x, -x), abs), "neg": operator.neg, "square": lambda x: x * x, "sign": np.sign,
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul,
+    "pow": _on_sizes(lambda x, y: math.prod([x] * y), _power),
     "remainder": _on_sizes(remainder, operator.mod), "fmod": np.fmod,
     "maximum": _on_sizes(maximum, max), "minimum": _on_sizes(minimum, min),
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
     "bitwise_left_shift": _shift(operator.lshift), "bitwise_right_shift": _shift(operator.rshift),
-    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "eq": _on_sizes(is_equal, operator.eq), "ne": _on_sizes(lambda x, y: not is_equal(x, y), operator.ne),
+    **{name: getattr(operator, name) for name in ("lt", "le", "gt", "ge")},
     "logical_and": lambda x, y: bool(x) and bool(y), "logical_or": lambda x, y: bool(x) or bool(y),
     "logical_xor": lambda x, y: bool(x) != bool(y),
     "logical_not": operator.not_, "bitwise_not": operator.invert,
@@ -337,7 +339,5 @@ CALLS = {
     "sub": _scaled(FUNCTIONS["sub"]),
     "pow": Handler(_pow, ("input", "exponent", "other")),
 }
-"""Functions of this family."""
 
 READS = {"div": _read_div, "clamp": _read_clamp}
-"""Functions that read cells a row cannot express, by the name after `by`."""

@@ -42,4 +42,3 @@ def _sees(node: Call, mask: GraphTensor) -> GraphTensor:
 
 
 READS = {"attention": _read_attention}
-"""Functions that rows name after `by`."""

@@ -45,7 +45,7 @@ class Call(Builder):
 
     def require(self, holds: GraphTensor, message: str) -> None:
         """Have each run check that a condition (bool[]) holds."""
-        _CHECKS.of(self.graph)[f"{self.type} '{self.name}': {message}"] = holds
+        require(self.graph, holds, f"{self.type} '{self.name}': {message}")
 
     @property
     def count(self) -> int:
@@ -174,6 +174,11 @@ def shown(value: Any) -> str:
         return f"a tensor {value.details}"
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def require(graph: Graph, holds: GraphTensor, message: str) -> None:
+    """Have each run check that a condition (bool[]) holds."""
+    _CHECKS.of(graph)[message] = holds
 
 
 def make_checks(graph: Graph) -> None:

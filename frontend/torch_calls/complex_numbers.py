@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,9 @@ import numpy as np
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions import complex_numbers as formulas
 from ..correspondence.compositions.complex_numbers import Complex, Number, zeros
+from ..correspondence.compositions.fourier import Spectrum, each
 from ..op_builder import OpBuilder
+from .arithmetic import as_float
 from .builder import Builder
 from .call import Call
 
@@ -46,6 +48,33 @@ def part_of(value: Any, word: str) -> Any:
     if isinstance(value, list):
         return [part_of(item, word) for item in value]
     return getattr(value, word) if isinstance(value, Complex) else value
+
+
+def multiplied(
+    build: OpBuilder, values: Sequence[Any], of_parts: Callable[[str, str], GraphTensor]
+) -> Complex:
+    """Multiply two arrays, of which either may be real; `of_parts` multiplies parts of them by their names."""
+    sides = [("real", "imag") if isinstance(x, Complex) else ("real",) for x in values]
+    found = {(a, b): of_parts(a, b) for a in sides[0] for b in sides[1]}
+    real, mixed = found["real", "real"], [found[key] for key in found if key[0] != key[1]]
+    if ("imag", "imag") in found:
+        real = build.helper("sub", real, found["imag", "imag"])
+    return Complex(real, mixed[0] if len(mixed) == 1 else build.helper("add", *mixed))
+
+
+def spectrum(node: Call, name: str = "input") -> Spectrum:
+    """An operand of a Fourier transform, real or complex."""
+    value: Any = node.argument(name)
+    if isinstance(value, Complex):
+        return Spectrum(value.real, value.imag)
+    return Spectrum(as_float(node, node.tensor_of(name)), None)
+
+
+def scaled(node: Call, x: Spectrum, factor: float) -> Spectrum:
+    """Each element times a number."""
+    if factor == 1:
+        return x
+    return each(x, lambda part: node.helper("mul", part, node.constant(factor, part.details.dtype)))
 
 
 def complex_call(build: Builder, name: str, values: list[Any]) -> Any:

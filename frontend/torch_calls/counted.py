@@ -115,7 +115,6 @@ def _read_choice(node: Call, op_name: str) -> Any:
 
 
 READS = {"choice": _read_choice}
-"""Functions that rows name after `by`."""
 
 CALLS: dict[str, Handler] = {
     "masked_select": Handler(_read_masked_select, ("input", "mask")),
@@ -134,4 +133,3 @@ CALLS: dict[str, Handler] = {
         _read_repeats, ("input", "repeats", "dim", "output_size"), ("output_size",)
     ),
 }
-"""Functions of this family."""

@@ -78,4 +78,3 @@ CALLS = {
     "to": Handler(_to),
     "arange": Handler(_arange, ("start", "end", "step")),
 }
-"""Functions of this family."""

@@ -108,4 +108,3 @@ def _self_attention(node: Call, x: GraphTensor) -> GraphTensor:
 
 
 READS = {"encoder_layer": _read_encoder_layer}
-"""Functions that rows name after `by`."""

@@ -126,4 +126,3 @@ READS = {
     "diff": _read_differences,
     "insertion": _read_insertion,
 }
-"""Functions that rows name after `by`."""

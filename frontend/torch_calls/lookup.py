@@ -151,4 +151,3 @@ CALLS: dict[str, Handler] = {
         _read_index_reduce, ("input", "dim", "index", "source", "reduce", "include_self")
     ),
 }
-"""Functions of this family."""

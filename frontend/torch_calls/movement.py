@@ -223,7 +223,6 @@ def _read_ranked(node: Call, _: str) -> Value:
 
 
 READS = {"ranked": _read_ranked, "reshape": _read_reshape, "pad": _read_pad, "slice": _read_slice}
-"""Functions that rows name after `by`."""
 
 CALLS = dict.fromkeys(_SIZES, Handler(_read_split))
 """Functions with as many outputs as a call has."""

@@ -92,4 +92,3 @@ def _filled(node: Call, x: GraphTensor, parameters: list[GraphTensor]) -> list[G
 
 
 READS = {"over_last": _read_over_last, "per_channel": _read_per_channel}
-"""Functions that rows name after `by`."""

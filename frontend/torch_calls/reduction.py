@@ -106,4 +106,3 @@ READS = {
     "reduce": _read_reduce, "norm": _read_norm, "linalg_norm": _read_linalg_norm, "arg": _read_arg,
     "extreme": _read_extreme,
 }  # fmt: skip
-"""Functions that read cells a row cannot express, by the name after `by`."""

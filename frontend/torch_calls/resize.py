@@ -110,4 +110,3 @@ def _read_upsample(node: Call, name: str) -> Value:
 
 
 READS = {"resize": _read_resize, "upsample": _read_upsample}
-"""Functions that rows name after `by`."""

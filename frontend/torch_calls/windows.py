@@ -244,4 +244,3 @@ READS = {
     "convolution": _read_convolution, "im2col": _read_im2col, "fold": _read_fold, "pool": _read_pool,
     "adaptive": _read_adaptive, "lrn": _read_lrn,
 }  # fmt: skip
-"""Functions that rows name after `by`."""

@@ -161,7 +161,6 @@ PAIRS: dict[str, Pair] = {
     "slice": Pair(_slice), "split": Pair(_split), "pad": Pair(_pad), "gather_nd": Pair(_gather_nd),
     "top_k": Pair(_top_k), "one_hot": Pair(_one_hot), "batch_norm": Pair(_batch_norm),
 }  # fmt: skip
-"""Functions that read cells that rows cannot express, by the name after `by`."""
 
 HANDLERS: dict[str, Operator] = {
     **{f"__{name}_scalar__": _with_scalar(op_name, name[0] == "r") for name, op_name in _SCALAR.items()},

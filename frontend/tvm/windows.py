@@ -281,4 +281,3 @@ PAIRS: dict[str, Pair] = {
     "global_pool": Pair(_global_pool), "adaptive": Pair(_adaptive), "upsampling": Pair(_upsampling),
     "resize": Pair(_resize), "layout_transform": Pair(_layout_transform),
 }  # fmt: skip
-"""Functions that read cells that rows cannot express, by the name after `by`."""

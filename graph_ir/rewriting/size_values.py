@@ -184,7 +184,7 @@ def remainder(value: Size, divisor: Size) -> Size:
     return value - quotient(value, divisor) * divisor
 
 
-def _equal(a: Size, b: Size) -> bool:
+def is_equal(a: Size, b: Size) -> bool:
     """Return whether two sizes are equal. UndecidedSize where that depends on what they are."""
     if isinstance(a, (bool, np.bool_)) or isinstance(b, (bool, np.bool_)):
         return bool(a == b)
@@ -223,8 +223,8 @@ ROWS: Mapping[str, Callable[..., Any]] = {
     "neg": operator.neg,
     "min": minimum,
     "max": maximum,
-    "eq": _equal,
-    "ne": lambda a, b: not _equal(a, b),
+    "eq": is_equal,
+    "ne": lambda a, b: not is_equal(a, b),
     "lt": operator.lt,
     "le": operator.le,
     "gt": operator.gt,

@@ -54,12 +54,12 @@ def transformed(
     order = [*(i for i in range(rank) if i != axis), axis]
     back = [order.index(i) for i in range(rank)]
 
-    last = _each(x, lambda tensor: node.transposed(tensor, order))
+    last = each(x, lambda tensor: node.transposed(tensor, order))
     result = _along_last(node, last, length, inverse, onesided)
-    return _each(result, lambda tensor: node.transposed(tensor, back))
+    return each(result, lambda tensor: node.transposed(tensor, back))
 
 
-def _each(x: Spectrum, function: Callable[[Tensor], Tensor]) -> Spectrum:
+def each(x: Spectrum, function: Callable[[Tensor], Tensor]) -> Spectrum:
     """The function of the parts that there are."""
     return Spectrum(function(x.real), None if x.imag is None else function(x.imag))
 
@@ -71,16 +71,16 @@ def _along_last(
     if is_direct(length, _rows(x.real)):
         return _multiply(node, x, matrix(length, x.real.details.plain_dims[-1], inverse, onesided))
     if dtype.bits < 32:  # what lies between is not rounded to so few bits
-        wide = _each(x, lambda part: node.converted(part, F32))
+        wide = each(x, lambda part: node.converted(part, F32))
         found = _along_last(node, wide, length, inverse, onesided)
-        return _each(found, lambda part: node.converted(part, dtype))
+        return each(found, lambda part: node.converted(part, dtype))
     if inverse and onesided:
         x = _mirrored(node, x, length)
     *outer, _ = x.real.details.plain_dims
     whole = _factored(node, x, length, inverse, {})
     if inverse:
         scale = node.constant(1 / length, x.real.details.dtype)
-        whole = _each(whole, lambda part: node.helper("mul", part, scale))
+        whole = each(whole, lambda part: node.helper("mul", part, scale))
     if onesided and inverse:
         return Spectrum(whole.real, None)
     if onesided:
@@ -139,7 +139,7 @@ def _factored(
         """[.., rows, columns] transposed."""
 
         dims = (*outer, rows, columns)
-        return _each(value, lambda tensor: node.transposed(node.reshaped(tensor, dims), swap))
+        return each(value, lambda tensor: node.transposed(node.reshaped(tensor, dims), swap))
 
     dtype = x.real.details.dtype
     if length not in made:
@@ -177,10 +177,10 @@ def _convolved(
     def padded(part: Tensor) -> Tensor:
         return node.helper("pad", part, before=(0,) * (axis + 1), after=after, value=0.0)
 
-    start = _each(_times(node, x, chirp, inverse), padded)
+    start = each(_times(node, x, chirp, inverse), padded)
     spectra = _times(node, _factored(node, start, size, False, made), response)
     found = _factored(node, spectra, size, True, made)
-    kept = _each(found, lambda part: node.sliced(part, axis, 0, length))
+    kept = each(found, lambda part: node.sliced(part, axis, 0, length))
     return _times(node, kept, chirp, inverse)
 
 
