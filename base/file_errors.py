@@ -20,6 +20,8 @@ _UNWRITABLE = {
     errno.EROFS: "give a path that you may write to",
     errno.ENAMETOOLONG: "give a shorter name",
     errno.ENOSPC: "make room on the device, or give a path on another",
+    errno.ENXIO: "start what reads the pipe first, or give the name of a file",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f), or give a path on another device",
     errno.EDQUOT: "make room on the device, or give a path on another",
 }
 _UNREADABLE = {

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import secrets
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+import numpy as np
+
+from .file_errors import unwritable
 
 TEMPORARY_FILES = ".graphc-*.tmp"
 """Names of temporary files being written; an old one was left by a process that was killed."""
@@ -19,27 +26,84 @@ def whole_file(
 ) -> Iterator[IO[bytes]]:
     """A stream whose bytes become the file at `path` when the block ends; if it ends with an error, no file is written.
 
-    `durable`: flush them to disk first. `private`: only the user may read and write the file. A path that is not a
-    regular file, such as a pipe or /dev/stdout, is written directly. Raise OSError if the system refuses the file.
+    `durable`: flush them to disk first. `private`: only the user may read and write the file. A symbolic link is
+    replaced, not followed. Pipes, devices and open files such as /dev/stdout are written directly. Raise OSError if
+    the system refuses the file, or nobody reads the pipe.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        with open(target, "wb") as stream:
+    if _is_written_directly(path):
+        with open(path, "wb", opener=_without_waiting) as stream:
             yield stream
         return
-    temporary = target.parent / TEMPORARY_FILES.replace("*", secrets.token_hex(8))
+    temporary = Path(path).parent / TEMPORARY_FILES.replace("*", secrets.token_hex(8))
     try:
         with open(temporary, "xb", opener=_private if private else None) as stream:
             yield stream
             stream.flush()
             if durable:
                 os.fsync(stream.fileno())
-        os.replace(temporary, target)
+        os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     if durable:
-        _sync_folder(target.parent)
+        _sync_folder(Path(path).parent)
+
+
+def write_file(
+    path: str | os.PathLike[str],
+    content: str | bytes | Iterable[bytes | bytearray | memoryview],
+    who: str = "",
+) -> None:
+    """Write a text as UTF-8, bytes, or the parts of a file as a whole file. Raise UserError if the system refuses it.
+
+    `who`: the argument or step that names the file.
+    """
+    if isinstance(content, str):
+        content = content.encode()
+    try:
+        with whole_file(path) as stream:
+            stream.writelines([content] if isinstance(content, bytes) else content)
+    except OSError as error:
+        raise unwritable(path, error, who) from error
+
+
+def write_array(path: str | os.PathLike[str], array: np.ndarray) -> None:
+    """Write an array as a `.npy` file. Raise UserError if the system refuses it."""
+    try:
+        with whole_file(path) as stream:
+            np.save(stream, array, allow_pickle=False)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder, and those above it, unless there is one. Raise UserError if the system refuses it."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+_OPEN_FILES = re.compile(r"/dev/(fd/\d+|std(out|err))|/proc/(self|\d+)/fd/\d+")
+
+
+def _is_written_directly(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is that of an open file, a pipe or a device. Raise OSError for a folder."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return False
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return not stat.S_ISREG(mode) or bool(_OPEN_FILES.fullmatch(os.path.abspath(path)))
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file for writing; OSError (ENXIO) instead of waiting until somebody reads a pipe."""
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if hasattr(os, "O_NONBLOCK"):
+        os.set_blocking(handle, True)
+    return handle
 
 
 def _private(path: str, flags: int) -> int:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
-from ..base.file_errors import unwritable
-from ..base.whole_file import whole_file
+from ..base.whole_file import write_file
 from .engines import Row
 from .tables import row_of, to_json
 
@@ -45,11 +44,7 @@ class Pieces:
         self.done.append(label)
         if self._path is not None:
             facts = {**to_json(self.rows, self._threads), "done": self.done}
-            try:
-                with whole_file(str(self._path)) as stream:
-                    stream.write((json.dumps(facts, indent=1) + "\n").encode())
-            except OSError as error:
-                raise unwritable(self._path, error) from error
+            write_file(self._path, json.dumps(facts, indent=1) + "\n")
 
     def _read(self, path: Path) -> None:
         try:

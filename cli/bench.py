@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
-from ..base.file_errors import unwritable
-from ..base.whole_file import whole_file
+from ..base.whole_file import write_file
 from .bench_decode import is_language_model, run_decode
 from .bench_kernels import run_kernels
 from .model_arguments import (
@@ -217,11 +216,7 @@ def _output(facts: Callable[[], Any], table: Callable[[], Any], args: argparse.N
     """Print the table or JSON, and write JSON to the file of --output."""
     text = json.dumps(facts(), indent=1) if args.json or args.output else ""
     if args.output:
-        try:
-            with whole_file(args.output) as stream:
-                stream.write(f"{text}\n".encode())
-        except OSError as error:
-            raise unwritable(args.output, error) from error
+        write_file(args.output, f"{text}\n")
     if args.json:
         say(text)
         return

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
-from ..base.file_errors import unwritable
-from ..base.whole_file import whole_file
+from ..base.whole_file import write_file
 from .model_arguments import (
     ModelTexts,
     add_compile_arguments,
@@ -212,11 +211,7 @@ def _emit(args: argparse.Namespace, texts: ModelTexts) -> int:
     if output is None:
         sys.stdout.buffer.write(data)
         return 0
-    try:
-        with whole_file(output) as stream:
-            stream.write(data)
-    except OSError as error:
-        raise unwritable(output, error) from error
+    write_file(output, data)
     return 0
 
 

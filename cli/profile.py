@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.durations import shown_time
 from ..base.errors import UserError
-from ..base.file_errors import unwritable
-from ..base.whole_file import whole_file
+from ..base.whole_file import write_file
 from .dev.roofline import measured_text
 from .model_arguments import (
     add_compile_arguments,
@@ -65,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
         compilation, found = profile_model(args, report)
         if args.html:
             report("write", 0, 1)
-            write_text(args.html, report_page(compilation, found))
+            write_file(args.html, report_page(compilation, found))
             report("write", 1, 1)
     if args.trace:
-        write_text(args.trace, json.dumps(trace_events(found)))
+        write_file(args.trace, json.dumps(trace_events(found)))
     if args.json:
         facts = report_facts(compilation, found) if args.html else profile_facts(found)
         say(json.dumps(facts))
@@ -101,15 +100,6 @@ def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
     found = profile(compilation, arrays, roofs, args.seconds)
     report("measure", 1, 1)
     return compilation, found
-
-
-def write_text(path: str, text: str) -> None:
-    """Write a file. Raise UserError if the system refuses it."""
-    try:
-        with whole_file(path) as stream:
-            stream.write(text.encode())
-    except OSError as error:
-        raise unwritable(path, error) from error
 
 
 MAX_KERNELS = 20

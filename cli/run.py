@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base.errors import UserError
-from ..base.file_errors import unwritable
+from ..base.whole_file import make_folder, write_array
 from .file_kinds import ARTIFACT
 from .model_arguments import (
     add_file_argument,
@@ -93,14 +93,11 @@ def _describe(array: np.ndarray) -> str:
 def _write(folder: str, names: list[str], arrays: list[np.ndarray]) -> list[str]:
     """Save each output. Characters a file name cannot hold become `_`; raise UserError if the system refuses."""
     files = []
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        for number, (name, array) in enumerate(zip(names, arrays, strict=True)):
-            stem = re.sub(r"[^\w.-]", "_", name).lstrip(".")[:_MAX_LETTERS] or f"output_{number}"
-            path = Path(folder) / f"{stem}.npy"
-            path = path if str(path) not in files else Path(folder) / f"{stem}_{number}.npy"
-            np.save(path, array, allow_pickle=False)
-            files.append(str(path))
-    except OSError as error:
-        raise unwritable(folder, error) from error
+    make_folder(folder)
+    for number, (name, array) in enumerate(zip(names, arrays, strict=True)):
+        stem = re.sub(r"[^\w.-]", "_", name).lstrip(".")[:_MAX_LETTERS] or f"output_{number}"
+        path = Path(folder) / f"{stem}.npy"
+        path = path if str(path) not in files else Path(folder) / f"{stem}_{number}.npy"
+        write_array(path, array)
+        files.append(str(path))
     return files

@@ -114,7 +114,7 @@ class CompileCache:
             try:
                 # What a crash of the system damages is found when it is read, and made again.
                 store = self._upkeep.store.folder
-                artifact.save(self._unlinked(self.path(key)), is_entry=True, store=store)
+                artifact.save(self.path(key), is_entry=True, store=store)
             except UserError as error:
                 refusal = str(error)
         if refusal is not None:
@@ -138,7 +138,7 @@ class CompileCache:
             return  # `put` has said so
         path = self.folder / f"{alias}{suffix}"
         try:
-            with whole_file(self._unlinked(path), private=True) as stream:
+            with whole_file(path, private=True) as stream:
                 stream.write(alias_bytes(path, key))
         except OSError as error:
             _LOG.warning("'%s' cannot be written (%s)", path, error.strerror)
@@ -166,7 +166,7 @@ class CompileCache:
         for key, code in kernels.items():
             path = self.folder / f"{key}{KERNEL_SUFFIX}"
             try:
-                with whole_file(self._unlinked(path), private=True) as stream:
+                with whole_file(path, private=True) as stream:
                     stream.write(hashlib.sha256(code).digest() + code)
             except OSError as error:
                 _LOG.warning("'%s' cannot be written (%s)", path, error.strerror)
@@ -204,12 +204,6 @@ class CompileCache:
     def path(self, key: str) -> Path:
         """Return the file of a compiled model."""
         return self.folder / f"{key}{SUFFIX}"
-
-    def _unlinked(self, path: Path) -> Path:
-        """The path of an entry to write: a link there would be followed, so it is removed."""
-        if path.is_symlink():
-            self._delete([path])
-        return path
 
     def _make_folder(self) -> str | None:
         refusal = self._weak_step()  # before anything is made there

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..base.file_errors import unwritable
+from ..base.whole_file import make_folder, write_file
 
 
 class StageDump:
@@ -15,17 +15,10 @@ class StageDump:
         self.folder = folder
         self.number = 0
         if folder:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise unwritable(folder, error) from error
+            make_folder(folder)
 
     def write(self, name: str, text: Callable[[], str], changed: bool = True) -> None:
         """Count the stage; write its text if it changed anything. Raise UserError if that fails."""
         if self.folder and changed:
-            path = self.folder / f"{self.number:02d}_{name}.txt"
-            try:
-                path.write_text(text(), encoding="utf-8")
-            except OSError as error:
-                raise unwritable(path, error) from error
+            write_file(self.folder / f"{self.number:02d}_{name}.txt", text())
         self.number += 1

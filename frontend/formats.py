@@ -17,7 +17,7 @@ from ..base.errors import GraphcError, UnsupportedError, UserError
 from ..base.file_errors import unreadable, unwritable
 from ..base.records import dataclass
 from ..base.symbols import Limits
-from ..base.whole_file import whole_file
+from ..base.whole_file import write_file
 from ..graph_ir.ir.graph import Array, Graph
 from .model_text import is_stablehlo
 from .other_formats import check_read
@@ -178,10 +178,9 @@ def write_text(
         if beside is not None and arrays:
             files.append(beside)
             write_params(beside, arrays)
-        with whole_file(output) as stream:
-            stream.write(text.encode())
     except OSError as error:
         raise unwritable(output, error) from error
+    write_file(output, text)
     return files
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..base.file_errors import unwritable
+from ..base.whole_file import write_file
 
 _Result = TypeVar("_Result")
 
@@ -34,9 +34,5 @@ class RunTimes:
     def write(self, prefix: str) -> str:
         """Write the file; return its name, which begins with `prefix`. Raise UserError if the system refuses it."""
         path = f"{prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
-        try:
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(self._events, file)
-        except OSError as error:
-            raise unwritable(path, error) from error
+        write_file(path, json.dumps(self._events))
         return path

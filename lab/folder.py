@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from ..base.errors import InternalError, UserError
-from ..base.file_errors import unreadable, unwritable
+from ..base.file_errors import unreadable
 from ..base.records import dataclass
+from ..base.whole_file import make_folder, write_file
 from ..codegen.aot import assembly, compile_to_object, compile_to_part, one_section
 from ..codegen.module import emit_module
 from ..driver.stages import Compilation
@@ -54,23 +55,21 @@ def write_folder(
     sizes = problem.sizes[-1]
     arrays = problem.arrays(sizes)
     expected = with_sizes(compilation.source, sizes).evaluate([*arrays.values()])
-    try:
-        (folder / DATA).mkdir(parents=True)
-        for name, text in _texts(compilation).items():
-            (folder / name).write_text(text, encoding="utf-8")
-        code = compile_to_part(compilation.llvm_ir, compilation.target)
-        (folder / OBJECT).write_bytes(code)
-        _write_data(folder / DATA, compilation.artifact, [*arrays.values()], expected)
-        facts = {
-            "problem": problem.text, "target": bench.target.isa, "cpu": bench.target.cpu,
-            "features": bench.target.features, "sizes": dict(sizes), "schedule": str(schedule or ""),
-        }  # fmt: skip
-        (folder / FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        program = harness(compilation.artifact, [*arrays.values()], expected, sizes)
-        (folder / "harness.c").write_text(program, encoding="utf-8")
-        (folder / "Makefile").write_text(makefile(), encoding="utf-8")
-    except OSError as error:
-        raise unwritable(folder, error) from error
+    make_folder(folder / DATA)
+    facts = {
+        "problem": problem.text, "target": bench.target.isa, "cpu": bench.target.cpu,
+        "features": bench.target.features, "sizes": dict(sizes), "schedule": str(schedule or ""),
+    }  # fmt: skip
+    texts = {
+        **_texts(compilation),
+        FACTS: json.dumps(facts, indent=2) + "\n",
+        "harness.c": harness(compilation.artifact, [*arrays.values()], expected, sizes),
+        "Makefile": makefile(),
+    }
+    for name, text in texts.items():
+        write_file(folder / name, text)
+    write_file(folder / OBJECT, compile_to_part(compilation.llvm_ir, compilation.target))
+    _write_data(folder / DATA, compilation.artifact, [*arrays.values()], expected)
     compilation.artifact.save(folder / PROGRAM)
     return compilation
 
@@ -92,10 +91,10 @@ def _texts(compilation: Compilation) -> dict[str, str]:
 def _write_data(
     folder: Path, artifact: Artifact, inputs: list[Array], expected: list[Array]
 ) -> None:
-    (folder / "constants.bin").write_bytes(artifact.constants.tobytes())
+    write_file(folder / "constants.bin", artifact.constants.tobytes())
     for letter, arrays in (("x", inputs), ("y", expected)):
         for number, array in enumerate(arrays):
-            (folder / f"{letter}{number}.bin").write_bytes(np.ascontiguousarray(array).tobytes())
+            write_file(folder / f"{letter}{number}.bin", np.ascontiguousarray(array).tobytes())
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,6 @@ def write_container(
     prelude = _PRELUDE.pack(
         MAGIC, FORMAT_VERSION, ABI_VERSION, len(text), size, hashlib.sha256(text).digest()
     )
-    path = Path(os.path.realpath(path))
     try:
         if path.exists() and not path.is_file():
             raise UserError(f"{path}: is not a regular file; choose another name for the artifact")

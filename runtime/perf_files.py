@@ -74,7 +74,8 @@ def functions(code: bytes) -> Iterator[Symbol]:
 
 
 def _write_map(found: Iterator[tuple[int, Symbol]]) -> None:
-    with Path(f"/tmp/perf-{os.getpid()}.map").open("a") as stream:
+    path = f"/tmp/perf-{os.getpid()}.map"
+    with open(path, "a", opener=_not_through_links) as stream:
         for address, symbol in found:
             stream.write(f"{address:x} {len(symbol.code):x} {symbol.name}\n")
 
@@ -94,11 +95,16 @@ def _write_dump(found: Iterator[tuple[int, Symbol]]) -> None:
         stream.flush()
 
 
+def _not_through_links(path: str, flags: int) -> int:
+    """Open a file in a folder in which other users can make links with the same name."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o644)
+
+
 @cache
 def _dump_of(pid: int) -> tuple[BinaryIO, threading.Lock]:
     """Open the dump of a process. `perf` finds it by a mapping of it that is executable."""
     path = Path(tempfile.gettempdir()) / f"jit-{pid}.dump"
-    stream = path.open("w+b")
+    stream = open(path, "w+b", opener=_not_through_links)  # noqa: SIM115 - open until the process ends
     with Path("/proc/self/exe").open("rb") as program:
         machine = int.from_bytes(program.read(20)[18:], "little")
     now = time.monotonic_ns()

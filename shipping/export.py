@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..base.errors import UserError
-from ..base.file_errors import unwritable
-from ..base.whole_file import whole_file
+from ..base.whole_file import make_folder, write_file
 from ..codegen.elf.writer import Chunk
 from ..runtime.artifact import Artifact
 from ..targets.isa import ISAS
@@ -58,8 +57,8 @@ def export_library(
     stem = target.stem.removeprefix("lib") or target.stem
     header = target.with_name(f"{stem}.h")
     library = library_of(ordered, chosen)
-    _write(target, library_file(library, target.stem, target.suffix))
-    _write(header, [header_text(chosen, ordered, pool=has_pool(ordered[0])).encode()])
+    write_file(target, library_file(library, target.stem, target.suffix))
+    write_file(header, header_text(chosen, ordered, pool=has_pool(ordered[0])))
     return [target, header]
 
 
@@ -98,16 +97,13 @@ def _weights_files(
 
 def _write_all(parts: Mapping[str, Iterable[Chunk]], folder: Path) -> list[Path]:
     for name, chunks in parts.items():
-        _write(folder / name, chunks)
+        write_file(folder / name, chunks)
     return [folder / name for name in sorted(parts)]
 
 
 def _export_folder(artifacts: Sequence[Artifact], folder: Path, prefix: str) -> list[Path]:
     """Write a library whose weights are files, and all that programs need to use it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(str(folder), error) from error
+    make_folder(folder)
     files, parts = _weights_files(artifacts, prefix)
     pool = has_pool(artifacts[0])
     library = library_of(artifacts, prefix, files)
@@ -142,12 +138,3 @@ def _ordered(artifacts: Sequence[Artifact]) -> list[Artifact]:
                 f"targets of a library must be compiled from one model, got '{first.model}' and '{meta.model}'"
             )
     return ordered
-
-
-def _write(path: Path, chunks: Iterable[Chunk]) -> None:
-    try:
-        with whole_file(path) as stream:
-            for chunk in chunks:
-                stream.write(chunk)
-    except OSError as error:
-        raise unwritable(str(path), error) from error

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.dtypes import DType
 from ..base.file_errors import unwritable
+from ..base.whole_file import make_folder, write_file
 from ..frontend.tvm.params import ParamsWriter
 from ..graph_ir.ir.graph import Array, GraphTensor, Op
 from ..runtime.debugger import NodeRow
@@ -54,8 +55,8 @@ class Dump:
         )
         order = {op: i for i, op in enumerate(self.ops)}
         names = [tensor_key(op.name, order[op], y.index) for op in chosen for y in op.outputs]
+        make_folder(self.folder)
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
             self.writer = ParamsWriter(self.folder / TENSORS_FILE, names)
         except OSError as error:
             raise unwritable(self.folder, error) from error
@@ -67,8 +68,9 @@ class Dump:
 
     def finish(self, rows: Sequence[NodeRow]) -> None:
         """Write the graph and the trace."""
-        _write_json(self.folder / GRAPH_FILE, graph_json(self.program, self.ops))
-        _write_json(self.folder / TRACE_FILE, _trace(self.ops, rows))
+        graph = graph_json(self.program, self.ops)
+        for name, value in ((GRAPH_FILE, graph), (TRACE_FILE, _trace(self.ops, rows))):
+            write_file(self.folder / name, json.dumps(value, indent=4) + "\n")
 
     def __enter__(self) -> Dump:
         return self
@@ -79,7 +81,10 @@ class Dump:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.writer.close()
+        if error is None:
+            self.writer.close()
+        else:
+            self.writer.discard(error)
 
 
 def graph_json(program: NodeProgram, ops: Sequence[Op]) -> dict[str, Any]:
@@ -152,7 +157,3 @@ def _trace(ops: Sequence[Op], rows: Sequence[NodeRow]) -> dict[str, Any]:
             now += seconds.get(op.name, 0.0) * 1e6 if phase == "E" else 0.0
             events.append({"ts": now, "tid": 1, "pid": 1, "name": op.name, "ph": phase})
     return {"displayTimeUnit": "ns", "traceEvents": events}
-
-
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=4) + "\n", encoding="utf-8")

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from ..base.errors import UserError
-from ..base.file_errors import unwritable
 from ..base.records import dataclass
-from ..base.whole_file import whole_file
+from ..base.whole_file import write_file
 from ..driver.compiler import compile as compile_model
 from ..frontend import format_of, load
 from ..frontend.onnx.reader import read_proto
@@ -70,11 +69,7 @@ def quantize_model(
     values = list(dict.fromkeys(site.activation for site in sites))
     ranges = calibrate(source, values, batches, method, percentile, step)
     made = insert_quantization(proto, sites, {name: scale_of(x) for name, x in ranges.items()})
-    try:
-        with whole_file(Path(output)) as file:
-            file.write(made.SerializeToString())
-    except OSError as error:
-        raise unwritable(output, error, "quantize") from error
+    write_file(output, made.SerializeToString(), "quantize")
     errors = _errors(model, output, batches, dict(inputs or {}), step)
     return Quantized([site.node for site in sites], errors)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base.errors import GraphcError
-from ..base.file_errors import unwritable
+from ..base.whole_file import make_folder, write_array, write_file
 from ..graph_ir.ir.format import plain
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.ir.logical_tensor import LogicalTensor
@@ -125,17 +125,14 @@ def write_reproducer(
 ) -> str:
     """Write the model, its inputs and the command that shows the error; return the command."""
     words = ["graphc", "compare", str(folder / MODEL_FILE)]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / MODEL_FILE).write_text(print_graph(graph, full=True), encoding="utf-8")
-        for number, op in enumerate(graph.inputs):
-            file = folder / f"input_{number}.npy"
-            np.save(file, arrays[op.name], allow_pickle=False)
-            words += ["--input", f"{op.name}=@{file}"]
-        command = " ".join([*words, *options])
-        (folder / COMMAND_FILE).write_text(command + "\n", encoding="utf-8")
-    except OSError as error:
-        raise unwritable(folder, error) from error
+    make_folder(folder)
+    write_file(folder / MODEL_FILE, print_graph(graph, full=True))
+    for number, op in enumerate(graph.inputs):
+        file = folder / f"input_{number}.npy"
+        write_array(file, arrays[op.name])
+        words += ["--input", f"{op.name}=@{file}"]
+    command = " ".join([*words, *options])
+    write_file(folder / COMMAND_FILE, command + "\n")
     return command
 
 

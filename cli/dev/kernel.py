@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...base.durations import shown_time
 from ...base.errors import UserError
+from ...base.whole_file import write_file
 from ..explain import step_lines
 from ..model_arguments import (
     add_json_argument,
@@ -22,7 +23,6 @@ from ..model_arguments import (
     add_target_argument,
     add_threads_argument,
 )
-from ..profile import write_text
 from ..progress import progress
 from ..terminal import say
 from .kernel_tables import (
@@ -217,7 +217,7 @@ def _sweep(args: argparse.Namespace, problem: Problem, bench: Bench) -> int:
     picture = heat_map(problem.text, found)
     for path, draw in ((args.svg, svg), (args.html, html)):
         if path:
-            write_text(path, draw(picture))
+            write_file(path, draw(picture))
     if args.json:
         say(json.dumps(sweep_facts(problem, bench, found)))
         return 0

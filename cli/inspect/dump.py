@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import UserError
-from ...base.file_errors import unwritable
+from ...base.whole_file import make_folder, write_array
 from ..file_kinds import TENSORS
 from ..model_arguments import add_file_argument, add_json_argument, add_nodes_argument
 from ..terminal import say
@@ -107,11 +107,8 @@ def _compared(array: Array, other: Array | None) -> dict[str, Any]:
 
 def _save(folder: Path, name: str, array: Array) -> str:
     stem = "".join(ch if ch.isalnum() or ch in "._-" else "_" for ch in name).lstrip(".")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        np.save(folder / f"{stem}.npy", array, allow_pickle=False)
-    except OSError as error:
-        raise unwritable(folder, error) from error
+    make_folder(folder)
+    write_array(folder / f"{stem}.npy", array)
     return str(folder / f"{stem}.npy")
 
 

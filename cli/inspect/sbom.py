@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from ...base.file_errors import unwritable
-from ...base.whole_file import whole_file
+from ...base.whole_file import write_file
 from ..file_kinds import ARTIFACT
 from ..model_arguments import add_file_argument
 from ..terminal import say
@@ -33,10 +32,6 @@ def run(args: argparse.Namespace) -> int:
     if not args.output:
         say(text.rstrip())
         return 0
-    try:
-        with whole_file(args.output) as stream:
-            stream.write(text.encode())
-    except OSError as error:
-        raise unwritable(args.output, error) from error
+    write_file(args.output, text)
     say(f"wrote {args.output}")
     return 0

@@ -7,8 +7,9 @@ import os
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,8 @@ class ParamsWriter:
     def __init__(self, path: str | os.PathLike[str], names: Sequence[str]) -> None:
         self.names = tuple(names)
         self.written = 0
-        self._stream: BinaryIO = open(path, "wb")  # noqa: SIM115 - closed by `close`
+        self._whole = ExitStack()
+        self._stream = self._whole.enter_context(whole_file(path))
         self._stream.writelines(_head(self.names))
 
     def add(self, array: Array) -> None:
@@ -87,8 +89,12 @@ class ParamsWriter:
         self.written += 1
 
     def close(self) -> None:
-        """Close the file; it is complete when every array was added."""
-        self._stream.close()
+        """Complete the file, to which every array was added."""
+        self._whole.close()
+
+    def discard(self, error: BaseException) -> None:
+        """Leave no file, because of an error."""
+        self._whole.__exit__(type(error), error, error.__traceback__)
 
 
 def params_chunks(arrays: Mapping[str, Array]) -> Iterator[Any]:

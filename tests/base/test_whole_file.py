@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from graphc.base.whole_file import TEMPORARY_FILES, whole_file
-from support.process import ROOT
+from graphc import UserError
+from graphc.base.whole_file import TEMPORARY_FILES, whole_file, write_array, write_file
+from support.process import ROOT, run_python
 
 
 def test_the_new_file_replaces_the_old_one_at_the_end(tmp_path: Path) -> None:
@@ -35,25 +36,60 @@ def test_an_error_leaves_what_was_there(tmp_path: Path, error: BaseException) ->
         path.write_text("old")
 
 
-def test_a_link_keeps_pointing_to_the_file(tmp_path: Path) -> None:
-    link = tmp_path / "link"
-    link.symlink_to("a.txt")
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_is_replaced_not_followed(exists: bool, tmp_path: Path) -> None:
+    link, other = tmp_path / "link", tmp_path / "a.txt"
+    link.symlink_to(other)
+    if exists:
+        other.write_text("old")
     with whole_file(link) as stream:
         stream.write(b"new")
-    assert link.is_symlink() and (tmp_path / "a.txt").read_text() == "new"
+    assert not link.is_symlink() and link.read_text() == "new"
+    assert other.exists() == exists and (not exists or other.read_text() == "old")
     assert not list(tmp_path.glob(TEMPORARY_FILES))
+
+
+def test_a_folder_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    for name in ("folder", "link"):
+        with pytest.raises(
+            UserError, match=r"cannot write .* \(Is a directory\); give the name of"
+        ):
+            write_file(tmp_path / name, "text")
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_pipe_that_nobody_reads_is_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match="start what reads the pipe first"):
+        write_file(pipe, b"text", "--output")
+
+
+def test_open_files_are_written_to_by_their_names_in_dev(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as stream:
+        write_file(f"/dev/fd/{stream.fileno()}", "text")
+    assert (tmp_path / "out").read_text() == "text"
+    code = "from graphc.base import whole_file as f; f.write_file('/dev/stdout', 'text')"
+    assert run_python("-c", code).stdout == "text"
+
+
+def test_arrays_and_parts_are_whole_files(tmp_path: Path) -> None:
+    write_array(tmp_path / "a.npy", np.arange(3))
+    assert np.load(tmp_path / "a.npy").tolist() == [0, 1, 2]
+    write_file(tmp_path / "b", [b"1", memoryview(b"2")])
+    assert (tmp_path / "b").read_bytes() == b"12" and len(os.listdir(tmp_path)) == 2
 
 
 def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    found: list[bytes] = []
-    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
-    reader.start()
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     with whole_file(pipe) as stream:
         stream.write(b"text")
-    reader.join()
-    assert found == [b"text"]
+    assert os.read(reader, 9) == b"text"
+    os.close(reader)
 
 
 def test_a_command_that_cannot_write_leaves_no_half_file(tmp_path: Path) -> None:

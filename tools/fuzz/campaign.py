@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import UserError
-from ...base.file_errors import unwritable
 from ...base.records import dataclass
-from ...base.whole_file import whole_file
+from ...base.whole_file import write_file
 from .outcome import RIGHT, Outcome
 from .workers import Job, Workers
 
@@ -96,11 +95,7 @@ def run_campaign(
 
 def write_tally(path: Path, tally: Tally) -> None:
     """Replace the file as a whole. Raise UserError if the system refuses it."""
-    try:
-        with whole_file(path) as stream:
-            stream.write(json.dumps(tally.to_json()).encode() + b"\n")
-    except OSError as error:
-        raise unwritable(path, error) from error
+    write_file(path, json.dumps(tally.to_json()) + "\n")
 
 
 def read_tally(path: Path, seed: int) -> Tally:

@@ -6,10 +6,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from ...base.errors import UserError
-from ...base.file_errors import unwritable
+from ...base.whole_file import make_folder, write_array, write_file
 from ...graph_ir.text.printer import print_graph
 from .case import Case, FileCase
 from .outcome import Outcome
@@ -28,19 +26,15 @@ def write_reproducer(folder: Path, case: Case | FileCase, outcome: Outcome) -> s
     text = (
         f"{outcome.kind} at {outcome.stage}: {outcome.message}\n{case.setting.words()}\n{command}\n"
     )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if isinstance(case, FileCase):
-            (folder / MODEL_FILE).write_bytes(case.model)
-        else:
-            text_of_graph = print_graph(case.graph, full=True)
-            (folder / GRAPH_FILE).write_text(text_of_graph, encoding="utf-8")
-        (folder / TEXT_FILE).write_text(text, encoding="utf-8")
-        (folder / CASE_FILE).write_text(json.dumps(case.to_json()) + "\n", encoding="utf-8")
-        for number, array in enumerate(case.arrays):
-            np.save(folder / f"input_{number}.npy", array, allow_pickle=False)
-    except OSError as error:
-        raise unwritable(folder, error) from error
+    make_folder(folder)
+    if isinstance(case, FileCase):
+        write_file(folder / MODEL_FILE, case.model)
+    else:
+        write_file(folder / GRAPH_FILE, print_graph(case.graph, full=True))
+    write_file(folder / TEXT_FILE, text)
+    write_file(folder / CASE_FILE, json.dumps(case.to_json()) + "\n")
+    for number, array in enumerate(case.arrays):
+        write_array(folder / f"input_{number}.npy", array)
     return command
 
 
