@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .base.collector import loading_modules
+from .base.on_demand import OFFERED
 from .base.version import __version__
 
 if TYPE_CHECKING:
@@ -130,6 +131,9 @@ def __getattr__(name: str) -> Any:
         import_module(".driver.plugins", __name__).load_with_ops()
     globals()[name] = value
     return value
+
+
+OFFERED["export"] = lambda model, path: __getattr__("export")(model, path)
 
 
 class _PublicModules:

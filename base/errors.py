@@ -45,6 +45,10 @@ class UnsupportedError(_ReportedError):
         super().__init__(f"{message}; {remedy}" if remedy else message)
 
 
+class GraphcWarning(UserWarning):
+    """Something that the user should know, although nothing failed."""
+
+
 class InternalError(GraphcError):
     """A bug in graphc. `excerpt` is the text of the IR around the error.
 

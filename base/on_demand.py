@@ -6,6 +6,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+OFFERED: dict[str, Callable[..., Any]] = {}
+"""Public functions that other public names call, by name: lower rooms do not import them."""
+
 
 def on_demand(name: str, package: str) -> Callable[..., Any]:
     """A function that calls the one that is called `.module:function` in a package, as entry points are written."""

@@ -14,10 +14,13 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
+from typing import Any
 
-from ..base.errors import GraphcError, InternalError, UserError, screenful
+from ..base.errors import GraphcError, GraphcWarning, InternalError, UserError, screenful
 from .command_tree import GROUPS, parse
 from .file_kinds import require_kind
 
@@ -77,8 +80,19 @@ def _run(args: argparse.Namespace) -> int:
     return code
 
 
+def _show_warning(
+    others: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any
+) -> None:
+    """Print a warning of graphc as errors are printed, and `others` in the way of Python."""
+    if issubclass(category, GraphcWarning):
+        print(f"graphc: warning: {message}", file=sys.stderr)
+    else:
+        others(message, category, *where)
+
+
 def _process_words() -> list[str]:
     """Return the arguments of this process; from here on, Ctrl-C ends it also inside native code."""
+    warnings.showwarning = partial(_show_warning, warnings.showwarning)
     import_module(".interrupt", __name__).end_soon_after_interrupt(EXIT_INTERRUPTED)
     return sys.argv[1:]
 

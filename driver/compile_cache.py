@@ -5,7 +5,7 @@ The folder belongs to its user alone, as code is loaded from it: one that others
 folder in which others could exchange it (`base/own_files.py`), and an entry that is a link is none. An entry is checked
 completely when read, and written under another name and then renamed, so that concurrent readers and writers, even
 killed ones, never see a partial entry. A corrupt entry is deleted and compiled again. Nothing here is an error: if the
-cache cannot be used, a warning is logged and the model is compiled.
+cache cannot be used, a warning says so once and the model is compiled.
 
 A model (`.gcm`) is found by the contents of its graph. Beside it an alias (`.key`), found by the contents or the status
 of the file the graph was read from, holds its key: a file that was seen before need not be read again. `.seen` holds
@@ -20,11 +20,12 @@ import logging
 import os
 import stat
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ..base.errors import UserError
+from ..base.errors import GraphcWarning, UserError
 from ..base.own_files import own_file, weak_step
 from ..base.whole_file import whole_file
 from ..runtime.artifact import Artifact, ArtifactFile
@@ -118,7 +119,9 @@ class CompileCache:
             except UserError as error:
                 refusal = str(error)
         if refusal is not None:
-            _LOG.warning("the compiled model is not kept: %s", refusal)
+            said = f"the compiled model is not kept: {refusal}"
+            _LOG.warning("%s", said)
+            warnings.warn(said, GraphcWarning, stacklevel=2)  # Python shows it once
             return False
         self._make_room()
         return True
@@ -214,7 +217,7 @@ class CompileCache:
                 if not folder.is_dir():
                     folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            return f"cache folder '{self.folder}' cannot be made ({error.strerror})"
+            return f"cache folder '{self.folder}' cannot be made ({error.strerror}); set GRAPHC_CACHE_DIR"
         return None
 
     def _refusal(self) -> str | None:

@@ -31,9 +31,9 @@ def reproducible(request: CompileRequest) -> Iterator[None]:
 
 
 def is_bug(error: Exception) -> bool:
-    """Return whether an error is a bug of graphc, and not an error of the user or the system."""
+    """Return whether an error is a bug of graphc, and not of the user, the system, or a warning made an error."""
     mine = isinstance(error, InternalError) or not isinstance(error, GraphcError)
-    return mine and not isinstance(error, (MemoryError, OSError))
+    return mine and not isinstance(error, (MemoryError, OSError, Warning))
 
 
 def add_reproducer(error: Exception, request: CompileRequest | None = None) -> None:

@@ -6,6 +6,7 @@ import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..base.errors import UserError
 from ..base.html_table import html_table
+from ..base.on_demand import OFFERED
 from ..base.run_checks import without_checks
 from .arguments import arrange_inputs, check_apart, check_buffer, select_outputs
 from .artifact import Artifact
@@ -24,6 +26,9 @@ from .metadata import TensorSpec
 from .native import Caller, NativeModel, make_caller, run_at
 from .sizes import SizedCall
 from .travel import packed, unpacked
+
+_LIBRARIES = (".so", ".a", ".o", ".obj", ".dll", ".dylib", ".lib")
+"""Endings of native libraries, of which `export` refuses those that only a linker makes."""
 
 
 class CompiledModel:
@@ -206,10 +211,10 @@ class CompiledModel:
         sign: str | os.PathLike[str] = "",
         weights: str | os.PathLike[str] = "",
     ) -> None:
-        """Write the artifact to a `.gcm` file, atomically.
+        """Write the artifact to a `.gcm` file, atomically, or a native library as `graphc.export` does.
 
         Args:
-            path: The file.
+            path: The file; `m.so`, `m.a`, `m.o` and `m.obj` are native libraries, which have headers beside them.
             weights: A folder for large constants, each a safetensors file named by its SHA-256: models that have
                 tensors in common share files, and processes the memory. The artifact finds it relative to itself.
             sign: The file of an Ed25519 private key, in PEM or OpenSSH format, to sign it with.
@@ -217,7 +222,14 @@ class CompiledModel:
         Raises:
             UserError: The system refuses the file, or the key cannot be used.
         """
-        self.artifact.save(path, sign=sign or None, store=weights)
+        if Path(path).suffix not in _LIBRARIES:
+            self.artifact.save(path, sign=sign or None, store=weights)
+        elif sign or weights:
+            raise UserError(
+                f"save: sign and weights must be empty for a native library, got '{os.fspath(path)}'; give a .gcm file"
+            )
+        else:
+            OFFERED["export"](self, path)
 
     def close(self) -> None:
         """Release code and scratch memory once no call runs and no bound function exists. May be called again."""

@@ -182,9 +182,12 @@ class _Interface:
             ]
             checked = (
                 "  %valid = call i1 @dims_valid(ptr %dims)\n"
-                "  br i1 %valid, label %look, label %none\nlook:\n"
+                "  br i1 %valid, label %look, label %bad_dims\nlook:\n"
             )
-            last = f"none:\n  ret i64 {CODES['ERROR_DIMS']}\n}}\n"
+            last = (
+                f"bad_dims:\n  ret i64 {CODES['ERROR_DIMS']}\n"
+                f"none:\n  ret i64 {CODES[f'ERROR_{label.upper()}']}\n}}\n"
+            )
             yield "".join((head, checked, switch, *bodies, last))
 
     def _described(self) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import unicodedata
 from collections.abc import Iterable
 
 from ..base.errors import UserError
@@ -38,15 +40,27 @@ _HEADERS = frozenset(word for line in _HEADER_LINES for word in line.split())
 
 def identifier(text: str) -> str:
     """Return a text as an identifier: other letters become underscores, and one is appended to a reserved word."""
-    name = re.sub(r"[^A-Za-z0-9_]+", "_", text)[:MAX_LETTERS].strip("_")
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", _plain(text))[:MAX_LETTERS].strip("_")
     if not name or name[0].isdigit():
         name = f"x{name}"
     return f"{name}_" if name in _RESERVED or _OF_STDINT.fullmatch(name) else name
 
 
+def _plain(text: str) -> str:
+    """A text without the accents of its letters."""
+    return re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text))
+
+
 def prefix_of(name: str) -> str:
-    """Return the prefix of a model's functions, which names the files in its folder too."""
+    """Return the prefix of a model's functions, which names the files in its folder too.
+
+    Names that differ in letters of other scripts get different prefixes: such letters become a hash at the end.
+    """
     prefix = identifier(name)
+    if any(letter.isalnum() and not letter.isascii() for letter in _plain(name)):
+        digest = hashlib.sha256(name.encode(errors="backslashreplace")).hexdigest()
+        stem = prefix if re.search("[A-Za-z0-9]", _plain(name)) else "model"
+        prefix = f"{stem[: MAX_LETTERS - 9].rstrip('_')}_{digest[:8]}"
     is_taken = prefix.endswith("_") or prefix in _HEADERS
     return f"{prefix.rstrip('_')}_model" if is_taken else prefix
 

@@ -16,8 +16,8 @@ class Status(NamedTuple):
 STATUSES = (
     Status("OK", 0, "the model has run"),
     Status("ERROR_CPU", -1, "this CPU or system lacks instructions that the code needs"),
-    Status("ERROR_INPUT", -2, "a pointer to an input is null or not aligned to its elements"),
-    Status("ERROR_OUTPUT", -3, "a pointer to an output is null, not aligned, or not that of its input"),
+    Status("ERROR_INPUT", -2, "there is no such input, or its pointer is null or unaligned"),
+    Status("ERROR_OUTPUT", -3, "there is no such output, or its pointer is null, unaligned, or not that of its input"),
     Status("ERROR_DIMS", -4, "a dynamic dimension is not given or outside of its range"),
     Status("ERROR_WEIGHTS", -5, "the weights are not given, not aligned to 64 bytes, or of another model"),
     Status("ERROR_ARENA", -6, "the arena is null, not aligned to 64 bytes, or too small"),

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from graphc.base.errors import UserError
+from graphc.base.errors import GraphcWarning, UserError
 from graphc.driver.compile_cache import CompileCache
 from support.caches import artifact, compile_cached, small
+from support.process import ROOT, run_cli
 
 
 @pytest.fixture
@@ -23,7 +24,9 @@ def test_the_folder_is_its_owners_alone(
     assert kept.put("a", artifact())
     assert kept.folder.stat().st_mode & 0o777 == 0o700
     kept.folder.chmod(0o755)
-    assert kept.get("a") is None and not kept.put("b", artifact())
+    assert kept.get("a") is None
+    with pytest.warns(GraphcWarning, match=r"the compiled model is not kept: .*; chmod 700 it"):
+        assert not kept.put("b", artifact())
     refused = rf"cache folder '{kept.folder}' is open to other users \(mode 755\); chmod 700 it"
     assert "is not kept: cache folder" in caplog.text
     for ask in (kept.contents, kept.collect):
@@ -35,7 +38,9 @@ def test_a_link_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     kept = CompileCache(tmp_path / "link")
-    assert not kept.put("a", artifact()) and not list((tmp_path / "real").iterdir())
+    with pytest.warns(GraphcWarning, match="is not a folder; remove it"):
+        assert not kept.put("a", artifact())
+    assert not list((tmp_path / "real").iterdir())
 
 
 def test_a_folder_above_that_others_may_write_to(
@@ -48,8 +53,9 @@ def test_a_folder_above_that_others_may_write_to(
     assert all(path.stat().st_mode & 0o777 == 0o700 for path in list(kept.folder.parents)[:2])
     (tmp_path / "open").chmod(0o777)
     assert kept.get("a") is None and kept.get_kernel("k") is None
-    outcome = compile_cached(small(), kept)
-    assert not outcome.from_cache and outcome.artifact.object_code
+    with pytest.warns(GraphcWarning, match="is not kept") as warned:
+        outcome = compile_cached(small(), kept)
+    assert len(warned) == 1 and not outcome.from_cache and outcome.artifact.object_code
     refused = (
         f"cache folder '{kept.folder}' could be exchanged: other users may write to "
         f"'{tmp_path / 'open'}' (mode 777); correct that or set GRAPHC_CACHE_DIR"
@@ -61,7 +67,21 @@ def test_a_folder_above_that_others_may_write_to(
         kept.contents()
     assert str(error.value) == refused
     elsewhere = CompileCache(tmp_path / "open" / "new" / "compiled")
-    assert not elsewhere.put("a", artifact()) and not elsewhere.folder.parent.exists()
+    with pytest.warns(GraphcWarning, match="is not kept"):
+        assert not elsewhere.put("a", artifact())
+    assert not elsewhere.folder.parent.exists()
+
+
+def test_commands_say_in_one_line_that_the_cache_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "compiled").mkdir()
+    (tmp_path / "compiled").chmod(0o755)
+    words = ("compile", str(ROOT / "examples" / "mlp.onnx"), "-q", "-o", "m.gcm")
+    done = run_cli(*words, cwd=tmp_path, env={"GRAPHC_CACHE_DIR": str(tmp_path)})
+    assert (done.returncode, done.stdout, (tmp_path / "m.gcm").exists()) == (0, "", True)
+    assert done.stderr == (
+        f"graphc: warning: the compiled model is not kept: cache folder '{tmp_path}/compiled' is open to other users "
+        "(mode 755); chmod 700 it\n"
+    )
 
 
 def test_an_entry_that_is_a_link_is_none(kept: CompileCache, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from graphc import cli
+from graphc.base.errors import GraphcWarning
 from graphc.base.options import CompileOptions
 from graphc.codegen.host import target_for
 from graphc.driver import cache_key as cache_key_module
@@ -22,6 +23,7 @@ from graphc.driver.cache_key import cache_key, file_key, source_fingerprint
 from graphc.driver.compile_cache import CompileCache, cache_folder, default_cache
 from graphc.driver.compiler import compile as compile_model
 from graphc.driver.compiler import compile_stages
+from graphc.driver.reproducer import is_bug
 from graphc.driver.request import CompileRequest
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.schedule import parse_schedule
@@ -244,7 +246,11 @@ def test_a_corrupt_entry_is_deleted_and_made_anew(
 def test_a_cache_that_cannot_be_made_is_no_bug(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     kept = CompileCache(tmp_path / "file" / "compiled")
-    outcome = compile_cached(small(), kept)
+    with pytest.raises(GraphcWarning) as error:  # pytest makes warnings errors
+        compile_cached(small(), kept)
+    assert not is_bug(error.value) and not getattr(error.value, "__notes__", None)
+    with pytest.warns(GraphcWarning, match="is not kept: .* set GRAPHC_CACHE_DIR"):
+        outcome = compile_cached(small(), kept)
     assert not outcome.from_cache and outcome.artifact.object_code
     assert kept.contents().models == ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
+import pickle
 import platform
 import subprocess
 from collections.abc import Callable
@@ -97,6 +98,19 @@ def test_wrong_arguments_are_statuses(tmp_path: Path) -> None:
     assert loaded.call([given[0]], [given[1]], at + 32) == -6
     assert loaded.error(-6) == b"the arena is null, not aligned to 64 bytes, or too small"
     assert loaded.error(77) == b"the run was stopped"
+
+
+def test_wrong_numbers_of_tensors_are_statuses(tmp_path: Path) -> None:
+    graphc.export(layer("N"), tmp_path / "layer.so", inputs={"x": "f32[N=1..8,32]"})
+    library = ctypes.CDLL(str(tmp_path / "layer.so"))
+    for name, size, status in (("input", 32, -2), ("output", 33, -3)):
+        function = getattr(library, f"layer_{name}_bytes")
+        function.restype = ctypes.c_int64
+        for index, rows, expected in (
+            (0, 8, 8 * size * 4), (1, 8, status), (-1, 8, status), (1 << 40, 8, status), (0, 9, -4),
+        ):  # fmt: skip
+            dims = (ctypes.c_int64 * 1)(rows)
+            assert function(ctypes.c_int64(index), dims) == expected
 
 
 def test_an_arena_that_is_too_small_is_a_status(tmp_path: Path) -> None:
@@ -275,6 +289,25 @@ def test_what_is_no_library_is_refused(
 def test_features_that_a_library_cannot_detect_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="cannot tell whether a CPU has dotprod"):
         graphc.export(layer(), tmp_path / "m.so", "aarch64+dotprod")
+
+
+@pytest.mark.parametrize("suffix", [".so", ".a", ".o"])
+def test_a_compiled_model_is_saved_as_a_library(suffix: str, tmp_path: Path) -> None:
+    model = graphc.compile(layer(), threads=1)
+    pickle.loads(pickle.dumps(model)).save(tmp_path / f"m{suffix}")
+    expected = graphc.export(model, tmp_path / f"n{suffix}", prefix="layer")
+    found = (tmp_path / f"m{suffix}").read_bytes()
+    assert found[:4] in (b"\x7fELF", b"!<ar")
+    assert (tmp_path / "m.h").read_text() == expected[1].read_text()
+
+
+def test_libraries_are_saved_without_signature_and_by_linkers(tmp_path: Path) -> None:
+    model = graphc.compile(layer(), threads=1)
+    with pytest.raises(UserError, match="sign and weights must be empty for a native library"):
+        model.save(tmp_path / "m.so", sign="key.pem")
+    with pytest.raises(UserError, match=r"must be named \.so, \.a, \.o"):
+        model.save(tmp_path / "m.dll")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_compiled_model_is_exported_as_it_is(tmp_path: Path) -> None:

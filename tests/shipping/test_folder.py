@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import platform
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 import graphc
 from graphc.frontend.huggingface.safetensors import read_safetensors
-from graphc.shipping.names import identifiers
+from graphc.shipping.names import MAX_LETTERS, checked_prefix, identifiers, prefix_of
 from support.c_programs import build, needs, run
 from support.layers import decoder, layer, whole
 
@@ -100,7 +101,7 @@ def test_names_are_those_of_c(tmp_path: Path) -> None:
     model = layer(name="my/model: v2", x="int", y="out put/été")
     graphc.export(model, f"{tmp_path}/")
     text = (tmp_path / "my_model_v2.h").read_text()
-    assert "const float *int_;" in text and "float *out_put_t;" in text
+    assert "const float *int_;" in text and "float *out_put_ete;" in text
     built_example(tmp_path, "cpp", "my_model_v2.a")
 
 
@@ -114,6 +115,20 @@ def test_names_are_those_of_c(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_names_differ_and_are_not_reserved(names: list[str], fields: list[str]) -> None:
     assert identifiers(names) == fields
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("été", "ete"), ("ﬁr²", "fir2"), ("日本", "model_[0-9a-f]{8}"), ("größe", "gro_e_[0-9a-f]{8}"),
+        ("модель 2", "x2_[0-9a-f]{8}"), ("é" * 99 + "ж", "e{54}_[0-9a-f]{8}"), ("\udc80", "x"), ("", "x"),
+    ],
+)  # fmt: skip
+def test_prefixes_of_names_in_other_scripts_differ(name: str, pattern: str) -> None:
+    prefix = prefix_of(name)
+    assert re.fullmatch(pattern, prefix) and checked_prefix(prefix) == prefix_of(name)
+    assert len(prefix) <= MAX_LETTERS
+    assert prefix != prefix_of(f"{name}木")
 
 
 @pytest.mark.parametrize(("name", "prefix"), [("string", "string_model"), ("int", "int_model")])
