@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from inspect import get_annotations
 from typing import Any
 
 from ..base.errors import UserError
@@ -34,8 +35,12 @@ class ExecutionOrder(IntEnum):
     MEMORY_EFFICIENT = 2
 
 
+class InvalidArgument(UserError, ValueError, RuntimeError):
+    """The inputs or names of a run are wrong. Scripts catch what ONNX Runtime raises by its two other bases."""
+
+
 class _Options:
-    """Attributes that scripts set and read, and entries by key."""
+    """Attributes that scripts set and read, and entries by key; others than those of ONNX Runtime are refused."""
 
     logid: str = ""
     log_severity_level: int = -1
@@ -44,14 +49,21 @@ class _Options:
     def __init__(self) -> None:
         self._entries: dict[str, str] = {}
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "_entries" and not any(
+            name in get_annotations(one) for one in type(self).__mro__
+        ):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        super().__setattr__(name, value)
+
     def _entry(self, key: str) -> str:
         if key not in self._entries:
-            raise UserError(f"{type(self).__name__}: there is no entry '{key}'; add it first")
+            raise InvalidArgument(f"{type(self).__name__}: there is no entry '{key}'; add it first")
         return self._entries[key]
 
 
 class RunOptions(_Options):
-    """Options of a run, which are ignored."""
+    """Options of a run: with `terminate` it is refused; all others are ignored."""
 
     only_execute_path_to_fetches: bool = False
     terminate: bool = False
@@ -70,6 +82,8 @@ class SessionOptions(_Options):
     """Options of a session. `intra_op_num_threads`, fixed dimensions and profiling have a meaning; all others are
     ignored."""
 
+    dimensions: dict[str, int]
+    denotations: dict[str, int]
     enable_cpu_mem_arena: bool = True
     enable_mem_pattern: bool = True
     enable_mem_reuse: bool = True
@@ -86,8 +100,8 @@ class SessionOptions(_Options):
 
     def __init__(self) -> None:
         super().__init__()
-        self.dimensions: dict[str, int] = {}
-        self.denotations: dict[str, int] = {}
+        self.dimensions = {}
+        self.denotations = {}
 
     def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
         """Fix a dynamic dimension by its name in the model."""
@@ -114,3 +128,9 @@ class SessionOptions(_Options):
     def has_providers(self) -> bool:
         """Return False: providers are ignored."""
         return False
+
+
+def check_not_ended(options: RunOptions | None) -> None:
+    """Raise InvalidArgument where another thread has ended the runs with these options."""
+    if options is not None and options.terminate:
+        raise InvalidArgument("RunOptions: terminate must be False for a run, got True")

@@ -30,8 +30,10 @@ from .onnxruntime_options import (
     ExecutionMode,
     ExecutionOrder,
     GraphOptimizationLevel,
+    InvalidArgument,
     RunOptions,
     SessionOptions,
+    check_not_ended,
 )
 from .onnxruntime_profile import RunTimes
 from .onnxruntime_values import IOBinding, OrtValue
@@ -61,10 +63,6 @@ __all__ = [
 ]
 
 _PROVIDER = "CPUExecutionProvider"
-
-
-class InvalidArgument(UserError, ValueError, RuntimeError):
-    """The inputs or names of a run are wrong. Scripts catch what ONNX Runtime raises by its two other bases."""
 
 
 class InferenceSession:
@@ -117,7 +115,10 @@ class InferenceSession:
         Raises:
             InvalidArgument: A name, a type or a shape is wrong, or an input is missing.
         """
+        if isinstance(output_names, str):
+            raise InvalidArgument(f"output_names must be a list, got '{output_names}'")
         self._check_given(input_feed)
+        check_not_ended(run_options)
         try:
             return self.timed(lambda: self._run(list(output_names or ()), input_feed))
         except UserError as error:
@@ -139,7 +140,7 @@ class InferenceSession:
 
         def work() -> None:
             try:
-                results, reason = self.run(output_names, input_feed), ""
+                results, reason = self.run(output_names, input_feed, run_options), ""
             except GraphcError as error:
                 results, reason = [], str(error)
             callback(results, user_data, reason)
@@ -153,7 +154,9 @@ class InferenceSession:
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
         """Run once on values; return values."""
-        return [OrtValue(array) for array in self.run(output_names, input_dict_ort_values)]
+        return [
+            OrtValue(array) for array in self.run(output_names, input_dict_ort_values, run_options)
+        ]
 
     def io_binding(self) -> IOBinding:
         """Return a binding of inputs and outputs to memory."""
@@ -165,6 +168,7 @@ class InferenceSession:
         """Run once on what a binding of this session holds."""
         if iobinding.session is not self:
             raise InvalidArgument("a binding must be used with the session that made it")
+        check_not_ended(run_options)
         try:
             iobinding.run()
         except UserError as error:

@@ -10,8 +10,8 @@ import numpy as np
 from onnx import helper
 
 from ..base.dtypes import DType, from_numpy
-from ..base.errors import UserError
 from ..runtime.dlpack import shared_array
+from .onnxruntime_options import InvalidArgument
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +40,7 @@ def _at(address: int, element_type: Any, shape: Sequence[int]) -> Array:
     dtype = _dtype(element_type)
     size = int(np.prod(shape)) * dtype.itemsize
     if size and (not address or address % dtype.alignment):
-        raise UserError(
+        raise InvalidArgument(
             f"IO binding: the address of {dtype} must be a multiple of {dtype.alignment} and not 0, got {address}"
         )
     memory = memoryview((ctypes.c_uint8 * size).from_address(address))
@@ -83,7 +83,7 @@ class OrtValue:
         """Return a value on the memory of a tensor of another library."""
         array = shared_array(data)
         if array is None:
-            raise UserError(
+            raise InvalidArgument(
                 f"a value must be made of a tensor with DLPack in memory of the CPU, got {type(data).__name__}"
             )
         return OrtValue(array)
@@ -139,7 +139,7 @@ class OrtValue:
         """Replace the elements, in the same memory."""
         array = data.numpy() if isinstance(data, OrtValue) else data
         if array.dtype != self._array.dtype or array.shape != self._array.shape:
-            raise UserError(
+            raise InvalidArgument(
                 f"the elements of a value must be replaced by {self._array.dtype}{list(self._array.shape)}, "
                 f"got {array.dtype}{list(array.shape)}"
             )
@@ -238,13 +238,14 @@ class IOBinding:
             return
         names = list(self._outputs)
         if not names:
-            raise UserError("a binding needs an output; call bind_output")
+            raise InvalidArgument("a binding needs an output; call bind_output")
         results = self.session.run(names, self.inputs)
+        self._results = {}
         for name, result in zip(names, results, strict=True):
             memory = self._outputs[name]
             if memory is not None:
                 if memory.shape != result.shape or memory.dtype != result.dtype:
-                    raise UserError(
+                    raise InvalidArgument(
                         f"output '{name}' needs memory for {result.dtype}{list(result.shape)}, "
                         f"got {memory.dtype}{list(memory.shape)}"
                     )
@@ -263,9 +264,9 @@ class IOBinding:
 
 def _check_name(kind: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
-        raise UserError(f"there is no {kind} '{name}'; {kind}s are {', '.join(known)}")
+        raise InvalidArgument(f"there is no {kind} '{name}'; {kind}s are {', '.join(known)}")
 
 
 def _check_device(device_type: str) -> None:
     if device_type.lower() != "cpu":
-        raise UserError(f"the device must be cpu, got '{device_type}'")
+        raise InvalidArgument(f"the device must be cpu, got '{device_type}'")

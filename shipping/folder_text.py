@@ -137,7 +137,7 @@ $END    return 0;
 CMAKE = Template("""\
 # add_subdirectory(this folder), then target_link_libraries(program ${PREFIX}) or ${PREFIX}_static.
 cmake_minimum_required(VERSION 3.13)
-project(${PREFIX}_model C CXX)
+project(${PREFIX}_model C)
 
 add_library($PREFIX SHARED IMPORTED GLOBAL)
 set_target_properties($PREFIX PROPERTIES
@@ -150,6 +150,7 @@ set_target_properties(${PREFIX}_static PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES "$${CMAKE_CURRENT_SOURCE_DIR}")
 
 if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+    enable_language(CXX)
     set(CMAKE_CXX_STANDARD 17)
     add_executable(example_c example.c)
     target_link_libraries(example_c ${PREFIX}_static)

@@ -200,6 +200,20 @@ def test_blocks_of_commands_run_or_say_why_not(document: Path) -> None:
     assert [lines[i + 1] for i in starts if not lines[i - 1].startswith(marks)] == []
 
 
+def test_the_table_of_environment_variables_has_all() -> None:
+    page = (ROOT / "docs" / "reference" / "installation.md").read_text(encoding="utf-8")
+    folders = (path for path in ROOT.iterdir() if path.name not in ("tests", "docs", "build"))
+    files = [file for path in folders if path.is_dir() for file in path.rglob("*.py")]
+    read = r"""environ\S*(?:get\(|\[)"(GRAPHC_\w+)"|^VARIABLE = "(GRAPHC_\w+)\""""
+    found = {
+        one or other
+        for file in files
+        for one, other in re.findall(read, file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert len(found) > 5
+    assert found <= set(re.findall(r"^\| `(GRAPHC_\w+)`", page, re.MULTILINE))
+
+
 @pytest.mark.parametrize("document", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_to_files_lead_somewhere(document: Path) -> None:
     """Links inside the site are checked when it is built; here also those of README.md and between files."""

@@ -122,6 +122,47 @@ def test_outputs_without_memory_are_new(engine: Any) -> None:
     assert binding.get_outputs()[0].numpy().shape == (5, 33)
 
 
+def test_outputs_of_a_binding_are_those_that_are_bound(engine: Any) -> None:
+    made, x = session(engine, layer()), whole(4, 32)
+    binding = made.io_binding()
+    binding.bind_cpu_input("x", x)
+    for count in (1, 0, 1):
+        binding.clear_binding_outputs()
+        for _ in range(count):
+            binding.bind_output("y")
+        if count:
+            made.run_with_iobinding(binding)
+            assert len(binding.copy_outputs_to_cpu()) == len(binding.get_outputs()) == count
+    two = layer()
+    two.graph.output.append(
+        onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [4, 33])
+    )
+    binding = (made := session(engine, two)).io_binding()
+    binding.bind_cpu_input("x", x)
+    for names in (["y", "a"], ["a"], ["y"]):
+        binding.clear_binding_outputs()
+        for name in names:
+            binding.bind_output(name)
+        made.run_with_iobinding(binding)
+        assert len(binding.copy_outputs_to_cpu()) == len(names)
+
+
+def test_runs_and_options_that_are_refused(engine: Any) -> None:
+    made, x = session(engine, layer()), whole(4, 32)
+    options = engine.RunOptions()
+    made.run(None, {"x": x}, options)
+    options.terminate = True
+    with pytest.raises(Exception, match="terminate"):
+        made.run(None, {"x": x}, options)
+    with pytest.raises(Exception, match=r"incompatible|must be a list"):
+        made.run("y", {"x": x})
+    for one in (engine.SessionOptions(), options):
+        with pytest.raises(AttributeError, match="has no attribute 'threads'"):
+            one.threads = 3
+    with pytest.raises(RuntimeError):
+        engine.SessionOptions().get_session_config_entry("missing")
+
+
 def test_values(engine: Any) -> None:
     made, x = session(engine, layer()), whole(4, 32)
     value = engine.OrtValue.ortvalue_from_numpy(x)

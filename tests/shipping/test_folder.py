@@ -152,6 +152,42 @@ def test_build_systems_find_the_library(tmp_path: Path) -> None:
     subprocess.run(words, cwd=tmp_path, check=True)
 
 
+PROJECT = """
+cmake_minimum_required(VERSION 3.13)
+project(app C)
+add_subdirectory(model)
+foreach(kind layer layer_static)
+    add_executable(use_${kind} model/example.c)
+    target_link_libraries(use_${kind} ${kind})
+endforeach()
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_projects_of_cmake_add_the_folder(compiler: str, tmp_path: Path) -> None:
+    needs("cmake", "ninja", compiler)
+    graphc.export(layer(), tmp_path / "model/")
+    (tmp_path / "CMakeLists.txt").write_text(PROJECT)
+    words = ["cmake", "-S", ".", "-B", "build", "-G", "Ninja", f"-DCMAKE_C_COMPILER={compiler}"]
+    for step in (words, ["cmake", "--build", "build"]):
+        done = subprocess.run(step, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("use_layer", "use_layer_static"):
+        program = [tmp_path / "build" / name]
+        done = subprocess.run(program, cwd=tmp_path / "model", capture_output=True, text=True)
+        assert done.stdout.endswith("\ny: 0 1 2 3\n"), done.stderr
+
+
+def test_a_folder_is_a_project_of_cmake(tmp_path: Path) -> None:
+    needs("cmake", "ninja", "c++")
+    graphc.export(layer(), f"{tmp_path}/")
+    for step in (["cmake", "-S", ".", "-B", "b", "-G", "Ninja"], ["cmake", "--build", "b"]):
+        subprocess.run(step, cwd=tmp_path, capture_output=True, check=True)
+    for name in ("example_c", "example_cpp"):
+        done = subprocess.run([f"b/{name}"], cwd=tmp_path, capture_output=True, text=True)
+        assert done.stdout.endswith("\ny: 0 1 2 3\n"), done.stderr
+
+
 def test_a_mapped_file_is_enough(tmp_path: Path) -> None:
     """Programs in other languages need this: the address of a mapped file, and arrays of pointers."""
     graphc.export(layer(), f"{tmp_path}/")
