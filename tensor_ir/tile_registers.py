@@ -219,8 +219,10 @@ class _Tiles:
         return self.pending.finish(done, t.minimum(done + self.each, self.early))
 
     def _prefetch_c(self, first: Expr, number: int, step: Expr) -> list[Stmt]:
-        """Return hints for the rows of C that are written after the last step, a few in each."""
+        """Return hints for the rows of C that are written after the last step, a few in each; local ones are near."""
         g = self.g
+        if g.c.buffer.storage == "local":
+            return []
         rows = g.tile_rows if isinstance(g.tile_rows, int) else self.lanes
         each = -(-number * rows // self.steps)
         line = self.target.machine.cache_line // g.c.buffer.dtype.size

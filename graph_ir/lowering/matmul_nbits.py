@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...base.dims import is_known
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Function, If, Stmt
@@ -12,7 +13,7 @@ from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of
-from ..schedule.matmul_nbits import NBitsSpace, few_rows_of, kernel_of_use
+from ..schedule.matmul_nbits import NBitsSpace, few_rows_of, kernel_of_use, max_on_byte_tiles
 from ..schedule.matmul_problem import group_memory, matrix_view
 from ..templates.matmul_nbits import NBitsLowering
 from ..templates.packed_weights import PackedWeights
@@ -48,7 +49,9 @@ def nbits_function(
         return nest.statement()
 
     body = statement(schedule)
-    for rows in few_rows_of(op):
+    for several in NBitsSpace(op, group, ctx).on_byte_tiles() if not is_known(m) else ():
+        body = If(t.as_expr(m) <= max_on_byte_tiles(op, ctx), statement(several), body)
+    for rows in few_rows_of(op, ctx):
         few = NBitsSpace(op, group, ctx, rows).pick
         body = If(t.equal(t.as_expr(m), rows), statement(few, rows), body)
     tile = blocking_of(schedule, kernel_of_use(schedule.word("use"), ctx.target)).tile

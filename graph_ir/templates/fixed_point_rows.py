@@ -79,7 +79,7 @@ class FixedPointRows(GivenRows):
         """0 for each row that has such groups."""
         return Buffer("x_fits", F32, (self.most,), "local")
 
-    def prepared(self, rows: int) -> list[Stmt]:
+    def prepared(self, rows: int | Expr) -> list[Stmt]:
         """Digits, steps, and what zero points are multiplied by."""
         b = t.LoopBuilder()
         for buffer in (self._digits, self._steps, self._starts, self._totals, self._fits):

@@ -3,7 +3,7 @@
     registers   for each panel: for each group of k: sums of X * Q, then acc += (sums - zero * sum of X) * scale
     panel       for each panel, block of k: a local panel of (Q - zero) * scale, then register tiles for all rows;
                 in two-dimensional registers the panel and the rows, which are bytes, become bf16
-    bytes       for each panel: a local panel of Q, then as in registers
+    bytes       for each panel: a local panel of Q, then as in registers; or blocks of it for two-dimensional registers
 
 In registers each word of weights is read once, so that few rows take as long as memory takes to deliver it. Rows of
 bytes, and rows of f32 as three digits of bytes, are multiplied by dot products, and the sums of a group are exact;
@@ -17,19 +17,20 @@ from ...base.dtypes import F32, U8
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Const, Expr, For, Let, Load, Stmt, Store, Var
-from ...tensor_ir.tiling import split_rows
 from ..nest.lower import Lowering
-from ..nest.nest import Sharing, Stage, contraction
+from ..nest.nest import Nest, Sharing, Stage, contraction
 from ..nest.packing import loop, padded_view
 from ..nest.position import Position
 from ..nest.problem import Contraction, View
 from ..nest.schedule_text import apply
 from ..nest.stages import Staged, epilogue_value, max_depth, max_rows, tile_columns
+from ..nest.tile import register_tiles
 from ..schedule.matmul_steps import parallel_step, tile_text
 from ..schedule.matmul_tile import MatmulBlocking
 from .fixed_point_rows import FixedPointRows
+from .nbits_byte_tiles import ByteTiles, SignedRows
 from .nbits_rows import GivenRows
-from .nbits_tile import DotTile, FixedPointTile, FloatTile, Means, RegisterTile
+from .nbits_tile import DotTile, FixedPointTile, FloatTile, Means, RegisterTile, row_runs
 from .packed_weights import PackedWeights, WeightPanel
 
 
@@ -65,7 +66,9 @@ class NBitsLowering(Lowering):
             return self._panel(stage, position)
         if self.unpack == "panel":
             return self._wide_rows(stage, position)
-        return Staged(None, position, list(self._x(position).prepared(position.extents["m"])), [])
+        x, rows = self._x(position), position.extents["m"]
+        copied = self._byte_tiles(position).copied(rows) if self.use == "tile4" else []
+        return Staged(None, position, [*x.prepared(rows), *copied], [])
 
     def _wide_rows(self, stage: Stage, position: Position) -> Staged:
         """Rows of bytes, times their scales, as two-dimensional registers take them."""
@@ -98,7 +101,9 @@ class NBitsLowering(Lowering):
     def tiles(self, position: Position) -> list[Stmt]:
         """Return the register tiles of a panel: of floats, or of weights that are unpacked in registers."""
         if self.unpack == "panel":
-            return super().tiles(position)
+            return register_tiles(self._high_nest, position, self.target, self.locals)
+        if self.use == "tile4":
+            return self._sums_of_tiles(position)
         tiles: list[Stmt] = []
         columns = position.extents["n"]
         vectors = -(-columns // self.lanes)
@@ -110,17 +115,47 @@ class NBitsLowering(Lowering):
             weights, copy = weights.as_bytes(local, vectors, self.fetches, self.step)
             tiles.append(copy)
         assert self.nest.tile is not None
-        for first, end, rows in _row_runs(position.extents["m"], self.nest.tile.shape.rows):
+        for first, end, rows in row_runs(position.extents["m"], self.nest.tile.shape.rows):
             row = Var("wr")
             tile = self._tile(position, row, rows, weights, vectors)
             body = Block((*tile.sums(), *self._results(position, tile, columns)))
             tiles.append(For(row, first, end, body, "serial", rows))
         return tiles
 
+    @property
+    def _high_nest(self) -> Nest:
+        """The nest, whose copied rows are read as if there were a whole two-dimensional register of them: all
+        registers of the function then have one shape."""
+        registers = self.problem.kernel.registers
+        if registers is None or is_known(self.problem.sizes["m"]):
+            return self.nest
+        return self.nest.changed(problem=self.problem.of_sizes(m=registers.rows))
+
+    def _byte_tiles(self, position: Position) -> ByteTiles:
+        panel, columns = position.iteration("n"), position.extents["n"]
+        weights = WeightPanel(self.weights, panel, self.columns, self.depth, self.lanes)
+        vectors = -(-columns // self.lanes) if isinstance(columns, int) else 1
+        return ByteTiles(self._x(position), weights, vectors, self.fetches, self.target)
+
+    def _sums_of_tiles(self, position: Position) -> list[Stmt]:
+        """The rows of a block times a panel, in two-dimensional registers."""
+        tiles, rows, columns = (
+            self._byte_tiles(position),
+            position.extents["m"],
+            position.extents["n"],
+        )
+        self.locals |= {one.name: one for one in tiles.buffers}
+        row = Var("wr")
+        results = [
+            self._result(position.enter("m", row, 1, 1), row, v, tiles.acc, columns)
+            for v in range(tiles.vectors)
+        ]
+        return [*tiles.statements(rows), loop(row, rows, Block(tuple(results)), "serial")]
+
     def _x(self, position: Position) -> GivenRows:
         """The rows of a block, in fixed point where f32 is multiplied by dot products."""
         in_digits = self.use != "fma" and self.x_scale is None
-        make = FixedPointRows if in_digits else GivenRows
+        make = FixedPointRows if in_digits else SignedRows if self.use == "tile4" else GivenRows
         a, rows = self.problem.a, max_rows(self.nest)
         return make(
             a, self.x_scale, self.weights, self.depth, self.step, self.depth // self.x_group, rows,
@@ -141,17 +176,19 @@ class NBitsLowering(Lowering):
     def _results(self, position: Position, tile: RegisterTile, columns: int) -> list[Stmt]:
         """Every vector of sums through the epilogue to C."""
         return [
-            self._result(position.enter("m", tile.row + r, 1, 1), r, v, tile, columns)
+            self._result(
+                position.enter("m", tile.row + r, 1, 1), t.as_expr(r), v, tile.acc, columns
+            )
             for r in range(tile.rows)
             for v in range(tile.vectors)
         ]
 
-    def _result(self, row: Position, r: int, v: int, tile: RegisterTile, columns: int) -> Stmt:
+    def _result(self, row: Position, r: Expr, v: int, sums: Buffer, columns: int) -> Stmt:
         begin, end = v * self.lanes, min((v + 1) * self.lanes, columns)
         col, acc = Var("fc"), Var("sum", F32)
         at = row.enter("n", col, 1, 1)
         lets, value = epilogue_value(self.nest, at, acc)
-        first = Let(acc, Load(tile.acc, (t.as_expr(r), col)))
+        first = Let(acc, Load(sums, (r, col)))
         body = Block((first, *lets, Store(at.view("C").buffer, (at.offset("C"),), value)))
         return For(col, t.as_expr(begin), t.as_expr(end), body, "vector")
 
@@ -161,15 +198,6 @@ def _first_k(position: Position) -> int:
     first = position.start("k")
     assert isinstance(first, Const) and isinstance(first.value, int)
     return first.value
-
-
-def _row_runs(m: int | Expr, height: int) -> list[tuple[Expr, Expr, int]]:
-    """Return (first row, end, rows of a tile) of runs of equal tiles; the rest of dynamic rows are tiles of one row."""
-    if isinstance(m, int):
-        runs = split_rows(m, height)
-        return [(t.as_expr(first), t.as_expr(first + n * rows), rows) for first, n, rows in runs]
-    full = m // height * height
-    return [(t.ZERO, full, height), (full, m, 1)]
 
 
 def _schedule(

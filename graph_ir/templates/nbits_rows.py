@@ -54,7 +54,7 @@ class GivenRows:
         """The sums of groups as floats, which minima of weights are multiplied by."""
         return Buffer("x_scaled", F32, (self.most * self.groups,), "local")
 
-    def prepared(self, rows: int) -> list[Stmt]:
+    def prepared(self, rows: int | Expr) -> list[Stmt]:
         """Compute the sum of each group of each row, or, if zero points are constant, its multiple by the
         zero point; and the sum as a float where weights have minima."""
         sums, r, g, i = self._sums, Var("sr"), Var("sg"), Var("si")

@@ -23,7 +23,7 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
-from ...tensor_ir.tiling import k_splits
+from ...tensor_ir.tiling import k_splits, split_rows
 from ..nest.packing import loop
 from .fixed_point_rows import FixedPointRows
 from .nbits_rows import GivenRows
@@ -161,12 +161,11 @@ class RegisterTile:
     def _scaled(self, group: Expr) -> list[Stmt]:
         """acc += (part - zero * sum of X) * factor of the row * scale + minimum * sum of X."""
         body, weights = list[Stmt](), self.weights.weights
-        of_weights = group // (weights.group // self.x.step)
         for v in range(self.vectors):
-            scale = self._let(body, f"ws{v}", self.weights.scale(of_weights, v))
-            zero = self._let(body, f"wz{v}", self.weights.zero(of_weights, v))
-            if weights.has_minima:
-                minimum = self._let(body, f"wm{v}", self.weights.minimum(of_weights, v))
+            scale, zero, *minima = [
+                self._let(body, f"{name}{v}", value)
+                for name, value in zip(("ws", "wz", "wm"), self._factors(group, v), strict=False)
+            ]
             for r in range(self.rows):
                 value = self._value(r, v, group)
                 if not self.x.has_starts:
@@ -178,9 +177,13 @@ class RegisterTile:
                 old: Expr = Load(self.acc, self._at(r, v), self.lanes)
                 if weights.has_minima:
                     total = Broadcast(self.x.scaled_total(self._row(r), group), self.lanes)
-                    old = self._fma(total, minimum, old)
+                    old = self._fma(total, minima[0], old)
                 body.append(Store(self.acc, self._at(r, v), self._fma(value, scale, old)))
         return body
+
+    def _factors(self, group: Expr, v: int) -> list[Expr]:
+        """The scales, the zero points and, if there are any, the minima of a group."""
+        return self.weights.factors(group // (self.weights.weights.group // self.x.step), v)
 
     def _sum(self, r: int, v: int, digit: int = 0) -> Expr:
         """The accumulators of one vector, joined."""
@@ -364,3 +367,12 @@ class FixedPointTile(DotTile):
             by = t.const(2.0**8, F32, self.lanes)
             rest = self._fma(t.cast(middle, F32), by, t.cast(low, F32))
         return self._fma(t.cast(high, F32), t.const(2.0**16, F32, self.lanes), rest)
+
+
+def row_runs(m: int | Expr, height: int) -> list[tuple[Expr, Expr, int]]:
+    """Return (first row, end, rows of a tile) of runs of equal tiles; the rest of dynamic rows are tiles of one row."""
+    if isinstance(m, int):
+        runs = split_rows(m, height)
+        return [(t.as_expr(first), t.as_expr(first + n * rows), rows) for first, n, rows in runs]
+    full = m // height * height
+    return [(t.ZERO, full, height), (full, m, 1)]

@@ -210,6 +210,11 @@ class WeightPanel:
             found = self._of_group(self.weights.scale, group, v) >> 4
         return self._times_block(t.cast(found, F32), "block_minimum", group, v)
 
+    def factors(self, group: Expr, v: int) -> list[Expr]:
+        """The scales, the zero points and, if there are any, the minima of a group."""
+        minima = [self.minimum(group, v)] if self.weights.has_minima else []
+        return [self.scale(group, v), self.zero(group, v), *minima]
+
     @property
     def _shares_bytes(self) -> bool:
         """Return whether scales and minima are nibbles of the same bytes."""
@@ -238,23 +243,40 @@ class WeightPanel:
         return value * t.cast(Load(blocks, (at,), self.lanes), F32)
 
     def as_bytes(
-        self, local: Buffer, vectors: int, fetches: bool, step: int
+        self,
+        local: Buffer,
+        vectors: int,
+        fetches: bool,
+        step: int,
+        parts: tuple[Expr, int] | None = None,
+        start: Expr = t.ZERO,
+        less_zero: bool = False,
     ) -> tuple[WeightPanel, Stmt]:
         """(the same panel with a byte for each level, in `local`; the copy, `step` k at a time, which `fetches` words
-        ahead)."""
+        ahead). `parts`: the first and the number of steps of k that are copied, all by default; `start`: the offset in
+        `local`. `less_zero`: less their one zero point."""
+        first, count = parts or (t.ZERO, self.k // step)
+        zero = Var("bz", U8, self.lanes * WORD_BYTES)
         numbers, part, body = self.weights.numbers, Var("bw"), list[Stmt]()
         for i in range(step // numbers):
-            body += self.fetched(part * (step // numbers) + i) if fetches else []
+            body += self.fetched((first + part) * (step // numbers) + i) if fetches else []
         for v in range(vectors):
-            high = self.high_words(body, part, step, f"bh{v}_", v)
+            high = self.high_words(body, first + part, step, f"bh{v}_", v)
             for i in range(step // numbers):
                 packed, number = Var(f"bp{v}_{i}", U32, self.lanes), part * (step // numbers) + i
-                body.append(Let(packed, self.word(number, v)))
+                body.append(Let(packed, self.word(first * (step // numbers) + number, v)))
                 for j in range(numbers // WORD_BYTES):
                     row = (number * (numbers // WORD_BYTES) + j) * (self.columns * WORD_BYTES)
                     quad = self.quad(self.joined(packed, high, i), j)
-                    body.append(Store(local, (row + v * self.lanes * WORD_BYTES,), quad))
-        copy = loop(part, self.k // step, Block(tuple(body)), "serial")
+                    if less_zero:
+                        quad = quad - zero
+                    if local.dtype != quad.dtype:
+                        quad = t.bitcast(quad, local.dtype)
+                    body.append(Store(local, (start + row + v * self.lanes * WORD_BYTES,), quad))
+        copy: Stmt = loop(part, count, Block(tuple(body)), "serial")
+        if less_zero:
+            one = t.cast(t.cast(self.weights.zero[(t.ZERO,)], S32), U8)
+            copy = Block((Let(zero, Broadcast(one, zero.lanes)), copy))
         others = {x: b for x, b in self.weights.parts.items() if x not in ("high", "book")}
         weights = replace(self.weights, words=local, bits=8, parts=others)
         return replace(self, weights=weights, is_copy=True), copy

@@ -20,14 +20,14 @@ from graphc.graph_ir.ops.compose import Composer
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.rewriting.rounded_rows import rounded_rows
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.graph_ir.schedule.matmul_nbits import MAX_FEW_ROUNDED
+from graphc.graph_ir.schedule.matmul_nbits import MAX_ON_BYTE_TILES
 from graphc.targets.isa import Target
 from support.gguf_files import TYPES, blocks
 
 ISAS = [isa for isa in ("amx", "avx512", "avx2", "generic") if host_supports(isa)]
 K, ROWS = 512, 40
 
-BF16 = 2.0**-8 * 1.01
+BF16 = 2.0**-7 * 1.01
 """Bound of the error of sums of two rounded factors, relative to the sum of their magnitudes."""
 
 
@@ -98,19 +98,20 @@ def test_refused() -> None:
 def test_rounded_rows_times_weights_of_every_type(kind: str, isa: str) -> None:
     graph, (weights,) = layers(kind)
     model = compile_model(graph, target=isa, cache=False, threads=1, activations="q8")
-    for m in (1, 2, 5, 8, 15, 16, 17, ROWS):
+    for m in (1, 2, 5, 8, 15, 16, 17, 33, ROWS):
         x = activations(m)
         whole, scale = rounded(x)
         rows = whole.astype(np.float64) * np.repeat(scale.astype(np.float64), 32, axis=1)
         largest = np.abs(rows) @ np.abs(weights).T
-        tolerance = BF16 if isa == "amx" and m > MAX_FEW_ROUNDED else 2e-6
+        in_bytes = MAX_ON_BYTE_TILES // (2 if TYPES[kind].group < 32 else 1)
+        tolerance = BF16 if isa == "amx" and m > in_bytes else 2e-6
         assert (np.abs(model(x) - rows @ weights.T) <= tolerance * largest).all(), m
 
 
 @pytest.mark.skipif("amx" not in ISAS, reason="no two-dimensional registers")
 @pytest.mark.parametrize("kind", ["q4_0", "q5_0", "q8_0", "iq4_nl"])
 def test_many_rows_are_bf16_in_two_dimensional_registers(kind: str) -> None:
-    """Bytes and levels are exact in bf16, and so are sums of integers, from the row on that is no longer few."""
+    """Bytes and levels are exact in bf16, and so are sums of integers, from the row on that bytes are slower."""
     graph, (weights,) = layers(kind, rows=512, scale=1.0)
     model = compile_model(graph, target="amx", cache=False, threads=2, activations="q8")
     for m in (9, 16, 31, 32, 33, 80):
