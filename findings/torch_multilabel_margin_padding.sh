@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # torch 2.13.0: multilabel_margin_loss counts the padding of labels as class 0 once it is compiled or decomposed.
 #
-# A row of labels ends at its first -1: what stands behind it is no label. The example of PyTorch's documentation,
+# A row of labels ends at its first -1, and the elements behind it do not count. The example of PyTorch's documentation,
 # labels [3, 0, -1, 1], has the loss 0.85.
 #
 # Seen: PyTorch gives 0.85. torch.compile, also with the backend aot_eager, which generates no code, and a program of
-# torch.export after run_decompositions() give 2.05: the margins of class 0 are added for each of the two places that
-# hold no label. Rows without -1 are right.
+# torch.export after run_decompositions() give 2.05: the margins of class 0 are added for each of the two elements
+# from there on. Rows without -1 are right.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
