@@ -59,7 +59,7 @@ def write_file(
     `who`: the argument or step that names the file.
     """
     if isinstance(content, str):
-        content = content.encode()
+        content = content.encode(errors="backslashreplace")  # names may be of any bytes
     try:
         with whole_file(path) as stream:
             stream.writelines([content] if isinstance(content, bytes) else content)
@@ -71,9 +71,16 @@ def write_array(path: str | os.PathLike[str], array: np.ndarray) -> None:
     """Write an array as a `.npy` file. Raise UserError if the system refuses it."""
     try:
         with whole_file(path) as stream:
-            np.save(stream, array, allow_pickle=False)
+            np.save(_Plain(stream), array, allow_pickle=False)
     except OSError as error:
         raise unwritable(path, error) from error
+
+
+class _Plain:
+    """A stream that NumPy does not take for a file: its errors for files lack the reason of the system."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.write = stream.write
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:

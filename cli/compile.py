@@ -38,6 +38,7 @@ KEYWORDS = ("build",)
 _LINKED = {
     ".dll": ("Windows", "--target ISA@windows -o m.obj"),
     ".lib": ("Windows", "--target ISA@windows -o m.obj"),
+    ".exe": ("Windows", "--target ISA@windows -o m.obj"),
     ".dylib": ("macOS", "--target ISA@macos -o m.o"),
 }
 """Endings of libraries that are not written here: the system whose linker makes them, and options for its input."""
@@ -132,6 +133,10 @@ def _check_targets(args: argparse.Namespace) -> None:
     from ..targets.systems import SYSTEMS
     from ..targets.target_names import NATIVE, split_target_name
 
+    if args.output == "":
+        raise UserError(
+            "-o: the name of a file must have a letter or more, got ''; leave -o out to write none"
+        )
     is_native = bool(args.output) and not args.emit and is_library(args.output)
     ending = Path(args.output or "").suffix
     if ending in _LINKED and not args.emit:

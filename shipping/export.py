@@ -15,7 +15,7 @@ from ..targets.systems import SYSTEMS, system_of
 from .folder import folder_texts
 from .header import header_text
 from .library import LIBRARIES, has_pool, library_file, library_of, system_object
-from .names import checked_prefix, prefix_of
+from .names import checked_prefix, header_name, prefix_of
 from .weights import WeightsFile, weights_file
 
 
@@ -55,7 +55,7 @@ def export_library(
     if is_folder(path):
         return _export_folder(ordered, target, chosen)
     stem = target.stem.removeprefix("lib") or target.stem
-    header = target.with_name(f"{stem}.h")
+    header = target.with_name(header_name(stem))
     library = library_of(ordered, chosen)
     write_file(target, library_file(library, target.stem, target.suffix))
     write_file(header, header_text(chosen, ordered, pool=has_pool(ordered[0])))
@@ -79,15 +79,15 @@ def _export_object(artifacts: Sequence[Artifact], path: Path, prefix: str) -> li
     """Write an object that is not ELF, its header and its weights."""
     files, parts = _weights_files(artifacts, path.stem)
     parts[path.name] = [system_object(artifacts, prefix, files)]
-    parts[f"{path.stem}.h"] = [header_text(prefix, artifacts, [x.name for x in files]).encode()]
+    parts[header_name(path.stem)] = header_text(prefix, artifacts, [x.name for x in files])
     return _write_all(parts, path.parent)
 
 
 def _weights_files(
     artifacts: Sequence[Artifact], stem: str
-) -> tuple[list[WeightsFile], dict[str, Iterable[Chunk]]]:
+) -> tuple[list[WeightsFile], dict[str, str | Iterable[Chunk]]]:
     """The weights of each artifact as a file, and the parts of these files by their names."""
-    files, parts = [], dict[str, Iterable[Chunk]]()
+    files, parts = [], dict[str, str | Iterable[Chunk]]()
     for artifact in artifacts:
         isa = f".{artifact.metadata.isa}" if len(artifacts) > 1 else ""
         file, parts[f"{stem}{isa}.weights"] = weights_file(artifact, f"{stem}{isa}.weights")
@@ -95,7 +95,7 @@ def _weights_files(
     return files, parts
 
 
-def _write_all(parts: Mapping[str, Iterable[Chunk]], folder: Path) -> list[Path]:
+def _write_all(parts: Mapping[str, str | Iterable[Chunk]], folder: Path) -> list[Path]:
     for name, chunks in parts.items():
         write_file(folder / name, chunks)
     return [folder / name for name in sorted(parts)]
@@ -110,9 +110,8 @@ def _export_folder(artifacts: Sequence[Artifact], folder: Path, prefix: str) -> 
     for suffix in (".a", ".so"):  # the last fills its addresses into the code
         parts[f"{prefix}{suffix}"] = library_file(library, prefix, suffix)
     names = [file.name for file in files]
-    parts[f"{prefix}.h"] = [header_text(prefix, artifacts, names, pool).encode()]
-    texts = folder_texts(prefix, artifacts, pool)
-    parts |= {name: [text.encode()] for name, text in texts.items()}
+    parts[f"{prefix}.h"] = header_text(prefix, artifacts, names, pool)
+    parts |= folder_texts(prefix, artifacts, pool)
     return _write_all(parts, folder)
 
 

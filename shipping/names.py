@@ -51,13 +51,18 @@ def _plain(text: str) -> str:
     return re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text))
 
 
+def header_name(stem: str) -> str:
+    """Return the name of the header beside a library, which is none of C's or POSIX' own headers."""
+    return f"{stem}_model.h" if stem in _HEADERS else f"{stem}.h"
+
+
 def prefix_of(name: str) -> str:
     """Return the prefix of a model's functions, which names the files in its folder too.
 
     Names that differ in letters of other scripts get different prefixes: such letters become a hash at the end.
     """
     prefix = identifier(name)
-    if any(letter.isalnum() and not letter.isascii() for letter in _plain(name)):
+    if re.search(r"[^\W\x00-\x7f]|[\ud800-\udfff]", _plain(name)):
         digest = hashlib.sha256(name.encode(errors="backslashreplace")).hexdigest()
         stem = prefix if re.search("[A-Za-z0-9]", _plain(name)) else "model"
         prefix = f"{stem[: MAX_LETTERS - 9].rstrip('_')}_{digest[:8]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Sequence
 
@@ -11,7 +12,7 @@ MAGIC = b"!<arch>\n"
 def archive(name: str, code: bytes, exports: Sequence[bytes]) -> bytes:
     """Return an archive of one object, by which linkers find these symbols."""
     names = b"".join(symbol + b"\0" for symbol in sorted(exports))
-    long_names = name.encode() + b"/\n"
+    long_names = os.fsencode(name) + b"/\n"
     index_size = 4 + 4 * len(exports) + len(names)
     start = len(MAGIC) + sum(60 + size + size % 2 for size in (index_size, len(long_names)))
     index = struct.pack(f">I{len(exports)}I", len(exports), *[start] * len(exports)) + names

@@ -11,6 +11,7 @@ ends, and in memory as far into the next page. Equal programs give equal bytes; 
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 from collections.abc import Iterator, Sequence
 
@@ -128,7 +129,7 @@ class _Linker:
                 self._stub_of[symbol] = self._stubs.append(bytes(16), _STUB_ALIGNMENT)
         self._exports = hash_table(self._hash, self._exports, 1)
         self._name_of = [strings.add(symbol.name) for symbol in self._exports]
-        self._soname_at = strings.add(self._soname.encode())
+        self._soname_at = strings.add(os.fsencode(self._soname))
         self._names.append(bytes(strings.data))
         self._symbols.append(bytes(SYMBOL.size * (1 + len(self._exports))))
         self._moves.append(bytes(RELOCATION.size * (addresses + len(self._slot_of))))

@@ -75,6 +75,20 @@ def test_open_files_are_written_to_by_their_names_in_dev(tmp_path: Path) -> None
     assert run_python("-c", code).stdout == "text"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has this full device")
+def test_a_full_disk_is_its_reason() -> None:
+    for write in (write_array, lambda path, array: write_file(path, array.tobytes())):
+        with pytest.raises(
+            UserError, match=r"\(No space left on device\); make room on the device"
+        ):
+            write("/dev/full", np.zeros(1 << 16))
+
+
+def test_texts_may_hold_names_of_any_bytes(tmp_path: Path) -> None:
+    write_file(tmp_path / "a", os.fsdecode(b"\xff"))
+    assert (tmp_path / "a").read_bytes() == b"\\udcff"
+
+
 def test_arrays_and_parts_are_whole_files(tmp_path: Path) -> None:
     write_array(tmp_path / "a.npy", np.arange(3))
     assert np.load(tmp_path / "a.npy").tolist() == [0, 1, 2]

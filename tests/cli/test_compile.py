@@ -188,6 +188,10 @@ KNOWN = ", ".join(SWITCHES)
         ([MODEL, "-o", "m.dll"],
          "-o m.dll: .dll files must be made by a linker of Windows, of an object; write one with "
          "--target ISA@windows -o m.obj"),
+        ([MODEL, "-o", "m.exe"],
+         "-o m.exe: .exe files must be made by a linker of Windows, of an object; write one with "
+         "--target ISA@windows -o m.obj"),
+        ([MODEL, "-o", ""], "-o: the name of a file must have a letter or more, got ''; leave -o out to write none"),
         ([MODEL, "-o", "m.dylib"],
          "-o m.dylib: .dylib files must be made by a linker of macOS, of an object; write one with "
          "--target ISA@macos -o m.o"),

@@ -121,7 +121,8 @@ def test_names_differ_and_are_not_reserved(names: list[str], fields: list[str]) 
     ("name", "pattern"),
     [
         ("été", "ete"), ("ﬁr²", "fir2"), ("日本", "model_[0-9a-f]{8}"), ("größe", "gro_e_[0-9a-f]{8}"),
-        ("модель 2", "x2_[0-9a-f]{8}"), ("é" * 99 + "ж", "e{54}_[0-9a-f]{8}"), ("\udc80", "x"), ("", "x"),
+        ("модель 2", "x2_[0-9a-f]{8}"), ("é" * 99 + "ж", "e{54}_[0-9a-f]{8}"), ("\udc80", "model_[0-9a-f]{8}"),
+        ("a–b", "a_b"), ("", "x"),
     ],
 )  # fmt: skip
 def test_prefixes_of_names_in_other_scripts_differ(name: str, pattern: str) -> None:
@@ -129,6 +130,19 @@ def test_prefixes_of_names_in_other_scripts_differ(name: str, pattern: str) -> N
     assert re.fullmatch(pattern, prefix) and checked_prefix(prefix) == prefix_of(name)
     assert len(prefix) <= MAX_LETTERS
     assert prefix != prefix_of(f"{name}木")
+
+
+@pytest.mark.parametrize("suffix", [".so", ".a"])
+def test_names_of_files_may_be_any_bytes(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"\xff\xfe" + suffix.encode())
+    graphc.export(layer(), path)
+    program = build(tmp_path, "layer", f"{path.name}", header=f"{path.stem}.h")
+    assert run(program, [whole(4, 32)])[0] == 0
+
+
+def test_a_header_beside_a_library_does_not_hide_one_of_c(tmp_path: Path) -> None:
+    files = graphc.export(layer(), tmp_path / "string.so")
+    assert [file.name for file in files] == ["string.so", "string_model.h"]
 
 
 @pytest.mark.parametrize(("name", "prefix"), [("string", "string_model"), ("int", "int_model")])

@@ -87,10 +87,12 @@ def build(
     words: Sequence[str] = ("gcc",),
     aliases: Sequence[tuple[int, int]] = (),
     main: str = MAIN,
+    header: str = "",
 ) -> Path:
     """Compile the program against a library of the folder; `aliases`: (output, input) with one pointer."""
     needs(words[0])
-    pool = f"{prefix}_pool_create" in (folder / f"{prefix}.h").read_text()
+    header = header or f"{prefix}.h"
+    pool = f"{prefix}_pool_create" in (folder / header).read_text()
     end = f"{prefix}_pool_destroy(pool);" if pool else ""
     text = main.replace("@ALIASES@", "".join(f"outputs[{a}] = inputs[{b}];" for a, b in aliases))
     text = text.replace(
@@ -99,7 +101,7 @@ def build(
     language = "cpp" if "++" in words[0] else "c"
     source = folder / f"main.{language}"
     source.write_text(text.replace("@END@", end))
-    given = [f"-DPREFIX={prefix}", f'-DHEADER="{prefix}.h"']
+    given = [f"-DPREFIX={prefix}", f'-DHEADER="{header}"']
     flags = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-Wl,-rpath,$ORIGIN"]
     done = subprocess.run(
         [*words, *flags, *given, source.name, library, "-o", "program"],
