@@ -51,6 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--perplexity", metavar="FILE", help="print the perplexity of a text file instead"
     )
+    parser.add_argument(
+        "--prompts", metavar="FILE",
+        help="continue each line of a text file instead, several at once, and print a JSON object for each",
+    )  # fmt: skip
+    parser.add_argument(
+        "--batch", type=int, default=8, metavar="N",
+        help="prompts of --prompts that are continued together, 1 to 32 (default: 8)",
+    )  # fmt: skip
     add_json_argument(parser)
     parser.add_argument(
         "-v", "--verbose", action="store_true",
@@ -139,7 +147,14 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--system needs --chat; add it, or put the text into the prompt")
     if args.max_tokens < 0:
         raise UserError(f"--max-tokens must be at least 0, got {args.max_tokens}")
-    text = _text_of(args.perplexity) if args.perplexity else ""
+    if args.prompts and (args.chat or args.perplexity or args.prompt is not None):
+        raise UserError(
+            "--prompts must be the only prompt; leave PROMPT, --chat and --perplexity out"
+        )
+    text = ""
+    for option in ("perplexity", "prompts"):
+        if path := getattr(args, option):
+            text = _text_of(path, f"--{option}")
     start = time.perf_counter()
     with progress(args.quiet or args.json or not sys.stderr.isatty()) as report:
         model = load(
@@ -156,6 +171,8 @@ def run(args: argparse.Namespace) -> int:
     if args.perplexity:
         return _measure(model, text, args)
     how = {name: getattr(args, name) for name in _ARGUMENTS}
+    if args.prompts:
+        return _continue_lines(model, text.splitlines(), args, how)
     if args.chat:
         return _converse(model, args, how)
     prompt = args.prompt if args.prompt is not None else sys.stdin.read()
@@ -170,6 +187,18 @@ def _measure(model: LanguageModel, text: str, args: argparse.Namespace) -> int:
         say(json.dumps({"perplexity": found, "tokens": tokens}))
     else:
         say(f"perplexity {found:.4f} of {tokens} tokens ({math.log2(found):.3f} bits each)")
+    return 0
+
+
+def _continue_lines(
+    model: LanguageModel, prompts: list[str], args: argparse.Namespace, how: dict[str, Any]
+) -> int:
+    texts = model.generate(prompts, args.max_tokens, stop=args.stop, batch=args.batch, **how)
+    for prompt, text in zip(prompts, texts, strict=True):
+        say(json.dumps({"prompt": prompt, "text": text}, ensure_ascii=False))
+    if args.verbose:
+        for heading, line in _speeds(model, is_alone=False):
+            _note(heading, line)
     return 0
 
 
@@ -228,16 +257,14 @@ def _answer(
     return reply
 
 
-def _speeds(model: LanguageModel) -> Iterator[tuple[str, str]]:
+def _speeds(model: LanguageModel, is_alone: bool = True) -> Iterator[tuple[str, str]]:
     usage, size = model.usage, model.weight_bytes
     reused = f", {usage.reused} from the cache" if usage.reused else ""
     yield "prompt", f"{usage.prompt} tokens{reused}, {usage.prefill_rate:.1f} per second"
     if usage.new > 1:
         rate = usage.decode_rate
-        yield (
-            "decode",
-            f"{usage.new} tokens, {rate:.1f} per second, {rate * size / 1e9:.1f} GB/s of weights",
-        )
+        bandwidth = f", {rate * size / 1e9:.1f} GB/s of weights" if is_alone else ""
+        yield "decode", f"{usage.new} tokens, {rate:.1f} per second{bandwidth}"
     if usage.guessed:
         yield "lookup", f"{usage.right} of {usage.guessed} guessed tokens were right"
     yield (
@@ -259,8 +286,8 @@ def _note(heading: str, text: str) -> None:
     print(f"{heading:<{HEADING_WIDTH}} {text}", file=sys.stderr, flush=True)
 
 
-def _text_of(path: str) -> str:
+def _text_of(path: str, option: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise unreadable(path, error, "--perplexity") from error
+        raise unreadable(path, error, option) from error

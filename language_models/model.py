@@ -9,22 +9,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, overload
 
-import numpy as np
-
-from ..base.block_types import Array
 from ..base.dtypes import BF16, F16, F32, S8, DType
 from ..base.errors import UserError
-from ..base.records import dataclass
 from ..runtime.executor import CompiledModel
+from .batch import Batch, Continuation, continue_together
 from .buffers import CacheBuffers
 from .chat import Message, chat_text
 from .lookup import looked_up
+from .perplexity import perplexity
 from .prompts import Prompt, Prompts, is_several
 from .sampling import Sampler, Sampling
 from .session import Session
 from .source import Source, source_of
 from .stops import Stops
 from .tokenizer import TextTokenizer
+from .usage import Usage
 
 CONTEXT = 4096
 """Tokens that a model is loaded for unless said otherwise, where it was made for as many."""
@@ -35,34 +34,11 @@ CHUNK = 512
 CACHES = {"f32": F32, "f16": F16, "bf16": BF16, "q8": S8}
 """Types of keys and values by name; q8 has scales of groups."""
 
+MAX_BATCH = 32
+"""Prompts that are continued together."""
+
 MAX_LOOKUP = 16
 """Tokens that are guessed at once."""
-
-
-@dataclass
-class Usage:
-    """Figures of the last call of `generate`: tokens of the prompt that were fed and reused, new ones, and seconds.
-
-    `guessed` tokens were looked up and computed beside others; the text went on with `right` of them.
-    """
-
-    prompt: int = 0
-    reused: int = 0
-    new: int = 0
-    guessed: int = 0
-    right: int = 0
-    prefill_seconds: float = 0.0
-    decode_seconds: float = 0.0
-
-    @property
-    def prefill_rate(self) -> float:
-        """Tokens of the prompt per second."""
-        return self.prompt / self.prefill_seconds if self.prefill_seconds else 0.0
-
-    @property
-    def decode_rate(self) -> float:
-        """Tokens per second after the first."""
-        return (self.new - 1) / self.decode_seconds if self.decode_seconds else 0.0
 
 
 class LanguageModel:
@@ -72,18 +48,33 @@ class LanguageModel:
         config: Sizes and constants.
         session: The tokens seen and their caches; calls of `generate` reuse what prompts have in common.
         usage: Of the last call of `generate`.
+        cache: The type of keys and values.
     """
 
     def __init__(
-        self, source: Source, step: CompiledModel, context: int, cache: DType = F32
+        self,
+        source: Source,
+        step: CompiledModel,
+        context: int,
+        cache: DType = F32,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.source, self.config, self.step = source, source.config, step
+        self.cache, self._options = cache, options or {}
         config, caches = source.config, source.caches(cache)
         buffers = CacheBuffers(caches, config.kv_heads, context, CHUNK, config.window)
         self.session = Session(
             config.vocabulary, source.step_of(step), source.embed, buffers, context, CHUNK
         )
         self.usage = Usage()
+
+    @cached_property
+    def batch_step(self) -> CompiledModel | None:
+        """The decoder of several sequences, which is compiled when it is needed first; None where there is none."""
+        make = self.source.batched
+        if make is None:
+            return None
+        return make(MAX_BATCH, self.session.context, self.cache, **self._options)
 
     @property
     def weight_bytes(self) -> int:
@@ -115,39 +106,49 @@ class LanguageModel:
         stop: str | Sequence[str] = (),
         stream: bool = False,
         lookup: int = 0,
+        batch: int = 8,
         **how: Any,
     ) -> Iterator[str] | str | list[str]:
         """Continue a prompt until a token ends the text, a stop text appears, or `max_tokens` are made.
 
         Args:
             prompt: A text, tokens, or messages `{"role": ..., "content": ...}`, for which the file's template is used.
-                A list of such prompts, of any lengths, gives a list of the texts that each gives alone; they are
-                continued one after another, and beginnings that neighbors share are computed once.
+                A list of such prompts, of any lengths, gives a list of their texts; beginnings that neighbors share are
+                computed once.
             max_tokens: Limit of new tokens; the context is another.
             stop: Texts before which the result ends.
             stream: Return an iterator of pieces of text, as they are made.
             lookup: Tokens to guess from the text so far and to compute at once with the next one, 0 to 16. The text is
                 the same, and made faster where it repeats itself; each guess costs about as much as a token of a
                 prompt.
+            batch: Prompts of a list that are continued together, 1 to 32: a new token of all of them is one pass over
+                the weights. With `lookup`, and for folders of onnxruntime-genai, one after another.
             **how: Fields of `Sampling`: temperature, top_k, top_p, min_p, repetition_penalty, seed.
 
         Raises:
             UserError: For an empty prompt, a number outside its range, or a prompt that is longer than the context; for
                 several prompts with `stream`.
         """
-        if is_several(prompt):
-            if stream:
-                raise UserError("generate: stream takes one prompt, got several; call it for each")
-            return self._each(prompt, max_tokens, stop=stop, lookup=lookup, **how)
+        if is_several(prompt) and stream:
+            raise UserError("generate: stream takes one prompt, got several; call it for each")
         unknown = set(how) - set(Sampling.__dataclass_fields__)
         if unknown:
             raise UserError(f"generate: arguments must be those of Sampling, got '{min(unknown)}'")
-        if not 0 <= lookup <= MAX_LOOKUP:
-            raise UserError(f"generate: lookup must be in [0, {MAX_LOOKUP}], got {lookup}")
+        for name, value, low, high in (
+            ("lookup", lookup, 0, MAX_LOOKUP),
+            ("batch", batch, 1, MAX_BATCH),
+        ):
+            if not low <= value <= high:
+                raise UserError(f"generate: {name} must be in [{low}, {high}], got {value}")
+        stops, sampling = (stop,) if isinstance(stop, str) else stop, Sampling(**how)
+        if is_several(prompt):
+            count = min(batch, len(prompt))
+            if count > 1 and not lookup and self.batch_step is not None:
+                return self._together(prompt, max_tokens, stops, sampling, count)
+            return self._each(prompt, max_tokens, stop=stop, lookup=lookup, **how)
         tokens = self.tokens_of(prompt)  # type: ignore[arg-type]
-        ends = Stops((stop,) if isinstance(stop, str) else stop)
-        made = self.stream_tokens(tokens, max_tokens, Sampler(Sampling(**how)), lookup)
-        texts = self._texts(made, ends)
+        made = self.stream_tokens(tokens, max_tokens, Sampler(sampling), lookup)
+        texts = self._texts(made, Stops(stops))
         return texts if stream else "".join(texts)
 
     def _each(self, prompts: Prompts, max_tokens: int, **how: Any) -> list[str]:
@@ -159,6 +160,25 @@ class LanguageModel:
                 setattr(total, name, getattr(total, name) + value)
         self.usage = total
         return texts
+
+    def _together(
+        self, prompts: Prompts, limit: int, stops: Sequence[str], sampling: Sampling, count: int
+    ) -> list[str]:
+        """The texts that follow several prompts, `count` at a time."""
+        session, step = self.session, self.batch_step
+        assert step is not None
+        fed = [self.tokens_of(one) for one in prompts]
+        for tokens in fed:
+            session.check(tokens)
+        room = min(max(map(len, fed)) + max(limit, 0), session.context)
+        kept = self.source.caches(self.cache)
+        batch = Batch(step, self.source.embed, kept, self.config.kv_heads, count, room)
+        texts = [
+            Continuation(self.tokenizer, Sampler(sampling), Stops(stops), limit, session.context)
+            for _ in fed
+        ]
+        self.usage = continue_together(batch, session, fed, texts)
+        return [one.text for one in texts]
 
     def tokens_of(self, prompt: Prompt) -> list[int]:
         """Return the tokens of a prompt. Raise UserError for messages where the file has no template."""
@@ -234,29 +254,7 @@ class LanguageModel:
 
         A text longer than the context is split into parts that fill it. Raise UserError for less than two tokens.
         """
-        tokens = self.tokenizer.encode(text)
-        if len(tokens) < 2:
-            raise UserError(
-                f"perplexity: the text must have two tokens at least, got {len(tokens)}"
-            )
-        total, count = 0.0, 0
-        for first in range(0, len(tokens) - 1, self.session.context):
-            part = tokens[first : first + self.session.context + 1]
-            self.session.truncate(0)
-            for begin in range(0, len(part) - 1, CHUNK):
-                chunk = part[begin : begin + CHUNK][: len(part) - 1 - begin]
-                logits = self.session.feed(chunk, every=True)
-                wanted = np.array(part[begin + 1 : begin + 1 + len(chunk)])
-                total -= _log_likelihood(logits, wanted)
-                count += len(chunk)
-        return float(np.exp(total / count))
-
-
-def _log_likelihood(logits: Array, tokens: Array) -> float:
-    wide = logits.astype(np.float64)
-    most = wide.max(axis=1, keepdims=True)
-    norm = most[:, 0] + np.log(np.exp(wide - most).sum(axis=1))
-    return float((wide[np.arange(len(tokens)), tokens] - norm).sum())
+        return perplexity(self.session, self.tokenizer.encode(text), CHUNK)
 
 
 def load(
@@ -287,5 +285,6 @@ def load(
     if cache not in CACHES:
         raise UserError(f"cache must be one of {', '.join(CACHES)}, got '{cache}'")
     kept = CACHES[cache]
-    step = source.compiled(min(CHUNK, context), context - 1, kept, threads=threads, **options)
-    return LanguageModel(source, step, context, kept)
+    options["threads"] = threads
+    step = source.compiled(min(CHUNK, context), context - 1, kept, **options)
+    return LanguageModel(source, step, context, kept, options)

@@ -58,12 +58,16 @@ class Session:
         """Return the bytes of caches that a token after `length` others reads."""
         return self._buffers.bytes_read(length)
 
+    def caches(self) -> list[Array]:
+        """Return the keys and values of all tokens seen, or of the last ones where older ones are not needed."""
+        return self._buffers.views(self._cached, 0)
+
     def feed(self, tokens: Sequence[int], every: bool = False) -> Array:
         """Append tokens; return the logits after the last, f32 [1, vocabulary], or after `every` one.
 
         Raise UserError for no token, one that is not in the vocabulary, or more than the context holds.
         """
-        self._check(tokens)
+        self.check(tokens, len(self.tokens))
         for _ in self._steps(self.tokens[self._cached :], False):
             pass  # tokens that a window has passed are computed again
         found: list[Array] = []
@@ -100,7 +104,9 @@ class Session:
         self.truncate(self._cached)
         return list(tokens[len(self.tokens) :])
 
-    def _check(self, tokens: Sequence[int]) -> None:
+    def check(self, tokens: Sequence[int], seen: int = 0) -> None:
+        """Raise UserError for no token, one that is not in the vocabulary, or more than the context holds after those
+        seen."""
         if not len(tokens):
             raise UserError(
                 "generate: there must be a token to begin with, got none; give a prompt that is not empty"
@@ -108,7 +114,7 @@ class Session:
         wrong = [one for one in tokens if not 0 <= one < self._vocabulary]
         if wrong:
             raise UserError(f"tokens must be in [0, {self._vocabulary}), got {wrong[0]}")
-        total = len(self.tokens) + len(tokens)
+        total = seen + len(tokens)
         if total > self.context:
             raise UserError(
                 f"the context must hold all tokens, {self.context} at most, got {total}; load with a larger context"

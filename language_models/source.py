@@ -12,9 +12,11 @@ from ..base.dtypes import DType
 from ..base.errors import UserError
 from ..base.records import dataclass
 from ..driver.compiler import compile as compile_model
+from ..frontend.decoder.batch import batch_graph
 from ..frontend.decoder.caches import Cache, caches
 from ..frontend.decoder.config import DecoderConfig
 from ..frontend.decoder.graph import EMBEDDINGS, decoder_graph, embedded
+from ..frontend.decoder.weights import Weights
 from ..frontend.gguf import decoder_config, read_gguf
 from ..frontend.huggingface import ModelFolder, read_folder
 from ..runtime.executor import CompiledModel
@@ -38,6 +40,8 @@ class Source:
         compiled: Compiles the decoder for numbers of new and old tokens and a type of caches, with options of
             `graphc.compile`.
         step_of: Returns a compiled decoder as a session calls it.
+        batched: Compiles the decoder of several sequences, at most a number, for a room and a type of caches; None
+            where there is none.
     """
 
     path: Path
@@ -49,6 +53,7 @@ class Source:
     names: Mapping[str, str]
     compiled: Callable[..., CompiledModel]
     step_of: Callable[[CompiledModel], Step] = lambda model: model
+    batched: Callable[..., CompiledModel] | None = None
 
 
 def source_of(path: Path, context: int | None, default: int) -> tuple[Source, int]:
@@ -93,6 +98,7 @@ def _gguf(path: Path, context: int | None, default: int) -> tuple[Source, int]:
         template,
         names,
         compiled,
+        batched=partial(_batched, config, file.tensors),
     ), context
 
 
@@ -109,7 +115,16 @@ def _folder(path: Path, context: int | None, default: int) -> tuple[Source, int]
     return Source(
         path, config, partial(caches, config), partial(embedded, config, folder.weights),
         lambda: folder_tokenizer(folder), _template(folder), _special_texts(folder), compiled,
+        batched=partial(_batched, config, folder.weights),
     ), context  # fmt: skip
+
+
+def _batched(
+    config: DecoderConfig, weights: Weights, count: int, room: int, cache: DType, **options: Any
+) -> CompiledModel:
+    sizes = size(Symbol("B", 1, count)), size(Symbol("R", 1, room))
+    graph = batch_graph(config, weights, *sizes, cache)
+    return compile_model(graph, alias=_alias(caches(config, cache)), **options)
 
 
 def _genai(path: Path, context: int | None, default: int) -> tuple[Source, int]:

@@ -50,10 +50,12 @@ def decoder_graph(
     """
     if kept is None:
         kept = past if isinstance(past, int) else size(Symbol("W", 0, bounds(past)[1]))
-    return _Decoder(config, weights, new, past, kept, cache).graph()
+    return Decoder(config, weights, new, past, kept, cache).graph()
 
 
-class _Decoder:
+class Decoder:
+    """Builds the graph of one sequence."""
+
     def __init__(
         self,
         config: DecoderConfig,
@@ -68,27 +70,36 @@ class _Decoder:
         self.build = OpBuilder(Graph("decoder"), "decoder", "decoder")
         self.angles: dict[Rotary, tuple[GraphTensor, GraphTensor]] = {}
         self.presents: list[GraphTensor] = []
+        self.outer: tuple[Size, Size] = 1, new  # sequences, and new tokens of each
 
     def graph(self) -> Graph:
         """Build all of it."""
         config, build = self.config, self.build
         graph, count = build.graph, size(Symbol("K", 1, bounds(self.new)[1]))
-        x = graph.make_input(LogicalTensor(F32, (1, self.new, config.width)), EMBEDDINGS)
-        rows = graph.make_input(LogicalTensor(S64, (count,)), ROWS)
+        x = graph.make_input(LogicalTensor(F32, (*self.outer, config.width)), EMBEDDINGS)
+        rows = self.select_rows(count)
         x = build.reshaped(x, (self.new, config.width))
-        pasts = [graph.make_input(self._past(one), one.past) for one in self.caches]
+        pasts = [graph.make_input(self.past_of(one), one.past) for one in self.caches]
         each = len(pasts) // config.layers
         for layer in range(config.layers):
             x = self._layer(x, layer, pasts[each * layer : each * (layer + 1)])
-        x = self._norm(build.helper("gather", x, rows, axis=0), "output_norm")
+        if rows is not None:
+            x = build.helper("gather", x, rows, axis=0)
         head = "output" if "output.weight" in self.weights else "token_embd"
-        logits = capped(build, self._linear(x, head, config.vocabulary), config.logit_cap)
-        graph.make_output(build.reshaped(logits, (1, count, config.vocabulary)), LOGITS)
+        logits = self._linear(self._norm(x, "output_norm"), head, config.vocabulary)
+        logits = capped(build, logits, config.logit_cap)
+        shape = (self.outer[0], 1 if rows is None else count, config.vocabulary)
+        graph.make_output(build.reshaped(logits, shape), LOGITS)
         for one, present in zip(self.caches, self.presents, strict=True):
             graph.make_output(present, one.present)
         return graph
 
-    def _past(self, cache: Cache) -> LogicalTensor:
+    def select_rows(self, count: Size) -> GraphTensor | None:
+        """Make the input of the new tokens whose logits are wanted; None where they are all."""
+        return self.build.graph.make_input(LogicalTensor(S64, (count,)), ROWS)
+
+    def past_of(self, cache: Cache) -> LogicalTensor:
+        """Return the type of a cache before the step."""
         tokens = self.kept if cache.is_local else self.past
         return LogicalTensor(cache.dtype, (1, self.config.kv_heads, tokens, cache.size))
 
@@ -111,25 +122,29 @@ class _Decoder:
             for one in (k, v)
             for part in rounded(build, build.transposed(one, (0, 2, 1, 3)), self.cache)
         ]
-        whole = [build.helper("concat", *pair, axis=2) for pair in zip(pasts, news, strict=True)]
+        whole = [self.grown(*pair) for pair in zip(pasts, news, strict=True)]
         self.presents += whole
         each = len(whole) // 2  # keys, their scales where there are some, values, theirs
         keys, values, *scales = (whole[i] for first in range(each) for i in (first, first + each))
         window = config.window if config.is_local[layer] else 0
         scaling = {"scale": config.query_scale, "cap": config.score_cap, "window": window}
         y = build.helper(
-            "cached_attention", q, keys, values, self._length(layer), *scales, **scaling
+            "cached_attention", q, keys, values, self.lengths(layer), *scales, **scaling
         )
         y = build.reshaped(y, (self.new, config.heads * config.value_size))
         return self._linear(y, f"{at}attn_output", config.width)
 
-    def _length(self, layer: int) -> GraphTensor:
-        """The keys of a layer, s64 [1]."""
+    def grown(self, past: GraphTensor, new: GraphTensor) -> GraphTensor:
+        """Return a cache with the rows of the new tokens."""
+        return self.build.helper("concat", past, new, axis=2)
+
+    def lengths(self, layer: int) -> GraphTensor:
+        """Return the keys of a layer of each sequence, s64 [sequences]."""
         past = self.kept if self.config.keeps_window(layer) else self.past
         return self.build.helper("dynamic_sizes", values=(past + self.new,))
 
     def _projections(self, x: GraphTensor, at: str) -> list[GraphTensor]:
-        """Q, K and V, each [1, T, heads, size]."""
+        """Q, K and V, each [sequences, tokens, heads, size]."""
         config, build = self.config, self.build
         shapes = [
             (config.heads, config.key_size),
@@ -144,7 +159,7 @@ class _Decoder:
             parts = [
                 self._linear(x, at + name, width) for name, width in zip(names, widths, strict=True)
             ]
-        return [build.reshaped(y, (1, self.new, *s)) for y, s in zip(parts, shapes, strict=True)]
+        return [build.reshaped(y, (*self.outer, *s)) for y, s in zip(parts, shapes, strict=True)]
 
     def _parts(self, x: GraphTensor, widths: Sequence[int]) -> list[GraphTensor]:
         """Neighboring columns of x."""
@@ -156,11 +171,15 @@ class _Decoder:
         cos, sin = self._angles(config.local_rotary if config.is_local[layer] else config.rotary)
         return rotary(self.build, x, cos, sin, config.rotates_pairs)
 
+    def positions(self) -> GraphTensor:
+        """Return the positions of the new tokens, s64 [sequences, tokens, 1]."""
+        return positions(self.build, self.new, 1, 3, self.past)
+
     def _angles(self, rotary_config: Rotary) -> tuple[GraphTensor, GraphTensor]:
-        """The cos and sin of the new tokens' positions, f32 [1, T, pairs]; angles are exact, in f64."""
+        """The cos and sin of the new tokens' positions, f32 [sequences, tokens, pairs]; angles are exact, in f64."""
         if rotary_config not in self.angles:
             build = self.build
-            at = build.converted(positions(build, self.new, 1, 3, self.past), F64)
+            at = build.converted(self.positions(), F64)
             angles = build.helper("mul", at, build.constant(rotary_config.frequencies, F64))
             gain = build.constant(rotary_config.gain, F32)
             found = [build.converted(build.helper(name, angles), F32) for name in ("cos", "sin")]

@@ -19,11 +19,14 @@ def lower_update_in_place(op: UpdateInPlace, ctx: LowerContext) -> Module:
     result = Buffer("y", details.dtype, shape_of(details.physical_dims))
     update = operands[op.inputs[1]]
     b = t.LoopBuilder()
-    starts = [operands[x][()] for x in op.inputs[2:]]
-    begins = {a: b.let("begin", begin) for a, begin in box_begins(op, starts).items()}
+    starts = [operands[x].__getitem__ for x in op.inputs[2:]]
+    depth = int(any(x.details.rank for x in op.inputs[2:]))
+    begins: dict[int, Expr] = {}
 
     def store(index: tuple[Expr, ...]) -> None:
         axis = len(index)
+        if axis == depth:
+            begins.update({a: b.let("begin", x) for a, x in box_begins(op, starts, index).items()})
         if axis == len(update.shape):
             target = tuple(i + begins.get(a, t.ZERO) for a, i in enumerate(index))
             b.store(result, target, update[index])

@@ -31,41 +31,58 @@ def _check(op: UpdateSlice | UpdateInPlace, inputs: Sequence[LogicalTensor]) -> 
         if part > whole or (part != whole and axis not in axes):
             raise op.rule(f"the update must fit into axis {axis}", f"{part} in {whole}")
     for start in starts:
-        if (start.dtype, start.plain_dims) != (S64, ()):
-            raise op.rule("starts must be s64[]", str(start))
+        each = start.plain_dims == x.plain_dims[:1] and 0 not in axes
+        if start.dtype != S64 or not (each or start.plain_dims == ()):
+            raise op.rule("starts must be s64[], or s64 with one for each of axis 0", str(start))
     return LogicalTensor(x.dtype, x.plain_dims)
 
 
 def _reference(op: UpdateSlice | UpdateInPlace, inputs: list[Array]) -> Array:
     x, update, *starts = inputs
     result = x.copy()
-    position = [slice(None)] * x.ndim
-    for axis, start in zip(op.axes, starts, strict=True):
-        begin = min(max(int(start), 0), x.shape[axis] - update.shape[axis])
-        position[axis] = slice(begin, begin + update.shape[axis])
-    result[tuple(position)] = update
+    if any(start.ndim for start in starts):  # a box for each of axis 0
+        for i in range(len(x)):
+            _write_box(
+                result[i : i + 1],
+                update[i : i + 1],
+                op.axes,
+                [s[i] if s.ndim else s for s in starts],
+            )
+    else:
+        _write_box(result, update, op.axes, starts)
     return result
 
 
-def box_begins(op: UpdateSlice | UpdateInPlace, starts: Sequence[Expr]) -> dict[int, Expr]:
-    """Return the offset of the update inside x along each axis it moves on."""
+def _write_box(result: Array, update: Array, axes: Sequence[int], starts: Sequence[Array]) -> None:
+    position = [slice(None)] * result.ndim
+    for axis, start in zip(axes, starts, strict=True):
+        begin = min(max(int(start), 0), result.shape[axis] - update.shape[axis])
+        position[axis] = slice(begin, begin + update.shape[axis])
+    result[tuple(position)] = update
+
+
+def box_begins(
+    op: UpdateSlice | UpdateInPlace, starts: Sequence[Read], first: Index
+) -> dict[int, Expr]:
+    """Return the offset of the update inside x along each axis it moves on, at `first` of axis 0."""
     whole, part = (x.details.plain_dims for x in op.inputs[:2])
-    return {
-        axis: t.minimum(t.maximum(start, 0), whole[axis] - part[axis])
-        for axis, start in zip(op.axes, starts, strict=True)
-    }
+    found = {}
+    for axis, start, given in zip(op.axes, starts, op.inputs[2:], strict=True):
+        begin = start(first if given.details.rank else ())
+        found[axis] = t.minimum(t.maximum(begin, 0), whole[axis] - part[axis])
+    return found
 
 
 @register("update_slice")
 class UpdateSlice(Movement):
     """x with a box replaced by the update, beginning at `start` along each of `axes`.
 
-    Starts are clamped so that the box lies inside x.
+    Starts are clamped so that the box lies inside x. A start may be one number, or one for each of axis 0.
     """
 
     x = Operand()
     update = Operand("x's dtype and rank")
-    start = VariadicOperand("s64[]")
+    start = VariadicOperand("s64[], or s64 [n] of x [n, ...]")
     axes = IntsAttr("axis of each start")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
@@ -85,7 +102,7 @@ class UpdateSlice(Movement):
                 return reads[0](index)
             inside: Expr | None = None
             position = list(index)
-            for axis, begin in box_begins(self, [read(()) for read in reads[2:]]).items():
+            for axis, begin in box_begins(self, reads[2:], index[:1]).items():
                 here = index[axis] - begin
                 low, high = here >= 0, here < sizes[axis]
                 covered = low & high
@@ -107,7 +124,7 @@ class UpdateInPlace(Op):
     kind: ClassVar[str] = "loop"
     x = Operand()
     update = Operand("x's dtype and rank")
-    start = VariadicOperand("s64[]")
+    start = VariadicOperand("s64[], or s64 [n] of x [n, ...]")
     axes = IntsAttr("axis of each start")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:

@@ -88,3 +88,19 @@ def test_other_files_are_called_by_their_names(path: Path) -> None:
     assert done.returncode == 2 and "an ONNX model" in done.stderr
     done = run_cli("run", str(path))
     assert done.returncode == 2 and "graphc generate" in done.stderr
+
+
+def test_lines_of_a_file_are_continued_together(path: Path, tmp_path: Path) -> None:
+    lines = ["hello world", "hello", "world hello hello"]
+    file = tmp_path / "prompts.txt"
+    file.write_text("\n".join(lines))
+    common = ("--prompts", str(file), "--max-tokens", "5", "--threads", "1")
+    done = generate(path, *common, "--batch", "2", "--verbose")
+    assert done.returncode == 0, done.stderr
+    wanted = load(path, threads=1, context=512).generate(lines, 5, batch=1)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert found == [
+        {"prompt": line, "text": text} for line, text in zip(lines, wanted, strict=True)
+    ]
+    assert "15 tokens" in done.stderr and "GB/s" not in done.stderr
+    assert generate(path, "hello", *common).returncode == 2

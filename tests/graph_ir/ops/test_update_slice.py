@@ -24,6 +24,7 @@ CASES = {
     "all of it": ((4, 5), (4, 5), (0,)),
     "nowhere to move": ((4, 5), (4, 5), ()),
     "nothing": ((4, 5), (0, 5), (0,)),
+    "each": ((2, 3, 4, 5), (2, 3, 1, 5), (2,)),
 }
 STARTS = (0, 1, 2, -3, 99)
 
@@ -32,6 +33,18 @@ def arrays(case: str, start: int, dtype: str = "f32") -> list[Array]:
     x, update, axes = CASES[case]
     boxes = [random_array(dtype, x, 1), random_array(dtype, update, 2)]
     return [*boxes, *(np.array(start + i, np.int64) for i in range(len(axes)))]
+
+
+@pytest.mark.parametrize("starts", [(0, 2), (3, -1), (99, 1)])
+def test_each_of_the_first_axis_has_its_start(starts: tuple[int, ...]) -> None:
+    given = [*arrays("each", 0)[:2], np.array(starts, np.int64)]
+    alone = [
+        written(x[None], update[None], [start], (2,))
+        for x, update, start in zip(*given, strict=True)
+    ]
+    check_op("update_slice", given, {"axes": (2,)}, np.concatenate(alone))
+    check_native("update_slice", given, {"axes": (2,)})
+    check_in_place(given, (2,), np.concatenate(alone))
 
 
 def written(x: Array, update: Array, starts: list[Array], axes: tuple[int, ...]) -> Array:
@@ -61,6 +74,10 @@ def test_update_slice_natively(case: str, dtype: str) -> None:
 @pytest.mark.parametrize("start", STARTS)
 def test_in_place_only_the_box_is_written(case: str, start: int) -> None:
     given, axes = arrays(case, start), CASES[case][2]
+    check_in_place(given, axes, written(given[0], given[1], given[2:], axes))
+
+
+def check_in_place(given: list[Array], axes: tuple[int, ...], wanted: Array) -> None:
     graph = Graph("g")
     inputs = [
         graph.make_input(LogicalTensor(S64 if a.dtype == np.int64 else F32, a.shape), f"x{i}")
@@ -71,7 +88,7 @@ def test_in_place_only_the_box_is_written(case: str, start: int) -> None:
     result = given[0].copy()
     interpreter.run(module, module.functions[0].name, [*(a.copy() for a in given), result])
     np.testing.assert_array_equal(result, op.reference(given)[0])
-    np.testing.assert_array_equal(result, written(given[0], given[1], given[2:], axes))
+    np.testing.assert_array_equal(result, wanted)
 
 
 WRONG: dict[str, tuple[list[tuple[int, ...]], tuple[int, ...]]] = {
@@ -81,7 +98,10 @@ WRONG: dict[str, tuple[list[tuple[int, ...]], tuple[int, ...]]] = {
     r"axes must be distinct and in \[0, 2\), got \[0, 0\]": ([(4, 5), (1, 5), (), ()], (0, 0)),
     "the update must fit into axis 0, got 5 in 4": ([(4, 5), (5, 5), ()], (0,)),
     "the update must fit into axis 1, got 4 in 5": ([(4, 5), (1, 4), ()], (0,)),
-    r"starts must be s64\[\], got f32\[1\]": ([(4, 5), (1, 5), (1,)], (0,)),
+    r"starts must be s64\[\], or s64 with one for each of axis 0, got f32\[1\]": (
+        [(4, 5), (1, 5), (1,)],
+        (0,),
+    ),
 }
 
 
