@@ -150,7 +150,9 @@ look:
   %file_bytes_at = getelementptr i8, ptr %variant, i64 56
   %file_bytes = load i64, ptr %file_bytes_at
   %whole = icmp eq i64 %file_bytes, %bytes
-  br i1 %whole, label %each, label %bad
+  %outside = icmp ne i64 %head_bytes, 0
+  %known = and i1 %whole, %outside
+  br i1 %known, label %each, label %bad
 each:
   %i = phi i64 [ 0, %look ], [ %next, %on ]
   %more = icmp ult i64 %i, %head_bytes

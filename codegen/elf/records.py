@@ -10,6 +10,8 @@ SYMBOL = struct.Struct("<IBBHQQ")
 RELOCATION = struct.Struct("<QQq")
 SEGMENT = struct.Struct("<IIQQQQQQ")
 IDENTITY = b"\x7fELF\x02\x01"
+OF_GNU = 3
+"""The system of files with symbols that the loader resolves."""
 
 RELOCATABLE, SHARED = 1, 3  # types of files
 PROGBITS, SYMTAB, STRTAB, RELA, DYNAMIC, NOTE, NOBITS, DYNSYM, GNU_HASH = (

@@ -162,7 +162,7 @@ def _written(
             moves.append(Section(f".rela{section.name}", RELA, INFO_LINK, 8, ".symtab", target, 24))
             moves[-1].append(data)
     stack = Section(".note.GNU-stack", PROGBITS, 0)  # the stack need not be executable
-    parts = written(program.machine, [*sections, *others, *moves, *table.sections(), stack])
+    parts = written(program, [*sections, *others, *moves, *table.sections(), stack])
     return b"".join(parts)
 
 

@@ -102,7 +102,7 @@ class _Linker:
         frames = self._kinds[UNWINDING]
         if frames.size:
             self._frame_table.data[:] = search_table(frames, self._frame_table.address)
-        chunks = written(self._machine, [*sections, *self._named(kinds)], segments)
+        chunks = written(self._program, [*sections, *self._named(kinds)], segments)
         self._sign(chunks)
         return chunks
 
@@ -161,7 +161,7 @@ class _Linker:
             # Only whole pages are protected.
             padding = -(address + size) % page if access == 6 else 0
             rows.append((_LOAD, access, begin, address, address, size, size + padding, page))
-        rest = Section(".relro_padding", NOBITS, ALLOC | WRITE, size=padding)
+        rest = Section(".padding", NOBITS, ALLOC | WRITE, size=padding)
         rest.address, rest.offset = address + size, end
         sections += [rest] if padding else []
         for kind, access, section in (

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...targets.machine_code import MachineCode
-from .combine import Section
+from .combine import Program, Section
 from .records import (
     HEADER,
     HEADER_SIZE,
     IDENTITY,
     NOBITS,
+    OF_GNU,
     RELOCATABLE,
+    RESOLVED,
     SECTION,
     SECTION_SIZE,
     SEGMENT_SIZE,
@@ -24,13 +25,13 @@ Chunk = bytes | bytearray | memoryview
 
 
 def written(
-    machine: MachineCode, sections: Sequence[Section], segments: Sequence[bytes] = ()
+    program: Program, sections: Sequence[Section], segments: Sequence[bytes] = ()
 ) -> list[Chunk]:
     """Return the parts of a file with these sections, in their order, and a table of their names.
 
     With `segments` it is a shared library, whose sections have offsets already except for those that are not loaded.
     """
-    names = Strings()
+    machine, names = program.machine, Strings()
     table = Section(".shstrtab", STRTAB)
     starts = [names.add(section.name.encode()) for section in (*sections, table)]
     table.append(bytes(names.data))
@@ -52,7 +53,8 @@ def written(
     kind = SHARED if segments else RELOCATABLE
     segments_at = HEADER_SIZE if segments else 0
     counts = (SEGMENT_SIZE if segments else 0, len(segments), SECTION_SIZE, len(rows), len(every))
-    identity = IDENTITY + b"\x01" + bytes(9)
+    is_gnu = any(symbol.type == RESOLVED for symbol in program.symbols)
+    identity = IDENTITY + bytes((1, OF_GNU if is_gnu else 0)) + bytes(8)
     header = HEADER.pack(
         identity, kind, machine.number, 1, 0, segments_at, begin, 0, HEADER_SIZE, *counts
     )

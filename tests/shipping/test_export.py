@@ -113,6 +113,14 @@ def test_wrong_numbers_of_tensors_are_statuses(tmp_path: Path) -> None:
             assert function(ctypes.c_int64(index), dims) == expected
 
 
+def test_a_library_that_holds_its_weights_finds_none_in_a_file(tmp_path: Path) -> None:
+    graphc.export(layer(), tmp_path / "layer.so")
+    library = ctypes.CDLL(str(tmp_path / "layer.so"))
+    library.layer_weights.restype = ctypes.c_void_p
+    for size in (0, 64):
+        assert library.layer_weights(ctypes.create_string_buffer(64), ctypes.c_int64(size)) is None
+
+
 def test_an_arena_that_is_too_small_is_a_status(tmp_path: Path) -> None:
     graphc.export("examples/mlp.onnx", tmp_path / "mlp.so", threads=1)
     loaded = Loaded(tmp_path / "mlp.so", "mlp")

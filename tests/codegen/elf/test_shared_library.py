@@ -20,6 +20,7 @@ from graphc.codegen.elf.relocatable import linkable_object, merge_objects
 from graphc.codegen.elf.shared_library import shared_library
 from graphc.codegen.host import target_for
 from graphc.targets.isa import Target
+from support.c_programs import needs
 
 on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="loads code for this machine")
 TABLE = """
@@ -107,6 +108,16 @@ def test_the_loader_chooses_a_function(tmp_path: Path) -> None:
     loaded.run.restype = ctypes.c_double
     assert loaded.run() == 3.0
     assert "IRELATIV" in readelf(file, "-r")
+    assert "UNIX - GNU" in readelf(file, "-h")
+
+
+@pytest.mark.parametrize("text", [CALLER, RESOLVED])
+def test_elflint_finds_nothing(text: str, tmp_path: Path) -> None:
+    needs("eu-elflint")
+    made = program(TABLE, text) if text == CALLER else program(text)
+    file = library(made, EXPORTS if text == CALLER else [b"run"], tmp_path)
+    done = subprocess.run(["eu-elflint", "--strict", file], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "No errors\n", "")
 
 
 @on_x86
