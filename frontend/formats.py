@@ -209,13 +209,14 @@ def _write_hlo(graph: Graph, output: Path) -> list[Path]:
 
 
 def _read_pnnx(source: Any, how: Reading) -> Graph:
-    from .pnnx import load_pnnx
+    from .pnnx import Others, load_pnnx
+    from .torch.aten_call import has_operator, read_call
 
     if not isinstance(source, Path):
         raise UserError(
             "a PNNX model must be given as the path of its .param file: its weights are in another"
         )
-    return load_pnnx(source, how.inputs, how.limits)
+    return load_pnnx(source, how.inputs, how.limits, Others(has_operator, read_call))
 
 
 def _write_pnnx(graph: Graph, output: Path) -> list[Path]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ...base.errors import InternalError, UnsupportedError, UserError
+from ...base.records import dataclass
 from ...base.symbols import Limits
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
@@ -28,25 +31,35 @@ from .inputs import is_complex_input, resolve_inputs
 from .op_table import HANDLERS
 from .program import Operator, Program
 from .reader import read_param
-from .scope import Node, Scope, Value
+from .scope import Handler, Node, Scope, Value
 from .weights import Weights
 
 _INPUT, _OUTPUT = "pnnx.Input", "pnnx.Output"
+_OF_ATEN = re.compile(r"(?:aten::|torch\.|Tensor\.)(\w+)")
+
+
+@dataclass(frozen=True)
+class Others:
+    """A reader of operators of ATen by their names: whether it `has` one, and the results of a call."""
+
+    has: Callable[[str], bool]
+    read: Callable[[str, Node], tuple[GraphTensor, ...]]
 
 
 def load_pnnx(
     path: str | os.PathLike[str],
     specs: InputSpecs | None = None,
     limits: Limits = MappingProxyType({}),
+    others: Others | None = None,
 ) -> Graph:
     """Read `X.param` and the weights in `X.bin` beside it. `specs` fixes dynamic sizes of the file, by input
-    name; dynamic sizes are within their `limits`.
+    name; dynamic sizes are within their `limits`. `others` reads operators of ATen that no table has.
 
     Raise UserError for errors in the files or the specs, UnsupportedError for everything not handled, in one message.
     """
     param = Path(path)
     program = read_param(param)
-    _check_supported(program)
+    handlers = _handlers(program, others)
     details = resolve_inputs(program, specs or {}, limits)
     name = param.name.removesuffix(".param").removesuffix(".pnnx")
     scope = Scope(Graph(name or "graph"), Weights(param.with_suffix(".bin")))
@@ -57,7 +70,7 @@ def load_pnnx(
             elif op.type == _OUTPUT:
                 _make_outputs(op, scope)
             else:
-                _import_operator(op, scope)
+                _import_operator(op, handlers[op.type], scope)
         except (UserError, UnsupportedError) as error:
             error.said(f"{program.label} line {op.line}: {_named(op, error)}")
             raise
@@ -76,8 +89,10 @@ def _input(op: Operator, program: Program, details: LogicalTensor, scope: Scope)
     return Complex(*(scope.graph.make_input(details, f"{op.name}.{x}") for x in ("real", "imag")))
 
 
-def _check_supported(program: Program) -> None:
+def _handlers(program: Program, others: Others | None) -> Mapping[str, Handler]:
+    """The handlers of all operators. UnsupportedError if some have none."""
     unknown: Counter[str] = Counter()
+    left: dict[str, Handler] = {}
     for op in program.operators:
         if op.type == "pnnx.Expression":
             try:
@@ -87,9 +102,14 @@ def _check_supported(program: Program) -> None:
                 raise
             unknown.update(f"{name} in pnnx.Expression" for name in unknown_functions(steps))
         elif op.type not in HANDLERS and op.type not in (_INPUT, _OUTPUT):
-            unknown[op.type] += 1
+            found = _OF_ATEN.fullmatch(op.type)
+            if found and others is not None and others.has(found[1]):
+                left[op.type] = Handler(partial(others.read, found[1]), ("*",))
+            else:
+                unknown[op.type] += 1
     if unknown:
         raise foreign_ops(program.label, unknown, "operators")
+    return HANDLERS | left
 
 
 def _unpacked(operators: Sequence[Operator]) -> list[Operator]:
@@ -137,8 +157,7 @@ def _tensor(op: Operator, value: Value, scope: Scope) -> GraphTensor:
     return Builder(scope.graph, op.type, op.name).constant(value, number_dtype(value))
 
 
-def _import_operator(op: Operator, scope: Scope) -> None:
-    handler = HANDLERS[op.type]
+def _import_operator(op: Operator, handler: Handler, scope: Scope) -> None:
     if any(holds_complex(scope.values[x]) for x in op.inputs):
         results = complex_results(op, handler, scope)
     else:

@@ -17,7 +17,7 @@ from ..correspondence.compositions.triangles import identity
 from ..torch_calls.call import shown
 from ..torch_calls.creation import CALLS as CREATION
 from .export import Exporter
-from .expression import evaluate_expression, parse_expression
+from .expression import Step, evaluate_expression, parse_expression
 from .param_value import parse_scalar
 from .scope import Element, Handler, Node, Value
 
@@ -39,6 +39,10 @@ def _expression(node: Node) -> Any:
     except (UserError, UnsupportedError) as error:
         error.said(f"{node.op}: {error}")
         raise
+    written = node.op.types.get(node.op.outputs[0])
+    is_integer = written and written.dtype and written.dtype.kind in ("int", "uint")
+    if is_integer and steps[-1] == Step("call", "div", 2):
+        steps[-1] = Step("call", "floor_divide", 2)  # the tool leaves out `rounding_mode="floor"`
     return evaluate_expression(steps, node.values, node)
 
 

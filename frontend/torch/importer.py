@@ -17,7 +17,7 @@ from ..torch_calls.call import make_checks
 from .complex_numbers import constant_of
 from .fx_reader import MISSING, Values, read_nodes, source_line
 from .guards import require_guards
-from .program import decomposed, mutated_states, open_program
+from .program import decomposed, guards_of, mutated_states, open_program
 from .sizes import Sizes
 from .subgraph import attributes_of
 from .tensors import details_of, dtype_of
@@ -35,8 +35,7 @@ def load_exported(
     Outputs are those of the program, then the new values of mutated buffers and inputs; mutated buffers are inputs,
     after those of the program. Raise UserError or UnsupportedError for everything not handled, in one message.
     """
-    opened = open_program(source)
-    program = decomposed(opened)
+    program = decomposed(open_program(source))
     sizes = Sizes(limits, ranges=program.range_constraints)
     graph, values = Graph("exported"), _inputs(program, specs or {}, sizes)
     for node, value in values.items():
@@ -58,7 +57,7 @@ def load_exported(
         raise UserError(f"{_WHO}: a model must have an output, but none of its results is a tensor")
     placed = ((node.name, value) for node, value in values.items() if node.op == "placeholder")
     dims = {n: x.details.plain_dims if isinstance(x, GraphTensor) else None for n, x in placed}
-    require_guards(graph, getattr(opened, "_guards_code", ()), dims)
+    require_guards(graph, guards_of(program), dims)
     make_checks(graph)
     return graph
 

@@ -69,9 +69,16 @@ def decomposed(program: Any, own: Mapping[Any, Any] = MappingProxyType({})) -> A
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return program.run_decompositions({**_table_of_programs(), **own})
+            found = program.run_decompositions({**_table_of_programs(), **own})
+            found._guards_code = guards_of(program)  # files do not tell it what they follow from
+            return found
         except Exception as error:
             raise not_captured(error) from error
+
+
+def guards_of(program: Any) -> list[str]:
+    """Return the conditions on sizes that a program was traced under, which old versions of PyTorch do not keep."""
+    return list(getattr(program, "_guards_code", ()))
 
 
 def not_captured(error: Exception) -> UnsupportedError:
@@ -92,11 +99,19 @@ def mutated_states(program: Any) -> set[str]:
 @cache
 def decomposition_table() -> dict[Any, Any]:
     """PyTorch's decompositions of operators that graphc does not read, but composites, which tracing takes apart."""
-    import torch
     from torch._decomp import global_decomposition_table
 
-    own = {torch.ops.aten.mkldnn_rnn_layer.default: _lstm_layer}
-    return _unread(global_decomposition_table["post_autograd"] | own)
+    return _unread(global_decomposition_table["post_autograd"]) | _own()
+
+
+def _own() -> dict[Any, Any]:
+    """Rules that PyTorch does not have, or has wrong."""
+    import torch
+
+    return {
+        torch.ops.aten.mkldnn_rnn_layer.default: _lstm_layer,
+        torch.ops.aten.multilabel_margin_loss_forward.default: _multilabel_margin_loss,
+    }
 
 
 def _lstm_layer(
@@ -109,12 +124,29 @@ def _lstm_layer(
     return y, h_n.unsqueeze(0), c_n.unsqueeze(0), x.new_empty(0)
 
 
+def _multilabel_margin_loss(x: Any, target: Any, reduction: int) -> Any:
+    """The loss of each pair of a label and another class, and which classes are labels: those before the first -1, of
+    which PyTorch's own rule takes the others for the class 0."""
+    import torch
+
+    width = x.shape[-1]
+    listed = (target == -1).cumsum(-1) == 0
+    labels = torch.where(listed, target, width).unsqueeze(-1) == torch.arange(width)
+    is_label = labels.any(-2)
+    score = x.gather(-1, torch.where(listed, target, 0)).unsqueeze(-1)
+    terms = (1 - score + x.unsqueeze(-2)).clamp_min(0)
+    counts = listed.unsqueeze(-1) & ~is_label.unsqueeze(-2)
+    loss = torch.where(counts, terms, 0).sum((-2, -1)) / width
+    return (loss, loss.mean(), loss.sum())[reduction], is_label.to(x.dtype)
+
+
 @cache
 def _table_of_programs() -> dict[Any, Any]:
     """The same with composites, which programs keep. Some 0.1 s."""
     import torch
 
-    return decomposition_table() | _unread(dict(torch.export.default_decompositions().items()))
+    composites = _unread(dict(torch.export.default_decompositions().items()))
+    return decomposition_table() | composites | _own()
 
 
 def _unread(table: Mapping[Any, Any]) -> dict[Any, Any]:

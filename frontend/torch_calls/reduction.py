@@ -7,8 +7,9 @@ import math
 from ...base.dtypes import F32, S64
 from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.factorizations import matrix_norm
+from ..correspondence.compositions.numpy_names import covariance
 from ..correspondence.compositions.reduction import lp_norm
-from .arithmetic import FUNCTIONS, logical
+from .arithmetic import FUNCTIONS, as_float, logical
 from .call import Call, Results, Value, shown
 
 
@@ -102,7 +103,14 @@ def _read_linalg_norm(node: Call, _: str) -> Value:
     return node.reshaped(norm, shape) if keep else norm
 
 
+def _read_covariance(node: Call, _: str) -> Value:
+    """Covariances by counts or weights of the columns, either of which may be absent."""
+    x = as_float(node, node.operand())
+    counts, weights = (node.optional(f"{letter}weights", x.details.dtype) for letter in "fa")
+    return covariance(node, x, counts, weights, node.attr_int("correction", 1))
+
+
 READS = {
     "reduce": _read_reduce, "norm": _read_norm, "linalg_norm": _read_linalg_norm, "arg": _read_arg,
-    "extreme": _read_extreme,
+    "extreme": _read_extreme, "covariance": _read_covariance,
 }  # fmt: skip

@@ -12,7 +12,7 @@ from ....base.size_limits import covers
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.rewriting.size_values import remainder
 from ...op_builder import OpBuilder, like
-from .movement import flip, with_rest
+from .movement import with_rest
 from .triangles import diagonal_mask
 
 
@@ -120,15 +120,6 @@ def diagonal(
     return node.sliced(flat, len(outer), start, count, columns + 1)
 
 
-def diag(node: OpBuilder, x: Tensor, offset: int = 0) -> Tensor:
-    """The diagonal of a matrix, or the matrix whose diagonal is a vector and that is 0 elsewhere."""
-    if x.details.rank == 2:
-        return diagonal(node, x, offset)
-    if x.details.rank != 1:
-        raise node.rule("the input must be a vector or a matrix", str(x.details))
-    return diag_embed(node, x, offset)
-
-
 def diag_embed(
     node: OpBuilder, x: Tensor, offset: int = 0, first: int = -2, second: int = -1
 ) -> Tensor:
@@ -153,20 +144,6 @@ def diag_embed(
     order = [i for i in range(rank) if i not in (rows, columns)]
     axes = [*order, rows, columns]
     return node.transposed(whole, [axes.index(i) for i in range(rank)])
-
-
-def rotate_quarters(
-    node: OpBuilder, x: Tensor, quarters: int = 1, axes: tuple[int, ...] = (0, 1)
-) -> Tensor:
-    """X rotated by 90 degrees in a plane, from the first of two axes toward the second."""
-    if len(axes) != 2:
-        raise node.rule("there must be two axes", str(list(axes)))
-    first, second = (node.axis(axis, x.details.rank) for axis in axes)
-    if first == second:
-        raise node.rule("the axes of a plane must differ", str(list(axes)))
-    flipped = {0: (), 1: (second,), 2: (first, second), 3: (first,)}[quarters % 4]
-    y = flip(node, x, flipped) if flipped else x
-    return swap_axes(node, y, first, second) if quarters % 2 else y
 
 
 def differences(node: OpBuilder, x: Tensor, times: int = 1, axis: int = -1) -> Tensor:

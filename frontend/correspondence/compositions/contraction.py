@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from ....base.dtypes import F32, F64, S64
+from ....base.dtypes import F32, F64
 from ....base.size_limits import broadcast_sizes
 from ....base.size_queries import sizes_text
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ... import einsum as equations
 from ...op_builder import OpBuilder
-from .axes import diagonal
-from .linear_algebra import identity_like, inverse
 
 
 def matmul(
@@ -115,63 +113,11 @@ def bilinear(
     return result if bias is None else node.helper("add", result, node.converted(bias, dtype))
 
 
-def trace(node: OpBuilder, x: Tensor) -> Tensor:
-    """The sum of the diagonal of a matrix; small integers and bools are added up as s64."""
-    if x.details.rank != 2:
-        raise node.rule("the input must be a matrix", str(x.details))
-    diagonal_of = diagonal(node, x if x.details.dtype.is_float else node.converted(x, S64))
-    return node.make("reduce_sum", diagonal_of, axes=(0,), keep_dims=False)
-
-
 def outer(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
     """Each element of one vector times each of another."""
     if x.details.rank != 1 or y.details.rank != 1:
         raise node.rule("the inputs must be vectors", f"{x.details} and {y.details}")
     return node.make("mul", node.reshaped(x, (x.details.elements, 1)), y)
-
-
-def kronecker(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
-    """Each element of x times y as a block."""
-    rank = max(x.details.rank, y.details.rank)
-    left, right = ((1,) * (rank - t.details.rank) + t.details.plain_dims for t in (x, y))
-    x = node.reshaped(x, [n for size in left for n in (size, 1)])
-    y = node.reshaped(y, [n for size in right for n in (1, size)])
-    blocks = node.make("mul", x, y)
-    return node.reshaped(blocks, [a * b for a, b in zip(left, right, strict=True)])
-
-
-def tensordot(
-    node: OpBuilder, x: Tensor, y: Tensor, left: tuple[int, ...] = (), right: tuple[int, ...] = ()
-) -> Tensor:
-    """Contract pairs of axes of x and y, with the outer product of all other axes."""
-    if len(left) != len(right):
-        raise node.rule("there must be as many axes of each", f"{list(left)} and {list(right)}")
-    letters = iter("abcdefghijklmnopqrstuvwxyz")
-    a, b = ([next(letters) for _ in range(t.details.rank)] for t in (x, y))
-    for i, j in zip(left, right, strict=True):
-        b[node.axis(j, len(b))] = a[node.axis(i, len(a))]
-    kept = [c for c in (*a, *b) if (c in a) != (c in b)]
-    return equations.einsum(node, f"{''.join(a)},{''.join(b)}->{''.join(kept)}", [x, y])
-
-
-def inner(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
-    """Contract the last axes (torch.inner); a scalar scales."""
-    if not x.details.rank or not y.details.rank:
-        return node.make("mul", x, y)
-    return tensordot(node, x, y, (-1,), (-1,))
-
-
-def matrix_power(node: OpBuilder, x: Tensor, n: int) -> Tensor:
-    """Multiply n copies of a matrix, or of its inverse, by squaring."""
-    if not n:
-        return node.make("cast", identity_like(node, x), dtype=x.details.dtype)
-    x, n, total = inverse(node, x) if n < 0 else x, abs(n), None
-    while n:
-        if n % 2:
-            total = x if total is None else node.helper("matmul_core", total, x)
-        x, n = node.helper("matmul_core", x, x) if n > 1 else x, n // 2
-    assert total is not None
-    return total
 
 
 MAX_COLUMNS = 64

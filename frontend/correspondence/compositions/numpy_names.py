@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 
-from ....base.dims import Size, maximum
-from ....base.dtypes import F64, S64
+import numpy as np
+
+from ....base.dtypes import S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
-from .axes import diag_embed, differences, mesh_grid
-from .indexing import positions, wrapped
-from .movement import flatten_range, flip, stack
-from .order import sort
-from .reduction import lp_norm
+from .axes import diagonal
+from .indexing import wrapped
+from .movement import flatten_range, flip
 
 
 def with_axes(node: OpBuilder, x: Tensor, rank: int) -> Tensor:
@@ -37,11 +36,6 @@ def stack_along(node: OpBuilder, *tensors: Tensor, axis: int = 0) -> Tensor:
     return node.make("concat", *wide, axis=min(axis, wide[0].details.rank - 1))
 
 
-def ravel(node: OpBuilder, x: Tensor) -> Tensor:
-    """All elements as a vector."""
-    return flatten_range(node, x)
-
-
 def take(node: OpBuilder, x: Tensor, index: Tensor) -> Tensor:
     """Elements at indices into all of x, negative ones counted from the back."""
     flat = flatten_range(node, x)
@@ -62,75 +56,49 @@ def is_in(node: OpBuilder, x: Tensor, values: Tensor, invert: bool = False) -> T
     return node.make("not", found) if invert else found
 
 
-def is_close(
+def covariance(
     node: OpBuilder,
     x: Tensor,
-    y: Tensor,
-    rtol: float = 1e-5,
-    atol: float = 1e-8,
-    equal_nan: bool = False,
+    counts: Tensor | None = None,
+    weights: Tensor | None = None,
+    correction: int = 1,
 ) -> Tensor:
-    """|x - y| <= atol + rtol * |y|, or equal; NaN to NaN if `equal_nan`."""
-    wide = x if x.details.dtype.is_float else node.converted(x, F64)
-    other = node.converted(y, wide.details.dtype)
-    away = node.helper("abs", node.helper("sub", wide, other))
-    part = node.helper("mul", node.helper("abs", other), like(node, rtol, wide))
-    near = node.helper("le", away, node.helper("add", part, like(node, atol, wide)))
-    finite = node.helper("lt", away, like(node, math.inf, wide))
-    close = node.helper("or", node.helper("and", near, finite), node.helper("eq", wide, other))
-    if not equal_nan:
-        return close
-    both = node.helper("and", node.helper("isnan", wide), node.helper("isnan", other))
-    return node.make("or", close, both)
+    """[rows, rows] of the rows of x, or [] of a vector: mean products of deviations, over the columns by weights."""
+    rows = x if x.details.rank > 1 else node.reshaped(x, (1, x.details.elements))
+    one, given = like(node, 1, x), [w for w in (counts, weights) if w is not None]
+    share = node.helper("broadcast", one, shape=(rows.details.plain_dims[1],))
+    for w in given:
+        share = node.helper("mul", share, w)
+    total = node.helper("reduce_sum", share, axes=(0,), keep_dims=False)
+    less = like(node, correction, x)
+    if weights is not None:
+        spread = node.helper(
+            "reduce_sum", node.helper("mul", share, weights), axes=(0,), keep_dims=False
+        )
+        less = node.helper("mul", less, node.helper("div", spread, total))
+    part = node.helper("div", node.helper("mul", rows, share), total)
+    mean = node.helper("reduce_sum", part, axes=(1,), keep_dims=True)
+    away = node.helper("sub", rows, mean)
+    sums = node.helper("matmul_core", away, node.helper("mul", away, share), transpose_b=True)
+    norm = node.helper("max", node.helper("sub", total, less), like(node, 0, x))
+    found = node.helper("div", sums, norm)
+    return found if x.details.rank > 1 else node.reshaped(found, ())
 
 
-def float_power(node: OpBuilder, x: Tensor, exponent: Tensor) -> Tensor:
-    """The power in f64."""
-    return node.make("pow", node.converted(x, F64), node.converted(exponent, F64))
+def correlation(node: OpBuilder, x: Tensor) -> Tensor:
+    """Covariances of rows over their standard deviations, from -1 to 1."""
+    found = covariance(node, x)
+    if x.details.rank < 2:
+        return node.make("div", found, found)
+    deviation = node.helper("sqrt", diagonal(node, found))
+    columns = node.reshaped(deviation, (*deviation.details.plain_dims, 1))
+    found = node.helper("div", node.helper("div", found, columns), deviation)
+    return node.make("clamp", found, min=-1.0, max=1.0)
 
 
-def sorted_rows(node: OpBuilder, x: Tensor) -> Tensor:
-    """The elements of the first axis in order (torch.msort)."""
-    return sort(node, x, 0)[0]
-
-
-def diagonal_of_all(node: OpBuilder, x: Tensor, offset: int = 0) -> Tensor:
-    """A matrix whose diagonal are all elements of x (torch.diagflat)."""
-    return diag_embed(node, flatten_range(node, x), offset)
-
-
-def cartesian_prod(node: OpBuilder, *vectors: Tensor) -> Tensor:
-    """Rows of one element of each vector, those of the last first."""
-    grids = [flatten_range(node, grid) for grid in mesh_grid(node, vectors)]
-    return grids[0] if len(grids) == 1 else stack(node, *grids, at=1)
-
-
-def vandermonde(
-    node: OpBuilder, x: Tensor, count: Size | None = None, increasing: bool = False
-) -> Tensor:
-    """Columns of powers of a vector, from 0 or down to 0."""
-    size = x.details.elements if count is None else count
-    powers = node.converted(positions(node, size, 1, 2), x.details.dtype)
-    table = node.helper("pow", node.reshaped(x, (x.details.elements, 1)), powers)
-    return table if increasing else flip(node, table, (1,))
-
-
-def trapezoids(
-    node: OpBuilder, y: Tensor, spacing: Tensor, at: int = -1, running: bool = False
-) -> Tensor:
-    """The integral along an axis by trapezoids between points, whose distance or positions are given."""
-    axis, size = node.axis(at, y.details.rank), y.details.plain_dims[node.axis(at, y.details.rank)]
-    later, earlier = (node.sliced(y, axis, begin, maximum(size - 1, 0)) for begin in (1, 0))
-    total = node.helper("add", later, earlier)
-    if spacing.details.rank == 1 and y.details.rank > 1:
-        spacing = node.reshaped(spacing, [size if i == axis else 1 for i in range(y.details.rank)])
-    wide = differences(node, spacing, 1, axis) if spacing.details.rank else spacing
-    areas = node.helper("mul", node.helper("mul", total, like(node, 0.5, y)), wide)
-    if running:
-        return node.make("cum_sum", areas, axis=axis)
-    return node.make("reduce_sum", areas, axes=(axis,), keep_dims=False)
-
-
-def norm_of_difference(node: OpBuilder, x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm of all elements of x - y (torch.dist)."""
-    return lp_norm(node, node.helper("sub", x, y), p, None, False)
+def combinations(node: OpBuilder, x: Tensor, size: int = 2, repeats: bool = False) -> Tensor:
+    """Rows of `size` elements of a vector in their order, each once or repeated."""
+    choose = itertools.combinations_with_replacement if repeats else itertools.combinations
+    rows = [*choose(range(x.details.elements), size)]
+    index = np.array(rows, np.int64).reshape(len(rows), size)
+    return node.make("gather", x, node.constant(index, S64), axis=0)

@@ -117,13 +117,6 @@ def with_mean(
     return [variance(node, x, axes, unbiased, keep_dims, correction, is_root), mean]
 
 
-def count_nonzero(node: OpBuilder, x: Tensor, axes: tuple[int, ...] | None = None) -> Tensor:
-    """Count the elements that are not 0, NaN among them, as s64."""
-    is_set = x if x.details.dtype == BOOL else node.helper("ne", x, like(node, 0, x))
-    counted = node.converted(is_set, S64)
-    return node.make("reduce_sum", counted, axes=_some(x, axes), keep_dims=False)
-
-
 def prod(node: OpBuilder, x: Tensor, dtype: DType | None = None) -> Tensor:
     """Multiply all elements; integers and bools are multiplied as s64."""
     wide = dtype or (x.details.dtype if x.details.dtype.is_float else S64)
@@ -150,14 +143,6 @@ def sum_of_numbers(
     count = node.converted(node.helper("not", nothing), S64)
     count = node.helper("reduce_sum", count, **over)
     return node.helper("div", total, node.converted(count, total.details.dtype))
-
-
-def extremes(
-    node: OpBuilder, x: Tensor, axes: tuple[int, ...] | None = None, keep_dims: bool = False
-) -> list[Tensor]:
-    """The smallest and the largest elements."""
-    over = {"axes": _some(x, axes), "keep_dims": keep_dims}
-    return [node.helper(f"reduce_{name}", x, **over) for name in ("min", "max")]
 
 
 def softmin(node: OpBuilder, x: Tensor, axis: int) -> Tensor:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ....base.dims import Size, floor_quotient
-from ....base.dtypes import BOOL, S64
+from ....base.dtypes import BOOL, F64, S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...grid_sample import Sampling, grid_sample
 from ...op_builder import OpBuilder
@@ -48,25 +47,39 @@ def sample_grid(
 
 
 def affine_grid(
-    node: OpBuilder, theta: Tensor, size: tuple[int, ...], align_corners: bool = False
+    node: OpBuilder,
+    theta: Tensor,
+    size: tuple[Size, ...],
+    align_corners: bool = False,
+    single: int = 0,
 ) -> Tensor:
-    """theta [N, 2, 3] or [N, 3, 4] as the mapped points [N, sizes..., 2 or 3] of a regular grid."""
+    """theta [N, 2, 3] or [N, 3, 4] as the mapped points [N, sizes..., 2 or 3] of a regular grid.
+
+    `single`: the position of the only pixel of an axis with aligned corners, 0 or 1.
+    """
     sizes, dtype = size[2:], theta.details.dtype
     rank = len(sizes)
     if rank not in (2, 3) or theta.details.plain_dims[1:] != (rank, rank + 1):
         raise node.rule(f"theta must have shape [N,{rank},{rank + 1}]", str(theta.details))
-    node.check_array(sizes)
-    axes = np.meshgrid(*(_regular(n, align_corners) for n in sizes), indexing="ij")
-    points = np.stack([*reversed(axes), np.ones_like(axes[0])], -1).reshape(-1, rank + 1)
-    mapped = node.make("matmul_core", node.constant(points, dtype), theta, transpose_b=True)
+    axes = [_regular(node, n, align_corners, i, rank, single) for i, n in enumerate(sizes)]
+    parts = (*reversed(axes), node.constant(1, F64))
+    wide = [node.helper("broadcast", part, shape=(*sizes, 1)) for part in parts]
+    points = node.reshaped(node.helper("concat", *wide, axis=rank), (math.prod(sizes), rank + 1))
+    mapped = node.make("matmul_core", node.converted(points, dtype), theta, transpose_b=True)
     return node.reshaped(mapped, (theta.details.plain_dims[0], *sizes, rank))
 
 
-def _regular(size: int, aligned: bool) -> Any:
-    """`size` positions from -1 to 1: the borders of the image, or the centers of its pixels."""
-    if aligned:
-        return np.linspace(-1, 1, size) if size > 1 else np.zeros(size)
-    return (2 * np.arange(size) + 1) / max(size, 1) - 1
+def _regular(
+    node: OpBuilder, size: Size, aligned: bool, axis: int, rank: int, single: int
+) -> Tensor:
+    """`size` positions from -1 to 1 along an axis: the borders of the image, or the centers of its pixels."""
+    steps = size - 1 if aligned else size
+    count = dynamic_size(node, steps)
+    divisor = node.helper("max", count, node.constant(1, S64))
+    doubled = positions(node, 2 * size, axis, rank + 1, -2 * steps)
+    odd_or_even = node.sliced(doubled, axis, 0 if aligned else 1, size, 2)
+    offset = node.helper("add", odd_or_even, divisor if single else count)
+    return node.helper("div", *(node.converted(x, F64) for x in (offset, divisor)))
 
 
 def columns_to_image(

@@ -128,14 +128,6 @@ def bessel_i0(node: OpBuilder, x: Tensor) -> Tensor:
     return node.converted(node.helper("select", is_near, near, grown), x.details.dtype)
 
 
-def entropy(node: OpBuilder, x: Tensor) -> Tensor:
-    """-x log x: 0 at 0, -inf below."""
-    zero = like(node, 0, x)
-    value = node.helper("neg", node.helper("mul", x, node.helper("log", x)))
-    value = node.helper("select", node.helper("lt", x, zero), like(node, -math.inf, x), value)
-    return node.make("select", node.helper("eq", x, zero), zero, value)
-
-
 def normal_distribution(node: OpBuilder, x: Tensor) -> Tensor:
     """The cumulative distribution function of the standard normal distribution."""
     wide = node.converted(x, F64)
@@ -146,24 +138,10 @@ def normal_distribution(node: OpBuilder, x: Tensor) -> Tensor:
 
 def xlogy(node: OpBuilder, a: Tensor, b: Tensor) -> Tensor:
     """A * log(b), 0 where a is 0, unless b is NaN."""
-    return _times_log(node, a, b, "log")
-
-
-def xlog1py(node: OpBuilder, a: Tensor, b: Tensor) -> Tensor:
-    """A * log(1 + b), 0 where a is 0, unless b is NaN."""
-    return _times_log(node, a, b, "log1p")
-
-
-def _times_log(node: OpBuilder, a: Tensor, b: Tensor, log: str) -> Tensor:
     zero = like(node, 0, a)
-    value = node.helper("mul", a, node.helper(log, b))
+    value = node.helper("mul", a, node.helper("log", b))
     other = node.helper("select", node.helper("isnan", b), b, zero)
     return node.make("select", node.helper("eq", a, zero), other, value)
-
-
-def scaled_by_power(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
-    """X * 2 ** y."""
-    return node.make("mul", x, node.helper("pow", like(node, 2, y), y))
 
 
 def fraction_and_exponent(node: OpBuilder, x: Tensor) -> tuple[Tensor, Tensor]:

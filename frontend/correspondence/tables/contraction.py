@@ -50,16 +50,7 @@ ROWS = (
     Means(
         means.einsum, onnx="Einsum(Inputs* | equation)", pnnx="torch.einsum(operands* | equation)"
     ),
-    Means(means.trace, pnnx="torch./Tensor./aten::trace(input)"),
     Means(means.outer, common="any", pnnx="torch./Tensor./aten::outer(input, vec2)"),
-    Means(means.inner, common="any", pnnx="torch./Tensor./aten::inner(input, other)"),
-    Means(means.kronecker, common="any", pnnx="torch./aten::kron(input, other)"),
-    Means(means.matrix_power, pnnx="aten::linalg_matrix_power(input, n=n)"),
-    Means(
-        means.tensordot,
-        common="any",
-        pnnx="aten::tensordot(input, other, dims_self=left?, dims_other=right?)",
-    ),
     Means(
         means.bilinear,
         pnnx="torch./Tensor./aten::/F.bilinear/nn.Bilinear(input1, input2, weight, bias?)",

@@ -177,6 +177,7 @@ ARITHMETIC = (
     Means(means.div_no_nan, common="any", ge="DivNoNan(x1, x2)"),
     Means(means.xdivy, common="any", ge="Xdivy(x1, x2)"),
     Means(means.xlogy, common="any", ge="Xlogy(x1, x2)"),
+    Means(special.normal_distribution, common="float", pnnx="aten::special_ndtr(input)"),
     Means(special.xlogy, common="float", pnnx="torch./Tensor./aten::xlogy(input, other)"),
     Means(means.fraction, pnnx="torch./Tensor./aten::frac(input)"),
     Means(means.heaviside, common="any", pnnx="torch./Tensor./aten::heaviside(input, values)"),
@@ -264,10 +265,6 @@ ARITHMETIC = (
     Means(
         special.bessel_i0, common="float", pnnx="torch./Tensor./aten::i0/aten::special_i0(input)"
     ),
-    Means(special.entropy, common="float", pnnx="aten::special_entr(input)"),
-    Means(special.normal_distribution, common="float", pnnx="aten::special_ndtr(input)"),
-    Means(special.xlog1py, common="float", pnnx="aten::special_xlog1py(input, other)"),
-    Means(special.scaled_by_power, common="float", pnnx="torch./Tensor./aten::ldexp(input, other)"),
     Means(gamma.lgamma, common="float", pnnx="torch./Tensor./aten::lgamma(input)"),
     Means(
         means.distances,

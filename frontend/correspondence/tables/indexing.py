@@ -23,7 +23,6 @@ ROWS = (
         pnnx="F.embedding/nn.Embedding(input, weight)",
         aten="embedding(indices, weight)",
     ),
-    Means(means.take_along, pnnx="torch./Tensor./aten::take_along_dim(input, indices, dim=axis?)"),
     Means(
         means.sliding_windows,
         onnx="com.microsoft::UnfoldTensor(input | dim=axis?-1, size=size, step=step?1)",

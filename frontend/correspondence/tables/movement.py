@@ -164,7 +164,6 @@ PARTS = (
     ),
     Means(means.select_index, pnnx="torch./Tensor.select(input, dim=axis?0, index=index)"),
     Means(axes.narrow, pnnx="torch./Tensor.narrow(input, dim=axis?0, start=start, length=size)"),
-    Means(axes.diag, pnnx="torch./Tensor./aten::diag(input, diagonal=offset?)"),
     Means(
         axes.diag_embed,
         pnnx="torch./Tensor./aten::diag_embed(input, offset=offset?, dim1=first?, dim2=second?)",
@@ -200,7 +199,6 @@ PARTS = (
         pnnx="torch./Tensor.flip(input, dims=axes)",
     ),
     Means(axes.roll, pnnx="torch./Tensor.roll(input, shifts=shifts, dims=axes?)"),
-    Means(axes.rotate_quarters, pnnx="torch./Tensor./aten::rot90(input, k=quarters?, dims=axes?)"),
     Means(
         axes.differences,
         pnnx="torch./Tensor./aten::diff(input, n=times?, dim=axis?, prepend?, append?) by diff",
@@ -219,7 +217,7 @@ PARTS = (
 )
 
 NAMED_AS_IN_NUMPY = (
-    Means(names.ravel, pnnx="torch./Tensor./aten::ravel(input)"),
+    Means(means.flatten_range, pnnx="torch./Tensor./aten::ravel(input)"),
     Means(names.with_axes, pnnx="torch./aten::atleast_[123]d(input) by ranked"),
     Means(
         names.stack_along,
@@ -243,23 +241,14 @@ NAMED_AS_IN_NUMPY = (
         pnnx="torch./aten::isin(elements, test_elements, assume_unique=_, invert=invert?)",
     ),
     Means(
-        names.is_close,
-        common="any",
-        pnnx="torch./Tensor./aten::isclose(input, other, rtol=rtol?, atol=atol?, equal_nan=equal_nan?)",
-    ),
-    Means(names.float_power, pnnx="torch./Tensor./aten::float_power(input, exponent)"),
-    Means(names.norm_of_difference, common="float", pnnx="torch./Tensor./aten::dist(x, y, p=p?)"),
-    Means(names.sorted_rows, pnnx="torch./Tensor./aten::msort(input)"),
-    Means(names.diagonal_of_all, pnnx="torch./Tensor./aten::diagflat(input, offset=offset?)"),
-    Means(names.cartesian_prod, pnnx="torch./aten::cartesian_prod(tensors*)"),
-    Means(names.vandermonde, pnnx="torch./aten::vander(input, N=count?, increasing=increasing?)"),
-    Means(
-        names.trapezoids,
+        names.covariance,
         common="float",
-        pnnx=(
-            "torch./aten::trapezoid(y, dx, dim=at?)",
-            "torch./aten::cumulative_trapezoid(y, dx, dim=at?) where running=true",
-        ),
+        pnnx="torch./Tensor./aten::cov(input, correction=correction?, fweights?, aweights?) by covariance",
+    ),
+    Means(names.correlation, common="float", pnnx="torch./Tensor./aten::corrcoef(input)"),
+    Means(
+        names.combinations,
+        pnnx="torch./aten::combinations(input, r=size?, with_replacement=repeats?)",
     ),
 )
 """Functions with NumPy's names that the tool does not know."""

@@ -58,10 +58,6 @@ ROWS = (
         pnnx="torch./Tensor.min(input, other? | dim=axes, keepdim=keep_dims) by extreme read only",
     ),
     Means(
-        means.extremes, pnnx="torch./Tensor./aten::aminmax(input, dim=axes?, keepdim=keep_dims?)"
-    ),
-    Means(means.count_nonzero, pnnx="torch./Tensor./aten::count_nonzero(input, dim=axes?)"),
-    Means(
         means.sum_of_numbers,
         pnnx=(
             "torch./Tensor./aten::nansum(input, dim=axes?, keepdim=keep_dims?, dtype=dtype?)",

@@ -70,7 +70,11 @@ ROWS = (
         onnx="GridSample(X, grid | mode, padding_mode=padding, align_corners)",
         pnnx="F.grid_sample(input, grid | mode?'bilinear', padding_mode=padding, align_corners) where by_tap=true",
     ),
-    Means(sampling.affine_grid, pnnx="F.affine_grid(theta, size=size | align_corners)"),
+    Means(
+        sampling.affine_grid,
+        onnx="AffineGrid(theta, size=size | align_corners) where single=1",
+        pnnx="F.affine_grid(theta, size=size | align_corners)",
+    ),
     Op(
         "resize",
         onnx=f"Resize(X, roi?, scales?, sizes? | {_RESIZED}, antialias) by resize",

@@ -411,3 +411,23 @@ def test_uneven_parts_of_a_dynamic_size() -> None:
             d = Concat<axis=1>(f, e) }""",
         [{"x": np.arange(2 * n, dtype=np.float32).reshape(2, n)} for n in (9, 8, 7, 4)],
     )
+
+
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("axes", ["H,W", "D,H,W"])
+def test_affine_grids_of_one_image_and_of_any_size(axes: str, aligned: int) -> None:
+    """The branch for other ranks in the function's body of ONNX is not valid for a batch of 1."""
+    rank = axes.count(",") + 1
+    call = f"g = AffineGrid<align_corners={aligned}>(t, s)"
+    head = HEAD.replace("17", "20")
+    for batch in ("1", "N"):
+        text = f"g (float[{batch},2,{axes}] x, float[{batch},{rank},{rank + 1}] t) => (g) {{ s = Shape(x) {call} }}"
+        model = onnx.parser.parse_model(head + text)
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        compiled = graphc.compile(model, threads=1)
+        for n, sizes in ((1, (3, 4, 5)), (1, (1, 1, 1)), (3, (2, 1, 7))):
+            if batch == "N" or n == 1:
+                x = np.zeros((n, 2, *sizes[:rank]), np.float32)
+                t = np.arange(n * rank * (rank + 1), dtype=np.float32).reshape(n, rank, rank + 1)
+                (wanted,) = session.run(None, {"x": x, "t": t})
+                np.testing.assert_allclose(compiled(x, t), wanted, rtol=1e-5, atol=1e-5)
