@@ -15,6 +15,7 @@ from typing import IO
 import numpy as np
 
 from .file_errors import unwritable
+from .pipes import without_waiting
 
 TEMPORARY_FILES = ".graphc-*.tmp"
 """Names of temporary files being written; an old one was left by a process that was killed."""
@@ -31,7 +32,7 @@ def whole_file(
     the system refuses the file, or nobody reads the pipe.
     """
     if _is_written_directly(path):
-        with open(path, "wb", opener=_without_waiting) as stream:
+        with open(path, "wb", opener=without_waiting) as stream:
             yield stream
         return
     temporary = Path(path).parent / TEMPORARY_FILES.replace("*", secrets.token_hex(8))
@@ -103,14 +104,6 @@ def _is_written_directly(path: str | os.PathLike[str]) -> bool:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     return not stat.S_ISREG(mode) or bool(_OPEN_FILES.fullmatch(os.path.abspath(path)))
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file for writing; OSError (ENXIO) instead of waiting until somebody reads a pipe."""
-    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    if hasattr(os, "O_NONBLOCK"):
-        os.set_blocking(handle, True)
-    return handle
 
 
 def _private(path: str, flags: int) -> int:

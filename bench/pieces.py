@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
+from ..base.pipes import read_file
 from ..base.whole_file import write_file
 from .engines import Row
 from .tables import row_of, to_json
@@ -48,7 +49,7 @@ class Pieces:
 
     def _read(self, path: Path) -> None:
         try:
-            facts: dict[str, Any] = json.loads(path.read_bytes())
+            facts: dict[str, Any] = json.loads(read_file(path))
             self.rows, self.done = [row_of(row) for row in facts["rows"]], facts["done"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(

@@ -25,6 +25,7 @@ import numpy as np
 from ..base.aligned_memory import aligned_empty, large_alignment
 from ..base.dtypes import BF16, F32, F64, S8, U8
 from ..base.errors import UserError
+from ..base.pipes import read_file
 from ..base.records import dataclass
 from ..base.whole_file import whole_file
 from ..codegen.aot import compile_to_object
@@ -323,7 +324,7 @@ def _read_loop(lanes: int) -> str:
 def _read(path: Path) -> dict[str, Roofline]:
     """The contents of a file; empty if it is missing, corrupt or of another version: it is only a cache."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_file(path))
         if content["version"] != VERSION:
             return {}
         return {key: _from_json(value) for key, value in content["rooflines"].items()}

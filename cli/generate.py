@@ -8,11 +8,11 @@ import math
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
+from ..base.pipes import read_file
 from .file_kinds import LANGUAGE_MODEL
 from .model_arguments import (
     add_activations_argument,
@@ -288,6 +288,6 @@ def _note(heading: str, text: str) -> None:
 
 def _text_of(path: str, option: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return read_file(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable(path, error, option) from error

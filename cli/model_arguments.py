@@ -19,6 +19,7 @@ from ..base.options import (
     CompileOptions,
     verify_requested,
 )
+from ..base.pipes import read_file
 from ..base.records import dataclass
 from ..base.suggestion import suggestion
 from ..targets.target_names import NATIVE, TargetNames
@@ -279,7 +280,7 @@ def _lines(texts: Sequence[str]) -> list[str]:
             found.append(text)
             continue
         try:
-            lines = Path(text[1:]).read_text(encoding="utf-8").splitlines()
+            lines = read_file(text[1:]).decode().splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise unreadable(text[1:], error, "--attr") from error
         found += [line.strip() for line in lines if line.strip() and not line.startswith("#")]

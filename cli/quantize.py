@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
+from ..base.pipes import without_waiting
 from .progress import progress
 from .run_inputs import split_inputs
 from .terminal import say
@@ -74,7 +75,10 @@ def _read_npz(path: str) -> dict[str, np.ndarray[Any, Any]]:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with (
+            open(path, "rb", opener=without_waiting) as stream,
+            np.load(stream, allow_pickle=False) as file,
+        ):
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ValueError
             return {name: file[name] for name in file.files}

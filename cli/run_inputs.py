@@ -12,6 +12,7 @@ import numpy as np
 
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
+from ..base.pipes import without_waiting
 
 if TYPE_CHECKING:
     from ..base.dims import Symbol
@@ -155,7 +156,8 @@ def random_array(tensor: TensorSpec) -> Array:
 def read_npy(name: str, path: str) -> Array:
     """Return the array in the .npy file given for the input `name`. May raise UserError."""
     try:
-        array = np.load(path, allow_pickle=False)
+        with open(path, "rb", opener=without_waiting) as file:
+            array = np.load(file, allow_pickle=False)
     except OSError as error:
         raise unreadable(path, error, f"input '{name}'") from error
     except (ValueError, EOFError) as error:

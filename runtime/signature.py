@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
+from ..base.pipes import read_file
 from .abi import ABI_VERSION
 
 KEY = "signature"
@@ -83,7 +83,7 @@ def _bytes_of(signature: object, name: str, where: str, size: int) -> bytes:
 def _read_key(path: KeyFile, who: str, private: bool) -> Any:
     """Return the Ed25519 key in a file. May raise UserError."""
     try:
-        data = Path(path).read_bytes()
+        data = read_file(path)
     except OSError as error:
         raise unreadable(path, error, who) from error
     kind, other = ("private", "public") if private else ("public", "private")

@@ -27,6 +27,7 @@ from ..base.errors import UserError
 from ..base.file_errors import unreadable, unwritable
 from ..base.file_status import file_status
 from ..base.pages import PAGE, FilePages
+from ..base.pipes import without_waiting
 from ..base.records import dataclass
 from ..base.whole_file import whole_file
 from .tensors import StoredTensor, stored_tensors
@@ -60,7 +61,7 @@ class WeightsStore:
 
     def __init__(self, folder: Path, opener: Opener | None = None) -> None:
         self.folder = folder
-        self._opener = opener
+        self._opener = opener or without_waiting
 
     def path(self, digest: str) -> Path:
         """Return the file with a SHA-256."""

@@ -115,7 +115,12 @@ def folder(file: Path) -> None:
     file.mkdir()
 
 
-@pytest.mark.parametrize("damage", [flip, swap, truncate, empty, folder])
+def pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+@pytest.mark.parametrize("damage", [flip, swap, truncate, empty, folder, pipe])
 @pytest.mark.parametrize("loaded_before", [False, True])
 def test_other_files_are_refused(
     damage: Callable[[Path], None], loaded_before: bool, saved: Path, tmp_path: Path,

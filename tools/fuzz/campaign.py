@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import UserError
+from ...base.pipes import read_file
 from ...base.records import dataclass
 from ...base.whole_file import write_file
 from .outcome import RIGHT, Outcome
@@ -103,7 +104,7 @@ def read_tally(path: Path, seed: int) -> Tally:
     if not path.exists():
         return Tally(seed)
     try:
-        tally = Tally.from_json(json.loads(path.read_text(encoding="utf-8")))
+        tally = Tally.from_json(json.loads(read_file(path)))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"'{path}' is not a file of `graphc dev fuzz --resume` ({error}); give another"
