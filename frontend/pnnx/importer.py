@@ -90,7 +90,7 @@ def _input(op: Operator, program: Program, details: LogicalTensor, scope: Scope)
 
 
 def _handlers(program: Program, others: Others | None) -> Mapping[str, Handler]:
-    """The handlers of all operators. UnsupportedError if some have none."""
+    """Return the handlers of all operators. Raise UnsupportedError if some have none."""
     unknown: Counter[str] = Counter()
     left: dict[str, Handler] = {}
     for op in program.operators:

@@ -63,7 +63,7 @@ def covariance(
     weights: Tensor | None = None,
     correction: int = 1,
 ) -> Tensor:
-    """[rows, rows] of the rows of x, or [] of a vector: mean products of deviations, over the columns by weights."""
+    """[rows, rows] of the rows of x, or [] of a vector: covariances over the columns, by weights."""
     rows = x if x.details.rank > 1 else node.reshaped(x, (1, x.details.elements))
     one, given = like(node, 1, x), [w for w in (counts, weights) if w is not None]
     share = node.helper("broadcast", one, shape=(rows.details.plain_dims[1],))
