@@ -61,17 +61,34 @@ def _by_jaxlib(data: bytes, label: str, convert: Convert, specs: Specs) -> str:
         ) from error
 
 
+_ONCE_DENSE = re.compile(
+    rb"\b((?:slice_sizes|start_indices|limit_indices|strides|window_dimensions|window_strides|base_dilations"
+    rb"|window_dilations|window_reversal|lhs_dilation|rhs_dilation|dimensions|permutation|broadcast_dimensions"
+    rb"|broadcast_sizes|edge_padding_low|edge_padding_high|interior_padding|fft_length) *= *)"
+    rb"dense<\[?([^][<>]*)\]?> : tensor<(\d+)x(i64|i1)>"
+)
+"""Attributes that texts of StableHLO of 2023 have as tensors; today's parser takes arrays only."""
+
+
+def _as_array(match: re.Match[bytes]) -> bytes:
+    name, values, count, kind = match.groups()
+    values = values if b"," in values else b", ".join([values] * int(count))
+    return b"%barray<%b%b>" % (name, kind, b": " + values if int(count) else b"")
+
+
 def _of_mlir(module: bytes, specs: dict[str, InputSpec]) -> str:
     from jaxlib import _jax
+
+    module = bytes(module) if BYTECODE in module[:64] else _ONCE_DENSE.sub(_as_array, module)
 
     def converted(data: bytes) -> str:
         return _text(_jax.mlir.mlir_module_to_xla_computation(data, False, False))
 
-    known = with_sizes(bytes(module), specs) if specs else None
+    known = with_sizes(module, specs) if specs else None
     try:
-        return converted(known or bytes(module))
+        return converted(known or module)
     except RuntimeError:
-        known = None if known else with_sizes(bytes(module), specs)
+        known = None if known else with_sizes(module, specs)
         if known is None:
             raise
         return converted(known)

@@ -149,7 +149,8 @@ def _outcome(path: Path, arrays: Any, allowed: float) -> str:
             return f"lost: the file takes {len(model.inputs)} inputs, not {len(inputs)}"
         found = model(*inputs)
     except graphc.UnsupportedError as error:
-        return f"refused: {error}"
+        invalid = "" if peers else _invalid_reason(path)
+        return f"lost: no valid ONNX: {invalid}" if invalid else f"refused: {error}"
     except graphc.UserError as error:
         return f"{'wrong' if peers else 'lost: no other engine gave a result'}: {error}"
     except Exception as error:  # noqa: BLE001 - counted
@@ -161,6 +162,19 @@ def _outcome(path: Path, arrays: Any, allowed: float) -> str:
     if reason and _is_rounding(path, inputs, results, wanted):
         return "right"
     return f"wrong: {reason}" if reason else "right"
+
+
+def _invalid_reason(path: Path) -> str:
+    """Return what ONNX's own checker says against a file; "" for valid files and other formats."""
+    if path.suffix != ".onnx":
+        return ""
+    import onnx
+
+    try:
+        onnx.checker.check_model(path, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        return str(error)[:300]
+    return ""
 
 
 def _is_rounding(

@@ -11,7 +11,7 @@ from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .axes import diagonal
 from .indexing import wrapped
-from .movement import flatten_range, flip
+from .movement import flatten_range
 
 
 def with_axes(node: OpBuilder, x: Tensor, rank: int) -> Tensor:
@@ -41,19 +41,6 @@ def take(node: OpBuilder, x: Tensor, index: Tensor) -> Tensor:
     flat = flatten_range(node, x)
     at = wrapped(node, node.converted(index, S64), (x.details.elements,))
     return node.make("gather", flat, node.reshaped(at, index.details.plain_dims), axis=0)
-
-
-def reverse_axis(node: OpBuilder, x: Tensor, axis: int = 0) -> Tensor:
-    """X with the elements of one axis in reverse order."""
-    return flip(node, x, (axis,))
-
-
-def is_in(node: OpBuilder, x: Tensor, values: Tensor, invert: bool = False) -> Tensor:
-    """Return whether each element is one of the values, or none of them if `invert`."""
-    each = node.reshaped(x, (*x.details.plain_dims, 1))
-    equal = node.helper("eq", each, flatten_range(node, values))
-    found = node.helper("reduce_any", equal, axes=(x.details.rank,), keep_dims=False)
-    return node.make("not", found) if invert else found
 
 
 def covariance(

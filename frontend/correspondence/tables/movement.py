@@ -228,18 +228,7 @@ NAMED_AS_IN_NUMPY = (
         ),
     ),
     Means(names.stack_columns, pnnx="torch./aten::column_stack(tensors*)"),
-    Means(
-        names.reverse_axis,
-        pnnx=(
-            "torch./Tensor./aten::flipud(input) where axis=0",
-            "torch./Tensor./aten::fliplr(input) where axis=1",
-        ),
-    ),
     Means(names.take, pnnx="torch./Tensor./aten::take(input, index)"),
-    Means(
-        names.is_in,
-        pnnx="torch./aten::isin(elements, test_elements, assume_unique=_, invert=invert?)",
-    ),
     Means(
         names.covariance,
         common="float",

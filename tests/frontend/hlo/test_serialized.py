@@ -94,3 +94,31 @@ def test_what_jaxlib_cannot_read(data: bytes) -> None:
         graphc.UserError, match=r"^model: jaxlib cannot read it as StableHLO or HLO \("
     ):
         read_module(data)
+
+
+def test_attributes_that_were_tensors_in_2023() -> None:
+    """As jaxlib 0.4.20 wrote them; today's parser takes arrays of integers and of bools."""
+    text = """module {
+  func.func public @main(%x: tensor<4x6xf32>, %i: tensor<3x1xi32>)
+      -> (tensor<3x6xf32>, tensor<6x4xf32>, tensor<2x6xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %rows = "stablehlo.gather"(%x, %i) {dimension_numbers = #stablehlo.gather<offset_dims = [1],
+      collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false,
+      slice_sizes = dense<[1, 6]> : tensor<2xi64>} : (tensor<4x6xf32>, tensor<3x1xi32>) -> tensor<3x6xf32>
+    %t = "stablehlo.transpose"(%x) {permutation = dense<[1, 0]> : tensor<2xi64>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
+    %w = "stablehlo.reduce_window"(%x, %zero) ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %c = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %c : tensor<f32>
+    }) {base_dilations = dense<1> : tensor<2xi64>, padding = dense<0> : tensor<2x2xi64>,
+      window_dilations = dense<1> : tensor<2xi64>, window_dimensions = dense<[2, 1]> : tensor<2xi64>,
+      window_strides = dense<[2, 1]> : tensor<2xi64>} : (tensor<4x6xf32>, tensor<f32>) -> tensor<2x6xf32>
+    return %rows, %t, %w : tensor<3x6xf32>, tensor<6x4xf32>, tensor<2x6xf32>
+  }
+}
+"""
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    rows, columns, windows = load(text.encode()).evaluate([x, np.array([[2], [0], [3]], np.int32)])
+    np.testing.assert_array_equal(rows, x[[2, 0, 3]])
+    np.testing.assert_array_equal(columns, x.T)
+    np.testing.assert_array_equal(windows, x.reshape(2, 2, 6).sum(1))
