@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -12,7 +12,6 @@ from typing import Any, Literal, overload
 from ..base.dtypes import BF16, F16, F32, S8, DType
 from ..base.errors import UserError
 from ..runtime.executor import CompiledModel
-from .arguments import integer, stop_texts, token_list
 from .batch import Batch, Continuation, continue_together
 from .buffers import CacheBuffers
 from .chat import Message, chat_text
@@ -135,10 +134,13 @@ class LanguageModel:
         unknown = set(how) - set(Sampling.__dataclass_fields__)
         if unknown:
             raise UserError(f"generate: arguments must be those of Sampling, got '{min(unknown)}'")
-        max_tokens = integer("generate: max_tokens", max_tokens)
-        lookup = integer("generate: lookup", lookup, 0, MAX_LOOKUP)
-        batch = integer("generate: batch", batch, 1, MAX_BATCH)
-        stops, sampling = stop_texts(stop), Sampling(**how)
+        for name, value, low, high in (
+            ("lookup", lookup, 0, MAX_LOOKUP),
+            ("batch", batch, 1, MAX_BATCH),
+        ):
+            if not low <= value <= high:
+                raise UserError(f"generate: {name} must be in [{low}, {high}], got {value}")
+        stops, sampling = (stop,) if isinstance(stop, str) else stop, Sampling(**how)
         if is_several(prompt):
             count = min(batch, len(prompt))
             if count > 1 and not lookup and self.batch_step is not None:
@@ -168,7 +170,7 @@ class LanguageModel:
         fed = [self.tokens_of(one) for one in prompts]
         for tokens in fed:
             session.check(tokens)
-        room = min(max(map(len, fed)) + limit, session.context)
+        room = min(max(map(len, fed)) + max(limit, 0), session.context)
         kept = self.source.caches(self.cache)
         batch = Batch(step, self.source.embed, kept, self.config.kv_heads, count, room)
         texts = [
@@ -182,11 +184,9 @@ class LanguageModel:
         """Return the tokens of a prompt. Raise UserError for messages where the file has no template."""
         if isinstance(prompt, str):
             return self.tokenizer.encode(prompt)
-        if isinstance(prompt, bytes) or not isinstance(prompt, Iterable):
-            raise UserError(f"a prompt must be a text, tokens or messages, got {prompt!r}")
-        if any(isinstance(one, Mapping) for one in prompt):
+        if len(prompt) and isinstance(prompt[0], Mapping):
             return self._chat_tokens(prompt)  # type: ignore[arg-type]
-        return token_list(prompt)
+        return [int(one) for one in prompt]  # type: ignore[arg-type]
 
     def _chat_tokens(self, messages: Sequence[Message]) -> list[int]:
         source = self.source
@@ -229,10 +229,6 @@ class LanguageModel:
                 usage.new += 1
                 usage.decode_seconds += time.perf_counter() - start
                 yield token
-                if self.usage is not usage:
-                    raise UserError(
-                        "generate: a stream ends where its model begins another text; read it first"
-                    )
                 if usage.new == limit or len(text) == session.context:
                     return
                 start = time.perf_counter()
@@ -245,8 +241,7 @@ class LanguageModel:
                     rows = [*session.feed([token, *guessed], every=True)]
                 usage.decode_seconds += time.perf_counter() - start
         finally:
-            if self.usage is usage:
-                session.truncate(len(session.tokens) - len(guessed))
+            session.truncate(len(session.tokens) - len(guessed))
 
     def _guessed(self, text: list[int], count: int) -> list[int]:
         """Tokens that may follow, as many as the context holds."""

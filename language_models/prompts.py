@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeGuard
 
 from .chat import Message
@@ -16,6 +16,6 @@ Prompts = Sequence[str] | Sequence[Sequence[int]] | Sequence[Sequence[Message]]
 
 def is_several(prompt: Prompt | Prompts) -> TypeGuard[Prompts]:
     """Return whether there are several prompts: a list whose elements are texts or lists."""
-    if isinstance(prompt, str | bytes) or not isinstance(prompt, Iterable):
-        return False
-    return any(isinstance(one, str | list | tuple) or getattr(one, "ndim", 0) for one in prompt)
+    return not isinstance(prompt, str) and any(
+        isinstance(one, str | list | tuple) for one in prompt
+    )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from numbers import Real
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..base.block_types import Array
 from ..base.errors import UserError
 from ..base.records import dataclass
-from .arguments import integer
 
 
 @dataclass(frozen=True)
@@ -36,19 +33,16 @@ class Sampling:
 
     def check(self) -> None:
         """Raise UserError for a number outside its range."""
-        rules: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-            ("temperature", lambda x: x >= 0, "at least 0"),
-            ("top_p", lambda x: 0 < x <= 1, "in (0, 1]"),
-            ("min_p", lambda x: 0 <= x <= 1, "in [0, 1]"),
-            ("repetition_penalty", lambda x: x > 0, "positive"),
+        rules = (
+            ("temperature", self.temperature >= 0, "at least 0"),
+            ("top_k", self.top_k >= 0, "at least 0"),
+            ("top_p", 0 < self.top_p <= 1, "in (0, 1]"),
+            ("min_p", 0 <= self.min_p <= 1, "in [0, 1]"),
+            ("repetition_penalty", self.repetition_penalty > 0, "positive"),
         )
-        integer("top_k", self.top_k)
-        if self.seed is not None:
-            integer("seed", self.seed)
         for name, holds, rule in rules:
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not holds(value):
-                raise UserError(f"{name} must be {rule}, got {value!r}")
+            if not holds:
+                raise UserError(f"{name} must be {rule}, got {getattr(self, name)}")
 
 
 class Sampler:

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..base.block_types import Array
 from ..base.errors import UserError
-from .arguments import integer
 from .buffers import CacheBuffers
 
 
@@ -88,7 +87,8 @@ class Session:
 
     def truncate(self, length: int) -> None:
         """Forget the tokens from `length` on. Raise UserError for a length that is not in [0, tokens seen]."""
-        length = integer("truncate: length", length, 0, len(self.tokens))
+        if not 0 <= length <= len(self.tokens):
+            raise UserError(f"truncate: length must be in [0, {len(self.tokens)}], got {length}")
         del self.tokens[length:]
         if length < self._cached:
             self._cached = self._buffers.truncate(length)

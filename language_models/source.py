@@ -9,6 +9,7 @@ from typing import Any
 
 from ..base.dims import Symbol, size
 from ..base.dtypes import DType
+from ..base.errors import UserError
 from ..base.records import dataclass
 from ..driver.compiler import compile as compile_model
 from ..frontend.decoder.batch import batch_graph
@@ -19,7 +20,6 @@ from ..frontend.decoder.weights import Weights
 from ..frontend.gguf import decoder_config, read_gguf
 from ..frontend.huggingface import ModelFolder, read_folder
 from ..runtime.executor import CompiledModel
-from .arguments import integer
 from .genai import GenaiConfig, is_genai, read_genai
 from .session import Embed, Step
 from .tokenizer import TextTokenizer, folder_tokenizer, tokenizer_of
@@ -142,7 +142,9 @@ def _alias(kept: Sequence[Cache]) -> dict[str, str]:
 
 def _checked(path: Path, context: int | None, made_for: int, default: int) -> int:
     context = min(default, made_for) if context is None else context
-    return integer(f"'{path}': the context", context, 1, made_for)
+    if not 1 <= context <= made_for:
+        raise UserError(f"'{path}': the context must be in [1, {made_for}], got {context}")
+    return context
 
 
 def _template(folder: ModelFolder) -> str:

@@ -30,7 +30,7 @@ from .variants import Variant
 
 SELECT = "graphc.select"
 NONE = -1  # selects no variant: times the call itself
-ROUNDS = 5
+ROUNDS = 15
 SAMPLE_SECONDS = 2e-4
 
 

@@ -23,7 +23,7 @@ from ..rewriting.attention import before_narrowing, has_dynamic_sizes, is_softma
 from ..rewriting.groups import reduces_rows
 from ..rewriting.kernel_group import KernelGroup
 from ..rewriting.operand_rows import in_memory
-from ..schedule.attention import AttentionBlocking, attention_blocking
+from ..schedule.attention_blocking import AttentionBlocking, attention_blocking
 from ..schedule.context import LowerContext
 from ..schedule.gemm import Gemm
 from ..schedule.matmul_problem import group_memory, matrix_view, operand_view

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-from ...base.dims import bounds
-from ...base.records import dataclass
+from ...base.dims import bounds, is_known
 from ...base.size_queries import typical_all
-from ...targets.isa import GemmTile, Microkernel, Target, TileShape, tile_depth
+from ...targets.isa import GemmTile, Microkernel, TileShape, tile_depth
 from ...targets.microkernels import microkernels
 from ..ir.schedule import Parameter, Schedule
 from ..nest.row_tiles import MAX_TILE_ROWS
@@ -21,11 +20,13 @@ from ..rewriting.attention import (
     panel_groups,
 )
 from ..rewriting.kernel_group import KernelGroup
+from .attention_blocking import attention_blocking, attention_cycles
 from .context import LowerContext
+from .gemm import Gemm
 from .matmul import USE_MEANING, kernel_of
 from .matmul_tile import pick_tile
 from .problem import attention_problem
-from .register_tile import MAX_ACCUMULATORS, tile_of
+from .register_tile import MAX_ACCUMULATORS
 from .space import ScheduleSpace
 
 OPEN = ("heads", "none")
@@ -37,33 +38,6 @@ beside them, and rows are what pays for packing keys and values: 4 points of pea
 
 MAX_ROWS = 4096
 """Rows of a block of whole rows. More gain nothing, and beside its scores each has other locals on the stack."""
-
-
-@dataclass(frozen=True)
-class AttentionBlocking:
-    """`rows` of the scores at a time, `columns` of them (all, unless online); the register tiles of both matmuls.
-
-    `splits_rows`: blocks of rows are tasks, not heads. `prefetches`: the next head's matrices.
-    """
-
-    rows: int
-    columns: int
-    tiles: tuple[GemmTile, GemmTile]
-    kernel: Microkernel
-    splits_rows: bool
-    prefetches: bool
-
-
-def attention_blocking(schedule: Schedule, matmul: MatmulCore, target: Target) -> AttentionBlocking:
-    """The blocking that a schedule says; `matmul`: one of both, as they are of one type."""
-    kernel = kernel_of(schedule, matmul, target)
-    first, second = (
-        tile_of(schedule.number(f"mr{i}"), schedule.number(f"nv{i}"), kernel) for i in (1, 2)
-    )
-    return AttentionBlocking(
-        schedule.number("rows"), schedule.number("columns"), (first, second), kernel,
-        schedule.word("split") == "rows", schedule.word("prefetch") == "head",
-    )  # fmt: skip
 
 
 class AttentionSpace(ScheduleSpace):
@@ -162,6 +136,17 @@ class AttentionSpace(ScheduleSpace):
         blocks = [self._online(size) for size in sizes]
         half = max(blocks[0].number("rows") // 2, 1)
         return [*blocks, blocks[0].replaced(rows=half), blocks[0].replaced(split="heads")]
+
+    def cycles(self, schedule: Schedule) -> float | None:
+        """Return the predicted cycles of a schedule for sizes that are known."""
+        batch = self.second.outputs[0].details.plain_dims[:-2]
+        if self.is_dynamic or not is_known(*batch):
+            return None
+        heads, depth, threads = math.prod(batch), self.first.sizes[2], self.ctx.options.threads
+        rows, columns = self.typical
+        gemm = Gemm(heads, rows, columns, depth, self.kernel, self.ctx.target, threads)
+        blocking = attention_blocking(schedule, self.first, self.ctx.target)
+        return attention_cycles(gemm, self.width, blocking)
 
     def fixed(self) -> dict[str, Parameter]:
         """The widths of the panels that keys and values lie in."""

@@ -18,6 +18,7 @@ from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .loop_access import has_edges, reads_strided, walks_result
 from .repeat import repeats_rows
+from .row_cost import RowCost
 from .space import ScheduleSpace
 from .transpose import transpose_tiles_of
 
@@ -274,6 +275,15 @@ class RowSpace(LoopSpace):
         *rows, columns = first.plain_dims
         self.row_bytes = first.dtype.accumulator.size * columns if is_known(columns) else 0
         self.rows = rows[-1] if rows and is_known(*rows) and is_known(columns) else 1
+        self.target = ctx.target
+        self.kept = self._expensive_rows()
+
+    def _expensive_rows(self) -> list[GraphTensor]:
+        """Values as long as a row, other than the result, that cost more to compute again than to store."""
+        output = self.group.outputs[0]
+        found = [x for op in self.group.ops if op.op_name in EXPENSIVE for x in op.outputs]
+        dims = output.details.plain_dims
+        return [x for x in found if x.details.plain_dims == dims and x is not output]
 
     @cached_property
     def max_rows(self) -> int:
@@ -295,19 +305,36 @@ class RowSpace(LoopSpace):
         """Return whether the result has the type that the only value kept is computed in."""
         output, *others = self.group.outputs
         dtype = output.details.dtype
-        rows = [x for op in self.group.ops if op.op_name in EXPENSIVE for x in op.outputs]
-        spanning = [x for x in rows if x.details.plain_dims == output.details.plain_dims]
-        kept = [x for x in spanning if x is not output]
-        return dtype == dtype.accumulator and len(kept) <= 1 and not others
+        return dtype == dtype.accumulator and len(self.kept) <= 1 and not others
 
     def others(self) -> list[dict[str, Parameter]]:
-        """All of them."""
+        """All of them; with nothing to keep, the words mean the same."""
         words: list[dict[str, Parameter]] = [{"values": word} for word in self.choices["values"]]
-        return words + [
-            {"block": size}
-            for size in dict.fromkeys((1, 2, self.max_rows))
-            if size <= self.max_rows
-        ]
+        sizes = (size for size in dict.fromkeys((1, 2, self.max_rows)) if size <= self.max_rows)
+        return words * bool(self.kept) + [{"block": size} for size in sizes]
+
+    def cycles(self, schedule: Schedule) -> float | None:
+        """Return the predicted cycles of a schedule for sizes that are known."""
+        if not isinstance(self.elements, int) or not self.row_bytes:
+            return None
+        bytes_of_all = sum(
+            x.details.elements * x.details.dtype.size
+            for x in (*self.group.inputs, *self.group.outputs)
+        )
+        output = self.group.outputs[0].details
+        size = output.dtype.accumulator.size
+        row = RowCost(
+            vectors=math.ceil(self.row_bytes / size / self.target.lanes(output.dtype.accumulator)),
+            reductions=sum(map(combines, self.group.ops)),
+            expensive=len(self.kept),
+            far_bytes=output.dtype.size * self.row_bytes // size
+            if bytes_of_all > self.target.l2_bytes
+            else 0,
+        )
+        rows = self.elements * size // self.row_bytes
+        threads = min(schedule.number("tasks"), self.threads)
+        words = schedule.word("values"), schedule.number("block")
+        return math.ceil(rows / threads) * row.cycles(*words, self.target.machine)
 
     def invalid_reason(self, schedule: Schedule) -> str:
         """Require existing blocks of rows."""

@@ -10,7 +10,12 @@ from ...targets.machines import Machine
 from ...targets.microkernels import f32_kernel, rows_for
 from ...tensor_ir.tiling import split_rows
 from .gemm import Gemm
-from .matmul_tile import MatmulBlocking, gemm_cycles, pick_blocking, pick_tile
+from .matmul_tile import (
+    MatmulBlocking,
+    gemm_cycles,
+    pick_blocking,
+    pick_tile,
+)
 from .two_dimensional import block_cycles
 
 MAX_TASKS = 64
@@ -97,7 +102,10 @@ def _row_block_cycles(rows: int, gemm: Gemm, blocking: MatmulBlocking, packed: b
     if packed:
         traffic += b_bytes / _rate(b_bytes > target.l2_bytes // 2, machine)
     elif rows <= 4 * tile.rows:  # read in place
-        traffic += b_bytes / machine.strided_bytes_per_cycle
+        is_far = b_bytes > target.l2_bytes // 8
+        traffic += b_bytes / (
+            machine.strided_bytes_per_cycle if is_far else machine.l2_bytes_per_cycle
+        )
     else:  # copied into a panel first
         extra += b_bytes / machine.shared_bytes_per_cycle
     work = math.ceil(k / kernel.k_group) * gemm_cycles(rows, n, tile, target, kernel)

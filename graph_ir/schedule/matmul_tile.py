@@ -21,9 +21,10 @@ def tile_cycles(rows: int, vectors: int, machine: Machine, splits: int = 0) -> f
 
     `splits`: the number of accumulator sets, if it is not that of a matmul of `rows` rows.
     """
+    loads = rows + vectors
     return max(
-        rows * vectors / machine.fma_per_cycle,
-        (rows + vectors) / machine.loads_per_cycle,
+        rows * vectors / machine.fma_per_cycle + machine.load_cycles * loads,
+        loads / machine.loads_per_cycle,
         machine.fma_latency / (splits or k_splits(rows, vectors)),
     )
 

@@ -42,7 +42,7 @@ from ..nest.nest import Stage
 from ..nest.packing import is_read_in_place
 from ..nest.problem import Contraction, View, matmul
 from ..nest.tasks import nested
-from ..schedule.attention import AttentionBlocking
+from ..schedule.attention_blocking import AttentionBlocking
 from ..schedule.gemm import worth_threads
 from ..schedule.matmul_steps import inner_nest
 from .attention_matmul import HeadMatmul

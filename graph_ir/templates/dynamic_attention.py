@@ -39,7 +39,7 @@ from ..nest.packing import loop
 from ..nest.position import Position
 from ..nest.problem import View
 from ..nest.tasks import batch_indices, ceil_div, shared_tasks
-from ..schedule.attention import AttentionBlocking
+from ..schedule.attention_blocking import AttentionBlocking
 from ..schedule.gemm import worth_threads
 from .attention import AttentionProblem, AttentionTemplate, RowWork
 from .attention_matmul import HeadMatmul

@@ -38,7 +38,7 @@ from ..nest.epilogue import EpilogueValue
 from ..nest.nest import Loop, Stage
 from ..nest.packing import is_read_in_place, loop
 from ..nest.problem import Contraction, View, matmul
-from ..schedule.attention import AttentionBlocking
+from ..schedule.attention_blocking import AttentionBlocking
 from ..schedule.matmul_steps import inner_nest
 from .attention import AttentionProblem, AttentionTemplate
 from .attention_matmul import HeadMatmul

@@ -97,7 +97,7 @@ def test_what_jaxlib_cannot_read(data: bytes) -> None:
 
 
 def test_attributes_that_were_tensors_in_2023() -> None:
-    """jaxlib 0.4.20 wrote tensors; today's parser takes arrays of integers and of bools."""
+    """Texts of jaxlib 0.4.20; today's parser takes arrays of integers and of bools."""
     text = """module {
   func.func public @main(%x: tensor<4x6xf32>, %i: tensor<3x1xi32>)
       -> (tensor<3x6xf32>, tensor<6x4xf32>, tensor<2x6xf32>) {

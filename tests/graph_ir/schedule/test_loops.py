@@ -70,6 +70,13 @@ def softmax() -> Graph:
     return build({"x": (7, 37)}, body)
 
 
+def centered_rows() -> Graph:
+    def body(make, x):  # type: ignore[no-untyped-def]
+        return make("sub", x["x"], make("reduce_mean", x["x"], axes=(1,), keep_dims=True))
+
+    return build({"x": (7, 37)}, body)
+
+
 CASES: dict[str, tuple[Graph, dict[str, set[int | str]]]] = {
     "transpose": (transpose(40, 150), {"inner": {"vector"}, "block": {40, 16, 32}}),
     "long transpose": (transpose(150, 20, 3), {"block": {16, 32, 64, 128, 150}}),
@@ -208,3 +215,12 @@ def test_what_cannot_run_is_refused(name: str, requested: str, message: str) -> 
     _, space = kernel(CASES[name][0].copy())
     with pytest.raises(UserError, match=message):
         space.complete(parse_schedule(requested))
+
+
+def test_rows_have_predicted_cycles_and_words_only_where_something_is_kept() -> None:
+    _, space = kernel(softmax())
+    found = {x.word("values"): space.cycles(x) for x in space.candidates}
+    assert set(found) == {"kept", "result", "recomputed"}
+    assert all(cycles for cycles in found.values())
+    _, centered = kernel(centered_rows())
+    assert {x.word("values") for x in centered.candidates} == {"result"}

@@ -1,6 +1,7 @@
 """The cost model of tiles and blocks."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -12,9 +13,11 @@ from graphc.graph_ir.schedule.matmul_tile import (
     gemm_cycles,
     pick_blocking,
     pick_tile,
+    ranked_tiles,
     tiles_for_any_rows,
 )
 from graphc.targets.isa import GemmTile, Target
+from graphc.targets.machines import ZEN5
 from graphc.targets.microkernels import f32_kernel, microkernel
 from graphc.tensor_ir.tiling import k_splits, split_rows
 
@@ -115,3 +118,13 @@ def test_vectors_that_are_converted_when_loaded_serve_more_rows(dtype) -> None:
     """Conversions share a port with multiply-adds: with 4x3, one for every two of them."""
     tile = pick_tile(128, 768, AVX2, microkernel(dtype, dtype, AVX2))
     assert tile.rows == 6 > pick_tile(128, 768, AVX2, f32_kernel(AVX2)).rows
+
+
+def test_loads_that_are_not_hidden_favor_the_tile_with_the_fewest() -> None:
+    """8 x 3 and 11 x 2 take 128 x 768 in as many multiply-adds; the first has 11 loads for 24, the other 13 for 22."""
+    slow = replace(ZEN5, load_cycles=0.2)
+    tiles = [
+        ranked_tiles(128, 768, replace(AVX512, machine=machine), f32_kernel(AVX512))[0]
+        for machine in (ZEN5, slow)
+    ]
+    assert [(x.rows, x.vectors) for x in tiles] == [(11, 2), (8, 3)]
