@@ -48,6 +48,12 @@ def test_texts_are_generated(genai: LanguageModel) -> None:
     assert genai.tokenizer.ends == {2}
 
 
+def test_several_prompts_are_continued_one_after_another(genai: LanguageModel) -> None:
+    prompts = ["w1 w5 w9", "w3", "w7 w8"]
+    assert genai.batch_step is None
+    assert genai.generate(prompts, 6) == [genai.generate(prompt, 6) for prompt in prompts]
+
+
 def changed(folder: Path, path: Path, part: list[str], name: str, value: Any) -> Path:
     """A copy of the folder whose settings have another value."""
     settings = genai_config()
