@@ -16,7 +16,7 @@ from .matmul_tile import gemm_cycles
 from .register_tile import tile_of
 
 SOFTMAX_CYCLES = 11
-"""Cycles of a vector of scores: maximum, exponential and sum (fitted to attention on Sapphire Rapids, as the next ones)."""
+"""Cycles of a vector of scores: maximum, exponential and sum (fitted to attention on Sapphire Rapids, as the next)."""
 
 ROW_CYCLES = 40
 """Cycles of a row of a block: both reductions end, and loops begin."""
