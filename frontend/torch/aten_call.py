@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base.dims import Dim, evaluate, symbols_of
+from ...base.dtypes import F32
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ...graph_ir.rewriting.subgraph import inline
@@ -75,7 +76,9 @@ def _exported(call: Any, module: Any, inputs: Sequence[LogicalTensor]) -> Any:
             reason = str(error).partition("\n")[0]
             continue
         made = [n.meta["val"].shape for n in program.graph.nodes if n.op == "placeholder"]
-        if all(type(x[i]) is not int for x, axes in zip(made, shapes, strict=False) for i in axes):
+        if all(
+            not str(x[i]).isdigit() for x, axes in zip(made, shapes, strict=False) for i in axes
+        ):
             return program
         reason = "it fixes dynamic sizes"
     raise call.unsupported(f"a call that torch.export does not take apart ({reason})")
@@ -89,6 +92,13 @@ def _bound(packet: Any, call: Any) -> tuple[Any, list[Any]]:
         formals = getattr(packet, name)._schema.arguments
         left = [call.argument(one.name, one.default_value) for one in formals[count:]]
         found, kinds = [*call.values, *left], [str(one.type) for one in formals]
+        for i, (value, kind) in enumerate(zip(found, kinds, strict=False)):
+            if kind == "Tensor" and isinstance(
+                value, list
+            ):  # numbers, which the file has as a parameter
+                found[i] = call.constant(value, F32)
+            elif kind.startswith("List") and value is None:  # as the tool writes an empty one
+                found[i] = []
         is_plain = len(found) == len(kinds) and not any(one.is_out for one in formals)
         if is_plain and all(map(_fits, found, kinds)):
             return getattr(packet, name), found

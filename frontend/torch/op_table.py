@@ -56,10 +56,7 @@ _ATEN, _ = op_table(TABLE, "aten", globals())
 FUNCTIONAL = dict(_functions("F."))
 """Function of `torch.nn.functional` to its importer, which knows arguments by the names that Python gives them."""
 
-_DECOMPOSED = ("quantile",)
-"""Functions whose arguments may be tensors here: PyTorch expresses them by others."""
-
-_FUNCTIONS = {name: read for name, read in _functions(*_PREFIXES) if name not in _DECOMPOSED}
+_FUNCTIONS = dict(_functions(*_PREFIXES))
 
 _ALL = ChainMap(_ATEN, _FUNCTIONS)
 

@@ -134,3 +134,13 @@ def grouped_matmul(node: OpBuilder, a: Tensor, b: Tensor, ends: Tensor) -> Tenso
     b = node.helper("pad", b, before=(0, 0, 0), after=missing) if missing[-1] else b
     b = node.transposed(node.reshaped(b, (groups, k, panels, width)), (0, 2, 1, 3))
     return node.sliced(node.helper("grouped_matmul", node.converted(a, wide), b, ends), 1, 0, n)
+
+
+def kronecker(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:
+    """Each element of x times y as a block."""
+    rank = max(x.details.rank, y.details.rank)
+    left, right = ((1,) * (rank - t.details.rank) + t.details.plain_dims for t in (x, y))
+    x = node.reshaped(x, [n for size in left for n in (size, 1)])
+    y = node.reshaped(y, [n for size in right for n in (1, size)])
+    blocks = node.make("mul", x, y)
+    return node.reshaped(blocks, [a * b for a, b in zip(left, right, strict=True)])

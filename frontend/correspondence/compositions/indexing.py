@@ -246,3 +246,20 @@ def sliding_windows(node: OpBuilder, x: Tensor, axis: int, size: int, step: int)
     seen = node.helper("add", begins, node.constant(np.arange(size), S64))
     y = node.make("gather", x, seen, axis=axis)
     return node.transposed(y, [i for i in range(y.details.rank) if i != axis + 1] + [axis + 1])
+
+
+def take_along(node: OpBuilder, x: Tensor, indices: Tensor, axis: int | None = None) -> Tensor:
+    """Elements along an axis, both broadcast along the others; without an axis both count as vectors."""
+    index = node.converted(indices, S64)
+    if axis is None:
+        flat, index = (node.reshaped(t, (t.details.elements,)) for t in (x, index))
+        return node.make("gather_elements", flat, index, axis=0)
+    dims, wanted = x.details.plain_dims, index.details.plain_dims
+    if len(dims) != len(wanted):
+        raise node.rule("indices must have the axes of the input", f"{index.details}, {x.details}")
+    common = [max(a, b) for a, b in zip(dims, wanted, strict=True)]
+    x, index = (
+        broadcast_to(node, t, (*common[:axis], t.details.plain_dims[axis], *common[axis + 1 :]))
+        for t in (x, index)
+    )
+    return node.make("gather_elements", x, index, axis=axis)

@@ -6,12 +6,13 @@ import itertools
 
 import numpy as np
 
+from ....base.dims import Size
 from ....base.dtypes import S64
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ...op_builder import OpBuilder, like
 from .axes import diagonal
-from .indexing import wrapped
-from .movement import flatten_range
+from .indexing import positions, wrapped
+from .movement import flatten_range, flip
 
 
 def with_axes(node: OpBuilder, x: Tensor, rank: int) -> Tensor:
@@ -89,3 +90,13 @@ def combinations(node: OpBuilder, x: Tensor, size: int = 2, repeats: bool = Fals
     rows = [*choose(range(x.details.elements), size)]
     index = np.array(rows, np.int64).reshape(len(rows), size)
     return node.make("gather", x, node.constant(index, S64), axis=0)
+
+
+def vandermonde(
+    node: OpBuilder, x: Tensor, count: Size | None = None, increasing: bool = False
+) -> Tensor:
+    """Columns of powers of a vector, from 0 or down to 0."""
+    size = x.details.elements if count is None else count
+    powers = node.converted(positions(node, size, 1, 2), x.details.dtype)
+    table = node.helper("pow", node.reshaped(x, (x.details.elements, 1)), powers)
+    return table if increasing else flip(node, table, (1,))

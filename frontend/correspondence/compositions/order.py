@@ -9,10 +9,8 @@ import numpy as np
 from ....base.dims import Dim, Size, floor_quotient, minimum
 from ....base.dtypes import BOOL, S32, S64, from_numpy
 from ....graph_ir.ir.graph import GraphTensor as Tensor
-from ....graph_ir.rewriting.values import constant_value
 from ...op_builder import OpBuilder, like
-from .indexing import dynamic_size, positions
-from .movement import broadcast_to
+from .indexing import positions
 from .running import running_extremes
 
 
@@ -120,59 +118,6 @@ def _picked(
     dims = at.details.plain_dims
     shape = dims if keep_dims else (*dims[:axis], *dims[axis + 1 :])
     return [node.reshaped(y, shape) for y in found]
-
-
-def quantile(
-    node: OpBuilder,
-    x: Tensor,
-    q: Tensor,
-    axis: int | None = None,
-    keep_dims: bool = False,
-    interpolation: str = "linear",
-    ignores_nan: bool = False,
-) -> Tensor:
-    """The quantiles `q` of all elements or of an axis, between neighbors as `interpolation` says.
-
-    NaN if there is one, or if there are only such where quantiles ignore them. A list `q` is a new first axis.
-    """
-    known, dtype = constant_value(q), x.details.dtype
-    if known is not None and not ((known >= 0) & (known <= 1)).all():
-        raise node.rule("q must be numbers from 0 to 1", str(known.tolist()))
-    if interpolation not in _ROUNDED:
-        raise node.rule(f"interpolation must be {', '.join(_ROUNDED)}", interpolation)
-    kept = [1 if axis in (None, i) else dim for i, dim in enumerate(x.details.plain_dims)]
-    shape = kept if keep_dims else [dim for i, dim in enumerate(kept) if axis not in (None, i)]
-    if axis is None:
-        x, axis = node.reshaped(x, (x.details.elements,)), 0
-    last = x.details.rank - 1
-    rows = sort(node, node.transposed(x, [*(i for i in range(last + 1) if i != axis), axis]))[0]
-    is_nan = node.helper("isnan", rows)
-    if ignores_nan:
-        numbers = node.converted(node.helper("not", is_nan), dtype)
-        count = node.helper("reduce_sum", numbers, axes=(last,), keep_dims=True)
-    else:
-        count = node.converted(dynamic_size(node, rows.details.plain_dims[last]), dtype)
-    end = node.helper("max", node.helper("sub", count, like(node, 1, x)), like(node, 0, x))
-    at = node.helper("mul", node.reshaped(node.converted(q, dtype), (q.details.elements,)), end)
-    at = node.helper(_ROUNDED[interpolation], at) if _ROUNDED[interpolation] else at
-    wanted = (*rows.details.plain_dims[:last], q.details.elements)
-
-    def neighbor(rounding: str) -> Tensor:
-        index = broadcast_to(node, node.converted(node.helper(rounding, at), S64), wanted)
-        return node.helper("gather_elements", rows, index, axis=last)
-
-    value = neighbor("floor")
-    if not _ROUNDED[interpolation]:
-        weight = node.helper("sub", at, node.helper("floor", at))
-        weight = like(node, 0.5, x) if interpolation == "midpoint" else weight
-        span = node.helper("mul", node.helper("sub", neighbor("ceil"), value), weight)
-        value = node.helper("add", value, span)
-    if not ignores_nan:
-        bad = node.helper("reduce_any", is_nan, axes=(last,), keep_dims=True)
-        value = node.helper("select", bad, like(node, math.nan, x), value)
-    return node.reshaped(
-        node.transposed(value, [last, *range(last)]), (*q.details.plain_dims, *shape)
-    )
 
 
 _ROUNDED = {"linear": "", "lower": "floor", "higher": "ceil", "midpoint": "", "nearest": "round"}

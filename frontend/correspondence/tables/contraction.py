@@ -51,6 +51,7 @@ ROWS = (
         means.einsum, onnx="Einsum(Inputs* | equation)", pnnx="torch.einsum(operands* | equation)"
     ),
     Means(means.outer, common="any", pnnx="torch./Tensor./aten::outer(input, vec2)"),
+    Means(means.kronecker, common="any", pnnx="torch./aten::kron(input, other)"),
     Means(
         means.bilinear,
         pnnx="torch./Tensor./aten::/F.bilinear/nn.Bilinear(input1, input2, weight, bias?)",

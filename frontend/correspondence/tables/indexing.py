@@ -70,6 +70,7 @@ ROWS = (
         assignment.assign_diagonal,
         pnnx="torch./Tensor./aten::diagonal_scatter(input, src, offset=offset?, dim1=first?, dim2=second?)",
     ),
+    Means(means.take_along, pnnx="torch./Tensor./aten::take_along_dim(input, indices, dim=axis?)"),
     Means(
         assignment.put,
         pnnx="torch./Tensor./aten::index_put(input, indices, values, accumulate?) by index_put",
@@ -123,14 +124,6 @@ ROWS = (
         pnnx="torch./Tensor./aten::nanmedian(input, dim=axis?, keepdim=keep_dims?)",
     ),
     Means(order.mode, pnnx="torch./Tensor./aten::mode(input, dim=axis?-1, keepdim=keep_dims?)"),
-    Means(
-        order.quantile,
-        pnnx=(
-            "torch./Tensor./aten::quantile(input, q, dim=axis?, keepdim=keep_dims?, interpolation=interpolation?)",
-            "torch./Tensor./aten::nanquantile(input, q, dim=axis?, keepdim=keep_dims?, interpolation=interpolation?)"
-            " where ignores_nan=true",
-        ),
-    ),
     Means(
         order.insertion_index,
         pnnx=(

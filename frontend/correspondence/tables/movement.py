@@ -234,6 +234,7 @@ NAMED_AS_IN_NUMPY = (
         common="float",
         pnnx="torch./Tensor./aten::cov(input, correction=correction?, fweights?, aweights?) by covariance",
     ),
+    Means(names.vandermonde, pnnx="torch./aten::vander(input, N=count?, increasing=increasing?)"),
     Means(names.correlation, common="float", pnnx="torch./Tensor./aten::corrcoef(input)"),
     Means(
         names.combinations,

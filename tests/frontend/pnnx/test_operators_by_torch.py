@@ -95,6 +95,12 @@ def test_dynamic_sizes(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(model(x, y), wanted.numpy(), rtol=1e-5, atol=1e-5)
 
 
+def test_dynamic_sizes_that_pytorch_would_fix_are_refused(tmp_path: Path) -> None:
+    lines = written("linalg_matrix_exp", [np.ones((3, 3), np.float32)], {0: "(?,3)f32"})
+    with pytest.raises(UnsupportedError, match="a call that torch.export does not take apart"):
+        load(write_model(tmp_path, lines))
+
+
 def test_what_pytorch_does_not_take_apart_is_refused_with_its_reason(tmp_path: Path) -> None:
     values = [
         np.zeros((6, 2, 5), np.float32),
