@@ -35,6 +35,7 @@ from ..rewriting.groups import (
 )
 from ..rewriting.operand_rows import sliced_operands
 from ..rewriting.widening import reads_widened, widening_of
+from ..schedule.attention import attention_kernel
 from ..schedule.context import LowerContext
 
 CHEAP_MOVEMENT = ("broadcast",)
@@ -54,7 +55,7 @@ def fuse(graph: Graph, ctx: LowerContext) -> bool:
     groups: list[list[Op]] = []
     taken: set[Op] = set()
     for op in graph.ops:
-        group = attention_group(op) or []
+        group = _attention(op, ctx)
         if group and taken.isdisjoint(group):
             taken.update(group)
             groups.append(group)
@@ -72,6 +73,15 @@ def fuse(graph: Graph, ctx: LowerContext) -> bool:
     _replace(graph, groups)
     graph.sort()
     return bool(groups)
+
+
+def _attention(op: Op, ctx: LowerContext) -> list[Op]:
+    """Return the group of attention whose second matmul is `op`, if one microkernel runs both matmuls."""
+    group = attention_group(op)
+    if group is None:
+        return []
+    first, second = (member for member in group if isinstance(member, MatmulCore))
+    return group if attention_kernel(first, second, ctx.target) else []
 
 
 def _moves_slice(op: Op) -> bool:

@@ -6,9 +6,11 @@ import math
 from functools import cached_property
 
 from ...base.dims import bounds, is_known
+from ...base.errors import InternalError
 from ...base.size_queries import typical_all
-from ...targets.isa import GemmTile, Microkernel, TileShape, tile_depth
+from ...targets.isa import GemmTile, Microkernel, Target, TileShape, tile_depth
 from ...targets.microkernels import microkernels
+from ..ir.op import Op
 from ..ir.schedule import Parameter, Schedule
 from ..nest.row_tiles import MAX_TILE_ROWS
 from ..ops.matmul import MatmulCore
@@ -38,6 +40,39 @@ beside them, and rows are what pays for packing keys and values: 4 points of pea
 
 MAX_ROWS = 4096
 """Rows of a block of whole rows. More gain nothing, and beside its scores each has other locals on the stack."""
+
+
+def attention_kernel(first: Op, second: Op, target: Target) -> Microkernel | None:
+    """Return the microkernel that runs both matmuls of an attention, the preferred one; None if there is none.
+
+    Panels that one of them reads may have groups of k that the other is too shallow for.
+    """
+    assert isinstance(first, MatmulCore) and isinstance(second, MatmulCore)
+    types = first.contraction
+    groups = panel_groups((first, second))
+    # Neighboring k of a transposed left operand do not lie together.
+    any_group = not first.transpose_a
+    known = (
+        x
+        for x in microkernels(types.a, types.b, target, tiles=True)
+        if x.registers is None or _suits(first, second, x, x.registers)
+    )
+    return next(
+        (x for x in known if x.k_group in groups or (not groups and (any_group or x.k_group == 1))),
+        None,
+    )
+
+
+def _suits(first: MatmulCore, second: MatmulCore, kernel: Microkernel, shape: TileShape) -> bool:
+    """Return whether both matmuls have steps of one depth of two-dimensional registers of one height.
+
+    The shapes of a function share few registers. Below a quarter of a register, rows gain nothing.
+    """
+    if has_dynamic_sizes(first, second) or packed_bytes(first, second) > PACKED_BYTES:
+        return False
+    rows, columns, depth = first.sizes
+    one, other = (tile_depth(k, kernel.k_group, shape) for k in (depth, columns))
+    return rows >= shape.rows // 4 and one.depth == other.depth
 
 
 class AttentionSpace(ScheduleSpace):
@@ -74,32 +109,11 @@ class AttentionSpace(ScheduleSpace):
         self.fits_stack = bounds(packed_bytes(self.first, self.second))[1] <= PACKED_BYTES
         self.may_be_online = not self.is_dynamic and is_online(group.ops)
         super().__init__(self.second.name, attention_problem(self.first, self.second))
-        types = self.first.contraction
-        known = [
-            x
-            for x in microkernels(types.a, types.b, ctx.target, tiles=True)
-            if x.registers is None or self._suits(x, x.registers)
-        ]
-        groups = panel_groups((self.first, self.second))
-        # Neighboring k of a transposed left operand do not lie together.
-        any_group = not self.first.transpose_a
-        self.kernel = next(
-            x
-            for x in known
-            if x.k_group in groups or (not groups and (any_group or x.k_group == 1))
-        )
+        kernel = attention_kernel(self.first, self.second, ctx.target)
+        if kernel is None:
+            raise InternalError(f"no microkernel runs both matmuls of '{self.second.name}'")
+        self.kernel = kernel
         self.may_be_online = self.may_be_online and not self.kernel.uses_tiles
-
-    def _suits(self, kernel: Microkernel, shape: TileShape) -> bool:
-        """Return whether both matmuls have steps of one depth of two-dimensional registers of one height.
-
-        The shapes of a function share few registers. Below a quarter of a register, rows gain nothing.
-        """
-        if self.is_dynamic or not self.fits_stack or self.rows < shape.rows // 4:
-            return False
-        depths = (self.first.sizes[2], self.columns)
-        first, second = (tile_depth(k, kernel.k_group, shape) for k in depths)
-        return first.depth == second.depth
 
     @cached_property
     def pick(self) -> Schedule:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F16, F32, DType
+from graphc.base.dtypes import BF16, F16, F32, DType
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes.fuse import fuse
 from graphc.graph_ir.passes.propagate_layouts import propagate_layouts
+from graphc.targets.isa import Target
+from graphc.targets.machines import SAPPHIRE_RAPIDS
 from support.golden import Golden
 from support.graphs import CONTEXT, graph_of, run_pass, text_of
 from support.lowered import Make, build, check_interpreted, context
@@ -401,3 +405,24 @@ def test_a_mean_of_other_rows_is_no_row_work_of_attention(
     arrays = [rng.integers(-4, 5, shape).astype(dtype.numpy) * 2 for shape in shapes]
     with compile_model(graph, cache=False) as model:
         assert np.array_equal(model(*arrays), graph.evaluate(arrays)[0])
+
+
+@pytest.mark.parametrize("depth", [1, 31])
+def test_matmuls_that_no_microkernel_runs_both_stay_apart(
+    depth: int, rng: np.random.Generator
+) -> None:
+    """The constant is packed in pairs of k for tiles, for which a first matmul of depth 1 is too shallow."""
+    graph = Graph("pairs")
+    q = graph.make_input(LogicalTensor(BF16, (6, 9, depth)), "q")
+    k = graph.make_input(LogicalTensor(BF16, (6, 31, depth)), "k")
+    v = graph.make_constant(rng.integers(-3, 4, (6, 31, 5)).astype(BF16.numpy), "v")
+    scores = graph.make("matmul_core", [q, k], {"transpose_b": True}).outputs[0]
+    row = {"axes": (2,), "keep_dims": True}
+    shifted = graph.make("sub", [scores, *graph.make("reduce_max", [scores], row).outputs]).outputs
+    graph.make_output(*graph.make("matmul_core", [*shifted, v]).outputs)
+    # Pairs in vectors are slower than single k on this machine, so that only tiles multiply them.
+    features = "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16"
+    target = Target("amx", features=features, machine=SAPPHIRE_RAPIDS)
+    ctx = replace(context("amx"), target=target)
+    lowered = check_interpreted(graph, ctx)
+    assert any("_attention_" in call.kernel for call in lowered.calls) == (depth > 1)
