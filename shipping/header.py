@@ -46,7 +46,7 @@ def header_text(
     )
     return HEADER.substitute(
         names,
-        ABOUT="\n".join(f" * {line}".rstrip() for line in _about(artifacts, weights)),
+        ABOUT="\n".join(f" * {_safe(line)}".rstrip() for line in _about(artifacts, weights)),
         STATUSES=statuses,
         INPUTS=_pointers(_input_notes(meta), "const "),
         OUTPUTS=_pointers(_output_notes(meta), ""),
@@ -69,7 +69,7 @@ def dim_names(symbols: Sequence[Symbol]) -> list[str]:
 
 def _about(artifacts: Sequence[Artifact], weights: Sequence[str]) -> Iterator[str]:
     meta = artifacts[0].metadata
-    yield f"Model '{_safe(meta.model)}', compiled by graphc {__version__}."
+    yield f"Model '{meta.model}', compiled by graphc {__version__}."
     yield ""
     isas = ", ".join(dict.fromkeys(artifact.metadata.isa for artifact in artifacts))
     yield f"Instruction sets: {isas}."
@@ -80,13 +80,13 @@ def _about(artifacts: Sequence[Artifact], weights: Sequence[str]) -> Iterator[st
         sizes = f"arena {artifact.metadata.arena_bytes}, weights {artifact.constants.nbytes}{where}"
         yield f"Bytes ({artifact.metadata.isa}): {sizes}."
     for label, specs in (("Inputs", meta.arguments), ("Outputs", meta.results)):
-        yield f"{label}: {', '.join(_safe(repr(spec)) for spec in specs) or 'none'}."
+        yield f"{label}: {', '.join(map(repr, specs)) or 'none'}."
 
 
 def _input_notes(meta: Metadata) -> Iterator[tuple[TensorSpec, str]]:
     grows = {alias.input: alias for alias in meta.aliases}
     for number, (spec, held) in enumerate(zip(meta.inputs, meta.arguments, strict=True)):
-        note = f"`{_safe(spec.name)}`, {spec.type_text}"
+        note = f"`{spec.name}`, {spec.type_text}"
         if number in grows and grows[number].grows:
             note += f": a buffer whose first rows, {held.type_text}, are the input"
         yield spec, note + (". Written: an output shares its memory" if number in grows else "")
@@ -96,10 +96,10 @@ def _output_notes(meta: Metadata) -> Iterator[tuple[TensorSpec, str]]:
     aliases = {alias.output: alias for alias in meta.aliases}
     first = len(meta.outputs) - meta.hidden
     for number, (spec, held) in enumerate(zip(meta.written, meta.results, strict=True)):
-        note = f"`{_safe(spec.name)}`, {spec.type_text}"
+        note = f"`{spec.name}`, {spec.type_text}"
         if number in aliases:
             source = meta.inputs[aliases[number].input].name
-            note += f": the same pointer as input `{_safe(source)}`"
+            note += f": the same pointer as input `{source}`"
             if aliases[number].grows:
                 note += f", whose first rows, {held.type_text}, are the output then"
         elif number >= len(meta.outputs) - len(meta.checks):
@@ -118,7 +118,7 @@ def _pointers(fields: Iterator[tuple[TensorSpec, str]], qualifier: str) -> str:
     rows = list(fields)
     names = field_names([spec for spec, _ in rows])
     lines = [
-        f"    {qualifier}{c_type(spec.dtype)} *{name}; /**< {note}. */"
+        f"    {qualifier}{c_type(spec.dtype)} *{name}; /**< {_safe(note)}. */"
         for (spec, note), name in zip(rows, names, strict=True)
     ]
     return "\n".join(lines) or "    const void *unused; /**< There is none. */"
@@ -128,7 +128,7 @@ def _dims(symbols: Sequence[Symbol]) -> str:
     lines = []
     for symbol, name in zip(symbols, dim_names(symbols), strict=True):
         high = f" to {symbol.most}" if symbol.most < MOST else " or more"
-        lines.append(f"    int64_t {name}; /**< `{symbol.name}`: {symbol.least}{high}. */")
+        lines.append(f"    int64_t {name}; /**< `{_safe(symbol.name)}`: {symbol.least}{high}. */")
     return "\n".join(lines) or "    int64_t unused; /**< There is none: pass a null pointer. */"
 
 
@@ -147,5 +147,5 @@ def _weights_note(weights: Sequence[str]) -> str:
 
 
 def _safe(text: str) -> str:
-    """A name as part of a comment."""
-    return printable(text).replace("*/", "* /").replace("\\", "/")
+    """Text of a comment, with names from a model: it neither ends nor begins one, and continues no line."""
+    return printable(text).replace("\\", "/").replace("*/", "* /").replace("/*", "/ *")

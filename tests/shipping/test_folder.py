@@ -222,3 +222,28 @@ def test_a_mapped_file_is_enough(tmp_path: Path) -> None:
     assert library.layer_run(*pointers, *tail) == 0
     assert np.array_equal(y, graphc.compile(layer(), threads=1)(x))
     assert library.layer_run(*pointers, None, None, ctypes.c_void_p(at), room, None) == -5
+
+
+HOSTILE = (
+    "x*\\ int planted; /*",
+    "*\n/",
+    "a*/b",
+    "/*",
+    "a\\",
+    "??/",
+    '"',
+    "%s",
+    "\u2028*\x00/",
+    "é*\\",
+)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_names_in_a_model_are_no_code(language: str, tmp_path: Path) -> None:
+    """The names of a model and its tensors are text in comments and strings, whatever they hold."""
+    for number, name in enumerate(HOSTILE):
+        folder = tmp_path / str(number)
+        model = layer(name=f"n {name}", x=f"x {name}", y=f"y {name}")
+        graphc.export(model, f"{folder}/", ["generic"])
+        (library,) = folder.glob("*.a")
+        built_example(folder, language, library.name)
