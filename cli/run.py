@@ -59,8 +59,12 @@ def run(args: argparse.Namespace) -> int:
     for tensor in model.inputs:
         wanted = specs.pop(tensor.name, tensor.type_text).replace(" ", "")
         if wanted != tensor.type_text:
+            is_fixed = all(isinstance(n, int) for n in tensor.shape)
+            remedy = (
+                "compile again for that shape" if is_fixed else "--size gives its dynamic sizes"
+            )
             raise UserError(
-                f"input '{tensor.name}' was compiled as {tensor.type_text}, got {wanted}; compile again for that shape"
+                f"input '{tensor.name}' was compiled as {tensor.type_text}, got {wanted}; {remedy}"
             )
     wanted_values = {**dict.fromkeys(specs, "random"), **values}
     arrays = input_arrays(model.inputs, wanted_values, call_sizes(args.size))

@@ -88,18 +88,26 @@ class Upkeep:
         return Contents(tuple(found), len(kernels), sum(kernels), len(weights), sum(weights))
 
     def beyond(self, limit: int) -> list[Path]:
-        """Return the least recently used entries that do not fit in a number of bytes, with the weights they use."""
+        """Return the least recently used entries that do not fit in a number of bytes, and weights that only they use.
+
+        A process that writes a model with such weights meanwhile finds it corrupt, and compiles it again.
+        """
         sizes = {path: info.st_size for path, info in _with_status(self.store.files())}
         entries = self.entries()
         if sum(sizes.values()) + sum(info.st_size for _, info in entries) <= limit:
             return []
         total, old = 0, []
+        kept: set[Path] = set()
+        left: dict[Path, None] = {}
         for path, info in entries:
             used = self._weights_of(path) if path.suffix == SUFFIX else []
             total += info.st_size + sum(sizes.pop(file, 0) for file in used)
             if total > limit:
                 old.append(path)
-        return old
+                left |= dict.fromkeys(used)
+            else:
+                kept.update(used)
+        return [*old, *(file for file in left if file not in kept)]
 
     def unused(self, everything: bool = False) -> list[Path]:
         """Return files that nothing refers to: weights, aliases of models that are gone, leftovers of killed writers.

@@ -66,7 +66,6 @@ class CompiledEstimator:
 
     def predict(self, x: Any) -> Array:
         """Return the label, the labels of all outputs, the cluster, or the value of each row."""
-        self._check("predict")
         first = self._run(x)[0]
         if isinstance(self.classes_, list):
             labels = [own.take(column) for own, column in zip(self.classes_, first.T, strict=True)]
@@ -77,7 +76,6 @@ class CompiledEstimator:
 
     def predict_proba(self, x: Any) -> Any:
         """Return the probabilities of all classes, a row for each row; a list of them for several outputs."""
-        self._check("predict_proba")
         _, *found = self._run(x)
         if not isinstance(self.classes_, list):
             return found[0]
@@ -86,8 +84,16 @@ class CompiledEstimator:
 
     def transform(self, x: Any) -> Array:
         """Return the transformed rows."""
-        self._check("transform")
         return self._run(x)[-1]
+
+    def __getattribute__(self, name: str) -> Any:
+        """Raise AttributeError for a method that the estimator does not have, so that `hasattr` says so."""
+        if name in _METHODS and name not in (methods := object.__getattribute__(self, "_methods")):
+            kind = object.__getattribute__(self, "_kind")
+            raise AttributeError(
+                f"{kind}, compiled, has no method {name}; it has {', '.join(methods)}"
+            )
+        return object.__getattribute__(self, name)
 
     def __repr__(self) -> str:
         return f"<CompiledEstimator of {self._kind}: {', '.join(self._methods)}>"
@@ -126,12 +132,6 @@ class CompiledEstimator:
         probabilities = self.model.outputs[-1].shape[1:]
         if self._has_indicators and probabilities != first.shape[1:]:
             self._methods = [name for name in self._methods if name != "predict_proba"]
-
-    def _check(self, name: str) -> None:
-        if name not in self._methods:
-            raise UserError(
-                f"{self._kind}, compiled, has no method {name}; it has {', '.join(self._methods)}"
-            )
 
     def _run(self, x: Any) -> list[Array]:
         if not self._columns:

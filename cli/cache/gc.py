@@ -10,7 +10,7 @@ from ..model_arguments import add_json_argument
 from ..terminal import say
 from .opened import facts_of, opened_cache, summary_of
 
-HELP = "Delete weights that no model uses, leftovers, and the least recently used entries beyond a limit"
+HELP = "Delete the least recently used entries beyond a limit, and files older than an hour that no model uses"
 KEYWORDS = ("clear", "clean", "prune")
 
 

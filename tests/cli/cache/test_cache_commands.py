@@ -67,6 +67,14 @@ def test_gc_deletes_old_entries(folder: Path, capsys: Capture) -> None:
     assert facts["bytes"] == 0 and not list((folder / "weights").iterdir())
 
 
+def test_gc_deletes_weights_with_the_last_model_that_uses_them(
+    folder: Path, capsys: Capture
+) -> None:
+    facts = facts_of(capsys, "gc", "--max-bytes", "1000")
+    assert facts["deleted"]["models"] == 2 and facts["deleted"]["weights"] == 1
+    assert facts["bytes"] <= 1000
+
+
 def test_verify_finds_and_deletes_damage(folder: Path, capsys: Capture) -> None:
     assert facts_of(capsys, "verify")["corrupt"] == {}
     (weights,) = (folder / "weights").iterdir()
