@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .base.collector import loading_modules
-from .base.on_demand import OFFERED
+from .base.on_demand import OFFERED, on_demand
 from .base.version import __version__
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+OFFERED["check_replaced"] = on_demand(".cli.file_kinds:check_replaced", __package__)
 OFFERED["export"] = lambda model, path: __getattr__("export")(model, path)
 
 

@@ -15,7 +15,9 @@ from typing import IO
 import numpy as np
 
 from .file_errors import unwritable
+from .on_demand import OFFERED
 from .pipes import without_waiting
+from .source_files import check_not_source
 
 TEMPORARY_FILES = ".graphc-*.tmp"
 """Names of temporary files being written; an old one was left by a process that was killed."""
@@ -29,12 +31,14 @@ def whole_file(
 
     `durable`: flush them to disk first. `private`: only the user may read and write the file. A symbolic link is
     replaced, not followed. Pipes, devices and open files such as /dev/stdout are written directly. Raise OSError if
-    the system refuses the file, or nobody reads the pipe.
+    the system refuses the file, or nobody reads the pipe. Raise UserError if the file is one that the running command
+    reads, or a model or other known file and what is written is of another kind.
     """
     if _is_written_directly(path):
         with open(path, "wb", opener=without_waiting) as stream:
             yield stream
         return
+    check_not_source(path)
     temporary = Path(path).parent / TEMPORARY_FILES.replace("*", secrets.token_hex(8))
     try:
         with open(temporary, "xb", opener=_private if private else None) as stream:
@@ -42,6 +46,8 @@ def whole_file(
             stream.flush()
             if durable:
                 os.fsync(stream.fileno())
+        if not private and os.path.lexists(path):
+            OFFERED["check_replaced"](Path(path), temporary)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import Any
 
 from ..base.errors import GraphcError, GraphcWarning, InternalError, UserError, screenful
+from ..base.source_files import check_not_source, keep_sources, note_source
 from .command_tree import GROUPS, parse
 from .file_kinds import require_kind
 
@@ -44,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names in models may contain any text
     try:
-        code = _run(args)
+        with keep_sources():
+            code = _run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -76,6 +78,8 @@ def _run(args: argparse.Namespace) -> int:
     for name, takes in getattr(args, "files", {}).items():
         if path := getattr(args, name):
             require_kind(path, takes, args.prog)
+            note_source(path)
+    check_not_source(getattr(args, "output", None) or "")
     code: int = args.command(args)
     return code
 

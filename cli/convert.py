@@ -55,8 +55,6 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("give the format with --to, or the file to write with -o")
     target = output_format(args.to or Path(args.output).name)
     output = Path(args.output or Path(args.model).stem + target.suffix)
-    if output.exists() and output.samefile(args.model):
-        raise UserError(f"'{output}' is the model itself; give another file with -o")
     texts = model_texts(args)
     with progress(args.quiet or args.json) as report:
         done = convert(

@@ -42,6 +42,7 @@ _FORMAT_NAMES = {
     "gguf": "a GGUF file, a language model",
     "graph": "a graph in graphc's own text",
 }
+_NO_FORMAT = "a file of no format that graphc knows"
 _ONNX_BEGIN = b"\x08"  # the tag of `ir_version`, the first field of a ModelProto
 
 
@@ -93,6 +94,29 @@ def identify(path: Path) -> FileKind | None:
     return _data_kind(path, head) or _model_kind(path, head)
 
 
+def check_replaced(path: Path, new: Path) -> None:
+    """Raise UserError if the file at `path` is of a known kind and the one that is to replace it, `new`, of another."""
+    from ..frontend.formats import HEAD_BYTES
+
+    try:
+        with path.open("rb") as old_file, new.open("rb") as new_file:
+            old, written = old_file.read(HEAD_BYTES), new_file.read(HEAD_BYTES)
+    except OSError:  # such as a link to a missing file
+        return
+    for suffix in ("", path.suffix):  # some kinds are told by their names alone
+        name = Path(f"x{suffix}")
+        found = _data_kind(name, old) or _model_kind(name, old)
+        if not old or found is None or found.name == _NO_FORMAT:
+            continue
+        other = _data_kind(name, written) or _model_kind(name, written)
+        if other is None or other.name != found.name:
+            raise UserError(
+                f"the output '{path}' must not replace {found.name} by a file of another kind; "
+                "give another path, or delete the file first"
+            )
+        return
+
+
 def _folder_kind(path: Path) -> FileKind:
     from ..tools.debug_dump import FOLDER, TENSORS_FILE
 
@@ -138,7 +162,7 @@ def _model_kind(path: Path, head: bytes) -> FileKind | None:
         return FileKind(UNKNOWN, other.name, other.remedy) if other else None
     if name == "onnx" and path.suffix != ".onnx" and not head.startswith(_ONNX_BEGIN):
         corrupt = {".gcm": ARTIFACT, ".params": TENSORS}.get(path.suffix, UNKNOWN)
-        return FileKind(corrupt, "a file of no format that graphc knows", "check its name")
+        return FileKind(corrupt, _NO_FORMAT, "check its name")
     what = _FORMAT_NAMES.get(name, f"a model of format '{name}'")
     if name == "gguf":
         return FileKind(LANGUAGE_MODEL, what, _REMEDIES[LANGUAGE_MODEL])

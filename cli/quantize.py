@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
 from ..base.pipes import without_waiting
+from ..base.source_files import note_source
 from .progress import progress
 from .run_inputs import split_inputs
 from .terminal import say
@@ -47,8 +48,6 @@ def quantize(args: argparse.Namespace) -> int:
     if not args.output or Path(args.output).suffix != ".onnx" or args.to not in (None, "onnx"):
         raise UserError("--calibrate writes an ONNX model; name one with -o, such as m.int8.onnx")
     output = Path(args.output)
-    if output.exists() and output.samefile(args.model):
-        raise UserError(f"'{output}' is the model itself; give another file with -o")
     specs, _ = split_inputs(args.input)
     arrays = _read_npz(args.calibrate)
     with progress(args.quiet or args.json) as report:
@@ -74,6 +73,7 @@ def quantize(args: argparse.Namespace) -> int:
 def _read_npz(path: str) -> dict[str, np.ndarray[Any, Any]]:
     import numpy as np
 
+    note_source(path)
     try:
         with (
             open(path, "rb", opener=without_waiting) as stream,

@@ -13,6 +13,7 @@ import numpy as np
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
 from ..base.pipes import without_waiting
+from ..base.source_files import note_source
 
 if TYPE_CHECKING:
     from ..base.dims import Symbol
@@ -155,6 +156,7 @@ def random_array(tensor: TensorSpec) -> Array:
 
 def read_npy(name: str, path: str) -> Array:
     """Return the array in the .npy file given for the input `name`. May raise UserError."""
+    note_source(path)
     try:
         with open(path, "rb", opener=without_waiting) as file:
             array = np.load(file, allow_pickle=False)

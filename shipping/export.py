@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..base.errors import UserError
+from ..base.file_errors import unreadable, unwritable
+from ..base.mapped_file import map_file
 from ..base.whole_file import make_folder, write_file
 from ..codegen.elf.writer import Chunk
 from ..runtime.artifact import Artifact
@@ -57,6 +60,7 @@ def export_library(
     stem = target.stem.removeprefix("lib") or target.stem
     header = target.with_name(header_name(stem))
     library = library_of(ordered, chosen)
+    _check_ours(header)
     write_file(target, library_file(library, target.stem, target.suffix))
     write_file(header, header_text(chosen, ordered, pool=has_pool(ordered[0])))
     return [target, header]
@@ -80,7 +84,7 @@ def _export_object(artifacts: Sequence[Artifact], path: Path, prefix: str) -> li
     files, parts = _weights_files(artifacts, path.stem)
     parts[path.name] = [system_object(artifacts, prefix, files)]
     parts[header_name(path.stem)] = header_text(prefix, artifacts, [x.name for x in files])
-    return _write_all(parts, path.parent)
+    return _write_all(parts, path.parent, path.stem, path.name)
 
 
 def _weights_files(
@@ -95,10 +99,44 @@ def _weights_files(
     return files, parts
 
 
-def _write_all(parts: Mapping[str, str | Iterable[Chunk]], folder: Path) -> list[Path]:
+def _write_all(
+    parts: Mapping[str, str | Iterable[Chunk]], folder: Path, stem: str, named: str = ""
+) -> list[Path]:
+    """Write files, of which the user named at most one, and remove the weights of earlier ones for other targets."""
+    for name in parts:
+        if name != named:
+            _check_ours(folder / name)
     for name, chunks in parts.items():
         write_file(folder / name, chunks)
+    for name in (f"{stem}.weights", *(f"{stem}.{isa}.weights" for isa in ISAS)):
+        stale = folder / name
+        if name not in parts and stale.is_file() and _is_ours(stale):
+            try:
+                stale.unlink()
+            except OSError as error:
+                raise unwritable(stale, error) from error
     return [folder / name for name in sorted(parts)]
+
+
+_OURS = re.compile(rb'(?:[Ww]ritten|compiled) by graphc|"format": "graphc"|\0graphc_')
+"""A comment of texts, metadata of weights, and symbols of libraries."""
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a file was written here. Raise UserError if it cannot be read."""
+    try:
+        return bool(_OURS.search(map_file(path)))
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _check_ours(path: Path) -> None:
+    """Raise UserError if another program wrote the file that is to be replaced, and the user did not name it."""
+    if path.is_file() and path.stat().st_size and not _is_ours(path):
+        raise UserError(
+            f"the output '{path}' must not replace a file that graphc did not write; "
+            "give another path, or move the file away"
+        )
 
 
 def _export_folder(artifacts: Sequence[Artifact], folder: Path, prefix: str) -> list[Path]:
@@ -112,7 +150,7 @@ def _export_folder(artifacts: Sequence[Artifact], folder: Path, prefix: str) -> 
     names = [file.name for file in files]
     parts[f"{prefix}.h"] = header_text(prefix, artifacts, names, pool)
     parts |= folder_texts(prefix, artifacts, pool)
-    return _write_all(parts, folder)
+    return _write_all(parts, folder, prefix)
 
 
 def _ordered(artifacts: Sequence[Artifact]) -> list[Artifact]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from string import Template
 
 EXAMPLE_C = Template("""\
-/* Runs the model once, on zeros. Build: cc example.c $PREFIX.a -o example */
+/* Written by graphc: runs the model once, on zeros. Build: cc example.c $PREFIX.a -o example */
 #include "$PREFIX.h"
 
 #include <stdint.h>
@@ -74,7 +74,7 @@ $END$RELEASES
 """)
 
 EXAMPLE_CPP = Template("""\
-// Runs the model once, on zeros. Build: c++ -std=c++17 example.cpp $PREFIX.a -o example
+// Written by graphc: runs the model once, on zeros. Build: c++ -std=c++17 example.cpp $PREFIX.a -o example
 #include "$PREFIX.h"
 
 #include <cstdint>
@@ -135,7 +135,7 @@ $END    return 0;
 """)
 
 CMAKE = Template("""\
-# add_subdirectory(this folder), then target_link_libraries(program ${PREFIX}) or ${PREFIX}_static.
+# Written by graphc: add_subdirectory(this folder), then target_link_libraries(program ${PREFIX}) or ${PREFIX}_static.
 cmake_minimum_required(VERSION 3.13)
 project(${PREFIX}_model C)
 

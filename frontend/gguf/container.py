@@ -22,6 +22,7 @@ from ...base.file_errors import unreadable
 from ...base.file_status import file_status, is_settled
 from ...base.mapped_file import map_file
 from ...base.records import dataclass
+from ...base.source_files import note_source
 from ..decoder.weights import BF16, Weight
 
 _MAGIC = b"GGUF"
@@ -135,6 +136,7 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        note_source(path)
         try:
             self.data = np.frombuffer(map_file(path), np.uint8)
         except OSError as error:

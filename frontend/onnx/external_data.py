@@ -21,6 +21,7 @@ from onnx import TensorProto
 
 from ...base.errors import UserError
 from ...base.mapped_file import map_handle
+from ...base.source_files import note_source
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -62,6 +63,7 @@ def _opened(folder: Path, location: str, who: str) -> Iterator[int]:
                 f"{who}: its data file must lie in the model's folder, got '{_shortened(location)}'"
             )
         handle = os.open(path, _FLAGS)
+        note_source(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _missing(location, who) from error
     except (OSError, RuntimeError, ValueError) as error:  # too long a name, a loop of links

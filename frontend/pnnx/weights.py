@@ -13,6 +13,7 @@ import numpy as np
 from ...base.dtypes import BOOL
 from ...base.errors import UnsupportedError, UserError
 from ...base.file_errors import unreadable
+from ...base.source_files import note_source
 from ...graph_ir.ir.graph import Array
 from ..refusals import OTHER_TYPE
 from .program import TensorType
@@ -109,6 +110,7 @@ class Weights:
 
 def _entries_of(path: Path) -> dict[str, zipfile.ZipInfo]:
     try:
+        note_source(path)
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
     except FileNotFoundError as error:

@@ -16,6 +16,7 @@ import numpy as np
 from ...base.dtypes import BF16
 from ...base.errors import InternalError, UnsupportedError, UserError
 from ...base.file_errors import unreadable
+from ...base.source_files import note_source
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array
 from ..refusals import OTHER_TYPE
@@ -51,6 +52,7 @@ def read_params(source: str | os.PathLike[str] | bytes) -> dict[str, Array]:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _Reader(memoryview(bytes(source)), "params").read()
     path = Path(source)
+    note_source(path)
     try:
         if not path.stat().st_size:
             raise UserError(

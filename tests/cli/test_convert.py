@@ -60,7 +60,7 @@ def test_refusals(folder: Path, capsys: Capture) -> None:
     model = layer(folder)
     for words, message in (
         ([], "give the format with --to, or the file to write with -o"),
-        (["-o", model], f"'{model}' is the model itself; give another file with -o"),
+        (["-o", model], f"the output '{model}' must not replace a file that the command reads; give another path"),
         (["-o", "m.pnnx", "--to", "pnnx"],
          "'m.pnnx': the name of a PNNX model must end in .param, like linear.pnnx.param"),
         (["--to", "hlo", "--constant", "@none.params"],

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+from graphc.base.errors import UserError
+from graphc.base.whole_file import write_file
 from graphc.cli import main
 from graphc.cli.file_kinds import identify
 from graphc.frontend.tvm.params import write_params
@@ -104,3 +107,41 @@ def test_a_file_instead_of_a_command(words: list[str], capsys: Capture) -> None:
         f"graphc: error: '{model}' is an ONNX model; `graphc inspect ops {model}` lists its ops, "
     )
     assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize("victim", ["tiny.onnx", "m.gcm", "w.params", "x.npy", "x.npz", "net.py"])
+def test_a_known_file_is_not_replaced_by_another_kind(victim: str, files: dict[str, str]) -> None:
+    path = Path(files[victim])
+    before = path.read_bytes()
+    for content in ("text", b"\x7fELF") if path.suffix not in (".npz", ".py") else ():
+        with pytest.raises(UserError, match="must not replace an? .* by a file of another kind"):
+            write_file(path, content)
+    assert path.read_bytes() == before and len(list(path.parent.iterdir())) == len(files)
+    write_file(path, before)
+
+
+@pytest.mark.parametrize("suffix", ["graph", "hlo", "json", "txt", "pnnx.param", "dot", "svg", "onnx"])  # fmt: skip
+def test_outputs_replace_earlier_ones_of_their_kind(suffix: str, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert main(["convert", tiny(tmp_path), "-q", "-o", str(tmp_path / f"new.{suffix}")]) == 0
+
+
+def test_sources_of_a_command_are_not_replaced(tmp_path: Path, capsys: Capture) -> None:
+    """The model itself, by its name or another, and its external data."""
+    tiny(tmp_path)
+    model, data = onnx.load(EXAMPLES / "mlp.onnx"), tmp_path / "big.weights"
+    big = str(tmp_path / "big.onnx")
+    onnx.save(model, big, save_as_external_data=True, location=data.name, size_threshold=0)
+    (tmp_path / "link.onnx").symlink_to("tiny.onnx")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for source, output in (
+        ("tiny.onnx", "tiny.onnx"),
+        ("link.onnx", "tiny.onnx"),
+        ("tiny.onnx", "link.onnx"),
+        ("big.onnx", "big.weights"),
+        ("big.onnx", ""),
+    ):
+        words = ["compile", str(tmp_path / source), "-q", "-o", f"{tmp_path}/{output}"]
+        assert main(words) == 2
+        assert "must not replace a file that " in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

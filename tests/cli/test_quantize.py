@@ -46,7 +46,7 @@ def test_sentences(samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
     cases = [
         ([MODEL, "--calibrate", str(tmp_path / "none.npz"), "-o", out], "there is no file"),
         ([MODEL, "--calibrate", str(text), "-o", out], "is not a .npz file of arrays of numbers"),
-        ([MODEL, "--calibrate", samples, "-o", MODEL], "is the model itself; give another file"),
+        ([MODEL, "--calibrate", samples, "-o", MODEL], "must not replace a file that the command reads"),
         ([MODEL, "--calibrate", samples, "-o", out, "--percentile", "0"], "--percentile must be above 0"),
         ([MODEL, "--calibrate", samples, "-o", str(tmp_path / "no" / "o.onnx")], "cannot write"),
         ([str(Path(MODEL).with_name("block.hlo")), "--calibrate", samples, "-o", out], "must be ONNX"),

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import graphc
+from graphc.base.errors import UserError
 from graphc.frontend.huggingface.safetensors import read_safetensors
 from graphc.shipping.names import MAX_LETTERS, checked_prefix, identifiers, prefix_of
 from support.c_programs import build, needs, run
@@ -247,3 +248,32 @@ def test_names_in_a_model_are_no_code(language: str, tmp_path: Path) -> None:
         graphc.export(model, f"{folder}/", ["generic"])
         (library,) = folder.glob("*.a")
         built_example(folder, language, library.name)
+
+
+@pytest.mark.parametrize("name", ["CMakeLists.txt", "layer.weights", "layer.so", "layer.h"])
+def test_files_of_others_are_kept(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("project(graphc)\n")
+    with pytest.raises(UserError, match=rf"{name}' must not replace a file that graphc did not"):
+        graphc.export(layer(), f"{tmp_path}/")
+    assert os.listdir(tmp_path) == [name]
+    (tmp_path / name).write_bytes(b"")
+    for _ in range(2):
+        graphc.export(layer(), f"{tmp_path}/")
+
+
+def test_a_header_of_others_beside_a_library_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "m.h").write_text("int x;\n")
+    for name in ("m.so", "m.o"):
+        with pytest.raises(UserError, match=r"m.h' must not replace a file that graphc did not"):
+            graphc.export(layer(), tmp_path / name, "avx2@macos" if name == "m.o" else "avx2")
+    assert os.listdir(tmp_path) == ["m.h"]
+
+
+def test_weights_of_earlier_targets_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "layer.amx.weights").write_text("of another")
+    (tmp_path / "other.avx2.weights").write_text("of another")
+    for targets in ("avx2", ["avx2", "avx512"], "avx2"):
+        files = graphc.export(layer(), f"{tmp_path}/", targets)
+        mine = sorted(path.name for path in files if path.suffix == ".weights")
+        there = sorted(path.name for path in tmp_path.glob("*.weights"))
+        assert there == sorted([*mine, "layer.amx.weights", "other.avx2.weights"])
