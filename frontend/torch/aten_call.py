@@ -93,9 +93,7 @@ def _bound(packet: Any, call: Any) -> tuple[Any, list[Any]]:
         left = [call.argument(one.name, one.default_value) for one in formals[count:]]
         found, kinds = [*call.values, *left], [str(one.type) for one in formals]
         for i, (value, kind) in enumerate(zip(found, kinds, strict=False)):
-            if kind == "Tensor" and isinstance(
-                value, list
-            ):  # numbers, which the file has as a parameter
+            if kind == "Tensor" and isinstance(value, list):  # numbers in the file
                 found[i] = call.constant(value, F32)
             elif kind.startswith("List") and value is None:  # as the tool writes an empty one
                 found[i] = []

@@ -127,16 +127,17 @@ class _Exponential(Elementwise):
 
 def _only_weighs(tensor: GraphTensor) -> bool:
     """Return whether nothing but sums read a softmax's exponentials: their own, and matmuls of what they weigh."""
-    return bool(tensor.uses) and all(
-        user.op_name == "reduce_sum"
-        or (user.op_name == "matmul_core" and operand == 0)
-        or (
-            user.op_name in ("div", "cast", "reorder")
-            and operand == 0
-            and _only_weighs(user.outputs[0])
-        )
-        for operand, user in tensor.uses
-    )
+    waiting = [tensor]
+    while waiting:
+        uses = waiting.pop().uses
+        for operand, user in uses:
+            if operand == 0 and user.op_name in ("div", "cast", "reorder"):
+                waiting.append(user.outputs[0])
+            elif user.op_name != "reduce_sum" and (operand or user.op_name != "matmul_core"):
+                return False
+        if not uses:
+            return False
+    return True
 
 
 class _BitCount(Elementwise):

@@ -10,12 +10,7 @@ from ...targets.machines import Machine
 from ...targets.microkernels import f32_kernel, rows_for
 from ...tensor_ir.tiling import split_rows
 from .gemm import Gemm
-from .matmul_tile import (
-    MatmulBlocking,
-    gemm_cycles,
-    pick_blocking,
-    pick_tile,
-)
+from .matmul_tile import MatmulBlocking, gemm_cycles, pick_blocking, pick_tile
 from .two_dimensional import block_cycles
 
 MAX_TASKS = 64

@@ -240,9 +240,8 @@ class NBitsSpace(ScheduleSpace):
             found = [self._in_registers(rows, "registers", use) for rows in self._heights()]
             if use == "dot4":
                 found.append(self._in_registers(self._tallest(2), "bytes", use))
-            if (
-                is_known(self.op.sizes[0]) or self.is_dynamic
-            ):  # few rows of a dynamic number have dot products
+            # Few rows of a dynamic number have dot products.
+            if is_known(self.op.sizes[0]) or self.is_dynamic:
                 found += [*self._on_tiles(), *self.on_byte_tiles()]
         else:
             found = [self._in_registers(rows, "registers", "fma") for rows in self._heights()]
@@ -285,10 +284,8 @@ class NBitsSpace(ScheduleSpace):
         """Rows and levels stay bytes in two-dimensional registers."""
         if not takes_byte_tiles(self.op, self.ctx) or self.vectors > TILE_VECTORS:
             return []
-        (m, n, k), tile = (
-            self.sizes,
-            tile_of(min(self.rows, SCALED), self.vectors, self.gemm.kernel),
-        )
+        m, n, k = self.sizes
+        tile = tile_of(min(self.rows, SCALED), self.vectors, self.gemm.kernel)
         panels = math.ceil(n / self.gemm.columns(tile))
         rows = min(m, max_on_byte_tiles(self.op, self.ctx))
         blocking = MatmulBlocking(tile, rows, k, min(panels, self.gemm.cores))

@@ -139,11 +139,8 @@ class NBitsLowering(Lowering):
 
     def _sums_of_tiles(self, position: Position) -> list[Stmt]:
         """The rows of a block times a panel, in two-dimensional registers."""
-        tiles, rows, columns = (
-            self._byte_tiles(position),
-            position.extents["m"],
-            position.extents["n"],
-        )
+        tiles = self._byte_tiles(position)
+        rows, columns = position.extents["m"], position.extents["n"]
         self.locals |= {one.name: one for one in tiles.buffers}
         row = Var("wr")
         results = [

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import graphc
 from graphc import cli
 from graphc.runtime.artifact import Artifact
+from support import layers
 from support.cli_models import layer, tiny
 from support.onnx_models import evaluate, model, node
 
@@ -158,3 +160,10 @@ def test_an_artifact_for_another_cpu(artifact: str, tmp_path: Path, capsys: Capt
     sentence = error_of(capsys, str(tmp_path / "far.gcm"))
     assert sentence.startswith("far.gcm: needs avx1024 (avx1024f), this CPU has ")
     assert "; recompile with --target " in sentence
+
+
+def test_a_shape_for_dynamic_sizes_is_told_of_the_option(tmp_path: Path, capsys: Capture) -> None:
+    file = str(tmp_path / "m.gcm")
+    graphc.compile(layers.layer("N"), threads=1, cache=False).save(file)
+    error = error_of(capsys, file, "--input", "x=f32[2,32]")
+    assert "got f32[2,32]; --size gives its dynamic sizes" in error

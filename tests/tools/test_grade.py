@@ -17,9 +17,15 @@ from graphc.tools.variant_program import Trial
 from graphc.tools.variants import Variant
 
 
-def trial(problem: str, predicted: float | None, seconds: float | None, chosen: bool) -> Trial:
+def trial(
+    problem: str,
+    predicted: float | None,
+    seconds: float | None,
+    chosen: bool,
+    layout: str = "AB",
+) -> Trial:
     variant = Variant(
-        "op", "AB", Function("f", (), Block(())), (), (LogicalTensor(F32, ()),),
+        "op", layout, Function("f", (), Block(())), (), (LogicalTensor(F32, ()),),
         (np.zeros((), np.float32),), True, problem, predicted, chosen,
         Schedule.of("gemm", b=f"b{predicted}"),
     )  # fmt: skip
@@ -63,6 +69,12 @@ def test_a_grade_per_problem_that_was_chosen_from() -> None:
     assert a.lost == pytest.approx(0.5) and b.lost == 0.0
     assert (a.correlation, b.correlation) == (pytest.approx(0.5), pytest.approx(1.0))
     assert overall(found) == (pytest.approx(0.75), pytest.approx(1 / 3))
+
+
+def test_a_choice_is_held_against_its_own_layouts() -> None:
+    chosen, same = trial("a", 10.0, 3e-6, True), trial("a", 20.0, 2e-6, False)
+    (grade,) = grades([chosen, same, trial("a", 5.0, 1e-6, False, "BA")])
+    assert (grade.variants, grade.best, grade.best_variant) == (3, 2e-6, "AB gemm b=b20.0")
 
 
 def test_nothing_to_grade() -> None:

@@ -186,6 +186,17 @@ def test_exp_of_what_the_largest_was_subtracted_from_cannot_overflow(
     assert isinstance(value, Call) and value.name == called
 
 
+def test_what_reads_exponentials_is_found_without_recursion() -> None:
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (3, 3)), "x")
+    largest = graph.make("reduce_max", [x], {"axes": (1,), "keep_dims": True}).outputs
+    op = graph.make("exp", graph.make("sub", [x, *largest]).outputs)
+    y = op.outputs[0]
+    for _ in range(2000):
+        y = graph.make("cast", [y], {"dtype": F32}).outputs[0]
+    assert isinstance(op, Elementwise) and isinstance(op.computation(), Pointwise)
+
+
 @pytest.mark.parametrize("is_output", [False, True])
 def test_exponentials_that_only_weigh_rows_of_a_matmul_may_be_zero(is_output: bool) -> None:
     graph = Graph("g")
