@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from graphc.shipping.interface import FUNCTIONS
 from graphc.targets.systems import SYSTEMS
 from support.foreign_objects import ForeignObject, pointers, visible_symbols
 from support.layers import layer, whole
+from support.process import run_python
 
 needs_avx2 = pytest.mark.skipif(
     platform.machine() != "x86_64" or not host_supports("avx2"), reason="runs code for AVX2"
@@ -66,6 +69,44 @@ def test_the_code_runs(system: str, isas: list[str], tmp_path: Path) -> None:
     assert np.array_equal(y, graphc.compile(layer("N"), best)(x))
     dims[:] = -1
     assert loaded.call("layer_arena_bytes", dims.ctypes.data) < 0
+
+
+SCATTERED = """
+import mmap, sys
+import numpy as np, torch
+from graphc.codegen.host import host_supports
+from support.foreign_objects import ForeignObject
+
+def reserve(size):
+    return np.frombuffer(mmap.mmap(-1, size, mmap.MAP_PRIVATE, mmap.PROT_READ), np.uint8)
+
+assert host_supports("avx2")
+lowest = reserve(1 << 36)
+holes = []
+for size in (1 << n for n in range(30, 11, -1)):
+    while (hole := reserve(size)).ctypes.data > lowest.ctypes.data:
+        holes.append(hole)
+del hole, holes[-1]  # one page above the 64 GB, and all else below them
+loaded = ForeignObject(open(sys.argv[1], "rb").read(), sys.argv[2])
+print(loaded.call("layer_arena_bytes", np.array([37]).ctypes.data))
+try:
+    torch.ones(2) @ torch.ones(3)
+except RuntimeError:
+    print("an exception")
+"""
+
+
+@needs_avx2
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_other_libraries_may_fill_the_process_and_raise(system: str, tmp_path: Path) -> None:
+    """The loader of these tests: sections within reach of each other, no unwinding by another system's tables."""
+    file = tmp_path / f"layer{SYSTEMS[system].suffix}"
+    graphc.export(layer("N"), file, [f"avx512@{system}", f"avx2@{system}"])
+    tests = str(Path(__file__).parents[1])
+    done = run_python(
+        "-c", SCATTERED, str(file), system, env={"PYTHONPATH": os.pathsep.join([tests, *sys.path])}
+    )
+    assert (done.returncode, done.stdout) == (0, "0\nan exception\n"), done.stderr
 
 
 @needs_avx2

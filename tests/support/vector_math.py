@@ -135,7 +135,8 @@ def target_machine(native_cpu: bool) -> llvm.TargetMachine:
 def compile_text(text: str, native_cpu: bool = True) -> llvm.ExecutionEngine:
     """The loaded code of a module's text."""
     module = llvm.parse_assembly(text)
-    engine = llvm.create_mcjit_compiler(module, target_machine(native_cpu))
+    # One block of memory holds code and constants: anywhere else the constants may be out of its reach.
+    engine = llvm.create_mcjit_compiler(module, target_machine(native_cpu), use_lmm=True)
     engine.finalize_object()
     return engine
 
