@@ -201,7 +201,7 @@ class Isa:
         cpu: the CPU that LLVM schedules for if the machine itself is of another level.
         features: LLVM features of code that runs on every CPU of the level.
         optional: features that code for this CPU also uses where the CPU has them.
-        unwanted: features that a CPU's name implies for LLVM and that code could use by accident.
+        unwanted: features that a CPU's name implies for LLVM, and that code must not use or need by accident.
         extends: the level that this one adds instructions to.
         triple: LLVM's name of the system that runs the code; "" for that of the compiler.
     """

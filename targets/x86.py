@@ -57,7 +57,11 @@ _AMX = TileAccess(
 )
 TILE_ACCESS.append(_AMX)
 
-_UNWANTED = ("sse4a", "xop", "fma4", "tbm", "gfni")
+_UNWANTED = (
+    *("sse4a", "xop", "fma4", "tbm", "gfni"),
+    # Nothing here encrypts or adds long integers; without them, code for this CPU runs on older ones too.
+    *("adx", "aes", "pclmul", "sha", "vaes", "vpclmulqdq"),
+)
 _AVX2_FEATURES = ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "popcnt", "movbe")
 _AVX512_NEEDS = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma")
 _AVX512_OPTIONAL = ("avx512vnni", "avx512bf16", "avx512vbmi", "avxvnni")

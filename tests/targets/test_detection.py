@@ -7,11 +7,13 @@ import platform
 
 import pytest
 
+import graphc
 from graphc.codegen.aot import compile_to_object
-from graphc.codegen.host import target_for
+from graphc.codegen.host import host_supports, target_for
 from graphc.runtime.loader import LoadedCode, host_features
 from graphc.targets.detection import DETECTION
 from graphc.targets.isa import ISAS
+from support.layers import layer
 
 WRAPPER = """
 define i32 @has(i32 %leaf, i32 %subleaf, i64 %register, i32 %mask, i64 %state) {
@@ -29,6 +31,16 @@ def test_every_feature_of_a_level_has_a_bit() -> None:
     levels = [isa for isa in ISAS.values() if not isa.triple and isa.needs]
     named = {f for isa in levels for f in (*isa.needs, *isa.features, *isa.optional)}
     assert named and named <= set(bits)
+
+
+@pytest.mark.skipif(
+    not host_supports("avx2"), reason="code for AVX2 has the names of x86's features"
+)
+def test_code_for_this_cpu_needs_nothing_that_it_does_not_use() -> None:
+    """An AMD CPU of 2020 is its own `avx2` level: its code runs on an Intel CPU of 2013, and under valgrind."""
+    needed = graphc.compile(layer(), "avx2").artifact.metadata.cpu_features
+    assert {"avx2", "fma"} <= set(needed)
+    assert not {"adx", "aes", "gfni", "pclmul", "sha", "vaes", "vpclmulqdq"} & set(needed)
 
 
 @pytest.mark.skipif(
