@@ -146,6 +146,15 @@ def _write_log1p(e: Exporter, op: Op, _: str) -> None:
     e.node(op, "Log", [e.part(op, "Add", [x, e.scalar(op, "one", 1, e.dtype(x))])])
 
 
+def _write_choice(e: Exporter, op: Op, op_type: str) -> None:
+    condition, x, y = e.values(op)
+    if op.outputs[0].details.dtype != BOOL:
+        e.node(op, op_type, [condition, x, y])
+    else:  # ONNX Runtime has no Where of bools
+        other = e.part(op, "And", [e.part(op, "Not", [condition]), y])
+        e.node(op, "Or", [e.part(op, "And", [condition, x]), other])
+
+
 def _write_not_equal(e: Exporter, op: Op, _: str) -> None:
     e.node(op, "Not", [e.part(op, "Equal", e.values(op), BOOL)])
 
@@ -175,4 +184,5 @@ PAIRS = {
     "expm1": Pair(None, _write_expm1),
     "log1p": Pair(None, _write_log1p),
     "ne": Pair(None, _write_not_equal),
+    "choice": Pair(None, _write_choice),
 }

@@ -23,11 +23,12 @@ def _transformed(
     if not is_direct(length, math.prod(outer)):
         return _in_factors(node, x, length, inverse, onesided)
     whole = matrix(length, given, inverse, onesided)[:parts]  # parts are neighbors here
-    flat = whole.transpose(2, 0, 3, 1).reshape(given * parts, -1)
+    columns = whole.shape[3] * whole.shape[1]
+    flat = whole.transpose(2, 0, 3, 1).reshape(given * parts, columns)
     node.check_array(flat.shape)
     rows = node.reshaped(x, (math.prod(outer), given * parts))
     matmul = node.make("matmul_core", rows, node.constant(flat, x.details.dtype))
-    return node.reshaped(matmul, (*outer, flat.shape[1] // real, real))
+    return node.reshaped(matmul, (*outer, columns // real, real))
 
 
 def _in_factors(
@@ -50,7 +51,7 @@ def _in_factors(
 
 def _checked_parts(node: NodeContext, x: GraphTensor) -> None:
     dims = x.details.plain_dims
-    if len(dims) < 2 or dims[-1] not in (1, 2) or not x.details.elements:
+    if len(dims) < 2 or dims[-1] not in (1, 2):
         raise node.rule("the last axis must hold a real or complex number", str(x.details))
 
 

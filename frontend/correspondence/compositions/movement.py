@@ -284,6 +284,7 @@ def axis_slice(node: OpBuilder, begin: Size, end: Size, step: int, dim: Size) ->
     """Python's slice of an axis. NeedsLimit where it depends on a dynamic size from which end a position counts."""
     if is_known(begin, end, dim):
         return range(*slice(begin, end, step).indices(dim))
+    step = min(max(step, -MOST), MOST)  # a longer step also takes one element, and would overflow
     if step > 0:
         first, last = (_from_front(at, dim, dim) for at in (begin, end))
         return Stretch(first, ceil_quotient(maximum(last - first, 0), step), step)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....base.dims import Dim, Size, maximum
+from ....base.dims import MOST, Dim, Size, maximum
 from ....base.dtypes import BOOL, F64, S64
 from ....base.records import dataclass
 from ....base.size_limits import broadcast_sizes
@@ -26,6 +26,9 @@ def slice_from(
     The result must have `size` elements; with the name of a size a run counts them.
     """
     start, end, step = bounds
+    step = node.helper(
+        "max", node.helper("min", step, like(node, MOST, step)), like(node, -MOST, step)
+    )
     dim = x.details.plain_dims[axis]
     whole, zero, one = dynamic_size(node, dim), node.constant(0, S64), node.constant(1, S64)
     forward = node.helper("gt", step, zero)

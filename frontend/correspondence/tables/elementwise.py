@@ -358,7 +358,7 @@ LOGIC = (
 CHOICES = (
     Op(
         "select",
-        onnx="Where(condition, X, Y)",
+        onnx="Where(condition, X, Y) by choice",
         ge=("SelectV2(condition, then, else)", "Select(condition, x1, x2) by select read only"),
         tvm="where(condition, x, y)",
         hlo="select(p, x, y)",

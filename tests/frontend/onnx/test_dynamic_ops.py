@@ -284,13 +284,27 @@ def test_slices_backward_and_by_steps_that_data_decide(dims: str, given: str) ->
         y = Slice(x, {given}) }}"""
     compiled = graphc.compile(onnx.parser.parse_model(HEAD + text), threads=1)
     x = np.arange(54, dtype=np.float32).reshape(6, 9)
-    for first, last, step in ((8, -100, -1), (7, 1, -2), (-1, -1, -2), (1, 8, 2), (100, -9, -3)):
+    cases = [(8, -100, -1), (7, 1, -2), (-1, -1, -2), (1, 8, 2), (100, -9, -3)]
+    cases += [(8, -100, -(2**63)), (1, 8, 2**63 - 1)]
+    for first, last, step in cases:
         step = -2 if "minus" in given else step
         numbers = (np.array([n]) for n in (first, last, 1, step))
         names = (one.name for one in compiled.inputs[1:])
         values = dict(zip(("a", "b", "axes", "steps"), numbers, strict=True))
         found = compiled.run(None, {"x": x, **{name: values[name] for name in names}})[0]
         np.testing.assert_array_equal(found, x[:, first:last:step])
+
+
+@pytest.mark.parametrize("step", [2**31 - 1, 2**31, 2**63 - 1, -(2**31), -(2**62), -(2**63)])
+@pytest.mark.parametrize("dims", ["N", "7"])
+def test_steps_longer_than_any_axis_take_one_element(dims: str, step: int) -> None:
+    first, last = (0, 2**63 - 1) if step > 0 else (2**63 - 1, -(2**63))
+    constants = {"a": first, "b": last, "c": 0, "d": step}
+    lines = [f"{name} = Constant<value_ints=[{n}]>()" for name, n in constants.items()]
+    text = f"g (float[{dims}] x) => (y) {{ {' '.join(lines)} y = Slice(x, a, b, c, d) }}"
+    compiled = graphc.compile(onnx.parser.parse_model(HEAD + text), threads=1)
+    x = np.arange(1, 8, dtype=np.float32)
+    np.testing.assert_array_equal(compiled(x), x[::step])
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])

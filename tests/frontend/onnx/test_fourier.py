@@ -88,6 +88,16 @@ def test_constants_of_a_large_prime_length_are_linear_in_it():
     assert artifact.constants.nbytes < 64 * 4099 * 4
 
 
+@pytest.mark.parametrize("inverse", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "length"), [((0, 8, 2), 8), ((0, 1009, 1), 1009), ((2, 0, 1), 16)]
+)
+def test_signals_without_elements(shape, length, inverse):
+    x = np.zeros(shape, F)
+    wanted = np.zeros((shape[0], length, 2), F)
+    np.testing.assert_array_equal(transformed(x, length, inverse=inverse), wanted)
+
+
 def test_rejects_the_axis_of_parts():
     proto = model([node("DFT", "x - axis")], {"x": (4, 2)}, {"axis": np.array(-1)}, opset=20)
     with pytest.raises(UserError, match="axis must not be the last one"):

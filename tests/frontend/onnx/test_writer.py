@@ -53,6 +53,7 @@ MORE: list[tuple[str, Types, dict[str, Any]]] = [
     ("reduce_all", [("bool", (2, 3))], {"axes": (0,)}), ("gather", [*X, ("u8", (2,))], {"axis": 1}),
     ("prelu", [("f32", (4,)), ("f32", (2, 4))], {}), ("clamp", X, {"max": 0.5}), ("clamp", X, {}),
     ("matmul_core", [("u8", (5, 6)), ("s8", (7, 6))], {"transpose_b": True, "dtype": "s32"}),
+    ("select", [("bool", (3,)), ("bool", (2, 3)), ("bool", ())], {}),
     ("slice", [("f32", ())], {"starts": (), "sizes": ()}), ("transpose", [("f32", ())], {"perm": ()}),
 ]  # fmt: skip
 ABSENT = ("atan2", "cum_prod")
