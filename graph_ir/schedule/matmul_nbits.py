@@ -176,13 +176,18 @@ def level_bits(op: MatmulNBits) -> int:
 
 
 def dots_of(bits: int, target: Target) -> str:
-    """Return the byte dot product for levels of `bits` bits: of four bytes, or of two in 16 bits, enough for 4 bits.
+    """Return the byte dot product for levels of `bits` bits: of four bytes, or of two where 16 bits hold their sum.
 
     "" if the CPU has none.
     """
     if microkernel(U8, S8, target).k_group == WORD_BYTES:
         return "dot4"
-    return "dot2" if bits <= 4 and target.table.has_fma else ""
+    return "dot2" if words_in_pairs(bits) and target.table.has_fma else ""
+
+
+def words_in_pairs(bits: int) -> int:
+    """Return how many groups of four levels of `bits` bits times s8 are summed in two lanes of 16 bits."""
+    return ((1 << 15) - 1) // (((1 << bits) - 1) * 2 * (MAX_S8 + 1))
 
 
 def has_digits(op: MatmulNBits, ctx: LowerContext, m: int) -> bool:
@@ -238,8 +243,7 @@ class NBitsSpace(ScheduleSpace):
             found = self._panels()
         elif self.op.part("x_scale") is not None:
             found = [self._in_registers(rows, "registers", use) for rows in self._heights()]
-            if use == "dot4":
-                found.append(self._in_registers(self._tallest(2), "bytes", use))
+            found.append(self._in_registers(self._tallest(2), "bytes", use))
             # Few rows of a dynamic number have dot products.
             if is_known(self.op.sizes[0]) or self.is_dynamic:
                 found += [*self._on_tiles(), *self.on_byte_tiles()]
@@ -399,9 +403,8 @@ class NBitsSpace(ScheduleSpace):
         if use not in ("fma", dots):
             return f"use must be fma or {dots} on this CPU"
         if self.op.part("x_scale") is not None:
-            if use == "fma" or unpack == "panel" or (unpack == "bytes" and use == "dot2"):
-                where = "registers" if dots == "dot2" else "registers or bytes"
-                return f"use must be {dots}, unpack {where}, where rows are {given}"
+            if use == "fma" or unpack == "panel":
+                return f"use must be {dots}, unpack registers or bytes, where rows are {given}"
         elif unpack == "bytes" or (unpack == "panel" and use != "fma"):
             return f"unpack must not be {unpack} with use={use} where rows are {given}"
         elif use != "fma":

@@ -25,6 +25,7 @@ from ..nest.problem import Contraction, View
 from ..nest.schedule_text import apply
 from ..nest.stages import Staged, epilogue_value, max_depth, max_rows, tile_columns
 from ..nest.tile import register_tiles
+from ..schedule.matmul_nbits import words_in_pairs
 from ..schedule.matmul_steps import parallel_step, tile_text
 from ..schedule.matmul_tile import MatmulBlocking
 from .fixed_point_rows import FixedPointRows
@@ -59,6 +60,7 @@ class NBitsLowering(Lowering):
         # The weights of a decoder are not in L2 when its next token needs them, those of a layer alone might be.
         self.fetches = weights.words.elements * weights.words.dtype.size > target.l1_bytes
         self.step = min(weights.group, x_group)
+        self.level_bits = weights.max_level.bit_length()
 
     def stage(self, stage: Stage, position: Position) -> Staged | None:
         """The weights of a panel, unpacked; or what dot products need of rows of A: sums of groups, digits."""
@@ -110,6 +112,11 @@ class NBitsLowering(Lowering):
         panel = position.iteration("n")
         weights = WeightPanel(self.weights, panel, self.columns, self.depth, self.lanes)
         if self.unpack == "bytes":
+            if weights.weights.has_minima:
+                floats = Buffer("w_floats", F32, (weights.floats_size,), "local")
+                self.locals[floats.name] = floats
+                weights, copy = weights.as_floats(floats, vectors)
+                tiles.append(copy)
             local = Buffer("w_bytes", U8, (self.depth * self.columns,), "local")
             self.locals[local.name] = local
             weights, copy = weights.as_bytes(local, vectors, self.fetches, self.step)
@@ -163,7 +170,8 @@ class NBitsLowering(Lowering):
         self, position: Position, row: Var, rows: int, weights: WeightPanel, vectors: int
     ) -> RegisterTile:
         fetches = self.fetches and self.unpack == "registers"
-        means = Means(fetches, self.target.table.has_fma, self.use == "dot2")
+        in_pairs = words_in_pairs(self.level_bits) if self.use == "dot2" else 0
+        means = Means(fetches, self.target.table.has_fma, in_pairs)
         x = self._x(position)
         if isinstance(x, FixedPointRows):
             return FixedPointTile(x, row, rows, weights, vectors, means)

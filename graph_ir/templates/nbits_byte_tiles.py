@@ -69,7 +69,7 @@ class ByteTiles:
         self.x, self.weights, self.vectors, self.fetches = x, weights, vectors, fetches
         self.shape = shape
         self.columns, self.lanes = weights.columns, weights.lanes
-        self.means = Means(False, target.table.has_fma, False)
+        self.means = Means(False, target.table.has_fma, 0)
         self.width = max(x.step, shape.row_bytes)
         self.shared = self.width // x.step
         self.tiles = math.ceil(x.most / shape.rows)

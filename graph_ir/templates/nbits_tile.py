@@ -38,12 +38,12 @@ MAX_S32 = 2**31
 
 @dataclass(frozen=True)
 class Means:
-    """`fetches`: words are fetched ahead. `fused`: multiply and add are one instruction. `in_pairs`: two terms of
-    bytes at a time are summed in 16 bits, which hold the 16 of a few words of 4 bits."""
+    """`fetches`: words are fetched ahead. `fused`: multiply and add are one instruction. `in_pairs`: groups of four
+    levels that are summed in two lanes of 16 bits, two terms at a time; 0 if sums have 32 bits."""
 
     fetches: bool
     fused: bool
-    in_pairs: bool
+    in_pairs: int
 
 
 class RegisterTile:
@@ -118,7 +118,7 @@ class RegisterTile:
         step = max(d for d in range(1, MAX_UNROLLED + 1) if not words % d)
         if weights.high_bits:
             step = words
-        word, body = Var("ww"), self._begun()
+        word, body = Var("ww"), list[Stmt]()
         high = [
             self.weights.high_words(body, group, self.x.step, f"wh{v}_", v)
             for v in range(self.vectors)
@@ -141,10 +141,6 @@ class RegisterTile:
             for v in range(self.vectors)
         ]
         return [*body, *self._multiplied(packed, at * weights.numbers, number)]
-
-    def _begun(self) -> list[Stmt]:
-        """Return the statements before the multiplications of a few words."""
-        return []
 
     def _multiplied(self, packed: list[Word], k: Expr, number: int) -> list[Stmt]:
         """Return the multiplications of a word of each column, which begins at `k`; `number` makes names unique."""
@@ -237,10 +233,7 @@ class FloatTile(RegisterTile):
 
 
 class DotTile(RegisterTile):
-    """Rows of s8, times four numbers of a word at once.
-
-    In pairs, a sum of `MAX_UNROLLED` words is 16 terms of up to 15 and 128 at most, and fits 16 bits.
-    """
+    """Rows of s8, times four numbers of a word at once."""
 
     dtype = S32
 
@@ -253,20 +246,10 @@ class DotTile(RegisterTile):
     def _pair(self, r: int, v: int, digit: int) -> tuple[Expr, ...]:
         return t.as_expr(digit * self.rows + r), t.as_expr(v * 2 * self.lanes)
 
-    def _begun(self) -> list[Stmt]:
-        if not self.means.in_pairs:
-            return []
-        zero = t.const(0, S16, 2 * self.lanes)
-        return [
-            Allocate(self._pairs),
-            *(Store(self._pairs, self._pair(*at), zero) for at in self._sums()),
-        ]
-
     def _ended(self) -> list[Stmt]:
-        if not self.means.in_pairs:
-            return []
+        """Add the sums of 16 bits to those of 32 bits."""
         body, ones = list[Stmt](), t.const(1, S16, 2 * self.lanes)
-        for at in self._sums():
+        for at in self._sums() if self.means.in_pairs else ():
             pairs = Load(self._pairs, self._pair(*at), 2 * self.lanes)
             old = Load(self.part, self._at(*at), self.lanes)
             body.append(Store(self.part, self._at(*at), t.call("dot2", old, pairs, ones)))
@@ -278,8 +261,12 @@ class DotTile(RegisterTile):
 
     def _multiplied(self, packed: list[Word], k: Expr, number: int) -> list[Stmt]:
         body: list[Stmt] = []
-        for i in range(self.weights.weights.numbers // WORD_BYTES):
-            at = k + i * WORD_BYTES
+        each = self.weights.weights.numbers // WORD_BYTES
+        for i in range(each):
+            at, quad = k + i * WORD_BYTES, number * each + i
+            begins = self.means.in_pairs and quad % self.means.in_pairs == 0
+            if begins:
+                body += self._ended() if quad else [Allocate(self._pairs)]
             q = [
                 self._let(body, f"wq{number}_{i}_{v}", self.weights.quad(var, i))
                 for v, var in enumerate(packed)
@@ -289,7 +276,8 @@ class DotTile(RegisterTile):
                 for v in range(self.vectors):
                     if self.means.in_pairs:
                         index = self._pair(r, v, digit)
-                        pairs = Load(self._pairs, index, 2 * self.lanes)
+                        kind = S16, 2 * self.lanes
+                        pairs = t.const(0, *kind) if begins else Load(self._pairs, index, kind[1])
                         body.append(Store(self._pairs, index, t.call("dot2", pairs, q[v], x)))
                         continue
                     index = self._at(r, v, digit, i % self.splits)

@@ -91,7 +91,10 @@ class Word:
 
 @dataclass(frozen=True)
 class WeightPanel:
-    """One panel of `columns` columns, as vectors of 32-bit lanes. `is_copy`: its words alone are in their buffer."""
+    """One panel of `columns` columns, as vectors of 32-bit lanes. `is_copy`: its words alone are in their buffer.
+
+    `floats`: the scales and the minima of all groups in f32, where they were converted before.
+    """
 
     weights: PackedWeights
     panel: Expr
@@ -99,6 +102,7 @@ class WeightPanel:
     k: int
     lanes: int
     is_copy: bool = False
+    floats: Buffer | None = None
 
     def word(self, number: Expr, v: int) -> Expr:
         """Word `number` of each column of vector `v`."""
@@ -196,6 +200,8 @@ class WeightPanel:
 
     def scale(self, group: Expr, v: int) -> Expr:
         """The scales of a group."""
+        if self.floats is not None:
+            return self._float(0, group, v)
         scale = self._of_group(self.weights.scale, group, v)
         if self._shares_bytes:
             scale = scale & NIBBLE
@@ -203,6 +209,8 @@ class WeightPanel:
 
     def minimum(self, group: Expr, v: int) -> Expr:
         """The minima of a group."""
+        if self.floats is not None:
+            return self._float(1, group, v)
         minimum = self.weights.parts.get("minimum")
         if minimum is not None:
             found = self._of_group(minimum, group, v)
@@ -214,6 +222,30 @@ class WeightPanel:
         """The scales, the zero points and, if there are any, the minima of a group."""
         minima = [self.minimum(group, v)] if self.weights.has_minima else []
         return [self.scale(group, v), self.zero(group, v), *minima]
+
+    @property
+    def floats_size(self) -> int:
+        """Elements of a buffer for `floats`."""
+        return (1 + self.weights.has_minima) * self.k // self.weights.group * self.columns
+
+    def as_floats(self, local: Buffer, vectors: int) -> tuple[WeightPanel, Stmt]:
+        """(the same panel with the scales and minima in `local`, the copy): several tiles read them."""
+        group, copy = Var("fg"), replace(self, floats=local)
+        made = (self.scale, self.minimum)[: 1 + self.weights.has_minima]
+        stores = [
+            Store(local, (copy._float_at(kind, group, v),), make(group, v))
+            for v in range(vectors)
+            for kind, make in enumerate(made)
+        ]
+        return copy, loop(group, self.k // self.weights.group, Block(tuple(stores)), "serial")
+
+    def _float(self, kind: int, group: Expr, v: int) -> Expr:
+        assert self.floats is not None
+        return Load(self.floats, (self._float_at(kind, group, v),), self.lanes)
+
+    def _float_at(self, kind: int, group: Expr, v: int) -> Expr:
+        first = kind * (self.k // self.weights.group)
+        return (group + first) * self.columns + v * self.lanes
 
     @property
     def _shares_bytes(self) -> bool:

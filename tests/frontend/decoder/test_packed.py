@@ -73,6 +73,23 @@ def test_matmuls_of_every_type(kind: BlockType, isa: str) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("kind", BLOCK_TYPES, ids=lambda kind: kind.name)
+def test_rounded_rows_of_every_type(kind: BlockType, isa: str) -> None:
+    """A row of several has the bits of the row alone."""
+    raw = blocks(kind.name, 37, 512, np.random.default_rng(kind.code), 1.0).raw
+    values = kind.values(raw).astype(np.float64)
+    x = np.random.default_rng(0).standard_normal((12, 512)).astype(np.float32)
+    graph, _, _ = layer(kind, raw, 12)
+    found = compile_model(graph, target=isa, cache=False, threads=1, activations="q8")(x)
+    largest = np.abs(x).reshape(12, -1, 32).max(2).repeat(32, 1) @ np.abs(values).T
+    assert (np.abs(found - x @ values.T) <= (0.5 / 127 + 1e-6) * largest).all()
+    graph, _, _ = layer(kind, raw, 1)
+    alone = compile_model(graph, target=isa, cache=False, threads=1, activations="q8")
+    np.testing.assert_array_equal(found, np.concatenate([alone(row[None]) for row in x]))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("kind", HALVES)
 def test_floats_of_16_bits_stay_so(kind: str, isa: str) -> None:
     """Integers: every sum is exact. Rows in q8 meet them as they are."""

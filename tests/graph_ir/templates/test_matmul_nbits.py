@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphc.base.dtypes import F32, S8
+from graphc.base.packed_words import LOW_BITS, packed_words
 from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile as compile_model
+from graphc.graph_ir.ir.graph import Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.targets.isa import Target
@@ -55,7 +59,7 @@ def test_schedules_that_were_requested(text: str) -> None:
     ("rows", "of_bytes", "has_dots", "wanted"),
     [(1, True, True, "registers dot4"), (4, True, True, "registers dot4"), (64, True, True, "bytes dot4"),
      (1, False, True, "registers dot4"), (4, False, True, "registers dot4"), (64, False, True, "registers dot4"),
-     (1, True, False, "registers dot2"), (64, True, False, "registers dot2"),
+     (1, True, False, "registers dot2"), (64, True, False, "bytes dot2"),
      (1, False, False, "registers dot2"), (4, False, False, "registers fma"), (64, False, False, "panel fma")],
 )  # fmt: skip
 def test_where_weights_are_unpacked_and_what_multiplies(
@@ -68,3 +72,29 @@ def test_where_weights_are_unpacked_and_what_multiplies(
         op.schedule for op in graph.ops if op.schedule and op.schedule.algorithm == "nbits"
     ]
     assert f"{schedule.word('unpack')} {schedule.word('use')}" == wanted
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("bits", [2, 3, 4, 5, 6, 8])
+def test_sums_of_the_largest_levels_and_bytes_do_not_saturate(bits: int, isa: str) -> None:
+    n, k, group, largest = 20, 64, 32, (1 << bits) - 1
+    levels = np.full((n, k), largest)
+    levels[:, ::7] = np.arange(n)[:, None] % (largest + 1)
+    low, names = LOW_BITS[bits], ["high", "x_scale"] if bits > LOW_BITS[bits] else ["x_scale"]
+    arrays = [packed_words(levels & (1 << low) - 1, low), np.ones((n, k // group), np.float32)]
+    arrays.append(np.full((1, 1), 1 << bits - 1, np.float32))
+    if "high" in names:
+        arrays.append(packed_words(levels >> low, bits - low))
+    for m in (1, 3, 9):
+        graph, x = Graph("largest"), np.full((m, k), -128, np.int8)
+        x[m // 2] = 127
+        operands = [
+            graph.make_input(LogicalTensor(S8, (m, k)), "x"), *map(graph.make_constant, arrays),
+            graph.make_input(LogicalTensor(F32, (m, k // group)), "x_scale"),
+        ]  # fmt: skip
+        attrs = {"bits": bits, "group": group, "parts": ",".join(names)}
+        graph.make_output(graph.make("matmul_nbits", operands, attrs, "y").outputs[0])
+        model = compile_model(graph, target=isa, threads=1, cache=False)
+        found = model(x, np.ones((m, k // group), np.float32))
+        wanted = x.astype(np.int64) @ (levels - (1 << bits - 1)).T
+        np.testing.assert_array_equal(found, wanted)
