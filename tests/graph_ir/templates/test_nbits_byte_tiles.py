@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ from graphc.graph_ir.schedule.context import LowerContext
 from graphc.runtime import tile_permission
 from graphc.runtime.executor import CompiledModel
 from graphc.runtime.native import runs_tiles
+from graphc.targets.machines import SAPPHIRE_RAPIDS
 from graphc.tools.fuzz.guarded import guarded, guarded_copy
 from support.gguf_files import blocks
 from support.packed_matmul import packed_matmul
@@ -73,7 +76,10 @@ def test_a_row_has_the_same_bits_among_any_number_of_rows(kind: str) -> None:
 )  # fmt: skip
 def test_the_faster_of_bytes_and_bf16(rows: int, wanted: str) -> None:
     graph, _ = packed_matmul(rows, 512, 1024, 4, 32, True)
-    pipeline.run(graph, LowerContext(target_for("amx"), CompileOptions()))
+    target = replace(
+        target_for("amx"), l1_bytes=48 << 10, l2_bytes=2 << 20, machine=SAPPHIRE_RAPIDS
+    )
+    pipeline.run(graph, LowerContext(target, CompileOptions()))
     (schedule,) = [
         op.schedule for op in graph.ops if op.schedule and op.schedule.algorithm == "nbits"
     ]
