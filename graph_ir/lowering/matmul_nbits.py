@@ -32,7 +32,8 @@ def nbits_function(
     parts = {name: memory[one] for name, one in zip(op.part_names, op.others, strict=True)}
     x_scale = parts.pop("x_scale", None)
     words, scale, zero = memory[op.w], memory[op.scale], memory[op.zero_point]
-    packed = PackedWeights(words, scale, zero, op.bits, op.group, parts)
+    ahead = ctx.target.machine.fetch_ahead
+    packed = PackedWeights(words, scale, zero, op.bits, op.group, parts, ahead)
     epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
     x, y = (matrix_view(one, memory[one], 0, axes) for one, axes in ((op.x, "mk"), (output, "mn")))
     views = x, View(memory[op.w], {}), y

@@ -96,9 +96,10 @@ class _Block(Steps):
             self._start(state, p.group)
             with self._key_blocks(low, own + 1) as (begin, n):
                 keys, values = self.as_f32(begin, n)
-                self.dots(rows, keys, values, n, panel)
-                self.softmax(rows, state, panel, begin, n)
-                self.add_values(rows, state, panel, values, n)
+                unseen = self.first_seen(low, begin)
+                self.dots(rows, keys, values, unseen, n, panel)
+                self.softmax(rows, state, panel, begin, unseen, n)
+                self.add_values(rows, state, panel, values, unseen, n)
             self.finish(rows, state)
 
     def _many(self) -> None:
@@ -122,13 +123,14 @@ class _Block(Steps):
 
         with self._key_blocks(low, self.position + self.count) as (begin, n):
             keys, values = self.as_f32(begin, n)
+            unseen = self.first_seen(low, begin)
             for statement in pack_panels(keys, packed, p.key_size, n, self.width, self.lanes):
                 b.emit(statement)
             with b.loop("number", 0, p.group) as number:
                 rows = rows_of(number)
-                self.multiply(rows, packed, n, panel)
-                self.softmax(rows, state, panel, begin, n)
-                self.add_values(rows, state, panel, values, n)
+                self.multiply(rows, packed, unseen, n, panel)
+                self.softmax(rows, state, panel, begin, unseen, n)
+                self.add_values(rows, state, panel, values, unseen, n)
         with b.loop("number", 0, p.group) as number:
             self.finish(rows_of(number), state)
 

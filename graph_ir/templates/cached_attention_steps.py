@@ -150,25 +150,33 @@ class Steps:
             self.b.emit(Prefetch(t.slice_of(keys.buffer, (later,)), 1))
             self.b.emit(Prefetch(t.slice_of(values.buffer, (own,)), 2))
 
-    def dots(self, rows: Rows, keys: View, values: View, n: Expr, panel: Buffer) -> None:
-        """Leave the scores of a few queries in the panel, a sum along each key."""
+    def first_seen(self, low: Expr | None, begin: Expr) -> Expr:
+        """Return the number of panels of keys of a block from `begin` on that lie in front of key `low`."""
+        if low is None:
+            return t.ZERO
+        return self.b.let("unseen", t.maximum(low - begin, 0) // self.width)
+
+    def dots(
+        self, rows: Rows, keys: View, values: View, first: Expr, n: Expr, panel: Buffer
+    ) -> None:
+        """Leave the scores of a few queries in the panel, a sum along each key from panel `first` on."""
         b, p, count = self.b, self.p, rows.count
         assert isinstance(count, int)
         lanes = math.gcd(p.key_size, self.lanes)
         at_once = DOT_QUERIES if self.target.table.registers >= 32 else DOT_QUERIES // 2
-        with b.loop("key", 0, n, step=DOT_KEYS) as key:
+        with b.loop("key", first * self.width, n, step=DOT_KEYS) as key:
             # Those behind the last key are the last again: nobody sees their scores.
             at = [
                 b.let("at", keys.base + t.minimum(key + i, n - 1) * p.key_size)
                 for i in range(DOT_KEYS)
             ]
-            for first in range(0, count, at_once):
-                own = range(first, min(first + at_once, count))
+            for start in range(0, count, at_once):
+                own = range(start, min(start + at_once, count))
                 sums = b.allocate("sums", F32, (len(own) * DOT_KEYS, lanes))
                 for i in range(sums.shape[0]):
                     b.store(sums, (i, 0), t.const(0.0, F32, lanes))
                 with b.loop("d", 0, p.key_size, step=lanes) as d:
-                    if not first and keys.buffer is p.keys:
+                    if not start and keys.buffer is p.keys:
                         self._fetch(keys, values, key, d)
                     k = [b.let("k", t.load(keys.buffer, (one + d,), lanes)) for one in at]
                     for r, query in enumerate(own):
@@ -184,8 +192,8 @@ class Steps:
     def _fma(self, x: Expr, y: Expr, total: Expr) -> Expr:
         return t.fma(x, y, total) if self.target.table.has_fma else total + x * y
 
-    def multiply(self, rows: Rows, packed: Buffer, n: Expr, panel: Buffer) -> None:
-        """Leave the scores of many queries in the panel, of whole panels of keys."""
+    def multiply(self, rows: Rows, packed: Buffer, first: Expr, n: Expr, panel: Buffer) -> None:
+        """Leave the scores of many queries in the panel, of whole panels of keys from panel `first` on."""
         p, width = self.p, self.width
         views = (
             View(p.q, {"m": rows.stride, "k": 1}, base=rows.q),
@@ -196,15 +204,18 @@ class Steps:
         nest = Lowering(
             inner_nest("scores", problem, self.tile, self.target, exact=True), self.target
         )
-        with self.b.loop("n0", 0, ceil_div(n, width)) as number:
+        with self.b.loop("n0", first, ceil_div(n, width)) as number:
             at = Position.outermost(problem).enter("m", t.ZERO, 1, rows.count)
             tiles = nest.tiles(at.enter("n", number, width, width))
             for statement in (*nest.allocated(), *tiles):
                 self.b.emit(statement)
 
-    def softmax(self, rows: Rows, state: State, panel: Buffer, begin: Expr, n: Expr) -> None:
+    def softmax(
+        self, rows: Rows, state: State, panel: Buffer, begin: Expr, first: Expr, n: Expr
+    ) -> None:
         """Replace scores by exponentials, and scale what was summed before to the new maximum."""
         b, step = self.b, self.step
+        start = b.let("start", first * self.width)
         columns = b.let("columns", ceil_div(n, self.lanes) * self.lanes)
         with b.loop("row", 0, rows.count) as row:
             low, end = rows.seen(row)
@@ -212,7 +223,7 @@ class Steps:
             above, at = b.let("above", end - begin), b.let("at", row * step)
             biggest, summed = b.allocate("biggest", F32, (1,)), b.allocate("summed", F32, (1,))
             b.store(biggest, (0,), -math.inf)
-            with b.loop("c", 0, columns, "vector") as c:
+            with b.loop("c", start, columns, "vector") as c:
                 score = b.let("score", self._limited(panel[at + c] * self.p.scale))
                 is_seen: Expr = c < above
                 if below is not None:
@@ -228,7 +239,7 @@ class Steps:
             factor = b.let("factor", t.exp_weight(old - base))
             b.store(state.most, (own,), new)
             b.store(summed, (0,), 0.0)
-            with b.loop("e", 0, columns, "vector") as e:
+            with b.loop("e", start, columns, "vector") as e:
                 power = b.let("power", t.exp_weight(panel[at + e] - base))
                 b.store(panel, (at + e,), power)
                 b.store(summed, (0,), summed[0] + power)
@@ -241,8 +252,10 @@ class Steps:
         cap = self.p.cap
         return t.call("tanh", score * (1 / cap)) * cap if cap else score
 
-    def add_values(self, rows: Rows, state: State, panel: Buffer, values: View, n: Expr) -> None:
-        """Add exponentials times values to the results."""
+    def add_values(
+        self, rows: Rows, state: State, panel: Buffer, values: View, first: Expr, n: Expr
+    ) -> None:
+        """Add exponentials times values to the results, from panel `first` of the keys on."""
         p, size = self.p, self.p.value_size
         most = rows.count if isinstance(rows.count, int) else p.block_tokens
         views = (
@@ -253,7 +266,8 @@ class Steps:
         tile = pick_tile(most, size, self.target, self.kernel)
         nest = Lowering(inner_nest("result", problem, tile, self.target, exact=True), self.target)
         at = Position.outermost(problem).enter("m", t.ZERO, 1, rows.count)
-        self.b.emit(nest.task(0, at.enter("k", t.ZERO, 1, n).reduced(False, True)))
+        seen = at.enter("k", first, self.width, n - first * self.width)
+        self.b.emit(nest.task(0, seen.reduced(False, True)))
 
     def finish(self, rows: Rows, state: State) -> None:
         """Store the quotients."""

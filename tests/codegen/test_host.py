@@ -15,7 +15,7 @@ from graphc.codegen import host
 from graphc.codegen.aot import assembly
 from graphc.codegen.module import emit_module
 from graphc.targets.isa import ISAS
-from graphc.targets.machines import MACHINES, SAPPHIRE_RAPIDS, UNKNOWN, ZEN5, Machine
+from graphc.targets.machines import MACHINES, SAPPHIRE_RAPIDS, UNKNOWN, ZEN3, ZEN5, Machine
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Buffer, Module
 from support.native_functions import NativeModule
@@ -86,6 +86,7 @@ def test_unknown_targets_are_refused() -> None:
     [
         ("znver5", "AuthenticAMD", True, ZEN5),
         ("znver4", "AuthenticAMD", True, UNKNOWN),
+        ("znver3", "AuthenticAMD", False, ZEN3),
         ("sapphirerapids", "GenuineIntel", True, SAPPHIRE_RAPIDS),
         ("rocketlake", "GenuineIntel", True, SAPPHIRE_RAPIDS),  # as virtual machines may call it
         ("icelake-server", "GenuineIntel", False, UNKNOWN),
