@@ -157,9 +157,7 @@ SAPPHIRE_RAPIDS = Machine(
     family="sapphire-rapids", rates=_SAPPHIRE_RAPIDS_RATES, load_cycles=0.2, unhidden=0.2
 )
 
-ZEN3 = Machine(
-    family="zen3", rates=_ZEN5_RATES, l1_ways=8, l2_ways=8, fetch_ahead=2 << 10
-)
+ZEN3 = Machine(family="zen3", rates=_ZEN5_RATES, l1_ways=8, l2_ways=8, fetch_ahead=2 << 10)
 """8-bit weights 262144x640 are read at 22.8 GB/s by rows of bytes with 2 KiB, 20.6 with 8 KiB; the memory gives 23.6
 (measured on a loaded Zen 3). Two multiply-adds, two loads and the rates of AVX2 are those of Zen 5."""
 
@@ -173,7 +171,9 @@ UNKNOWN = Machine(
 """Cores that were not measured: Zen 5's rates, except for signed bytes that of Sapphire Rapids, and for bf16 that
 of `fma`."""
 
-MACHINES = {machine.family: machine for machine in (ZEN5, ZEN3, SAPPHIRE_RAPIDS, NEOVERSE_N1, UNKNOWN)}
+MACHINES = {
+    machine.family: machine for machine in (ZEN5, ZEN3, SAPPHIRE_RAPIDS, NEOVERSE_N1, UNKNOWN)
+}
 """The core families described, by name."""
 
 

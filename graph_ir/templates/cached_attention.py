@@ -3,7 +3,7 @@
     for each sequence, head of keys and block of new tokens (parallel):
       for each block of keys that one of them sees:        none above the diagonal, none in front of the window
         few tokens      scores = queries of one token x keys, read where they lie, along each key
-        many tokens     keys become panels, once for all queries that share them; scores = queries x panel
+        many tokens     keys and values become panels, once for all queries that share them; scores = queries x panel
         for each query: the new maximum; exponentials; result and total times exp(old maximum - new maximum)
         result += exponentials x values
       y = result / total
@@ -126,6 +126,7 @@ class _Block(Steps):
             unseen = self.first_seen(low, begin)
             for statement in pack_panels(keys, packed, p.key_size, n, self.width, self.lanes):
                 b.emit(statement)
+            values = self.panels_of(values, unseen, n)
             with b.loop("number", 0, p.group) as number:
                 rows = rows_of(number)
                 self.multiply(rows, packed, unseen, n, panel)

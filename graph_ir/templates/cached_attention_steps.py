@@ -108,6 +108,7 @@ class Steps:
         self.kernel, self.lanes = f32_kernel(target), target.lanes(F32)
         self.tile = pick_tile(p.block_tokens, KEYS, target, self.kernel)
         self.width = self.tile.columns(target)
+        self.value_tile = pick_tile(p.block_tokens, p.value_size, target, self.kernel)
         self.step = KEYS // self.width * self.width
 
     def as_f32(self, begin: Expr, n: Expr) -> tuple[View, View]:
@@ -149,6 +150,26 @@ class Steps:
             own = values.base + ((key + i) * p.value_size + d)
             self.b.emit(Prefetch(t.slice_of(keys.buffer, (later,)), 1))
             self.b.emit(Prefetch(t.slice_of(values.buffer, (own,)), 2))
+
+    def panels_of(self, values: View, first: Expr, n: Expr) -> View:
+        """Copy the values of a block, from panel `first` of the keys on, into panels; return their view.
+
+        Rows of a cache are often 1 or 4 KB apart and share a few sets of L1, from which tiles of rows then miss.
+        """
+        b, p, width = self.b, self.p, self.value_tile.columns(self.target)
+        count, tail = divmod(p.value_size, width)
+        size = self.step * width
+        packed = b.allocate("packed_values", F32, (size * (count + (tail > 0)),))
+        with b.loop("key", first * self.width, n) as key:
+            at = b.let("at", values.base + key * p.value_size)
+            for begin, runs, columns in ((0, count, width), (count, int(tail > 0), tail)):
+                with (
+                    b.loop("panel", begin, begin + runs) as panel,
+                    b.loop("i", 0, columns, "vector") as i,
+                ):
+                    index = (panel * size + key * width + i,)
+                    b.store(packed, index, values.buffer[at + panel * width + i])
+        return View(packed, {"k": width, "n": 1}, {"n": (width, size)})
 
     def first_seen(self, low: Expr | None, begin: Expr) -> Expr:
         """Return the number of panels of keys of a block from `begin` on that lie in front of key `low`."""
