@@ -17,7 +17,7 @@ from ..base.errors import UserError
 from ..base.size_limits import within_limits
 from ..graph_ir.ir.graph import Graph
 from .formats import FORMATS, HEAD_BYTES, Reading, detect
-from .shape_spec import check_inputs, parse_inputs
+from .shape_spec import check_inputs, check_ranges, parse_inputs
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -45,6 +45,7 @@ def load(
     how = Reading(parse_inputs(inputs), constants, attrs)
     # An op may need a limit of a dynamic size, such as as many positions as a table has.
     graph = within_limits(lambda limits: _read(model, replace(how, limits=limits)), how.limits)
+    check_ranges(graph, how.inputs)
     graph.make_counts()
     _tell_outputs_apart(graph)
     return graph

@@ -130,7 +130,7 @@ def parse_inputs(inputs: Mapping[str, str] | None) -> dict[str, InputSpec]:
     """Parse the `inputs=` argument: input name to spec text. UserError names the input."""
     if inputs is None:
         return {}
-    if not isinstance(inputs, Mapping):
+    if not isinstance(inputs, Mapping) or not all(isinstance(name, str) for name in inputs):
         raise UserError(f"inputs must map input names to texts like 'f32[8,13]', got {inputs!r}")
     specs = {}
     for name, text in inputs.items():
@@ -196,3 +196,18 @@ def check_inputs(graph: Graph, specs: InputSpecs) -> None:
     for name, spec in specs.items():
         if (spec.dtype, spec.dims) != (details[name].dtype, details[name].plain_dims):
             raise UserError(f"input '{name}' must be as in the graph, {details[name]}, got {spec}")
+
+
+def check_ranges(graph: Graph, specs: InputSpecs) -> None:
+    """Raise UserError for a range of a spec that has larger sizes than an op of the model takes."""
+    for op in graph.inputs:
+        dims = specs[op.name].dims if op.name in specs else ()
+        kept = map(bounds, op.outputs[0].details.plain_dims)
+        for axis, (wanted, (low, high)) in enumerate(zip(dims, kept, strict=False)):
+            ranges = [f"{s.name}={s.range_text}" for s in symbols_of([wanted]) if s.has_range]
+            if ranges and high < bounds(wanted)[1]:
+                sizes = f"{low}..{high}" if low < high else f"{low}"
+                raise UserError(
+                    f"input '{op.name}': an op of the model limits axis {axis} to {sizes}, got {ranges[0]}; "
+                    "give that, or no range"
+                )

@@ -57,7 +57,9 @@ def _of_numbers(b: Builder, function: Callable[..., Any], args: tuple[Any, ...])
     try:
         with np.errstate(all="ignore"):
             value = function(*args)
-    except (ArithmeticError, ValueError, TypeError) as error:
+    except (ArithmeticError, ValueError, TypeError, AttributeError) as error:
+        if any(isinstance(arg, Dim) for arg in args):
+            raise UndecidedSize(str(error)) from error
         raise b.rule("the operands must have a result", f"{list(args)}: {error}") from error
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, Dim):
@@ -133,6 +135,12 @@ def _power(x: Number, y: Number) -> Any:
             raise OverflowError("the power does not fit 64 bits")
         return x**y
     return np.float64(x) ** np.float64(y)
+
+
+def _size_power(x: Dim, y: Number) -> Any:
+    if isinstance(y, int) and 0 <= y <= _MAX_BITS:
+        return math.prod([x] * y)
+    raise UndecidedSize("a power of a size must have a known exponent that is not negative")
 
 
 def _on_sizes(of_sizes: Callable[..., Any], of_numbers: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,7 +226,7 @@ _OF_NUMBERS: dict[str, Callable[..., Any]] = {
     "round": _of_fractions(np.rint),
     "abs": _on_sizes(lambda x: maximum(x, -x), abs), "neg": operator.neg, "square": lambda x: x * x, "sign": np.sign,
     "add": operator.add, "sub": operator.sub, "mul": operator.mul,
-    "pow": _on_sizes(lambda x, y: math.prod([x] * y), _power),
+    "pow": _on_sizes(_size_power, _power),
     "remainder": _on_sizes(remainder, operator.mod), "fmod": np.fmod,
     "maximum": _on_sizes(maximum, max), "minimum": _on_sizes(minimum, min),
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,

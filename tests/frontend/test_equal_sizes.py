@@ -49,6 +49,49 @@ def test_a_constant_fixes_a_dimension(node, shape, constant, fixed):
     assert shapes_of(proto) == {"x": fixed}
 
 
+TABLE = (
+    helper.make_node("Shape", ["x"], ["s"], start=1),
+    helper.make_node("Slice", ["c", "zero", "s", "one"], ["p"]),
+    helper.make_node("Add", ["x", "p"], ["y"]),
+)
+
+
+@pytest.mark.parametrize("spec", ["f32[N=1..8,D=1..64]", "f32[N,1..64]"])
+@pytest.mark.parametrize(
+    ("nodes", "sizes"),
+    [((make("MatMul", ["x", "c"], ["y"]),), "4"), ((make("PRelu", ["x", "d"], ["y"]),), "6"), (TABLE, "1..6")],
+)  # fmt: skip
+def test_a_range_that_an_op_does_not_take_is_an_error(nodes, sizes, spec):
+    """Without a range, or with one that the op takes, the size gets its limit."""
+    constants = {
+        "c": ONES if len(nodes) == 1 else ONES[:1],
+        "d": ONES[0],
+        "zero": np.array([0]),
+        "one": np.array([1]),
+    }
+    proto = model_of(nodes[-1], {"x": ["N", "D"]}, constants)
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    with pytest.raises(UserError) as error:
+        load(proto, {"x": spec})
+    given = ("D" if "D" in spec else "x_1") + "=1..64"
+    assert str(error.value) == (
+        f"input 'x': an op of the model limits axis 1 to {sizes}, got {given}; give that, or no range"
+    )
+    for kept in ("f32[N=1..8,D]", f"f32[N,{'D=1..6' if '.' in sizes else sizes}]"):
+        assert load(proto, {"x": kept}).inputs
+
+
+def test_ranges_of_exported_programs():
+    torch = pytest.importorskip("torch")
+    x = torch.zeros(2, 6)
+    sizes = ({0: torch.export.Dim.DYNAMIC},)
+    program = torch.export.export(torch.nn.ReLU(), (x,), dynamic_shapes=sizes)
+    with pytest.raises(UserError, match="limits axis 1 to 6, got D=1..64"):
+        load(program, {"input": "f32[N,D=1..64]"})
+    assert str(load(program, {"input": "f32[N=1..8,6]"}).inputs[0].outputs[0].details) == "f32[N,6]"
+
+
 def test_a_call_with_another_size_is_refused():
     proto = model_of(make("MatMul", ["x", "c"], ["y"]), {"x": ["N", "D"]}, {"c": ONES})
     with graphc.compile(proto) as compiled:

@@ -86,6 +86,10 @@ def test_inputs_by_name() -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
+        (
+            {None: "f32[8]"},
+            "inputs must map input names to texts like 'f32[8,13]', got {None: 'f32[8]'}",
+        ),
         (["f32[8]"], "inputs must map input names to texts like 'f32[8,13]', got ['f32[8]']"),
         ({"x": (8, 13)}, "input 'x': spec must be a text like 'f32[8,13]', got (8, 13)"),
         ({"x": "y=f32[8]"}, "input 'x': its spec must name the same input or none, got 'y'"),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphc
 from graphc.base.errors import UserError
 from graphc.frontend import load
 from graphc.frontend.pnnx.expression import Step, parse_expression
@@ -77,6 +78,30 @@ def test_integers_and_bits(tmp_path: Path) -> None:
     np.testing.assert_array_equal(value("rshift(xor(@0,-1),1)", tmp_path, I), (I ^ -1) >> 1)
     np.testing.assert_array_equal(value("floor_divide(@0,2)", tmp_path, I), I // 2)
     assert value("div(@0,2)", tmp_path, I).dtype == np.float32
+
+
+SIZES = [
+    ("pow(size(@0,0),0.5)", 7**0.5),
+    ("pow(size(@0,0),-1)", 1 / 7),
+    ("pow(size(@0,0),2)", 49),
+    ("pow(2,size(@0,0))", 128),
+    ("fmod(size(@0,0),2.5)", 2),
+    ("atan2(size(@0,0),2.0)", np.arctan2(7, 2)),
+    ("log10(size(@0,0))", np.log10(7)),
+    ("trunc(div(size(@0,0),-2))", -3),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), SIZES, ids=[c[0] for c in SIZES])
+def test_functions_of_a_dynamic_size(text: str, expected: float, tmp_path: Path) -> None:
+    lines = [
+        "pnnx.Input in 0 1 x #x=(?,3)f32",
+        f"pnnx.Expression e 1 1 x y expr=mul(@0,{text})",
+        "pnnx.Output out 1 0 y",
+    ]
+    x = np.ones((7, 3), np.float32)
+    compiled = graphc.compile(write_model(tmp_path, lines), threads=1)
+    np.testing.assert_allclose(compiled(x), np.float32(expected) * x, rtol=1e-6)
 
 
 def test_an_expression_of_numbers_is_a_scalar_output(tmp_path: Path) -> None:
