@@ -12,11 +12,19 @@ from ..ir.class_table import ClassTable
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op import Op
 from ..ops.boxes import SuppressBoxes
+from ..ops.cached_attention import CachedAttention
 from ..ops.factorizations import Eigh, Householder, HouseholderProduct
 from ..ops.linear_algebra import MatrixOp
 from ..ops.sort_rows import SortRows
 from .context import LowerContext
 from .spaces import schedule_of
+
+FEW = 8
+"""New tokens up to which keys are read where they lie, once for each: sums are those of one token at a time, bit by
+bit."""
+
+PARTS = 8
+"""Parts that the keys of one token are split into at most, so that threads share them."""
 
 
 def sort_workspace(op: SortRows, ctx: LowerContext) -> tuple[LogicalTensor, ...]:
@@ -53,8 +61,17 @@ def eigen_workspace(op: Eigh, ctx: LowerContext) -> tuple[LogicalTensor, ...]:
     return (LogicalTensor(op.matrices.dtype, (math.prod(batch), rows, columns)),)
 
 
+def attention_workspace(op: CachedAttention, ctx: LowerContext) -> tuple[LogicalTensor, ...]:
+    """Return, for each part of the keys of a few tokens, the results, maxima and totals of its queries."""
+    batch, tokens, heads, _ = op.inputs[0].details.plain_dims
+    queries = batch * heads * min(bounds(tokens)[1], FEW) * PARTS
+    one = LogicalTensor(F32, (queries,))
+    return (LogicalTensor(F32, (queries * op.inputs[2].details.plain_dims[3],)), one, one)
+
+
 WORKSPACES = ClassTable[Callable[[Any, LowerContext], tuple[LogicalTensor, ...]]](
     {
+        CachedAttention: attention_workspace,
         SortRows: sort_workspace,
         SuppressBoxes: suppression_workspace,
         Householder: reflection_workspace,

@@ -8,9 +8,10 @@
         result += exponentials x values
       y = result / total
 
-Keys and values that are not f32 are converted block by block. Blocks begin at multiples of their size, so that sums do
-not depend on how tokens are split into calls. After Dao et al., FlashAttention (arXiv 2205.14135), and Ainslie et al.,
-GQA (arXiv 2305.13245).
+The keys of a few tokens are split into at most `PARTS` parts, which threads share; then the parts are joined as blocks
+are. Keys and values that are not f32 are converted block by block. Blocks begin at multiples of their size, so that
+sums do not depend on how tokens are split into calls. After Dao et al., FlashAttention (arXiv 2205.14135), and Ainslie
+et al., GQA (arXiv 2305.13245).
 """
 
 from __future__ import annotations
@@ -22,39 +23,78 @@ from contextlib import contextmanager
 from ...base.dtypes import F32
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.builder import Value
-from ...tensor_ir.nodes import Expr, Function, Var
+from ...tensor_ir.nodes import Expr, Function, LoopKind, Var
 from ..nest.nest import Sharing
 from ..nest.packing import pack_panels
 from ..nest.tasks import ceil_div
-from .cached_attention_steps import CachedProblem, Rows, State, Steps
-
-FEW = 8
-"""Tokens up to which keys are read where they lie, once for each: sums are those of one token at a time, bit by bit."""
+from ..schedule.workspaces import FEW, PARTS
+from .cached_attention_steps import CachedProblem, Rows, State, Steps, key_block
 
 
 def cached_attention_function(
     name: str, problem: CachedProblem, target: Target, sharing: Sharing, note: str
 ) -> Function:
     """Return the function of `problem.params`."""
-    p = problem
-    b = t.LoopBuilder(buffer.name for buffer in p.params)
-    blocks = b.let("blocks", ceil_div(t.as_expr(p.tokens), p.block_tokens))
-    total = b.let("total", blocks * p.kv_heads * p.batch)
-    chunks: Expr = t.ONE
-    if sharing.threads > 1:
-        # All rows of a cache: how many of them a sequence has is not looked up.
-        work = t.as_expr(p.tokens) * p.room * p.batch * (p.heads * (p.key_size + p.value_size))
-        chunks = b.let("chunks", t.select(work >= sharing.least, total, 1))
-    each = b.let("each", ceil_div(total, t.maximum(chunks, 1)))
-    kind = "parallel" if sharing.threads > 1 else "serial"
-    with (
-        b.loop("chunk", 0, chunks, kind) as chunk,  # type: ignore[arg-type]
-        b.loop("task", chunk * each, t.minimum((chunk + 1) * each, total)) as task,
-    ):
-        pair = b.let("pair", task // blocks)
-        _Block(b, p, target, pair, b.let("first", task % blocks * p.block_tokens)).run()
-    return b.function(name, p.params, note)
+    b = t.LoopBuilder(buffer.name for buffer in problem.params)
+    nest = _Nest(b, problem, target, sharing)
+    with b.when(t.as_expr(problem.tokens) <= FEW):
+        nest.few()
+    with b.otherwise():
+        nest.many()
+    return b.function(name, problem.params, note)
+
+
+class _Nest:
+    """The loops over sequences, heads of keys and tokens, which threads share."""
+
+    def __init__(
+        self, b: t.LoopBuilder, p: CachedProblem, target: Target, sharing: Sharing
+    ) -> None:
+        self.b, self.p, self.target, self.sharing = b, p, target, sharing
+        self.pairs = t.as_expr(p.kv_heads) * p.batch
+
+    def few(self) -> None:
+        """Parts of the keys of each token and head of keys, then their results together."""
+        b, p = self.b, self.p
+        step = key_block(p, self.target)
+        parts = t.minimum(ceil_div(t.as_expr(p.room), t.as_expr(step)), PARTS)
+        queries = self.pairs * p.tokens
+
+        def block(query: Expr) -> _Block:
+            first = b.let("first", query % t.as_expr(p.tokens))
+            return _Block(b, p, self.target, b.let("pair", query // t.as_expr(p.tokens)), first)
+
+        with self._tasks(queries * parts) as task:
+            query = b.let("query", task // parts)
+            block(query).part(query, b.let("part", task % parts))
+        with b.loop("query", 0, queries) as query:
+            block(query).joined(query)
+
+    def many(self) -> None:
+        """Blocks of tokens of each head of keys."""
+        b, p = self.b, self.p
+        blocks = ceil_div(t.as_expr(p.tokens), p.block_tokens)
+        with self._tasks(blocks * self.pairs) as task:
+            first = b.let("first", task % blocks * p.block_tokens)
+            _Block(b, p, self.target, b.let("pair", task // blocks), first).many()
+
+    @contextmanager
+    def _tasks(self, total: Expr) -> Iterator[Var]:
+        """Open a loop over tasks, which threads share where that pays: their number is an expression of sizes, which
+        callers of tasks can compute."""
+        b, p = self.b, self.p
+        chunks: Expr = t.ONE
+        if self.sharing.threads > 1:
+            # All rows of a cache: how many of them a sequence has is not looked up.
+            work = t.as_expr(p.tokens) * p.room * p.batch * (p.heads * (p.key_size + p.value_size))
+            chunks = t.select(work >= self.sharing.least, total, 1)
+        each = b.let("each", ceil_div(total, t.maximum(chunks, 1)))
+        kind: LoopKind = "parallel" if self.sharing.threads > 1 else "serial"
+        with (
+            b.loop("chunk", 0, chunks, kind) as chunk,
+            b.loop("task", chunk * each, t.minimum((chunk + 1) * each, total)) as task,
+        ):
+            yield task
 
 
 class _Block(Steps):
@@ -67,44 +107,74 @@ class _Block(Steps):
         self.first, self.sequence = first, b.let("sequence", pair // p.kv_heads)
         self.head = b.let("head", pair % p.kv_heads)
         self.length = b.let("length", t.minimum(p.lengths[self.sequence], p.room))
-        self.count = b.let("count", t.minimum(t.as_expr(p.tokens) - first, p.block_tokens))
         self.position = b.let("position", self.length - p.tokens + first)
 
-    def run(self) -> None:
-        """Emit all of the block."""
-        with self.b.when(self.count <= FEW):
-            self._few()
-        with self.b.otherwise():
-            self._many()
-
-    def _few(self) -> None:
-        """Queries of one token after those of another."""
+    def part(self, query: Expr, part: Expr) -> None:
+        """Attend to a part of the keys with the queries of one token, number `query` of all."""
         b, p = self.b, self.p
-        panel = b.allocate("panel", F32, (p.group * self.step,))
-        state = self._state(p.group)
-        with b.loop("token", 0, self.count) as token:
-            own = b.let("own", self.position + token)
-            low = b.let("low", t.maximum(own + 1 - p.window, 0)) if p.window else None
+        own = self.position
+        low = b.let("low", t.maximum(own + 1 - p.window, 0)) if p.window else None
+        begin, end, each = self._parts(low)
+        start = b.let("start", begin + part * each)
+        with b.when(start < end):
+            state = State(*p.work)
+            panel = b.allocate("panel", F32, (p.group * self.step,))
+            at = b.let("at", (query * PARTS + part) * p.group)
             rows = self._rows(
-                p.group,
-                self.first + token,
-                t.ZERO,
-                self._heads_apart,
-                t.ZERO,
-                lambda _: (low, own + 1),
+                p.group, self.first, t.ZERO, self._heads_apart, at, lambda _: (low, own + 1)
             )
-            self._start(state, p.group)
-            with self._key_blocks(low, own + 1) as (begin, n):
-                keys, values = self.as_f32(begin, n)
-                unseen = self.first_seen(low, begin)
+            self._start(state, p.group, at)
+            blocks = start, t.minimum(start + each, end)
+            with self._key_blocks(blocks, own + 1) as (key, n):
+                keys, values = self.as_f32(key, n)
+                unseen = self.first_seen(low, key)
                 self.dots(rows, keys, values, unseen, n, panel)
-                self.softmax(rows, state, panel, begin, unseen, n)
+                self.softmax(rows, state, panel, key, unseen, n)
                 self.add_values(rows, state, panel, values, unseen, n)
-            self.finish(rows, state)
 
-    def _many(self) -> None:
+    def joined(self, query: Expr) -> None:
+        """Store the results of a token: those of its parts, scaled to the largest maximum."""
+        b, p, size = self.b, self.p, self.p.value_size
+        low = t.maximum(self.position + 1 - p.window, 0) if p.window else None
+        begin, end, each = self._parts(low)
+        parts = b.let("used", ceil_div(end - begin, each))
+        rows = self._rows(
+            p.group, self.first, t.ZERO, self._heads_apart, t.ZERO, lambda _: (None, t.ZERO)
+        )
+        result, most, total = State(*p.work).parts
+        joined = self._state(1)
+        with b.loop("number", 0, p.group) as number:
+            at = b.let("at", query * (PARTS * p.group) + number)
+            self._start(joined, 1)
+            with b.loop("part", 0, parts) as part:
+                new = t.larger(joined.most[0], most[at + part * p.group])
+                b.store(joined.most, (0,), new)
+            base = b.let("base", self.finite(joined.most[0]))
+            with b.loop("part", 0, parts) as part:
+                own = b.let("own", at + part * p.group)
+                factor = b.let("factor", t.exp_weight(most[own] - base))
+                b.store(joined.total, (0,), joined.total[0] + total[own] * factor)
+                with b.loop("i", 0, size, "vector") as i:
+                    value = joined.result[i] + result[own * size + i] * factor
+                    b.store(joined.result, (i,), value)
+            y = b.let("y_at", rows.y + number * rows.y_stride)
+            with b.loop("i", 0, size, "vector") as i:
+                b.store(p.y, (y + i,), joined.result[i] / joined.total[0])
+
+    def _parts(self, low: Expr | None) -> tuple[Expr, Expr, Expr]:
+        """Return (first block of the keys of a token, end, blocks of a part).
+
+        They depend on the position of the token alone, so that its bits do not depend on threads.
+        """
+        b, step = self.b, t.as_expr(self.step)
+        begin = t.ZERO if low is None else b.let("first_block", low // self.step)
+        end = b.let("end_block", ceil_div(self.position + 1, step))
+        return begin, end, b.let("each_part", t.maximum(ceil_div(end - begin, t.as_expr(PARTS)), 1))
+
+    def many(self) -> None:
         """Queries of a head after those of another, for each block of keys."""
         b, p = self.b, self.p
+        count = b.let("count", t.minimum(t.as_expr(p.tokens) - self.first, p.block_tokens))
         panel = b.allocate("panel", F32, (p.block_tokens * self.step,))
         packed = b.allocate("packed_keys", F32, (self.step * p.key_size,))
         state = self._state(p.group * p.block_tokens)
@@ -113,7 +183,7 @@ class _Block(Steps):
 
         def rows_of(number: Expr) -> Rows:
             return self._rows(
-                self.count,
+                count,
                 self.first,
                 number,
                 self._tokens_apart,
@@ -121,7 +191,9 @@ class _Block(Steps):
                 self._seen,
             )
 
-        with self._key_blocks(low, self.position + self.count) as (begin, n):
+        end = b.let("end", self.position + count)
+        blocks = t.ZERO if low is None else low // self.step, ceil_div(end, t.as_expr(self.step))
+        with self._key_blocks(blocks, end) as (begin, n):
             keys, values = self.as_f32(begin, n)
             unseen = self.first_seen(low, begin)
             for statement in pack_panels(keys, packed, p.key_size, n, self.width, self.lanes):
@@ -166,17 +238,15 @@ class _Block(Steps):
             b.allocate("total", F32, (rows,)),
         )  # fmt: skip
 
-    def _start(self, state: State, rows: int) -> None:
-        for buffer, value in ((state.result, 0.0), (state.most, -math.inf), (state.total, 0.0)):
-            with self.b.loop(
-                "i", 0, rows * (self.p.value_size if buffer is state.result else 1), "vector"
-            ) as i:
-                self.b.store(buffer, (i,), value)
+    def _start(self, state: State, rows: int, first: Expr = t.ZERO) -> None:
+        for buffer, value in zip(state.parts, (0.0, -math.inf, 0.0), strict=True):
+            each = self.p.value_size if buffer is state.result else 1
+            with self.b.loop("i", 0, rows * each, "vector") as i:
+                self.b.store(buffer, (first * each + i,), value)
 
     @contextmanager
-    def _key_blocks(self, low: Expr | None, end: Expr) -> Iterator[tuple[Var, Var]]:
-        """Open a loop over the blocks of the keys from `low` to `end`: (first key, number of keys)."""
-        first: Value = 0 if low is None else low // self.step
-        with self.b.loop("key_block", first, ceil_div(end, t.as_expr(self.step))) as number:
+    def _key_blocks(self, blocks: tuple[Expr, Expr], end: Expr) -> Iterator[tuple[Var, Var]]:
+        """Open a loop over blocks of keys up to key `end`: (first key, number of keys)."""
+        with self.b.loop("key_block", *blocks) as number:
             begin = self.b.let("begin", number * self.step)
             yield begin, self.b.let("keys_of_block", t.minimum(end - begin, self.step))

@@ -38,7 +38,10 @@ time: 16 heads of 128, 8 of keys, 2,048 keys take 1.22 ms instead of 1.64 (Sapph
 
 @dataclass(frozen=True)
 class CachedProblem:
-    """Sizes and the parameters, all flat; `scales` are those of keys and values of s8, with their groups in a row."""
+    """Sizes and the parameters, all flat; `scales` are those of keys and values of s8, with their groups in a row.
+
+    `work`: results, maxima and totals of the parts of the keys of each token (`attention_workspace`).
+    """
 
     batch: Value
     tokens: Value
@@ -56,12 +59,14 @@ class CachedProblem:
     lengths: Buffer
     scales: tuple[tuple[Buffer, int], ...]
     y: Buffer
+    work: tuple[Buffer, ...] = ()
 
     @property
     def params(self) -> tuple[Buffer, ...]:
         """Each once, in order."""
         scales = (buffer for buffer, _ in self.scales)
-        return *dict.fromkeys((self.q, self.keys, self.values, self.lengths, *scales)), self.y
+        given = dict.fromkeys((self.q, self.keys, self.values, self.lengths, *scales))
+        return *given, self.y, *self.work
 
     @property
     def group(self) -> int:
@@ -99,6 +104,17 @@ class State:
     most: Buffer
     total: Buffer
 
+    @property
+    def parts(self) -> tuple[Buffer, Buffer, Buffer]:
+        """All of them."""
+        return self.result, self.most, self.total
+
+
+def key_block(p: CachedProblem, target: Target) -> int:
+    """Return the keys of a block: whole panels."""
+    width = pick_tile(p.block_tokens, KEYS, target, f32_kernel(target)).columns(target)
+    return KEYS // width * width
+
 
 class Steps:
     """The steps of queries of one sequence and head of keys, `pair`."""
@@ -109,7 +125,7 @@ class Steps:
         self.tile = pick_tile(p.block_tokens, KEYS, target, self.kernel)
         self.width = self.tile.columns(target)
         self.value_tile = pick_tile(p.block_tokens, p.value_size, target, self.kernel)
-        self.step = KEYS // self.width * self.width
+        self.step = key_block(p, target)
 
     def as_f32(self, begin: Expr, n: Expr) -> tuple[View, View]:
         """Return (keys with axes k and n, values with axes k and n) of a block: in memory, or converted."""
@@ -255,8 +271,7 @@ class Steps:
             own = b.let("query", rows.state + row)
             old = b.let("old", state.most[own])
             new = b.let("new", t.larger(old, biggest[0]))
-            # Nothing seen so far: the maximum is no number that can be subtracted.
-            base = b.let("base", t.select(t.equal(new, -math.inf), 0.0, new))
+            base = b.let("base", self.finite(new))
             factor = b.let("factor", t.exp_weight(old - base))
             b.store(state.most, (own,), new)
             b.store(summed, (0,), 0.0)
@@ -268,6 +283,10 @@ class Steps:
             with b.loop("i", 0, self.p.value_size, "vector") as i:
                 index = (own * self.p.value_size + i,)
                 b.store(state.result, index, state.result[index] * factor)
+
+    def finite(self, most: Expr) -> Expr:
+        """Return a maximum that can be subtracted: 0 where nothing was seen."""
+        return t.select(t.equal(most, -math.inf), 0.0, most)
 
     def _limited(self, score: Expr) -> Expr:
         cap = self.p.cap

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import BF16, F16, F32, S8, DType
+from graphc.base.options import CompileOptions
+from graphc.codegen.host import target_for
 from graphc.driver.compiler import compile as compile_model
-from graphc.graph_ir.templates.cached_attention import FEW
+from graphc.driver.compiler import compile_stages
+from graphc.graph_ir.schedule.workspaces import FEW
+from graphc.tensor_ir.passes.outline_parallel import outline_parallel
 from graphc.tools.fuzz.guarded import guarded, guarded_copy
 from support.cached_attention import arrays_of, model
 
@@ -55,11 +59,24 @@ def test_every_length_between_guard_pages(
         np.testing.assert_allclose(y, wanted, atol=5e-5, err_msg=f"{tokens} of {total}")
 
 
-def test_tasks_of_two_threads_give_the_same_bits() -> None:
-    graph = model(2, (4, 2), (64, 64), F32, scale=0.125)
-    arrays = arrays_of(graph, 200, 700)
-    one, two = (compile_model(graph, threads=n)(*arrays) for n in (1, 2))
-    np.testing.assert_array_equal(one, two)
+@pytest.mark.parametrize("window", [0, 1500])
+@pytest.mark.parametrize(("tokens", "total"), [(200, 700), (1, 250), (1, 3000), (FEW, 2100)])
+def test_tasks_of_several_threads_give_the_same_bits(tokens: int, total: int, window: int) -> None:
+    """Those of blocks of tokens, and those of parts of the keys of a few."""
+    graph = model(2, (4, 1), (64, 64), F32, scale=0.125, window=window)
+    arrays = arrays_of(graph, tokens, total)
+    one, *others = (compile_model(graph, threads=n)(*arrays) for n in (1, 2, 3))
+    for several in others:
+        np.testing.assert_array_equal(one, several)
+    (wanted,) = next(op for op in graph.ops if op.op_name == "cached_attention").reference(arrays)
+    np.testing.assert_allclose(one, wanted, atol=5e-5)
+
+
+def test_threads_share_blocks_of_tokens_and_parts_of_keys() -> None:
+    graph, target = model(1, (4, 1), (64, 64), F32), target_for("native")
+    module = compile_stages(graph, target, CompileOptions(threads=2)).lowered.module
+    outlined = outline_parallel(module, target)
+    assert sum("__task" in function.name for function in outlined.functions) == 2
 
 
 def test_chunks_of_tokens_give_the_same_bits() -> None:
