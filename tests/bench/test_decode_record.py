@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from graphc.base.errors import UserError
 from graphc.bench import decode_record
 from graphc.bench.decode import EXACT, LLAMA, ROUNDED
 from graphc.bench.decode_models import GEMMA, decode_cases
@@ -59,6 +60,9 @@ def test_a_run_continues_and_replaces_what_is_chosen(
     assert calls == wanted
     decode_record.main([folder, "--only", "Gemma", "--threads", "1", "--again"])
     decode_record.main([folder, "--minutes", "0"])
+    decode_record.main([folder, "--minutes", "0", "--name", "decode-other"])
+    assert "decode_record docs/records --name decode-other`" in capsys.readouterr().out
+    decode_record.main([folder, "--minutes", "0"])
     assert calls == [*wanted, (GEMMA, 1)]
     record = read_record(tmp_path / "records" / "decode.json")
     names = decode_cases("")
@@ -69,3 +73,13 @@ def test_a_run_continues_and_replaces_what_is_chosen(
         f"| {GEMMA} | 1 | prompt 16 | 160.0 | 240.0 | 80.0 | 2.00 | 3.00 |"
         in capsys.readouterr().out
     )
+
+
+def test_rows_of_another_cpu_are_not_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode_record.metadata, "version", lambda _: "1")
+    path = tmp_path / "decode.json"
+    path.write_text(decode_record.record_of([], "decode").to_text())
+    assert decode_record.known_rows(path) == [] == decode_record.known_rows(tmp_path / "no.json")
+    monkeypatch.setattr(decode_record, "cpu_name", lambda: "other")
+    with pytest.raises(UserError, match="and this CPU is other; give another --name"):
+        decode_record.main([str(tmp_path), "--minutes", "0"])

@@ -62,7 +62,7 @@ def test_every_length_between_guard_pages(
 @pytest.mark.parametrize("window", [0, 1500])
 @pytest.mark.parametrize(("tokens", "total"), [(200, 700), (1, 250), (1, 3000), (FEW, 2100)])
 def test_tasks_of_several_threads_give_the_same_bits(tokens: int, total: int, window: int) -> None:
-    """Those of blocks of tokens, and those of parts of the keys of a few."""
+    """Tasks are blocks of tokens, or parts of the keys of a few tokens."""
     graph = model(2, (4, 1), (64, 64), F32, scale=0.125, window=window)
     arrays = arrays_of(graph, tokens, total)
     one, *others = (compile_model(graph, threads=n)(*arrays) for n in (1, 2, 3))
