@@ -116,14 +116,10 @@ def _one_hot(node: NodeContext) -> Value:
 
 
 PAIRS = {
-    "real_div": Pair(_read_real_div),
-    "copy": Pair(lambda node, _: node.value("x"), _write_plain),
-    "prelu": Pair(_read_prelu),
-    "exp": Pair(_read_exp, _write_plain),
-    "log": Pair(_read_log, _write_plain),
-    "clip": Pair(_read_clip, _write_clip),
-    "select": Pair(_read_select),
-}
+    "real_div": Pair(_read_real_div), "copy": Pair(lambda node, _: node.value("x"), _write_plain),
+    "prelu": Pair(_read_prelu), "exp": Pair(_read_exp, _write_plain), "log": Pair(_read_log, _write_plain),
+    "clip": Pair(_read_clip, _write_clip), "select": Pair(_read_select),
+}  # fmt: skip
 
 HANDLERS: dict[str, Handler] = {
     "BiasAdd": _bias_add,

@@ -62,12 +62,8 @@ def _write_slice(builder: DumpBuilder, op: Op, _: str) -> None:
 
 
 _MODES = {
-    "constant": "constant",
-    "reflect": "reflect",
-    "REFLECT": "reflect",
-    "edge": "edge",
-    "circular": "wrap",
-}
+    "constant": "constant", "reflect": "reflect", "REFLECT": "reflect", "edge": "edge", "circular": "wrap",
+}  # fmt: skip
 
 
 def _read_pad(node: NodeContext, _: str) -> Value:

@@ -125,11 +125,7 @@ COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "collective-broadcast",
 """Collectives that are the identity on one device."""
 
 HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(COLLECTIVES, _one_replica),
-    "collective-permute": _permute,
-    **dict.fromkeys(("partition-id", "replica-id"), _zero),
-    "send": _send,
-    "recv": _recv,
-    "send-done": lambda step: (),
-    "recv-done": _recv_done,
-}
+    **dict.fromkeys(COLLECTIVES, _one_replica), "collective-permute": _permute,
+    **dict.fromkeys(("partition-id", "replica-id"), _zero), "send": _send, "recv": _recv,
+    "send-done": lambda step: (), "recv-done": _recv_done,
+}  # fmt: skip

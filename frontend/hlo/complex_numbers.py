@@ -127,25 +127,16 @@ def _bilinear(step: Step, handler: Handler) -> Any:
 
 
 _FORMULAS: dict[str, tuple[int, Callable[..., Number]]] = {
-    "multiply": (2, formulas.times),
-    "divide": (2, formulas.over),
-    "power": (2, formulas.power),
+    "multiply": (2, formulas.times), "divide": (2, formulas.over), "power": (2, formulas.power),
     "exponential": (1, formulas.exp),
     "exponential-minus-one": (1, lambda step, x: formulas.plus(step, formulas.exp(step, x), -1)),
     "log": (1, formulas.log),
     "log-plus-one": (1, lambda step, x: formulas.log(step, formulas.plus(step, x, 1))),
     "sqrt": (1, formulas.sqrt),
-    "rsqrt": (
-        1,
-        lambda step, x: formulas.over(step, formulas.one(step, x), formulas.sqrt(step, x)),
-    ),
-    "sine": (1, formulas.sine),
-    "cosine": (1, formulas.cosine),
-    "tan": (1, formulas.tan),
-    "tanh": (1, formulas.tanh),
-    "logistic": (1, formulas.logistic),
-    "sign": (1, formulas.sign),
-}
+    "rsqrt": (1, lambda step, x: formulas.over(step, formulas.one(step, x), formulas.sqrt(step, x))),
+    "sine": (1, formulas.sine), "cosine": (1, formulas.cosine), "tan": (1, formulas.tan),
+    "tanh": (1, formulas.tanh), "logistic": (1, formulas.logistic), "sign": (1, formulas.sign),
+}  # fmt: skip
 """Opcodes with complex results, with their number of complex operands."""
 
 _PARTWISE = (
@@ -156,8 +147,8 @@ _COMBINING = ("reduce", "reduce-window", "scatter")
 _LINEAR = ("add", "negate", "parameter", "subtract")
 _BILINEAR = ("convolution", "dot")
 _WHOLE = (
-    "add-dependency", "all-gather", "all-reduce", "all-to-all", "call", "conditional", "copy", "domain", "fft",
-    "fusion", "get-tuple-element", "opt-barrier", "reduce-scatter", "tuple", "while",
+    "add-dependency", "all-gather", "all-reduce", "all-to-all", "call", "conditional", "copy", "custom-call",
+    "domain", "fft", "fusion", "get-tuple-element", "opt-barrier", "reduce-scatter", "tuple", "while",
 )  # fmt: skip
 """Opcodes whose importers take any value."""
 

@@ -124,16 +124,10 @@ def _write_identity(writer: Writer, op: Op, _: str = "") -> Value:
 
 PAIRS = {"copy": Pair(_identity, _write_identity)}
 HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(_IDENTITIES, _identity),
-    "tuple": lambda step: tuple(step.operands),
-    "get-tuple-element": _element,
-    "after-all": _token,
-    "call": _calling("to_apply"),
-    "fusion": _calling("calls"),
-    "map": _map,
-    "while": _while,
-    "conditional": _conditional,
-}
+    **dict.fromkeys(_IDENTITIES, _identity), "tuple": lambda step: tuple(step.operands),
+    "get-tuple-element": _element, "after-all": _token, "call": _calling("to_apply"),
+    "fusion": _calling("calls"), "map": _map, "while": _while, "conditional": _conditional,
+}  # fmt: skip
 MAPPED = {
     name: HANDLERS[name] for name in ("tuple", "get-tuple-element", "call", "fusion", "opt-barrier")
 }

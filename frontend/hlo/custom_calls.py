@@ -9,6 +9,7 @@ from typing import Any
 
 from ...base.dtypes import DType
 from ...graph_ir.ir.graph import GraphTensor
+from .fourier import ducc_fft
 from .linear_algebra import TARGETS as LAPACK
 from .scope import Handler, Step
 from .shapes import DTYPES
@@ -121,6 +122,7 @@ TARGETS: dict[str, Handler] = {
     **dict.fromkeys(("TopK", "mhlo.topk"), _top_k),
     "mhlo.erf": _erf,
     "shape_assertion": _nothing,
+    "dynamic_ducc_fft": ducc_fft,
     "__onednn$matmul": _onednn_matmul,
     "__onednn$softmax": _onednn_softmax,
     **LAPACK,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..correspondence.compositions.complex_numbers import Complex
@@ -39,6 +40,40 @@ def _fft(step: Step) -> Any:
         length = lengths[axis - order.start]
         parts = transformed(step, parts, axis, length, is_inverse, axis in halves)
     return parts.real if parts.imag is None else Complex(parts.real, parts.imag)
+
+
+def ducc_fft(step: Step) -> Any:
+    """Read the call of jaxlib 0.4.2: a descriptor, x, its sizes and strides, those of the result, a scale.
+
+    The descriptor is a table of a flat buffer: the number of axes, the element type, the kind (complex, to real, from
+    real), the transformed axes, which are the last, and whether the transform is forward.
+    """
+    descriptor, scale = (step.known(step.operands[i]) for i in (0, 5))
+    if descriptor is None or scale is None:
+        raise step.rule(
+            "its descriptor and scale must be constants", "some that the model computes"
+        )
+    data = descriptor.tobytes()
+
+    def number(at: int, size: int = 4) -> int:
+        return int.from_bytes(data[at : at + size], "little")
+
+    root = number(0)
+    table = root - number(root)
+
+    def position(field: int) -> int:
+        entry = 4 + 2 * field
+        return root + (number(table + entry, 2) if entry < number(table, 2) else 0)
+
+    kind, forward = (number(at, 1) if at > root else 0 for at in map(position, (2, 4)))
+    axes = position(3)
+    dims = step.tensors()[1].details.plain_dims if kind == 2 else step.shape.dims
+    lengths = list(dims[len(dims) - number(axes + number(axes)) :])
+    if not math.isclose(scale.item(), 1 if forward else 1 / math.prod(lengths), rel_tol=1e-6):
+        raise step.unsupported(f"a scale of {scale.item():g}")
+    word = f"{'' if forward else 'I'}{'R' if kind else ''}FFT"
+    shape, operands = step.instruction.shape, step.operands[1:2]
+    return _fft(step.instead("fft", shape, operands, fft_type=word, fft_length=lengths))
 
 
 HANDLERS: dict[str, Handler] = {"fft": _fft}

@@ -120,14 +120,11 @@ def _success(step: Step, a: GraphTensor) -> GraphTensor:
 
 
 _ROUTINES: dict[str, Handler] = {
-    "trsm": _trsm,
-    "potrf": _potrf,
-    "getrf": _getrf,
+    "trsm": _trsm, "potrf": _potrf, "getrf": _getrf,
     "geqrf": lambda step: tuple(outputs(step, "householder", step.tensors(1)[0])),
     "orgqr": lambda step: step.make("householder_product", *step.tensors(2)),
-    **dict.fromkeys(("gesdd", "gesvd"), _gesdd),
-    "syevd": _syevd,
-}
+    **dict.fromkeys(("gesdd", "gesvd"), _gesdd), "syevd": _syevd,
+}  # fmt: skip
 
 _LEADING: dict[str, tuple[int, tuple[tuple[str, str], ...]]] = {
     "trsm": (8, (("side", "RL"), ("uplo", "UL"), ("trans_x", "NTC"), ("diag", "NU"))),

@@ -1,8 +1,6 @@
-"""If and Loop.
+"""Loop: a short one of known length is unrolled, which lets its body use the iteration number as a shape or an axis.
 
-Control flow known at import is resolved then: a branch is inlined, a short loop of known length is unrolled, which lets
-its body use the iteration number as a shape or an axis. Everything else becomes `case` and `while`, whose subgraphs
-take outer values as inputs.
+Everything else becomes `while`, whose subgraphs take outer values as inputs.
 """
 
 from __future__ import annotations
@@ -13,80 +11,21 @@ import numpy as np
 from onnx import GraphProto
 
 from ...base.dims import Size, is_known
-from ...base.dtypes import BOOL, S64
-from ...base.errors import UserError
-from ...graph_ir.ir.graph import Graph, GraphTensor
+from ...base.dtypes import S64
+from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.rewriting.trip_count import MAX_UNROLLED
 from ..correspondence.compositions.control import (
     CountedLoop,
     Round,
-    choice,
-    finished,
-    inputs_like,
     unroll,
 )
 from ..correspondence.compositions.movement import stack
 from ..op_builder import OpBuilder, Value
 from ..refusals import FIXED
+from .branches import Captured, truth
 from .nesting import captured, every_node
-from .scope import Handler, Listed, NodeContext, Scope
+from .scope import Handler, Listed, NodeContext
 from .sequences import appended, as_rows, is_listed, repeated_elements
-
-
-class Captured:
-    """The outer values that a node's graphs read: arrays are passed unchanged, `tensors` as inputs."""
-
-    def __init__(self, node: NodeContext, graphs: Sequence[GraphProto]) -> None:
-        self._outer = node.scope
-        names = dict.fromkeys(name for graph in graphs for name in captured(graph))
-        for name in names:
-            given: object = node.scope.values.get(name)
-            if isinstance(given, Listed):
-                node.scope.as_tensor(node.scope.values[name])
-        self._names = [n for n in names if isinstance(node.scope.values.get(n), GraphTensor)]
-        self.tensors = [node.scope.tensor(name) for name in self._names]
-
-    def scope(self, graph: Graph, inputs: Sequence[GraphTensor]) -> Scope:
-        """A scope for a subgraph with these inputs for what is captured."""
-        inner = self._outer.inside(graph)
-        inner.values.update(zip(self._names, inputs, strict=True))
-        return inner
-
-
-def _if(node: NodeContext) -> list[Value]:
-    graphs = [node.attr_graph("else_branch"), node.attr_graph("then_branch")]
-    gives_lists = any(is_listed(x.type) for graph in graphs for x in graph.output)
-    known = node.array(0, "the condition") if gives_lists else node.known(0)
-    if known is not None and known.size == 1:
-        return node.scope.inline(graphs[bool(known.reshape(()))], {})
-    outer, condition = Captured(node, graphs), _truth(node, node.tensor(0))
-    branches = []
-    for number, proto in enumerate(graphs):
-        graph = Graph(f"{node.name}.{proto.name}")
-        inputs = inputs_like(graph, outer.tensors)
-        try:
-            results = results_of(outer.scope(graph, inputs), proto)
-        except UserError as error:  # exporters' squeeze has a branch for a count of 1
-            if not node.graph.counted:
-                raise
-            other = node.helper("not", condition) if number else condition
-            node.require(other, f"a branch must not be taken: {error}")
-            return node.scope.inline(graphs[1 - number], {})
-        branches.append(finished(graph, inputs, results))
-    index = node.converted(condition, S64)
-    return list(choice(node, index, branches, outer.tensors))
-
-
-def results_of(scope: Scope, proto: GraphProto) -> list[GraphTensor]:
-    """The results of a graph imported into a scope, as tensors."""
-    return [scope.as_tensor(value) for value in scope.import_graph(proto, scope)]
-
-
-def _truth(node: NodeContext, x: GraphTensor) -> GraphTensor:
-    """A condition as bool[]."""
-    if x.details.elements != 1:
-        raise node.rule("a condition must have one element", str(x.details))
-    return node.reshaped(node.converted(x, BOOL), ())
 
 
 def _loop(node: NodeContext) -> list[Value]:
@@ -157,7 +96,7 @@ def _while(
     elif most is not None:
         limit = node.integer(0, "the number of rounds")
     runs_on = not isinstance(going, GraphTensor) and (going is None or bool(going.all()))
-    first = None if runs_on else _truth(node, node.scope.as_tensor(going))
+    first = None if runs_on else truth(node, node.scope.as_tensor(going))
 
     def step(
         build: OpBuilder, trip: GraphTensor, state: list[GraphTensor], fixed: list[GraphTensor]
@@ -213,4 +152,4 @@ def _unrolled(
     return [*current, *(stack(node, *part) for part in parts)]
 
 
-HANDLERS: dict[str, Handler] = {"If": _if, "Loop": _loop}
+HANDLERS: dict[str, Handler] = {"Loop": _loop}

@@ -170,19 +170,11 @@ def _attr(op: Op, name: str) -> Any:
 
 
 PAIRS = {
-    "div": Pair(_read_div, _write_div),
-    "mod": Pair(_read_mod, _write_mod),
-    "pow": Pair(_read_pow),
+    "div": Pair(_read_div, _write_div), "mod": Pair(_read_mod, _write_mod), "pow": Pair(_read_pow),
     "isinf": Pair(_read_is_inf, lambda e, op, op_type: e.node(op, op_type, e.values(op))),
-    "clip": Pair(_read_clip, _write_clip),
-    "bitcast": Pair(_read_bit_cast),
-    "copy": Pair(lambda node, _: node.value(0)),
-    "prelu": Pair(None, _write_prelu),
-    "rsqrt": Pair(None, _write_rsqrt),
-    "square": Pair(None, _write_square),
-    "trunc": Pair(None, _write_trunc),
-    "expm1": Pair(None, _write_expm1),
-    "log1p": Pair(None, _write_log1p),
-    "ne": Pair(None, _write_not_equal),
+    "clip": Pair(_read_clip, _write_clip), "bitcast": Pair(_read_bit_cast),
+    "copy": Pair(lambda node, _: node.value(0)), "prelu": Pair(None, _write_prelu),
+    "rsqrt": Pair(None, _write_rsqrt), "square": Pair(None, _write_square), "trunc": Pair(None, _write_trunc),
+    "expm1": Pair(None, _write_expm1), "log1p": Pair(None, _write_log1p), "ne": Pair(None, _write_not_equal),
     "choice": Pair(None, _write_choice),
-}
+}  # fmt: skip

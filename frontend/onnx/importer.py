@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -17,11 +17,13 @@ from ...base.errors import UnsupportedError, UserError
 from ...base.symbols import Limits
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
+from ..correspondence.compositions.control import UnequalBranchesError
 from ..correspondence.scoped import NotKnownError, results_of
 from ..op_builder import Value
 from ..refusals import FIXED, WITHOUT, foreign_ops
 from ..shape_spec import InputSpec, InputSpecs, check_size
 from .blocked_layout import channel_block
+from .branches import with_readers
 from .inline import inline_functions, is_handled, type_of
 from .inputs import declared_shapes, implied_values, resolve_inputs, written_shapes
 from .nesting import every_node, graphs_of, reads
@@ -64,9 +66,7 @@ def load_onnx(
         apart = parsed.weights if proto is graph_proto else {}
         _read_weights(proto, nodes, scope, apart)
         scope.channel_block = scope.channel_block or channel_block(nodes, scope.values)
-        for node in nodes:
-            is_oldest = node_opset(node, scope.opset) == OLDEST_OPSET
-            _import_node(in_opset_7(node, scope) if is_oldest else node, scope)
+        _import_nodes(nodes, scope, [output.name for output in proto.output])
         return [scope.values[output.name] for output in proto.output]
 
     scope = _scope_of(parsed, graph, import_graph, limits)
@@ -145,6 +145,17 @@ def _read_weights(
         if tensor.name in used:
             who, data = f"initializer '{tensor.name}'", apart.get(tensor.name)
             scope.values[tensor.name] = to_array(tensor, who, scope.folder, data)
+
+
+def _import_nodes(nodes: list[NodeProto], scope: Scope, outputs: Sequence[str]) -> None:
+    at = 0
+    while at < len(nodes):
+        is_oldest = node_opset(nodes[at], scope.opset) == OLDEST_OPSET
+        try:
+            _import_node(in_opset_7(nodes[at], scope) if is_oldest else nodes[at], scope)
+            at += 1
+        except UnequalBranchesError as error:
+            nodes[at:] = with_readers(nodes[at:], error, outputs)
 
 
 def _import_node(node: NodeProto, scope: Scope) -> None:

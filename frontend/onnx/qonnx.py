@@ -48,8 +48,8 @@ ROUNDINGS: dict[str, Callable[[OpBuilder, GraphTensor], GraphTensor]] = {
 """Rounding functions by the name of the mode, in capitals."""
 
 
-def _rounding(node: NodeContext, default: str) -> str:
-    name = node.attr_text("rounding_mode", default).upper()
+def _rounding(node: NodeContext, default: str, prefix: str = "") -> str:
+    name = node.attr_text(f"{prefix}rounding_mode", default).upper()
     if name not in ROUNDINGS:
         raise node.rule(f"rounding_mode must be one of {', '.join(ROUNDINGS)}", name)
     return name
@@ -84,20 +84,40 @@ def _quotients(node: NodeContext) -> tuple[GraphTensor, GraphTensor, GraphTensor
 
 def _quant(node: NodeContext) -> Value:
     """Quant and IntQuant: (round(clamp(x / scale + zero point)) - zero point) * scale."""
-    y, scale, zero = _quotients(node)
-    bits, signed = int(_number(node, 3, "a bit width")), bool(node.attr_int("signed", 1))
+    x, scale, zero = (node.converted(node.tensor(i), F32) for i in range(3))
+    return quantized(node, node, x, (scale, zero), 1, "")
+
+
+def quantized(
+    node: NodeContext,
+    build: OpBuilder,
+    x: GraphTensor,
+    parameters: tuple[GraphTensor, GraphTensor],
+    first: int,
+    prefix: str,
+) -> GraphTensor:
+    """Return x rounded by a quantizer with these parameters, which are a node's inputs from `first` on.
+
+    The bit width follows them; names of attributes have the prefix. The result is built by `build`.
+    """
+    (scale, zero), middle = parameters, node.known(first + 1)
+    y = build.helper("div", x, scale)
+    y = y if middle is not None and not middle.any() else build.helper("add", y, zero)
+    bits = int(_number(node, first + 2, "a bit width"))
+    signed = bool(node.attr_int(f"{prefix}signed", 1))
     if bits < 1:
         raise node.rule("the bit width must be positive", str(bits))
     if bits == 1 and signed:
-        return _scaled(node, _signs(node, y), zero, scale)
-    low, high = _limits(bits, signed, bool(node.attr_int("narrow", 0)))
-    y = node.helper("clamp", y, min=float(low), max=float(high))
-    mode, dtype = _rounding(node, "ROUND"), _integer_type(bits, signed)
-    middle = _whole(node.known(2), dtype)
+        return _scaled(build, _signs(build, y), zero, scale)
+    narrow = node.attr_int(f"{prefix}narrow", node.attr_int(f"{prefix}narrow_range", 0))
+    low, high = _limits(bits, signed, bool(narrow))
+    y = build.helper("clamp", y, min=float(low), max=float(high))
+    mode, dtype = _rounding(node, "ROUND", prefix), _integer_type(bits, signed)
+    middle = _whole(middle, dtype)
     if mode in ("ROUND", "HALF_EVEN") and dtype is not None and middle is not None:
-        q = node.helper("quantize", y, node.constant(1.0, F32), dtype=dtype.name)
-        return node.make("dequantize", q, scale, node.constant(middle, dtype))
-    return _scaled(node, ROUNDINGS[mode](node, y), zero, scale)
+        q = build.helper("quantize", y, build.constant(1.0, F32), dtype=dtype.name)
+        return build.make("dequantize", q, scale, build.constant(middle, dtype))
+    return _scaled(build, ROUNDINGS[mode](build, y), zero, scale)
 
 
 def _integer_type(bits: int, signed: bool) -> DType | None:
@@ -118,11 +138,11 @@ def _whole(zero: Array | None, dtype: DType | None) -> Array | None:
     return zero.astype(dtype.numpy) if fits.all() else None
 
 
-def _scaled(node: NodeContext, y: GraphTensor, zero: GraphTensor, scale: GraphTensor) -> Value:
+def _scaled(node: OpBuilder, y: GraphTensor, zero: GraphTensor, scale: GraphTensor) -> GraphTensor:
     return node.make("mul", node.helper("sub", y, zero), scale)
 
 
-def _signs(node: NodeContext, x: GraphTensor) -> GraphTensor:
+def _signs(node: OpBuilder, x: GraphTensor) -> GraphTensor:
     """1 where x is at least 0, else -1."""
     one = like(node, 1, x)
     return node.helper(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...base.dtypes import BF16, F16, F32, S32, U8, DType, by_name
+from ...base.dtypes import BF16, F16, F32, S8, S32, U8, DType, by_name
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.rewriting.values import constant_value
 from ..correspondence.compositions.contraction import matmul
@@ -136,6 +136,15 @@ def dequantize(node: NodeContext) -> Value:
     return node.converted(node.make("dequantize", _in_bytes(node, x), scale, *zero), wanted)
 
 
+def _of_tensorrt(node: NodeContext) -> Value:
+    """TensorRT's DequantizeLinear: nvidia-modelopt gives it weights of 4 bits before they are rounded."""
+    x = node.tensor(0)
+    if x.details.dtype not in (F32, F16, BF16):
+        return dequantize(node)
+    scale = node.tensor(1)
+    return node.make("dequantize", node.helper("quantize", x, scale, dtype=S8, bits=4), scale)
+
+
 def _parameters(node: NodeContext, dims: tuple[int, ...]) -> list[GraphTensor]:
     """The scale and, if it is given, the zero point, so that they broadcast to `dims`."""
     return [_in_bytes(node, spread(node, index, dims)) for index in (1, 2) if node.has(index)]
@@ -218,12 +227,9 @@ def _convolved(node: NodeContext, x: GraphTensor) -> Value:
 
 
 HANDLERS: dict[str, Handler] = {
-    "QuantizeLinear": quantize,
-    "DequantizeLinear": dequantize,
-    "trt::TRT_FP8QuantizeLinear": quantize,
-    "trt::TRT_FP8DequantizeLinear": dequantize,
+    "QuantizeLinear": quantize, "DequantizeLinear": dequantize, "trt::TRT_FP8QuantizeLinear": quantize,
+    "trt::TRT_FP8DequantizeLinear": dequantize, "trt::DequantizeLinear": _of_tensorrt,
     "MatMulInteger": _matmul_integer,
-    "QLinearMatMul": _quantized_matmul,
-    "QLinearConv": _quantized_convolution,
+    "QLinearMatMul": _quantized_matmul, "QLinearConv": _quantized_convolution,
     "com.microsoft::QLinearConv": _convolution_by_layout,
-}
+}  # fmt: skip

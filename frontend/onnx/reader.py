@@ -137,9 +137,19 @@ def check_opset(version: int, who: str) -> int:
 
 def set_node_opset(node: NodeProto, opset: int) -> None:
     """Mark a node as written for an opset other than that of the model."""
-    node.metadata_props.add(key=_OPSET, value=str(opset))
+    set_mark(node, _OPSET, opset)
 
 
 def node_opset(node: NodeProto, opset: int) -> int:
     """Return the opset that a node of a model of `opset` is written for."""
-    return next((int(x.value) for x in node.metadata_props if x.key == _OPSET), opset)
+    return mark_of(node, _OPSET, opset)
+
+
+def set_mark(node: NodeProto, key: str, number: int) -> None:
+    """Keep a number among the metadata of a node."""
+    node.metadata_props.add(key=key, value=str(number))
+
+
+def mark_of(node: NodeProto, key: str, default: int) -> int:
+    """Return the number that was last kept under the key."""
+    return next((int(x.value) for x in reversed(node.metadata_props) if x.key == key), default)

@@ -9,7 +9,7 @@ from ...graph_ir.ir.graph import GraphTensor
 from ..correspondence.compositions.control import CountedLoop, Round
 from ..correspondence.compositions.indexing import dynamic_size
 from ..op_builder import OpBuilder, Value
-from .control import Captured, results_of
+from .branches import Captured, results_of
 from .scope import Handler, NodeContext
 
 

@@ -69,6 +69,8 @@ class Scope(ValueScope[str]):
         # How many channels are in a block of weights that ONNX Runtime reordered; 0 where the file leaves it open.
         self.channel_block = 0
         self.checks: list[tuple[GraphTensor, str]] | None = None if declared is None else []
+        # True in the graph of the model, where a run may count sizes without a limit.
+        self.may_count = declared is not None
         # The names of dynamic sizes, in this graph and in all around it and inside it.
         self.size_names: set[str] = set()
         # What ops need of sizes, by name.
@@ -115,7 +117,7 @@ class Scope(ValueScope[str]):
     def inline(self, proto: GraphProto, values: Mapping[str, Value]) -> list[Value]:
         """Import a graph of one of the nodes for these inputs into the same graph; return its results."""
         inner = self.inside(self.graph, values)
-        inner.checks = self.checks
+        inner.checks, inner.may_count = self.checks, self.may_count
         return self.import_graph(proto, inner)
 
 
@@ -128,7 +130,7 @@ class NodeContext(ScopedReader[str, int]):
         self.scope = scope
         self.opset = node_opset(node, scope.opset)
         self.size_names, self.limits = scope.size_names, scope.limits
-        self.may_count = scope.checks is not None
+        self.may_count = scope.may_count
         self._attributes: dict[str, AttributeProto] = {a.name: a for a in node.attribute}
 
     # Inputs and outputs.
@@ -157,9 +159,9 @@ class NodeContext(ScopedReader[str, int]):
         return str(self.node.input[index])
 
     def require(self, holds: GraphTensor, message: str) -> None:
-        """Have each run check a condition (bool[]). UnsupportedError in a branch or loop that only a run decides on."""
+        """Have each run check a condition (bool[]). UnsupportedError in a loop that only a run ends."""
         if self.scope.checks is None:
-            raise self.unsupported("an error of the run, inside a branch or loop,", FIXED)
+            raise self.unsupported("an error of the run, inside a loop,", FIXED)
         self.scope.require(holds, f"{self.type} '{self.name}': {message}")
 
     def counted_name(self, index: int, axis: int) -> str:
@@ -253,15 +255,10 @@ class NodeContext(ScopedReader[str, int]):
 
 
 _FIELDS: dict[int, str] = {
-    AttributeProto.INT: "i",
-    AttributeProto.FLOAT: "f",
-    AttributeProto.STRING: "s",
-    AttributeProto.INTS: "ints",
-    AttributeProto.FLOATS: "floats",
-    AttributeProto.STRINGS: "strings",
-    AttributeProto.TENSOR: "t",
+    AttributeProto.INT: "i", AttributeProto.FLOAT: "f", AttributeProto.STRING: "s", AttributeProto.INTS: "ints",
+    AttributeProto.FLOATS: "floats", AttributeProto.STRINGS: "strings", AttributeProto.TENSOR: "t",
     AttributeProto.GRAPH: "g",
-}
+}  # fmt: skip
 _KINDS: dict[str, int] = {
     "float": AttributeProto.FLOAT,
     "text": AttributeProto.STRING,

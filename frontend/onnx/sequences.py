@@ -283,17 +283,9 @@ def _element(node: NodeContext) -> Value:
 
 
 HANDLERS: dict[str, Handler] = {
-    "SequenceConstruct": _construct,
-    "SequenceEmpty": lambda node: _listed(()),
-    "SequenceAt": _at,
-    "SequenceInsert": _insert,
-    "SequenceErase": _erase,
-    "SequenceLength": _length,
-    "SplitToSequence": _split,
+    "SequenceConstruct": _construct, "SequenceEmpty": lambda node: _listed(()), "SequenceAt": _at,
+    "SequenceInsert": _insert, "SequenceErase": _erase, "SequenceLength": _length, "SplitToSequence": _split,
     "ConcatFromSequence": _concat,
-    "Optional": lambda node: (
-        node.value(0) if node.has(0) else cast(Value, Listed((), is_absent=True))
-    ),
-    "OptionalHasElement": _has_element,
-    "OptionalGetElement": _element,
-}
+    "Optional": lambda node: (node.value(0) if node.has(0) else cast(Value, Listed((), is_absent=True))),
+    "OptionalHasElement": _has_element, "OptionalGetElement": _element,
+}  # fmt: skip

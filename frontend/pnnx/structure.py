@@ -124,24 +124,15 @@ def _some_or_all(node: Node) -> Value:
 HANDLERS: dict[str, Handler] = {
     **{f"aten::{w}": Handler(_some_or_all, ("input", "dim", "keepdim")) for w in ("all", "any")},
     "aten::eye": Handler(_identity, ("*",)),
-    "aten::prod": Handler(
-        lambda node: prod(node, node.tensor_of(), node.dtype()), ("input", "dtype")
-    ),
-    "pnnx.Attribute": Handler(_attribute, ()),
-    "pnnx.Expression": Handler(_expression, ("*",)),
-    "pnnx.SliceIndexes": Handler(_slice_indexes, ("*",)),
-    "prim::Constant": Handler(_constant, ()),
+    "aten::prod": Handler(lambda node: prod(node, node.tensor_of(), node.dtype()), ("input", "dtype")),
+    "pnnx.Attribute": Handler(_attribute, ()), "pnnx.Expression": Handler(_expression, ("*",)),
+    "pnnx.SliceIndexes": Handler(_slice_indexes, ("*",)), "prim::Constant": Handler(_constant, ()),
     **{f"prim::{kind}Construct": Handler(_construct, ("*",)) for kind in ("Tuple", "List")},
     **{f"prim::{kind}Unpack": Handler(_unpack) for kind in ("Tuple", "List")},
-    **{
-        f"{prefix}meshgrid": Handler(_mesh_grid, ("tensors", "indexing"))
-        for prefix in ("torch.", "aten::")
-    },
+    **{f"{prefix}meshgrid": Handler(_mesh_grid, ("tensors", "indexing")) for prefix in ("torch.", "aten::") },
     **{f"aten::{name}": Handler(_spread, ("input", "unbiased")) for name in ("std", "var")},
-    "Tensor.size": CREATION["size"],
-    "Tensor.to": CREATION["to"],
-    "torch.arange": CREATION["arange"],
-}
+    "Tensor.size": CREATION["size"], "Tensor.to": CREATION["to"], "torch.arange": CREATION["arange"],
+}  # fmt: skip
 
 
 def _write_input(e: Exporter, op: Op) -> str:

@@ -124,19 +124,11 @@ _CHECKS = ("_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_rang
 PAIRS = {"view": Pair(_read_view)}
 
 HANDLERS: dict[str, Read] = {
-    "scalar_tensor": lambda node: node.constant(node.number("s", 0), node.dtype() or F32),
-    "full": _read_full,
-    "linspace": _read_linspace,
-    "empty_strided": _read_memory,
-    "_to_copy": CALLS["to"].run,
-    "prims::convert_element_type": lambda node: node.converted(
-        node.tensor_of("a"), node.attr_dtype("dtype")
-    ),
-    "sym_size": _sizes,
-    "sym_numel": _elements,
-    **dict.fromkeys(("item", "_local_scalar_dense"), _scalar),
+    "scalar_tensor": lambda node: node.constant(node.number("s", 0), node.dtype() or F32), "full": _read_full,
+    "linspace": _read_linspace, "empty_strided": _read_memory, "_to_copy": CALLS["to"].run,
+    "prims::convert_element_type": lambda node: node.converted(node.tensor_of("a"), node.attr_dtype("dtype")),
+    "sym_size": _sizes, "sym_numel": _elements, **dict.fromkeys(("item", "_local_scalar_dense"), _scalar),
     **dict.fromkeys(("sym_float", "sym_sqrt"), _as_float),
     **dict.fromkeys(("lift_fresh_copy", "lift_fresh", "alias", "detach", "contiguous"), _same),
-    **dict.fromkeys(_CHECKS, _nothing),
-    **dict.fromkeys(("_assert_scalar", "_assert_async"), _required),
-}
+    **dict.fromkeys(_CHECKS, _nothing), **dict.fromkeys(("_assert_scalar", "_assert_async"), _required),
+}  # fmt: skip

@@ -289,24 +289,14 @@ HANDLERS: dict[str, Read] = {
     **dict.fromkeys(("cholesky", "linalg_cholesky", "linalg_cholesky_ex"), _read_cholesky),
     **dict.fromkeys(("cholesky_solve", "cholesky_inverse"), _read_cholesky_solve),
     **dict.fromkeys(("det", "linalg_det", "_linalg_det"), _read_determinant),
-    **dict.fromkeys(
-        ("slogdet", "linalg_slogdet", "_linalg_slogdet", "logdet"), _read_log_determinant
-    ),
+    **dict.fromkeys(("slogdet", "linalg_slogdet", "_linalg_slogdet", "logdet"), _read_log_determinant),
     **dict.fromkeys(("linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex"), _read_lu),
     **dict.fromkeys(
-        ("matrix_exp", "linalg_matrix_exp"),
-        lambda node: means.matrix_exponential(node, node.tensor_of("self")),
-    ),
-    "lu_unpack": _read_unpack,
-    "linalg_lu_solve": _read_factored_solve,
-    "linalg_qr": _read_qr,
+        ("matrix_exp", "linalg_matrix_exp"), lambda node: means.matrix_exponential(node, node.tensor_of("self"))),
+    "lu_unpack": _read_unpack, "linalg_lu_solve": _read_factored_solve, "linalg_qr": _read_qr,
     "geqrf": lambda node: tuple(outputs(node, "householder", node.tensor_of())),
-    "linalg_householder_product": lambda node: node.make(
-        "householder_product", node.tensor_of(), node.tensor_of("tau")
-    ),
-    "ormqr": _read_ormqr_transposed,
-    "_linalg_svd": _read_svd,
-    "_linalg_eigh": _read_eigh,
-    "linalg_pinv": _read_pseudo_inverse,
-    **dict.fromkeys(("_linalg_check_errors", "with_effects"), _check),
-}
+    "linalg_householder_product":
+        lambda node: node.make("householder_product", node.tensor_of(), node.tensor_of("tau")),
+    "ormqr": _read_ormqr_transposed, "_linalg_svd": _read_svd, "_linalg_eigh": _read_eigh,
+    "linalg_pinv": _read_pseudo_inverse, **dict.fromkeys(("_linalg_check_errors", "with_effects"), _check),
+}  # fmt: skip

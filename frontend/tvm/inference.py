@@ -142,14 +142,8 @@ def _layouts(key: str, old: Sequence[int], new: Sequence[int]) -> Choices:
 
 
 _TRIED: dict[str, Callable[[str, Sequence[int], Sequence[int]], Choices]] = {
-    "axes": _permutations,
-    "axis:ints": _reduced,
-    "axis:int": _one_axis,
-    "pad_width": _borders,
-    "shape": lambda key, dims, target: iter([(key, {key: str(target)})]),
-    "k": _sizes,
-    "depth": _sizes,
-    "reps": _copies,
-    "src_layout": _layouts,
-}
+    "axes": _permutations, "axis:ints": _reduced, "axis:int": _one_axis, "pad_width": _borders,
+    "shape": lambda key, dims, target: iter([(key, {key: str(target)})]), "k": _sizes, "depth": _sizes,
+    "reps": _copies, "src_layout": _layouts,
+}  # fmt: skip
 """Candidates, by the attribute, or by it and the kind of its value."""

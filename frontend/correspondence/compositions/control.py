@@ -9,6 +9,7 @@ import numpy as np
 
 from ....base.dims import Dim, Size, symbols_of
 from ....base.dtypes import BOOL, S64
+from ....base.errors import UnsupportedError
 from ....base.records import dataclass
 from ....graph_ir.ir.graph import Graph
 from ....graph_ir.ir.graph import GraphTensor as Tensor
@@ -19,6 +20,12 @@ from ..scoped import NotKnownError
 from .counted_results import CommonType, common_type, counted_inside
 from .growing_state import GrowingState
 from .indexing import dynamic_size
+
+
+class UnequalBranchesError(UnsupportedError):
+    """Element types or numbers of axes of the `results` at these positions depend on the branch."""
+
+    results: Sequence[int] = ()
 
 
 def finished(graph: Graph, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Graph:
@@ -41,8 +48,8 @@ def choice(
 ) -> list[Tensor]:
     """The results of the branch of this number (s64[]); all take the tensors `outside` as inputs.
 
-    Sizes that depend on the branch, or on data inside of it, are counted. Raise UnsupportedError if element types or
-    numbers of axes depend on the branch.
+    Sizes that depend on the branch, or on data inside of it, are counted. Raise UnequalBranchesError if element types
+    or numbers of axes depend on the branch.
     """
     types = [[op.inputs[0].details for op in branch.outputs] for branch in branches]
     inside = counted_inside(branches)
@@ -50,9 +57,10 @@ def choice(
     if None in common or len({len(several) for several in types}) > 1:
         texts = [", ".join(map(str, several)) for several in types]
         other = next(text for text in texts if text != texts[0])
-        raise node.unsupported(
-            f"a choice between results of different types ({other} and {texts[0]})"
-        )
+        what = f"a choice between results of different types ({other} and {texts[0]})"
+        error = UnequalBranchesError(str(node.unsupported(what)))
+        error.results = [i for i, one in enumerate(common) if one is None]
+        raise error
     found = [one for one in common if one is not None]
     if any(one.counted for one in found):
         for branch in branches:

@@ -289,71 +289,29 @@ ARITHMETIC = (
 )
 
 LOGIC = (
-    Op(
-        "and",
-        onnx=("And(A, B) where bool", "BitwiseAnd(A, B) where int"),
-        ge="LogicalAnd(x1, x2) where bool",
-        tvm="logical_and(lhs, rhs)",
-        hlo="and(a, b)",
-        pnnx=(
-            "torch.bitwise_and/Tensor.bitwise_and(input, other)",
-            "torch.logical_and/Tensor.logical_and(input, other) where bool read only",
-        ),
-    ),
-    Op(
-        "or",
-        onnx=("Or(A, B) where bool", "BitwiseOr(A, B) where int"),
-        ge="LogicalOr(x1, x2) where bool",
-        tvm="logical_or(lhs, rhs)",
-        hlo="or(a, b)",
-        pnnx=(
-            "torch.bitwise_or/Tensor.bitwise_or(input, other)",
-            "torch.logical_or/Tensor.logical_or(input, other) where bool read only",
-        ),
-    ),
-    Op(
-        "xor",
-        onnx=("Xor(A, B) where bool", "BitwiseXor(A, B) where int"),
-        hlo="xor(a, b)",
-        pnnx=(
-            "torch.bitwise_xor/Tensor.bitwise_xor(input, other)",
-            "torch.logical_xor/Tensor.logical_xor(input, other) where bool read only",
-        ),
-    ),
-    Op(
-        "not",
-        onnx=("Not(X) where bool", "BitwiseNot(X) where int"),
-        ge="LogicalNot(x) where bool",
-        tvm="logical_not(data)",
-        hlo="not(x)",
-        pnnx=(
-            "torch.logical_not/Tensor.logical_not(input) where bool",
-            "torch.bitwise_not/Tensor.bitwise_not(input)",
-        ),
-    ),
-    Op(
-        "shl",
-        onnx="BitShift(X, Y | direction='LEFT')",
-        hlo="shift-left(a, b)",
-        pnnx="torch.bitwise_left_shift/Tensor.bitwise_left_shift(input, other)",
-        aten="__lshift__(self, other)",
-    ),
-    Op(
-        "shr",
-        onnx="BitShift(X, Y | direction='RIGHT')",
+    Op("and", onnx=("And(A, B) where bool", "BitwiseAnd(A, B) where int"), ge="LogicalAnd(x1, x2) where bool",
+        tvm="logical_and(lhs, rhs)", hlo="and(a, b)",
+        pnnx=("torch.bitwise_and/Tensor.bitwise_and(input, other)",
+              "torch.logical_and/Tensor.logical_and(input, other) where bool read only")),
+    Op("or", onnx=("Or(A, B) where bool", "BitwiseOr(A, B) where int"), ge="LogicalOr(x1, x2) where bool",
+        tvm="logical_or(lhs, rhs)", hlo="or(a, b)",
+        pnnx=("torch.bitwise_or/Tensor.bitwise_or(input, other)",
+              "torch.logical_or/Tensor.logical_or(input, other) where bool read only")),
+    Op("xor", onnx=("Xor(A, B) where bool", "BitwiseXor(A, B) where int"), hlo="xor(a, b)",
+        pnnx=("torch.bitwise_xor/Tensor.bitwise_xor(input, other)",
+              "torch.logical_xor/Tensor.logical_xor(input, other) where bool read only")),
+    Op("not", onnx=("Not(X) where bool", "BitwiseNot(X) where int"), ge="LogicalNot(x) where bool",
+        tvm="logical_not(data)", hlo="not(x)",
+        pnnx=("torch.logical_not/Tensor.logical_not(input) where bool",
+              "torch.bitwise_not/Tensor.bitwise_not(input)")),
+    Op("shl", onnx="BitShift(X, Y | direction='LEFT')", hlo="shift-left(a, b)",
+        pnnx="torch.bitwise_left_shift/Tensor.bitwise_left_shift(input, other)", aten="__lshift__(self, other)"),
+    Op("shr", onnx="BitShift(X, Y | direction='RIGHT')",
         hlo="shift-right-arithmetic/shift-right-logical(a, b) by shift read only",
-        pnnx="torch.bitwise_right_shift/Tensor.bitwise_right_shift(input, other)",
-        aten="__rshift__(self, other)",
-    ),
-    Means(
-        means.is_finite,
-        common="float",
-        ge="IsFinite(x)",
-        hlo="is-finite(x)",
-        pnnx="torch./Tensor./aten::isfinite(input)",
-        tvm="isfinite(data)",
-    ),
-)
+        pnnx="torch.bitwise_right_shift/Tensor.bitwise_right_shift(input, other)", aten="__rshift__(self, other)"),
+    Means(means.is_finite, common="float", ge="IsFinite(x)", hlo="is-finite(x)",
+        pnnx="torch./Tensor./aten::isfinite(input)", tvm="isfinite(data)"),
+)  # fmt: skip
 
 CHOICES = (
     Op(

@@ -143,3 +143,71 @@ def test_refused(what: str) -> None:
     kind, parameters, attrs, error, text = REFUSED[what]
     with pytest.raises(error, match=text):
         load(model(kind, X, parameters, **attrs))
+
+
+STEPS = dict.fromkeys(("output", "cell_state", "hidden_state_tanh", "cell_tanh"), (1 / 64, 0.0))
+STEPS |= {f"{gate}_acc": (1 / 16, 0.0) for gate in ("input", "forget", "cell", "output")}
+STEPS |= {f"{gate}_sigmoid": (1 / 200, 3.0) for gate in ("input", "forget", "output")}
+ORDER = [
+    "output", "cell_state", "input_acc", "forget_acc", "cell_acc", "output_acc", "input_sigmoid", "forget_sigmoid",
+    "cell_tanh", "output_sigmoid", "hidden_state_tanh",
+]  # fmt: skip
+
+
+def lstm_in_numpy(x: Array, given: list[Array], *, reverse: bool, coupled: bool) -> list[Array]:
+    """Brevitas's `_QuantLSTMCell`."""
+
+    def rounded(name: str, y: Array) -> Array:
+        scale, zero = STEPS[name]
+        low, high = limits(8, "sigmoid" not in name, 0)
+        return (np.round(np.clip(y / F(scale) + F(zero), low, high)) - F(zero)) * F(scale)
+
+    h, c, rows = given[0], given[1], []
+
+    def gate(i: int, row: Array, name: str, act: str) -> Array:
+        total = row @ given[2 + i].T + h @ given[6 + i].T + given[10 + i]
+        total = rounded(f"{name}_acc", total)
+        return rounded(
+            f"{name}_{act}", np.tanh(total) if act == "tanh" else 1 / (1 + np.exp(-total))
+        )
+
+    for row in x[::-1] if reverse else x:
+        i, g, o = (
+            gate(0, row, "input", "sigmoid"),
+            gate(2, row, "cell", "tanh"),
+            gate(3, row, "output", "sigmoid"),
+        )
+        one = rounded("input_sigmoid", np.ones_like(i))
+        f = one - i if coupled else gate(1, row, "forget", "sigmoid")
+        c = rounded("cell_state", rounded("cell_state", f * c) + rounded("cell_state", i * g))
+        h = rounded("output", o * rounded("hidden_state_tanh", np.tanh(c)))
+        rows.append(h)
+    return [np.stack(rows[::-1] if reverse else rows), h, c]
+
+
+@pytest.mark.parametrize("batch_first", [0, 1])
+@pytest.mark.parametrize(("reverse", "coupled"), [(0, 0), (1, 0), (0, 1)])
+def test_the_lstm_of_brevitas(batch_first: int, reverse: int, coupled: int) -> None:
+    random = np.random.default_rng(1)
+    x = random.standard_normal((6, 2, 4)).astype(F)
+    shapes = [(2, 3)] * 2 + [(3, 4)] * 4 + [(3, 3)] * 4 + [(3,)] * 4
+    given = [random.standard_normal(shape).astype(F) / 2 for shape in shapes]
+    attrs: dict[str, Any] = {"batch_first": batch_first, "reverse_input": reverse, "cifg": coupled}
+    for name in ORDER:
+        narrow = "narrow_range" if name == "output_sigmoid" else "narrow"
+        attrs |= {f"{name}_{narrow}": 0, f"{name}_signed": int("sigmoid" not in name)}
+        attrs[f"{name}_rounding_mode"] = "ROUND"
+    numbers = [n for name in ORDER for n in (*STEPS[name], 8.0)]
+    proto = model(
+        "QuantLSTMCell", np.swapaxes(x, 0, 1) if batch_first else x, [*given, *numbers], **attrs
+    )
+    proto.graph.node[0].output.extend(["h", "c"])
+    proto.graph.output.extend(
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in "hc"
+    )
+    wanted = lstm_in_numpy(x, given, reverse=bool(reverse), coupled=bool(coupled))
+    wanted[0] = np.swapaxes(wanted[0], 0, 1) if batch_first else wanted[0]
+    fed = np.ascontiguousarray(np.swapaxes(x, 0, 1)) if batch_first else x
+    for results in (load(proto).evaluate([fed]), graphc.compile(proto)(fed)):
+        for result, want in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(result, want, atol=1e-5)

@@ -124,3 +124,18 @@ def test_fp8_of_tensorrt_is_f8e4m3fn_without_a_zero_point() -> None:
     found = graphc.compile(parser.parse_model(text), threads=1)(x)
     wanted = np.clip(x * 4, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float32) / 4
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_weights_of_tensorrt_that_are_still_floats_are_rounded_to_4_bits(dtype: Any) -> None:
+    """nvidia-modelopt writes weights of INT4 so, a scale for each row; its exporter rounds them like this."""
+    w = np.random.default_rng(0).standard_normal((4, 9)).astype(dtype)
+    scale = (np.abs(w).max(1, keepdims=True) / 9).astype(dtype)  # some are outside of 4 bits
+    proto = model("DequantizeLinear", w, 20, {"axis": 0, "block_size": 9}, scale)
+    proto.graph.node[0].domain = "trt"
+    proto.opset_import.append(helper.make_opsetid("trt", 1))
+    wide = scale.astype(np.float32)
+    wanted = (np.clip(np.rint(w.astype(np.float32) / wide), -8, 7) * wide).astype(dtype)
+    for found in results(proto, w):
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, wanted)

@@ -25,6 +25,15 @@ _BREVITAS_PAIRS = (
 """Quantizers of weights and inputs."""
 
 
+_LSTMS: dict[str, dict[str, Any]] = {
+    "plain": {"batch_first": True},
+    "both_ways": {"bidirectional": True},
+    "coupled": {"coupled_input_forget_gates": True, "batch_first": True},
+    "two_layers": {"num_layers": 2, "bias": False},
+}
+"""Options of quantized LSTMs."""
+
+
 def _brevitas_mlps(x: Any) -> Any:
     """Yield MLPs of few bits: names, what makes them, and the input."""
     import brevitas.quant
@@ -125,7 +134,8 @@ def _brevitas_networks() -> Any:
     yield "cat", lambda: _of_list(qnn.QuantCat(bit_width=5)), image
     yield "scaled", lambda: qnn.QuantScaleBias(16, True, (16,)), text
     yield "conv_pool", lambda: _first_result(pooled()), model_and_input("conv")[1]
-    yield "quant_lstm", lambda: qnn.QuantLSTM(16, 12, batch_first=True), text
+    for name, options in _LSTMS.items():
+        yield f"quant_lstm_{name}", lambda options=options: qnn.QuantLSTM(16, 12, **options), text
     yield "quant_mha", lambda: _first_result(attention(), operands=3), text
 
 
@@ -144,9 +154,7 @@ def brevitas(save: Save) -> None:
                 path = new_folder() / "m.onnx"
                 with torch.no_grad():
                     want = model(x)
-                want = [want] if hasattr(want, "_fields") or not isinstance(want, tuple) else want
-                want = [w[0] if hasattr(w, "_fields") else w for w in want]  # of quantized tensors
-                want = [w.detach().numpy() for w in want if not isinstance(w, (tuple, list))]
+                want = [w.detach().numpy() for w in _tensors(want)]
                 export(
                     model,
                     args=x,
@@ -156,6 +164,15 @@ def brevitas(save: Save) -> None:
                     dynamo=False,
                 )
                 save(f"{name}_{form}", path, {"x": x.numpy()}, want)
+
+
+def _tensors(result: Any) -> list[Any]:
+    """Return the tensors of a result in their order, the values alone of quantized ones."""
+    if hasattr(result, "_fields"):
+        return [result[0]]
+    if isinstance(result, (tuple, list)):
+        return [tensor for part in result for tensor in _tensors(part)]
+    return [result]
 
 
 def _of_twice(layer: Any) -> Any:
