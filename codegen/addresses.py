@@ -14,6 +14,7 @@ from ..base.records import dataclass
 from ..tensor_ir.nodes import Binary, Buffer, Const, Expr
 from .instruction_stream import InstructionStream
 from .llvm_types import memory_type
+from .loop_counters import LoopCounters
 
 
 @dataclass
@@ -27,9 +28,12 @@ class _Sum:
 class Addresses:
     """Emits addresses into one function; `operand` emits an expression and returns its operand."""
 
-    def __init__(self, stream: InstructionStream, operand: Callable[[Expr], str]) -> None:
+    def __init__(
+        self, stream: InstructionStream, operand: Callable[[Expr], str], counters: LoopCounters
+    ) -> None:
         self._stream = stream
         self._operand = operand
+        self._counters = counters
 
     def address(self, base: str, buffer: Buffer, indices: Sequence[Expr]) -> str:
         """The pointer to the element at scalar `indices` of a buffer that starts at `base`."""
@@ -38,9 +42,16 @@ class Addresses:
             self._add(total, index, stride)
             stride *= extent if isinstance(extent, int) else 1  # only of 1-D buffers
         kind, pointer = memory_type(buffer.dtype), base
+        steps = total.terms.pop(self._counters.variable, 0)
         for offset in self._by_scope(total):
             pointer = self._stream.value(
                 f"getelementptr {kind}, ptr {pointer}, i64 {offset}", pointer, offset
+            )
+        if steps:
+            size = buffer.dtype.size
+            scale, counter = self._counters.scaled(steps * size, size)
+            pointer = self._stream.value(
+                f"getelementptr [{scale} x i8], ptr {pointer}, i64 {counter}"
             )
         if total.constant:
             pointer = self._stream.value(

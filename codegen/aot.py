@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
@@ -25,6 +26,7 @@ CALLS_LEVEL = 0
 more instructions."""
 
 _CONTEXT_LINES = 4
+_EMITTING = threading.Lock()
 _LOG = logging.getLogger("graphc.codegen")
 
 
@@ -45,7 +47,7 @@ def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> b
     For another system it is bitcode, of which `linked_modules` makes an object.
     """
     tools = compile_tools(target, level)
-    with _optimized(llvm_text, tools) as module:
+    with _optimized(llvm_text, tools) as module, emission(target):
         emit = module.as_bitcode if target.system else partial(tools.machine.emit_object, module)
         code: bytes = emit()
     _LOG.debug("%d characters of LLVM IR to %d bytes for %s", len(llvm_text), len(code), target.isa)
@@ -55,8 +57,25 @@ def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> b
 def assembly(llvm_text: str, target: Target) -> str:
     """Return the assembly that `compile_to_object` encodes. Raise InternalError if LLVM refuses the module."""
     tools = compile_tools(target)
-    with _optimized(llvm_text, tools) as module:
+    with _optimized(llvm_text, tools) as module, emission(target):
         return str(tools.machine.emit_assembly(module))
+
+
+@contextmanager
+def emission(target: Target) -> Iterator[None]:
+    """LLVM emits code in this block, without its loop strength reduction where `loop_counters` stand for it.
+
+    The option is one of the process: whoever else uses LLVM in it finds it as it was.
+    """
+    if not target.table.index_scales:
+        yield
+        return
+    with _EMITTING:
+        llvm.set_option("graphc", "-disable-lsr=true")
+        try:
+            yield
+        finally:
+            llvm.set_option("graphc", "-disable-lsr=false")
 
 
 def optimized_ir(llvm_text: str, target: Target) -> str:

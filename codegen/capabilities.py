@@ -15,7 +15,8 @@ Intrinsics = Mapping[int, str]
 @dataclass(frozen=True)
 class Capabilities:
     """`fma`: fused multiply-add; `half_conversion`: f16 <-> f32; `rounding`: floor, ceil, trunc, round in one
-    instruction; `masks`: loads and stores of any element; `vector_bits`: bits of the vectors that locals are stored in.
+    instruction; `masks`: loads and stores of any element; `vector_bits`: bits of the vectors that locals are stored in;
+    `index_scales`: as in `Isa`.
 
     The others are intrinsics. By the bytes of a vector: `dot_bytes` of u8 x s8 and `dot_signed_bytes` of s8 x s8;
     `dot_bf16`; `pair_dots` for the sums of two s16 multiplications, `byte_pairs` for those of u8 x s8 in 16 bits,
@@ -28,6 +29,7 @@ class Capabilities:
     rounding: bool
     masks: bool
     vector_bits: int
+    index_scales: tuple[int, ...]
     masked_loads: Intrinsics
     scalef: Intrinsics
     dot_bytes: Intrinsics
@@ -51,6 +53,7 @@ def capabilities(target: Target) -> Capabilities:
         rounding=not has.isdisjoint(("sse4.1", "rounding")),
         masks=target.table.has_masks,
         vector_bits=target.table.vector_bits,
+        index_scales=target.table.index_scales,
         masked_loads=_intrinsics("masked_loads", has),
         scalef=_intrinsics("scalef", named),
         dot_bytes=_intrinsics("dot_bytes", named),

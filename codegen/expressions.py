@@ -37,6 +37,7 @@ from .integer_division import IntegerDivision
 from .intrinsic_calls import IntrinsicCalls
 from .lane_strides import MAX_STRIDE, lane_stride
 from .llvm_types import constant, element_type, splat, type_of
+from .loop_counters import LoopCounters
 from .memory_access import MemoryAccess
 from .operators import Operators
 from .quantization import Quantization
@@ -67,7 +68,8 @@ class Expressions:
         self._quantization = Quantization(stream, can)
         self._memory = MemoryAccess(stream, can)
         self._tables = ByteTables(stream, can)
-        self._addresses = Addresses(stream, self._operand)
+        self.counters = LoopCounters(stream, can.index_scales)
+        self._addresses = Addresses(stream, self._operand, self.counters)
         self._emitters: dict[type, Callable[[Any], str]] = {
             Const: self._const,
             Var: self._var,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from llvmlite import binding as llvm
 
 from ..targets.isa import Target
-from .aot import compile_tools, verified_module
+from .aot import compile_tools, emission, verified_module
 
 
 def linked_object(
@@ -32,7 +32,8 @@ def linked_object(
             module.link_in(program)
         _hide(module, exports)
         foreign = sorted(f.name for f in module.functions if _is_foreign(f))
-        return tools.machine.emit_object(module), foreign
+        with emission(target):
+            return tools.machine.emit_object(module), foreign
 
 
 def _rename(program: llvm.ModuleRef, names: Mapping[str, str]) -> None:

@@ -34,6 +34,7 @@ from ..tensor_ir.nodes import (
     Var,
     While,
 )
+from ..tensor_ir.visitor import walk_statements
 from .bounds_checks import BoundsChecks
 from .capabilities import capabilities
 from .expressions import Expressions
@@ -223,7 +224,13 @@ class _Body:
             stream.emit("")
             if counter:
                 self._polls.each_round(counter)
-            self._statement(s.body)
+            if _is_innermost(s):
+                counters = self._expressions.counters
+                with counters.of_loop(var):
+                    self._statement(s.body)
+                    counters.close(block, begin, before, s.step)
+            else:
+                self._statement(s.body)
             # The block that jumps back is only known now.
             block[1] = f"  {var} = phi i64 [ {begin}, %{before} ], [ {following}, %{stream.label} ]"
             stream.emit(f"{following} = add nsw i64 {var}, {s.step}")
@@ -326,6 +333,14 @@ class _Body:
 def parameter_type(param: Buffer | Var) -> str:
     """The type a parameter is passed as."""
     return "ptr" if isinstance(param, Buffer) else type_of(param.dtype, param.lanes)
+
+
+def _is_innermost(s: For) -> bool:
+    """Return whether no statement in a loop is a loop of several rounds."""
+    return not any(
+        isinstance(inner, While) or (isinstance(inner, For) and _trip_count(inner) not in (0, 1))
+        for inner in walk_statements(s.body)
+    )
 
 
 def _trip_count(s: For) -> int | None:

@@ -196,6 +196,8 @@ class Isa:
 
     Args:
         k_unroll: k steps per iteration of the innermost loop of a microkernel.
+        index_scales: by what an address multiplies an index beside adding a displacement; () leaves the counters of
+            loops to LLVM.
         microkernels: preferred first.
         needs: LLVM's names of the features a CPU must have to run code of the level.
         cpu: the CPU that LLVM schedules for if the machine itself is of another level.
@@ -223,6 +225,7 @@ class Isa:
     extends: str = ""
     triple: str = ""
     tiles: TileShape | None = None
+    index_scales: tuple[int, ...] = ()
 
 
 NATIVE_MACHINES = ("x86_64", "i386", "i686")

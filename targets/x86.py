@@ -62,6 +62,7 @@ _UNWANTED = (
     # Nothing here encrypts or adds long integers; without them, code for this CPU runs on older ones too.
     *("adx", "aes", "pclmul", "sha", "vaes", "vpclmulqdq"),
 )
+_INDEX_SCALES = (1, 2, 4, 8)
 _AVX2_FEATURES = ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "popcnt", "movbe")
 _AVX512_NEEDS = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma")
 _AVX512_OPTIONAL = ("avx512vnni", "avx512bf16", "avx512vbmi", "avxvnni")
@@ -89,6 +90,7 @@ _AVX512 = Isa(
     features=(*_AVX2_FEATURES, "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"),
     optional=_AVX512_OPTIONAL,
     unwanted=_UNWANTED,
+    index_scales=_INDEX_SCALES,
     # Every CPU with AVX2 and FMA also has these.
     implied=frozenset(("fma", "f16c", "sse2", "ssse3", "sse4.1", "sse4.2", "avx", "avx2")),
 )
@@ -133,6 +135,7 @@ ISAS["avx2"] = Isa(
     features=_AVX2_FEATURES,
     optional=_AVX512_OPTIONAL,
     unwanted=_UNWANTED,
+    index_scales=_INDEX_SCALES,
     implied=_AVX512.implied,
 )
 
