@@ -140,9 +140,8 @@ def test_a_kernel_is_called_as_its_problem_is_written(text: str, canonical: str)
     """So that a line of a tuning file can be measured in the lab."""
     for one in (text, canonical):
         problem = read_problem(one)
-        request = CompileRequest(
-            problem.model, target_for("avx512"), CompileOptions(1), problem.specs
-        )
+        target = target_for("avx512+avx512vnni")
+        request = CompileRequest(problem.model, target, CompileOptions(1), problem.specs)
         graph, ctx = request.source.copy(), request.context
         pipeline.run(graph, ctx)
         assert kernel_of(problem, graph, ctx)[1].problem == canonical
