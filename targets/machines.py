@@ -57,6 +57,9 @@ twice a cycle. `s16_dot2` of AVX-512 is 1.96 alone (`vpdpwssd`); 1.65, that of Z
 is assumed. Those of tile registers (`bf16_tile2`, `u8s8_tile4`) include the loads of operands from L1, at 5,400 and
 2,700 Gop/s; rows of registers that cross cache lines have a third of it."""
 
+_ZEN3_RATES = {"avx2": Rates(s16_dot2=1.6), "generic": Rates(s16_dot2=0.25)}
+"""Measured by `graphc dev roofline` on Zen 3, which has no other of these instructions."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -80,6 +83,10 @@ class Machine:
     load_cycles: float = 0
     """Cycles of a load of a register tile that its multiply-adds do not hide. Fitted to matmuls on Sapphire Rapids:
     tiles of 8 x 3 vectors there take 0.95 of the time of 11 x 2, and those of 28 x 1 take 1.3."""
+
+    broadcasts_per_cycle: float = 2
+    """Loads of one element that fills a vector, of rows whose elements lie at the same offsets of cache lines: two on
+    Zen 5, one on Zen 3 (fitted to matmuls there: register tiles of 12 x 1 vectors take 1.7 times as long as 6 x 2)."""
 
     cache_line: int = 64
     """Bytes; of all x86-64 CPUs."""
@@ -157,9 +164,13 @@ SAPPHIRE_RAPIDS = Machine(
     family="sapphire-rapids", rates=_SAPPHIRE_RAPIDS_RATES, load_cycles=0.2, unhidden=0.2
 )
 
-ZEN3 = Machine(family="zen3", rates=_ZEN5_RATES, l1_ways=8, l2_ways=8, fetch_ahead=2 << 10)
-"""8-bit weights 262144x640 are read at 22.8 GB/s by rows of bytes with 2 KiB, 20.6 with 8 KiB; the memory gives 23.6
-(measured on a loaded Zen 3). Two multiply-adds, two loads and the rates of AVX2 are those of Zen 5."""
+ZEN3 = Machine(
+    family="zen3", rates=_ZEN5_RATES | _ZEN3_RATES, l1_ways=8, l2_ways=8, broadcasts_per_cycle=1,
+    shared_bytes_per_cycle=12, strided_bytes_per_cycle=3, unhidden=0.02, tile_cycles=15, fetch_ahead=2 << 10,
+)  # fmt: skip
+"""Bandwidths and what they hide were fitted to 16 matmuls on Zen 3; `roofline` reads 16 to 18 bytes per cycle from the
+shared cache there, and 7.4 from memory. 8-bit weights 262144x640 are read at 22.8 GB/s by rows of bytes with
+`fetch_ahead` of 2 KiB, 20.6 with 8 KiB; the memory gives 23.6 (measured on a loaded Zen 3)."""
 
 NEOVERSE_N1 = Machine(family="neoverse-n1", l1_ways=4, l2_ways=8)
 """Two multiply-adds and two loads of a vector per cycle, latency 4 (Arm Neoverse N1 Software Optimization Guide, 3.13
@@ -183,6 +194,6 @@ def machine_of(cpu: str, features: Collection[str], vendor: str) -> Machine:
     Intel's cores are told by their features, as virtual machines show model numbers of other cores: all with
     AVX512-BF16 have the vector units of Sapphire Rapids.
     """
-    if cpu in ("znver3", "znver5"):
-        return ZEN3 if cpu == "znver3" else ZEN5
-    return SAPPHIRE_RAPIDS if "avx512bf16" in features and vendor == "GenuineIntel" else UNKNOWN
+    if "avx512bf16" in features and vendor == "GenuineIntel":
+        return SAPPHIRE_RAPIDS
+    return {"znver3": ZEN3, "znver5": ZEN5}.get(cpu, UNKNOWN)

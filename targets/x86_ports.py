@@ -225,3 +225,34 @@ PORTS["zen5"] = CoreFamily(
 )  # fmt: skip
 """AMD's Software Optimization Guide for the Zen 5 Microarchitecture (58455): pipes F0 to F3, integer units A, memory L
 and S."""
+
+_ALU3, _LOAD3, _ANY3 = ("A0 A1 A2 A3",), ("L0 L1",), ("F0 F1 F2 F3",)
+PORTS["zen3"] = CoreFamily(
+    width=6,
+    costs={
+        "none": Cost((), 0),
+        "jump": Cost(("A0 B",)),
+        "alu": Cost(_ALU3),
+        "scalar multiply": Cost(("A1",), 3),
+        "load": Cost(_LOAD3, 7),
+        "prefetch": Cost(_LOAD3),
+        "store": Cost(("S0",), 7),
+        "fma": Cost(("F0 F1",), 4),
+        "add": Cost(("F2 F3",), 3),
+        "multiply": Cost(("F0 F3",), 3),
+        "dot": Cost(("F0 F3",), 3),
+        "divide": Cost(("F1",), 15, busy=3.6),
+        "round": Cost(("F2 F3",), 3),
+        "convert": Cost(("F2 F3",), 3),
+        "widen": Cost(("F3", "F1 F2"), 4),
+        "logic": Cost(_ANY3),
+        "shift": Cost(("F1 F2",)),
+        "compare": Cost(("F2 F3",)),
+        "shuffle": Cost(("F1 F2",)),
+        "permute": Cost(("F1 F2",), 4, busy=2),
+        "gather": Cost((*_LOAD3 * 8, *_ANY3 * 40), 20),
+    },
+    wide={},
+)
+"""Pipes and latencies of AMD's Software Optimization Guide for AMD Family 19h (56665); rates, latencies and pairs of
+kinds that share pipes were measured with 48 instructions of a loop on an EPYC of this family."""

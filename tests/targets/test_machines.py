@@ -18,10 +18,17 @@ from graphc.graph_ir.schedule.matmul_tile import gemm_cycles, pick_blocking
 from graphc.graph_ir.schedule.spaces import space_of
 from graphc.graph_ir.schedule.window_tile import pixels_per_block
 from graphc.targets.isa import GemmTile, Target
-from graphc.targets.machines import ZEN5
+from graphc.targets.machines import SAPPHIRE_RAPIDS, UNKNOWN, ZEN3, ZEN5, machine_of
 from graphc.targets.microkernels import f32_kernel
 
 TILE = GemmTile(8, 3)
+
+
+def test_core_families_are_told_by_name_and_features() -> None:
+    assert machine_of("znver3", ["avx2"], "AuthenticAMD") is ZEN3
+    assert machine_of("znver5", ["avx512bf16"], "AuthenticAMD") is ZEN5
+    assert machine_of("skylake", ["avx512bf16"], "GenuineIntel") is SAPPHIRE_RAPIDS
+    assert machine_of("znver4", ["avx512bf16"], "AuthenticAMD") is UNKNOWN
 
 
 def test_cost_models_follow_the_machine_of_the_target() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from graphc.codegen.host import target_for
 from graphc.targets.isa import Target
-from graphc.targets.machines import SAPPHIRE_RAPIDS, UNKNOWN
+from graphc.targets.machines import SAPPHIRE_RAPIDS, UNKNOWN, ZEN3
 from graphc.targets.ports import ASSEMBLY, MODEL, PORTS
 from graphc.tools.hot_loop import mca
 from graphc.tools.hot_loop.bound import CHAIN, FRONT_END, loop_bound
@@ -68,6 +68,25 @@ def test_what_bounds_a_loop(lines: list[str], binding: str, cycles: float) -> No
     found = loop_bound(loop(*lines), WIDE)
     assert found is not None and found.binding == binding and found.least == pytest.approx(cycles)
     assert max(found.ports.values(), default=0) <= cycles + 1e-6 and found.code_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "binding", "cycles"),
+    [
+        ("vfmadd231ps", "ports F0/F1", 6),
+        ("vpmaddwd", "ports F0/F3", 6),
+        ("vaddps", "ports F2/F3", 6),
+        ("vpaddd", "ports F0/F1/F2/F3", 3),
+        ("vpermps", "ports F1/F2", 12),
+    ],
+)
+def test_pipes_of_zen3(name: str, binding: str, cycles: float) -> None:
+    """As measured: two multiply-adds per cycle, two sums, four of integers, one permutation."""
+    narrow = Target("avx2", "znver3", "+avx2", machine=ZEN3)
+    lines = [f"{name}\t%ymm14, %ymm15, %ymm{i}" for i in range(12)]
+    found = loop_bound(loop(*lines), narrow)
+    assert found is not None and found.binding == binding
+    assert found.least == pytest.approx(cycles) and found.family == "zen3"
 
 
 def test_steps_of_every_shape() -> None:
