@@ -25,6 +25,7 @@ def tile_cycles(rows: int, vectors: int, machine: Machine, splits: int = 0) -> f
     return max(
         rows * vectors / machine.fma_per_cycle + machine.load_cycles * loads,
         loads / machine.loads_per_cycle,
+        rows / machine.broadcasts_per_cycle,
         machine.fma_latency / (splits or k_splits(rows, vectors)),
     )
 
@@ -101,8 +102,9 @@ class MatmulBlocking:
 
 
 def pick_blocking(gemm: Gemm, tile: GemmTile) -> MatmulBlocking:
-    """Blocks from the cache sizes: a panel of B takes an eighth of L2 at most; a block of A may fill it.
+    """Blocks from the cache sizes: the widest panel of B takes an eighth of L2 at most; a block of A may fill it.
 
+    Sums are the same in every tile, as blocks of k do not depend on its width.
     Threads split the rows, or the panels if B is the larger side: the other operand is read by each of them.
     """
     m, n, k, threads = gemm.m, gemm.n, gemm.k, gemm.cores
@@ -110,14 +112,14 @@ def pick_blocking(gemm: Gemm, tile: GemmTile) -> MatmulBlocking:
         rows, groups = pick_blocks(gemm, tile)
         return MatmulBlocking(tile, rows, k, groups)
     kernel, l2_bytes = gemm.kernel, gemm.target.l2_bytes
-    columns = gemm.columns(tile)
-    deepest = max(64, l2_bytes // 8 // (columns * kernel.b.size))
+    widest = max(gemm.columns(one) for one in kernel.tiles)
+    deepest = max(64, l2_bytes // 8 // (widest * kernel.b.size))
     k_block = _round_up(math.ceil(k / math.ceil(k / deepest)), kernel.k_group)
     # What is converted is converted once for all panels, so that a block of A is as deep as k.
     a_bytes = (k if kernel.converts_a else k_block) * kernel.copied_a.size
     max_rows = max(1, l2_bytes // (a_bytes * tile.rows)) * tile.rows
     wanted = math.ceil(m / max_rows)
-    panels = math.ceil(n / columns)
+    panels = math.ceil(n / gemm.columns(tile))
     n_groups = 1
     if gemm.batch % threads:
         if m < n and panels >= 4 * threads:
@@ -152,11 +154,10 @@ def candidate_blockings(gemm: Gemm, tile: GemmTile) -> list[MatmulBlocking]:
     return list(dict.fromkeys([pick, *others]))
 
 
-def sums_of_few(gemm: Gemm, rows: int) -> tuple[int, int]:
-    """Return (accumulator sets, block of k) of each element of the matmul if it had `rows` rows."""
-    whole = replace(gemm, m=rows)
+def splits_of_few(gemm: Gemm, rows: int) -> int:
+    """Return the accumulator sets of each element of the matmul if it had `rows` rows."""
     tile = pick_tile(rows, gemm.n, gemm.target, gemm.kernel)
-    return k_splits(min(rows, tile.rows), tile.vectors), pick_blocking(whole, tile).k_block
+    return k_splits(min(rows, tile.rows), tile.vectors)
 
 
 def few_rows(gemm: Gemm, tile: GemmTile) -> dict[int, MatmulBlocking]:
@@ -169,13 +170,11 @@ def few_rows(gemm: Gemm, tile: GemmTile) -> dict[int, MatmulBlocking]:
     if gemm.kernel.uses_tiles:  # sums do not depend on the number of rows
         return found
     for rows in range(1, MAX_FEW + 1):
-        splits, k_block = sums_of_few(gemm, rows)
+        splits = splits_of_few(gemm, rows)
         height = height_with(splits, tile.vectors)
-        differs = splits > 1 or k_block != pick_blocking(gemm, tile).k_block
-        if differs and height:
+        if splits > 1 and height:
             low = GemmTile(height, tile.vectors)
-            blocking = pick_blocking(replace(gemm, m=rows), low)
-            found[rows] = replace(blocking, tile=low, m_block=rows, k_block=k_block)
+            found[rows] = replace(pick_blocking(replace(gemm, m=rows), low), m_block=rows)
     return found
 
 
@@ -190,13 +189,13 @@ def tiles_for_any_rows(gemm: Gemm) -> list[GemmTile]:
     """The register tiles for a number of rows that is known at run time, the best first.
 
     A few rows must have the sums that they have when compiled alone: wide tiles cannot split theirs as often. Of the
-    others, with the blocks of k of the best one for a typical number of rows, that one is best which loses least where
-    it loses most, with few rows or a typical number, against the tile for each.
+    others, that one is best which loses least where it loses most, with few rows or a typical number, against the tile
+    for each.
     """
     n, target, kernel = gemm.n, gemm.target, gemm.kernel
     if kernel.uses_tiles:
         return list(kernel.tiles)
-    splits = {rows: sums_of_few(gemm, rows)[0] for rows in range(1, MAX_FEW + 1)}
+    splits = {rows: splits_of_few(gemm, rows) for rows in range(1, MAX_FEW + 1)}
     fitting = [
         tile
         for tile in ranked_tiles(gemm.m, n, target, kernel)
@@ -213,14 +212,7 @@ def tiles_for_any_rows(gemm: Gemm) -> list[GemmTile]:
         few = (few_cycles(m, gemm, tile, one) / best[m] for m, one in splits.items())
         return max(typical, *few)
 
-    def cost(tile: GemmTile) -> tuple[bool, float]:
-        k_blocks = (pick_blocking(gemm, one).k_block for one in (fitting[0], tile))
-        return len(set(k_blocks)) > 1, loss(tile)
-
-    lower = (
-        replace(tile, rows=min(tile.rows, MAX_TILE_ROWS)) for tile in sorted(fitting, key=cost)
-    )
-    return list(lower)
+    return [replace(tile, rows=min(tile.rows, MAX_TILE_ROWS)) for tile in sorted(fitting, key=loss)]
 
 
 def few_cycles(rows: int, gemm: Gemm, tile: GemmTile, splits: int) -> float:
