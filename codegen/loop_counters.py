@@ -1,7 +1,7 @@
 """The counters of an innermost loop, in the units that its addresses need.
 
-`128 * k` bytes would be a multiplication in each round: x86 scales an index by 1, 2, 4 or 8. A second counter, which
-grows by 32, gives them at a scale of 4, and `32 * k` at a scale of 1. LLVM's loop strength reduction finds the same
+`128 * k` bytes would be a multiplication in each round where an address scales its index by at most 8. A second counter,
+which grows by 32, gives them at a scale of 4, and `32 * k` at a scale of 1. LLVM's loop strength reduction finds the same
 counters in a third of all its time for a kernel, so `aot` switches it off.
 """
 
@@ -24,7 +24,7 @@ class LoopCounters:
         self._stream = stream
         self._scales = scales
         self._counters: dict[int, str] = {}
-        """How many bytes one counts for each step of the variable, and its operand."""
+        """Operands of counters by the bytes that each counts per step of the variable."""
 
     @contextmanager
     def of_loop(self, variable: str) -> Iterator[None]:
@@ -35,7 +35,7 @@ class LoopCounters:
         self.variable, self._counters = "", {}
 
     def scaled(self, nbytes: int, size: int) -> tuple[int, str]:
-        """A scale and a counter whose product is `nbytes` times the variable.
+        """A scale, and the counter that gives `nbytes` times the variable at it.
 
         `nbytes` is a multiple of an element's `size`, and that one of the scales.
         """

@@ -81,7 +81,7 @@ def test_what_bounds_a_loop(lines: list[str], binding: str, cycles: float) -> No
     ],
 )
 def test_pipes_of_zen3(name: str, binding: str, cycles: float) -> None:
-    """As measured: two multiply-adds per cycle, two sums, four of integers, one permutation."""
+    """Two multiply-adds per cycle were measured, two sums, four sums of integers, one permutation."""
     narrow = Target("avx2", "znver3", "+avx2", machine=ZEN3)
     lines = [f"{name}\t%ymm14, %ymm15, %ymm{i}" for i in range(12)]
     found = loop_bound(loop(*lines), narrow)
