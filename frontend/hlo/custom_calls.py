@@ -30,10 +30,6 @@ def _top_k(step: Step) -> Any:
     return top_k(step, step.shape.elements[0].dims[-1], is_largest)
 
 
-def _erf(step: Step) -> GraphTensor:
-    return step.make("erf", *step.tensors(1))
-
-
 def _nothing(step: Step) -> Any:
     """A check of what JAX knows when it exports."""
     return ()
@@ -120,7 +116,7 @@ TARGETS: dict[str, Handler] = {
          "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier"), _identity
     ),
     **dict.fromkeys(("TopK", "mhlo.topk"), _top_k),
-    "mhlo.erf": _erf,
+    "mhlo.erf": lambda step: step.make("erf", *step.tensors(1)),
     "shape_assertion": _nothing,
     "dynamic_ducc_fft": ducc_fft,
     "__onednn$matmul": _onednn_matmul,

@@ -7,10 +7,8 @@ import numpy as np
 
 from ...base.dtypes import by_name
 from ...graph_ir.ir.graph import GraphTensor
-from ...graph_ir.ops.cast import Cast
 from ..correspondence.reading import Pair
 from .bits import total_order
-from .frame import Value, Writer
 from .opcodes import DIRECTIONS, OPS
 from .scope import Handler, Step
 
@@ -26,10 +24,6 @@ def combine(step: Step, opcode: str, a: GraphTensor, b: GraphTensor) -> GraphTen
 
 def _two(step: Step) -> list[GraphTensor]:
     return step.alike(step.tensors(2))
-
-
-def _arithmetic(step: Step) -> GraphTensor:
-    return combine(step, step.type, *_two(step))
 
 
 def _magnitude(step: Step) -> GraphTensor:
@@ -101,19 +95,17 @@ def _identity(step: Step) -> GraphTensor:
     return step.tensors(1)[0]
 
 
-def _write_cast(writer: Writer, op: Cast, _: str) -> Value:
-    return writer.cast(writer.operand(op.inputs[0]), op.dtype, op.name)
-
-
 PAIRS = {
     "divide": Pair(_divide),
     "remainder": Pair(_remainder),
     "clamp": Pair(_clamp),
-    "convert": Pair(_convert, _write_cast),
+    "convert": Pair(
+        _convert, lambda writer, op, _: writer.cast(writer.operand(op.inputs[0]), op.dtype, op.name)
+    ),
     "shift": Pair(_shift_right),
 }
 HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(LOGICAL, _arithmetic),
+    **dict.fromkeys(LOGICAL, lambda step: combine(step, step.type, *_two(step))),
     **dict.fromkeys(("abs", "sign"), _magnitude),
     "compare": _compare,
     "real": _identity,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.dtypes import F32, DType
 from ...base.size_queries import sizes_text
-from ...graph_ir.ir.graph import Array, GraphTensor, Op
+from ...graph_ir.ir.graph import GraphTensor, Op
 from ..correspondence.compositions.reduction import moments
 from ..correspondence.reading import Pair
 from ..op_builder import Value, like
@@ -134,7 +134,7 @@ def _affine(node: NodeContext, dtype: DType, epsilon: float) -> tuple[GraphTenso
     """The per-channel factor and offset equivalent to a normalization by fixed statistics."""
     known = [node.known(i) for i in range(1, 5)]
     if all(v is not None for v in known):
-        scale, bias, mean, variance = (_as_f64(v) for v in known)
+        scale, bias, mean, variance = (np.asarray(v).astype(np.float64) for v in known)
         factor = scale / np.sqrt(variance + epsilon)
         return node.constant(factor, dtype), node.constant(bias - mean * factor, dtype)
     wide = node.details(3).dtype
@@ -143,10 +143,6 @@ def _affine(node: NodeContext, dtype: DType, epsilon: float) -> tuple[GraphTenso
     factor_ = node.helper("mul", scale_, node.helper("rsqrt", spread))
     offset = node.helper("sub", bias_, node.helper("mul", mean_, factor_))
     return node.converted(factor_, dtype), node.converted(offset, dtype)
-
-
-def _as_f64(value: Array | None) -> Array:
-    return np.asarray(value).astype(np.float64)
 
 
 def _read_per_channel(node: NodeContext, op_name: str) -> Value:

@@ -49,10 +49,6 @@ def _unary(layer: Callable[[NodeContext, GraphTensor], GraphTensor]) -> Handler:
     return read
 
 
-def _leaky_relu(node: NodeContext, x: GraphTensor) -> GraphTensor:
-    return node.helper("leaky_relu", x, alpha=node.attr_float("alpha", 0.01))
-
-
 def _softmax(node: NodeContext, x: GraphTensor) -> GraphTensor:
     dims = x.details.plain_dims
     axis = node.axis(node.attr_int("axis", -1), len(dims))
@@ -105,7 +101,9 @@ HANDLERS: dict[str, Handler] = {
         lambda node, x: _channels_back(node, global_average_pool(node, _channels_first(node, x)))
     ),
     "com.microsoft::QLinearSigmoid": _unary(lambda node, x: node.helper("sigmoid", x)),
-    "com.microsoft::QLinearLeakyRelu": _unary(_leaky_relu),
+    "com.microsoft::QLinearLeakyRelu": _unary(
+        lambda node, x: node.helper("leaky_relu", x, alpha=node.attr_float("alpha", 0.01))
+    ),
     "com.microsoft::QLinearSoftmax": _unary(_softmax),
     "com.microsoft::QLinearReduceMean": _unary(_mean),
 }

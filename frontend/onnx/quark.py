@@ -31,10 +31,6 @@ ELEMENTS: dict[str, tuple[int, int, int, float]] = {
 """element_dtype -> bits of the exponent and of the mantissa, the exponent of the largest number, that number."""
 
 
-def _half_away(node: OpBuilder, x: GraphTensor) -> GraphTensor:
-    return node.helper("mul", node.helper("sign", x), _half_up(node, node.helper("abs", x)))
-
-
 def _half_up(node: OpBuilder, x: GraphTensor) -> GraphTensor:
     low = node.helper("floor", x)
     goes_up = node.helper("ge", node.helper("sub", x, low), like(node, 0.5, x))
@@ -42,7 +38,9 @@ def _half_up(node: OpBuilder, x: GraphTensor) -> GraphTensor:
 
 
 ROUNDINGS: tuple[Callable[[OpBuilder, GraphTensor], GraphTensor], ...] = (
-    _half_away,
+    lambda node, x: node.helper(
+        "mul", node.helper("sign", x), _half_up(node, node.helper("abs", x))
+    ),
     _half_up,
     lambda node, x: node.helper("round", x),
 )

@@ -77,13 +77,12 @@ def _order(graph: GraphProto, producer: dict[str, int], label: str) -> list[int]
         raise UserError(
             f"{label}: a graph must be acyclic, but nodes {listed(loop)} depend on each other"
         ) from error
-    if _is_ordered(sources):  # keep the file's own order, which readers of the dumps know
+    pairs = ((source, number) for number, those in enumerate(sources) for source in those)
+    if all(
+        source < number for source, number in pairs
+    ):  # keep the file's own order, which readers of the dumps know
         return [i for i in range(len(sources)) if i in needed]
     return [i for i in order if i in needed]
-
-
-def _is_ordered(sources: list[list[int]]) -> bool:
-    return all(source < number for number, those in enumerate(sources) for source in those)
 
 
 def _reachable(roots: Iterable[int], sources: list[list[int]]) -> set[int]:

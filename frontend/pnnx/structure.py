@@ -135,10 +135,6 @@ HANDLERS: dict[str, Handler] = {
 }  # fmt: skip
 
 
-def _write_input(e: Exporter, op: Op) -> str:
-    return e.append("pnnx.Input", op.name, [], op.outputs[0].details)
-
-
 def _write_constant(e: Exporter, op: Op) -> str:
     value = op.attr("value")
     return e.append("pnnx.Attribute", op.name, [], op.outputs[0].details, weights={"data": value})
@@ -148,5 +144,9 @@ def _write_output(e: Exporter, op: Op) -> str:
     return e.append("pnnx.Output", op.attr("temp.result"), [e.operand(op.inputs[0])], None)
 
 
-EXPORTERS = {"input": _write_input, "constant": _write_constant, "output": _write_output}
+EXPORTERS = {
+    "input": lambda e, op: e.append("pnnx.Input", op.name, [], op.outputs[0].details),
+    "constant": _write_constant,
+    "output": _write_output,
+}
 """Writers by op name."""

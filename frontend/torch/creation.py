@@ -128,7 +128,7 @@ HANDLERS: dict[str, Read] = {
     "linspace": _read_linspace, "empty_strided": _read_memory, "_to_copy": CALLS["to"].run,
     "prims::convert_element_type": lambda node: node.converted(node.tensor_of("a"), node.attr_dtype("dtype")),
     "sym_size": _sizes, "sym_numel": _elements, **dict.fromkeys(("item", "_local_scalar_dense"), _scalar),
-    **dict.fromkeys(("sym_float", "sym_sqrt"), _as_float),
+    **dict.fromkeys(("sym_float", "sym_sqrt", "_sym_sqrt"), _as_float),
     **dict.fromkeys(("lift_fresh_copy", "lift_fresh", "alias", "detach", "contiguous"), _same),
     **dict.fromkeys(_CHECKS, _nothing), **dict.fromkeys(("_assert_scalar", "_assert_async"), _required),
 }  # fmt: skip

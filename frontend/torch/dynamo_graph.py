@@ -88,7 +88,8 @@ class _AtenGraph:
             return None
         call = Call(node)
         args, kwargs = self._present(call.args), self._present(call.kwargs)
-        if node.target is operator.getitem and not _is_listed(node.args[0]):
+        whole = node.args[0].meta.get("example_value") if node.target is operator.getitem else ()
+        if not isinstance(whole, (tuple, list)):
             made = self._index(*args)
         else:
             made = self.made.call_function(call.target, args, kwargs)
@@ -156,10 +157,6 @@ def _is_index(node: Any) -> bool:
     """Return whether it is a tensor of integers: how many elements one of bools takes depends on its values."""
     example: Any = getattr(node, "meta", {}).get("val")
     return hasattr(example, "dtype") and str(example.dtype) in ("torch.int64", "torch.int32")
-
-
-def _is_listed(node: Any) -> bool:
-    return isinstance(node.meta.get("example_value"), (tuple, list))
 
 
 def _memory(example: Any, name: str) -> int:

@@ -8,13 +8,15 @@ from functools import cache, partial
 from inspect import Parameter, Signature, signature
 from typing import Any
 
-from ...base.dims import NeedsLimit, Size, UndecidedSize
+from ...base.dims import Dim, NeedsLimit, Size, UndecidedSize, minimum
+from ...base.dtypes import S64
 from ...base.errors import GraphcError, InternalError, UnsupportedError, UserError
 from ...base.size_limits import deciding_limits
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.note import MODEL_VALUES
 from ...graph_ir.rewriting.run_sizes import size_in
 from ..correspondence.compositions.complex_numbers import Complex
+from ..correspondence.compositions.indexing import dynamic_size
 from ..torch_calls.arithmetic import FUNCTIONS, Function
 from ..torch_calls.call import Value
 from .complex_numbers import is_complex_call, read_complex
@@ -39,6 +41,10 @@ _OF_NUMBERS = {
 
 _MODULES = ("_operator", "builtins", "math")
 """Modules of Python's functions; PyTorch's are `torch.sym_max` and its like."""
+
+
+_MAXIMA = {operator.le: 0, operator.lt: 1}
+"""By how much a maximum is below the second operand of a comparison."""
 
 
 def reader_of(target: Any) -> Read | None:
@@ -144,17 +150,41 @@ def _read(graph: Graph, fx: Any, values: Values, sizes: Sizes, pairs: bool) -> A
     result = list(result) if isinstance(result, tuple) else result
     if isinstance(result, GraphTensor) and is_size(fx.meta.get("val")):
         count = size_in(graph, result)
-        count = (
-            sizes.count(fx.meta["val"], partial(node.counted, result, None))
-            if count is None
-            else count
-        )
+        if count is None and (count := sizes.of(fx.meta["val"])) is not None:
+            _require(node, "eq", result, count, f"the number must be {count}, as checked")
+        elif count is None:
+            count = sizes.count(fx.meta["val"], partial(node.counted, result, None))
+        if isinstance(count, Dim) and (promised := _promised(fx, node, result, sizes)) is not None:
+            count = sizes.cut(fx.meta["val"], minimum(count, promised))
         return result if count is None else count
     _bind_counts(result if isinstance(result, list) else [result], outputs, sizes)
     _check(node, result if isinstance(result, list) else [result], outputs, sizes)
     if isinstance(result, GraphTensor):
         MODEL_VALUES.of(graph)[fx.name] = result.name  # to compare value by value
     return result
+
+
+def _promised(fx: Any, node: Node, number: GraphTensor, sizes: Sizes) -> Size | None:
+    """Return the dynamic size that is the maximum of a number by a check of the program, which each run makes."""
+    for test in fx.users:
+        checks = [use for use in test.users if type_of(use.target) == "_assert_scalar"]
+        if (
+            checks
+            and test.target in _MAXIMA
+            and test.args[0] is fx
+            and type(test.args[1]) is type(fx)
+        ):
+            most = sizes.of(test.args[1].meta["val"])
+            if most is not None:
+                most = most - _MAXIMA[test.target]
+                _require(node, "le", number, most, str(checks[0].args[-1]))
+                return most
+    return None
+
+
+def _require(node: Node, relation: str, number: GraphTensor, size: Size, message: str) -> None:
+    number = node.reshaped(node.converted(number, S64), ())
+    node.require(node.helper(relation, number, dynamic_size(node, size)), message)
 
 
 def _examples(fx: Any) -> dict[str, Any]:

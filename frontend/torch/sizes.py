@@ -79,6 +79,11 @@ class Sizes:
             self._known[key] = counted(key, Limit(int(found.lower), min(most, MOST)))
         return self._known[key]
 
+    def cut(self, dim: Any, value: Size) -> Size:
+        """Bind a lone symbol that is bound already to another size."""
+        self._known[str(dim.node.expr)] = value
+        return value
+
     def _value(self, symbol: Any, environment: Any) -> Size | None:
         """The size of a symbol; None for one that the data decide and that no op has counted yet."""
         key = str(symbol)

@@ -46,15 +46,11 @@ def _read_roi_align(node: Node) -> Value:
     return align_regions(node, x, boxes, images, grid)
 
 
-def _read_columns(node: Node) -> Value:
-    return READS["fold"](node, "fold")
-
-
 HANDLERS: dict[str, Read] = {
     "torchvision::roi_align": _read_roi_align,
     "grid_sampler_2d": _read_grid_sampler,
     "grid_sampler_3d": _read_grid_sampler,
-    "col2im": _read_columns,
+    "col2im": lambda node: READS["fold"](node, "fold"),
 }
 
 PAIRS = {"general_convolution": Pair(_read_convolution)}

@@ -124,17 +124,17 @@ def _remainder(b: Builder, x: Operand, y: Operand) -> GraphTensor:
     return b.make("select", below, b.helper("add", rest, right), rest)
 
 
-def _log_add_exp(b: Builder, x: Operand, y: Operand) -> GraphTensor:
-    left, right = (as_float(b, z) for z in promoted(b, x, y))
-    return log_add_exp(b, left, right)
-
-
 def _power(x: Number, y: Number) -> Any:
     if isinstance(x, int) and isinstance(y, int) and y >= 0:
         if y > _MAX_BITS and abs(x) > 1:
             raise OverflowError("the power does not fit 64 bits")
         return x**y
     return np.float64(x) ** np.float64(y)
+
+
+def _log_add_exp(b: Builder, x: Operand, y: Operand) -> GraphTensor:
+    left, right = (as_float(b, z) for z in promoted(b, x, y))
+    return log_add_exp(b, left, right)
 
 
 def _size_power(x: Dim, y: Number) -> Any:

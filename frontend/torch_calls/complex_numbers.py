@@ -110,10 +110,6 @@ def _each(op_name: str) -> Callable[..., Number]:
     )
 
 
-def _opposite(build: OpBuilder, x: Number) -> Number:
-    return build.helper("neg", x[0]), build.helper("neg", x[1])
-
-
 def _inverse(build: OpBuilder, x: Number) -> Number:
     return formulas.over(build, formulas.one(build, x), x)
 
@@ -130,11 +126,12 @@ def _stacked(build: OpBuilder, x: Number) -> GraphTensor:
 
 FORMULAS: dict[str, tuple[int, Callable[..., Any]]] = {
     "add": (2, _each("add")), "sub": (2, _each("sub")), "mul": (2, formulas.times), "div": (2, formulas.over),
-    "pow": (2, formulas.power), "eq": (2, _equal), "neg": (1, _opposite), "exp": (1, formulas.exp),
+    "pow": (2, formulas.power), "eq": (2, _equal), "exp": (1, formulas.exp),
     "log": (1, formulas.log), "sqrt": (1, formulas.sqrt), "reciprocal": (1, _inverse), "sin": (1, formulas.sine),
     "cos": (1, formulas.cosine), "tan": (1, formulas.tan), "tanh": (1, formulas.tanh),
     "sigmoid": (1, formulas.logistic), "sgn": (1, formulas.sign), "abs": (1, formulas.magnitude),
     "rsqrt": (1, lambda build, x: _inverse(build, formulas.sqrt(build, x))),
+    "neg": (1, lambda build, x: tuple(build.helper("neg", part) for part in x)),
     "square": (1, lambda build, x: formulas.times(build, x, x)),
     "angle": (1, lambda build, x: build.helper("atan2", x[1], x[0])),
     **dict.fromkeys(("conj", "_conj"), (1, lambda build, x: (x[0], build.helper("neg", x[1])))),

@@ -215,15 +215,12 @@ def _output_sizes(node: Call, sizes: Sequence[Size]) -> tuple[Any, ...]:
     given = list(value) if isinstance(value, list) else [value]
     given = given * len(sizes) if len(given) == 1 else given
     words = [0 if entry in (None, "None") else entry for entry in given]
-    if len(words) != len(sizes) or not all(_is_size(n) for n in words):
+    are_sizes = all(isinstance(n, Dim) or (type(n) is int and n >= 0) for n in words)
+    if len(words) != len(sizes) or not are_sizes:
         raise node.rule(f"output_size must have {len(sizes)} sizes", repr(value)[:64])
     if not all(at_least(size, 1) for size in sizes):
         raise node.rule("the spatial axes must have elements", str(list(sizes)))
     return tuple(size if out == 0 else out for size, out in zip(sizes, words, strict=True))
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, Dim) or (type(value) is int and value >= 0)
 
 
 def _read_lrn(node: Call, op_name: str) -> Value:

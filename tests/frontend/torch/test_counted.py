@@ -155,3 +155,60 @@ def test_what_follows_from_a_refused_call_is_not_listed() -> None:
     with pytest.raises(UnsupportedError, match="linalg_eig.*; special_airy_ai") as caught:
         graphc.compile(program)
     assert "getitem" not in str(caught.value)
+
+
+def _up_to(x: torch.Tensor, number: torch.Tensor, function: Callable[..., Any]) -> Any:
+    k = number.item()
+    torch._check(k >= 0)
+    torch._check(k <= x.shape[0])
+    return function(x, k)
+
+
+def _below(x: torch.Tensor, number: torch.Tensor, function: Callable[..., Any]) -> Any:
+    k = number.item()
+    torch._check(k >= 1)
+    torch._check(k < x.shape[0])
+    return function(x, k)
+
+
+@pytest.mark.parametrize(
+    ("promise", "function"),
+    [
+        (_up_to, lambda x, k: x[:k] * 2),
+        (_up_to, lambda x, k: x[:k].sum(0)),
+        (_up_to, lambda x, k: torch.cat([x[:k], -x[k:]])),
+        (_up_to, lambda x, k: torch.narrow(x, 0, 0, k)),
+        (_below, lambda x, k: x[k:]),
+        (_below, lambda x, k: (x[:k] + 1, x[k:])),
+    ],
+)
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_slices_to_a_number_that_the_program_promises(
+    promise: Callable[..., Any], function: Callable[..., Any], is_wide: bool
+) -> None:
+    some = torch.export.Dim.DYNAMIC
+    shapes = [{0: some, 1: some} if is_wide else {0: some}, None]
+    pairs = [(torch.randn(6, 4), torch.tensor(3)), (torch.randn(9, 4), torch.tensor(8))]
+    pairs += [(torch.randn(3, 7), torch.tensor(2))] if is_wide else []
+    model = check(lambda x, n: promise(x, n, function), pairs, shapes)
+    for number in (-1, 7):
+        with pytest.raises(UserError, match="must be in|Runtime assertion failed for expression"):
+            model(np.zeros((6, 4), np.float32), np.array(number))
+
+
+def test_a_number_that_must_be_a_size() -> None:
+    def function(x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
+        k = number.item()
+        torch._check(k == x.shape[0])
+        return x.view(k, -1)
+
+    pairs = [(torch.randn(n, 4), torch.tensor(n)) for n in (6, 9)]
+    model = check(function, pairs, [{0: torch.export.Dim.DYNAMIC}, None])
+    for number in (-1, 7):
+        with pytest.raises(UserError, match="the number must be"):
+            model(np.zeros((6, 4), np.float32), np.array(number))
+
+
+def test_square_roots_of_sizes() -> None:
+    pairs = [(torch.randn(2, n),) for n in (5, 9)]
+    check(lambda x: x * torch.sym_sqrt(x.shape[1]), pairs, [{1: torch.export.Dim.DYNAMIC}])
