@@ -244,7 +244,7 @@ def _pad_widths(node: NodeContext, rank: int) -> tuple[tuple[int, ...], tuple[in
 def _write_pad(e: Exporter, op: Op, op_type: str) -> None:
     x = e.values(op)[0]
     mode, widths = cast(Any, op).mode, np.array((*op.attr("before"), *op.attr("after")), np.int64)
-    if mode == "wrap" and widths.min(initial=0) < 0:  # crops last
+    if mode != "constant" and widths.min(initial=0) < 0:  # crops last
         wider = e.constant(op, "pads", np.maximum(widths, 0))
         x = e.part(op, op_type, [x, wider], mode=mode)
         mode, widths = "constant", np.minimum(widths, 0)

@@ -275,3 +275,15 @@ def test_a_wrapped_border_beside_a_cropped_one(widths: tuple[int, int]) -> None:
     ):
         (found,) = ort.InferenceSession(written.SerializeToString()).run(None, {"x": x})
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("widths", [(1, -1), (2, -3), (-1, 3), (-3, 1), (2, -1)])
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_borders_of_elements_that_are_cropped(mode: str, widths: tuple[int, int]) -> None:
+    """ONNX Runtime crops first, and refuses a reflection of what is gone."""
+    ort = pytest.importorskip("onnxruntime")
+    attrs = {"before": (widths[0],), "after": (widths[1],), "mode": mode}
+    graph, x = graph_of("pad", [("f32", (4,))], attrs), np.arange(4, dtype=np.float32)
+    session = ort.InferenceSession(to_onnx(graph).SerializeToString())
+    (found,) = session.run(None, {session.get_inputs()[0].name: x})
+    np.testing.assert_array_equal(found, graph.evaluate([x])[0])
