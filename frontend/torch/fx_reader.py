@@ -44,7 +44,7 @@ _MODULES = ("_operator", "builtins", "math")
 
 
 _MAXIMA = {operator.le: 0, operator.lt: 1}
-"""By how much a maximum is below the second operand of a comparison."""
+"""Comparisons that give a maximum, with its distance from the second operand."""
 
 
 def reader_of(target: Any) -> Read | None:
