@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if importlib.util.find_spec("graphc") is None:
     pytest.exit("graphc is not installed here; run .ci/setup", returncode=4)
@@ -29,7 +29,13 @@ from support.golden import Golden
 from support.shared_objects import share_objects
 
 # The same examples in every run: a failure in CI is a failure here.
-settings.register_profile("graphc", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile(
+    "graphc",
+    deadline=None,
+    derandomize=True,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],  # how long it takes says how busy the machine is
+)
 settings.load_profile("graphc")
 
 STARTED = time.monotonic()

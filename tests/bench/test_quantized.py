@@ -19,6 +19,7 @@ from graphc.bench.measure import Timing
 from graphc.bench.networks.net import Net
 from graphc.bench.networks.transformer import bert, vit
 from graphc.bench.roofline import Roofline
+from graphc.codegen.host import host_has
 from graphc.driver.compiler import compile as compile_model
 from graphc.frontend import load
 from graphc.graph_ir.inspect.compare import difference
@@ -69,7 +70,9 @@ def test_encoders_agree_with_numpy(name: str) -> None:
 @pytest.mark.parametrize("name", ["mlp", "convolutions"])
 def test_forms_are_right_and_timed_beside_f32(name: str, form: str) -> None:
     row = row_of(made(SMALL[name]().case(), form, per_channel=name != "mlp"), "ort")
-    assert row.agree and row.is_quantized and not row.wrong
+    # ONNX Runtime adds pairs of bytes in 16 bits, which saturate, where the CPU has no instruction for four of them.
+    may_saturate = form != "7-bit" and not (host_has("avx512vnni") or host_has("avxvnni"))
+    assert row.agree and row.is_quantized and row.wrong <= ({"ort"} if may_saturate else set())
     assert set(row.timings) == {"graphc", "ort", "f32"}
     assert row.gain is not None and row.gain > 0
 
@@ -77,7 +80,7 @@ def test_forms_are_right_and_timed_beside_f32(name: str, form: str) -> None:
 def test_an_engine_farther_away_than_f32_is_marked_and_leaves_the_ratio(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    case = made(SMALL["mlp"]().case(), "qdq")
+    case = made(SMALL["mlp"]().case(), "7-bit")
 
     def saturating(model: bytes, threads: int, shapes: peers.Shapes | None) -> peers.Session:
         def contender(inputs: peers.Arrays) -> peers.Contender:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from graphc.base.dtypes import S8, U8
 from graphc.base.errors import UserError
 from graphc.bench.peak import measure_peak
 from graphc.bench.roofline import (
@@ -30,7 +29,6 @@ from graphc.bench.roofline import (
 from graphc.cli import main
 from graphc.codegen.host import target_for
 from graphc.targets.isa import Target
-from graphc.targets.microkernels import microkernel
 from support.roofs import plant_roofs
 
 LEVELS = (Level("L1", 1000, 100.0), Level("L2", 8000, 50.0), Level("DRAM", 0, 10.0))
@@ -185,7 +183,7 @@ def test_the_command_prints_all_roofs(
     out = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in out[1:6]] == ["compute", "u8xs8", "L1", "L2", "L3"]
     target = target_for("native")
-    rate = microkernel(U8, S8, target).rate(target)
+    rate = target.machine.rates[target.isa].u8s8_dot4
     assert out[2].endswith(f"dot4, 4.00 x f32, {rate:g} assumed in matmuls")
     assert re.search(r"bytes per cycle, [0-9.]+ assumed$", out[3])
     assert main(["dev", "roofline", "--threads", "1", "--json"]) == 0
