@@ -1,8 +1,8 @@
 """The counters of an innermost loop, in the units that its addresses need.
 
-`128 * k` bytes would be a multiplication in each round where an address scales its index by at most 8. A second counter,
-which grows by 32, gives them at a scale of 4, and `32 * k` at a scale of 1. LLVM's loop strength reduction finds the same
-counters in a third of all its time for a kernel, so `aot` switches it off.
+`128 * k` bytes would be a multiplication in each round where an address scales its index by at most 8. A second
+counter, which grows by 32, gives them at a scale of 4, and `32 * k` at a scale of 1. LLVM's loop strength reduction
+finds the same counters in a third of all its time for a kernel, so `aot` switches it off.
 """
 
 from __future__ import annotations
