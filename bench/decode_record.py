@@ -62,7 +62,7 @@ def record_of(rows: Sequence[Sequence[Cell]], name: str) -> Record:
     own = "" if name == SUITE else f" --name {name}"
     command = f"python -m graphc.bench.decode_record docs/records{own}"
     date = datetime.date.today().isoformat()
-    return Record(SUITE, "Language models", date, cpu_name(), versions, command, COLUMNS, rows)
+    return Record(name, "Language models", date, cpu_name(), versions, command, COLUMNS, rows)
 
 
 def measured(model: str, threads: int, rounds: int) -> list[list[Cell]]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ..base.dims import Size, Symbol, bounds, size, substitute, symbols_of
+from ..base.dims import MOST, Size, Symbol, bounds, size, substitute, symbols_of
 from ..base.dtypes import DType, by_any_name
 from ..base.errors import UserError
 from ..base.records import dataclass
@@ -199,12 +199,12 @@ def check_inputs(graph: Graph, specs: InputSpecs) -> None:
 
 
 def check_ranges(graph: Graph, specs: InputSpecs) -> None:
-    """Raise UserError for a range of a spec that has larger sizes than an op of the model takes."""
+    """Raise UserError for a range of a spec that ends above the largest size that an op of the model takes."""
     for op in graph.inputs:
         dims = specs[op.name].dims if op.name in specs else ()
         kept = map(bounds, op.outputs[0].details.plain_dims)
         for axis, (wanted, (low, high)) in enumerate(zip(dims, kept, strict=False)):
-            ranges = [f"{s.name}={s.range_text}" for s in symbols_of([wanted]) if s.has_range]
+            ranges = [f"{s.name}={s.range_text}" for s in symbols_of([wanted]) if s.most < MOST]
             if ranges and high < bounds(wanted)[1]:
                 sizes = f"{low}..{high}" if low < high else f"{low}"
                 raise UserError(
