@@ -79,6 +79,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="f32",
         help="type of the keys and values that are kept (default: f32)",
     )
+    group.add_argument(
+        "--huge-pages",
+        action="store_true",
+        help="copy the weights to pages of 2 MB instead of sharing them with other processes",
+    )
     add_activations_argument(group)
     add_target_argument(group)
     add_threads_argument(group)
@@ -164,6 +169,7 @@ def run(args: argparse.Namespace) -> int:
             target=args.target,
             activations=args.activations,
             cache=args.cache,
+            huge_pages=args.huge_pages,
             on_phase=report,
         )
     if args.verbose:

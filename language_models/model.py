@@ -263,6 +263,7 @@ def load(
     threads: int | None = None,
     context: int | None = None,
     cache: str = "f32",
+    huge_pages: bool = False,
     **options: Any,
 ) -> LanguageModel:
     """Load a language model: compiled, or from the compile cache where it was compiled before.
@@ -274,6 +275,8 @@ def load(
         context: The largest number of tokens of a text; by default 4,096, or what the model was made for.
         cache: Type of keys and values: f32; f16 and bf16, in which a context takes half the memory; or q8, bytes with a
             scale for each 32, which take 0.28 of it. Attention multiplies them in f32.
+        huge_pages: Copy the weights into memory of this process, on pages of 2 MB where Linux has them, instead of
+            mapping the file that processes share. What is bound by memory, as new tokens are, may be faster.
         **options: Others of `graphc.compile`, such as `target`, or `activations="q8"`, which rounds the rows that meet
             packed weights to 8 bits.
 
@@ -287,4 +290,6 @@ def load(
     kept = CACHES[cache]
     options["threads"] = threads
     step = source.compiled(min(CHUNK, context), context - 1, kept, **options)
+    if huge_pages:
+        step = CompiledModel(step.artifact.on_huge_pages(), step.threads)
     return LanguageModel(source, step, context, kept, options)

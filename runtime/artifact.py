@@ -91,6 +91,13 @@ class Artifact:
         """The name for messages: `m.gcm`, or `model 'mlp'` when it never was a file."""
         return self.origin or f"model '{self.metadata.model}'"
 
+    def on_huge_pages(self) -> Artifact:
+        """Return the artifact with constants in memory of this process, on huge pages where the system gives them."""
+        size = self.constants.nbytes
+        held = aligned_empty((size,), np.dtype(np.uint8), large_alignment(size))
+        held[...] = self.constants
+        return replace(self, constants=held)
+
     def save(
         self,
         path: str | os.PathLike[str],

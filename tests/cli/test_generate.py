@@ -37,7 +37,7 @@ def test_text_is_continued(path: Path) -> None:
     assert done.stdout == shown(wanted) + "\n"
     for word in ("load", "prompt", "decode", "memory", "per second"):
         assert word in done.stderr
-    facts = json.loads(generate(path, "hello world", *common, "--json").stdout)
+    facts = json.loads(generate(path, "hello world", *common, "--json", "--huge-pages").stdout)
     assert facts["text"] == wanted and (facts["prompt_tokens"], facts["new_tokens"]) == (3, 6)
 
 

@@ -36,6 +36,15 @@ def test_the_likeliest_tokens_follow(model: LanguageModel) -> None:
     assert model.generate("hello world", 0) == ""
 
 
+def test_weights_on_huge_pages_give_the_same_text(model: LanguageModel, tiny_path: Path) -> None:
+    copied = load(tiny_path, context=48, huge_pages=True)
+    artifact, mapped = copied.step.artifact, model.step.artifact
+    assert np.array_equal(artifact.constants, mapped.constants)
+    assert artifact.constants.base is not None and not artifact.constants.flags.writeable
+    assert artifact.constants.ctypes.data % 64 == 0
+    assert copied.generate("hello world", 8) == model.generate("hello world", 8)
+
+
 def test_several_prompts_give_the_texts_of_each_alone(model: LanguageModel) -> None:
     prompts = ["hello world hello", "h", "hello world", "hello"]
     ways: list[dict[str, Any]] = [{}, {"temperature": 0.9, "seed": 3, "lookup": 2}]

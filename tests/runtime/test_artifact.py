@@ -60,6 +60,15 @@ def test_round_trip(tmp_path: Path) -> None:
     assert back.origin == "m.gcm"
 
 
+@pytest.mark.parametrize(("size", "alignment"), [(0, 64), (65, 64), (5 << 20, 2 << 20)])
+def test_constants_on_huge_pages_are_a_copy(size: int, alignment: int) -> None:
+    artifact = replace(add_artifact(), constants=np.arange(size, dtype=np.uint32).astype(np.uint8))
+    copied = artifact.on_huge_pages().constants
+    assert np.array_equal(copied, artifact.constants) and not copied.flags.writeable
+    assert copied.ctypes.data % alignment == 0
+    assert not np.shares_memory(copied, artifact.constants)
+
+
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 4096, 100_003])
 def test_constants_of_any_size_come_back_aligned_and_mapped(tmp_path: Path, size: int) -> None:
     values = np.arange(size, dtype=np.uint32).astype(np.uint8)
