@@ -87,7 +87,7 @@ def _noise(op: Op, inputs: list[Array], y: Array) -> Array:
         wander = _root_of_squares(op, inputs)
         size = np.abs(op.reference([np.abs(x) for x in inputs])[0].astype(np.float64)) / LANES
         sums = np.sqrt((np.square(wander) / 2 + np.square(y) / 3) + np.square(size) / 3)
-    else:  # powers, which are positive: partial sums rise to the result
+    else:  # powers, whose partial sums rise to the result; and each factor of a multiplication rounds it once
         return np.asarray(deviation * math.sqrt(terms) * np.abs(y))
     deviations = deviation * wander  # rounded too where there is no fused multiply-add
     return np.asarray(_winograd_factor(op) * (worst * sums + deviations))
@@ -218,13 +218,13 @@ def unit_roundoff(dtype: DType) -> float:
 
 
 def _terms(op: FusibleOp) -> int:
-    """The number of terms in each sum of the op: K of a matmul, channels times taps of a convolution."""
+    """The number of terms in each sum of the op, or of factors: K of a matmul, channels times taps of a convolution."""
     if isinstance(op, MatmulCore):
         return op.sizes[2]
     if isinstance(op, Convolution):
         return math.prod(op.inputs[1].details.plain_dims[1:])
     computation = op.computation()
-    if isinstance(computation, Reduction) and computation.combine == "add":
+    if isinstance(computation, Reduction) and computation.combine in ("add", "mul"):
         return math.prod(computation.extents)
     return 1
 

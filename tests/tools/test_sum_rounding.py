@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from graphc.base.dtypes import F16, F32, F64, S64
+from graphc.base.dtypes import F16, F32, F64, S64, DType
 from graphc.base.packed_words import packed_words
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
@@ -74,6 +74,25 @@ def test_reductions_in_lanes_are_within_the_bound(name: str, feed: Feed, lanes: 
         total += running[:, lane]
     result = total / np.float32(1024) if name == "reduce_mean" else total
     assert expected.error(result).ok, expected.error(result)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize("lanes", [1, 4, 16])
+def test_many_factors_in_any_order_are_within_the_bound(lanes: int, dtype: DType) -> None:
+    """Each factor rounds the result once, that of the reference in f64 too."""
+    graph = Graph("p")
+    x = graph.make_input(LogicalTensor(dtype, (2000, 196)), "x")
+    graph.make_output(graph.make("reduce_prod", [x], {"axes": (1,)}).outputs[0])
+    values = RNG.uniform(0.5, 2, (2000, 196)).astype(dtype.numpy)
+    (expected,) = expected_outputs(graph, [values])
+    parts = np.ones((2000, lanes), dtype.numpy)
+    for begin in range(0, 196, lanes):
+        parts[:, : min(lanes, 196 - begin)] *= values[:, begin : begin + lanes]
+    found = parts[:, 0]
+    for lane in range(1, lanes):
+        found = found * parts[:, lane]
+    assert expected.error(found).ok
+    assert not expected.error(found * dtype.numpy.type(1 + 1000 * unit_roundoff(dtype))).ok
 
 
 def test_an_op_without_sums_has_no_noise() -> None:
