@@ -58,8 +58,11 @@ def disturb(array: Array, noise: Array, rng: np.random.Generator) -> Array:
         return array
     wide = array.astype(np.float64)
     moved = wide + (rng.integers(0, 2, array.shape) * 2 - 1) * noise
+    finfo: Any = ml_dtypes.finfo
+    # Rounding keeps the sign: the square of a number next to 0 is not negative, and has a root.
+    next_to_zero = np.abs(wide) < float(finfo(array.dtype).tiny)
+    moved = np.where(next_to_zero & (moved * np.where(wide < 0, -1, 1) < 0), -moved, moved)
     if from_numpy(array.dtype).is_float and array.dtype.itemsize <= 2:
-        finfo: Any = ml_dtypes.finfo
         info = finfo(array.dtype)
         unit = np.ldexp(float(info.eps), np.frexp(wide)[1] - 1)
         unit = np.maximum(np.where(wide == 0, 0.0, unit), float(info.smallest_subnormal))
