@@ -146,7 +146,7 @@ def test_one_element_is_a_matmul_with_the_elements_of_the_window_that_are_kept()
     shapes = {"x": (1, 24, 1, 1), "w": (24, 8, 4, 4)}
     graph = graph_from("convolution_transpose(x, w, before=(1, 0))", **shapes)
     kernels = [call.kernel for call in compile_stages(graph, "avx2").lowered.calls]
-    assert sum("c24i1x1o96r1x1k1x1" in name for name in kernels) == 1, (
-        "rows are kept, then multiplied"
-    )
-    assert "conv" in kernels[-1] and not any("k4x4" in name for name in kernels)
+    multiplied = [name for name in kernels if "conv" in name or "gemm" in name]
+    assert multiplied == kernels[-1:] and "c24i1x1o96r1x1k1x1" in kernels[-1]
+    # Before it, the rows that are kept and their order; a core family may prefer weights that are packed, too.
+    assert len(kernels) == (4 if "image" in kernels[-1] else 3)
