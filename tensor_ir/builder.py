@@ -198,9 +198,9 @@ class LoopBuilder:
         self._open: list[list[Stmt]] = [[]]
         self.names = Names(reserved)
 
-    def emit(self, statement: Stmt) -> None:
-        """Append a statement made elsewhere."""
-        self._open[-1].append(statement)
+    def emit(self, *statements: Stmt) -> None:
+        """Append statements made elsewhere."""
+        self._open[-1] += statements
 
     @contextmanager
     def loop(

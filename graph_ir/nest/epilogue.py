@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...base.dtypes import DType
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Expr, Let
+from ...tensor_ir.nodes import Buffer, Expr, Let
 from ..ir.computation import Index
 
 EpilogueValue = Callable[[Index, Expr], tuple[list[Let], Expr]]
@@ -18,3 +18,18 @@ def storing(epilogue: EpilogueValue | None, sums: DType, result: DType) -> Epilo
     if epilogue is not None or sums == result:
         return epilogue
     return lambda index, acc: ([], t.cast(acc, result))
+
+
+def store_result(
+    b: t.LoopBuilder,
+    result: Buffer,
+    at: Expr,
+    index: Index,
+    acc: Expr,
+    epilogue: EpilogueValue | None,
+) -> None:
+    """Store the epilogue of an accumulator as the element of `result` at offset `at`; `index` is its plain index."""
+    with b.block():
+        lets, value = epilogue(index, acc) if epilogue else ([], acc)
+        b.emit(*lets)
+        b.store(result, (at,), value)

@@ -44,8 +44,7 @@ class ByteWindowTemplate(WindowTemplate):
                 one = block.part(offset, 1)
                 start: Expr = t.const(0, F32)
                 if (addend := self._addend(one.index(0))) is not None:
-                    for let in addend.lets:
-                        b.emit(let)
+                    b.emit(*addend.lets)
                     start = b.let("start", addend.value)
                 acc = self._sums(one, line, start)
                 for slot in range(count):
@@ -70,6 +69,5 @@ class ByteWindowTemplate(WindowTemplate):
         lets, value = self.epilogue(index, acc)
         if is_started and (addend := self._addend(index, acc)) is not None:
             lets = list(addend.rest)
-        for let in lets:
-            self.b.emit(let)
+        self.b.emit(*lets)
         self.b.store(self.problem.y, (self._index(index),), value)

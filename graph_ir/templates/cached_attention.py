@@ -16,7 +16,6 @@ et al., GQA (arXiv 2305.13245).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -28,7 +27,8 @@ from ..nest.nest import Sharing
 from ..nest.packing import pack_panels
 from ..nest.tasks import ceil_div
 from ..schedule.workspaces import FEW, PARTS
-from .cached_attention_steps import CachedProblem, Rows, State, Steps, key_block
+from .cached_attention_steps import CachedProblem, Rows, Steps, key_block
+from .running_softmax import RunningSoftmax, finite
 
 
 def cached_attention_function(
@@ -117,20 +117,20 @@ class _Block(Steps):
         begin, end, each = self._parts(low)
         start = b.let("start", begin + part * each)
         with b.when(start < end):
-            state = State(*p.work)
+            running = RunningSoftmax(b, p.value_size, *p.work)
             panel = b.allocate("panel", F32, (p.group * self.step,))
             at = b.let("at", (query * PARTS + part) * p.group)
             rows = self._rows(
                 p.group, self.first, t.ZERO, self._heads_apart, at, lambda _: (low, own + 1)
             )
-            self._start(state, p.group, at)
+            running.start(p.group, at)
             blocks = start, t.minimum(start + each, end)
             with self._key_blocks(blocks, own + 1) as (key, n):
                 keys, values = self.as_f32(key, n)
                 unseen = self.first_seen(low, key)
                 self.dots(rows, keys, values, unseen, n, panel)
-                self.softmax(rows, state, panel, key, unseen, n)
-                self.add_values(rows, state, panel, values, unseen, n)
+                self.softmax(rows, running, panel, key, unseen, n)
+                self.add_values(rows, running, panel, values, unseen, n)
 
     def joined(self, query: Expr) -> None:
         """Store the results of a token: those of its parts, scaled to the largest maximum."""
@@ -141,25 +141,25 @@ class _Block(Steps):
         rows = self._rows(
             p.group, self.first, t.ZERO, self._heads_apart, t.ZERO, lambda _: (None, t.ZERO)
         )
-        result, most, total = State(*p.work).parts
-        joined = self._state(1)
+        result, maxima, totals = p.work
+        joined = RunningSoftmax.allocate(b, 1, size, F32)
         with b.loop("number", 0, p.group) as number:
             at = b.let("at", query * (PARTS * p.group) + number)
-            self._start(joined, 1)
+            joined.start(1)
             with b.loop("part", 0, parts) as part:
-                new = t.larger(joined.most[0], most[at + part * p.group])
-                b.store(joined.most, (0,), new)
-            base = b.let("base", self.finite(joined.most[0]))
+                new = t.larger(joined.maxima[0], maxima[at + part * p.group])
+                b.store(joined.maxima, (0,), new)
+            base = b.let("base", finite(joined.maxima[0]))
             with b.loop("part", 0, parts) as part:
                 own = b.let("own", at + part * p.group)
-                factor = b.let("factor", t.exp_weight(most[own] - base))
-                b.store(joined.total, (0,), joined.total[0] + total[own] * factor)
+                factor = b.let("factor", t.exp_weight(maxima[own] - base))
+                b.store(joined.totals, (0,), joined.totals[0] + totals[own] * factor)
                 with b.loop("i", 0, size, "vector") as i:
                     value = joined.result[i] + result[own * size + i] * factor
                     b.store(joined.result, (i,), value)
             y = b.let("y_at", rows.y + number * rows.y_stride)
             with b.loop("i", 0, size, "vector") as i:
-                b.store(p.y, (y + i,), joined.result[i] / joined.total[0])
+                b.store(p.y, (y + i,), joined.result[i] / joined.totals[0])
 
     def _parts(self, low: Expr | None) -> tuple[Expr, Expr, Expr]:
         """Return (first block of the keys of a token, end, blocks of a part).
@@ -177,8 +177,8 @@ class _Block(Steps):
         count = b.let("count", t.minimum(t.as_expr(p.tokens) - self.first, p.block_tokens))
         panel = b.allocate("panel", F32, (p.block_tokens * self.step,))
         packed = b.allocate("packed_keys", F32, (self.step * p.key_size,))
-        state = self._state(p.group * p.block_tokens)
-        self._start(state, p.group * p.block_tokens)
+        running = RunningSoftmax.allocate(b, p.group * p.block_tokens, p.value_size, F32)
+        running.start(p.group * p.block_tokens)
         low = b.let("low", t.maximum(self.position + 1 - p.window, 0)) if p.window else None
 
         def rows_of(number: Expr) -> Rows:
@@ -196,16 +196,15 @@ class _Block(Steps):
         with self._key_blocks(blocks, end) as (begin, n):
             keys, values = self.as_f32(begin, n)
             unseen = self.first_seen(low, begin)
-            for statement in pack_panels(keys, packed, p.key_size, n, self.width, self.lanes):
-                b.emit(statement)
+            b.emit(*pack_panels(keys, packed, p.key_size, n, self.width, self.lanes))
             values = self.panels_of(values, unseen, n)
             with b.loop("number", 0, p.group) as number:
                 rows = rows_of(number)
                 self.multiply(rows, packed, unseen, n, panel)
-                self.softmax(rows, state, panel, begin, unseen, n)
-                self.add_values(rows, state, panel, values, unseen, n)
+                self.softmax(rows, running, panel, begin, unseen, n)
+                self.add_values(rows, running, panel, values, unseen, n)
         with b.loop("number", 0, p.group) as number:
-            self.finish(rows_of(number), state)
+            self.finish(rows_of(number), running)
 
     @property
     def _heads_apart(self) -> tuple[int, int]:
@@ -230,19 +229,6 @@ class _Block(Steps):
         """The keys that the query of a token of the block sees."""
         end = self.position + row + 1
         return (t.maximum(end - self.p.window, 0) if self.p.window else None), end
-
-    def _state(self, rows: int) -> State:
-        b, size = self.b, self.p.value_size
-        return State(
-            b.allocate("result", F32, (rows * size,)), b.allocate("most", F32, (rows,)),
-            b.allocate("total", F32, (rows,)),
-        )  # fmt: skip
-
-    def _start(self, state: State, rows: int, first: Expr = t.ZERO) -> None:
-        for buffer, value in zip(state.parts, (0.0, -math.inf, 0.0), strict=True):
-            each = self.p.value_size if buffer is state.result else 1
-            with self.b.loop("i", 0, rows * each, "vector") as i:
-                self.b.store(buffer, (first * each + i,), value)
 
     @contextmanager
     def _key_blocks(self, blocks: tuple[Expr, Expr], end: Expr) -> Iterator[tuple[Var, Var]]:

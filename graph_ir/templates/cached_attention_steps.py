@@ -18,6 +18,7 @@ from ..nest.problem import View, matmul
 from ..nest.tasks import ceil_div
 from ..schedule.matmul_steps import inner_nest
 from ..schedule.matmul_tile import pick_tile
+from .running_softmax import RunningSoftmax
 
 MAX_TOKENS, MIN_TOKENS = 128, 8
 """Bounds of the new tokens of a block."""
@@ -94,20 +95,6 @@ class Rows:
     y_stride: int
     state: Expr
     seen: Callable[[Expr], tuple[Expr | None, Expr]]
-
-
-@dataclass(frozen=True)
-class State:
-    """Results, maxima and totals of queries."""
-
-    result: Buffer
-    most: Buffer
-    total: Buffer
-
-    @property
-    def parts(self) -> tuple[Buffer, Buffer, Buffer]:
-        """All of them."""
-        return self.result, self.most, self.total
 
 
 def key_block(p: CachedProblem, target: Target) -> int:
@@ -244,63 +231,43 @@ class Steps:
         with self.b.loop("n0", first, ceil_div(n, width)) as number:
             at = Position.outermost(problem).enter("m", t.ZERO, 1, rows.count)
             tiles = nest.tiles(at.enter("n", number, width, width))
-            for statement in (*nest.allocated(), *tiles):
-                self.b.emit(statement)
+            self.b.emit(*nest.allocated(), *tiles)
 
     def softmax(
-        self, rows: Rows, state: State, panel: Buffer, begin: Expr, first: Expr, n: Expr
+        self, rows: Rows, running: RunningSoftmax, panel: Buffer, begin: Expr, first: Expr, n: Expr
     ) -> None:
         """Replace scores by exponentials, and scale what was summed before to the new maximum."""
-        b, step = self.b, self.step
+        b = self.b
         start = b.let("start", first * self.width)
         columns = b.let("columns", ceil_div(n, self.lanes) * self.lanes)
         with b.loop("row", 0, rows.count) as row:
             low, end = rows.seen(row)
             below = b.let("below", low - begin) if low is not None else None
-            above, at = b.let("above", end - begin), b.let("at", row * step)
-            biggest, summed = b.allocate("biggest", F32, (1,)), b.allocate("summed", F32, (1,))
-            b.store(biggest, (0,), -math.inf)
-            with b.loop("c", start, columns, "vector") as c:
-                score = b.let("score", self._limited(panel[at + c] * self.p.scale))
-                is_seen: Expr = c < above
-                if below is not None:
-                    is_seen = is_seen & (c >= below)
-                score = b.let("seen", t.select(is_seen, score, -math.inf))
-                b.store(panel, (at + c,), score)
-                b.store(biggest, (0,), t.larger(biggest[0], score))
-            own = b.let("query", rows.state + row)
-            old = b.let("old", state.most[own])
-            new = b.let("new", t.larger(old, biggest[0]))
-            base = b.let("base", self.finite(new))
-            factor = b.let("factor", t.exp_weight(old - base))
-            b.store(state.most, (own,), new)
-            b.store(summed, (0,), 0.0)
-            with b.loop("e", start, columns, "vector") as e:
-                power = b.let("power", t.exp_weight(panel[at + e] - base))
-                b.store(panel, (at + e,), power)
-                b.store(summed, (0,), summed[0] + power)
-            b.store(state.total, (own,), state.total[own] * factor + summed[0])
-            with b.loop("i", 0, self.p.value_size, "vector") as i:
-                index = (own * self.p.value_size + i,)
-                b.store(state.result, index, state.result[index] * factor)
+            above, at = b.let("above", end - begin), b.let("at", row * self.step)
 
-    def finite(self, most: Expr) -> Expr:
-        """Return a maximum that can be subtracted: 0 where nothing was seen."""
-        return t.select(t.equal(most, -math.inf), 0.0, most)
+            def score(column: Expr, element: Expr) -> Expr:
+                found = b.let("score", self._limited(element * self.p.scale))
+                is_seen: Expr = column < above
+                if below is not None:
+                    is_seen = is_seen & (column >= below)
+                return t.select(is_seen, found, -math.inf)
+
+            own = b.let("query", rows.state + row)
+            running.add(own, panel, at, (start, columns), score)
 
     def _limited(self, score: Expr) -> Expr:
         cap = self.p.cap
         return t.call("tanh", score * (1 / cap)) * cap if cap else score
 
     def add_values(
-        self, rows: Rows, state: State, panel: Buffer, values: View, first: Expr, n: Expr
+        self, rows: Rows, running: RunningSoftmax, panel: Buffer, values: View, first: Expr, n: Expr
     ) -> None:
         """Add exponentials times values to the results, from panel `first` of the keys on."""
         p, size = self.p, self.p.value_size
         most = rows.count if isinstance(rows.count, int) else p.block_tokens
         views = (
             View(panel, {"m": self.step, "k": 1}), values,
-            View(state.result, {"m": size, "n": 1}, base=rows.state * size),
+            View(running.result, {"m": size, "n": 1}, base=rows.state * size),
         )  # fmt: skip
         problem = matmul((), (most, p.value_size, self.step), views, self.kernel, None)
         tile = pick_tile(most, size, self.target, self.kernel)
@@ -309,11 +276,14 @@ class Steps:
         seen = at.enter("k", first, self.width, n - first * self.width)
         self.b.emit(nest.task(0, seen.reduced(False, True)))
 
-    def finish(self, rows: Rows, state: State) -> None:
+    def finish(self, rows: Rows, running: RunningSoftmax) -> None:
         """Store the quotients."""
         b, size = self.b, self.p.value_size
         with b.loop("row", 0, rows.count) as row:
             own = b.let("query", rows.state + row)
-            total, at = b.let("total", state.total[own]), b.let("at", rows.y + row * rows.y_stride)
+            total, at = (
+                b.let("total", running.totals[own]),
+                b.let("at", rows.y + row * rows.y_stride),
+            )
             with b.loop("i", 0, size, "vector") as i:
-                b.store(self.p.y, (at + i,), state.result[own * size + i] / total)
+                b.store(self.p.y, (at + i,), running.result[own * size + i] / total)

@@ -28,7 +28,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind, Stmt
 from ..ir.schedule import Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
-from ..nest.epilogue import EpilogueValue, storing
+from ..nest.epilogue import EpilogueValue, store_result, storing
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,7 @@ class WindowTemplate:
             b.loop("image", 0, t.as_expr(whole.batch), self.kind) as image,
             b.loop("piece", 0, pieces, self.kind) as piece,
         ):
-            for let in self.lets:
-                b.emit(let)
+            b.emit(*self.lets)
             first = piece * size
             last = b.let("last", t.minimum(first + size, self.g.result[0]))
             self._begin_piece()
@@ -259,13 +258,7 @@ class WindowTemplate:
 
     def _store(self, index: tuple[Expr, ...], value: Expr) -> None:
         """y[index] = epilogue(value), for a plain index [image, channel, row, column]."""
-        b, position = self.b, self._index(index)
-        with b.block():
-            if self.epilogue is not None:
-                lets, value = self.epilogue(index, value)
-                for let in lets:
-                    b.emit(let)
-            b.store(self.problem.y, (position,), value)
+        store_result(self.b, self.problem.y, self._index(index), index, value, self.epilogue)
 
     def _index(self, index: tuple[Expr, ...]) -> Expr:
         """Return the offset of a result in y."""

@@ -15,7 +15,7 @@ from ...base.dtypes import F32, S8, S32
 from ...base.packed_words import WORD_BYTES
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Allocate, Buffer, Expr, Load, Stmt, Var
+from ...tensor_ir.nodes import Allocate, Buffer, Expr, Load, Var
 from ..schedule.matmul_nbits import DIGITS
 from .nbits_rows import GivenRows
 
@@ -79,19 +79,15 @@ class FixedPointRows(GivenRows):
         """0 for each row that has such groups."""
         return Buffer("x_fits", F32, (self.most,), "local")
 
-    def prepared(self, rows: int | Expr) -> list[Stmt]:
-        """Digits, steps, and what zero points are multiplied by."""
-        b = t.LoopBuilder()
-        for buffer in (self._digits, self._steps, self._starts, self._totals, self._fits):
-            b.emit(Allocate(buffer))
-        for statement in self._allocated():
-            b.emit(statement)
+    def prepare(self, b: t.LoopBuilder, rows: int | Expr) -> None:
+        """Compute digits, steps, and what zero points are multiplied by."""
+        local = self._digits, self._steps, self._starts, self._totals, self._fits
+        b.emit(*map(Allocate, local), *self._allocated())
         zero = b.let("x_zero", t.cast(self.weights.zero[0], S32))
         with b.loop("xr", 0, rows) as row:
             b.store(self._fits, (row,), MOST)
             with b.loop("xg", 0, self.groups) as group:
                 self._convert(b, row, group, zero)
-        return list(b.body().body)
 
     def _convert(self, b: t.LoopBuilder, row: Var, group: Var, zero: Var) -> None:
         """One group of one row."""
@@ -156,8 +152,7 @@ class FixedPointRows(GivenRows):
         total = t.cast(sums[-1], F32)
         for one in reversed(sums[:-1]):
             total = total * 256.0 + t.cast(one, F32)
-        for statement in self._scaled(row, group, total):
-            b.emit(statement)
+        self._store_scaled(b, row, group, total)
         if self.has_starts:
             for digit, one in enumerate(sums):
                 start = t.const(0, S32) - zero * one

@@ -12,14 +12,16 @@ where one zero point serves all weights, they begin at -zero * sum of X, so that
 
 from __future__ import annotations
 
+import itertools
+
 from ...base.dims import is_known
 from ...base.dtypes import F32, U8
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Block, Buffer, Const, Expr, For, Let, Load, Stmt, Store, Var
+from ...tensor_ir.nodes import Buffer, Const, Expr, Stmt, Var
 from ..nest.lower import Lowering
 from ..nest.nest import Nest, Sharing, Stage, contraction
-from ..nest.packing import loop, padded_view
+from ..nest.packing import padded_view
 from ..nest.position import Position
 from ..nest.problem import Contraction, View
 from ..nest.schedule_text import apply
@@ -68,66 +70,68 @@ class NBitsLowering(Lowering):
             return self._panel(stage, position)
         if self.unpack == "panel":
             return self._wide_rows(stage, position)
-        x, rows = self._x(position), position.extents["m"]
-        copied = self._byte_tiles(position).copied(rows) if self.use == "tile4" else []
-        return Staged(None, position, [*x.prepared(rows), *copied], [])
+        b, rows = t.LoopBuilder(), position.extents["m"]
+        self._x(position).prepare(b, rows)
+        if self.use == "tile4":
+            self._byte_tiles(b, position).copy_rows(rows)
+        return Staged(None, position, [b.body()], [])
 
     def _wide_rows(self, stage: Stage, position: Position) -> Staged:
         """Rows of bytes, times their scales, as two-dimensional registers take them."""
         kernel, k, first = self.problem.kernel, position.extents["k"], _first_k(position)
         local = padded_view(max_rows(self.nest), max_depth(self.nest), kernel, stage.name)
-        x, row, group, i = self._x(position), Var("xr"), Var("xg"), Var("xi")
-        size = min(self.x_group, k)
-        factor = Var("x_factor", F32)
-        value = t.cast(x.number(row, first + group * size + i), F32) * factor
-        at = local.base + row * local.step("m") + group * size + i
-        copy = loop(
-            i, size, Store(local.buffer, (at,), t.cast(value, local.buffer.dtype)), "vector"
-        )
-        scale = x.factor(row, (group * size + first) // self.step)
-        body = loop(group, k // size, Block((Let(factor, scale), copy)), "serial")
-        rows = loop(row, position.extents["m"], body, "serial")
-        return Staged(local.buffer, position.staged("A", local), [rows], [])
+        b, x, size = t.LoopBuilder(), self._x(position), min(self.x_group, k)
+        with b.loop("xr", 0, position.extents["m"]) as row, b.loop("xg", 0, k // size) as group:
+            scale = b.let("x_factor", x.factor(row, (group * size + first) // self.step))
+            with b.loop("xi", 0, size, "vector") as i:
+                value = t.cast(x.number(row, first + group * size + i), F32) * scale
+                at = local.base + row * local.step("m") + group * size + i
+                b.store(local.buffer, (at,), t.cast(value, local.buffer.dtype))
+        return Staged(local.buffer, position.staged("A", local), [b.body()], [])
 
     def _panel(self, stage: Stage, position: Position) -> Staged:
         """A panel is unpacked once for all rows of the block."""
         size, dtype = max_depth(self.nest) * self.columns, self.problem.kernel.copied_b
         local = Buffer(stage.name, dtype, (size,), "local")
-        panel, k = position.iteration("n"), position.extents["k"]
-        weights = WeightPanel(self.weights, panel, self.columns, self.depth, self.lanes)
+        b = t.LoopBuilder()
+        weights, vectors = self._weights(b, position)
         unpack = weights.unpack if dtype == F32 else weights.unpack_pairs
-        copy = unpack(_first_k(position), k, local, -(-position.extents["n"] // self.lanes))
+        unpack(_first_k(position), position.extents["k"], local, vectors)
         view = View(local, {"k": self.columns, "n": 1}, {"n": (self.columns, 0)})
-        return Staged(local, position.staged("B", view), [copy], [])
+        return Staged(local, position.staged("B", view), [b.body()], [])
+
+    def _weights(self, b: t.LoopBuilder, position: Position) -> tuple[WeightPanel, int]:
+        """Return the panel at a position, and its vectors; one where their number is not needed yet."""
+        panel, columns = position.iteration("n"), position.extents["n"]
+        weights = WeightPanel(b, self.weights, panel, self.columns, self.depth, self.lanes)
+        return weights, -(-columns // self.lanes) if isinstance(columns, int) else 1
 
     def tiles(self, position: Position) -> list[Stmt]:
         """Return the register tiles of a panel: of floats, or of weights that are unpacked in registers."""
         if self.unpack == "panel":
             return register_tiles(self._high_nest, position, self.target, self.locals)
+        b, columns, rows = t.LoopBuilder(), position.extents["n"], position.extents["m"]
         if self.use == "tile4":
-            return self._sums_of_tiles(position)
-        tiles: list[Stmt] = []
-        columns = position.extents["n"]
-        vectors = -(-columns // self.lanes)
-        panel = position.iteration("n")
-        weights = WeightPanel(self.weights, panel, self.columns, self.depth, self.lanes)
+            self._in_registers(b, position)
+            return [b.body()]
+        weights, vectors = self._weights(b, position)
         if self.unpack == "bytes":
             if weights.weights.has_minima:
                 floats = Buffer("w_floats", F32, (weights.floats_size,), "local")
                 self.locals[floats.name] = floats
-                weights, copy = weights.as_floats(floats, vectors)
-                tiles.append(copy)
+                weights = weights.as_floats(floats, vectors)
             local = Buffer("w_bytes", U8, (self.depth * self.columns,), "local")
             self.locals[local.name] = local
-            weights, copy = weights.as_bytes(local, vectors, self.fetches, self.step)
-            tiles.append(copy)
+            weights = weights.as_bytes(local, vectors, self.fetches, self.step)
         assert self.nest.tile is not None
-        for first, end, rows in row_runs(position.extents["m"], self.nest.tile.shape.rows):
-            row = Var("wr")
-            tile = self._tile(position, row, rows, weights, vectors)
-            body = Block((*tile.sums(), *self._results(position, tile, columns)))
-            tiles.append(For(row, first, end, body, "serial", rows))
-        return tiles
+        for first, end, height in row_runs(rows, self.nest.tile.shape.rows):
+            with b.loop("wr", first, end, step=height) as row:
+                tile = self._tile(position, row, height, weights, vectors)
+                tile.sums()
+                for r, v in itertools.product(range(height), range(vectors)):
+                    at = position.enter("m", row + r, 1, 1)
+                    self._store(b, at, t.as_expr(r), v, tile.acc, columns)
+        return [b.body()]
 
     @property
     def _high_nest(self) -> Nest:
@@ -138,23 +142,19 @@ class NBitsLowering(Lowering):
             return self.nest
         return self.nest.changed(problem=self.problem.of_sizes(m=registers.rows))
 
-    def _byte_tiles(self, position: Position) -> ByteTiles:
-        panel, columns = position.iteration("n"), position.extents["n"]
-        weights = WeightPanel(self.weights, panel, self.columns, self.depth, self.lanes)
-        vectors = -(-columns // self.lanes) if isinstance(columns, int) else 1
+    def _byte_tiles(self, b: t.LoopBuilder, position: Position) -> ByteTiles:
+        weights, vectors = self._weights(b, position)
         return ByteTiles(self._x(position), weights, vectors, self.fetches, self.target)
 
-    def _sums_of_tiles(self, position: Position) -> list[Stmt]:
+    def _in_registers(self, b: t.LoopBuilder, position: Position) -> None:
         """The rows of a block times a panel, in two-dimensional registers."""
-        tiles = self._byte_tiles(position)
+        tiles = self._byte_tiles(b, position)
         rows, columns = position.extents["m"], position.extents["n"]
         self.locals |= {one.name: one for one in tiles.buffers}
-        row = Var("wr")
-        results = [
-            self._result(position.enter("m", row, 1, 1), row, v, tiles.acc, columns)
-            for v in range(tiles.vectors)
-        ]
-        return [*tiles.statements(rows), loop(row, rows, Block(tuple(results)), "serial")]
+        tiles.multiply(rows)
+        with b.loop("wr", 0, rows) as row:
+            for v in range(tiles.vectors):
+                self._store(b, position.enter("m", row, 1, 1), row, v, tiles.acc, columns)
 
     def _x(self, position: Position) -> GivenRows:
         """The rows of a block, in fixed point where f32 is multiplied by dot products."""
@@ -178,24 +178,15 @@ class NBitsLowering(Lowering):
         make = FloatTile if self.x_scale is None else DotTile
         return make(x, row, rows, weights, vectors, means)
 
-    def _results(self, position: Position, tile: RegisterTile, columns: int) -> list[Stmt]:
-        """Every vector of sums through the epilogue to C."""
-        return [
-            self._result(
-                position.enter("m", tile.row + r, 1, 1), t.as_expr(r), v, tile.acc, columns
-            )
-            for r in range(tile.rows)
-            for v in range(tile.vectors)
-        ]
-
-    def _result(self, row: Position, r: Expr, v: int, sums: Buffer, columns: int) -> Stmt:
-        begin, end = v * self.lanes, min((v + 1) * self.lanes, columns)
-        col, acc = Var("fc"), Var("sum", F32)
-        at = row.enter("n", col, 1, 1)
-        lets, value = epilogue_value(self.nest, at, acc)
-        first = Let(acc, Load(sums, (r, col)))
-        body = Block((first, *lets, Store(at.view("C").buffer, (at.offset("C"),), value)))
-        return For(col, t.as_expr(begin), t.as_expr(end), body, "vector")
+    def _store(
+        self, b: t.LoopBuilder, row: Position, r: Expr, v: int, sums: Buffer, columns: int
+    ) -> None:
+        """Store a vector of sums through the epilogue to C."""
+        with b.loop("fc", v * self.lanes, min((v + 1) * self.lanes, columns), "vector") as col:
+            at, acc = row.enter("n", col, 1, 1), b.let("sum", sums[r, col])
+            lets, value = epilogue_value(self.nest, at, acc)
+            b.emit(*lets)
+            b.store(at.view("C").buffer, (at.offset("C"),), value)
 
 
 def _first_k(position: Position) -> int:

@@ -10,6 +10,7 @@ faster for many rows.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from ...base.dtypes import F32, S8, S32
@@ -17,20 +18,7 @@ from ...base.records import dataclass
 from ...targets.isa import Target
 from ...targets.microkernels import microkernels
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import (
-    Allocate,
-    Block,
-    Buffer,
-    Expr,
-    For,
-    If,
-    Let,
-    Load,
-    Stmt,
-    Store,
-    Var,
-)
-from ..nest.packing import loop
+from ...tensor_ir.nodes import Allocate, Buffer, Expr, Stmt, Var
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile as GemmTile
 from ..nest.row_tiles import TileHeight
@@ -49,10 +37,10 @@ class SignedRows(GivenRows):
         """Return whether nothing is subtracted from sums."""
         return self.weights.has_one_zero
 
-    def prepared(self, rows: int | Expr) -> list[Stmt]:
+    def prepare(self, b: t.LoopBuilder, rows: int | Expr) -> None:
         """Compute the sums of groups that zero points or minima are multiplied by, if there are any."""
-        is_needed = self.weights.has_minima or not self.has_starts
-        return super().prepared(rows) if is_needed else []
+        if self.weights.has_minima or not self.has_starts:
+            super().prepare(b, rows)
 
 
 class ByteTiles:
@@ -67,6 +55,7 @@ class ByteTiles:
         shape = self.kernel.registers
         assert shape is not None
         self.x, self.weights, self.vectors, self.fetches = x, weights, vectors, fetches
+        self.b = weights.b
         self.shape = shape
         self.columns, self.lanes = weights.columns, weights.lanes
         self.means = Means(False, target.table.has_fma, 0)
@@ -85,47 +74,40 @@ class ByteTiles:
 
     @property
     def buffers(self) -> list[Buffer]:
-        """Return the local buffers that `statements` uses."""
+        """Return the local buffers that `multiply` uses."""
         return [self.bytes, self.sums, self.acc, self.factors]
 
-    def copied(self, m: int | Expr) -> list[Stmt]:
+    def copy_rows(self, m: int | Expr) -> None:
         """Copy the rows as registers are loaded: a register for each group of 16 rows, with zeros around the group.
 
         Rows behind the last are undefined.
         """
-        row, group, k, step, height = Var("br"), Var("bg"), Var("bk"), self.x.step, self.shape.rows
-        at = ((row // height * self.x.groups + group) * height + row % height) * self.width
-        body: list[Stmt] = []
-        if self.shared > 1:
-            zero = Store(self.rows, (at + k,), t.const(0, S8))
-            body.append(loop(k, self.width, zero, "vector"))
-        inside = at + group % self.shared * step + k
-        copy = Store(self.rows, (inside,), self.x.number(row, group * step + k))
-        body.append(loop(k, step, copy, "vector"))
-        groups = loop(group, self.x.groups, Block(tuple(body)), "serial")
-        return [Allocate(self.rows), loop(row, m, groups, "serial")]
+        b, step, height = self.b, self.x.step, self.shape.rows
+        b.emit(Allocate(self.rows))
+        with b.loop("br", 0, m) as row, b.loop("bg", 0, self.x.groups) as group:
+            at = ((row // height * self.x.groups + group) * height + row % height) * self.width
+            if self.shared > 1:
+                with b.loop("bk", 0, self.width, "vector") as k:
+                    b.store(self.rows, (at + k,), 0)
+            with b.loop("bk", 0, step, "vector") as k:
+                number = self.x.number(row, group * step + k)
+                b.store(self.rows, (at + group % self.shared * step + k,), number)
 
-    def statements(self, m: int | Expr) -> list[Stmt]:
+    def multiply(self, m: int | Expr) -> None:
         """Leave the sums of `m` rows in `acc`."""
-        row, number, tile = Var("br"), Var("bn"), Var("bt")
-        zero = t.const(0.0, F32, self.lanes)
-        zeros = [
-            Store(self.acc, (row, t.as_expr(v * self.lanes)), zero) for v in range(self.vectors)
-        ]
-        blocks, height = self.x.groups // self.shared, self.shape.rows
-        start = Var("bs")
-        scaled = self._scaled(start, tile, self._rows_of(start, m), number - 2)
-        of_tile = (
-            Let(start, tile * height),
-            If(number >= 2, t.block_of(scaled)),
-            If((number >= 1) & (number <= blocks), self._multiplied(start, tile, number - 1)),
-        )
-        tiles = loop(tile, (m + height - 1) // height, Block(of_tile), "serial")
-        body = Block((If(number < blocks, self._copied_block(number)), tiles))
-        return [
-            loop(row, m, Block(tuple(zeros)), "serial"),
-            loop(number, blocks + 2, body, "serial"),
-        ]
+        b, blocks, height = self.b, self.x.groups // self.shared, self.shape.rows
+        with b.loop("br", 0, m) as row:
+            for v in range(self.vectors):
+                b.store(self.acc, (row, v * self.lanes), t.const(0.0, F32, self.lanes))
+        with b.loop("bn", 0, blocks + 2) as number:
+            with b.when(number < blocks):
+                self._copy_block(number)
+            with b.loop("bt", 0, (m + height - 1) // height) as tile:
+                start = b.let("bs", tile * height)
+                with b.when(number >= 2):
+                    self._scale(start, tile, self._rows_of(start, m), number - 2)
+                with b.when((number >= 1) & (number <= blocks)):
+                    b.emit(self._sums(start, tile, number - 1))
 
     def _rows_of(self, start: Expr, m: int | Expr) -> int | Expr:
         """Return the rows of a register from row `start` on."""
@@ -134,20 +116,18 @@ class ByteTiles:
             return min(m, height)
         return t.minimum(t.as_expr(height), t.as_expr(m) - start)
 
-    def _copied_block(self, block: Expr) -> Stmt:
+    def _copy_block(self, block: Expr) -> None:
         """Write the bytes of a block of the panel to its half of the buffer, and the factors of its groups as f32."""
-        first, body = block * self.shared, list[Stmt]()
-        _, copy = self.weights.as_bytes(
+        first = block * self.shared
+        self.weights.as_bytes(
             self.bytes, self.vectors, self.fetches, self.x.step, (first, self.shared),
             block % 2 * self._block_bytes, self.x.has_starts,
         )  # fmt: skip
         each = self.weights.weights.group // self.x.step
-        for g in range(self.shared):
-            for v in range(self.vectors):
-                for kind, value in enumerate(self.weights.factors((first + g) // each, v)):
-                    at = self.factor_at(block, t.as_expr(g), kind, v)
-                    body.append(Store(self.factors, (at,), value))
-        return Block((copy, *body))
+        for g, v in itertools.product(range(self.shared), range(self.vectors)):
+            for kind, value in enumerate(self.weights.factors((first + g) // each, v)):
+                at = self.factor_at(block, t.as_expr(g), kind, v)
+                self.b.store(self.factors, (at,), value)
 
     def factor_at(self, block: Expr, group: Expr, kind: int, v: int) -> Expr:
         """The offset of the factors of a group of a block."""
@@ -162,10 +142,11 @@ class ByteTiles:
         """The offset of the sums of a block of the rows of a register."""
         return (tile * 2 + block % 2) * (self.shared * self.group_sums)
 
-    def _multiplied(self, start: Expr, tile: Expr, block: Expr) -> Stmt:
-        """Store the sums of each group of a block of the rows from `start` on: those behind the last undefined.
+    def _sums(self, start: Expr, tile: Expr, block: Expr) -> Stmt:
+        """Return the tiles that store the sums of each group of a block of the rows from `start` on.
 
-        A register holds several small groups of weights, each of which its rows pick by zeros elsewhere.
+        Sums of rows behind the last are undefined. A register holds several small groups of weights, each of which
+        its rows pick by zeros elsewhere.
         """
         height = self.shape.rows
         at = (start * self.x.groups + block * (self.shared * height)) * self.width
@@ -178,15 +159,11 @@ class ByteTiles:
         )  # fmt: skip
         return found.statement()
 
-    def _scaled(self, start: Expr, tile: Expr, rows: int | Expr, block: Expr) -> list[Stmt]:
+    def _scale(self, start: Expr, tile: Expr, rows: int | Expr, block: Expr) -> None:
         """Add the sums of groups to those of rows from `start` on."""
-        body: list[Stmt] = []
         for begin, end, height in row_runs(rows, SCALED):
-            row = Var("bi")
-            sums = _ScaledSums(self, start, row, height, self._sums_of(tile, block), block)
-            added = sums.added()
-            body.append(For(row, begin, end, Block(tuple(added)), "serial", height))
-        return body
+            with self.b.loop("bi", begin, end, step=height) as row:
+                _ScaledSums(self, start, row, height, self._sums_of(tile, block), block).add()
 
 
 class _ScaledSums(RegisterTile):
@@ -200,37 +177,28 @@ class _ScaledSums(RegisterTile):
         super().__init__(tiles.x, row, rows, tiles.weights, tiles.vectors, tiles.means)
         self.tiles, self.start, self.offset, self.block = tiles, start, offset, block
 
-    def added(self) -> list[Stmt]:
-        """Statements that add the groups to what the rows have."""
-        kept = self.tiles.acc
-        at = [(r, v) for r in range(self.rows) for v in range(self.vectors)]
-        body: list[Stmt] = [Allocate(self.acc)]
-        for r, v in at:
-            old = Load(kept, (self._row(r), t.as_expr(v * self.lanes)), self.lanes)
-            body.append(Store(self.acc, self._at(r, v), old))
+    def add(self) -> None:
+        """Add the groups to what the rows have."""
+        each = list(itertools.product(range(self.rows), range(self.vectors)))
+        kept = [(self._row(r), t.as_expr(v * self.lanes)) for r, v in each]
+        for (r, v), at in zip(each, kept, strict=True):
+            self.b.store(self.acc, self._at(r, v), t.load(self.tiles.acc, at, self.lanes))
         for group in range(self.tiles.shared):
-            body.append(Block(tuple(self._scaled(self.block * self.tiles.shared + group))))
-        for r, v in at:
-            new = Load(self.acc, self._at(r, v), self.lanes)
-            body.append(Store(kept, (self._row(r), t.as_expr(v * self.lanes)), new))
-        return body
+            with self.b.block():
+                self._scale(self.block * self.tiles.shared + group)
+        for (r, v), at in zip(each, kept, strict=True):
+            self.b.store(self.tiles.acc, at, t.load(self.acc, self._at(r, v), self.lanes))
 
     def _row(self, r: int) -> Expr:
         return self.start + self.row + r
 
     def _factors(self, group: Expr, v: int) -> list[Expr]:
-        of_block = group - self.block * self.tiles.shared
-        return [
-            Load(
-                self.tiles.factors,
-                (self.tiles.factor_at(self.block, of_block, kind, v),),
-                self.lanes,
-            )
-            for kind in range(self.tiles.kinds)
-        ]
+        tiles, of_block = self.tiles, group - self.block * self.tiles.shared
+        offsets = (tiles.factor_at(self.block, of_block, kind, v) for kind in range(tiles.kinds))
+        return [t.load(tiles.factors, (at,), self.lanes) for at in offsets]
 
     def _value(self, r: int, v: int, group: Expr) -> Expr:
         tiles = self.tiles
         at = self.offset + (group - self.block * tiles.shared) * tiles.group_sums
         at = at + (self.row + r) * tiles.columns + v * self.lanes
-        return t.cast(Load(tiles.sums, (at,), self.lanes), F32)
+        return t.cast(t.load(tiles.sums, (at,), self.lanes), F32)

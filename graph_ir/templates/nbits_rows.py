@@ -6,8 +6,7 @@ from ...base.dtypes import F32, S32
 from ...base.packed_words import WORD_BYTES
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, Load, Stmt, Store, Var
-from ..nest.packing import loop
+from ...tensor_ir.nodes import Allocate, Buffer, Expr, Load, Stmt
 from ..nest.problem import View
 from .packed_weights import PackedWeights
 
@@ -54,37 +53,31 @@ class GivenRows:
         """The sums of groups as floats, which minima of weights are multiplied by."""
         return Buffer("x_scaled", F32, (self.most * self.groups,), "local")
 
-    def prepared(self, rows: int | Expr) -> list[Stmt]:
+    def prepare(self, b: t.LoopBuilder, rows: int | Expr) -> None:
         """Compute the sum of each group of each row, or, if zero points are constant, its multiple by the
         zero point; and the sum as a float where weights have minima."""
-        sums, r, g, i = self._sums, Var("sr"), Var("sg"), Var("si")
-        zero, kind = (t.as_expr(0),), sums.dtype
-        total = Buffer("x_sum", kind, (1,), "local")
-        at = self._index(r, g * self.step + i)
-        new = total[zero] + t.cast(self.x.buffer[at], kind)
-        found: Expr = total[zero]
-        if self.has_starts:
-            middle = t.cast(self.weights.zero[zero], kind)
-            found = t.const(0, kind) - middle * found
-        body = Block((
-            Allocate(total),
-            Store(total, zero, t.const(0, kind)),
-            loop(i, self.step, Store(total, zero, new), "vector"),
-            Store(sums, (self._of_group(r, g),), found),
-            *self._scaled(r, g, total[zero]),
-        ))  # fmt: skip
-        groups = loop(g, self.groups, body, "serial")
-        return [Allocate(sums), *self._allocated(), loop(r, rows, groups, "serial")]
+        sums = self._sums
+        b.emit(Allocate(sums), *self._allocated())
+        with b.loop("sr", 0, rows) as row, b.loop("sg", 0, self.groups) as group:
+            total = b.allocate("x_sum", sums.dtype, (1,))
+            b.store(total, (0,), 0)
+            with b.loop("si", 0, self.step, "vector") as i:
+                x = self.x.buffer[self._index(row, group * self.step + i)]
+                b.store(total, (0,), total[0] + t.cast(x, sums.dtype))
+            found: Expr = total[0]
+            if self.has_starts:
+                found = t.const(0, sums.dtype) - t.cast(self.weights.zero[0], sums.dtype) * found
+            b.store(sums, (self._of_group(row, group),), found)
+            self._store_scaled(b, row, group, total[0])
 
     def _allocated(self) -> list[Stmt]:
         return [Allocate(self._scaled_sums)] if self.weights.has_minima else []
 
-    def _scaled(self, row: Expr, group: Expr, total: Expr) -> list[Stmt]:
+    def _store_scaled(self, b: t.LoopBuilder, row: Expr, group: Expr, total: Expr) -> None:
         """Store the sum of a group of a row as a float, where it is needed."""
-        if not self.weights.has_minima:
-            return []
-        value = t.cast(total, F32) * self.factor(row, group)
-        return [Store(self._scaled_sums, (self._of_group(row, group),), value)]
+        if self.weights.has_minima:
+            value = t.cast(total, F32) * self.factor(row, group)
+            b.store(self._scaled_sums, (self._of_group(row, group),), value)
 
     def scaled_total(self, row: Expr, group: Expr) -> Expr:
         """The sum of a group, as a float."""

@@ -8,23 +8,8 @@ from ...base.dtypes import F32, S8, S16, S32
 from ...base.packed_words import WORD_BYTES
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import (
-    Allocate,
-    Block,
-    Broadcast,
-    Buffer,
-    Expr,
-    For,
-    If,
-    Let,
-    Load,
-    Ramp,
-    Stmt,
-    Store,
-    Var,
-)
+from ...tensor_ir.nodes import Broadcast, Buffer, Expr, Load, Ramp, Var
 from ...tensor_ir.tiling import k_splits, split_rows
-from ..nest.packing import loop
 from .fixed_point_rows import FixedPointRows
 from .nbits_rows import GivenRows
 from .packed_weights import WeightPanel, Word
@@ -50,6 +35,7 @@ class RegisterTile:
     """The sums of `rows` rows, from `row` of the rows `x` on, times one panel of `vectors` vectors.
 
     A group at a time is summed in `part`, which has `sets` accumulators of each element, and then added to `acc`.
+    Code goes to the builder of the panel.
     """
 
     dtype = F32
@@ -57,6 +43,7 @@ class RegisterTile:
     def __init__(
         self, x: GivenRows, row: Var, rows: int, weights: WeightPanel, vectors: int, means: Means
     ) -> None:
+        self.b = weights.b
         self.x = x
         self.row = row
         self.rows = rows
@@ -64,118 +51,88 @@ class RegisterTile:
         self.vectors = vectors
         self.lanes = weights.lanes
         self.means = means
-        self.acc = Buffer("nb_acc", F32, (rows, vectors * self.lanes), "local")
+        self.acc = self.b.allocate("nb_acc", F32, (rows, vectors * self.lanes))
         # sums of one vector wait for each other
         self.splits = 1 if means.in_pairs else k_splits(rows * x.digits, vectors)
-        sets = x.digits * self.splits
-        self.part = Buffer("nb_part", self.dtype, (sets * rows, vectors * self.lanes), "local")
 
-    def sums(self) -> list[Stmt]:
-        """Statements that leave the sums in `acc`."""
-        group = Var("wg")
-        body = Block((
-            Allocate(self.part),
-            *(self._starts(group) if self.x.has_starts else self._zeros(self.part)),
-            self._accumulate_group(group),
-            *self._scaled(group),
-        ))  # fmt: skip
-        groups = loop(group, self.x.groups, body, "serial")
-        return [Allocate(self.acc), *self._zeros(self.acc), groups]
+    def sums(self) -> None:
+        """Leave the sums in `acc`."""
+        self._zero(self.acc)
+        with self.b.loop("wg", 0, self.x.groups) as group:
+            sets = self.x.digits * self.splits
+            shape = sets * self.rows, self.vectors * self.lanes
+            self.part = self.b.allocate("nb_part", self.dtype, shape)
+            if self.x.has_starts:
+                self._start(group)
+            else:
+                self._zero(self.part)
+            self._accumulate_group(group)
+            self._scale(group)
 
-    def _zeros(self, buffer: Buffer) -> list[Stmt]:
+    def _zero(self, buffer: Buffer) -> None:
         zero = t.const(0, buffer.dtype, self.lanes)
-        return [
-            Store(buffer, (t.as_expr(row), t.as_expr(v * self.lanes)), zero)
-            for row in range(buffer.shape[0])
-            for v in range(self.vectors)
-        ]
+        for row, v in itertools.product(range(buffer.shape[0]), range(self.vectors)):
+            self.b.store(buffer, (row, v * self.lanes), zero)
 
-    def _starts(self, group: Expr) -> list[Stmt]:
+    def _start(self, group: Expr) -> None:
         """Store the contributions of zero points in the first accumulator of each sum, zero in the others."""
-        body: list[Stmt] = []
-        for digit in range(self.x.digits):
-            for r in range(self.rows):
-                start = Broadcast(self.x.start(self._row(r), group, digit), self.lanes)
-                for v in range(self.vectors):
-                    body.append(Store(self.part, self._at(r, v, digit, 0), start))
-                    body += [
-                        Store(self.part, self._at(r, v, digit, split), t.const(0, S32, self.lanes))
-                        for split in range(1, self.splits)
-                    ]
-        return body
+        zero = t.const(0, S32, self.lanes)
+        for digit, r in itertools.product(range(self.x.digits), range(self.rows)):
+            start = Broadcast(self.x.start(self._row(r), group, digit), self.lanes)
+            for v, split in itertools.product(range(self.vectors), range(self.splits)):
+                self.b.store(self.part, self._at(r, v, digit, split), zero if split else start)
 
     def _row(self, r: int) -> Expr:
         return self.row + r
 
-    def _at(self, r: int, v: int, digit: int = 0, split: int = 0) -> tuple[Expr, ...]:
-        row = (digit * self.splits + split) * self.rows + r
-        return t.as_expr(row), t.as_expr(v * self.lanes)
+    def _at(self, r: int, v: int, digit: int = 0, split: int = 0) -> tuple[int, int]:
+        return (digit * self.splits + split) * self.rows + r, v * self.lanes
 
-    def _accumulate_group(self, group: Expr) -> Stmt:
+    def _accumulate_group(self, group: Expr) -> None:
         """part += X * Q over the words of a group; all of them at once where their upper bits are in other words."""
-        weights = self.weights.weights
+        weights, b = self.weights.weights, self.b
         words = self.x.step // weights.numbers
         step = max(d for d in range(1, MAX_UNROLLED + 1) if not words % d)
         if weights.high_bits:
             step = words
-        word, body = Var("ww"), list[Stmt]()
-        high = [
-            self.weights.high_words(body, group, self.x.step, f"wh{v}_", v)
-            for v in range(self.vectors)
-        ]
-        for i in range(step):
-            body += self._word(group, word + i, i, high)
-        body += self._ended()
-        return For(word, t.as_expr(0), t.as_expr(words), Block(tuple(body)), "serial", step)
+        with b.loop("ww", 0, words, step=step) as word:
+            high = [self.weights.high_words(group, self.x.step, v) for v in range(self.vectors)]
+            for i in range(step):
+                at = group * words + (word + i)
+                if self.means.fetches:
+                    self.weights.fetch(at)
+                packed = [b.let("wp", self.weights.word(at, v)) for v in range(self.vectors)]
+                joined = [self.weights.joined(x, y, i) for x, y in zip(packed, high, strict=True)]
+                self._multiply(joined, at * weights.numbers, i)
+            self._end()
 
-    def _word(self, group: Expr, word: Expr, number: int, high: list[list[Expr]]) -> list[Stmt]:
-        weights = self.weights.weights
-        body: list[Stmt] = []
-        at = group * (self.x.step // weights.numbers) + word
-        if self.means.fetches:
-            body += self.weights.fetched(at)
-        packed = [
-            self.weights.joined(
-                self._let(body, f"wp{number}_{v}", self.weights.word(at, v)), high[v], number
-            )
-            for v in range(self.vectors)
-        ]
-        return [*body, *self._multiplied(packed, at * weights.numbers, number)]
-
-    def _multiplied(self, packed: list[Word], k: Expr, number: int) -> list[Stmt]:
-        """Return the multiplications of a word of each column, which begins at `k`; `number` makes names unique."""
+    def _multiply(self, packed: list[Word], k: Expr, number: int) -> None:
+        """Multiply word `number` of an iteration of each column, which begins at `k`."""
         raise NotImplementedError
 
-    def _ended(self) -> list[Stmt]:
-        """Return the statements after the multiplications."""
-        return []
+    def _end(self) -> None:
+        """Do what comes after the multiplications."""
 
     def _value(self, r: int, v: int, group: Expr) -> Expr:
         """The sum of a group, in f32."""
         raise NotImplementedError
 
-    def _scaled(self, group: Expr) -> list[Stmt]:
+    def _scale(self, group: Expr) -> None:
         """acc += (part - zero * sum of X) * factor of the row * scale + minimum * sum of X."""
-        body, weights = list[Stmt](), self.weights.weights
         for v in range(self.vectors):
-            scale, zero, *minima = [
-                self._let(body, f"{name}{v}", value)
-                for name, value in zip(("ws", "wz", "wm"), self._factors(group, v), strict=False)
-            ]
+            scale, zero, *minima = (self.b.let("ws", one) for one in self._factors(group, v))
             for r in range(self.rows):
+                row, at = self._row(r), self._at(r, v)
                 value = self._value(r, v, group)
                 if not self.x.has_starts:
-                    total = Broadcast(self.x.total(self._row(r), group), self.lanes)
-                    value = value - zero * total
+                    value = value - zero * Broadcast(self.x.total(row, group), self.lanes)
                 if self.dtype != F32:
-                    factor = Broadcast(self.x.factor(self._row(r), group), self.lanes)
-                    value = value * factor
-                old: Expr = Load(self.acc, self._at(r, v), self.lanes)
-                if weights.has_minima:
-                    total = Broadcast(self.x.scaled_total(self._row(r), group), self.lanes)
+                    value = value * Broadcast(self.x.factor(row, group), self.lanes)
+                old: Expr = t.load(self.acc, at, self.lanes)
+                if minima:
+                    total = Broadcast(self.x.scaled_total(row, group), self.lanes)
                     old = self._fma(total, minima[0], old)
-                body.append(Store(self.acc, self._at(r, v), self._fma(value, scale, old)))
-        return body
+                self.b.store(self.acc, at, self._fma(value, scale, old))
 
     def _factors(self, group: Expr, v: int) -> list[Expr]:
         """The scales, the zero points and, if there are any, the minima of a group."""
@@ -183,37 +140,29 @@ class RegisterTile:
 
     def _sum(self, r: int, v: int, digit: int = 0) -> Expr:
         """The accumulators of one vector, joined."""
-        found: Expr = Load(self.part, self._at(r, v, digit), self.lanes)
+        found: Expr = t.load(self.part, self._at(r, v, digit), self.lanes)
         for split in range(1, self.splits):
-            found = found + Load(self.part, self._at(r, v, digit, split), self.lanes)
+            found = found + t.load(self.part, self._at(r, v, digit, split), self.lanes)
         return found
 
     def _fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
         return t.fma(a, b, c) if self.means.fused else c + a * b
 
-    @staticmethod
-    def _let(body: list[Stmt], name: str, value: Expr) -> Expr:
-        var = Var(name, value.dtype, value.lanes)
-        body.append(Let(var, value))
-        return var
-
 
 class FloatTile(RegisterTile):
     """Rows of f32, times each number of a word."""
 
-    def _multiplied(self, packed: list[Word], k: Expr, number: int) -> list[Stmt]:
-        body: list[Stmt] = []
+    def _multiply(self, packed: list[Word], k: Expr, number: int) -> None:
+        b = self.b
         for i in range(self.weights.weights.numbers):
-            x = [
-                self._let(body, f"wx{number}_{i}_{r}", self._x(r, k + i)) for r in range(self.rows)
-            ]
-            for v, var in enumerate(packed):
-                q = self._let(body, f"wq{number}_{i}_{v}", self._number(var, i))
+            numbers = (self.x.number(self._row(r), k + i) for r in range(self.rows))
+            x = [b.let("wx", Broadcast(one, self.lanes)) for one in numbers]
+            for v, word in enumerate(packed):
+                q = b.let("wq", self._number(word, i))
                 for r in range(self.rows):
-                    index = self._at(r, v, split=i % self.splits)
-                    old = Load(self.part, index, self.lanes)
-                    body.append(Store(self.part, index, self._fma(q, x[r], old)))
-        return body
+                    at = self._at(r, v, split=i % self.splits)
+                    old = t.load(self.part, at, self.lanes)
+                    b.store(self.part, at, self._fma(q, x[r], old))
 
     def _number(self, word: Word, index: int) -> Expr:
         """A level of each word; those of 4 bits are lanes of a table where a vector has 16."""
@@ -225,9 +174,6 @@ class FloatTile(RegisterTile):
             table = Load(weights.parts["book"], (t.ZERO,), self.lanes)
         return self.weights.picked(word, index, t.cast(table, F32))
 
-    def _x(self, r: int, k: Expr) -> Expr:
-        return Broadcast(self.x.number(self._row(r), k), self.lanes)
-
     def _value(self, r: int, v: int, group: Expr) -> Expr:
         return self._sum(r, v)
 
@@ -236,58 +182,49 @@ class DotTile(RegisterTile):
     """Rows of s8, times four numbers of a word at once."""
 
     dtype = S32
+    pairs: Buffer
+    """The sums of a few words in 16 bits, two for each lane."""
 
-    @property
-    def _pairs(self) -> Buffer:
-        """The sums of a few words in 16 bits, two for each lane."""
-        shape = (self.x.digits * self.rows, self.vectors * 2 * self.lanes)
-        return Buffer("nb_pairs", S16, shape, "local")
+    def _pair(self, r: int, v: int, digit: int) -> tuple[int, int]:
+        return digit * self.rows + r, v * 2 * self.lanes
 
-    def _pair(self, r: int, v: int, digit: int) -> tuple[Expr, ...]:
-        return t.as_expr(digit * self.rows + r), t.as_expr(v * 2 * self.lanes)
-
-    def _ended(self) -> list[Stmt]:
+    def _end(self) -> None:
         """Add the sums of 16 bits to those of 32 bits."""
-        body, ones = list[Stmt](), t.const(1, S16, 2 * self.lanes)
-        for at in self._sums() if self.means.in_pairs else ():
-            pairs = Load(self._pairs, self._pair(*at), 2 * self.lanes)
-            old = Load(self.part, self._at(*at), self.lanes)
-            body.append(Store(self.part, self._at(*at), t.call("dot2", old, pairs, ones)))
-        return body
+        ones, each = (
+            t.const(1, S16, 2 * self.lanes),
+            map(range, (self.rows, self.vectors, self.x.digits)),
+        )
+        for one in itertools.product(*each) if self.means.in_pairs else ():
+            pairs = t.load(self.pairs, self._pair(*one), 2 * self.lanes)
+            old = t.load(self.part, self._at(*one), self.lanes)
+            self.b.store(self.part, self._at(*one), t.call("dot2", old, pairs, ones))
 
-    def _sums(self) -> list[tuple[int, int, int]]:
-        """(row, vector, digit) of each sum."""
-        return list(itertools.product(range(self.rows), range(self.vectors), range(self.x.digits)))
-
-    def _multiplied(self, packed: list[Word], k: Expr, number: int) -> list[Stmt]:
-        body: list[Stmt] = []
-        each = self.weights.weights.numbers // WORD_BYTES
+    def _multiply(self, packed: list[Word], k: Expr, number: int) -> None:
+        b, each = self.b, self.weights.weights.numbers // WORD_BYTES
         for i in range(each):
-            at, quad = k + i * WORD_BYTES, number * each + i
-            begins = self.means.in_pairs and quad % self.means.in_pairs == 0
-            if begins:
-                body += self._ended() if quad else [Allocate(self._pairs)]
-            q = [
-                self._let(body, f"wq{number}_{i}_{v}", self.weights.quad(var, i))
-                for v, var in enumerate(packed)
-            ]
+            quad = number * each + i
+            begins = self.means.in_pairs > 0 and quad % self.means.in_pairs == 0
+            if begins and quad:
+                self._end()
+            elif begins:
+                shape = self.x.digits * self.rows, self.vectors * 2 * self.lanes
+                self.pairs = b.allocate("nb_pairs", S16, shape)
+            q = [b.let("wq", self.weights.quad(word, i)) for word in packed]
             for digit, r in itertools.product(range(self.x.digits), range(self.rows)):
-                x = self._let(body, f"wx{number}_{i}_{digit}_{r}", self._x(r, digit, at))
+                four = self.x.quad(self._row(r), digit, k + i * WORD_BYTES)
+                x = b.let("wx", t.bitcast(Broadcast(four, self.lanes), S8))
                 for v in range(self.vectors):
                     if self.means.in_pairs:
-                        index = self._pair(r, v, digit)
-                        kind = S16, 2 * self.lanes
-                        pairs = t.const(0, *kind) if begins else Load(self._pairs, index, kind[1])
-                        body.append(Store(self._pairs, index, t.call("dot2", pairs, q[v], x)))
+                        self._add_pairs(self._pair(r, v, digit), q[v], x, begins)
                         continue
-                    index = self._at(r, v, digit, i % self.splits)
-                    old = Load(self.part, index, self.lanes)
-                    body.append(Store(self.part, index, t.call("dot4", old, q[v], x)))
-        return body
+                    at = self._at(r, v, digit, i % self.splits)
+                    old = t.load(self.part, at, self.lanes)
+                    b.store(self.part, at, t.call("dot4", old, q[v], x))
 
-    def _x(self, r: int, digit: int, k: Expr) -> Expr:
-        """Four s8 of a row from `k` on, in all lanes."""
-        return t.bitcast(Broadcast(self.x.quad(self._row(r), digit, k), self.lanes), S8)
+    def _add_pairs(self, at: tuple[int, int], q: Expr, x: Expr, begins: bool) -> None:
+        lanes = 2 * self.lanes
+        old = t.const(0, S16, lanes) if begins else t.load(self.pairs, at, lanes)
+        self.b.store(self.pairs, at, t.call("dot2", old, q, x))
 
     def _value(self, r: int, v: int, group: Expr) -> Expr:
         return t.cast(self._sum(r, v), F32)
@@ -296,54 +233,45 @@ class DotTile(RegisterTile):
 class FixedPointTile(DotTile):
     """Rows of f32 as digits, and as floats where digits do not hold enough of a group."""
 
-    def __init__(
-        self,
-        x: FixedPointRows,
-        row: Var,
-        rows: int,
-        weights: WeightPanel,
-        vectors: int,
-        means: Means,
-    ) -> None:
-        super().__init__(x, row, rows, weights, vectors, means)
-        self.rows_of_digits = x
+    x: FixedPointRows
 
-    def sums(self) -> list[Stmt]:
-        """Statements that leave the sums in `acc`."""
-        body = super().sums()
+    def sums(self) -> None:
+        """Leave the sums in `acc`."""
+        super().sums()
         for r in range(self.rows):
-            group, row = Var("wf"), self._row(r)
-            one = If(self.rows_of_digits.is_float(row, group), self._as_floats(r, group))
-            groups = loop(group, self.x.groups, one, "serial")
-            body.append(If(self.rows_of_digits.has_floats(row), groups))
-        return body
+            row = self._row(r)
+            with (
+                self.b.when(self.x.has_floats(row)),
+                self.b.loop("wf", 0, self.x.groups) as group,
+                self.b.when(self.x.is_float(row, group)),
+            ):
+                self._add_floats(r, group)
 
-    def _as_floats(self, r: int, group: Expr) -> Stmt:
+    def _add_floats(self, r: int, group: Expr) -> None:
         """acc += X * W over a group: what f32 makes of infinities, NaN and outliers."""
-        weights, body = self.weights.weights, list[Stmt]()
+        weights, b = self.weights.weights, self.b
         size = weights.group if weights.high_bits else weights.numbers
-        part, parts = Var("wo"), weights.group // size
-        at, row = group * parts + part, self._row(r)
-        kept = Buffer("nb_kept", F32, (1, self.vectors * self.lanes), "local")
-        ends: list[Stmt] = []
+        parts, words = weights.group // size, size // weights.numbers
+        kept = b.allocate("nb_kept", F32, (1, self.vectors * self.lanes))
+        self._zero(kept)
+        with b.loop("wo", 0, parts) as part:
+            at = group * parts + part
+            for v in range(self.vectors):
+                weight = self.weights.scaled(group, v)
+                high = self.weights.high_words(at, size, v)
+                new: Expr = t.load(kept, (0, v * self.lanes), self.lanes)
+                for number in range(words):
+                    word = at * words + number
+                    packed = b.let("wop", self.weights.word(word, v))
+                    joined = self.weights.joined(packed, high, number)
+                    for i in range(weights.numbers):
+                        x = self.x.number(self._row(r), word * weights.numbers + i)
+                        new = self._fma(Broadcast(x, self.lanes), weight(joined, i), new)
+                b.store(kept, (0, v * self.lanes), new)
         for v in range(self.vectors):
-            weight = self.weights.scaled(body, group, v)
-            high = self.weights.high_words(body, at, size, f"woh{v}_", v)
-            index = (t.ZERO, t.as_expr(v * self.lanes))
-            new: Expr = Load(kept, index, self.lanes)
-            for number in range(size // weights.numbers):
-                word = at * (size // weights.numbers) + number
-                packed = self._let(body, f"wop{v}_{number}", self.weights.word(word, v))
-                joined = self.weights.joined(packed, high, number)
-                for i in range(weights.numbers):
-                    x = Broadcast(self.x.number(row, word * weights.numbers + i), self.lanes)
-                    new = self._fma(x, weight(joined, i), new)
-            body.append(Store(kept, index, new))
-            old = Load(self.acc, self._at(r, v), self.lanes)
-            total = old + Load(kept, index, self.lanes)
-            ends.append(Store(self.acc, self._at(r, v), total))
-        sums = loop(part, parts, Block(tuple(body)), "serial")
-        return Block((Allocate(kept), *self._zeros(kept), sums, *ends))
+            old = t.load(self.acc, self._at(r, v), self.lanes)
+            new = t.load(kept, (0, v * self.lanes), self.lanes)
+            b.store(self.acc, self._at(r, v), old + new)
 
     def _value(self, r: int, v: int, group: Expr) -> Expr:
         """d2 * 2^16 + d1 * 2^8 + d0, the lower two joined as integers where s32 holds them."""

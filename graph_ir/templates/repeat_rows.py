@@ -40,14 +40,12 @@ def repeat_rows(
     if full:
         with b.loop("column", 0, full * lanes, step=lanes) as column:
             at = begin + column * count
-            for s in _vectors(x, y, first + column, at, count, lanes, lanes):
-                b.emit(s)
+            b.emit(*_vectors(x, y, first + column, at, count, lanes, lanes))
     if rest:
         done = full * lanes
         at = begin + done * count
         with b.block():
-            for s in _vectors(x, y, first + done, at, count, lanes, rest):
-                b.emit(s)
+            b.emit(*_vectors(x, y, first + done, at, count, lanes, rest))
     nest = loop_nest(index, sizes[:-1], b.body(), False, tasks)
     return Function(name, buffers, Block((nest,)) if math.prod(sizes) else Block(()), note)
 

@@ -18,7 +18,7 @@ from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
 from ..ir.schedule import Schedule
-from ..nest.epilogue import EpilogueValue, storing
+from ..nest.epilogue import EpilogueValue, store_result, storing
 from ..schedule.row_windows import line_elements, staged_lines
 from .channel_windows import WindowProblem
 
@@ -277,12 +277,7 @@ class RowWindowTemplate:
 
     def _store(self, index: tuple[Expr, ...], position: Expr, value: Expr) -> None:
         """y[position] = epilogue(value) for the plain index [image, channel, row, column]."""
-        with self.b.block():
-            if self.epilogue is not None:
-                lets, value = self.epilogue(index, value)
-                for let in lets:
-                    self.b.emit(let)
-            self.b.store(self.problem.y, (position,), value)
+        store_result(self.b, self.problem.y, position, index, value, self.epilogue)
 
     def _combined(self, old: Expr, value: Expr, weight: Expr | None) -> Expr:
         if weight is None:

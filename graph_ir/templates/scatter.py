@@ -58,8 +58,7 @@ def scatter_function(
                 source = u * problem.run + j
                 new = [widen(updates[source]) for _, updates, _ in arrays]
                 lets, values = combine(old, new)
-                for let in lets:
-                    b.emit(let)
+                b.emit(*lets)
                 named = [b.let("new", value) for value in values]  # read all before writing any
                 for (_, _, out), value in zip(arrays, named, strict=True):
                     b.store(out, (target,), narrow(value, out.dtype))

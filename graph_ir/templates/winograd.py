@@ -125,8 +125,7 @@ class WinogradTemplate:
         if isinstance(total, int):
             first = b.let("first", block * size)
             return first, b.let("count", t.minimum(total - first, size))
-        for let in self.dynamic.sizes.lets if self.dynamic else ():
-            b.emit(let)
+        b.emit(*(self.dynamic.sizes.lets if self.dynamic else ()))
         number, blocks = b.let("total", total), b.let("blocks", self._blocks())
         first = b.let("first", block * number // blocks)
         return first, b.let("count", (block + 1) * number // blocks - first)

@@ -9,7 +9,7 @@ from typing import Any
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr, Var
-from ..nest.epilogue import EpilogueValue
+from ..nest.epilogue import EpilogueValue, store_result
 from ..schedule.winograd_tile import WinogradBlocking, tiles_along
 from .winograd_image import WinogradProblem
 
@@ -61,14 +61,9 @@ class WinogradTiles:
 
     def store(self, index: tuple[Expr, ...], value: Expr) -> None:
         """y[index] = epilogue(value) for a plain index [batch, channel, row, column]."""
-        b, y = self.b, self.problem.y
-        batch, channel, row, column = index
-        with b.block():
-            if self.epilogue is not None:
-                lets, value = self.epilogue(index, value)
-                for let in lets:
-                    b.emit(let)
-            b.store(y.buffer, (y.offset(batch, row, column) + channel,), value)
+        y, (batch, channel, row, column) = self.problem.y, index
+        at = y.offset(batch, row, column) + channel
+        store_result(self.b, y.buffer, at, index, value, self.epilogue)
 
     @contextmanager
     def when(self, condition: Expr, is_needed: bool) -> Iterator[None]:

@@ -10,7 +10,7 @@ from graphc.base.packed_words import packed_words
 from graphc.graph_ir.templates.packed_weights import PackedWeights, WeightPanel
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
-from graphc.tensor_ir.nodes import Block, Buffer, Function, Module
+from graphc.tensor_ir.nodes import Buffer, Function, Module
 
 COLUMNS, LANES = 16, 8
 
@@ -37,10 +37,10 @@ def test_unpacked(bits: int, group: int, k0: int, k: int, one_zero: bool) -> Non
         for name, x in zip("wsz", arrays, strict=True)
     ]
     out = Buffer("out", F32, (k * COLUMNS,))
-    panel = WeightPanel(
-        PackedWeights(made[0], made[1], made[2], bits, group), t.ONE, COLUMNS, all_k, LANES
-    )
-    body = Block((panel.unpack(k0, k, out, COLUMNS // LANES),))
+    b, packed = t.LoopBuilder(), PackedWeights(made[0], made[1], made[2], bits, group)
+    panel = WeightPanel(b, packed, t.ONE, COLUMNS, all_k, LANES)
+    panel.unpack(k0, k, out, COLUMNS // LANES)
+    body = b.body()
     result = np.zeros(out.elements, np.float32)
     interpreter.run(Module((Function("f", (*made, out), body),)), "f", [*arrays, result])
     spread = [np.repeat(np.broadcast_to(v, scale.shape), group, 1) for v in (zero, scale)]
