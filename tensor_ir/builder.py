@@ -214,11 +214,14 @@ class LoopBuilder:
         self.emit(For(var, as_expr(begin), as_expr(end), body, kind, step))
 
     @contextmanager
-    def when(self, condition: Expr) -> Iterator[None]:
-        """Open a branch `if condition` around the statements made inside `with`."""
+    def when(self, condition: Expr | bool) -> Iterator[None]:
+        """Open a branch `if condition` around the statements made inside `with`; none where the condition is True."""
+        if condition is True:
+            yield
+            return
         self._open.append([])
         yield
-        self.emit(If(condition, block_of(self._open.pop())))
+        self.emit(If(as_expr(condition), block_of(self._open.pop())))
 
     @contextmanager
     def repeat(self, condition: Expr) -> Iterator[None]:
@@ -276,11 +279,17 @@ class LoopBuilder:
         """Call `function(*args, i)` for 0 <= i < count."""
         self.emit(ParallelInvoke(function, tuple(_argument(a) for a in args), count))
 
+    def statements(self) -> list[Stmt]:
+        """Return all statements made so far. InternalError while a loop or branch is not finished."""
+        if len(self._open) != 1:
+            raise InternalError(
+                "LoopBuilder: its body was requested while a loop or branch is open"
+            )
+        return self._open[0]
+
     def body(self) -> Block:
         """Return all statements made so far as a block. InternalError while a loop or branch is not finished."""
-        if len(self._open) != 1:
-            raise InternalError("LoopBuilder: body() was requested while a loop or branch is open")
-        return Block(tuple(self._open[0]))
+        return Block(tuple(self.statements()))
 
     def function(self, name: str, params: Sequence[Buffer | Var], note: str = "") -> Function:
         """Return all statements made so far as a function."""

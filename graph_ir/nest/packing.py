@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...base.dims import Size
 from ...base.dtypes import U8, U16, U32, DType
 from ...base.records import dataclass
 from ...targets.isa import Microkernel, Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.builder import Value
-from ...tensor_ir.nodes import (
-    Block,
-    Buffer,
-    Expr,
-    For,
-    If,
-    Let,
-    Load,
-    LoopKind,
-    Stmt,
-    Store,
-    Var,
-)
+from ...tensor_ir.nodes import Buffer, Expr, For, Load, LoopKind, Stmt, Var
 from .problem import View
 from .register_transpose import transposed
 
@@ -59,42 +45,36 @@ def pack_panels(
     Elements are converted to the type of `local`. n may be known at run time. Columns that are dense in memory are
     transposed in registers of `lanes`: 4 rows by 2,047 keys of 256, copied from a cache, take 0.8 of the time.
     """
-    full: Any = Var("full")
-    rest: Any = Var("rest")
-    body: list[Stmt] = []
-    if isinstance(n, int):
-        full, rest = divmod(n, columns)
-    else:
-        body += [Let(full, t.as_expr(n) // columns), Let(rest, t.as_expr(n) % columns)]
-    row_step, column_step = source.step("k"), source.step("n")
-    i, j, panel = Var("pk"), Var("pj"), Var("pp")
+    b, size, squares = t.LoopBuilder(), k * columns, 0
+    full, rest = divmod(n, columns) if isinstance(n, int) else _counts(b, t.as_expr(n), columns)
 
-    def copy(first: Expr, width: int | Expr) -> Stmt:
-        column = first * columns + j
-        offset = i * row_step + column * column_step
-        value = t.cast(source.buffer[source.base + offset], local.dtype)
-        target = first * (k * columns) + (i * columns + j)
-        return loop(j, width, Store(local, (target,), value), "vector")
+    def copy(i: Expr, panel: Expr, width: int | Expr) -> None:
+        with b.loop("pj", 0, width, "vector") as j:
+            offset = i * source.step("k") + (panel * columns + j) * source.step("n")
+            value = t.cast(source.buffer[source.base + offset], local.dtype)
+            b.store(local, (panel * size + (i * columns + j),), value)
 
-    squares = 0
     if full and _is_transposed(source, local, columns, lanes):
         squares = k // lanes
-        first = source.at(panel * columns * column_step)
-        whole = _transposed_panel(first, local, panel * (k * columns), squares, columns, lanes)
-        body.append(loop(panel, full, whole, "serial"))
-    row: list[Stmt] = []
-    if full and squares * lanes < k:
-        whole = loop(panel, full, copy(panel, columns), "serial")
-        begin = squares * lanes
-        row.append(whole if not begin else If(i >= begin, whole))
+        with b.loop("pp", 0, full) as panel:
+            first = source.at(panel * columns * source.step("n"))
+            _transpose_panel(b, first, local, panel * size, squares, columns, lanes)
     if rest:  # whole vectors of the last panel are read, so all of it must be defined
-        z = Var("pz")
-        zero: Stmt = Store(local, (z + full * (k * columns),), t.const(0, local.dtype))
-        zero = loop(z, k * columns, zero, "vector")
-        body.append(zero if isinstance(rest, int) else If(rest > 0, zero))
-        row.append(copy(t.as_expr(full), rest))
+        with b.when(isinstance(rest, int) or rest > 0), b.loop("pz", 0, size, "vector") as z:
+            b.store(local, (z + full * size,), 0)
     # Row by row, so that the source is read in the order it lies in memory, which is what prefetchers follow.
-    return [*body, loop(i, k, Block(tuple(row)), "serial")]
+    with b.loop("pk", 0, k) as i:
+        if full and squares * lanes < k:
+            with b.when(not squares or i >= squares * lanes), b.loop("pp", 0, full) as panel:
+                copy(i, panel, columns)
+        if rest:
+            copy(i, t.as_expr(full), rest)
+    return b.statements()
+
+
+def _counts(b: t.LoopBuilder, n: Expr, columns: int) -> tuple[Expr, Expr]:
+    """Bind (number of whole panels, columns of the last one) of a dynamic number of columns."""
+    return b.let("full", n // columns), b.let("rest", n % columns)
 
 
 def _is_transposed(source: View, local: Buffer, columns: int, lanes: int) -> bool:
@@ -104,26 +84,23 @@ def _is_transposed(source: View, local: Buffer, columns: int, lanes: int) -> boo
     return is_dense and same and columns % lanes == 0
 
 
-def _transposed_panel(
-    source: View, local: Buffer, start: Expr, squares: int, columns: int, lanes: int
-) -> Stmt:
+def _transpose_panel(
+    b: t.LoopBuilder,
+    source: View,
+    local: Buffer,
+    start: Expr,
+    squares: int,
+    columns: int,
+    lanes: int,
+) -> None:
     """Copy whole squares of a panel of dense columns: `lanes` columns, a register of each, become rows."""
-    group, square, body = Var("pg"), Var("ps"), list[Stmt]()
-
-    def bind(value: Expr) -> Expr:
-        var = Var(f"pt{len(body)}", value.dtype, value.lanes)
-        body.append(Let(var, value))
-        return var
-
-    first = source.base + group * lanes * source.step("n") + square * lanes
-    loaded = [
-        bind(Load(source.buffer, (first + i * source.step("n"),), lanes)) for i in range(lanes)
-    ]
-    for i, row in enumerate(transposed(loaded, local.dtype, bind)):
-        at = start + (square * lanes + i) * columns + group * lanes
-        body.append(Store(local, (at,), row))
-    inner = loop(square, squares, Block(tuple(body)), "serial")
-    return loop(group, columns // lanes, inner, "serial")
+    step = source.step("n")
+    with b.loop("pg", 0, columns // lanes) as group, b.loop("ps", 0, squares) as square:
+        first = source.base + group * lanes * step + square * lanes
+        loads = (Load(source.buffer, (first + i * step,), lanes) for i in range(lanes))
+        loaded = [b.let("pt", one) for one in loads]
+        for i, row in enumerate(transposed(loaded, local.dtype, lambda x: b.let("pt", x))):
+            b.store(local, (start + (square * lanes + i) * columns + group * lanes,), row)
 
 
 def pack_groups(
@@ -133,25 +110,46 @@ def pack_groups(
 
     `lanes`: 32-bit elements of a vector, as many as columns of which whole groups are put together at once.
     """
-    full, rest = divmod(n, columns)
-    groups, panel = kernel.padded_groups(k), Var("pp")
-    size = groups * columns * kernel.k_group
+    b, (full, rest), groups = t.LoopBuilder(), divmod(n, columns), kernel.padded_groups(k)
 
-    def copy(number: Expr, width: int) -> list[Stmt]:
+    def copy(number: Expr, width: int) -> None:
         of_panel = source.at(number * (columns * source.step("n")))
-        one = _Groups(of_panel, local, number * size, columns, kernel.k_group, groups, lanes)
-        return one.panel(k, width)
+        start = number * (groups * columns * kernel.k_group)
+        _Groups(b, of_panel, local, start, columns, kernel.k_group, groups, lanes).panel(k, width)
 
-    body: list[Stmt] = []
     if full:
-        body.append(loop(panel, full, Block(tuple(copy(panel, columns))), "serial"))
-    return body + (copy(t.as_expr(full), rest) if rest else [])
+        with b.loop("pp", 0, full) as panel:
+            copy(panel, columns)
+    if rest:
+        copy(t.as_expr(full), rest)
+    return b.statements()
+
+
+def pack_blocks(
+    source: View, local: Buffer, k: int, n: int, columns: int, kernel: Microkernel, lanes: int
+) -> list[Stmt]:
+    """Copy k x n elements of B in blocks of neighboring k to one panel of `columns`."""
+    (block, distance), b = source.blocks["k"], t.LoopBuilder()
+    full, rest = divmod(k, block)
+
+    def copy(number: Expr, size: int) -> None:
+        groups, start = -(-size // kernel.k_group), number * (block * columns)
+        of_block = source.at(number * distance)
+        _Groups(b, of_block, local, start, columns, kernel.k_group, groups, lanes).panel(size, n)
+
+    if full:
+        with b.loop("kb", 0, full) as number:
+            copy(number, block)
+    if rest:
+        copy(t.as_expr(full), rest)
+    return b.statements()
 
 
 @dataclass(frozen=True)
 class _Groups:
     """Copies of groups of k into the panel at `base`: rows are zipped, columns are moved group by group."""
 
+    b: t.LoopBuilder
     source: View
     local: Buffer
     base: Expr
@@ -160,47 +158,40 @@ class _Groups:
     groups: int
     lanes: int
 
-    def panel(self, k: int, n: int) -> list[Stmt]:
+    def panel(self, k: int, n: int) -> None:
         """All k of `n` columns."""
-        group, body = self.group, []
+        b, group = self.b, self.group
         if n < self.columns or k < self.groups * group:
-            z = Var("pz")
-            zero = Store(self.local, (self.base + z,), t.const(0, self.local.dtype))
-            body.append(loop(z, self.groups * self.columns * group, zero, "vector"))
-        i = Var("pk")
+            with b.loop("pz", 0, self.groups * self.columns * group, "vector") as z:
+                b.store(self.local, (self.base + z,), 0)
         if k // group:
-            rows = Block(tuple(self.rows(i * group, n, group)))
-            body.append(loop(i, k // group, rows, "serial"))
-        return body + (self.rows(t.as_expr(k - k % group), n, k % group) if k % group else [])
+            with b.loop("pk", 0, k // group) as i:
+                self.rows(i * group, n, group)
+        if k % group:
+            self.rows(t.as_expr(k - k % group), n, k % group)
 
-    def rows(self, first: Expr, n: int, count: int) -> list[Stmt]:
+    def rows(self, first: Expr, n: int, count: int) -> None:
         """`count` k from `first` on, which is the first of a group, of `n` columns."""
+        b = self.b
         if self.source.step("n") == 1:
             full, rest = divmod(n, self.lanes)
-            j = Var("pj")
-            at = j * self.lanes
-            body: list[Stmt] = []
             if full:
-                body.append(loop(j, full, self._zipped(first, at, count, self.lanes), "serial"))
+                with b.loop("pj", 0, full) as j:
+                    self._zip(first, j * self.lanes, count, self.lanes)
             if rest:
-                body.append(self._zipped(first, t.as_expr(full * self.lanes), count, rest))
-            return body
+                self._zip(first, t.as_expr(full * self.lanes), count, rest)
+            return
         whole = self.source.step("k") == 1 and count == self.group
-        move = self._whole if whole else self._elements
+        move = self._move_group if whole else self._move_elements
         full, rest = divmod(n, MOVED)
-        outer, inner = Var("pj"), Var("pu")
-        column = outer * MOVED + inner
-        body = []
         if full:
-            several = loop(inner, MOVED, move(first, column, count), "unrolled")
-            body.append(loop(outer, full, several, "serial"))
+            with b.loop("pj", 0, full) as outer, b.loop("pu", 0, MOVED, "unrolled") as inner:
+                move(first, outer * MOVED + inner, count)
         if rest:
-            last = Var("pr")
-            column = last + full * MOVED
-            body.append(loop(last, rest, move(first, column, count), "unrolled"))
-        return body
+            with b.loop("pr", 0, rest, "unrolled") as last:
+                move(first, last + full * MOVED, count)
 
-    def _zipped(self, first: Expr, column: Expr, count: int, active: int) -> Stmt:
+    def _zip(self, first: Expr, column: Expr, count: int, active: int) -> None:
         """A vector of columns of each row, put together in 32-bit lanes."""
         lanes, bits = self.lanes, 32 // self.group
         narrow = U16 if bits == 16 else U8
@@ -209,29 +200,25 @@ class _Groups:
         for r in range(count):
             at = self.source.base + ((first + r) * self.source.step("k") + column)
             loaded = t.cast(Load(self.source.buffer, (at,), lanes, part), self.local.dtype)
-            row = t.bitcast(loaded, narrow)
-            wide: Expr = t.cast(row, U32)
+            wide: Expr = t.cast(t.bitcast(loaded, narrow), U32)
             if r:
                 wide = wide << t.const(r * bits, U32, lanes)
             word = wide if word is None else word | wide
         assert word is not None
         value = t.bitcast(word, self.local.dtype)
-        return Store(self.local, (self._offset(first, column),), value, part and part * self.group)
+        self.b.store(self.local, (self._offset(first, column),), value, part and part * self.group)
 
-    def _whole(self, first: Expr, column: Expr, count: int) -> Stmt:
+    def _move_group(self, first: Expr, column: Expr, count: int) -> None:
         """A group that lies together in the source."""
         at = self.source.base + column * self.source.step("n") + first
         value = t.cast(Load(self.source.buffer, (at,), self.group), self.local.dtype)
-        return Store(self.local, (self._offset(first, column),), value)
+        self.b.store(self.local, (self._offset(first, column),), value)
 
-    def _elements(self, first: Expr, column: Expr, count: int) -> Stmt:
-        stores = []
+    def _move_elements(self, first: Expr, column: Expr, count: int) -> None:
         for r in range(count):
             offset = column * self.source.step("n") + (first + r) * self.source.step("k")
-            loaded = self.source.buffer[self.source.base + offset]
-            value = t.cast(loaded, self.local.dtype)
-            stores.append(Store(self.local, (self._offset(first, column) + r,), value))
-        return Block(tuple(stores))
+            value = t.cast(self.source.buffer[self.source.base + offset], self.local.dtype)
+            self.b.store(self.local, (self._offset(first, column) + r,), value)
 
     def _offset(self, first: Expr, column: Expr) -> Expr:
         return self.base + (first * self.columns + column * self.group)
@@ -256,12 +243,12 @@ def convert_rows(
     max_outer, max_inner = (max_rows, k) if by_rows else (k, max_rows)
     stride = (-(-max_inner // lanes) + 1) * lanes
     local = Buffer(name, dtype, (max_outer * stride,), "local")
-    i, j = Var("ak"), Var("aj")
-    at = source.base + (i * source.step("m" if by_rows else "k") + j)
-    value = t.cast(source.buffer[at], dtype)
-    copy = loop(j, inner, Store(local, (i * stride + j,), value), "vector")
+    b = t.LoopBuilder()
+    with b.loop("ak", 0, outer) as i, b.loop("aj", 0, inner, "vector") as j:
+        at = source.base + (i * source.step("m" if by_rows else "k") + j)
+        b.store(local, (i * stride + j,), t.cast(source.buffer[at], dtype))
     strides = {"m": stride, "k": 1} if by_rows else {"m": 1, "k": stride}
-    return View(local, strides), loop(i, outer, copy, "serial")
+    return View(local, strides), b.body()
 
 
 def padded_rows(
@@ -273,15 +260,16 @@ def padded_rows(
     """
     (count, max_rows), dtype = rows, kernel.copied_a
     local, depth = padded_view(max_rows, k, kernel, name), kernel.padded_groups(k) * kernel.k_group
-    i, j, z = Var("ak"), Var("aj"), Var("az")
-    at = source.base + (i * source.step("m") + j * source.step("k"))
-    row = local.base + i * local.step("m")
-    value = t.cast(source.buffer[at], dtype)
-    body: list[Stmt] = [loop(j, k, Store(local.buffer, (row + j,), value), "vector")]
-    if depth > k:
-        zero = Store(local.buffer, (row + z + k,), t.const(0, dtype))
-        body.append(loop(z, depth - k, zero, "vector"))
-    return local, loop(i, count, Block(tuple(body)), "serial")
+    b = t.LoopBuilder()
+    with b.loop("ak", 0, count) as i:
+        row = local.base + i * local.step("m")
+        with b.loop("aj", 0, k, "vector") as j:
+            at = source.base + (i * source.step("m") + j * source.step("k"))
+            b.store(local.buffer, (row + j,), t.cast(source.buffer[at], dtype))
+        if depth > k:
+            with b.loop("az", 0, depth - k, "vector") as z:
+                b.store(local.buffer, (row + z + k,), 0)
+    return local, b.body()
 
 
 def padded_view(rows: int, k: int, kernel: Microkernel, name: str) -> View:

@@ -12,8 +12,7 @@ from ...base.records import dataclass
 from ...targets.isa import Target
 from ...tensor_ir.nodes import Block, Buffer, Expr, Let, Stmt, Store, Var
 from .nest import Nest, Stage
-from .packing import convert_rows, loop, pack, pack_panels, padded_rows, panel_elements
-from .packing_blocks import pack_blocks
+from .packing import convert_rows, loop, pack, pack_blocks, pack_panels, padded_rows, panel_elements
 from .position import Position
 from .problem import View
 from .windows import stage_image
@@ -73,7 +72,7 @@ def _panel_of_b(nest: Nest, stage: Stage, position: Position, target: Target) ->
     local = Buffer(stage.name, kernel.copied_b, (panels * size,), "local")
     source = position.here("B")
     if "k" in source.blocks:
-        copy = pack_blocks(source, local, k, n, columns, kernel.k_group)
+        copy = pack_blocks(source, local, k, n, columns, kernel, target.lanes(kernel.accumulator))
     elif isinstance(n, int):
         copy = pack(source, local, k, n, columns, kernel, target)
     else:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...base.contraction import accumulator_of
 from ...base.dims import ceil_quotient
@@ -59,8 +60,23 @@ class WindowProblem:
         """Return whether weights of f32 meet an image of bytes."""
         return self.weights is not None and self.weights.dtype == F32 and self.x.dtype.bits == 8
 
+    def combined(self, old: Expr, value: Expr, weight: Expr | None, target: Target) -> Expr:
+        """Return what was combined so far with another element, times its weight if there are any."""
+        if weight is None:
+            return t.binary(self.combine, old, value)
+        if target.table.has_fma and value.dtype.is_float:
+            return t.fma(value, weight, old)
+        return old + value * weight
 
-Tap = tuple[int, int, int]
+
+def inside(b: t.LoopBuilder, at: Expr, size: Any, count: int, step: int) -> tuple[Expr, Expr]:
+    """Return the range [begin, end) of `count` positions, `step` apart from `at` on, that lie in [0, `size`)."""
+    before, until = ((end - at + (step - 1)) // step for end in (t.ZERO, size))
+    begin = b.let("first_inside", t.minimum(t.maximum(before, 0), count))
+    return begin, b.let("last_inside", t.maximum(t.minimum(until, count), begin))
+
+
+Tap = tuple[Any, int, Any]
 """(column of the window, result of a block, column of the image from that of the block on)."""
 
 
@@ -69,6 +85,7 @@ class ResultBlock:
     """`count` neighboring results of `channels` channels from an index on.
 
     `taps`: the elements of a row of their windows that are inside the image; `rows`: the rows of the window that are.
+    `columns`: the columns of the window that are, of one result, where that is decided when the loops run.
     """
 
     image: Expr
@@ -79,6 +96,7 @@ class ResultBlock:
     count: int
     taps: Sequence[Tap]
     rows: tuple[Expr, Expr]
+    columns: tuple[Expr, Expr] | None = None
 
     def part(self, channel: Expr, channels: int) -> ResultBlock:
         """Return the results of `channels` channels, `channel` channels further on."""
@@ -158,21 +176,10 @@ class WindowTemplate:
 
     def _kernel_rows(self, row: Expr) -> tuple[Expr, Expr]:
         """The rows of the window that lie inside the image, [begin, end), for a row of results."""
-        g = self.whole
+        b, g = self.b, self.whole
         if not g.before[0] and g.stays_inside(0):
-            return t.as_expr(0), t.as_expr(g.kernel[0])
-        return self._inside(row, 0)
-
-    def _inside(self, position: Expr, axis: int) -> tuple[Expr, Expr]:
-        """The elements [begin, end) of the window along an axis that are inside the image, for one result."""
-        b, g = self.b, self.g
-        size, step = g.kernel[axis], g.dilations[axis]
-        at = b.let("at", position * g.strides[axis] - g.before[axis])  # of element 0 in the image
-        before = (0 - at + (step - 1)) // step
-        until = (g.image[axis] - at + (step - 1)) // step
-        begin = t.minimum(t.maximum(before, 0), size)
-        end = t.maximum(t.minimum(until, size), 0)
-        return b.let("first_tap", begin), b.let("last_tap", end)
+            return t.ZERO, t.as_expr(g.kernel[0])
+        return inside(b, self._line(row), self.g.image[0], g.kernel[0], g.dilations[0])
 
     def _is_inside(self, at: int, count: int) -> bool:
         g = self.g
@@ -226,8 +233,12 @@ class WindowTemplate:
             b.store(acc, (position,), start)
         with b.loop("tap", *block.rows) as tap_row:
             image_row = block.image * g.image[0] + (line + tap_row * g.dilations[0])
-            pixel = (image_row * g.image[1] + column) * g.groups
-            self._taps_of_row(pixel + c, tap_row, c, block.taps, acc)
+            start = (image_row * g.image[1] + column) * g.groups + c
+            if block.columns is None:
+                self._taps_of_row(start, tap_row, c, block.taps, acc)
+                return acc
+            with b.loop("side", *block.columns) as tap:
+                self._taps_of_row(start, tap_row, c, [(tap, 0, tap * g.dilations[1])], acc)
         return acc
 
     def _taps_of_row(
@@ -235,7 +246,7 @@ class WindowTemplate:
     ) -> None:
         """Elements in memory order, each combined into every result whose window contains it."""
         b, p = self.b, self.problem
-        weights: dict[int, Expr] = {}
+        weights: dict[Any, Expr] = {}
         if p.weights is not None:
             for tap in sorted({tap for tap, _, _ in taps}):
                 row = tap_row * self.g.kernel[1] + tap
@@ -247,14 +258,7 @@ class WindowTemplate:
             for tap, number, where in taps:
                 if where == offset:
                     old = acc[number]
-                    b.store(acc, (number,), self._combined(old, value, weights.get(tap)))
-
-    def _combined(self, old: Expr, value: Expr, weight: Expr | None) -> Expr:
-        if weight is None:
-            return t.binary(self.problem.combine, old, value)
-        if self.target.table.has_fma and value.dtype.is_float:
-            return t.fma(value, weight, old)
-        return old + value * weight
+                    b.store(acc, (number,), p.combined(old, value, weights.get(tap), self.target))
 
     def _store(self, index: tuple[Expr, ...], value: Expr) -> None:
         """y[index] = epilogue(value), for a plain index [image, channel, row, column]."""

@@ -15,23 +15,13 @@ another order when compiled for that many, are the nests of such attention, chos
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from ...base.dims import Size, bounds, substitute
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import (
-    Allocate,
-    Block,
-    Buffer,
-    Expr,
-    If,
-    Let,
-    Stmt,
-    Store,
-    Var,
-)
+from ...tensor_ir.nodes import Allocate, Block, Expr, If, Let, Stmt, Var
 from ..ir.computation import Index
 from ..nest.epilogue import EpilogueValue
 from ..nest.nest import Sharing
@@ -98,39 +88,31 @@ class DynamicAttention(AttentionTemplate):
         is_one_row: bool = False,
     ) -> list[Stmt]:
         """All blocks of rows of one head, whose keys are packed once; one row reads them where they lie."""
-        p, (rows, stride) = self.problem, map(t.as_expr, (self.problem.rows, self.row_stride))
-        width = self.tiles[0].columns(self.target, self.sums)
-        block, panels, blocks, size, first, count = map(
-            Var, ("mb", "panels", "blocks", "size", "first", "count")
-        )
-        scores = self._scores(None)
+        rows, columns = t.as_expr(self.problem.rows), t.as_expr(self.problem.columns)
+        b, width = t.LoopBuilder(), self.tiles[0].columns(self.target, self.sums)
+        scores, stride = self._scores(None), self.row_stride
+        first, count = Var("first"), Var("count")
+        on_rows = self._rows(first, count, row_work)
         finish = self._result(self._divided(result, first) if divides else result)
-        values = finish.head(self.batch_vars)
-        right = values.before
-        if is_one_row:
-            multiplied: Sequence[Stmt] = self._row_of_scores()
-        else:
-            keys = scores.head(self.batch_vars)
-            right = [*keys.before, *right]
-            multiplied = [self._padded_scores(scores, keys.position, first, count, panels)]
-        steps = (
-            Let(first, block * size),
-            Let(count, t.minimum(size, rows - first)),
-            *multiplied,
-            *self._rows(first, count, row_work),
-            finish.block((first, 1), count, values.position, self.panel_as("k")),
-        )
+        keys, values = scores.head(self.batch_vars), finish.head(self.batch_vars)
+        assert isinstance(stride, Var)
+        b.emit(*([] if is_one_row else keys.before), *values.before)
+        b.emit(*map(Allocate, (self.panel, self.divisors, *self.per_row.values())))
+        panels = b.let("panels", ceil_div(columns, t.as_expr(width)))
+        b.emit(Let(stride, t.maximum(panels, 1) * width))
         most = t.minimum(t.as_expr(self.panel.elements) // stride, self.block)
-        assert isinstance(self.row_stride, Var)
-        return [
-            *right,
-            *map(Allocate, (self.panel, self.divisors, *self.per_row.values())),
-            Let(panels, ceil_div(t.as_expr(p.columns), t.as_expr(width))),
-            Let(self.row_stride, t.maximum(panels, 1) * width),
-            Let(blocks, ceil_div(rows, most)),
-            Let(size, ceil_div(rows, t.maximum(blocks, 1))),
-            loop(block, blocks, Block(steps), "serial"),
-        ]
+        blocks = b.let("blocks", ceil_div(rows, most))
+        size = b.let("size", ceil_div(rows, t.maximum(blocks, 1)))
+        with b.loop("mb", 0, blocks) as block:
+            b.emit(Let(first, block * size))
+            b.emit(Let(count, t.minimum(size, rows - first)))
+            if is_one_row:
+                self._row_of_scores(b)
+            else:
+                b.emit(self._padded_scores(scores, keys.position, first, count, panels))
+            b.emit(*on_rows)
+            b.emit(finish.block((first, 1), count, values.position, self.panel_as("k")))
+        return b.statements()
 
     def _padded_scores(
         self, scores: HeadMatmul, head: Position, first: Expr, count: Expr, panels: Expr
@@ -152,65 +134,44 @@ class DynamicAttention(AttentionTemplate):
         """
         lanes, columns = self.target.lanes(self.sums), t.as_expr(self.problem.columns)
         padded = ceil_div(columns, t.as_expr(lanes)) * lanes
-        maxima, position = self.row_values(0, self.sums), (t.ZERO,)
-        lowest = t.const(-math.inf, self.sums)
+        maxima, panel = self.row_values(0, self.sums), self.panel
 
         def work(index: Index, at: Callable[[Expr], Index], row: Index) -> list[list[Stmt]]:
-            c, e, s = Var("mc"), Var("ec"), Var("sc")
-            score, biggest = Var("score", self.sums), Var("biggest", self.sums)
-            most, total = (Buffer(x, self.sums, (1,), "local") for x in ("most", "total"))
-            keep: EpilogueValue = lambda _, acc: ([], acc)  # noqa: E731
-            lets, value = (scores or keep)((*index, c), score)
-            scaled = Var("scaled", self.sums)
-            one: tuple[Stmt, ...] = (
-                Let(score, self.panel[at(c)]),
-                *lets,
-                Let(scaled, value),
-                Store(self.panel, at(c), scaled),
-                Store(most, position, t.larger(most[position], scaled)),
-            )
-            power = t.exp_weight(self.panel[at(e)] - biggest)
-            add = Store(total, position, total[position] + self.panel[at(s)])
-            return [
-                [
-                    Allocate(most),
-                    Store(most, position, lowest),
-                    loop(c, columns, Block(one), "vector"),
-                    Store(maxima, row, most[position]),
-                ],
-                [
-                    Let(biggest, maxima[row]),
-                    loop(e, padded, Store(self.panel, at(e), power), "vector"),
-                ],
-                [
-                    Allocate(total),
-                    Store(total, position, t.const(0.0, self.sums)),
-                    loop(s, columns, add, "vector"),
-                    Store(self.divisors, row, total[position]),
-                ],
-            ]
+            parts = maximum, power, divisor = t.LoopBuilder(), t.LoopBuilder(), t.LoopBuilder()
+            most = maximum.allocate("most", self.sums, (1,))
+            maximum.store(most, (0,), -math.inf)
+            with maximum.loop("mc", 0, columns, "vector") as c:
+                score = maximum.let("score", panel[at(c)])
+                lets, value = scores((*index, c), score) if scores else ([], score)
+                maximum.emit(*lets)
+                scaled = maximum.let("scaled", value)
+                maximum.store(panel, at(c), scaled)
+                maximum.store(most, (0,), t.larger(most[0], scaled))
+            maximum.store(maxima, row, most[0])
+            biggest = power.let("biggest", maxima[row])
+            with power.loop("ec", 0, padded, "vector") as c:
+                power.store(panel, at(c), t.exp_weight(panel[at(c)] - biggest))
+            total = divisor.allocate("total", self.sums, (1,))
+            divisor.store(total, (0,), 0.0)
+            with divisor.loop("sc", 0, columns, "vector") as c:
+                divisor.store(total, (0,), total[0] + panel[at(c)])
+            divisor.store(self.divisors, row, total[0])
+            return [part.statements() for part in parts]
 
         return work
 
-    def _row_of_scores(self) -> list[Stmt]:
+    def _row_of_scores(self, b: t.LoopBuilder) -> None:
         """Scores of one row: a sum along each key."""
-        p, key, k = self.problem, Var("key"), Var("kd")
-        total, position = Buffer("score_sum", self.sums, (1,), "local"), (t.ZERO,)
-        a = p.a.of_batch(self.batch_vars, k)
-        b = p.b.of_batch(self.batch_vars, key * p.b.step("n") + k)
-        terms = a.buffer[a.base] * b.buffer[b.base]
-        steps = (
-            Allocate(total),
-            Store(total, position, t.const(0.0, self.sums)),
-            loop(
-                k,
-                t.as_expr(p.depth),
-                Store(total, position, total[position] + terms),
-                "vector",
-            ),
-            Store(self.panel, (key,), total[position]),
-        )
-        return [loop(key, t.as_expr(p.columns), Block(steps), "serial")]
+        p = self.problem
+        with b.loop("key", 0, t.as_expr(p.columns)) as key:
+            total = b.allocate("score_sum", self.sums, (1,))
+            b.store(total, (0,), 0.0)
+            with b.loop("kd", 0, t.as_expr(p.depth), "vector") as k:
+                query = p.a.of_batch(self.batch_vars, k)
+                other = p.b.of_batch(self.batch_vars, key * p.b.step("n") + k)
+                term = query.buffer[query.base] * other.buffer[other.base]
+                b.store(total, (0,), total[0] + term)
+            b.store(self.panel, (key,), total[0])
 
 
 def at_size(problem: AttentionProblem, name: str, number: int) -> AttentionProblem:

@@ -7,12 +7,10 @@ that are inside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...base.dims import floor_quotient
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from .channel_windows import ResultBlock, WindowTemplate
+from .channel_windows import ResultBlock, WindowTemplate, inside
 
 
 class DynamicWindowTemplate(WindowTemplate):
@@ -44,8 +42,14 @@ class DynamicWindowTemplate(WindowTemplate):
             taps = self._all_taps(count)
             self._block(ResultBlock(image, channel, row, position, channels, count, taps, rows))
 
-        with b.loop("left", 0, begin) as at:
-            self._alone((image, channel, row, at), channels, rows)
+        def alone(first: Expr, last: Expr) -> None:
+            """One result at a time, of the elements of its window that are inside the image, in their order."""
+            with b.loop("border", first, last) as at:
+                left = b.let("left", at * g.strides[1] - g.before[1])
+                columns = inside(b, left, g.image[1], g.kernel[1], g.dilations[1])
+                self._block(ResultBlock(image, channel, row, at, channels, 1, (), rows, columns))
+
+        alone(t.ZERO, begin)
         with b.loop("position", begin, end, step=size) as position:
             block(position, size)
         left = until - end
@@ -53,31 +57,4 @@ class DynamicWindowTemplate(WindowTemplate):
             above = left // (2 * count) * (2 * count)
             with b.when(left - above >= count):
                 block(end + above, count)
-        with b.loop("right", until, t.as_expr(g.result[1])) as at:
-            self._alone((image, channel, row, at), channels, rows)
-
-    def _alone(self, index: Sequence[Expr], channels: int, rows: tuple[Expr, Expr]) -> None:
-        """One result, of the elements of its window that are inside the image, in their order."""
-        b, g, p = self.b, self.g, self.problem
-        image, channel, row, at = index
-        columns = self._inside(at, 1)
-        line = self._line(row)
-        column = b.let("column", at * g.strides[1] - g.before[1])
-        with b.loop("c", 0, channels, "vector") as offset:
-            c = channel + offset
-            acc = b.allocate("acc", p.accumulator, (1,))
-            b.store(acc, (t.ZERO,), t.const(p.start, p.accumulator))
-            with b.loop("tap", *rows) as tap_row, b.loop("side", *columns) as tap:
-                above = line + tap_row * g.dilations[0]
-                beside = column + tap * g.dilations[1]
-                position = (image * g.image[0] + above) * g.image[1] + beside
-                element = p.x[position * g.groups + c]
-                value = b.let("v", t.cast(element, p.accumulator))
-                weight = None
-                if p.weights is not None:
-                    number = tap_row * g.kernel[1] + tap
-                    loaded = p.weights[number * g.groups + c]
-                    weight = b.let("w", t.cast(loaded, p.accumulator))
-                old = acc[t.ZERO]
-                b.store(acc, (t.ZERO,), self._combined(old, value, weight))
-            self._store((image, c, row, at), acc[t.ZERO])
+        alone(until, t.as_expr(g.result[1]))

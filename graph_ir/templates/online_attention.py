@@ -107,7 +107,7 @@ class OnlineAttention(AttentionTemplate):
         if rest:
             block(t.as_expr(full), rest)
         self._finish(running, number * self.block, rows, result)
-        return list(b.body().body)
+        return b.statements()
 
     def _finish(
         self, running: RunningSoftmax, first: Expr, rows: int, result: EpilogueValue | None

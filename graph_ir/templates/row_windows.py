@@ -20,7 +20,7 @@ from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
 from ..ir.schedule import Schedule
 from ..nest.epilogue import EpilogueValue, store_result, storing
 from ..schedule.row_windows import line_elements, staged_lines
-from .channel_windows import WindowProblem
+from .channel_windows import WindowProblem, inside
 
 MAX_UNROLLED = 64
 """Rows, columns or columns of padding of a window that have code of their own; more are loops."""
@@ -204,15 +204,10 @@ class RowWindowTemplate:
             b.store(stage, (position + c,), value)
 
     def _inside(self, top: Expr, count: int, step: int) -> tuple[Expr, Expr]:
-        """Return the range [begin, end) of `count` rows, `step` apart from image row `top` on, that lie inside
-        the image."""
-        b, g = self.b, self.g
-        if not g.before[0] and g.span(0, g.result[0]) <= g.image[0]:
-            return t.as_expr(0), t.as_expr(count)
-        before = (0 - top + (step - 1)) // step
-        until = (g.image[0] - top + (step - 1)) // step
-        begin = b.let("first_inside", t.minimum(t.maximum(before, 0), count))
-        return begin, b.let("last_inside", t.maximum(t.minimum(until, count), begin))
+        """The rows of `count`, `step` apart from image row `top` on, that lie inside the image."""
+        if not self.g.before[0] and self.g.stays_inside(0):
+            return t.ZERO, t.as_expr(count)
+        return inside(self.b, top, self.g.image[0], count, step)
 
     def _element(self, start: Expr, row: Expr, column: Expr) -> Expr:
         position = start + row * self.g.image[1] + column
@@ -245,8 +240,9 @@ class RowWindowTemplate:
                     value = b.let("v", stage[at + offset])
                     for number, tap in users:
                         old, weight = sums[number], weights[tap] if weights else None
-                        new = value if old is None else self._combined(old, value, weight)
-                        sums[number] = b.let("acc", new)
+                        if old is not None:
+                            new = self.problem.combined(old, value, weight, self.target)
+                        sums[number] = b.let("acc", value if old is None else new)
             for number, total in enumerate(sums):
                 assert total is not None
                 position = (result + number) * g.result[1] + column
@@ -278,10 +274,3 @@ class RowWindowTemplate:
     def _store(self, index: tuple[Expr, ...], position: Expr, value: Expr) -> None:
         """y[position] = epilogue(value) for the plain index [image, channel, row, column]."""
         store_result(self.b, self.problem.y, position, index, value, self.epilogue)
-
-    def _combined(self, old: Expr, value: Expr, weight: Expr | None) -> Expr:
-        if weight is None:
-            return t.binary(self.problem.combine, old, value)
-        if self.target.table.has_fma:
-            return t.fma(value, weight, old)
-        return old + value * weight
