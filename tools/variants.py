@@ -31,7 +31,6 @@ from ..graph_ir.passes.decompose import decompose
 from ..graph_ir.passes.fold_constants import fold_constants
 from ..graph_ir.passes.multiply_quantized import multiply_quantized
 from ..graph_ir.passes.narrow_integer_matmuls import narrow_integer_matmuls
-from ..graph_ir.passes.pack_weights import pack_weights
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS, propagate_layouts
 from ..graph_ir.passes.remove_dead import remove_dead
 from ..graph_ir.rewriting.groups import is_view
@@ -126,12 +125,13 @@ def model_variants(
 
 
 def fused_kernels(graph: Graph, ctx: LowerContext) -> list[Op]:
-    """The attention and row panels that fusion makes of a model, what makes bytes of sums, and its row sorts, each
-    problem once."""
+    """The attention and row panels that fusion makes of a model, its matmuls with packed weights, what makes bytes of
+    sums, and its row sorts, each problem once."""
     return [
         op
         for op, space in model_kernels(graph, ctx)
         if (op.op_name == "fused" and space.algorithm in FUSED_ALGORITHMS)
+        or space.algorithm == "nbits"
         or isinstance(op, SortRows)
         or _multiplies_bytes(op)
     ]
@@ -181,13 +181,10 @@ def _runs_by_kernel_only(op: Op, ctx: LowerContext) -> bool:
 
 
 def _scopes(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
-    """Return the graph and the subgraphs of its branches and loops, with packed weights, integer matmuls and no
-    composite ops."""
+    """Return the graph and the subgraphs of its branches and loops, with integer matmuls and no composite ops."""
     pending = [graph]
     while pending:
         work = pending.pop().copy()
-        if ctx.options.enabled("packed-weights"):
-            pack_weights(work, ctx)
         if ctx.options.enabled("quantized"):
             multiply_quantized(work, ctx)
         decompose(work, ctx)

@@ -10,7 +10,10 @@ from ...targets.isa import GemmTile, Microkernel, Target
 
 @dataclass(frozen=True)
 class Gemm:
-    """A batch of `batch` matmuls of m x k by k x n, their microkernel, and the cores that may share them."""
+    """A batch of `batch` matmuls of m x k by k x n, their microkernel, and the cores that may share them.
+
+    `b_bits`: those of an element of B in memory, where panels are made of fewer; 0 for the kernel's own.
+    """
 
     batch: int
     m: int
@@ -19,11 +22,17 @@ class Gemm:
     kernel: Microkernel
     target: Target
     threads: int = 1
+    b_bits: float = 0
 
     @property
     def multiply_adds(self) -> int:
         """Multiply-adds of the whole batch."""
         return self.batch * self.m * self.n * self.k
+
+    @property
+    def b_bytes(self) -> float:
+        """Bytes of one B in memory."""
+        return (self.b_bits or 8 * self.kernel.b.size) * self.n * self.k / 8
 
     @property
     def cores(self) -> int:

@@ -85,7 +85,7 @@ def _row_block_cycles(rows: int, gemm: Gemm, blocking: MatmulBlocking, packed: b
     height = rows_for(columns, tile, target, kernel)
     row_tiles = sum(count for _, count, _ in split_rows(rows, height))
     a_size = kernel.copied_a.size
-    b_bytes = kernel.b.size * n * k
+    b_bytes = gemm.b_bytes
     c_bytes = 2 * kernel.accumulator.size * rows * n
     extra = (k_blocks - 1) * c_bytes / machine.l2_bytes_per_cycle  # partial sums are kept in C
     extra += k_blocks * row_tiles * math.ceil(n / columns) * machine.tile_cycles

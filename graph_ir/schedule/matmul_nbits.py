@@ -30,10 +30,13 @@ from .two_dimensional import tiles_of
 
 UNPACK = ("registers", "panel", "bytes")
 
-UNPACKING = 4.0
-"""Instructions that unpack a vector of weights: shift, mask, conversion, and their share of loads."""
+UNPACKING, UNPACKING_BYTES = 5.0, 3.5
+"""Instructions that unpack a vector of weights: shift, mask, conversion, zero point and scale; bytes need no shift."""
 
 USE = ("fma", "dot2", "dot4", "tile2", "tile4")
+
+STORING = 1.0
+"""The same, where a panel stores it."""
 
 DIGITS = 3
 """Bytes that a number of f32 is multiplied as by dot products."""
@@ -232,7 +235,9 @@ class NBitsSpace(ScheduleSpace):
         self.sizes = (self.rows, *op.sizes[1:])
         self.is_dynamic = rows is None and not is_known(op.sizes[0])
         threads = 1 if self.is_dynamic else ctx.options.threads  # shared when it runs
-        self.gemm = Gemm(1, *self.sizes, f32_kernel(ctx.target), ctx.target, threads)
+        self.gemm = Gemm(
+            1, *self.sizes, f32_kernel(ctx.target), ctx.target, threads, b_bits=self._bits
+        )
         self.vectors = op.w.details.format.blocks[2] // ctx.target.lanes(F32)
 
     def ranked(self) -> list[Schedule]:
@@ -342,10 +347,14 @@ class NBitsSpace(ScheduleSpace):
         machine, (m, n, k) = self.ctx.target.machine, self.sizes
         vectors = n * k / self.ctx.target.lanes(F32)
         issued = 2 * machine.fma_per_cycle
+        unpacked = UNPACKING if level_bits(self.op) < 8 else UNPACKING_BYTES
         if schedule.word("unpack") == "panel":
+            work = vectors * (unpacked + STORING) / issued
+            panel = F32.size * gemm.columns(blocking.tile) * blocking.k_block
+            if panel > self.ctx.target.l1_bytes // 2:  # written to L2, and read again
+                work += 2 * F32.size * n * k / machine.l2_bytes_per_cycle * machine.unhidden
             times = math.ceil(m / blocking.m_block)
-            unpacking = times * vectors * (UNPACKING + 2) / issued / self.gemm.cores
-            return blocking_cycles(gemm, blocking) + unpacking
+            return blocking_cycles(gemm, blocking) + times * work / self.gemm.cores
         tiles = math.ceil(m / blocking.tile.rows)
         if schedule.word("use") == "tile4":
             step = min(self.op.group, self.op.x_group)
@@ -371,19 +380,22 @@ class NBitsSpace(ScheduleSpace):
             tiles = math.ceil(m / blocking.m_block)  # those of one block find the panel in L2
         else:
             work = vectors * max(
-                tiles * UNPACKING / issued, (tiles * 2 + m) / machine.fma_per_cycle
+                (tiles * unpacked + m) / issued, (tiles + m) / machine.fma_per_cycle
             )
         found = (work / self.gemm.cores, tiles * self._traffic)
         return max(found) + machine.unhidden * min(found)
 
     @property
+    def _bits(self) -> float:
+        """Bits of an element of the weights in memory, with its part of scales and the like."""
+        weights = (self.op.w, self.op.scale, *self.op.others)
+        total = sum(one.details.typical.size_bytes for one in weights)
+        return 8 * total / math.prod(self.sizes[1:])
+
+    @property
     def _traffic(self) -> float:
         """Cycles to read all weights once."""
-        weights = (self.op.w, self.op.scale, *self.op.others)
-        return (
-            sum(one.details.typical.size_bytes for one in weights)
-            / self.ctx.target.machine.shared_bytes_per_cycle
-        )
+        return self.gemm.b_bytes / self.ctx.target.machine.shared_bytes_per_cycle
 
     @cached_property
     def pick(self) -> Schedule:

@@ -66,6 +66,27 @@ def test_the_compilers_choice_is_marked(
     assert chosen.layout == f"MK,{op.inputs[1].details.format.named('KN')}->MN"
 
 
+@pytest.mark.parametrize("activations", ["exact", "q8"])
+def test_packed_weights_are_tried_with_every_step_that_unpacks_them(
+    activations: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variants, "_boundary_matmuls", lambda ctx: iter(()))
+    graph = Graph("g")
+    x = graph.make_input(LogicalTensor(F32, (12, 64)), "x")
+    w = graph.make_constant(np.random.default_rng(0).random((64, 48), np.float32), "w")
+    graph.make_output(graph.make("matmul_core", (x, w), {}, "matmul").outputs[0])
+    options = CompileOptions(1, precision="int4", activations=activations)
+    ctx = LowerContext(target_for("avx2"), options)
+    found = [v for v in model_variants(graph, ctx) if v.problem and "u4" in v.problem]
+    ways = {(v.schedule.word("unpack"), v.schedule.word("use")) for v in found if v.schedule}
+    exact = {("registers", "fma"), ("panel", "fma")}
+    assert ways == (
+        exact if activations == "exact" else {(x, "dot2") for x in ("registers", "bytes")}
+    )
+    assert sum(v.chosen for v in found) == 1
+    assert all(trial.difference.ok for trial in try_variants(found, ctx))
+
+
 def test_a_convolution_is_tried_in_every_form_and_layout() -> None:
     graph = Graph("g")
     x = graph.make_input(LogicalTensor(F32, (1, 20, 5, 5)), "x")
