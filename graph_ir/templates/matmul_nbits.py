@@ -74,7 +74,7 @@ class NBitsLowering(Lowering):
         self._x(position).prepare(b, rows)
         if self.use == "tile4":
             self._byte_tiles(b, position).copy_rows(rows)
-        return Staged(None, position, [b.body()], [])
+        return Staged(None, position, b.statements(), [])
 
     def _wide_rows(self, stage: Stage, position: Position) -> Staged:
         """Rows of bytes, times their scales, as two-dimensional registers take them."""
@@ -87,7 +87,7 @@ class NBitsLowering(Lowering):
                 value = t.cast(x.number(row, first + group * size + i), F32) * scale
                 at = local.base + row * local.step("m") + group * size + i
                 b.store(local.buffer, (at,), t.cast(value, local.buffer.dtype))
-        return Staged(local.buffer, position.staged("A", local), [b.body()], [])
+        return Staged(local.buffer, position.staged("A", local), b.statements(), [])
 
     def _panel(self, stage: Stage, position: Position) -> Staged:
         """A panel is unpacked once for all rows of the block."""
@@ -98,7 +98,7 @@ class NBitsLowering(Lowering):
         unpack = weights.unpack if dtype == F32 else weights.unpack_pairs
         unpack(_first_k(position), position.extents["k"], local, vectors)
         view = View(local, {"k": self.columns, "n": 1}, {"n": (self.columns, 0)})
-        return Staged(local, position.staged("B", view), [b.body()], [])
+        return Staged(local, position.staged("B", view), b.statements(), [])
 
     def _weights(self, b: t.LoopBuilder, position: Position) -> tuple[WeightPanel, int]:
         """Return the panel at a position, and its vectors; one where their number is not needed yet."""
@@ -113,7 +113,7 @@ class NBitsLowering(Lowering):
         b, columns, rows = t.LoopBuilder(), position.extents["n"], position.extents["m"]
         if self.use == "tile4":
             self._in_registers(b, position)
-            return [b.body()]
+            return b.statements()
         weights, vectors = self._weights(b, position)
         if self.unpack == "bytes":
             if weights.weights.has_minima:
@@ -131,7 +131,7 @@ class NBitsLowering(Lowering):
                 for r, v in itertools.product(range(height), range(vectors)):
                     at = position.enter("m", row + r, 1, 1)
                     self._store(b, at, t.as_expr(r), v, tile.acc, columns)
-        return [b.body()]
+        return b.statements()
 
     @property
     def _high_nest(self) -> Nest:
