@@ -16,7 +16,6 @@ from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
 from ..ir.schedule import Schedule
 from ..nest.epilogue import EpilogueValue
-from ..nest.nest import Sharing
 from ..nest.problem import View
 from ..ops.matmul import MAX_FEW, MatmulCore
 from ..rewriting.attention import before_narrowing, has_dynamic_sizes, is_softmax, softmax_scores
@@ -32,7 +31,7 @@ from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
 from ..templates.dynamic_attention import DynamicAttention, at_size
 from ..templates.online_attention import OnlineAttention
 from ..templates.row_panel import RowEmitter, RowGroup
-from .matmul import epilogue_value
+from .matmul import epilogue_value, sharing_of
 from .notes import group_note
 
 
@@ -74,8 +73,7 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     if not is_dynamic:
         body = nest(AttentionTemplate(problem, blocking, ctx.target))
         return Function(name, params, Block((body,)), note)
-    sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
-    open_ = DynamicAttention(problem, blocking, ctx.target, sharing)
+    open_ = DynamicAttention(problem, blocking, ctx.target, sharing_of(ctx))
     if divisor is not None and is_softmax(ops):
         scaled = _scores_epilogue(first, softmax_scores(second.inputs[0]), others, sums)
         body = open_.nest(None, open_.softmax(scaled), result, True)

@@ -6,13 +6,13 @@ from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Module
 from ...tensor_ir.sizes import number_or_expr, shape_of
 from ..ir.group_values import parameters
-from ..nest.nest import Sharing
 from ..ops.cached_attention import CachedAttention
 from ..schedule.context import LowerContext
 from ..schedule.matmul_problem import flat
 from ..schedule.workspaces import workspace_of
 from ..templates.cached_attention import cached_attention_function
 from ..templates.cached_attention_steps import CachedProblem
+from .matmul import sharing_of
 
 
 def lower_cached_attention(op: CachedAttention, ctx: LowerContext) -> Module:
@@ -32,7 +32,5 @@ def lower_cached_attention(op: CachedAttention, ctx: LowerContext) -> Module:
         op.window, q, keys, values, lengths, tuple(zip(scales, groups, strict=True)), flat(named[op.outputs[0]]), work,
     )  # fmt: skip
     name = f"{keys.dtype}_cached_attention_{batch}x{tokens}x{heads}x{own}x{room}x{size}__{ctx.target.isa}"
-    sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
-    return Module(
-        (cached_attention_function(identifier(name, 120), problem, ctx.target, sharing, op.name),)
-    )
+    name, sharing = identifier(name, 120), sharing_of(ctx)
+    return Module((cached_attention_function(name, problem, ctx.target, sharing, op.name),))

@@ -24,7 +24,7 @@ from ..templates.channel_windows import WindowProblem, WindowTemplate
 from ..templates.dot_windows import DotWindowTemplate
 from ..templates.dynamic_channel_windows import DynamicWindowTemplate
 from ..templates.row_windows import RowWindowTemplate
-from .matmul import epilogue_names, epilogue_value
+from .matmul import epilogue_names, epilogue_of
 from .notes import group_note
 
 
@@ -61,9 +61,9 @@ def _function(
     sizes = LocalSizes((whole.batch, *whole.image, *whole.result))
     combine = (op.combine, op.fill) if isinstance(op, WindowReduce) else ("fma", 0)
     problem = WindowProblem(localized(whole, sizes), x, memory[output], *combine, *w)
-    epilogue = None
-    if output is not op.outputs[0]:
-        epilogue = _of_rank(epilogue_value(op.outputs[0], output, memory), output.details.rank)
+    epilogue = epilogue_of(op, output, memory)
+    if epilogue and output.details.rank == 3:
+        epilogue = _of_lines(epilogue)
     if schedule.algorithm == "row-windows":
         rows = RowWindowTemplate(problem, schedule, ctx.target, epilogue)
         return rows.function(name, tuple(memory.values()), group_note(group, schedule))
@@ -81,10 +81,10 @@ def _function(
     return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
 
-def _of_rank(value: EpilogueValue, rank: int) -> EpilogueValue:
-    """`value` with indices [image, channel, row, column], also for images of one spatial axis."""
+def _of_lines(value: EpilogueValue) -> EpilogueValue:
+    """Return the epilogue with indices [image, channel, row, column] of one for images of one spatial axis."""
 
     def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
-        return value(index if rank == 4 else (*index[:2], *index[3:]), acc)
+        return value((*index[:2], *index[3:]), acc)
 
     return of_index

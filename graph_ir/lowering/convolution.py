@@ -18,7 +18,7 @@ from ..schedule.direct_convolution import DirectSpace
 from ..schedule.image_operand import image_operand
 from ..templates.convolution_patches import PatchTemplate
 from .contraction import ContractionKernel
-from .matmul import epilogue_names, epilogue_value, sharing_of
+from .matmul import epilogue_names, epilogue_of, sharing_of
 from .notes import group_note
 
 
@@ -95,10 +95,8 @@ class _Convolution:
     def _value(self) -> EpilogueValue | None:
         """The epilogue for an index (image, output, line, pixel of it)."""
         case = self.case
-        if case.output is case.op.outputs[0]:
-            return None
-        value = epilogue_value(case.op.outputs[0], case.output, case.memory)
-        return _indexed(value, case.output.details.plain_dims, case.lines, case.by_pixel)
+        value, dims = epilogue_of(case.op, case.output, case.memory), case.output.details.plain_dims
+        return value and _indexed(value, dims, case.lines, case.by_pixel)
 
 
 def _indexed(

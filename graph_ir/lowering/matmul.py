@@ -38,9 +38,8 @@ def matmul_kernel(
     memory = matmul_memory(op, group)
     kernel = kernel_of(schedule, op, ctx.target)
     problem = matmul_problem(op, group, kernel, memory)
-    if output is not op.outputs[0]:
-        epilogue = epilogue_value(op.outputs[0], output, memory)
-        problem = replace(problem, epilogue=epilogue)
+    epilogue = epilogue_of(op, output, memory)
+    problem = replace(problem, epilogue=epilogue) if epilogue else problem
     post = epilogue_names(op, group.ops)
     sizes = "x".join(map(str, problem.sizes.values()))
     tile = tile_of_schedule(schedule, kernel)
@@ -60,6 +59,14 @@ def epilogue_names(op: Op, ops: Sequence[Op]) -> str:
     """The kinds of the ops after a tuned one, as used in its kernel's name."""
     kinds = "_".join(dict.fromkeys(o.op_name for o in ops if o is not op))
     return f"_{identifier(kinds, 40)}" if kinds else ""
+
+
+def epilogue_of(
+    op: Op, output: GraphTensor, buffers: Mapping[GraphTensor, Buffer]
+) -> EpilogueValue | None:
+    """Return the ops between a tuned op and the output of its kernel as an epilogue; None if there are none."""
+    result = op.outputs[0]
+    return None if output is result else epilogue_value(result, output, buffers)
 
 
 def epilogue_value(

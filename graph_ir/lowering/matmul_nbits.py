@@ -7,7 +7,6 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Function, If, Stmt
 from ..ir.schedule import Schedule
-from ..nest.nest import Sharing
 from ..nest.problem import View, matmul
 from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
@@ -18,7 +17,7 @@ from ..schedule.matmul_problem import group_memory, matrix_view
 from ..templates.matmul_nbits import NBitsLowering
 from ..templates.packed_weights import PackedWeights
 from .contraction import as_block
-from .matmul import epilogue_names, epilogue_value
+from .matmul import epilogue_names, epilogue_of, sharing_of
 from .notes import group_note
 
 
@@ -34,17 +33,16 @@ def nbits_function(
     words, scale, zero = memory[op.w], memory[op.scale], memory[op.zero_point]
     ahead = ctx.target.machine.fetch_ahead
     packed = PackedWeights(words, scale, zero, op.bits, op.group, parts, ahead)
-    epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
+    epilogue = epilogue_of(op, output, memory)
     x, y = (matrix_view(one, memory[one], 0, axes) for one, axes in ((op.x, "mk"), (output, "mn")))
     views = x, View(memory[op.w], {}), y
-    sharing = Sharing(ctx.options.threads, ctx.target.machine.parallel_multiply_adds)
 
     def statement(chosen: Schedule, rows: int | None = None) -> Stmt:
         kernel = kernel_of_use(chosen.word("use"), ctx.target)
         problem = matmul((), (m, n, k), views, kernel, epilogue)
         sized = problem if rows is None else problem.of_sizes(m=rows)
         nest = NBitsLowering(
-            sized, packed, x_scale, op.x_group, blocking_of(chosen, kernel), sharing, ctx.target,
+            sized, packed, x_scale, op.x_group, blocking_of(chosen, kernel), sharing_of(ctx), ctx.target,
             chosen.word("unpack"), chosen.word("use"),
         )  # fmt: skip
         return nest.statement()

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...base.dims import is_known
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Block, Buffer, Function, If, LoopKind
@@ -23,11 +22,11 @@ from ..schedule.local_sizes import LocalSizes, localized
 from ..schedule.matmul_problem import group_memory
 from ..schedule.winograd import few_blocking, winograd_blocking
 from ..schedule.winograd_direct import direct_group
-from ..schedule.winograd_tile import WinogradBlocking, worth_threads
-from ..templates.winograd import DynamicImages, WinogradTemplate
+from ..schedule.winograd_tile import WinogradBlocking, tile_count, worth_threads
+from ..templates.winograd import WinogradTemplate
 from ..templates.winograd_image import Image, WinogradProblem
 from .convolution import convolution_function
-from .matmul import epilogue_names, epilogue_value
+from .matmul import epilogue_names, epilogue_of
 from .notes import group_note
 
 
@@ -39,42 +38,40 @@ def winograd_function(
     memory = group_memory(group, op.inputs)
     g, x = winograd_geometry(op), op.inputs[0]
     blocking = winograd_blocking(schedule, op.form, ctx.target)
-    epilogue = None if output is op.outputs[0] else epilogue_value(op.outputs[0], output, memory)
-    post = epilogue_names(op, group.ops)
+    epilogue, post = epilogue_of(op, output, memory), epilogue_names(op, group.ops)
     tile = f"{blocking.tile.rows}x{blocking.tile.columns(ctx.target)}"
     whole = with_sizes_of(g, op)
     kind_of = f"{x.details.dtype}_winograd_{op.form.name}"
     name = identifier(f"{kind_of}{post}_{whole}_{tile}__{ctx.target.isa}", 160)
-    kind: LoopKind = (
-        "parallel" if ctx.options.threads > 1 and worth_threads(g, ctx.target) else "serial"
-    )
-    if is_known(whole.batch, *whole.image):
-        operands = [memory[x], memory[op.u], memory[output]]
-        template = WinogradTemplate(_problem(g, operands), blocking, ctx.target, kind, epilogue)
-        return template.function(name, tuple(memory.values()), group_note(group, schedule))
+    threads = ctx.options.threads
+    kind: LoopKind = "parallel" if threads > 1 and worth_threads(g, ctx.target) else "serial"
 
-    def dynamic(form: WinogradBlocking, u: GraphTensor) -> WinogradTemplate:
+    def made(own: WinogradBlocking, u: GraphTensor) -> Function:
         sizes = LocalSizes((whole.batch, *whole.image, *whole.result))
         problem = _problem(localized(whole, sizes), [memory[x], memory[u], memory[output]])
-        images = DynamicImages(whole.batch, whole.result, sizes, ctx.options.threads)
-        return WinogradTemplate(problem, form, ctx.target, kind, epilogue, images)
+        template = WinogradTemplate(
+            problem,
+            own,
+            ctx.target,
+            kind,
+            epilogue,
+            tile_count(whole, own.form),
+            sizes.lets,
+            threads,
+        )
+        return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
-    made = dynamic(blocking, op.u).function(
-        name, tuple(memory.values()), group_note(group, schedule)
-    )
-    forms = [made.body]
+    forms = [first := made(blocking, op.u)]
     for at, (form, few) in enumerate(zip(op.other_forms, op.few, strict=True), 2):
         if form is None:
-            other = _direct(op, at, group, ctx)
+            forms.append(_direct(op, at, group, ctx))
         else:
-            less = few_blocking(op, form, few, blocking, ctx)
-            other = dynamic(less, op.inputs[at]).function("", tuple(memory.values()), "")
-        forms.append(other.body)
+            forms.append(made(few_blocking(op, form, few, blocking, ctx), op.inputs[at]))
     pixels = t.as_expr(math.prod((whole.batch, *whole.result)))
-    body = forms.pop()  # the smaller locals last
+    body = forms.pop().body  # the smaller locals last
     for few in reversed(op.few):
-        body = Block((If(pixels > few, forms.pop(), body),))
-    return replace(made, body=body)
+        body = Block((If(pixels > few, forms.pop().body, body),))
+    return replace(first, body=body)
 
 
 def _direct(op: WinogradConvolution, at: int, group: KernelGroup, ctx: LowerContext) -> Function:

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
-from ...targets.isa import GemmTile
 from ..ir.schedule import Parameter, Schedule
 from .gemm import Gemm
 from .matmul import MatmulSpace, blocking_of, kernel_of, matmul_schedule
-from .matmul_blocks import block_tile, blocked_candidates, blocked_cycles
+from .matmul_blocks import block_tile, pick_blocked
+from .matmul_cost import blocking_cycles
+from .matmul_tile import MatmulBlocking
 from .panels import BLOCK
 
 
 class BlockedSpace(MatmulSpace):
     """Blocks of whole blocks: `mc` and `kc` are multiples of 16, a panel is as wide as a block."""
 
-    @cached_property
-    def pick(self) -> Schedule:
-        """All of k that fits the cache, and as many rows."""
-        return self.candidates[0]
-
     def ranked(self) -> list[Schedule]:
-        """Every instruction, each with a few blockings."""
-        found = [
-            self.offer(matmul_schedule(blocking, "blocked", gemm.kernel))
+        """Return the pick of each instruction: nobody takes these layouts for speed, so that no others are tried."""
+        return [
+            self.offer(matmul_schedule(self._blocking(gemm), self._b, gemm.kernel))
             for gemm in map(self._gemm, self.kernels)
-            for blocking in blocked_candidates(gemm, self._tile(gemm), self._holds_sums)
         ]
-        return list(dict.fromkeys(found))
+
+    def _blocking(self, gemm: Gemm) -> MatmulBlocking:
+        tile = block_tile(gemm.kernel, gemm.target)
+        assert tile is not None
+        return pick_blocked(gemm, tile, self._holds_sums)
+
+    _b = "blocked"
 
     def swept(self) -> list[Schedule]:
         """Return no further schedules: the layouts fix the width of the register tile."""
         return list(self.candidates)
 
     def cycles(self, schedule: Schedule) -> float:
-        """Return the predicted cycles of a schedule."""
+        """Return the predicted cycles of a schedule: B becomes panels in every run."""
         gemm = self._gemm(kernel_of(schedule, self.op, self.ctx.target))
-        return blocked_cycles(gemm, blocking_of(self.point(schedule), gemm.kernel))
+        return blocking_cycles(gemm, blocking_of(self.point(schedule), gemm.kernel), packed=False)
 
     def fixed(self) -> dict[str, Parameter]:
         """The layouts themselves, and the width of a block."""
@@ -52,16 +51,8 @@ class BlockedSpace(MatmulSpace):
             return f"kc must be at least all {self.op.sizes[2]} terms: the result cannot hold partial sums"
         return super().invalid_reason(schedule)
 
-    def _tile(self, gemm: Gemm) -> GemmTile:
-        tile = block_tile(gemm.kernel, gemm.target)
-        assert tile is not None
-        return tile
-
     @property
     def _holds_sums(self) -> bool:
-        return self.op.outputs[0].details.dtype == self.kernels[0].accumulator and not self._casts
-
-    @property
-    def _casts(self) -> bool:
-        """Return whether the epilogue ends in another type than that of the sums."""
-        return any(y.details.dtype != self.kernels[0].accumulator for y in self.group.outputs)
+        """Return whether C has the type of accumulators, also behind the epilogue."""
+        results = self.op.outputs[0], *self.group.outputs
+        return all(y.details.dtype == self.kernels[0].accumulator for y in results)

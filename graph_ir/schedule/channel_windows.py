@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cached_property
 
 from ...base.dims import is_known
 from ...base.dtypes import S8
@@ -16,7 +17,7 @@ from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.convolution_depthwise import DepthwiseConvolution
 from ..ops.pool import WindowReduce
 from .context import LowerContext
-from .convolution_sizes import geometry_of, typical_images
+from .convolution_sizes import geometry_of, pair, typical_images
 from .format_choice import FormatChoice
 from .problem import problem_of
 from .requested import wanted_by_name
@@ -130,6 +131,7 @@ class WindowSpace(ScheduleSpace):
     }
 
     words = ("split",)
+    choices = {"split": ("parallel", "serial")}
 
     def __init__(
         self,
@@ -138,24 +140,21 @@ class WindowSpace(ScheduleSpace):
         ctx: LowerContext,
     ) -> None:
         super().__init__(op.name, problem_of(op))
-        dtype = op.inputs[0].details.dtype
-        self.geometry = geometry
-        self._pick = pick_blocking(geometry, ctx.target, ctx.options.threads, dtype)
+        self.geometry, self.ctx, self.dtype = geometry, ctx, op.inputs[0].details.dtype
 
-    @property
+    @cached_property
     def pick(self) -> Schedule:
         """The cost model's choice."""
-        return self._pick
+        ctx = self.ctx
+        return pick_blocking(self.geometry, ctx.target, ctx.options.threads, self.dtype)
 
     def ranked(self) -> list[Schedule]:
         """Return the pick, then schedules with fewer pixels per tile, other slices and other task sizes."""
         pick, g = self.pick, self.geometry
         np, nc, size = (pick.number(name) for name in ("np", "nc", "rows"))
         pixels = {np, *(min(n, g.result[1]) for n in (2, 4, 6, 8))}
-        channels, rows = (
-            {nc, g.groups, max(nc // 2, 1)},
-            {size, max(size // 2, 1), min(size * 2, g.result[0])},
-        )
+        channels = {nc, g.groups, max(nc // 2, 1)}
+        rows = {size, max(size // 2, 1), min(size * 2, g.result[0])}
         others = (
             pick.replaced(np=np, nc=nc, rows=height)
             for np, nc, height in itertools.product(sorted(pixels), sorted(channels), sorted(rows))
@@ -169,20 +168,12 @@ class WindowSpace(ScheduleSpace):
         for name, limit in limits.items():
             if schedule.number(name) > limit:
                 return f"{name} must be at most {limit}"
-        return (
-            ""
-            if schedule.word("split") in ("parallel", "serial")
-            else "split must be parallel or serial"
-        )
+        return ""
 
 
 def pool_geometry(op: WindowReduce) -> ConvolutionGeometry:
     """The numbers of a pool: its groups are the channels."""
     window, (x, y, is_dynamic) = op.window, typical_images(op)
-
-    def pair(sizes: tuple[int, ...], missing: int = 1) -> tuple[int, int]:
-        return (missing, sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1])
-
     return ConvolutionGeometry(
         x[0], x[1], 1, 1, pair(x[2:]), pair(y[2:]), pair(window.kernel), pair(window.strides),
         pair(window.dilations), pair(window.before, 0), is_dynamic,

@@ -25,8 +25,8 @@ def geometry_of(op: Convolution) -> ConvolutionGeometry:
     w, window, groups = op.weight_dims(op.inputs[1].details), op.window, op.groups
     x, y, is_dynamic = typical_images(op)
     return ConvolutionGeometry(
-        x[0], groups, w[1], w[0] // groups, _pair(x[2:]), _pair(y[2:]), _pair(window.kernel),
-        _pair(window.strides), _pair(window.dilations), _pair(window.before, 0), is_dynamic,
+        x[0], groups, w[1], w[0] // groups, pair(x[2:]), pair(y[2:]), pair(window.kernel),
+        pair(window.strides), pair(window.dilations), pair(window.before, 0), is_dynamic,
         _fewest(op),
     )  # fmt: skip
 
@@ -59,7 +59,7 @@ def with_images_of(
     geometry: ConvolutionGeometry, x: Sequence[Any], y: Sequence[Any]
 ) -> ConvolutionGeometry:
     """The geometry with the images of input and output dims."""
-    return replace(geometry, batch=x[0], image=_pair(x[2:]), result=_pair(y[2:]))
+    return replace(geometry, batch=x[0], image=pair(x[2:]), result=pair(y[2:]))
 
 
 def winograd_geometry(op: WinogradConvolution) -> ConvolutionGeometry:
@@ -68,8 +68,8 @@ def winograd_geometry(op: WinogradConvolution) -> ConvolutionGeometry:
     x, y, is_dynamic = typical_images(op)
     before, _ = op.padding
     return ConvolutionGeometry(
-        x[0], 1, x[1], u[2], _pair(x[2:]), _pair(y[2:]), (3, 3),
-        dilations=_pair(op.dilations), before=before, is_dynamic=is_dynamic,
+        x[0], 1, x[1], u[2], pair(x[2:]), pair(y[2:]), (3, 3),
+        dilations=pair(op.dilations), before=before, is_dynamic=is_dynamic,
     )  # fmt: skip
 
 
@@ -83,6 +83,7 @@ def few_geometry(op: WinogradConvolution, few: int) -> ConvolutionGeometry:
     return replace(g, batch=1, image=(size, size), result=(size, size))
 
 
-def _pair(sizes: Sequence[Any], missing: int = 1) -> tuple[Any, Any]:
+def pair(sizes: Sequence[Any], missing: int = 1) -> tuple[Any, Any]:
+    """Return (rows, columns) of spatial axes, of which all but the last count as rows; `missing` rows for one axis."""
     *outer, last = sizes
     return (math.prod(outer) if outer else missing), last

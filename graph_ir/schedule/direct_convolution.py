@@ -155,11 +155,8 @@ def offered(
 
 def convolution_schedule(choice: ConvolutionChoice) -> Schedule:
     """A band and a blocking for a microkernel as a schedule."""
-    blocking = choice.blocking
-    return Schedule.of(
-        "direct", band=choice.band, mr=blocking.tile.rows, nv=blocking.tile.vectors,
-        mc=blocking.m_block, kc=blocking.k_block, ng=blocking.n_groups, use=choice.kernel.instruction,
-    )  # fmt: skip
+    use = choice.kernel.instruction
+    return Schedule.of("direct", band=choice.band, **choice.blocking.settings, use=use)
 
 
 class DirectSpace(ContractionSpace):

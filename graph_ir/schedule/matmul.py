@@ -202,11 +202,7 @@ def panel_format(op: MatmulCore, panel: Panel) -> Format:
 
 def matmul_schedule(blocking: MatmulBlocking, b: str, kernel: Microkernel) -> Schedule:
     """A blocking for a microkernel as a schedule; `b`: how B lies in memory."""
-    tile = blocking.tile
-    return Schedule.of(
-        "gemm", mr=tile.rows, nv=tile.vectors, mc=blocking.m_block, kc=blocking.k_block,
-        ng=blocking.n_groups, b=b, use=kernel.instruction,
-    )  # fmt: skip
+    return Schedule.of("gemm", **blocking.settings, b=b, use=kernel.instruction)
 
 
 def tile_of_schedule(schedule: Schedule, kernel: Microkernel) -> GemmTile:
@@ -242,12 +238,15 @@ class MatmulSpace(ContractionSpace):
     def pick(self) -> Schedule:
         """The best blocking of the best tile that suits the layout of B."""
         gemm = self._gemm(self.kernels[0])
-        blocking = pick_blocking(gemm, self._tiles(gemm)[0])
+        blocking = self._blocking(gemm)
         if not is_known(*self.op.sizes):  # how they are shared is computed when it runs
             most = min(bounds(self.op.sizes[0])[1], MAX_ROWS)
             many = replace(gemm, m=most, threads=1)
             blocking = replace(pick_blocking(many, blocking.tile), n_groups=1)
         return self.offer(matmul_schedule(blocking, self._b, gemm.kernel))
+
+    def _blocking(self, gemm: Gemm) -> MatmulBlocking:
+        return pick_blocking(gemm, self._tiles(gemm)[0])
 
     def ranked(self) -> list[Schedule]:
         """Every instruction and tile that suits the layout of B, the best first, each with the blocks worth trying."""

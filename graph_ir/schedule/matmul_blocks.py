@@ -15,7 +15,6 @@ from ..ir.format import Format
 from ..ops.matmul import MatmulCore
 from .format_choice import FormatChoice
 from .gemm import Gemm
-from .matmul_cost import blocking_cycles
 from .matmul_tile import MatmulBlocking, extra_bytes, pick_blocking
 from .panels import BLOCK
 from .register_tile import tile_of
@@ -77,23 +76,6 @@ def pick_blocked(gemm: Gemm, tile: GemmTile, holds_sums: bool) -> MatmulBlocking
     if not holds_sums:
         k_block = _whole(gemm.k)
     return MatmulBlocking(tile, m_block, k_block, found.n_groups)
-
-
-def blocked_candidates(gemm: Gemm, tile: GemmTile, holds_sums: bool) -> list[MatmulBlocking]:
-    """The pick, then all rows or one block of them, and the whole of k, at once."""
-    pick = pick_blocked(gemm, tile, holds_sums)
-    heights = dict.fromkeys((pick.m_block, BLOCK, _whole(gemm.m)))
-    depths = dict.fromkeys((pick.k_block, _whole(gemm.k)))
-    others = [MatmulBlocking(tile, m, k, pick.n_groups) for m in heights for k in depths]
-    return list(dict.fromkeys((pick, *others)))
-
-
-def blocked_cycles(gemm: Gemm, blocking: MatmulBlocking) -> float:
-    """Predicted cycles: those of panels, and of turning B into them for every block of rows."""
-    transposed = gemm.k * gemm.n * gemm.kernel.copied_b.size
-    times = gemm.batch * math.ceil(gemm.m / blocking.m_block)
-    rate = gemm.target.machine.copy_bytes_per_cycle * gemm.cores
-    return blocking_cycles(gemm, blocking) + times * transposed / rate
 
 
 def _whole(size: int) -> int:

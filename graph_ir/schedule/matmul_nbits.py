@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cached_property
 
 from ...base.dims import bounds, is_known
 from ...base.dtypes import BF16, F32, S8, U8
@@ -334,11 +333,7 @@ class NBitsSpace(ScheduleSpace):
         return self._schedule(blocking, unpack, use)
 
     def _schedule(self, blocking: MatmulBlocking, unpack: str, use: str) -> Schedule:
-        tile = blocking.tile
-        return Schedule.of(
-            "nbits", mr=tile.rows, nv=tile.vectors, mc=blocking.m_block, kc=blocking.k_block,
-            ng=blocking.n_groups, unpack=unpack, use=use,
-        )  # fmt: skip
+        return Schedule.of("nbits", **blocking.settings, unpack=unpack, use=use)
 
     def cycles(self, schedule: Schedule) -> float:
         """Return the cycles of dequantizing, multiply-adds and memory traffic."""
@@ -396,11 +391,6 @@ class NBitsSpace(ScheduleSpace):
     def _traffic(self) -> float:
         """Cycles to read all weights once."""
         return self.gemm.b_bytes / self.ctx.target.machine.shared_bytes_per_cycle
-
-    @cached_property
-    def pick(self) -> Schedule:
-        """The fastest candidate."""
-        return self.candidates[0]
 
     def fixed(self) -> dict[str, Parameter]:
         """The width of the panels."""

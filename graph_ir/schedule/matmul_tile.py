@@ -97,8 +97,11 @@ class MatmulBlocking:
     k_block: int
     n_groups: int
 
-    def __str__(self) -> str:
-        return f"mr{self.tile.rows}nv{self.tile.vectors} mc{self.m_block} kc{self.k_block} ng{self.n_groups}"
+    @property
+    def settings(self) -> dict[str, int]:
+        """Return the blocking as settings of a schedule (`BLOCKING_MEANINGS`)."""
+        sizes = self.tile.rows, self.tile.vectors, self.m_block, self.k_block, self.n_groups
+        return dict(zip(("mr", "nv", "mc", "kc", "ng"), sizes, strict=True))
 
 
 def pick_blocking(gemm: Gemm, tile: GemmTile) -> MatmulBlocking:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 from ...base.contraction import accumulator_of
 from ...base.dims import is_known
@@ -136,16 +137,15 @@ class RowWindowSpace(ScheduleSpace):
         ctx: LowerContext,
     ) -> None:
         super().__init__(op.name, problem_of(op))
-        self.geometry, dtype = geometry, op.inputs[0].details.dtype
-        self.is_convolution = is_convolution = isinstance(op, DepthwiseConvolution)
-        threads = ctx.options.threads
-        self.target, self.dtype = ctx.target, dtype
-        self._pick = pick_row_blocking(geometry, is_convolution, ctx.target, threads, dtype)
+        self.geometry, self.dtype = geometry, op.inputs[0].details.dtype
+        self.is_convolution = isinstance(op, DepthwiseConvolution)
+        self.target, self.threads = ctx.target, ctx.options.threads
 
-    @property
+    @cached_property
     def pick(self) -> Schedule:
         """The cost model's choice."""
-        return self._pick
+        g, is_convolution = self.geometry, self.is_convolution
+        return pick_row_blocking(g, is_convolution, self.target, self.threads, self.dtype)
 
     def ranked(self) -> list[Schedule]:
         """The pick, then other blocks, and more or fewer rows at once."""

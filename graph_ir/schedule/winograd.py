@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 
 from ...targets.isa import GemmTile, Target
 from ..ir.format import Format, channels_last, plain
@@ -132,11 +131,6 @@ class WinogradSpace(ScheduleSpace):
         self.op = op
         self.ctx = ctx
         self.geometry = winograd_geometry(op)
-
-    @cached_property
-    def pick(self) -> Schedule:
-        """The blocking of the fewest cycles."""
-        return winograd_schedule(min(self._blockings(), key=self._cycles))
 
     def ranked(self) -> list[Schedule]:
         """The blockings for the panels that u lies in whose local memory fits, the fewest cycles first."""

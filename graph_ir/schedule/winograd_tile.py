@@ -30,10 +30,6 @@ class WinogradBlocking:
     chunk: int
     groups: int
 
-    def __str__(self) -> str:
-        tile = f"mr{self.tile.rows}nv{self.tile.vectors}"
-        return f"{self.form.name} {tile} tiles{self.block} nc{self.chunk} ng{self.groups}"
-
     def local_bytes(self, g: ConvolutionGeometry, target: Target) -> int:
         """V and M of one block."""
         columns = self.chunk * self.tile.columns(target)

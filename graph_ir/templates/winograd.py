@@ -16,46 +16,31 @@ Bytes are transformed in s16 and multiplied in pairs, with sums in s32 that wrap
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...base.dims import Size, bounds
-from ...base.records import dataclass
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import (
-    Buffer,
-    Cast,
-    Expr,
-    Function,
-    LoopKind,
-    Var,
-)
+from ...tensor_ir.nodes import Buffer, Cast, Expr, Function, LoopKind, Stmt, Var
 from ..nest.epilogue import EpilogueValue
 from ..nest.lower import Lowering
 from ..nest.position import Chunk, Position
 from ..nest.problem import View, matmul
-from ..schedule.local_sizes import LocalSizes
 from ..schedule.matmul_steps import inner_nest
-from ..schedule.winograd_tile import WinogradBlocking, tiles_along, winograd_kernel
+from ..schedule.winograd_tile import WinogradBlocking, winograd_kernel
 from .winograd_bytes import ByteResults
 from .winograd_floats import FloatResults
 from .winograd_image import Line, Planes, WinogradProblem
 from .winograd_tiles import all_of
 
 
-@dataclass(frozen=True)
-class DynamicImages:
-    """Additions for dynamic sizes: the model's number of images and result sizes, the local sizes that the
-    problem is in terms of, and the threads that share the blocks."""
-
-    images: Size
-    result: tuple[Size, Size]
-    sizes: LocalSizes
-    threads: int
-
-
 class WinogradTemplate:
-    """Builds the loop nest of one problem under one blocking."""
+    """Builds the loop nest of one problem under one blocking.
+
+    `total`: the tiles of all images. Where sizes are dynamic, `lets` bind those of the problem, and `threads` share the
+    blocks of tiles evenly.
+    """
 
     def __init__(
         self,
@@ -64,9 +49,11 @@ class WinogradTemplate:
         target: Target,
         kind: LoopKind,
         epilogue: EpilogueValue | None,
-        dynamic: DynamicImages | None = None,
+        total: Size,
+        lets: Sequence[Stmt] = (),
+        threads: int = 1,
     ) -> None:
-        self.dynamic = dynamic
+        self.total, self.lets, self.threads = total, lets, threads
         self.problem = problem
         self.blocking = blocking
         self.form = blocking.form
@@ -86,10 +73,7 @@ class WinogradTemplate:
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """The whole convolution as a function."""
         of_row_tiles = ("at", "whole", "left", "upper", "lower", "part")
-        for reserved in (
-            *(param.name for param in params),
-            *(of_row_tiles if self.dynamic else ()),
-        ):
+        for reserved in (*(param.name for param in params), *of_row_tiles):
             self.b.names.reserve(reserved)
         with (
             self.b.loop("block", 0, self._blocks(), self.kind) as block,
@@ -98,35 +82,26 @@ class WinogradTemplate:
             self._task(block, group)
         return self.b.function(name, params, note)
 
-    def _total(self) -> int | Expr:
-        m, p = self.form.results, self.problem
-        images, height, width = p.batch, p.y.height, p.y.width
-        if self.dynamic:
-            images, (height, width) = self.dynamic.images, self.dynamic.result
-        down, across = p.dilations
-        total = images * tiles_along(height, m, down) * tiles_along(width, m, across)
-        return t.as_expr(total) if self.dynamic else int(total)
-
     def _blocks(self) -> int | Expr:
         """The number of blocks of tiles; of dynamic tiles at least as many as threads, or a multiple."""
-        total, size = self._total(), self.blocking.block
-        if isinstance(total, int):
-            return -(-total // size)
+        size = self.blocking.block
+        if isinstance(self.total, int):
+            return -(-self.total // size)
+        total = t.as_expr(self.total)
         blocks = (total + (size - 1)) // size
-        threads = self.dynamic.threads if self.dynamic and self.kind == "parallel" else 1
-        if threads > 1:
-            even = (blocks + (threads - 1)) // threads
-            blocks = t.minimum(total, even * threads)
+        if self.kind == "parallel" and self.threads > 1:
+            even = (blocks + (self.threads - 1)) // self.threads
+            blocks = t.minimum(total, even * self.threads)
         return blocks
 
     def _range(self, block: Var) -> tuple[Expr, Expr]:
         """(first tile of a block, number of its tiles); blocks of dynamic tiles differ by one tile at most."""
-        b, total, size = self.b, self._total(), self.blocking.block
-        if isinstance(total, int):
+        b, size = self.b, self.blocking.block
+        if isinstance(self.total, int):
             first = b.let("first", block * size)
-            return first, b.let("count", t.minimum(total - first, size))
-        b.emit(*(self.dynamic.sizes.lets if self.dynamic else ()))
-        number, blocks = b.let("total", total), b.let("blocks", self._blocks())
+            return first, b.let("count", t.minimum(self.total - first, size))
+        b.emit(*self.lets)
+        number, blocks = b.let("total", t.as_expr(self.total)), b.let("blocks", self._blocks())
         first = b.let("first", block * number // blocks)
         return first, b.let("count", (block + 1) * number // blocks - first)
 
@@ -203,7 +178,7 @@ class WinogradTemplate:
     ) -> None:
         """Multiply a block of `count` tiles, which is the number of a whole one or of the last, by panels from `begin`
         to `end`; the last of all may be narrower."""
-        b, size, total = self.b, self.blocking.block, self._total()
+        b, size, total = self.b, self.blocking.block, self.total
         lowering, position = self._matmuls(begin, v, m)
         full, rest = divmod(self.problem.y.channels, self.panel)
         whole = t.minimum(end, full) if rest else end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.winograd import WinogradConvolution
 from graphc.graph_ir.ops.winograd_form import F2, F4, WinogradForm
-from graphc.graph_ir.schedule.winograd_tile import WinogradBlocking
+from graphc.graph_ir.schedule.winograd_tile import WinogradBlocking, tiles_along
 from graphc.graph_ir.templates.winograd import WinogradTemplate
 from graphc.graph_ir.templates.winograd_image import Image, WinogradProblem
 from graphc.targets.microkernels import f32_tiles
@@ -122,7 +123,9 @@ def test_nothing_outside_the_operands_is_touched(
         1, Image(x, 5, 7, channels), u, Image(y, rows, 6, outputs), 1, 0, dilations
     )
     blocking = WinogradBlocking(form, tile, 2, 1, 1)
-    template = WinogradTemplate(problem, blocking, target, "serial", None)
+    sizes = zip((rows, 6), dilations, strict=True)
+    total = math.prod(tiles_along(size, form.results, step) for size, step in sizes)
+    template = WinogradTemplate(problem, blocking, target, "serial", None, total)
     module = run_passes(Module((template.function("conv", (x, u, y), ""),)), target)
     arrays = [integers(buffer.shape, i) for i, buffer in enumerate((x, u, y))]
     NativeModule(module, target).check("conv", arrays, at)
