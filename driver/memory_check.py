@@ -23,7 +23,7 @@ def check_memory(
     parts = {
         "inputs": _total(source.inputs),
         "results": sum(_least(op.inputs[0].details.size_bytes) for op in source.outputs),
-        "constants": _total([op for op in source.ops if op.op_name == "constant"]),
+        "constants": _total([op for op in source.ops if op.is_constant]),
         "intermediate values": _least(arena_bytes),
     }
     needed = sum(parts.values())

@@ -71,5 +71,5 @@ def _text(error: Exception, request: CompileRequest | None) -> str:
 
 
 def _graph_text(graph: Graph) -> str:
-    constants = [op.outputs[0].details for op in graph.ops if op.op_name == "constant"]
+    constants = [op.outputs[0].details for op in graph.ops if op.is_constant]
     return print_graph(graph, full=sum(x.size_bytes for x in constants) <= _MAX_BYTES)

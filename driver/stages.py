@@ -151,9 +151,7 @@ def _lowered(
 
 
 def _constant_bytes(graph: Graph) -> int:
-    return sum(
-        int(op.outputs[0].details.size_bytes) for op in graph.ops if op.op_name == "constant"
-    )
+    return sum(int(op.outputs[0].details.size_bytes) for op in graph.ops if op.is_constant)
 
 
 def _check_optimized(graph: Graph) -> None:

@@ -209,7 +209,7 @@ def _touched(
     op = ""
     with np.errstate(all="ignore"):
         for one, value in _sized(after, inputs).walk_reference(list(inputs)):
-            name = one.inputs[0].name if one.op_name == "output" else one.name
+            name = one.inputs[0].name if one.is_output else one.name
             source_name = name.removesuffix(".fused")
             expected = known.get(name) or known.get(source_name)
             if expected is not None and not expected.error(np.asarray(value)).ok:

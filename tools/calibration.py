@@ -104,7 +104,7 @@ def _are(shape: tuple[int, ...], dims: Sequence[Size]) -> bool:
 
 def computed_values(source: Graph) -> set[str]:
     """The names of a model's inputs, and of the values that are computed when it runs."""
-    tensors = {y.name for op in source.ops if op.op_name != "constant" for y in op.outputs}
+    tensors = {y.name for op in source.ops if not op.is_constant for y in op.outputs}
     names = MODEL_VALUES.of(source)
     return {op.name for op in source.inputs} | {
         name for name, tensor in names.items() if tensor in tensors

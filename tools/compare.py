@@ -123,7 +123,7 @@ def compare_with_engine(
                 makers.setdefault(tensor_of[name], []).append((name, maker))
         for done, (op, pairs) in enumerate(walk_expected(source, ordered)):
             step(engine, done, len(source.ops))
-            if op.op_name == "output" or op.kind == "source":
+            if op.is_output or op.kind == "source":
                 continue
             for tensor, expected in pairs:
                 loose = replace(expected, bound=2 * expected.bound)
@@ -192,7 +192,7 @@ def _check_kernels(
 
 def _name_in_model(node: Op, name: str) -> str:
     """The op of the model whose value a node computes: for a group, the op whose result leaves it."""
-    if node.op_name != "fused":
+    if node.kind != "fused":
         return name
     result: str = node.attr("graph").outputs[0].inputs[0].name
     return result
@@ -206,7 +206,7 @@ def _kernel_finding(
     arrays = {
         op.name: array
         for op, operand, array in zip(node_graph(node).inputs, operands, inputs, strict=True)
-        if operand.producer_owner.op_name != "constant"
+        if not operand.is_constant
     }
     model = node_model(node)
     small = with_rows(model, SMALL_ROWS)
@@ -265,7 +265,7 @@ def _check_values(
     inputs = [arrays[op.name] for op in source.inputs]
     for done, (op, pairs) in enumerate(walk_expected(sized_model(source, arrays), inputs)):
         step("values", done, len(source.ops))
-        is_output = op.op_name == "output"
+        is_output = op.is_output
         for tensor, expected in pairs:
             if is_output:
                 outputs.append(expected)
@@ -319,7 +319,7 @@ def _smallest(
         inside = set(known)
         border = [
             x for op in inside for x in op.inputs
-            if x.producer_owner not in inside and x.producer_owner.op_name != "constant"
+            if x.producer_owner not in inside and not x.is_constant
         ]  # fmt: skip
         model = cone(source, target, border)
         feeds = {op.name: values[x] for op in model.inputs for x in border if x.name == op.name}

@@ -47,7 +47,7 @@ class Dump:
     def __init__(self, root: Path, program: NodeProgram, pattern: str = "*") -> None:
         self.folder = root / FOLDER
         self.program = program
-        self.ops = [op for op in program.graph.ops if op.op_name != "output"]
+        self.ops = [op for op in program.graph.ops if not op.is_output]
         # Sources first: their values are there before any node runs.
         chosen = sorted(
             (op for op in self.ops if fnmatchcase(op.name, pattern)),

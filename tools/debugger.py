@@ -128,7 +128,7 @@ class DebugExecutor:
     def debug_get_output(self, node: str | int, out: Array | None = None) -> Array:
         """The first value of a node, by name or by its number in the graph of the dump, also written to `out`."""
         if isinstance(node, int):
-            ops = [op for op in self.graph.ops if op.op_name != "output"]
+            ops = [op for op in self.graph.ops if not op.is_output]
             if not 0 <= node < len(ops):
                 raise UserError(f"there is no node {node}; the graph has {len(ops)}")
             node = ops[node].name
@@ -226,11 +226,11 @@ class DebugExecutor:
 
     def _find(self, name: str) -> tuple[Op, Op | None]:
         """(the node of that name or with an op of that name, the op if its value is never in memory)."""
-        ops = {op.name: op for op in self.graph.ops if op.op_name != "output"}
+        ops = {op.name: op for op in self.graph.ops if not op.is_output}
         if name in ops:
             return ops[name], None
         for op in self.graph.ops:
-            for inner in op.attr("graph").ops if op.op_name == "fused" else ():
+            for inner in op.attr("graph").ops if op.kind == "fused" else ():
                 if inner.name == name and inner.kind not in ("source", "sink"):
                     last = op.attr("graph").outputs[0].inputs[0].producer_owner
                     return op, None if inner is last else inner

@@ -134,9 +134,9 @@ class _Comparison:
         """The difference between two ops themselves, "" if there is none."""
         if a.op_name != b.op_name:
             return f"{a.op_name} and {b.op_name}"
-        if a.op_name == "input":
+        if a.is_input:
             return _types(a, b) or "another input"
-        if a.op_name == "constant":
+        if a.is_constant:
             if reason := _types(a, b):
                 return reason
             mine, theirs = a.attr("value"), b.attr("value")
@@ -183,7 +183,7 @@ class _Comparison:
             if op.op_name in ("input", "output") and op not in paired:
                 details = (op.outputs or op.inputs)[0].details
                 yield f"{op.op_name} '{_name(op)}' {details}"
-            alone = op.op_name == "constant" and self.digests[op.outputs[0]] not in known
+            alone = op.is_constant and self.digests[op.outputs[0]] not in known
             if alone and op not in differing and not self.rounded:
                 yield f"constant '{op.name}' {op.outputs[0].details}"
 
@@ -205,7 +205,7 @@ def _paired(
 
 
 def _name(op: Op) -> str:
-    return op.attr("temp.result") if op.op_name == "output" else op.name
+    return op.attr("temp.result") if op.is_output else op.name
 
 
 def _digests(graph: Graph, inputs: dict[Op, str]) -> dict[GraphTensor, bytes]:
@@ -213,7 +213,7 @@ def _digests(graph: Graph, inputs: dict[Op, str]) -> dict[GraphTensor, bytes]:
     found: dict[GraphTensor, bytes] = {}
     for op in graph.ops:
         digest = hashlib.sha256(op.op_name.encode())
-        if op.op_name == "input":
+        if op.is_input:
             digest.update(inputs[op].encode())
         for token in _tokens(_attributes(op)):
             digest.update(len(token).to_bytes(8, "little") + token)

@@ -89,11 +89,11 @@ def walk_expected(
     sizes: dict[str, int] = {}
     fed = iter(inputs)
     for op in graph.ops:
-        if op.op_name == "output":
+        if op.is_output:
             tensor = op.inputs[0]
             yield op, [(tensor, Expected(values[tensor][0], bounds[tensor]))]
         else:
-            made = [np.asarray(next(fed))] if op.op_name == "input" else None
+            made = [np.asarray(next(fed))] if op.is_input else None
             given = [values[x] for x in op.inputs]
             at = op_at_sizes(op, [several[0] for several in given], sizes)
             known = [bounds[x] for x in op.inputs]
@@ -120,7 +120,7 @@ def expected_outputs(
 ) -> list[Expected]:
     """Return the expected values of the graph's outputs, and their bounds from `walks` perturbed evaluations."""
     walked = walk_expected(graph, inputs, walks)
-    return [pairs[0][1] for op, pairs in walked if op.op_name == "output"]
+    return [pairs[0][1] for op, pairs in walked if op.is_output]
 
 
 def worst_error(expected: Sequence[Expected], actual: Sequence[Array]) -> Error:
@@ -215,7 +215,7 @@ def _disturbed_graph(graph: Graph, arrays: list[Array], rng: np.random.Generator
     sizes: dict[str, int] = {}
     fed = iter(arrays)
     for op in graph.ops:
-        if op.op_name == "input":
+        if op.is_input:
             values[op.outputs[0]] = next(fed)
         elif op.kind != "sink":
             source = op.kind == "source"

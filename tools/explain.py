@@ -166,7 +166,7 @@ class Explanation:
 
     def _story(self, op: Op, name: str) -> list[Decision]:
         """Decisions about the op and about constants that only it reads."""
-        names = [name, *(x.name for x in op.inputs if x.producer_owner.op_name == "constant")]
+        names = [name, *(x.name for x in op.inputs if x.is_constant)]
         found = {id(d): d for n in names for d in self.log.story(n)}
         return sorted(found.values(), key=lambda d: self.log.decisions.index(d))
 

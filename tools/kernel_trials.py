@@ -119,4 +119,4 @@ def _has_constant_weights(op: Op, main: Op) -> bool:
     inside = group_of(op).inputs
     weights = main.inputs[1]
     outside = op.inputs[inside.index(weights)] if weights in inside else weights
-    return outside.producer_owner.op_name == "constant"
+    return outside.is_constant

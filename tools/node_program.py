@@ -154,7 +154,7 @@ class NodeProgram:
     def value(self, tensor: GraphTensor) -> Array:
         """A copy of a tensor's current value, in its plain shape."""
         details, root = tensor.details, self.root(tensor)
-        if root.producer_owner.op_name == "constant":
+        if root.is_constant:
             packed = root.details.format.pack(root.producer_owner.attr("value"))
         elif root in self._memory:
             packed = self._memory[root].reshape(-1)[: math.prod(root.details.physical_dims)]

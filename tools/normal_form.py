@@ -332,10 +332,7 @@ def _first_of_row(graph: Graph, indices: GraphTensor, axis: int) -> GraphTensor 
 
 def _state_that_goes_on(graph: Graph, op: Op) -> bool:
     """Return whether a loop goes on is a part of its state, the first, as ONNX has it."""
-    if (
-        not isinstance(op, While)
-        or op.condition.outputs[0].inputs[0].producer_owner.op_name == "input"
-    ):
+    if not isinstance(op, While) or op.condition.outputs[0].inputs[0].producer_owner.is_input:
         return False
     attrs = {"condition": Graph(op.condition.name), "body": Graph(op.body.name)}
     tensors = {

@@ -139,11 +139,11 @@ def _of_graph(graph: Graph, prefix: str) -> Iterator[Operator]:
         return Operand(prefix + tensor.name, print_tensor_type(tensor.details), owner, tuple(users))
 
     for op in graph.ops:
-        if op.op_name == "constant":
+        if op.is_constant:
             continue
         read = list(enumerate(op.inputs))
-        weights = [(i, x) for i, x in read if x.producer_owner.op_name == "constant"]
-        values = [(i, x) for i, x in read if x.producer_owner.op_name != "constant"]
+        weights = [(i, x) for i, x in read if x.is_constant]
+        values = [(i, x) for i, x in read if not x.is_constant]
         yield Operator(
             op.op_name,
             prefix + op.name,
@@ -160,7 +160,7 @@ def _of_graph(graph: Graph, prefix: str) -> Iterator[Operator]:
 def _params(op: Op) -> dict[str, str]:
     shown = {}
     for key, value in op.attrs.items():
-        if not key.startswith("temp.") and op.op_name != "input":
+        if not key.startswith("temp.") and not op.is_input:
             shown[key] = _text(value)
     return shown
 

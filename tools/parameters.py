@@ -79,7 +79,7 @@ class Parameters:
         return self._inputs[key]
 
     def _constant(self, name: str) -> Op | None:
-        ops = (op for op in self._source.ops if op.op_name == "constant" and op.name == name)
+        ops = (op for op in self._source.ops if op.is_constant and op.name == name)
         return next(ops, None)
 
     def _check_set(self, names: Sequence[str]) -> None:

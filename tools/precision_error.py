@@ -39,7 +39,7 @@ def precision_error(source: Graph, lowered: Graph, arrays: Mapping[str, Array]) 
     own: dict[str, float] = {}
     errors: dict[str, float] = {}
     for op, exact in source.walk_reference(inputs):
-        if op.op_name == "output":
+        if op.is_output:
             errors[op.name] = _distance(outputs[op.name], exact)
             continue
         if op.name in became:

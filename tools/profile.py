@@ -304,7 +304,7 @@ def _multiplied(node: Op) -> str:
 
 
 def _body(node: Op) -> Sequence[Op]:
-    return node.attr("graph").ops if node.op_name == "fused" else [node]
+    return node.attr("graph").ops if node.kind == "fused" else [node]
 
 
 def _problem(node: Op) -> str:

@@ -19,14 +19,14 @@ MODEL_FILE, COMMAND_FILE = "model.graph", "command.txt"
 
 def body(node: Op) -> list[Op]:
     """The ops a node of the optimized graph computes."""
-    if node.op_name != "fused":
+    if node.kind != "fused":
         return [node]
     return [op for op in node.attr("graph").ops if op.kind not in ("source", "sink")]
 
 
 def node_graph(node: Op) -> Graph:
     """The ops of a node as a graph with the node's own layouts; its inputs are the node's, each once."""
-    if node.op_name == "fused":
+    if node.kind == "fused":
         graph: Graph = node.attr("graph")
         return graph
     graph = Graph(node.name)
@@ -46,7 +46,7 @@ def node_model(node: Op) -> Graph:
     operands = list(dict.fromkeys(node.inputs))
     for op, operand in zip(inner.inputs, operands, strict=True):
         producer = operand.producer_owner
-        if producer.op_name == "constant":
+        if producer.is_constant:
             made = graph.make_constant(producer.attr("value"), op.name)
         else:
             made = graph.make_input(_plain(operand), op.name)
@@ -69,10 +69,10 @@ def cone(graph: Graph, target: GraphTensor, known: Iterable[GraphTensor]) -> Gra
     inside = [op for op in graph.ops if op in needed]
     read = dict.fromkeys(x for op in inside for x in op.inputs if x in cut)
     for tensor in read:
-        if tensor.producer_owner.op_name != "constant":
+        if not tensor.is_constant:
             mapping[tensor] = model.make_input(_plain(tensor), tensor.name)
     for op in inside:
-        if op.op_name == "input":
+        if op.is_input:
             mapping[op.outputs[0]] = model.make_input(_plain(op.outputs[0]), op.name)
             continue
         twin = model.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
@@ -93,12 +93,7 @@ def with_rows(graph: Graph, rows: int) -> Graph | None:
     try:
         for op in graph.ops:
             details = op.outputs[0].details if op.outputs else None
-            if (
-                op.op_name == "input"
-                and details
-                and details.rank > 1
-                and details.plain_dims[0] == most
-            ):
+            if op.is_input and details and details.rank > 1 and details.plain_dims[0] == most:
                 dims = (rows, *details.plain_dims[1:])
                 mapping[op.outputs[0]] = small.make_input(
                     LogicalTensor(details.dtype, dims), op.name

@@ -130,7 +130,7 @@ def fused_kernels(graph: Graph, ctx: LowerContext) -> list[Op]:
     return [
         op
         for op, space in model_kernels(graph, ctx)
-        if (op.op_name == "fused" and space.algorithm in FUSED_ALGORITHMS)
+        if (op.kind == "fused" and space.algorithm in FUSED_ALGORITHMS)
         or space.algorithm == "nbits"
         or isinstance(op, SortRows)
         or _multiplies_bytes(op)
@@ -205,7 +205,7 @@ def _forms(graph: Graph, ctx: LowerContext) -> Iterator[Graph]:
             alone = Graph(f"{op.name} {form.name}")
             x, w = (x.producer_owner for x in op.inputs)
             image = alone.make_input(op.inputs[0].details, x.name)
-            if w.op_name == "constant":
+            if w.is_constant:
                 weights = alone.make_constant(w.attr("value"), w.name)
             else:
                 weights = alone.make_input(op.inputs[1].details, w.name)
@@ -362,7 +362,7 @@ def _alone(op: Op, choice: FormatChoice, sizes: Mapping[str, int] = MappingProxy
 def _operand(tensor: GraphTensor, rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
     """Constants unchanged; everything else integers from -4 to 4 (0 to 4 unsigned), exact in every dtype."""
     producer = tensor.producer_owner
-    if producer.op_name == "constant" and not tensor.details.dtype.is_float:
+    if producer.is_constant and not tensor.details.dtype.is_float:
         return producer.attr("value")
     details = known(tensor.details, sizes)
     dtype = details.dtype
@@ -377,7 +377,7 @@ def _operand(tensor: GraphTensor, rng: np.random.Generator, sizes: Mapping[str, 
 def _own_operand(tensor: GraphTensor, rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
     """Constants unchanged, scales too; bytes of any value, everything else as `_operand`."""
     producer, dtype = tensor.producer_owner, tensor.details.dtype
-    if producer.op_name == "constant":
+    if producer.is_constant:
         return producer.attr("value")
     if not is_byte(dtype):
         return _operand(tensor, rng, sizes)

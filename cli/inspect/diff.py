@@ -92,7 +92,7 @@ def _compare_values(first: Graph, second: Graph, found: GraphDifference) -> list
         results.update(zip(graph.outputs, values, strict=True))
     rows = []
     for a, b in found.pairs:
-        if a.op_name == "output":
+        if a.is_output:
             apart = difference(results[b], results[a])
             rows.append({"output": a.name, "max_error": apart.absolute, "ok": apart.ok})
     return rows

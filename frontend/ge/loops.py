@@ -171,7 +171,7 @@ def _counted(node: NodeContext, call: Call, carried: list[Typed], extra: bool) -
     """The `while` of a For, of as many iterations as k * |delta| < |limit - start|; none if delta is 0."""
     body = node.attr_graph("body")
     bounds = [node.scalar(name) for name in ("start", "limit", "delta")]
-    known = [x.details.dtype for x in bounds if x.producer_owner.op_name != "constant"]
+    known = [x.details.dtype for x in bounds if not x.is_constant]
     dtype = known[0] if known else bounds[0].details.dtype
     start, limit, delta = (node.converted(x, S64) for x in bounds)
     size, step = node.helper("abs", node.helper("sub", limit, start)), node.helper("abs", delta)

@@ -150,7 +150,7 @@ class NodeContext(ScopedReader[Reference, str]):
         if x.details.dtype.is_float and not dtype.is_float:
             raise self.rule("operands must have one dtype", f"{x.details.dtype} and {dtype}")
         op = x.producer_owner
-        if op.op_name != "constant":
+        if not op.is_constant:
             return self.converted(x, dtype)
         return self.constant(op.attr("value"), dtype)
 

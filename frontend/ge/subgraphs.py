@@ -110,7 +110,7 @@ def fitted(
     if found.plain_dims != wanted.plain_dims and found.elements != 1:
         return None
     constant = tensor.producer_owner
-    if constant.op_name == "constant":
+    if constant.is_constant:
         array = constant.attr("value").astype(wanted.dtype.numpy)
         return graph.make_constant(array.reshape(wanted.plain_dims), f"{node.name}.constant")
     if found.dtype != wanted.dtype:

@@ -160,7 +160,7 @@ class Writer(ExportFrame[Value]):
         """Return the value written for a tensor; a constant is written when it is first read."""
         if tensor not in self.values:
             op = tensor.producer_owner
-            if op.op_name != "constant":
+            if not op.is_constant:
                 raise InternalError(f"{op.op_name} '{op.name}' was not written before it is read")
             self.values[tensor] = self.constant(op.attr("value"), tensor.details.dtype, op.name)
         return self.values[tensor]

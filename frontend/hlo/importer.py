@@ -96,10 +96,10 @@ def _tidy(graph: Graph) -> None:
         if id(op) not in live:
             live.add(id(op))
             waiting.extend(x.producer_owner for x in op.inputs)
-    graph.remove([op for op in graph.ops if id(op) not in live and op.op_name != "input"])
+    graph.remove([op for op in graph.ops if id(op) not in live and not op.is_input])
     ordered: dict[int, Op] = {}
     for op in graph.ops:
-        if op.op_name != "constant":
+        if not op.is_constant:
             for tensor in op.inputs:
                 ordered.setdefault(id(tensor.producer_owner), tensor.producer_owner)
             ordered[id(op)] = op

@@ -146,10 +146,10 @@ class Exporter(ExportFrame[str]):
     def source(self, op: Op) -> None:
         """An input, or a constant as an initializer."""
         tensor = op.outputs[0]
-        if op.op_name == "input" and tensor in self._values:
+        if op.is_input and tensor in self._values:
             return  # of a subgraph: bound already
-        name = op.name if op.op_name == "input" else self._names.unique(op.name)
-        if op.op_name == "constant":
+        name = op.name if op.is_input else self._names.unique(op.name)
+        if op.is_constant:
             self.initializers[name] = op.attr("value")
         self.bind(tensor, name)
 

@@ -230,7 +230,7 @@ def _array_type(array: Array) -> TensorType:
 
 def own_constant(x: GraphTensor, rank: int) -> bool:
     """A plain constant of that rank with one consumer and a dtype that can be written."""
-    is_constant = x.producer_owner.op_name == "constant" and x.details.format.is_plain
+    is_constant = x.is_constant and x.details.format.is_plain
     known = x.details.dtype.name in WORDS
     return is_constant and known and x.details.rank == rank and len(x.uses) == 1
 
@@ -255,7 +255,7 @@ def absorb_literals(exporter: Exporter) -> None:
 def literal(x: GraphTensor) -> str | None:
     """The text of a scalar constant with one consumer, if it preserves the value exactly; else None."""
     op = x.producer_owner
-    if op.op_name != "constant" or x.details.rank or len(x.uses) != 1:
+    if not op.is_constant or x.details.rank or len(x.uses) != 1:
         return None
     value = op.attr("value").astype(object).item()
     if isinstance(value, bool):

@@ -46,7 +46,7 @@ class _Writer:
         problems: list[str] = []
         sources = [op for op in self.graph.ops if op.kind == "source"]
         for op in sorted(
-            sources, key=lambda op: op.op_name != "input"
+            sources, key=lambda op: not op.is_input
         ):  # arguments first, in their order
             self.add(op, self.source(op))
         for op in self.graph.ops:
@@ -87,7 +87,7 @@ class _Writer:
         self.row_ptr.append(len(self.entries))
 
     def source(self, op: Op) -> dict[str, Any]:
-        if op.op_name == "input":
+        if op.is_input:
             return {"op": "null", "name": op.name, "inputs": []}
         number = len(self.params)
         while f"p{number}" in self.names or f"p{number}" in self.params:

@@ -28,7 +28,7 @@ def remaining_reorders(graph: Graph) -> list[Reorder]:
             continue
         source, result = op.inputs[0], op.outputs[0]
         given = sources.get(source, source)
-        at_edge = storage_root(given).producer_owner.op_name == "input"
+        at_edge = storage_root(given).producer_owner.is_input
         is_result = result is kernel.outputs[0] or _ends(kernel, result)
         at_edge |= is_result and kernel.outputs[0] in results
         found.append(
@@ -54,7 +54,7 @@ def has_layouts(graph: Graph) -> bool:
 def _all_ops(graph: Graph) -> Iterator[tuple[Op, Op, dict[GraphTensor, GraphTensor]]]:
     """(op, the op of `graph` it is in or is, what the inputs of its subgraph stand for)."""
     for op in graph.ops:
-        if op.op_name != "fused":
+        if op.kind != "fused":
             yield op, op, {}
             continue
         body: Graph = op.attr("graph")
@@ -64,6 +64,6 @@ def _all_ops(graph: Graph) -> Iterator[tuple[Op, Op, dict[GraphTensor, GraphTens
 
 
 def _ends(kernel: Op, result: GraphTensor) -> bool:
-    if kernel.op_name != "fused":
+    if kernel.kind != "fused":
         return False
     return any(op.inputs[0] is result for op in kernel.attr("graph").outputs)

@@ -115,7 +115,7 @@ class Graph:
         They follow the results, which must all have been appended, and are hidden like checks.
         """
         for op in self.counted:
-            if not any(user.op_name == "output" for _, user in op.outputs[0].uses):
+            if not any(user.is_output for _, user in op.outputs[0].uses):
                 self.attrs["counts"] = self.count_outputs + 1
                 self.make_output(op.outputs[0], self.unique_name("count"))
 
@@ -159,12 +159,12 @@ class Graph:
     @property
     def inputs(self) -> list[Op]:
         """The `input` ops, in argument order."""
-        return [op for op in self.ops if op.op_name == "input"]
+        return [op for op in self.ops if op.is_input]
 
     @property
     def outputs(self) -> list[Op]:
         """The `output` ops, in result order."""
-        return [op for op in self.ops if op.op_name == "output"]
+        return [op for op in self.ops if op.is_output]
 
     def copy(self) -> Graph:
         """A graph of the same ops, names, formats, schedules and attributes; attributes and subgraphs are shared."""
@@ -204,9 +204,7 @@ class Graph:
             self._names.discard(op.name)
         for op in gone.values():
             op.unlink()
-            if (
-                op.op_name == "constant"
-            ):  # it and its tensor refer to each other, and would keep the array
+            if op.is_constant:  # it and its tensor refer to each other, and would keep the array
                 op.attrs["value"] = None
         self.ops = [op for op in self.ops if id(op) not in gone]
 
@@ -262,7 +260,7 @@ class Graph:
 
     def evaluate(self, inputs: Sequence[Array]) -> list[Array]:
         """Run every op's NumPy reference: results of the `output` ops, in order. Raise UserError if a check fails."""
-        results = [value for op, value in self.walk_reference(inputs) if op.op_name == "output"]
+        results = [value for op, value in self.walk_reference(inputs) if op.is_output]
         values = without_checks(self.name, results, self.checks)
         return values[: len(values) - self.count_outputs]
 
@@ -284,11 +282,11 @@ class Graph:
                 left[id(tensor)] -= 1
                 if not left[id(tensor)]:
                     values.pop(id(tensor), None)
-            if op.op_name == "output":
+            if op.is_output:
                 results = arrays
             else:
                 at = op_at_sizes(op, arrays, sizes)
-                results = [next(fed)] if op.op_name == "input" else at.reference(arrays)
+                results = [next(fed)] if op.is_input else at.reference(arrays)
                 if op.op_name == "count":
                     sizes[str(op.attr("size")[0])] = int(results[0][0])
                 pairs = zip(op.outputs, results, strict=True)

@@ -39,6 +39,11 @@ class GraphTensor:
         """The producer's name, with `:i` for outputs after the first."""
         return self.producer_owner.name + (f":{self.index}" if self.index else "")
 
+    @property
+    def is_constant(self) -> bool:
+        """Return whether the producer is a constant."""
+        return self.producer_owner.is_constant
+
     def replace_uses(self, other: GraphTensor) -> None:
         """Make every consumer of this tensor read `other`."""
         for index, op in list(self.uses):
@@ -58,6 +63,10 @@ class Op:
     """
 
     kind: ClassVar[str] = "fusible"
+    is_input: ClassVar[bool] = False
+    """True for the op that stands for an input of its graph; `is_output` and `is_constant` accordingly."""
+    is_output: ClassVar[bool] = False
+    is_constant: ClassVar[bool] = False
     schema: ClassVar[OpSchema] = OpSchema()
     """Operands and attributes, from the members of the class and its bases."""
 

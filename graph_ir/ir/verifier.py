@@ -83,9 +83,9 @@ def _uses_mirror_inputs(graph: Graph) -> Iterator[Violation]:
 def _outputs_come_last(graph: Graph) -> Iterator[Violation]:
     seen_output = False
     for op in graph.ops:
-        if seen_output and op.op_name != "output":
+        if seen_output and not op.is_output:
             yield op, "must come before the outputs"
-        seen_output |= op.op_name == "output"
+        seen_output |= op.is_output
 
 
 def _formats_have_the_rank(graph: Graph) -> Iterator[Violation]:

@@ -72,7 +72,7 @@ def _constants(graph: Graph) -> Iterator[Op]:
     while pending:
         current = pending.pop(0)
         for op in current.ops:
-            if op.op_name == "constant":
+            if op.is_constant:
                 yield op
             elif isinstance(op, ControlOp):
                 pending.extend(subgraphs_of(op))

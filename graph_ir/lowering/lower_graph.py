@@ -359,7 +359,7 @@ def kernel_bytes(op: Op) -> int:
     """Return a lower bound on the bytes that one run of an op moves: every operand once, and of the table of a gather
     what it reads."""
     moved = {x: x.details.typical.size_bytes for x in op.inputs}
-    body = op.attr("graph") if op.op_name == "fused" else None
+    body = op.attr("graph") if op.kind == "fused" else None
     outer = dict(zip((x.outputs[0] for x in body.inputs), op.inputs, strict=True)) if body else {}
     for inner in body.ops if body else (op,):
         if inner.op_name == "gather":

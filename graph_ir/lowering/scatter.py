@@ -58,7 +58,7 @@ def _inlined(body: Graph, operands: Sequence[Expr]) -> tuple[list[Let], list[Exp
         for op, value in zip(body.inputs, operands, strict=True)
     }
     for op in body.ops:
-        if op.op_name == "constant":
+        if op.is_constant:
             details = op.outputs[0].details
             value = t.const(op.attr("value").item(), details.dtype)
             given[op.outputs[0]] = lambda _, value=value: value

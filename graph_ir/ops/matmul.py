@@ -98,7 +98,7 @@ class MatmulCore(TunableOp):
 
         In f32, `matvec_to_reduction` makes that of it.
         """
-        return self.inputs[1].producer_owner.op_name != "constant" and self.could_dot_rows
+        return not self.inputs[1].is_constant and self.could_dot_rows
 
     @property
     def could_dot_rows(self) -> bool:
@@ -113,7 +113,7 @@ class MatmulCore(TunableOp):
 
         So it is with the values of attention for one query, as many as there are keys.
         """
-        return self.inputs[1].producer_owner.op_name != "constant" and self.could_weigh_rows
+        return not self.inputs[1].is_constant and self.could_weigh_rows
 
     @property
     def could_weigh_rows(self) -> bool:

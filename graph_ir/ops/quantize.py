@@ -145,7 +145,7 @@ class Dequantize(_Scaled):
 def _known_zero(zero: GraphTensor) -> int | None:
     """The one zero point of all elements; None where it is computed or differs."""
     op = zero.producer_owner
-    values = op.attr("value") if op.op_name == "constant" else None
+    values = op.attr("value") if op.is_constant else None
     if values is None or not values.size or np.any(values != values.flat[0]):
         return None
     return int(values.flat[0])

@@ -218,7 +218,7 @@ class Resize(CompositeOp):
     @property
     def _is_known_region(self) -> bool:
         """Return whether the region is a constant, or none is needed."""
-        return self.region is None or self.region.producer_owner.op_name == "constant"
+        return self.region is None or self.region.is_constant
 
     def _roi(self, axis: int, roi: Roi = None) -> tuple[float, float]:
         """The start and end of the sampled part of an axis: of a known region, or of the one given."""

@@ -24,6 +24,7 @@ class Input(Op):
     """A tensor that the caller passes to each run."""
 
     kind: ClassVar[str] = "source"
+    is_input: ClassVar[bool] = True
     details = TensorTypeAttr("dtype, sizes and layout")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
@@ -40,6 +41,7 @@ class Constant(Op):
     """A tensor known at compile time."""
 
     kind: ClassVar[str] = "source"
+    is_constant: ClassVar[bool] = True
     value = ArrayAttr("the elements, in plain layout")
     format = optional(FormatAttr("layout in memory; none: plain"))
 
@@ -70,6 +72,7 @@ class Output(Op):
     """A tensor that is returned to the caller."""
 
     kind: ClassVar[str] = "sink"
+    is_output: ClassVar[bool] = True
     x = Operand()
     result_name = _ResultNameAttr("name of the input or output", default="", key="temp.result")
 

@@ -37,7 +37,7 @@ def find_aliases(graph: Graph) -> dict[str, str]:
     for output in graph.results:
         made = output.inputs[0].producer_owner
         given = made.inputs[0].producer_owner if made.inputs else made
-        if given.op_name != "input" or given.name in found.values():
+        if not given.is_input or given.name in found.values():
             continue
         if _grows(made) or _is_replaced(made):
             found[str(output.attr("temp.result"))] = given.name

@@ -46,7 +46,7 @@ def eliminate_common(graph: Graph, ctx: LowerContext) -> bool:
 
 def _key(op: Op) -> _Key:
     """A key equal for ops that compute the same value, and for few others; it includes the layouts of the results."""
-    value = op.attr("value") if op.op_name == "constant" else None
+    value = op.attr("value") if op.is_constant else None
     attrs = {**op.attrs, "value": _sample(value)} if isinstance(value, np.ndarray) else op.attrs
     tokens = attribute_tokens([attrs, [y.details for y in op.outputs]])
     return op.op_name, tuple(id(x) for x in op.inputs), digest(tokens)
@@ -54,7 +54,7 @@ def _key(op: Op) -> _Key:
 
 def _same(op: Op, other: Op) -> bool:
     """Return whether two ops of the same key are the same."""
-    return op.op_name != "constant" or op.compare_contents(other)
+    return not op.is_constant or op.compare_contents(other)
 
 
 def _sample(array: Array) -> Array:

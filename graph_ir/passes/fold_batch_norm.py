@@ -95,7 +95,7 @@ def _step_of(op: Op, result: GraphTensor) -> tuple[GraphTensor, tuple[Any, Any]]
     for x, *others in (op.inputs, op.inputs[::-1])[: 1 if op.op_name == "batch_norm" else 2]:
         if len(x.uses) != 1 or x.details.plain_dims != result.details.plain_dims:
             continue
-        step = _step(op, others, result) if x.producer_owner.op_name != "constant" else None
+        step = _step(op, others, result) if not x.is_constant else None
         if step is not None:
             return x, step
     return None

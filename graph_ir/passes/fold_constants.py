@@ -102,7 +102,7 @@ def _keep_source(op: Op, arrays: Sequence[Array], made: Op, sources: dict[int, A
 def _mark_sources(graph: Graph, sources: Mapping[int, Array]) -> None:
     """Record on weights, in whatever layout, that transformed ones were made of them."""
     for op in graph.ops if sources else ():
-        if op.op_name == "constant" and id(op.attr("value")) in sources:
+        if op.is_constant and id(op.attr("value")) in sources:
             op.attrs.setdefault(SOURCE, (sources[id(op.attr("value"))], ()))
 
 
@@ -110,9 +110,7 @@ class _Known:
     """The values of tensors by their identity; those of ops that are `passing` are computed if a consumer is folded."""
 
     def __init__(self, graph: Graph, evaluate: Evaluate) -> None:
-        self.values = {
-            id(op.outputs[0]): op.reference([])[0] for op in graph.ops if op.op_name == "constant"
-        }
+        self.values = {id(op.outputs[0]): op.reference([])[0] for op in graph.ops if op.is_constant}
         self.passing: dict[int, Op] = {}
         self._evaluate = evaluate
 

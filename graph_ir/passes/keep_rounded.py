@@ -22,7 +22,7 @@ def keep_rounded(graph: Graph, ctx: LowerContext) -> bool:
     """
     changed = False
     for op in graph.ops:
-        if op.op_name == "fused":
+        if op.kind == "fused":
             changed |= _in_group(op)
     return changed
 

@@ -53,7 +53,7 @@ def _as_reduction(graph: Graph, op: Op) -> GraphTensor | None:
 def _matrix_and_vector(op: MatmulCore) -> tuple[GraphTensor, GraphTensor] | None:
     """The matrix [..., k] whose rows are summed, and the vector."""
     (a, b), (rows, columns, terms) = op.inputs, op.sizes
-    if op.transpose_a or terms == 0 or b.producer_owner.op_name == "constant":
+    if op.transpose_a or terms == 0 or b.is_constant:
         return None
     if rows == 1:
         return (b, a) if op.transpose_b else None

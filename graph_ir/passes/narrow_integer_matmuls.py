@@ -63,7 +63,7 @@ def _is_known(tensor: GraphTensor, most: int = 16) -> bool:
         if not pending:
             return True
         op = pending.pop().producer_owner
-        if op.op_name == "input" or not (op.inputs or op.op_name == "constant"):
+        if op.is_input or not (op.inputs or op.is_constant):
             return False
         pending.extend(op.inputs)
     return not pending
@@ -119,7 +119,7 @@ def _prefers_unsigned(target: Target, op: Op) -> bool:
     """
     is_faster = microkernel(U8, S8, target).rate(target) > microkernel(S8, S8, target).rate(target)
     is_given = op.attr("dtype") is not None
-    return is_faster and not is_given and op.inputs[1].producer_owner.op_name == "constant"
+    return is_faster and not is_given and op.inputs[1].is_constant
 
 
 def _by_rows(make: Composer, a: ByteOperand, transposed: bool) -> ByteOperand:

@@ -249,7 +249,7 @@ def _overwritten(
 
 def _is_elementwise_kernel(op: Op) -> bool:
     """Return whether the kernel reads element i of the same-shaped input only to write element i."""
-    if op.op_name == "fused":
+    if op.kind == "fused":
         body = [inner for inner in op.attr("graph").ops if inner.kind not in ("source", "sink")]
         return all(map(is_elementwise, body))
     return is_elementwise(op)

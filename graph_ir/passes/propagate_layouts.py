@@ -73,7 +73,7 @@ def propagate_layouts(graph: Graph, ctx: LowerContext) -> bool:
 
 def _known(graph: Graph, ctx: LowerContext) -> frozenset[GraphTensor]:
     """The tensors whose values are known at compile time: constants, and what `fold_constants` makes of them."""
-    found = {y for op in graph.ops if op.op_name == "constant" for y in op.outputs}
+    found = {y for op in graph.ops if op.is_constant for y in op.outputs}
     for op in graph.ops if ctx.options.enabled("fold") else ():
         if op.kind not in ("source", "sink", "control") and found.issuperset(op.inputs):
             found.update(op.outputs)

@@ -26,7 +26,7 @@ def remove_dead(graph: Graph, ctx: LowerContext) -> bool:
         if id(op) not in live:
             live.add(id(op))
             pending.extend(dependencies(op))
-    dead = [op for op in graph.ops if id(op) not in live and op.op_name != "input"]
+    dead = [op for op in graph.ops if id(op) not in live and not op.is_input]
     for op in dead:
         record(graph, "removed", [op.name], (), f"no output depends on this {op.op_name}")
     if dead:

@@ -45,7 +45,7 @@ def simplify_control(graph: Graph, ctx: LowerContext) -> bool:
                 old.replace_uses(new)
         graph.remove([op])
         pending.extend(made_op for made_op in made if isinstance(made_op, ControlOp))
-        names = [part.name for part in made if part.op_name != "constant"]
+        names = [part.name for part in made if not part.is_constant]
         record(graph, "rewritten", [op.name], names, found.why)
     if changed:
         graph.sort()

@@ -69,7 +69,7 @@ def _known(tensor: GraphTensor) -> Array | None:
     if value is not None:
         return value
     op = tensor.producer_owner
-    if op.op_name == "input" or not op.inputs or len(op.outputs) > 1:
+    if op.is_input or not op.inputs or len(op.outputs) > 1:
         return None
     inputs = [_known(x) for x in op.inputs]
     known = [x for x in inputs if x is not None]

@@ -79,7 +79,7 @@ class _Rewriting:
     def note(self, op: Op, result: GraphTensor, dropped: list[str], appended: list[Op]) -> None:
         """Record one application: the op and the ops removed with it, and their replacement."""
         subjects = dict.fromkeys((op.name, *dropped))
-        results = [made.name for made in appended if made.op_name != "constant"]
+        results = [made.name for made in appended if not made.is_constant]
         final = result.producer_owner
         if final.name not in results:
             results.append(final.name)
@@ -114,7 +114,7 @@ class _Rewriting:
         while doomed:
             op = doomed.pop()
             used = any(tensor.uses for tensor in op.outputs)
-            if used or id(op) in self.gone or op.kind == "sink" or op.op_name == "input":
+            if used or id(op) in self.gone or op.kind == "sink" or op.is_input:
                 continue
             self.gone[id(op)] = op
             dropped.append(op.name)

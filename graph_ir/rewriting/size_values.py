@@ -43,7 +43,7 @@ def size_values(graph: Graph) -> list[Array] | None:
     try:
         for op in graph.ops:
             arrays = [values[id(x)] for x in op.inputs]
-            if op.op_name == "output":
+            if op.is_output:
                 if any(isinstance(value, Real) for array in arrays for value in array.flat):
                     return None
                 results += arrays

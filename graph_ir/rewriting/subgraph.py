@@ -32,7 +32,7 @@ def needed_ops(inner: Graph, results: Iterable[int]) -> list[Op]:
 def needed_inputs(inner: Graph, results: Iterable[int]) -> set[int]:
     """The numbers of the inputs that some of a graph's outputs depend on."""
     numbers = {id(op): number for number, op in enumerate(inner.inputs)}
-    return {numbers[id(op)] for op in needed_ops(inner, results) if op.op_name == "input"}
+    return {numbers[id(op)] for op in needed_ops(inner, results) if op.is_input}
 
 
 def inline(
@@ -54,7 +54,7 @@ def inline(
     }
     sizes = _renamed_counts(graph, inner)
     for op in needed_ops(inner, wanted):
-        if op.op_name != "input":
+        if not op.is_input:
             attrs = {key: known(value, sizes) for key, value in op.attrs.items()}
             copy = graph.make(op.op_name, [mapping[x] for x in op.inputs], attrs, op.name)
             mapping.update(zip(op.outputs, copy.outputs, strict=True))

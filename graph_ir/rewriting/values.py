@@ -21,7 +21,7 @@ _KEEP_NON_NEGATIVE = (
 def constant_value(tensor: GraphTensor) -> Array | None:
     """The plain array of a constant; None for any other tensor."""
     op = tensor.producer_owner
-    return op.attr("value") if op.op_name == "constant" else None
+    return op.attr("value") if op.is_constant else None
 
 
 def constant_values(tensors: Iterable[GraphTensor]) -> list[Array] | None:
@@ -78,7 +78,7 @@ def never_below_zero(tensor: GraphTensor, most: int = 32) -> bool:
 
 
 def _is_never_negative_leaf(op: Op) -> bool:
-    if op.op_name == "constant":
+    if op.is_constant:
         value = op.attr("value")
         return not np.any(np.signbit(value.astype(np.float64)))
     if op.op_name != "cast":

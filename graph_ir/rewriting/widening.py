@@ -42,7 +42,7 @@ def _chain(op: Op) -> list[Op] | None:
             return (
                 found if x.details.dtype.bits == 8 and op.outputs[0].details.dtype == F32 else None
             )
-        is_scaling = op.op_name in _ARITHMETIC and op.inputs[1].producer_owner.op_name == "constant"
+        is_scaling = op.op_name in _ARITHMETIC and op.inputs[1].is_constant
         if not is_scaling or x.details.plain_dims != op.outputs[0].details.plain_dims:
             return None
         op = x.producer_owner

@@ -94,7 +94,7 @@ def convolution_kernels(op: Convolution, ctx: LowerContext) -> tuple[Microkernel
     types, w = op.contraction, op.inputs[1].producer_owner
     while w.op_name in ("reshape", "reorder"):
         w = w.inputs[0].producer_owner
-    clean = not types.b.is_float or (w.op_name == "constant" and ctx.options.enabled("fold"))
+    clean = not types.b.is_float or (w.is_constant and ctx.options.enabled("fold"))
     depth = geometry_of(op).channels
     known = microkernels(types.a, types.b, ctx.target, tiles=True)
     return tuple(x for x in known if clean or depth % x.k_group == 0)

@@ -131,7 +131,7 @@ def panel_kernel(op: MatmulCore, ctx: LowerContext, requested: Schedule) -> Micr
     known = tuple(x for x in known if x.instruction == wanted) or by_cost(op, known, ctx)
     if isinstance(vectors := requested.settings.get("nv"), int):
         known = tuple(x for x in known if x.takes_vectors(vectors)) or known
-    is_constant = op.inputs[1].producer_owner.op_name == "constant" and ctx.options.enabled("fold")
+    is_constant = op.inputs[1].is_constant and ctx.options.enabled("fold")
     any_depth = is_constant or not types.b.is_float
 
     def fits(kernel: Microkernel) -> bool:

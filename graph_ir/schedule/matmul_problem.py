@@ -48,9 +48,7 @@ def matmul_problem(
     )
     c = matrix_view(output, memory[output], len(batch), "mn")
     # Callers align their arrays as they like, the arena aligns tensors to cache lines.
-    left = replace(
-        a, is_aligned=in_memory(op.inputs[0], group.ops).producer_owner.op_name != "input"
-    )
+    left = replace(a, is_aligned=not in_memory(op.inputs[0], group.ops).producer_owner.is_input)
     return matmul(batch, op.sizes, (left, b, c), kernel, None)
 
 

@@ -131,7 +131,7 @@ class _Printer:
     def _body_lines(self, graph: Graph) -> Iterator[str]:
         fresh = iter(_ret_names({op.name for op in graph.ops}))
         for op in graph.ops:
-            if op.op_name != "output":
+            if not op.is_output:
                 yield from ("  " + line for line in self.op_lines(op, fresh))
         outputs = graph.outputs
         if outputs:
@@ -148,10 +148,10 @@ class _Printer:
         inputs = ", ".join(
             f"{op.input_name(i)}=%{self.reference(x)}" for i, x in enumerate(op.inputs)
         )
-        if op.op_name == "constant" and op.outputs[0] in self.stored:
+        if op.is_constant and op.outputs[0] in self.stored:
             attrs = f"value: [@{self.stored[op.outputs[0]]}]"
         else:
-            attrs = self.attrs(self.shown_attrs(op), typed=op.op_name != "constant")
+            attrs = self.attrs(self.shown_attrs(op), typed=not op.is_constant)
         body = [f"inputs = ({inputs})"] * bool(inputs) + [f"attrs = {{{attrs}}}"] * bool(attrs)
         if op.schedule is not None and self.annotate:
             body.append(f"schedule = {_quoted(str(op.schedule))}")

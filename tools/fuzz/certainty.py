@@ -98,7 +98,7 @@ def _walk(
     values: dict[GraphTensor, Array] = {}
     fed = iter(arrays)
     for op in graph.ops:
-        if op.op_name == "input":
+        if op.is_input:
             values[op.outputs[0]] = next(fed)
         elif op.kind == "source":
             values[op.outputs[0]] = op.reference([])[0]

@@ -64,7 +64,7 @@ def _rebuilt(graph: Graph, number: int, symbol: Size) -> Graph:
     mapping: dict[GraphTensor, GraphTensor] = {}
     for op in graph.ops:
         inputs = [mapping[x] for x in op.inputs]
-        if op.op_name == "input":
+        if op.is_input:
             details = op.outputs[0].details
             dims = tuple(symbol if one == number else one for one in details.plain_dims)
             made = [twin.make_input(type(details)(details.dtype, dims), op.name)]

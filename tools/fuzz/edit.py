@@ -61,7 +61,7 @@ def _cut_off(case: Case) -> Iterator[Case]:
         ):
             yield from _tried(case, keep=set(op.outputs))
     for op in case.graph.ops:
-        if op.op_name == "constant":
+        if op.is_constant:
             yield from _tried(
                 case, given={op.outputs[0]: op.outputs[0].producer_owner.reference([])[0]}
             )
@@ -93,7 +93,7 @@ def _smaller_sizes(case: Case) -> Iterator[Case]:
 
 def _resized(case: Case, sizes: dict[int, int]) -> Iterator[Case]:
     def rewrite(graph: Graph, op: Op, inputs: list[GraphTensor]) -> Sequence[GraphTensor] | None:
-        if op.op_name == "constant":
+        if op.is_constant:
             return [graph.make_constant(_cut(op.reference([])[0], sizes), op.name)]
         attrs = {key: _changed(value, sizes) for key, value in op.attrs.items()}
         return graph.make(op.op_name, inputs, attrs, op.name).outputs
@@ -209,7 +209,7 @@ def _rebuilt(
     for op in case.graph.ops:
         if op.kind == "sink" or op not in needed:
             continue
-        if op.op_name == "input" or any(y in given for y in op.outputs):
+        if op.is_input or any(y in given for y in op.outputs):
             for tensor in op.outputs:
                 array = np.asarray(given[tensor] if tensor in given else fed[tensor])
                 details = LogicalTensor(tensor.details.dtype, array.shape)
@@ -251,7 +251,7 @@ def _values(case: Case) -> dict[GraphTensor, Array]:
     fed = iter(case.arrays)
     with np.errstate(all="ignore"):
         for op in case.graph.ops:
-            if op.op_name == "input":
+            if op.is_input:
                 values[op.outputs[0]] = next(fed)
             elif op.kind != "sink":
                 results = op.reference([values[x] for x in op.inputs])

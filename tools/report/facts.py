@@ -30,7 +30,7 @@ def node_facts(explanation: Explanation, profile: Profile) -> dict[str, Facts]:
             "candidates": _candidates(explanation, op) if op.name in times else [],
         }
         for op in explanation.graph.ops
-        if op.op_name != "constant"
+        if not op.is_constant
     }
 
 
@@ -102,7 +102,7 @@ def _decisions(explanation: Explanation, node: str, times: dict[str, KernelTime]
 
 def _candidates(explanation: Explanation, op: Op) -> list[str]:
     """The candidate formats and schedules, `*` for the chosen one, and the location of the result in memory."""
-    body = op.attr("graph").ops if op.op_name == "fused" else [op]
+    body = op.attr("graph").ops if op.kind == "fused" else [op]
     tuned = [inner.name for inner in body if inner.kind == "tunable"]
     lines, memory = [], []
     for name in tuned or [op.name]:

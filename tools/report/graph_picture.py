@@ -63,7 +63,7 @@ def stylesheet() -> str:
 
 def arrange_boxes(graph: Graph, seconds: Mapping[str, float]) -> dict[Op, Box]:
     """Every op except constants, in layers by the longest path from an input; within a layer near its operands."""
-    shown = [op for op in graph.ops if op.op_name != "constant"]
+    shown = [op for op in graph.ops if not op.is_constant]
     layers: list[list[Op]] = []
     layer_of: dict[Op, int] = {}
     for op in shown:
@@ -101,21 +101,17 @@ def _order(layers: Sequence[list[Op]]) -> None:
 
 def _lines(op: Op, seconds: float | None) -> tuple[str, ...]:
     lines = [op.name, _summary(op)]
-    lines += [f"{_layout(x)}  {x.name}" for x in dict.fromkeys(op.inputs) if _is_constant(x)]
+    lines += [f"{_layout(x)}  {x.name}" for x in dict.fromkeys(op.inputs) if x.is_constant]
     if seconds is not None:
         lines.append(shown_time(seconds))
     return (_short(lines[0], MAX_LETTERS - 4), *map(_short, lines[1:]))  # the name is bold
 
 
 def _summary(op: Op) -> str:
-    if op.op_name != "fused":
+    if op.kind != "fused":
         return op.op_name
     body = [inner for inner in op.attr("graph").ops if inner.kind not in ("source", "sink")]
     return ", ".join(inner.op_name for inner in body)
-
-
-def _is_constant(tensor: GraphTensor) -> bool:
-    return tensor.producer_owner.op_name == "constant"
 
 
 def _layout(tensor: GraphTensor) -> str:
@@ -146,7 +142,7 @@ def _node(box: Box, seconds: float | None, slowest: float) -> str:
 
 def _drawn(op: Op) -> list[GraphTensor]:
     """Inputs that are edges; constants are lines in the box."""
-    return [x for x in dict.fromkeys(op.inputs) if not _is_constant(x)]
+    return [x for x in dict.fromkeys(op.inputs) if not x.is_constant]
 
 
 def _edge(source: Box, target: Box, tensor: GraphTensor, number: int) -> str:

@@ -33,7 +33,7 @@ def finished(graph: Graph, inputs: Sequence[Tensor], results: Sequence[Tensor]) 
     for number, tensor in enumerate(results):
         graph.make_output(tensor, f"result.{number}")
     first = [x.producer_owner for x in inputs]
-    graph.ops = [*first, *(op for op in graph.ops if op.op_name != "input")]
+    graph.ops = [*first, *(op for op in graph.ops if not op.is_input)]
     graph.sort()
     return graph
 
