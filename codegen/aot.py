@@ -10,7 +10,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 
 from llvmlite import binding as llvm
@@ -19,6 +19,7 @@ from ..base.errors import InternalError
 from ..base.records import dataclass
 from ..targets.isa import Target
 from .elf.relocatable import merge_objects
+from .llvm_types import IN_ORDER
 
 OPT_LEVEL = 2
 CALLS_LEVEL = 0
@@ -47,7 +48,7 @@ def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> b
     For another system it is bitcode, of which `linked_modules` makes an object.
     """
     tools = compile_tools(target, level)
-    with _optimized(llvm_text, tools) as module, emission(target):
+    with _optimized(llvm_text, tools) as module, emission(target, IN_ORDER in llvm_text):
         emit = module.as_bitcode if target.system else partial(tools.machine.emit_object, module)
         code: bytes = emit()
     _LOG.debug("%d characters of LLVM IR to %d bytes for %s", len(llvm_text), len(code), target.isa)
@@ -57,25 +58,28 @@ def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> b
 def assembly(llvm_text: str, target: Target) -> str:
     """Return the assembly that `compile_to_object` encodes. Raise InternalError if LLVM refuses the module."""
     tools = compile_tools(target)
-    with _optimized(llvm_text, tools) as module, emission(target):
+    with _optimized(llvm_text, tools) as module, emission(target, IN_ORDER in llvm_text):
         return str(tools.machine.emit_assembly(module))
 
 
 @contextmanager
-def emission(target: Target) -> Iterator[None]:
+def emission(target: Target, in_order: bool = False) -> Iterator[None]:
     """LLVM emits code in this block, without its loop strength reduction where `loop_counters` stand for it.
 
-    The option is one of the process: whoever else uses LLVM in it finds it as it was.
+    `in_order`: it neither schedules instructions nor reassociates integer sums. The options are those of the process:
+    whoever else uses LLVM in it finds them as they were.
     """
-    if not target.table.index_scales:
-        yield
-        return
-    with _EMITTING:
-        llvm.set_option("graphc", "-disable-lsr=true")
+    options = {"disable-lsr": True} if target.table.index_scales else {}
+    if in_order:
+        options |= dict(target.table.in_order)
+    with _EMITTING if options else nullcontext():
+        for name, value in options.items():
+            llvm.set_option("graphc", f"-{name}={str(value).lower()}")
         try:
             yield
         finally:
-            llvm.set_option("graphc", "-disable-lsr=false")
+            for name, value in options.items():
+                llvm.set_option("graphc", f"-{name}={str(not value).lower()}")
 
 
 def optimized_ir(llvm_text: str, target: Target) -> str:

@@ -14,6 +14,9 @@ from functools import cache
 from ..base.dtypes import BOOL, F32, F64, DType
 from ..tensor_ir.arithmetic import literal as numpy_literal
 
+IN_ORDER = "graphc-in-order"
+"""The attribute of functions whose instructions LLVM keeps in their order."""
+
 
 @cache
 def element_type(dtype: DType) -> str:

@@ -18,6 +18,7 @@ from ..tensor_ir.nodes import Buffer, Expr, Function, Module, Var
 from ..tensor_ir.sizes import elements_of, size_of
 from .interruption import END_TEXT, IDLE, IDLE_TEXT
 from .llvm_emitter import FunctionEmitter, parameter_type
+from .llvm_types import IN_ORDER
 from .symbols import symbol
 
 _INPUT, _OUTPUT = re.compile(r"x\d+"), re.compile(r"y\d+")
@@ -60,7 +61,8 @@ def emit_module(
         parts += [_entry(main), _arena_bytes(main, emitter), _signature(main)]
     parts.extend(sorted(emitter.helpers))
     parts.extend(f"{line}\n" for line in sorted(emitter.declares))
-    parts.append(f"attributes #0 = {{ {_attributes(target)} }}\n")
+    in_order = f' "{IN_ORDER}"' if any(f.in_order for f in module.functions) else ""
+    parts.append(f"attributes #0 = {{ {_attributes(target)}{in_order} }}\n")
     return "\n".join(parts)
 
 

@@ -198,6 +198,7 @@ class Isa:
         k_unroll: k steps per iteration of the innermost loop of a microkernel.
         index_scales: by what an address multiplies an index beside adding a displacement; () leaves the counters of
             loops to LLVM.
+        in_order: LLVM options, and their values where it keeps the order of instructions.
         microkernels: preferred first.
         needs: LLVM's names of the features a CPU must have to run code of the level.
         cpu: the CPU that LLVM schedules for if the machine itself is of another level.
@@ -226,6 +227,7 @@ class Isa:
     triple: str = ""
     tiles: TileShape | None = None
     index_scales: tuple[int, ...] = ()
+    in_order: tuple[tuple[str, bool], ...] = ()
 
 
 NATIVE_MACHINES = ("x86_64", "i386", "i686")

@@ -63,6 +63,8 @@ _UNWANTED = (
     *("adx", "aes", "pclmul", "sha", "vaes", "vpclmulqdq"),
 )
 _INDEX_SCALES = (1, 2, 4, 8)
+# Scheduling before registers are allocated, and what reassociates integer sums.
+_IN_ORDER = (("enable-misched", False), ("x86-machine-combiner", False))
 _AVX2_FEATURES = ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "popcnt", "movbe")
 _AVX512_NEEDS = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma")
 _AVX512_OPTIONAL = ("avx512vnni", "avx512bf16", "avx512vbmi", "avxvnni")
@@ -91,6 +93,7 @@ _AVX512 = Isa(
     optional=_AVX512_OPTIONAL,
     unwanted=_UNWANTED,
     index_scales=_INDEX_SCALES,
+    in_order=_IN_ORDER,
     # Every CPU with AVX2 and FMA also has these.
     implied=frozenset(("fma", "f16c", "sse2", "ssse3", "sse4.1", "sse4.2", "avx", "avx2")),
 )
@@ -136,6 +139,7 @@ ISAS["avx2"] = Isa(
     optional=_AVX512_OPTIONAL,
     unwanted=_UNWANTED,
     index_scales=_INDEX_SCALES,
+    in_order=_IN_ORDER,
     implied=_AVX512.implied,
 )
 

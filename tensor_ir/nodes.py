@@ -269,12 +269,16 @@ Stmt = Union[Store, Let, Allocate, Block, For, If, While, Brgemm, Prefetch, Invo
 
 @dataclass(frozen=True)
 class Function:
-    """A procedure. Parameters are buffers (passed as addresses) and scalar variables. `note` says what it computes."""
+    """A procedure. Parameters are buffers (passed as addresses) and scalar variables. `note` says what it computes.
+
+    `in_order`: the order of its statements keeps what they use in registers, and LLVM should not change it.
+    """
 
     name: str
     params: tuple[Buffer | Var, ...]
     body: Block
     note: str = ""
+    in_order: bool = False
 
 
 @dataclass(frozen=True)

@@ -397,9 +397,7 @@ class Rewriter:
         body = self.body(f.body)
         if body is f.body:
             return f
-        return Function(
-            f.name, f.params, body if isinstance(body, Block) else Block((body,)), f.note
-        )
+        return replace(f, body=body if isinstance(body, Block) else Block((body,)))
 
 
 _EXPR_METHODS: dict[type, str | None] = {

@@ -10,9 +10,15 @@ from ..ir.schedule import Schedule
 from ..nest.problem import View, matmul
 from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
+from ..schedule.byte_pairs import center_of
 from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of
-from ..schedule.matmul_nbits import NBitsSpace, few_rows_of, kernel_of_use, max_on_byte_tiles
+from ..schedule.matmul_nbits import (
+    NBitsSpace,
+    few_rows_of,
+    kernel_of_use,
+    max_on_byte_tiles,
+)
 from ..schedule.matmul_problem import group_memory, matrix_view
 from ..templates.matmul_nbits import NBitsLowering
 from ..templates.packed_weights import PackedWeights
@@ -32,7 +38,8 @@ def nbits_function(
     x_scale = parts.pop("x_scale", None)
     words, scale, zero = memory[op.w], memory[op.scale], memory[op.zero_point]
     ahead = ctx.target.machine.fetch_ahead
-    packed = PackedWeights(words, scale, zero, op.bits, op.group, parts, ahead)
+    center = center_of(op, ctx)
+    packed = PackedWeights(words, scale, zero, op.bits, op.group, parts, ahead, center)
     epilogue = epilogue_of(op, output, memory)
     x, y = (matrix_view(one, memory[one], 0, axes) for one, axes in ((op.x, "mk"), (output, "mn")))
     views = x, View(memory[op.w], {}), y
@@ -57,4 +64,6 @@ def nbits_function(
     types = f"{op.x.details.dtype}_u{op.bits}g{op.group}"
     name = f"{types}_gemm{epilogue_names(op, group.ops)}_{m}x{n}x{k}_{tile.rows}x{tile.columns(ctx.target)}"
     name = identifier(f"{name}__{ctx.target.isa}", 120)
-    return Function(name, tuple(memory.values()), as_block(body), group_note(group, schedule))
+    in_order = x_scale is not None and schedule.word("use") == "dot2"
+    params, note = tuple(memory.values()), group_note(group, schedule)
+    return Function(name, params, as_block(body), note, in_order)

@@ -47,7 +47,7 @@ class MatmulNBits(TunableOp):
     levels. Levels of 16 bits are floats. A scale or minimum is that of its group, times that of its block where there
     is one; a block's minimum without minima of groups is multiplied by the upper nibble of `scale`, whose lower one is
     the scale.
-    X is f32, or s8 with `x_scale`.
+    X is f32, or s8 with `x_scale`, which is -127 or more where `zero` is given.
     """
 
     x = Operand("f32 or s8 [m, k]")
@@ -61,6 +61,7 @@ class MatmulNBits(TunableOp):
     bits = IntAttr("of a level: 2, 3, 4, 5, 6 or 8, or 16 of a float", least=2)
     group = IntAttr("neighboring k that share a scale", least=4)
     parts = StrAttr(f"names of the other operands: {', '.join(PARTS)}", default="")
+    zero = IntAttr("the value of a zero_point [1, 1], -1 if it is not known", default=-1, least=-1)
 
     @property
     def sizes(self) -> tuple[Size, int, int]:
@@ -234,6 +235,11 @@ class MatmulNBits(TunableOp):
         return (
             row * parts["x_scale"]((m, k // self.x_group)) if "x_scale" in parts else row
         ) * weight
+
+
+def known_zero(values: Array | None) -> int:
+    """Return the attribute `zero` for constant zero points, None if they are not constant."""
+    return -1 if values is None or values.size > 1 else int(values.item())
 
 
 def _divides(count: Size, groups: int, k: int, name: str) -> bool:

@@ -13,12 +13,13 @@ from ...base.packed_words import WORD_BYTES, packed_words
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.matmul import MatmulCore
+from ..ops.matmul_nbits import known_zero
 from ..rewriting.decisions import record
 from ..rewriting.group_scales import GroupedWeights, grouped_weights
 from ..rewriting.rewrite import rewrite
 from ..rewriting.rounded_rows import rounded_rows
+from ..schedule.byte_pairs import dots_of
 from ..schedule.context import LowerContext
-from ..schedule.matmul_nbits import dots_of
 
 FEWEST_COLUMNS, FEWEST_TERMS = 16, 32
 """Smaller weights are in cache anyway."""
@@ -69,7 +70,10 @@ def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     constants = (words, weights.scale, weights.zero)
     operands = [rows[0], *map(make.constant, constants), *rows[1:]]
     parts = "x_scale" if len(rows) > 1 else ""
-    y = make("matmul_nbits", *operands, bits=weights.bits, group=group, parts=parts)
+    attrs = {"bits": weights.bits, "group": group, "parts": parts}
+    if rounded:
+        attrs["zero"] = known_zero(weights.zero)
+    y = make("matmul_nbits", *operands, **attrs)
     record(graph, "form", [op.name], [y.producer_owner.name], _reason(weights, rounded))
     return make("reshape", y, shape=op.outputs[0].details.plain_dims) if a.details.rank > 2 else y
 

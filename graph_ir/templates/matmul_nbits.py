@@ -27,9 +27,10 @@ from ..nest.problem import Contraction, View
 from ..nest.schedule_text import apply
 from ..nest.stages import Staged, epilogue_value, max_depth, max_rows, tile_columns
 from ..nest.tile import register_tiles
-from ..schedule.matmul_nbits import words_in_pairs
+from ..schedule.byte_pairs import words_in_pairs
 from ..schedule.matmul_steps import parallel_step, tile_text
 from ..schedule.matmul_tile import MatmulBlocking
+from .centered_tile import CenteredRows, CenteredTile
 from .fixed_point_rows import FixedPointRows
 from .nbits_byte_tiles import ByteTiles, SignedRows
 from .nbits_rows import GivenRows
@@ -61,7 +62,8 @@ class NBitsLowering(Lowering):
         self.depth = problem.sizes["k"]
         # The weights of a decoder are not in L2 when its next token needs them, those of a layer alone might be.
         self.fetches = weights.words.elements * weights.words.dtype.size > target.l1_bytes
-        self.step = min(weights.group, x_group)
+        self.step = max(x_group, weights.group) if weights.has_integer_scales else weights.group
+        self.step = min(self.step, x_group)
         self.level_bits = weights.max_level.bit_length()
 
     def stage(self, stage: Stage, position: Position) -> Staged | None:
@@ -160,6 +162,8 @@ class NBitsLowering(Lowering):
         """The rows of a block, in fixed point where f32 is multiplied by dot products."""
         in_digits = self.use != "fma" and self.x_scale is None
         make = FixedPointRows if in_digits else SignedRows if self.use == "tile4" else GivenRows
+        if self._is_centered:
+            make = CenteredRows
         a, rows = self.problem.a, max_rows(self.nest)
         return make(
             a, self.x_scale, self.weights, self.depth, self.step, self.depth // self.x_group, rows,
@@ -176,7 +180,14 @@ class NBitsLowering(Lowering):
         if isinstance(x, FixedPointRows):
             return FixedPointTile(x, row, rows, weights, vectors, means)
         make = FloatTile if self.x_scale is None else DotTile
+        if self._is_centered:
+            make = CenteredTile
         return make(x, row, rows, weights, vectors, means)
+
+    @property
+    def _is_centered(self) -> bool:
+        """Return whether sums of bytes less the zero point stay in 16 bits."""
+        return self.weights.center is not None and self.use == "dot2"
 
     def _store(
         self, b: t.LoopBuilder, row: Position, r: Expr, v: int, sums: Buffer, columns: int

@@ -90,21 +90,24 @@ class RegisterTile:
 
     def _accumulate_group(self, group: Expr) -> None:
         """part += X * Q over the words of a group; all of them at once where their upper bits are in other words."""
-        weights, b = self.weights.weights, self.b
+        weights = self.weights.weights
         words = self.x.step // weights.numbers
         step = max(d for d in range(1, MAX_UNROLLED + 1) if not words % d)
         if weights.high_bits:
             step = words
-        with b.loop("ww", 0, words, step=step) as word:
+        with self.b.loop("ww", 0, words, step=step) as word:
             high = [self.weights.high_words(group, self.x.step, v) for v in range(self.vectors)]
             for i in range(step):
-                at = group * words + (word + i)
-                if self.means.fetches:
-                    self.weights.fetch(at)
-                packed = [b.let("wp", self.weights.word(at, v)) for v in range(self.vectors)]
-                joined = [self.weights.joined(x, y, i) for x, y in zip(packed, high, strict=True)]
-                self._multiply(joined, at * weights.numbers, i)
+                self._add_word(group * words + (word + i), high, i)
             self._end()
+
+    def _add_word(self, at: Expr, high: list[list[Expr]], number: int) -> None:
+        """Multiply word `at` of each column, which is word `number` of those whose upper bits are `high`."""
+        if self.means.fetches:
+            self.weights.fetch(at)
+        packed = [self.b.let("wp", self.weights.word(at, v)) for v in range(self.vectors)]
+        joined = [self.weights.joined(x, y, number) for x, y in zip(packed, high, strict=True)]
+        self._multiply(joined, at * self.weights.weights.numbers, number)
 
     def _multiply(self, packed: list[Word], k: Expr, number: int) -> None:
         """Multiply word `number` of an iteration of each column, which begins at `k`."""

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
-from ...base.dtypes import F32, S32, S64, U8, U16, U32
+from ...base.dtypes import F32, S8, S16, S32, S64, U8, U16, U32
 from ...base.packed_words import LOW_BITS, NIBBLE, WORD_BYTES
 from ...base.records import dataclass
 from ...targets.machines import ZEN5
@@ -25,7 +25,7 @@ class PackedWeights:
     """Buffers of the weights [n, k], their scales and zero points, all in panels as wide as the register tile.
 
     `zero` may hold one number for all weights; `parts` are other operands of the op; `ahead`: bytes between words that
-    are multiplied and those that are fetched.
+    are multiplied and those that are fetched; `center`: the zero point of all weights, if 16 bits hold sums less it.
     """
 
     words: Buffer
@@ -35,6 +35,7 @@ class PackedWeights:
     group: int
     parts: Mapping[str, Buffer] = field(default_factory=dict)
     ahead: int = ZEN5.fetch_ahead
+    center: int | None = None
 
     @property
     def has_one_zero(self) -> bool:
@@ -60,6 +61,12 @@ class PackedWeights:
     def numbers(self) -> int:
         """Weights in a word."""
         return 8 * WORD_BYTES // self.low_bits
+
+    @property
+    def has_integer_scales(self) -> bool:
+        """Return whether sums of bytes, less `center`, are multiplied by integer scales before they become f32."""
+        is_integer = self.scale.dtype in (S8, U8) and "block_scale" in self.parts
+        return self.center is not None and is_integer and not self.has_minima
 
     @property
     def max_level(self) -> int:
@@ -192,6 +199,11 @@ class WeightPanel:
             scale = scale & NIBBLE
         return self._times_block(t.cast(scale, F32), "block_scale", group, v)
 
+    def pair_scales(self, group: Expr, v: int) -> Expr:
+        """The integer scales of a group, in both 16-bit halves of each lane."""
+        scale = t.bitcast(t.cast(self._of_group(self.weights.scale, group, v), S32), U32)
+        return t.bitcast(scale << 16 | scale & UPPER_HALF >> 16, S16)
+
     def minimum(self, group: Expr, v: int) -> Expr:
         """The minima of a group."""
         if self.floats is not None:
@@ -249,14 +261,16 @@ class WeightPanel:
         return Load(values, (at + v * self.lanes,), self.lanes)
 
     def _times_block(self, value: Expr, name: str, group: Expr, v: int) -> Expr:
-        blocks = self.weights.parts.get(name)
-        if blocks is None:
-            return value
+        return value * self.of_block(name, group, v) if name in self.weights.parts else value
+
+    def of_block(self, name: str, group: Expr, v: int) -> Expr:
+        """The scales or minima, as f32, of the blocks that a group is in."""
+        blocks = self.weights.parts[name]
         groups = self.k // self.weights.group
         panels = self.weights.scale.elements // (groups * self.columns)
         count = blocks.elements // (panels * self.columns)
         at = (self.panel * count + group // (groups // count)) * self.columns + v * self.lanes
-        return value * t.cast(Load(blocks, (at,), self.lanes), F32)
+        return t.cast(Load(blocks, (at,), self.lanes), F32)
 
     def as_bytes(
         self,

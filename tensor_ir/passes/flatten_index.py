@@ -7,6 +7,8 @@ Ensures: 1-D buffers only. Arrays passed at run time stay as they are.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...targets.isa import Target
 from .. import builder as t
 from ..nodes import Allocate, Buffer, Expr, Function, Load, Module, Slice, Stmt, Store
@@ -43,7 +45,7 @@ class _Flattener(Rewriter):
     def function(self, f: Function) -> Function:
         new = super().function(f)
         params = tuple(self.buffer(p) if isinstance(p, Buffer) else p for p in f.params)
-        return f if new is f and params == f.params else Function(f.name, params, new.body, f.note)
+        return f if new is f and params == f.params else replace(new, params=params)
 
     def load(self, e: Load) -> Expr:
         indices = self.exprs(e.indices)

@@ -7,6 +7,7 @@ Ensures: names are unique within a function; index arithmetic is in the normal f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -193,7 +194,7 @@ class _Simplifier(Rewriter):
 
     def function(self, f: Function) -> Function:
         body = self.block(f.body)
-        return f if body is f.body else Function(f.name, f.params, body, f.note)
+        return f if body is f.body else replace(f, body=body)
 
     def _bind(self, var: Var) -> Var:
         """The variable under a name that is unique in the function."""
