@@ -213,6 +213,30 @@ class LoopBuilder:
         body = block_of(self._open.pop())
         self.emit(For(var, as_expr(begin), as_expr(end), body, kind, step))
 
+    def tiles(self, name: str, size: int, step: int) -> Iterator[tuple[Expr, int]]:
+        """Yield (number, elements) of the whole tiles of `size` elements, in a loop, then of the remainder.
+
+        `for number, count in b.tiles("tile", 10, 4)` runs twice: in a loop over tiles 0 and 1 of 4 elements, and for
+        tile 2 of 2.
+        """
+        full, rest = divmod(size, step)
+        if full:
+            with self.loop(name, 0, full) as number:
+                yield number, step
+        if rest:
+            yield as_expr(full), rest
+
+    def tile_sizes(self, number: Expr, size: int, step: int) -> Iterator[int]:
+        """Yield the elements of tile `number` of `size` elements: of a whole one, and in another branch of the last."""
+        full, rest = divmod(size, step)
+        if not (full and rest):
+            yield step if full else rest
+            return
+        with self.when(number < full):
+            yield step
+        with self.otherwise():
+            yield rest
+
     @contextmanager
     def when(self, condition: Expr | bool) -> Iterator[None]:
         """Open a branch `if condition` around the statements made inside `with`; none where the condition is True."""

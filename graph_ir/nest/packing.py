@@ -110,18 +110,11 @@ def pack_groups(
 
     `lanes`: 32-bit elements of a vector, as many as columns of which whole groups are put together at once.
     """
-    b, (full, rest), groups = t.LoopBuilder(), divmod(n, columns), kernel.padded_groups(k)
-
-    def copy(number: Expr, width: int) -> None:
+    b, groups = t.LoopBuilder(), kernel.padded_groups(k)
+    for number, width in b.tiles("pp", n, columns):
         of_panel = source.at(number * (columns * source.step("n")))
         start = number * (groups * columns * kernel.k_group)
         _Groups(b, of_panel, local, start, columns, kernel.k_group, groups, lanes).panel(k, width)
-
-    if full:
-        with b.loop("pp", 0, full) as panel:
-            copy(panel, columns)
-    if rest:
-        copy(t.as_expr(full), rest)
     return b.statements()
 
 
@@ -130,18 +123,10 @@ def pack_blocks(
 ) -> list[Stmt]:
     """Copy k x n elements of B in blocks of neighboring k to one panel of `columns`."""
     (block, distance), b = source.blocks["k"], t.LoopBuilder()
-    full, rest = divmod(k, block)
-
-    def copy(number: Expr, size: int) -> None:
+    for number, size in b.tiles("kb", k, block):
         groups, start = -(-size // kernel.k_group), number * (block * columns)
         of_block = source.at(number * distance)
         _Groups(b, of_block, local, start, columns, kernel.k_group, groups, lanes).panel(size, n)
-
-    if full:
-        with b.loop("kb", 0, full) as number:
-            copy(number, block)
-    if rest:
-        copy(t.as_expr(full), rest)
     return b.statements()
 
 
@@ -164,32 +149,21 @@ class _Groups:
         if n < self.columns or k < self.groups * group:
             with b.loop("pz", 0, self.groups * self.columns * group, "vector") as z:
                 b.store(self.local, (self.base + z,), 0)
-        if k // group:
-            with b.loop("pk", 0, k // group) as i:
-                self.rows(i * group, n, group)
-        if k % group:
-            self.rows(t.as_expr(k - k % group), n, k % group)
+        for i, count in b.tiles("pk", k, group):
+            self.rows(i * group, n, count)
 
     def rows(self, first: Expr, n: int, count: int) -> None:
         """`count` k from `first` on, which is the first of a group, of `n` columns."""
         b = self.b
         if self.source.step("n") == 1:
-            full, rest = divmod(n, self.lanes)
-            if full:
-                with b.loop("pj", 0, full) as j:
-                    self._zip(first, j * self.lanes, count, self.lanes)
-            if rest:
-                self._zip(first, t.as_expr(full * self.lanes), count, rest)
+            for j, active in b.tiles("pj", n, self.lanes):
+                self._zip(first, j * self.lanes, count, active)
             return
         whole = self.source.step("k") == 1 and count == self.group
         move = self._move_group if whole else self._move_elements
-        full, rest = divmod(n, MOVED)
-        if full:
-            with b.loop("pj", 0, full) as outer, b.loop("pu", 0, MOVED, "unrolled") as inner:
-                move(first, outer * MOVED + inner, count)
-        if rest:
-            with b.loop("pr", 0, rest, "unrolled") as last:
-                move(first, last + full * MOVED, count)
+        for j, several in b.tiles("pj", n, MOVED):
+            with b.loop("pu", 0, several, "unrolled") as column:
+                move(first, j * MOVED + column, count)
 
     def _zip(self, first: Expr, column: Expr, count: int, active: int) -> None:
         """A vector of columns of each row, put together in 32-bit lanes."""

@@ -19,10 +19,8 @@ from ..ops.pool import WindowReduce
 from .context import LowerContext
 from .convolution_sizes import geometry_of, pair, typical_images
 from .format_choice import FormatChoice
-from .problem import problem_of
 from .requested import wanted_by_name
-from .row_windows import MAX_TAPS, lines_fit, pools_by_row, row_cycles
-from .space import ScheduleSpace
+from .row_windows import MAX_TAPS, EitherWindowSpace, lines_fit, pools_by_row, row_cycles
 from .window_tile import pick_blocking, window_cycles
 
 
@@ -119,7 +117,7 @@ def pools_in_place(op: WindowReduce, ctx: LowerContext) -> bool:
     return lines_fit(pool_geometry(op), False, op.inputs[0].details.dtype, ctx.target)
 
 
-class WindowSpace(ScheduleSpace):
+class WindowSpace(EitherWindowSpace):
     """Blockings of windows over each channel."""
 
     algorithm = "windows"
@@ -130,23 +128,10 @@ class WindowSpace(ScheduleSpace):
         "split": "parallel or serial",
     }
 
-    words = ("split",)
-    choices = {"split": ("parallel", "serial")}
-
-    def __init__(
-        self,
-        op: DepthwiseConvolution | WindowReduce,
-        geometry: ConvolutionGeometry,
-        ctx: LowerContext,
-    ) -> None:
-        super().__init__(op.name, problem_of(op))
-        self.geometry, self.ctx, self.dtype = geometry, ctx, op.inputs[0].details.dtype
-
     @cached_property
     def pick(self) -> Schedule:
         """The cost model's choice."""
-        ctx = self.ctx
-        return pick_blocking(self.geometry, ctx.target, ctx.options.threads, self.dtype)
+        return pick_blocking(self.geometry, self.target, self.threads, self.dtype)
 
     def ranked(self) -> list[Schedule]:
         """Return the pick, then schedules with fewer pixels per tile, other slices and other task sizes."""

@@ -18,7 +18,7 @@ from ...base.contraction import accumulator_of
 from ...base.dtypes import F32, S8, U8, DType
 from ...base.errors import UserError
 from ...base.records import dataclass
-from ...targets.isa import Microkernel, Target
+from ...targets.isa import Target
 from ..ir.graph import Array, GraphTensor, Op
 from ..ir.schedule import Parameter, Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
@@ -53,8 +53,8 @@ LARGER_ERRORS = 1.15
 Build = Callable[[Composer, Convolution], GraphTensor]
 Admits = Callable[[Array, DType], bool]
 """(constant weights, type of the image) -> whether a form can transform these weights."""
-Cycles = Callable[[ConvolutionGeometry, Sequence[Microkernel], Target], float | None]
-"""(sizes, the microkernels for the types of image and weights, preferred first, target) -> predicted cycles."""
+Cycles = Callable[[Sequence[ConvolutionGemm]], float | None]
+"""The convolution with each microkernel for the types of image and weights, preferred first -> predicted cycles."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,11 @@ def possible_forms(
         return []
     found = []
     reorder = _reorder_cycles(op, geometry, ctx.target)
+    problems = [ConvolutionGemm(geometry, kernel, ctx.target) for kernel in kernels]
     for form in FORMS:
         if op.window.rank > form.spatial_axes:
             continue
-        cycles = form.cycles(geometry, kernels, ctx.target)
+        cycles = form.cycles(problems)
         if cycles is None or (form.admits is not None and not _admits(form.admits, op)):
             continue
         if all(map(ctx.options.enabled, form.switches)):
@@ -215,9 +216,7 @@ def _reads_all(window: Window) -> bool:
     return single and not window.is_padded
 
 
-def _im2col_cycles(
-    g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
-) -> float | None:
+def _im2col_cycles(problems: Sequence[ConvolutionGemm]) -> float | None:
     """Return the cycles of the matmul, packing its right-hand side into panels, and writing and reading the
     im2col matrix.
 
@@ -225,7 +224,7 @@ def _im2col_cycles(
     separate kernels for padding and im2col: the order of sums is another than that of the direct form, and the
     number of images must not decide it.
     """
-    kernel = kernels[0]
+    g, kernel, target = problems[0].geometry, problems[0].kernel, problems[0].target
     if not kernel.accumulator.is_float or g.is_dynamic:
         return None
     pixels, machine = math.prod(g.result), target.machine
@@ -247,22 +246,16 @@ def _direct(make: Composer, op: Convolution) -> GraphTensor:
     return make("direct_convolution", x, w, **op.attrs)
 
 
-def _direct_cycles(
-    g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
-) -> float | None:
+def _direct_cycles(problems: Sequence[ConvolutionGemm]) -> float | None:
     """The cycles of its best layout, band, tile and instruction, channels last or single pixels."""
-    found = offered(g, kernels, LowerContext(target))
-    return min((choice.cycles for choice in found if choice.band != "patches"), default=None)
+    found = (choice.cycles for choice in offered(problems) if choice.band != "patches")
+    return min(found, default=None)
 
 
-def _patches_cycles(
-    g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
-) -> float | None:
+def _patches_cycles(problems: Sequence[ConvolutionGemm]) -> float | None:
     """The cycles of its best tile."""
-    found = [
-        c for x in kernels for c in ranked_choices(ConvolutionGemm(g, x, target), ("patches",))
-    ]
-    return min((choice.cycles for choice in found), default=None)
+    found = (choice.cycles for p in problems for choice in ranked_choices(p, ("patches",)))
+    return min(found, default=None)
 
 
 def _winograd(form: WinogradForm, make: Composer, op: Convolution) -> GraphTensor:
@@ -273,13 +266,12 @@ def _winograd(form: WinogradForm, make: Composer, op: Convolution) -> GraphTenso
     return make("winograd_convolution", x, u, results=form.results, **window)
 
 
-def _winograd_cycles(
-    form: WinogradForm, g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
-) -> float | None:
+def _winograd_cycles(form: WinogradForm, problems: Sequence[ConvolutionGemm]) -> float | None:
     """The cycles of its best register tile and blocking; of f32 and of bytes, as floats of 16 bits lose too much in
     the transforms."""
+    g, kernel, target = problems[0].geometry, problems[0].kernel, problems[0].target
     once = g.groups == 1 and g.strides == (1, 1)
-    types = kernels[0].a, kernels[0].b
+    types = kernel.a, kernel.b
     known = ((F32, F32),) if form.operand == F32 else ((U8, S8), (S8, S8))
     if not once or g.kernel != (3, 3) or types not in known:
         return None
@@ -316,11 +308,10 @@ def _depthwise(make: Composer, op: Convolution) -> GraphTensor:
     return make("depthwise_convolution", *op.inputs, **op.attrs)
 
 
-def _depthwise_cycles(
-    g: ConvolutionGeometry, kernels: Sequence[Microkernel], target: Target
-) -> float | None:
+def _depthwise_cycles(problems: Sequence[ConvolutionGemm]) -> float | None:
+    p, g = problems[0], problems[0].geometry
     is_depthwise = g.channels == g.outputs == 1 < g.groups
-    return depthwise_cycles(g, kernels[0], target) if is_depthwise else None
+    return depthwise_cycles(g, p.kernel, p.target) if is_depthwise else None
 
 
 WINOGRAD = tuple(form.name for form in FLOAT_FORMS.values())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ...base.dtypes import DType
 from ...base.records import dataclass
 from ...targets.isa import GemmTile, Microkernel, Target
 from ..nest.convolution_geometry import ConvolutionGeometry
+from .context import LowerContext
 from .gemm import Gemm, worth_threads
 
 
@@ -58,6 +60,13 @@ class ConvolutionGemm:
     def columns(self, tile: GemmTile) -> int:
         """Columns of a register tile, and of a panel of weights."""
         return tile.columns(self.target, self.kernel.accumulator)
+
+    @classmethod
+    def of_kernels(
+        cls, geometry: ConvolutionGeometry, kernels: Sequence[Microkernel], ctx: LowerContext
+    ) -> list[ConvolutionGemm]:
+        """Return the convolution with each of several microkernels."""
+        return [cls(geometry, x, ctx.target, ctx.options.threads) for x in kernels]
 
     @property
     def gemm(self) -> Gemm:

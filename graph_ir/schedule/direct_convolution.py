@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from ...base.contraction import accumulator_of
-from ...targets.isa import Microkernel, Target
+from ...targets.isa import GemmTile, Microkernel, Target
 from ...targets.microkernels import microkernels
 from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Parameter, Schedule
-from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.problem import Contraction
 from ..ops.convolution import Convolution
 from ..ops.convolution_direct import DirectConvolution
@@ -56,33 +56,20 @@ def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[Format
     cycles: dict[tuple[Format, Format, Format], float] = {}
     requested = requested_settings(op, problem_of(op), ctx)
     band = band_of(requested) if wanted_by_name(op, ctx) else None
-    choices = offered(geometry_of(op), convolution_kernels(op, ctx), ctx, requested)
+    problems = ConvolutionGemm.of_kernels(geometry_of(op), convolution_kernels(op, ctx), ctx)
+    choices = offered(problems, requested)
     for choice in [c for c in choices if c.band == band] or choices:
-        image, panels = (
-            first if choice.band in PLAIN_BANDS else last,
-            panel_format(op, choice, ctx.target),
-        )
-        formats = (image, panels, last)
+        panels = panel_format(op, choice, ctx.target)
+        formats = (first if choice.band in PLAIN_BANDS else last, panels, last)
         if choice.band in ALL_PLAIN:
             formats = (first, plain(panels.rank, panels.axes), first)
         cycles.setdefault(formats, choice.cycles)
     best, rate = min(cycles.values()), ctx.target.machine.shared_bytes_per_cycle
-    blocked = blocked_choices(op, _problems(op, ctx), best, rate, band == "blocks")
+    blocked = blocked_choices(op, problems, best, rate, band == "blocks")
     if band == "blocks" and blocked:
         return blocked
-    return [
-        *(
-            FormatChoice(formats[:2], formats[2:], (n - best) * rate)
-            for formats, n in cycles.items()
-        ),
-        *blocked,
-    ]
-
-
-def _problems(op: DirectConvolution, ctx: LowerContext) -> list[ConvolutionGemm]:
-    """The convolution with each microkernel that can multiply it."""
-    threads, kernels = ctx.options.threads, convolution_kernels(op, ctx)
-    return [ConvolutionGemm(geometry_of(op), x, ctx.target, threads) for x in kernels]
+    found = [FormatChoice(x[:2], x[2:], (n - best) * rate) for x, n in cycles.items()]
+    return [*found, *blocked]
 
 
 def convolution_kernels(op: Convolution, ctx: LowerContext) -> tuple[Microkernel, ...]:
@@ -117,37 +104,34 @@ def panel_format(op: Convolution, choice: ConvolutionChoice, target: Target) -> 
     return Format(axes, order, (0,) * (first + rank) + tuple(blocks.values()))
 
 
+Way = Callable[[ConvolutionGemm, tuple[GemmTile, ...]], Sequence[ConvolutionChoice]]
+WAYS: tuple[Way, ...] = (
+    lambda p, tiles: ranked_choices(p, LAST_BANDS, tiles),
+    lambda p, tiles: ranked_choices(p, ("planes",), tiles),
+    ranked_matmuls,
+    lambda p, tiles: ranked_choices(p, ("patches",), tiles),
+)
+"""The choices for each layout of the image, with some register tiles or those of the microkernel."""
+
+
 def offered(
-    g: ConvolutionGeometry,
-    kernels: Sequence[Microkernel],
-    ctx: LowerContext,
-    requested: Schedule = NOTHING,
+    problems: Sequence[ConvolutionGemm], requested: Schedule = NOTHING
 ) -> list[ConvolutionChoice]:
     """Every choice the template offers, predicted fastest first for each layout of the image.
 
     Only with the instruction and with panels of the width that are requested, if any are and can run.
     """
-    target, wanted = ctx.target, requested.settings.get("use")
-    problems = [
-        ConvolutionGemm(g, x, target, ctx.options.threads)
-        for x in [x for x in kernels if x.instruction == wanted] or kernels
-    ]
-    widths = [
-        tuple(widths_requested(requested, p.kernel.tiles, target, p.kernel).values())
-        for p in problems
-    ]
+    wanted = requested.settings.get("use")
+    problems = [p for p in problems if p.kernel.instruction == wanted] or problems
+    tiles = [widths_requested(requested, p.kernel.tiles, p.target, p.kernel) for p in problems]
     found: list[ConvolutionChoice] = []
-    for is_requested in [True, False] if "nv" in requested.settings else [False]:
-        tiles = [
-            (p, some if is_requested else ()) for p, some in zip(problems, widths, strict=True)
-        ]
-        for choices in (
-            [c for p, some in tiles for c in ranked_choices(p, LAST_BANDS, some)],
-            [c for p, some in tiles for c in ranked_choices(p, ("planes",), some)],
-            [c for p, some in tiles for c in ranked_matmuls(p, some)],
-            [c for p, some in tiles for c in ranked_choices(p, ("patches",), some)],
-        ):
-            found += sorted(choices, key=lambda choice: choice.cycles)
+    for is_requested in (True, False) if "nv" in requested.settings else (False,):
+        for way in WAYS:
+            choices = (
+                way(p, tuple(some.values()) if is_requested else ())
+                for p, some in zip(problems, tiles, strict=True)
+            )
+            found += sorted(itertools.chain(*choices), key=lambda choice: choice.cycles)
         if found:
             break
     return found
@@ -177,7 +161,7 @@ class DirectSpace(ContractionSpace):
         super().__init__(op.name, problem_of(op))
         self.op, self.group, self.ctx = op, group, ctx
         self.geometry = geometry_of(op)
-        self.kernels = self._layout_kernels()
+        self.problems = ConvolutionGemm.of_kernels(self.geometry, self._layout_kernels(), ctx)
 
     def _layout_kernels(self) -> tuple[Microkernel, ...]:
         """The microkernels that suit the layout of the weights: panels have the groups of one."""
@@ -194,11 +178,10 @@ class DirectSpace(ContractionSpace):
     def picks(self) -> list[ConvolutionChoice]:
         """The best blocking of each band and tile that suit the layouts, the model's pick first."""
         if self._is_blocked:
-            (problem,) = map(self._problem, self.kernels)
+            (problem,) = self.problems
             return list(ranked_choices(problem, ("blocks",), (block_tile(problem, self._width),)))
         panels = Schedule("direct", tuple(self.fixed().items()))
-        choices = offered(self.geometry, self.kernels, self.ctx, panels)
-        return [c for c in choices if c.band in self._bands()]
+        return [c for c in offered(self.problems, panels) if c.band in self._bands()]
 
     def _bands(self) -> tuple[str, ...]:
         """The bands that suit the layouts."""
@@ -207,14 +190,11 @@ class DirectSpace(ContractionSpace):
         if self.op.outputs[0].details.format.is_plain:
             return ("matmul",) if self.geometry.is_pointwise else ("patches",)
         bands = ("planes",) if self.op.inputs[0].details.format.is_plain else LAST_BANDS
-        problems = list(map(self._problem, self.kernels))
-        return tuple(band for band in bands if any(fits(p, band) for p in problems))
-
-    def _problem(self, kernel: Microkernel) -> ConvolutionGemm:
-        return ConvolutionGemm(self.geometry, kernel, self.ctx.target, self.ctx.options.threads)
+        return tuple(band for band in bands if any(fits(p, band) for p in self.problems))
 
     def _problem_of(self, schedule: Schedule) -> ConvolutionGemm:
-        return self._problem(kernel_of(schedule, self.op, self.ctx.target))
+        kernel = kernel_of(schedule, self.op, self.ctx.target)
+        return ConvolutionGemm.of_kernels(self.geometry, [kernel], self.ctx)[0]
 
     def case(self, point: Schedule) -> ConvolutionCase:
         """Return the convolution with some settings."""
@@ -263,11 +243,11 @@ class DirectSpace(ContractionSpace):
         if self.picks[0].band in (*ALL_PLAIN, "blocks"):
             return [self.offer(convolution_schedule(choice)) for choice in self.picks]
         found: list[ConvolutionChoice] = []
-        for kernel in self.kernels:
-            picks = [choice for choice in self.picks if choice.kernel == kernel]
+        for problem in self.problems:
+            picks = [choice for choice in self.picks if choice.kernel == problem.kernel]
             bands = tuple(dict.fromkeys(choice.band for choice in picks))
             tiles = tuple(dict.fromkeys(choice.blocking.tile for choice in picks))
-            found += candidate_choices(self._problem(kernel), bands, tiles) if picks else []
+            found += candidate_choices(problem, bands, tiles) if picks else []
         return list(dict.fromkeys(self.offer(convolution_schedule(one)) for one in found))
 
     def cycles(self, schedule: Schedule) -> float:
@@ -284,8 +264,8 @@ class DirectSpace(ContractionSpace):
         w = self.op.inputs[1].details.format
         if not w.is_blocked:
             return {}
-        fixed: dict[str, Parameter] = {"nv": self._vectors}
-        return fixed | ({"use": self.kernels[0].instruction} if len(self.kernels) == 1 else {})
+        uses = [p.kernel.instruction for p in self.problems]
+        return {"nv": self._vectors, **({"use": uses[0]} if len(uses) == 1 else {})}
 
     @property
     def _vectors(self) -> int:

@@ -118,15 +118,9 @@ def _sum_cycles(g: ConvolutionGeometry, target: Target, loads: int) -> float:
     return max(multiplied, groups * loaded / machine.loads_per_cycle)
 
 
-class RowWindowSpace(ScheduleSpace):
-    """Blocks of windows over rows."""
+class EitherWindowSpace(ScheduleSpace):
+    """Schedules of windows of a depthwise convolution or a pool, in either layout."""
 
-    algorithm = "row-windows"
-    meanings = {
-        "rows": "rows of results staged together",
-        "height": "rows of results computed at once",
-        "split": "parallel or serial",
-    }
     words = ("split",)
     choices = {"split": ("parallel", "serial")}
 
@@ -140,6 +134,17 @@ class RowWindowSpace(ScheduleSpace):
         self.geometry, self.dtype = geometry, op.inputs[0].details.dtype
         self.is_convolution = isinstance(op, DepthwiseConvolution)
         self.target, self.threads = ctx.target, ctx.options.threads
+
+
+class RowWindowSpace(EitherWindowSpace):
+    """Blocks of windows over rows."""
+
+    algorithm = "row-windows"
+    meanings = {
+        "rows": "rows of results staged together",
+        "height": "rows of results computed at once",
+        "split": "parallel or serial",
+    }
 
     @cached_property
     def pick(self) -> Schedule:

@@ -145,12 +145,9 @@ class WindowTemplate:
             first = piece * size
             last = b.let("last", t.minimum(first + size, self.g.result[0]))
             self._begin_piece()
-            full, rest = divmod(self.g.groups, width)
-            with b.loop("slice", 0, full) as number, b.loop("row", first, last) as row:
-                self._row(image, row, number * width, width)
-            if rest:
+            for number, channels in b.tiles("slice", self.g.groups, width):
                 with b.loop("row", first, last) as row:
-                    self._row(image, row, t.as_expr(full * width), rest)
+                    self._row(image, row, number * width, channels)
         return b.function(name, params, note)
 
     def _begin_piece(self) -> None:
@@ -213,12 +210,8 @@ class WindowTemplate:
 
     def _parts(self, name: str, block: ResultBlock, width: int) -> Iterator[ResultBlock]:
         """The results of `width` channels at a time, in a loop, and those of the channels after them."""
-        full, rest = divmod(block.channels, width)
-        if full:
-            with self.b.loop(name, 0, full) as number:
-                yield block.part(number * width, width)
-        if rest:
-            yield block.part(t.as_expr(full * width), rest)
+        for number, channels in self.b.tiles(name, block.channels, width):
+            yield block.part(number * width, channels)
 
     def _line(self, row: Expr) -> Expr:
         """The row of the image where the windows of a row of results begin."""

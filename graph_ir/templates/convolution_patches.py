@@ -57,19 +57,13 @@ class PatchTemplate:
         b, g = self.b, self.g
         for param in params:
             b.names.reserve(param.name)
-        full, rest = divmod(g.result[0], self.rows)
         with (
             b.loop("image", 0, g.batch, self.kind) as image,
-            b.loop("band", 0, full + bool(rest), self.kind) as band,
+            b.loop("band", 0, -(-g.result[0] // self.rows), self.kind) as band,
             b.loop("group", 0, g.groups) as group,
         ):
-            if not rest:
-                self._band(image, band, group, self.rows)
-            else:
-                with b.when(band < full):
-                    self._band(image, band, group, self.rows)
-                with b.otherwise():
-                    self._band(image, band, group, rest)
+            for rows in b.tile_sizes(band, g.result[0], self.rows):
+                self._band(image, band, group, rows)
         return b.function(name, params, note)
 
     def _band(self, image: Expr, band: Expr, group: Expr, rows: int) -> None:

@@ -91,21 +91,14 @@ class OnlineAttention(AttentionTemplate):
         sums = second.head(self.batch_vars).position.enter("m", number, self.block, rows)
         sums = sums.staged("C", second.nest.problem.c).reduced(False, False)
 
-        def block(column: Expr, columns: int) -> None:
-            """A block of scores, and its contribution to the result."""
+        running.start(rows)
+        for column, columns in b.tiles("cb", self.problem.columns, width):
             scores = of_rows.enter("n", column, width, columns).staged("C", self.panel_as("n"))
             terms = sums.enter("k", column, width, columns).staged("A", self.panel_as("k"))
             b.emit(first.task(first.depth_of("block"), scores))
             with b.loop("pr", 0, rows) as row:
                 running.add(row, self.panel, row * width, (0, columns))
             b.emit(second.task(second.depth_of("block"), terms))
-
-        full, rest = divmod(self.problem.columns, width)
-        running.start(rows)
-        with b.loop("cb", 0, full) as column:
-            block(column, width)
-        if rest:
-            block(t.as_expr(full), rest)
         self._finish(running, number * self.block, rows, result)
         return b.statements()
 

@@ -68,11 +68,8 @@ class RowWindowTemplate:
         lines = staged_lines(self.g, self.is_convolution, min(size, rows))
         stage = b.allocate("stage", self.problem.accumulator, (lines * self.line,))
         self._fill_sides(stage, lines)
-        full, rest = divmod(rows, size)
-        with b.loop("block", 0, full) as block:
-            self._block(stage, (image, channel, plane), block * size, size)
-        if rest:
-            self._block(stage, (image, channel, plane), t.as_expr(full * size), rest)
+        for block, count in b.tiles("block", rows, size):
+            self._block(stage, (image, channel, plane), block * size, count)
 
     def _weights(self, channel: Expr, column: int) -> list[Expr]:
         """The weights of a channel in one column of the window, loaded where they are used: a few of them stay in

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...base.dims import Size, bounds
+from ...base.dims import Dim, Size, bounds
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Cast, Expr, Function, LoopKind, Stmt, Var
@@ -178,26 +178,14 @@ class WinogradTemplate:
     ) -> None:
         """Multiply a block of `count` tiles, which is the number of a whole one or of the last, by panels from `begin`
         to `end`; the last of all may be narrower."""
-        b, size, total = self.b, self.blocking.block, self.total
+        b, total = self.b, self.total
         lowering, position = self._matmuls(begin, v, m)
         full, rest = divmod(self.problem.y.channels, self.panel)
         whole = t.minimum(end, full) if rest else end
         position = position.chunked("n0", Chunk(begin, whole, t.equal(end, self.panels)))
-
-        def emit(tiles: int | Expr) -> None:
+        size = self.blocking.block
+        for tiles in (count,) if isinstance(total, Dim) else b.tile_sizes(block, total, size):
             b.emit(lowering.task(0, position.enter("m", t.ZERO, 1, tiles)))
-
-        if not isinstance(total, int):
-            emit(count)
-            return
-        full, rest = divmod(total, size)
-        if not (rest and full):
-            emit(size if full else rest)
-            return
-        with b.when(block < full):
-            emit(size)
-        with b.otherwise():
-            emit(rest)
 
     def _matmuls(self, begin: Expr, v: Planes, m: Planes) -> tuple[Lowering, Position]:
         """M[point] = V[point] x U[point]; M begins with panel `begin`."""

@@ -148,3 +148,23 @@ def test_a_single_statement_needs_no_block() -> None:
     with b.when(Const(True, BOOL)):
         b.emit(store)
     assert b.body() == Block((If(Const(True, BOOL), store),))
+
+
+def test_tiles_are_a_loop_and_a_remainder() -> None:
+    b = LoopBuilder()
+    assert [(print_expr(number), count) for number, count in b.tiles("tile", 10, 4)] == [
+        ("tile", 4),
+        ("2", 2),
+    ]
+    assert [type(one).__name__ for one in b.statements()] == ["For"]
+    assert [count for _, count in LoopBuilder().tiles("tile", 3, 4)] == [3]
+    assert [count for _, count in LoopBuilder().tiles("tile", 8, 4)] == [4]
+
+
+def test_the_last_tile_has_a_branch_where_it_is_smaller() -> None:
+    b = LoopBuilder()
+    number = b.let("number", 1)
+    assert list(b.tile_sizes(number, 10, 4)) == [4, 2]
+    assert [type(one).__name__ for one in b.statements()] == ["Let", "If"]
+    assert list(LoopBuilder().tile_sizes(number, 8, 4)) == [4]
+    assert list(LoopBuilder().tile_sizes(number, 3, 4)) == [3]

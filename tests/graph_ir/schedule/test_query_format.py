@@ -17,6 +17,7 @@ from graphc.graph_ir.ops.convolution_direct import DirectConvolution
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.schedule.channel_windows import taps_first
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.graph_ir.schedule.convolution_gemm import ConvolutionGemm
 from graphc.graph_ir.schedule.convolution_sizes import geometry_of
 from graphc.graph_ir.schedule.direct_convolution import (
     convolution_kernels,
@@ -116,7 +117,9 @@ def test_cost_is_what_the_model_predicts_beyond_the_best() -> None:
 def test_a_blocking_requested_decides_the_panels() -> None:
     op, ctx = convolution((1, 32, 9, 9), (64, 32, 3, 3)), context("avx512")
 
-    for choice in offered(geometry_of(op), convolution_kernels(op, ctx), ctx):
+    for choice in offered(
+        ConvolutionGemm.of_kernels(geometry_of(op), convolution_kernels(op, ctx), ctx)
+    ):
         requested = replace(ctx, tuned={problem_of(op): convolution_schedule(choice)})
         only, blocked = query_format(op, requested)
         assert blocked.on_request
