@@ -7,7 +7,7 @@ the rest is done here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def simplified(graph: Graph) -> Graph:
         if step is pipeline.optimize_subgraphs:
             _replace_subgraphs(graph, simplified)
         elif step is decompose:
-            _apply(graph, (_selected_elements,))
+            _apply(graph, {"scatter_elements": (_selected_elements,)})
             decompose(graph, ctx)
             break
         elif step is not update_in_place:
@@ -67,9 +67,14 @@ def simplified(graph: Graph) -> Graph:
 _Rule = Callable[[Graph, Op], bool]
 
 
-def _apply(graph: Graph, rules: Sequence[_Rule]) -> bool:
-    """Return whether some rule changed an op; at most one does."""
-    changed = [any(rule(graph, op) for rule in rules) for op in list(graph.ops)]
+def _apply(
+    graph: Graph, rules: Mapping[str, Sequence[_Rule]], of_all: Sequence[_Rule] = ()
+) -> bool:
+    """Return whether some rule of all ops, or of an op's name, changed an op; at most one does."""
+    changed = [
+        any(rule(graph, op) for rule in (*of_all, *rules.get(op.op_name, ())))
+        for op in list(graph.ops)
+    ]
     graph.sort()
     return any(changed)
 
@@ -87,7 +92,7 @@ def normal_form(graph: Graph) -> Graph:
     """A simplified copy whose matmuls have plain operands and whose constants are as small as broadcasting allows."""
     graph, ctx = simplified(graph), LowerContext(Target("generic"))
     for _ in range(_ROUNDS):
-        changed = _apply(graph, _RULES)
+        changed = _apply(graph, _RULES, _OF_ALL)
         for step in (
             fold_constants,
             simplify_algebra,
@@ -104,8 +109,6 @@ def normal_form(graph: Graph) -> Graph:
 
 def _plain_operands(graph: Graph, op: Op) -> bool:
     """Transposed operands of a matmul are those of a transpose."""
-    if op.op_name != "matmul_core":
-        return False
     changed = _one_matrix(graph, op)
     for index, key in enumerate(("transpose_a", "transpose_b")):
         if op.attr(key):
@@ -200,7 +203,7 @@ def _plain_reduction(graph: Graph, op: Op) -> bool:
 
 def _no_division(graph: Graph, op: Op) -> bool:
     """A division of floats by a constant is a multiplication."""
-    value = constant_value(op.inputs[1]) if op.op_name == "div" else None
+    value = constant_value(op.inputs[1])
     if value is None or not op.outputs[0].details.dtype.is_float or not value.all():
         return False
     inverse = graph.make_constant((1 / value).astype(value.dtype), op.inputs[1].name)
@@ -210,7 +213,7 @@ def _no_division(graph: Graph, op: Op) -> bool:
 
 def _one_root(graph: Graph, op: Op) -> bool:
     """Match 1 / sqrt(x), the form of rsqrt in formats without such an op."""
-    if op.op_name != "div" or op.inputs[1].producer_owner.op_name != "sqrt":
+    if op.inputs[1].producer_owner.op_name != "sqrt":
         return False
     value, (x,) = constant_value(op.inputs[0]), op.inputs[1].producer_owner.inputs
     if value is None or not (value == 1).all() or x.details != op.outputs[0].details:
@@ -221,8 +224,8 @@ def _one_root(graph: Graph, op: Op) -> bool:
 
 def _one_inequality(graph: Graph, op: Op) -> bool:
     """Match the negation of equality, because ONNX has no such op."""
-    equal = op.inputs[0].producer_owner if op.op_name == "not" else None
-    if equal is None or equal.op_name != "eq":
+    equal = op.inputs[0].producer_owner
+    if equal.op_name != "eq":
         return False
     op.outputs[0].replace_uses(graph.make("ne", equal.inputs, name=op.name).outputs[0])
     return True
@@ -230,8 +233,6 @@ def _one_inequality(graph: Graph, op: Op) -> bool:
 
 def _no_zero(graph: Graph, op: Op) -> bool:
     """Adding zeros is nothing: a bias that is absent elsewhere."""
-    if op.op_name != "add":
-        return False
     for index in (0, 1):
         value, x = constant_value(op.inputs[index]), op.inputs[1 - index]
         if value is not None and not value.any() and x.details == op.outputs[0].details:
@@ -242,8 +243,6 @@ def _no_zero(graph: Graph, op: Op) -> bool:
 
 def _two_bounds(graph: Graph, op: Op) -> bool:
     """A clamp is a maximum and a minimum, as formats without it have."""
-    if op.op_name != "clamp":
-        return False
     x, build = op.inputs[0], OpBuilder(graph, op.op_name, op.name)
     dtype = x.details.dtype
     limits = clamp_limits(dtype, op.attr("min"), op.attr("max"))
@@ -256,8 +255,6 @@ def _two_bounds(graph: Graph, op: Op) -> bool:
 
 def _plain_indices(graph: Graph, op: Op) -> bool:
     """Indices that are wrapped and clamped before a gather, which does so itself."""
-    if op.op_name != "gather":
-        return False
     size = op.inputs[0].details.plain_dims[op.attr("axis")]
     found = match(_WRAPPED, op.inputs[1])
     wanted = {"last": size - 1, "size": size, "zero": 0}
@@ -269,7 +266,7 @@ def _plain_indices(graph: Graph, op: Op) -> bool:
 
 def _known_index(graph: Graph, op: Op) -> bool:
     """One element along an axis that is known is a slice."""
-    value = constant_value(op.inputs[1]) if op.op_name == "gather" else None
+    value = constant_value(op.inputs[1])
     if value is None or value.size != 1:
         return False
     build, x, axis = OpBuilder(graph, op.op_name, op.name), op.inputs[0], op.attr("axis")
@@ -283,8 +280,6 @@ def _known_index(graph: Graph, op: Op) -> bool:
 
 def _selected_box(graph: Graph, op: Op) -> bool:
     """A box that is replaced: some formats have an op for it, others select between two arrays."""
-    if op.op_name != "update_slice":
-        return False
     build, (x, update, *starts) = OpBuilder(graph, op.op_name, op.name), op.inputs
     begins = {}
     for axis, start in zip(op.attr("axes"), starts, strict=True):
@@ -298,7 +293,7 @@ def _selected_box(graph: Graph, op: Op) -> bool:
 
 def _selected_elements(graph: Graph, op: Op) -> bool:
     """Elements that are replaced at neighboring indices: a box, as ONNX has no op for one."""
-    if op.op_name != "scatter_elements" or op.attr("reduction") != "none":
+    if op.attr("reduction") != "none":
         return False
     (x, indices, update), axis = op.inputs, op.attr("axis")
     begin = _first_of_row(graph, indices, axis)
@@ -332,7 +327,8 @@ def _first_of_row(graph: Graph, indices: GraphTensor, axis: int) -> GraphTensor 
 
 def _state_that_goes_on(graph: Graph, op: Op) -> bool:
     """Return whether a loop goes on is a part of its state, the first, as ONNX has it."""
-    if not isinstance(op, While) or op.condition.outputs[0].inputs[0].producer_owner.is_input:
+    assert isinstance(op, While)
+    if op.condition.outputs[0].inputs[0].producer_owner.is_input:
         return False
     attrs = {"condition": Graph(op.condition.name), "body": Graph(op.body.name)}
     tensors = {
@@ -367,8 +363,16 @@ def _exact_window(graph: Graph, op: Op) -> bool:
     return True
 
 
-_RULES = (
-    _plain_operands, _implicit_broadcast, _small_constant, _plain_reduction, _no_division, _one_root, _one_inequality,
-    _no_zero, _two_bounds, _plain_indices, _known_index, _selected_box, _state_that_goes_on,
-    _exact_window,
-)  # fmt: skip
+_RULES: Mapping[str, Sequence[_Rule]] = {
+    "matmul_core": (_plain_operands,),
+    "div": (_no_division, _one_root),
+    "not": (_one_inequality,),
+    "add": (_no_zero,),
+    "clamp": (_two_bounds,),
+    "gather": (_plain_indices, _known_index),
+    "update_slice": (_selected_box,),
+    "while": (_state_that_goes_on,),
+}
+"""Rules by the name of an op, behind those of all ops."""
+
+_OF_ALL = _implicit_broadcast, _small_constant, _plain_reduction, _exact_window

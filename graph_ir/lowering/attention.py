@@ -18,7 +18,13 @@ from ..ir.schedule import Schedule
 from ..nest.epilogue import EpilogueValue
 from ..nest.problem import View
 from ..ops.matmul import MAX_FEW, MatmulCore
-from ..rewriting.attention import before_narrowing, has_dynamic_sizes, is_softmax, softmax_scores
+from ..rewriting.attention import (
+    before_narrowing,
+    division_by_sum,
+    has_dynamic_sizes,
+    is_softmax,
+    softmax_scores,
+)
 from ..rewriting.groups import reduces_rows
 from ..rewriting.kernel_group import KernelGroup
 from ..rewriting.operand_rows import in_memory
@@ -140,16 +146,12 @@ def _division_put_off(group: RowGroup) -> tuple[RowGroup, GraphTensor | None]:
 
     Only where exponentials are divided by their own sum: there the exchange neither overflows nor loses a NaN.
     """
-    last = before_narrowing(group.output).producer_owner
-    if last.op_name != "div":
+    share = before_narrowing(group.output)
+    powers, total = division_by_sum(share) or (None, None)
+    if powers is None or total is None or group.spans_row(total):
         return group, None
-    powers, total = last.inputs
-    is_sum = (
-        total.producer_owner.op_name == "reduce_sum" and total.producer_owner.inputs[0] is powers
-    )
-    if powers.producer_owner.op_name != "exp" or not is_sum or group.spans_row(total):
-        return group, None
-    rest = tuple(op for op in group.ops if op not in (last, group.output.producer_owner))
+    last = share.producer_owner, group.output.producer_owner
+    rest = tuple(op for op in group.ops if op not in last)
     return replace(group, ops=rest, output=powers), total
 
 

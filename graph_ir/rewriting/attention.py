@@ -9,12 +9,20 @@ from ..ir.graph import GraphTensor, Op
 from ..ops.matmul import MatmulCore
 from .groups import is_elementwise, reduces_rows
 from .operand_rows import sliced_operands
+from .pattern import Capture, match, node
 
 MAX_OPS = 64
 """Maximum number of ops between the two matmuls."""
 
 PACKED_BYTES = 2 << 20
 """Limit for packed keys and values kept on a thread's stack; beyond it, only a softmax can be computed in blocks."""
+
+_LARGEST = Capture("largest", node("reduce_max", Capture("x")))
+_POWERS = node("exp", node("sub", Capture("x"), _LARGEST))
+_TOTAL = Capture("total", node("reduce_sum", Capture("powers")))
+_SHARE = node("div", Capture("powers", node("exp", Capture("y"))), _TOTAL)
+_SOFTMAX = node("div", Capture("powers", _POWERS), _TOTAL)
+"""A decomposed softmax, and the division at its end."""
 
 
 def attention_group(second: Op) -> list[Op] | None:
@@ -98,19 +106,17 @@ def is_softmax(ops: Sequence[Op]) -> bool:
 
 def softmax_scores(weights: GraphTensor) -> GraphTensor | None:
     """The input of the softmax over the last axis that gives `weights`; None if it is not one."""
-    division = before_narrowing(weights).producer_owner
-    if division.op_name != "div":
+    found = match(_SOFTMAX, before_narrowing(weights))
+    if found is None:
         return None
-    powers, total = (x.producer_owner for x in division.inputs)
-    is_total = total.op_name == "reduce_sum" and total.inputs[0] is powers.outputs[0]
-    if powers.op_name != "exp" or not is_total or not reduces_rows(total):
-        return None
-    shifted = powers.inputs[0].producer_owner
-    if shifted.op_name != "sub":
-        return None
-    biggest = shifted.inputs[1].producer_owner
-    is_biggest = biggest.op_name == "reduce_max" and biggest.inputs[0] is shifted.inputs[0]
-    return shifted.inputs[0] if is_biggest and reduces_rows(biggest) else None
+    reductions = (found[name].producer_owner for name in ("largest", "total"))
+    return found["x"] if all(map(reduces_rows, reductions)) else None
+
+
+def division_by_sum(tensor: GraphTensor) -> tuple[GraphTensor, GraphTensor] | None:
+    """Return (exponentials, their sum) if a tensor is the quotient of these; else None."""
+    found = match(_SHARE, tensor)
+    return (found["powers"], found["total"]) if found else None
 
 
 def before_narrowing(weights: GraphTensor) -> GraphTensor:

@@ -48,12 +48,7 @@ class ByteResults(WinogradTiles):
 
     def _sums(self, tile: Expr, column: Expr, o: Expr, sums: Buffer, m: Planes) -> None:
         """A^T M A of one channel, divided by what it is too large by."""
-        b, n, size = self.b, self.form.elements, self.form.results
-        middle = []
-        for j in range(n):
-            indices = [(m.index(i * n + j, tile, column),) for i in range(n)]
-            values = [b.let("p", m.buffer[index]) for index in indices]
-            middle.append(self.form.transform_output(values, self.madd, self.bind))
+        b, size, middle = self.b, self.form.results, list(self.columns(m, tile, column))
         for i in range(size):
             line = [of_column[i] for of_column in middle]
             for j, value in enumerate(self.form.transform_output(line, self.madd, self.bind)):

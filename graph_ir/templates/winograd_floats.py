@@ -35,13 +35,7 @@ class FloatResults(WinogradTiles):
         rows = b.let("rows", self.results_along(row, y.height, below))
         with b.loop("o", 0, columns, "vector") as o:
             middle = b.allocate("middle", F32, (size, self.form.elements))
-            for j in range(self.form.elements):
-                positions = [
-                    (m.index(i * self.form.elements + j, tile, o),)
-                    for i in range(self.form.elements)
-                ]
-                values = [b.let("p", m.buffer[index]) for index in positions]
-                sums = self.form.transform_output(values, self.madd, self.bind)
+            for j, sums in enumerate(self.columns(m, tile, o)):
                 for i, value in enumerate(sums):
                     b.store(middle, (i, j), value)
             with b.loop("i", 0, rows) as down:
@@ -52,7 +46,8 @@ class FloatResults(WinogradTiles):
                 for j, value in enumerate(results):
                     right = column + j * beside
                     is_cut = not is_known(y.width) or bool(y.width % (size * beside))
-                    with self.when(right < y.width, is_cut and j + beside > 1):
+                    may_lie_outside = is_cut and j + beside > 1
+                    with b.when(right < y.width if may_lie_outside else True):
                         index = row + down * below
                         self.store((batch, start + o, index, right), value)
         return b.let("odd", odd[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from ...targets.isa import Target
@@ -11,7 +10,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr, Var
 from ..nest.epilogue import EpilogueValue, store_result
 from ..schedule.winograd_tile import WinogradBlocking, tiles_along
-from .winograd_image import WinogradProblem
+from .winograd_image import Planes, WinogradProblem
 
 
 class WinogradTiles:
@@ -59,20 +58,19 @@ class WinogradTiles:
         left = (t.as_expr(size) + (step - 1) - first) // step
         return t.minimum(left if step == 1 else t.maximum(left, 0), self.form.results)
 
+    def columns(self, m: Planes, tile: Expr, o: Expr) -> Iterator[list[Expr]]:
+        """Yield A^T M of one channel, a column of the points at a time."""
+        n = self.form.elements
+        for j in range(n):
+            points = (m.buffer[m.index(i * n + j, tile, o)] for i in range(n))
+            values = [self.b.let("p", point) for point in points]
+            yield self.form.transform_output(values, self.madd, self.bind)
+
     def store(self, index: tuple[Expr, ...], value: Expr) -> None:
         """y[index] = epilogue(value) for a plain index [batch, channel, row, column]."""
         y, (batch, channel, row, column) = self.problem.y, index
         at = y.offset(batch, row, column) + channel
         store_result(self.b, y.buffer, at, index, value, self.epilogue)
-
-    @contextmanager
-    def when(self, condition: Expr, is_needed: bool) -> Iterator[None]:
-        """Code for a condition, which holds where it is not `is_needed`."""
-        if not is_needed:
-            yield
-            return
-        with self.b.when(condition):
-            yield
 
     def bind(self, value: Expr) -> Expr:
         """A name for a value that is used more than once."""
