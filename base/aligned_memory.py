@@ -16,6 +16,9 @@ HUGE_PAGE = 2 << 20
 SHARED_FROM = 64 << 10
 """Bytes from which a constant fills whole pages, so that processes may share them: 4 KB more are little then."""
 
+HUGE_SHARED_FROM = 8 * HUGE_PAGE
+"""Bytes from which a constant begins where its file may be mapped in huge pages: at most 2 MB more are little then."""
+
 _HUGE_FROM = 2 * HUGE_PAGE
 
 

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...base.aligned_memory import ALIGNMENT, SHARED_FROM, aligned_empty, large_alignment
+from ...base.aligned_memory import (
+    ALIGNMENT,
+    HUGE_PAGE,
+    HUGE_SHARED_FROM,
+    SHARED_FROM,
+    aligned_empty,
+    large_alignment,
+)
 from ...base.dtypes import U8
 from ...base.mapped_file import release
 from ...base.pages import PAGE
@@ -32,7 +39,7 @@ class ConstantSection:
     def __init__(self, graph: Graph, consume: bool = False) -> None:
         constants = list(_constants(graph))
         sizes = [op.outputs[0].details.size_bytes for op in constants]
-        most = sum(size + (2 * PAGE if size >= SHARED_FROM else ALIGNMENT) for size in sizes)
+        most = sum(size + _room(size) for size in sizes)
         self._memory = aligned_empty((most,), np.dtype(np.uint8), large_alignment(most))
         self._end = 0
         self._known: dict[tuple[int, bytes], list[int]] = {}
@@ -51,6 +58,8 @@ class ConstantSection:
         value, details = op.attr("value"), op.outputs[0].details
         alignment = PAGE if details.size_bytes >= SHARED_FROM else ALIGNMENT
         begin = self._end + -self._end % alignment
+        if details.size_bytes >= HUGE_SHARED_FROM:  # behind a page, as the data of its file
+            begin += (PAGE - begin) % HUGE_PAGE
         end = begin + details.size_bytes
         target = self._memory[begin:end]
         arranged = details.format.arranged(value)
@@ -65,6 +74,13 @@ class ConstantSection:
         self._end = end + -end % PAGE if alignment == PAGE else end
         self._memory[end : self._end] = 0
         return begin
+
+
+def _room(size: int) -> int:
+    """Return the bytes that a constant of `size` bytes takes at most beside its own."""
+    if size >= HUGE_SHARED_FROM:
+        return HUGE_PAGE + 2 * PAGE
+    return 2 * PAGE if size >= SHARED_FROM else ALIGNMENT
 
 
 def _constants(graph: Graph) -> Iterator[Op]:

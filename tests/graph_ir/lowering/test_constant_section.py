@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
+from graphc.base.aligned_memory import HUGE_PAGE, HUGE_SHARED_FROM
+from graphc.base.pages import PAGE, FilePages
 from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.lowering.constant_section import ConstantSection
@@ -45,3 +49,23 @@ def test_packed_as_the_format_says() -> None:
     assert section.data.tobytes() == layout.pack(value).tobytes()
     assert section.offsets == {tensor: 0}
     assert len(ConstantSection(Graph("empty")).data) == 0
+
+
+def test_weights_of_many_huge_pages_begin_as_in_their_files() -> None:
+    large = np.ones((HUGE_SHARED_FROM + 5,), np.uint8)
+    section, offsets = section_of(np.ones(3, np.uint8), large, 2 * large, large[:-6])
+    assert [x % HUGE_PAGE for x in offsets] == [0, PAGE, PAGE, 2 * PAGE]
+    assert (section.data[offsets[2] : offsets[2] + large.size] == 2).all()
+    assert not section.data[3 : offsets[1]].any()
+
+
+def test_pages_of_files_begin_at_a_huge_page(tmp_path: Path) -> None:
+    data = np.arange(HUGE_SHARED_FROM, dtype=np.uint32).view(np.uint8)[: HUGE_SHARED_FROM + PAGE]
+    path = tmp_path / "weights"
+    path.write_bytes(bytes(PAGE) + data.tobytes())
+    pages = FilePages(PAGE + data.size)
+    assert pages.array.ctypes.data % HUGE_PAGE == 0 and pages.array.size == PAGE + data.size
+    with path.open("rb") as file:
+        pages.map(PAGE, file.fileno(), PAGE, data.size)
+    np.testing.assert_array_equal(pages.array[PAGE:], data)
+    assert not pages.array[:PAGE].any()
