@@ -180,7 +180,7 @@ class _Comparison:
         other = self.second if graph is self.first else self.first
         known = {self.digests[y] for op in other.ops for y in op.outputs}
         for op in graph.ops:
-            if op.op_name in ("input", "output") and op not in paired:
+            if (op.is_input or op.is_output) and op not in paired:
                 details = (op.outputs or op.inputs)[0].details
                 yield f"{op.op_name} '{_name(op)}' {details}"
             alone = op.is_constant and self.digests[op.outputs[0]] not in known

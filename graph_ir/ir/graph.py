@@ -215,7 +215,7 @@ class Graph:
         needed earlier moves to just before its first user, so that values live no longer than needed. InternalError
         on a cycle.
         """
-        rest = [op for op in self.ops if op.op_name not in ("input", "output")]
+        rest = [op for op in self.ops if not (op.is_input or op.is_output)]
         dependencies = self.dependencies()
         open_: set[int] = set()  # ops whose inputs are being placed; meeting one again is a cycle
         done: set[int] = set()

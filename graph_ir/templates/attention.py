@@ -30,7 +30,6 @@ from ...tensor_ir.nodes import (
     Buffer,
     Expr,
     For,
-    If,
     Let,
     LoopKind,
     Stmt,
@@ -134,37 +133,45 @@ class AttentionTemplate:
         self, block: Callable[[Expr, int], list[Stmt]], right: Sequence[Stmt] = ()
     ) -> Stmt:
         """Return `block` (its number, rows) for all rows of all heads, and before them what a head packs."""
-        p, var = self.problem, Var("mb")
-        full, rest = divmod(p.rows, self.block)
-        whole = block(var, self.block) if full else []
-        last = block(t.as_expr(full), rest) if rest else []
-        before = [*right, *map(Allocate, self.locals)]
+        p, b, var = self.problem, t.LoopBuilder(), Var("mb")
         work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
         kind: LoopKind = "parallel" if worth_threads(work, self.target) else "serial"
         if self.blocking.splits_rows:
-            body = Block((*before, *_one_of(var, full, whole, last)))
-            inner: Stmt = For(var, t.as_expr(0), t.as_expr(full + bool(rest)), body, kind)
+            for rows in b.tile_sizes(var, p.rows, self.block):
+                number = var if rows == self.block else t.as_expr(p.rows // self.block)
+                b.emit(*block(number, rows))
         else:
-            loops = [For(var, t.as_expr(0), t.as_expr(full), Block(tuple(whole)))] if full else []
-            inner = Block((*before, *loops, *last))
+            for number, rows in b.tiles("mb", p.rows, self.block):
+                b.emit(*block(number, rows))
+        inner: Stmt = Block((*right, *map(Allocate, self.locals), *b.statements()))
+        if self.blocking.splits_rows:
+            inner = For(var, t.ZERO, t.as_expr(-(-p.rows // self.block)), inner, kind)
         return nested(self.batch_vars, p.batch, inner, kind)
 
     def panel_as(self, columns: str) -> View:
         """Return the panel as result of the first matmul, with columns n, or left operand of the second, with k."""
         return View(self.panel, {"m": self.row_stride, columns: 1})
 
-    def _scores(self, epilogue: EpilogueValue | None) -> HeadMatmul:
+    def scores_problem(self, epilogue: EpilogueValue | None) -> Contraction:
+        """Return the first matmul, into the panel."""
         p = self.problem
         sizes, views = (p.rows, p.columns, p.depth), (p.a, p.b, self.panel_as("n"))
-        problem = matmul(p.batch, sizes, views, self.kernel, epilogue)
-        return self._matmul(problem, "keys", ((p.b, p.depth * p.columns),))
+        return matmul(p.batch, sizes, views, self.kernel, epilogue)
+
+    def result_problem(self, c: View, epilogue: EpilogueValue | None) -> Contraction:
+        """Return the second matmul, of the panel, into `c`."""
+        p = self.problem
+        sizes, views = (p.rows, p.width, p.columns), (self.panel_as("k"), p.d, c)
+        return matmul(p.batch, sizes, views, self.kernel, epilogue)
+
+    def _scores(self, epilogue: EpilogueValue | None) -> HeadMatmul:
+        p = self.problem
+        return self._matmul(self.scores_problem(epilogue), "keys", ((p.b, p.depth * p.columns),))
 
     def _result(self, epilogue: EpilogueValue | None) -> HeadMatmul:
         p = self.problem
-        sizes, views = (p.rows, p.width, p.columns), (self.panel_as("k"), p.d, p.c)
-        problem = matmul(p.batch, sizes, views, self.kernel, epilogue)
         next_head = (p.d, p.columns * p.width), (p.a, p.rows * p.depth)
-        return self._matmul(problem, "values", next_head)
+        return self._matmul(self.result_problem(p.c, epilogue), "values", next_head)
 
     def _matmul(
         self, problem: Contraction, name: str, ahead: Sequence[tuple[View, int]]
@@ -209,11 +216,3 @@ class AttentionTemplate:
             return [Let(quotient, acc / divisor), *lets], final
 
         return value
-
-
-def _one_of(number: Var, full: int, whole: list[Stmt], last: list[Stmt]) -> list[Stmt]:
-    """The statements of a whole block where its number is below `full`, else those of the last one."""
-    if not whole or not last:
-        return whole or last
-    is_whole = number < t.as_expr(full)
-    return [If(is_whole, Block(tuple(whole)), Block(tuple(last)))]

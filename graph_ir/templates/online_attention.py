@@ -20,7 +20,7 @@ from ...tensor_ir.nodes import Buffer, Expr, Stmt
 from ..nest.epilogue import EpilogueValue, store_result
 from ..nest.nest import Loop, Stage
 from ..nest.packing import is_read_in_place
-from ..nest.problem import Contraction, View, matmul
+from ..nest.problem import Contraction, View
 from ..schedule.attention_blocking import AttentionBlocking
 from ..schedule.matmul_steps import inner_nest
 from .attention import AttentionProblem, AttentionTemplate
@@ -52,13 +52,9 @@ class OnlineAttention(AttentionTemplate):
 
     def online(self, scores: EpilogueValue | None, result: EpilogueValue | None) -> Stmt:
         """The whole computation; `scores` is the epilogue of the first matmul, `result` that of the quotient."""
-        p, sums = self.problem, View(self.of_rows[0], {"m": self.problem.width, "n": 1})
-        sizes, views = (p.rows, p.columns, p.depth), (p.a, p.b, self.panel_as("n"))
-        problem = matmul(p.batch, sizes, views, self.kernel, scores)
-        first = self._in_blocks("scores", problem, "n", "keys")
-        sizes, views = (p.rows, p.width, p.columns), (self.panel_as("k"), p.d, sums)
-        problem = matmul(p.batch, sizes, views, self.kernel, None)
-        second = self._in_blocks("result", problem, "k", "values")
+        sums = View(self.of_rows[0], {"m": self.problem.width, "n": 1})
+        first = self._in_blocks("scores", self.scores_problem(scores), "n", "keys")
+        second = self._in_blocks("result", self.result_problem(sums, None), "k", "values")
         return self.over_rows(lambda number, rows: self._block(number, rows, first, second, result))
 
     def _in_blocks(self, nest_name: str, problem: Contraction, axis: str, name: str) -> HeadMatmul:
