@@ -16,7 +16,7 @@ def fingerprint(function: Function) -> str:
     tokens: list[str] = []
     numbers: dict[str, int] = {}
     leaves: dict[int, tuple[str, Any]] = {}
-    stack: list[Any] = [function.body, function.params]
+    stack: list[Any] = [function.body, function.params, function.in_order]
     while stack:
         value = stack.pop()
         kind: Any = type(value)

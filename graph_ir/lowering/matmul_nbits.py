@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from ...base.dims import is_known
 from ...tensor_ir import builder as t
 from ...tensor_ir.names import identifier
@@ -15,7 +18,7 @@ from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of
 from ..schedule.matmul_nbits import (
     NBitsSpace,
-    few_rows_of,
+    few_schedules,
     kernel_of_use,
     max_on_byte_tiles,
 )
@@ -57,9 +60,9 @@ def nbits_function(
     body = statement(schedule)
     for several in NBitsSpace(op, group, ctx).on_byte_tiles() if not is_known(m) else ():
         body = If(t.as_expr(m) <= max_on_byte_tiles(op, ctx), statement(several), body)
-    for rows in few_rows_of(op, ctx):
-        few = NBitsSpace(op, group, ctx, rows).pick
-        body = If(t.equal(t.as_expr(m), rows), statement(few, rows), body)
+    for few, chosen in few_schedules(op, group, ctx):
+        is_one = reduce(or_, (t.equal(t.as_expr(m), rows) for rows in few))
+        body = If(is_one, statement(chosen, few[0] if len(few) == 1 else None), body)
     tile = blocking_of(schedule, kernel_of_use(schedule.word("use"), ctx.target)).tile
     types = f"{op.x.details.dtype}_u{op.bits}g{op.group}"
     name = f"{types}_gemm{epilogue_names(op, group.ops)}_{m}x{n}x{k}_{tile.rows}x{tile.columns(ctx.target)}"

@@ -293,5 +293,7 @@ def row_runs(m: int | Expr, height: int) -> list[tuple[Expr, Expr, int]]:
     if isinstance(m, int):
         runs = split_rows(m, height)
         return [(t.as_expr(first), t.as_expr(first + n * rows), rows) for first, n, rows in runs]
+    if height == 1:
+        return [(t.ZERO, m, 1)]
     full = m // height * height
     return [(t.ZERO, full, height), (full, m, 1)]
