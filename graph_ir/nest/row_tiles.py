@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Block, Expr, For, If, Let, Stmt, Var
-from .packing import loop
+from ...tensor_ir.nodes import Block, Expr, If, Stmt
 
 MAX_TILE_ROWS = 12
 """Height of the highest register tile if the number of rows is known at run time: each height is code."""
@@ -51,26 +50,19 @@ def row_tiles(
     number: Expr, height: TileHeight, tile: Tile, remainder: Callable[[Remainder], list[Stmt]]
 ) -> Block:
     """Return the full tiles of `number` rows, and the remainder, whose height is at most `height.highest`."""
-    at, whole, left, upper, part = map(Var, ("at", "whole", "left", "upper", "part"))
-    rows = height.rows
-    is_even = t.equal(number % rows, 0)
+    b, rows = t.LoopBuilder(), height.rows
     with_left = t.maximum(number // rows - 1, 0) * rows
+    whole = b.let("whole", t.select(t.equal(number % rows, 0), number, with_left))
+    with b.loop("at", 0, whole, step=rows) as at:
+        b.emit(tile(at, rows))
+    left = b.let("left", number - whole)
     are_two = left > height.highest
-    lower, first = Var("lower"), Var("first_left")
-    rest = (
-        Let(lower, t.minimum(upper, left - part * upper)),
-        Let(first, whole + part * upper),
-        *remainder(Remainder(first, lower, part, are_two)),
-    )
-    return Block(
-        (
-            Let(whole, t.select(is_even, number, with_left)),
-            For(at, t.ZERO, whole, tile(at, rows), "serial", rows),
-            Let(left, number - whole),
-            Let(upper, t.select(are_two, (left + 1) // 2, left)),
-            loop(part, 2, Block(rest), "serial"),
-        )
-    )
+    upper = b.let("upper", t.select(are_two, (left + 1) // 2, left))
+    with b.loop("part", 0, 2) as part:
+        lower = b.let("lower", t.minimum(upper, left - part * upper))
+        first = b.let("first_left", whole + part * upper)
+        b.emit(*remainder(Remainder(first, lower, part, are_two)))
+    return b.body()
 
 
 def by_height(rows: Expr, max_rows: int, tile: Callable[[int], Stmt]) -> Stmt:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...base.dims import Dim, Size, ceil_quotient, is_known
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Block, Expr, For, If, Let, LoopKind, Stmt, Var
+from ...tensor_ir.nodes import Expr, For, If, Let, LoopKind, Stmt, Var
 from .nest import Loop, Nest
 from .position import Chunk, Position
 
@@ -151,41 +151,34 @@ class _DynamicTasks:
         self, task: Var, all_blocks: Expr, all_chunks: Expr, position: Position, body: Body
     ) -> Stmt:
         """A block of rows of one matmul of the batch times a chunk of the panels."""
-        names = ("blocks", "chunks", "within", "first", "count", "size", "begin", "end")
-        blocks, chunks, within, first, count, size, begin, end = map(Var, names)
-        step = self.chunk.step
+        b, step, alone = t.LoopBuilder(), self.chunk.step, self.sharing.threads == 1
         full, panels = self.columns // step, ceil_div(self.columns, step)
-        alone = self.sharing.threads == 1
+        names, sizes = [var for var, _ in self.batch], [size for _, size in self.batch]
+        blocks, chunks = b.let("blocks", all_blocks), b.let("chunks", all_chunks)
+        b.emit(*batch_indices(names, sizes, task // (chunks * blocks)))
+        within = b.let("within", task % (chunks * blocks))
+        size = b.let("size", ceil_div(self.rows, blocks))
+        first = b.let("first", within % blocks * size)
+        count = b.let("count", t.minimum(size, self.rows - first))
         share = panels if alone else ceil_div(panels, chunks)
-        has_tail = None if alone else begin + share >= panels
-        names_of_batch = [var for var, _ in self.batch]
-        sizes = [one for _, one in self.batch]
-        lets: list[Stmt] = [
-            Let(blocks, all_blocks),
-            Let(chunks, all_chunks),
-            *batch_indices(names_of_batch, sizes, task // (chunks * blocks)),
-            Let(within, task % (chunks * blocks)),
-            Let(size, ceil_div(self.rows, blocks)),
-            Let(first, within % blocks * size),
-            Let(count, t.minimum(size, self.rows - first)),
-            Let(begin, t.ZERO if alone else within // blocks * share),
-            Let(end, full if alone else t.minimum(begin + share, full)),
-        ]
-        for var in names_of_batch:
+        begin = b.let("begin", t.ZERO if alone else within // blocks * share)
+        end = b.let("end", full if alone else t.minimum(begin + share, full))
+        for var in names:
             position = position.enter(var.name, var, 1, 1)
         position = position.enter("m", first, 1, count)
+        has_tail = None if alone else begin + share >= panels
         position = position.chunked(self.chunk.of, Chunk(begin, end, has_tail))
-        return Block((*lets, body(self.depth, position)))
+        b.emit(body(self.depth, position))
+        return b.body()
 
 
 def shared_tasks(task: Var, total: Expr, pays: Expr, body: Stmt) -> Stmt:
     """Return `body` for each of `total` tasks, in one parallel loop; in one thread where that does not pay."""
-    chunk, each = Var("chunk"), Var("each")
-    chunks = t.select(pays, total, 1)
-    end = t.minimum((chunk + 1) * each, total)
-    tasks = For(task, chunk * each, end, body)
-    inner = Block((Let(each, ceil_div(total, chunks)), tasks))
-    return For(chunk, t.ZERO, chunks, inner, "parallel")
+    b, chunks = t.LoopBuilder(), t.select(pays, total, 1)
+    with b.loop("chunk", 0, chunks, "parallel") as chunk:
+        each = b.let("each", ceil_div(total, chunks))
+        b.emit(For(task, chunk * each, t.minimum((chunk + 1) * each, total), body))
+    return b.body()
 
 
 def batch_indices(names: Sequence[Var], sizes: Sequence[Size], number: Expr) -> list[Stmt]:

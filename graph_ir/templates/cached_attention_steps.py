@@ -160,16 +160,12 @@ class Steps:
         Rows of a cache are often 1 or 4 KB apart and share a few sets of L1, from which tiles of rows then miss.
         """
         b, p, width = self.b, self.p, self.value_tile.columns(self.target)
-        count, tail = divmod(p.value_size, width)
         size = self.step * width
-        packed = b.allocate("packed_values", F32, (size * (count + (tail > 0)),))
+        packed = b.allocate("packed_values", F32, (size * -(-p.value_size // width),))
         with b.loop("key", first * self.width, n) as key:
             at = b.let("at", values.base + key * p.value_size)
-            for begin, runs, columns in ((0, count, width), (count, int(tail > 0), tail)):
-                with (
-                    b.loop("panel", begin, begin + runs) as panel,
-                    b.loop("i", 0, columns, "vector") as i,
-                ):
+            for panel, columns in b.tiles("panel", p.value_size, width):
+                with b.loop("i", 0, columns, "vector") as i:
                     index = (panel * size + key * width + i,)
                     b.store(packed, index, values.buffer[at + panel * width + i])
         return View(packed, {"k": width, "n": 1}, {"n": (width, size)})
