@@ -220,9 +220,9 @@ def blocking_cycles(p: ConvolutionGemm, band: str, blocking: MatmulBlocking) -> 
     panels = math.ceil(math.ceil(g.outputs / columns) / blocking.n_groups)
     is_flat = band in FLAT_BANDS or joins_lines(p.kernel, blocking.tile, height, g.result)
     line = height * g.result[1] if is_flat else g.result[1]
-    if band == "image" and g.is_pointwise:
-        line = math.ceil(math.prod(g.result) / math.ceil(g.result[0] / height))
     lines = math.ceil(height * g.result[1] / line)
+    if band == "image" and g.is_pointwise:  # equal parts, which may end within a row
+        line, lines = math.ceil(math.prod(g.result) / math.ceil(g.result[0] / height)), 1
     panel = p.panel_bytes * columns
     sums = math.ceil(g.terms / blocking.k_block)
     full = min(panels, g.outputs // columns)
