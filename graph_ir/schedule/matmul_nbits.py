@@ -30,10 +30,11 @@ from .two_dimensional import tiles_of
 
 UNPACK = ("registers", "panel", "bytes")
 
-UNPACKING, UNPACKING_BYTES = 5.0, 3.5
-"""Instructions that unpack a vector of weights: shift, mask, conversion, zero point and scale; bytes need no shift."""
-
 USE = ("fma", "dot2", "dot4", "tile2", "tile4")
+
+UNPACKING, UNPACKING_BYTES, UNPACKING_JOINED = 5.0, 3.5, 10.0
+"""Instructions that unpack a vector of weights: shift, mask, conversion, zero point, scale and a share of loads. Bytes
+need no shift; levels whose upper bits are in other words are shifted and masked twice, and joined."""
 
 STORING = 1.0
 """The same, where a panel stores it."""
@@ -331,7 +332,7 @@ class NBitsSpace(ScheduleSpace):
         machine, (m, n, k) = self.ctx.target.machine, self.sizes
         vectors = n * k / self.ctx.target.lanes(F32)
         issued = 2 * machine.fma_per_cycle
-        unpacked = UNPACKING if level_bits(self.op) < 8 else UNPACKING_BYTES
+        unpacked = self._unpacking
         if schedule.word("unpack") == "panel":
             work = vectors * (unpacked + STORING) / issued
             panel = F32.size * gemm.columns(blocking.tile) * blocking.k_block
@@ -375,6 +376,12 @@ class NBitsSpace(ScheduleSpace):
         weights = (self.op.w, self.op.scale, *self.op.others)
         total = sum(one.details.typical.size_bytes for one in weights)
         return 8 * total / math.prod(self.sizes[1:])
+
+    @property
+    def _unpacking(self) -> float:
+        if self.op.part("high") is not None:
+            return UNPACKING_JOINED
+        return UNPACKING if level_bits(self.op) < 8 else UNPACKING_BYTES
 
     @property
     def _traffic(self) -> float:

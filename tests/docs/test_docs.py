@@ -98,7 +98,7 @@ def _run_program(document: Path, blocks: list[Example], folder: Path) -> list[li
     script.write_text(program(blocks, f"print({SEPARATOR!r})"), encoding="utf-8")
     inherited = [path for path in [os.environ.get("PYTHONPATH")] if path]
     support = [str(ROOT / "tests")] if (ROOT / "docs") in document.parents else []
-    env = {"PYTHONPATH": os.pathsep.join([*support, *inherited])}
+    env = {"PYTHONPATH": os.pathsep.join([*support, *inherited]), **_with_cache(folder)}
     needed = set(NEEDS.findall(document.read_text(encoding="utf-8")))
     words = [] if needed & WARN else ["-W", "error"]
     with TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as short:
@@ -130,12 +130,17 @@ def _check_output(
         raise AssertionError(f"{diff}\nread the difference, then write it with --update-golden")
 
 
+def _with_cache(folder: Path) -> dict[str, str]:
+    """A cache for the commands of a page, as readers have one: what one compiles others load."""
+    return {"GRAPHC_CACHE_DIR": str(folder / "cache")}
+
+
 def _run_shell(document: Path, script: str, folder: Path) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script, document.name],
         cwd=folder,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": path, **_with_cache(folder)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

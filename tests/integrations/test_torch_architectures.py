@@ -17,6 +17,7 @@ def tensors(results: Any) -> list[Any]:
     return [x for x in torch.utils._pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", architectures.names())
 def test_is_compiled_whole(name: str) -> None:
     module, given = architectures.network(torch, name)

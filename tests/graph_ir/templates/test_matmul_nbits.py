@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32, S8
+from graphc.base.options import CompileOptions
 from graphc.base.packed_words import LOW_BITS, packed_words
-from graphc.codegen.host import host_supports
+from graphc.codegen.host import host_supports, target_for
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.matmul_nbits import MatmulNBits
 from graphc.graph_ir.passes import pipeline
+from graphc.graph_ir.rewriting.kernel_group import group_of
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.graph_ir.schedule.matmul_nbits import few_schedules
 from graphc.targets.isa import Target
 from graphc.tools.fuzz.guarded import guarded, guarded_copy
 from support.packed_matmul import packed_matmul
@@ -41,6 +46,25 @@ def test_exact_between_guard_pages(sizes: tuple[Any, ...], isa: str) -> None:
         out = guarded(wanted.shape, wanted.dtype)
         model.bind(held, [out])()
         np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("of_bytes, most", [(False, 4), (True, 8)], ids=["floats", "bytes"])
+def test_few_rows_that_loop_over_equal_tiles_share_code(of_bytes: bool, most: int) -> None:
+    """Whatever their number, also none."""
+    sizes = 9, 1024, 1024, 4, 32, of_bytes
+    static, arrays = packed_matmul(*sizes)
+    (wanted,) = static.evaluate(arrays)
+    graph, _ = packed_matmul(*sizes, rows=size(Symbol("M", 0, 12)))
+    ctx = LowerContext(target_for("avx2"), CompileOptions(1))
+    work = graph.copy()
+    pipeline.run(work, ctx)
+    (op,) = (x for x in work.ops if x.op_name in ("fused", "matmul_nbits"))
+    group = group_of(op)
+    (matmul,) = (x for x in group.ops if isinstance(x, MatmulNBits))
+    assert [rows for rows, _ in few_schedules(matmul, group, ctx)] == [[*range(1, most + 1)]]
+    model = compile_model(graph, target="avx2", threads=1, cache=False)
+    for m in range(10):
+        np.testing.assert_array_equal(model(*(x[:m] for x in arrays)), wanted[:m])
 
 
 @pytest.mark.exhaustive
