@@ -25,6 +25,7 @@ from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.counted import Count, TrueIndices
 from ..graph_ir.ops.kernel_call import call_kernel
 from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.ops.matmul_nbits import MatmulNBits
 from ..graph_ir.ops.sort_rows import SortRows
 from ..graph_ir.passes import pipeline
 from ..graph_ir.passes.decompose import decompose
@@ -131,7 +132,7 @@ def fused_kernels(graph: Graph, ctx: LowerContext) -> list[Op]:
         op
         for op, space in model_kernels(graph, ctx)
         if (op.kind == "fused" and space.algorithm in FUSED_ALGORITHMS)
-        or space.algorithm == "nbits"
+        or _multiplies_words(op)
         or isinstance(op, SortRows)
         or _multiplies_bytes(op)
     ]
@@ -143,6 +144,11 @@ def _multiplies_bytes(op: Op) -> bool:
     types = [[x.details.dtype for x in side] for side in (op.inputs, op.outputs)]
     is_tuned = any(part.kind == "tunable" for part in group_of(op).ops)
     return is_tuned and all(any(map(is_byte, side)) for side in types)
+
+
+def _multiplies_words(op: Op) -> bool:
+    """Return whether a kernel multiplies packed weights, whose code depends on the values of zero points."""
+    return any(isinstance(part, MatmulNBits) for part in group_of(op).ops)
 
 
 def model_kernels(graph: Graph, ctx: LowerContext) -> list[tuple[Op, ScheduleSpace]]:
@@ -315,12 +321,12 @@ def kernel_variants(
 ) -> Iterator[Variant]:
     """Return variants of a kernel of a compiled model, in its layouts, under each schedule it offers."""
     rng = np.random.default_rng(7)
-    of_bytes = _multiplies_bytes(op)
-    operand = _own_operand if of_bytes else _operand
+    of_bytes, of_words = _multiplies_bytes(op), _multiplies_words(op)
+    operand = _own_operand if of_bytes or of_words else _operand
     given = {x: operand(x, rng, sizes) for x in dict.fromkeys(op.inputs)}
     choice = _formats(op)
     expected = tuple(_alone(op, choice, sizes).reference([given[x] for x in op.inputs]))
-    alone = _alone(op, choice)
+    alone = _alone(op, choice, has_constants=of_words)
     packed = tuple(x.details.format.pack(array) for x, array in given.items())
     base = Variant(
         f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
@@ -344,14 +350,26 @@ def _formats(op: Op) -> FormatChoice:
     return FormatChoice(inputs, outputs)
 
 
-def _alone(op: Op, choice: FormatChoice, sizes: Mapping[str, int] = MappingProxyType({})) -> Op:
-    """A graph of this op only, its operands in the formats of `choice`, with values for dynamic `sizes`, if given."""
+def _alone(
+    op: Op,
+    choice: FormatChoice,
+    sizes: Mapping[str, int] = MappingProxyType({}),
+    has_constants: bool = False,
+) -> Op:
+    """A graph of this op only, its operands in the formats of `choice`, with values for dynamic `sizes`, if given.
+
+    `has_constants`: those of the op stay constants, rather than inputs.
+    """
     graph = Graph("alone")
     mapping: dict[GraphTensor, GraphTensor] = {}
     for tensor, fmt in zip(op.inputs, choice.inputs, strict=True):
         if tensor not in mapping:
-            details = known(tensor.details, sizes).with_format(fmt)
-            mapping[tensor] = graph.make_input(details, tensor.name)
+            details, producer = known(tensor.details, sizes).with_format(fmt), tensor.producer_owner
+            if has_constants and producer.is_constant:
+                mapping[tensor] = graph.make_constant(producer.attr("value"), tensor.name)
+                mapping[tensor].details = details
+            else:
+                mapping[tensor] = graph.make_input(details, tensor.name)
     attrs = {key: known(value, sizes) for key, value in op.attrs.items()}
     twin = graph.make(op.op_name, [mapping[x] for x in op.inputs], attrs, op.name)
     for tensor, fmt in zip(twin.outputs, choice.outputs, strict=True):
