@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from ...tensor_ir.nodes import Block, Buffer, Expr, Function, If, Let, Load, Stm
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
 from ..ir.schedule import Schedule
-from ..nest.epilogue import EpilogueValue
+from ..nest.epilogue import EpilogueValue, storing
 from ..nest.problem import View
 from ..ops.matmul import MAX_FEW, MatmulCore
 from ..rewriting.attention import (
@@ -58,11 +59,9 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     name = identifier(f"{blocking.kernel.a}_{kind}_{sizes}_{tiles}", 120)
     others = {x: b for x, b in memory.items() if x is not output}
     plain_result = output is second.outputs[0] or _is_transpose(output)
-    result = _stored_as(
-        None if plain_result else epilogue_value(second.outputs[0], output, others),
-        blocking.kernel.accumulator, output.details.dtype,
-    )  # fmt: skip
     sums = blocking.kernel.accumulator
+    result = None if plain_result else epilogue_value(second.outputs[0], output, others)
+    result = storing(result, sums, output.details.dtype)
     note, params = group_note(group, schedule), tuple(memory.values())
     if is_online:
         long_scores = _scores_epilogue(first, softmax_scores(second.inputs[0]), others, sums)
@@ -113,18 +112,6 @@ def _few(
     return found
 
 
-def _stored_as(value: EpilogueValue | None, sums: DType, dtype: DType) -> EpilogueValue | None:
-    """The epilogue with results of `dtype`; none is needed for sums as they are."""
-    if value is None and sums == dtype:
-        return None
-
-    def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
-        lets, result = value(index, acc) if value else ([], acc)
-        return lets, t.cast(result, dtype)
-
-    return of_index
-
-
 def _scores_epilogue(
     first: Op, scores: GraphTensor | None, in_memory: dict[GraphTensor, Buffer], sums: DType
 ) -> EpilogueValue | None:
@@ -132,7 +119,13 @@ def _scores_epilogue(
     result = first.outputs[0]
     if scores is None or scores is result:
         return None
-    return _stored_as(epilogue_value(result, scores, in_memory), sums, sums)
+    value = epilogue_value(result, scores, in_memory)
+
+    def of_index(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
+        lets, score = value(index, acc)
+        return lets, t.cast(score, sums)
+
+    return of_index
 
 
 def _tiles_text(blocking: AttentionBlocking, ctx: LowerContext) -> str:
@@ -211,9 +204,7 @@ def _result_view(second: MatmulCore, output: GraphTensor, buffer: Buffer) -> Vie
     if not _is_transpose(output):
         return matrix_view(second.outputs[0], buffer, rank - 2, "mn")
     dims = output.details.plain_dims
-    strides = [1] * rank
-    for axis in reversed(range(rank - 1)):
-        strides[axis] = strides[axis + 1] * dims[axis + 1]
+    strides = [math.prod(dims[axis + 1 :]) for axis in range(rank)]
     perm = getattr(output.producer_owner, "perm")  # noqa: B009 - Op does not declare it
     axes = (*(f"b{axis}" for axis in range(rank - 2)), "m", "n")
     return View(buffer, {name: strides[perm.index(i)] for i, name in enumerate(axes)})

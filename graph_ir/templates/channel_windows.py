@@ -127,14 +127,12 @@ class WindowTemplate:
         self.target = target
         self.schedule = schedule
         self.epilogue = storing(epilogue, problem.accumulator, problem.y.dtype)
-        self.b = t.LoopBuilder()
         self.kind: LoopKind = "parallel" if schedule.word("split") == "parallel" else "serial"
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """All windows as a function."""
-        b, whole = self.b, self.whole
-        for param in params:
-            b.names.reserve(param.name)
+        self.b = b = t.LoopBuilder(param.name for param in params)
+        whole = self.whole
         size, width = self.schedule.number("rows"), self.schedule.number("nc")
         pieces = t.as_expr(ceil_quotient(whole.result[0], size))
         with (

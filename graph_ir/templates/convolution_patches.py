@@ -50,13 +50,11 @@ class PatchTemplate:
         self.epilogue = storing(epilogue, kernel.accumulator, self.y.buffer.dtype)
         parallel = worth_threads(self.g.multiply_adds, target)
         self.kind: LoopKind = "parallel" if parallel else "serial"
-        self.b = t.LoopBuilder()
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """The whole convolution as a function."""
-        b, g = self.b, self.g
-        for param in params:
-            b.names.reserve(param.name)
+        self.b = b = t.LoopBuilder(param.name for param in params)
+        g = self.g
         with (
             b.loop("image", 0, g.batch, self.kind) as image,
             b.loop("band", 0, -(-g.result[0] // self.rows), self.kind) as band,

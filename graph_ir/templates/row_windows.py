@@ -44,15 +44,13 @@ class RowWindowTemplate:
         self.target = target
         self.schedule = schedule
         self.epilogue = storing(epilogue, problem.accumulator, problem.y.dtype)
-        self.b = t.LoopBuilder()
         self.line = line_elements(self.g)
         self.is_convolution = problem.weights is not None
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """All windows as a function."""
-        b, g = self.b, self.g
-        for param in params:
-            b.names.reserve(param.name)
+        self.b = b = t.LoopBuilder(param.name for param in params)
+        g = self.g
         kind: LoopKind = "parallel" if self.schedule.word("split") == "parallel" else "serial"
         with (
             b.loop("image", 0, g.batch, kind) as image,
