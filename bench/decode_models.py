@@ -126,11 +126,11 @@ def write_model(path: Path, shape: Shape, kind: str) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
-    for name, dims in tensors.items():
+    for number, (name, dims) in enumerate(tensors.items()):
         _, elements, size = _layout(types[name])
-        writer.write_tensor_data(
-            np.resize(chunks[types[name]], int(np.prod(dims)) // elements * size)
-        )
+        # No two tensors are equal: graphc would keep them once.
+        blocks = np.roll(chunks[types[name]], number * size)
+        writer.write_tensor_data(np.resize(blocks, int(np.prod(dims)) // elements * size))
     writer.close()
 
 

@@ -42,6 +42,8 @@ def test_files_are_read_and_run(kind: str, tmp_path: Path) -> None:
     }
     values = file.tensors["blk.1.ffn_down.weight"].values()
     assert 0 < np.abs(values).max() < 1 and values.std() > 1e-3
+    matrices = [one.values() for one in file.tensors.values() if len(one.dims) == 2]
+    assert len({one.tobytes() for one in matrices}) == len(matrices)  # graphc keeps equal ones once
     logits = load(path, threads=1, context=16).session.feed([4, 5, 6])
     assert np.isfinite(logits).all() and logits.std() > 0
 
