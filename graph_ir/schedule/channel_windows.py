@@ -20,7 +20,7 @@ from .context import LowerContext
 from .convolution_sizes import geometry_of, pair, typical_images
 from .format_choice import FormatChoice
 from .requested import wanted_by_name
-from .row_windows import MAX_TAPS, EitherWindowSpace, lines_fit, pools_by_row, row_cycles
+from .row_windows import MAX_TAPS, WindowScheduleSpace, lines_fit, pools_by_row, row_cycles
 from .window_tile import pick_blocking, window_cycles
 
 
@@ -117,7 +117,7 @@ def pools_in_place(op: WindowReduce, ctx: LowerContext) -> bool:
     return lines_fit(pool_geometry(op), False, op.inputs[0].details.dtype, ctx.target)
 
 
-class WindowSpace(EitherWindowSpace):
+class WindowSpace(WindowScheduleSpace):
     """Blockings of windows over each channel."""
 
     algorithm = "windows"

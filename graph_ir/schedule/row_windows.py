@@ -118,7 +118,7 @@ def _sum_cycles(g: ConvolutionGeometry, target: Target, loads: int) -> float:
     return max(multiplied, groups * loaded / machine.loads_per_cycle)
 
 
-class EitherWindowSpace(ScheduleSpace):
+class WindowScheduleSpace(ScheduleSpace):
     """Schedules of windows of a depthwise convolution or a pool, in either layout."""
 
     words = ("split",)
@@ -136,7 +136,7 @@ class EitherWindowSpace(ScheduleSpace):
         self.target, self.threads = ctx.target, ctx.options.threads
 
 
-class RowWindowSpace(EitherWindowSpace):
+class RowWindowSpace(WindowScheduleSpace):
     """Blocks of windows over rows."""
 
     algorithm = "row-windows"

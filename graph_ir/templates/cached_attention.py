@@ -120,9 +120,7 @@ class _Block(Steps):
             running = RunningSoftmax(b, p.value_size, *p.work)
             panel = b.allocate("panel", F32, (p.group * self.step,))
             at = b.let("at", (query * PARTS + part) * p.group)
-            rows = self._rows(
-                p.group, self.first, t.ZERO, self._heads_apart, at, lambda _: (low, own + 1)
-            )
+            rows = self._rows(p.group, t.ZERO, 1, at, lambda _: (low, own + 1))
             running.start(p.group, at)
             blocks = start, t.minimum(start + each, end)
             with self._key_blocks(blocks, own + 1) as (key, n):
@@ -138,9 +136,6 @@ class _Block(Steps):
         low = t.maximum(self.position + 1 - p.window, 0) if p.window else None
         begin, end, each = self._parts(low)
         parts = b.let("used", ceil_div(end - begin, each))
-        rows = self._rows(
-            p.group, self.first, t.ZERO, self._heads_apart, t.ZERO, lambda _: (None, t.ZERO)
-        )
         result, maxima, totals = p.work
         joined = RunningSoftmax.allocate(b, 1, size, F32)
         with b.loop("number", 0, p.group) as number:
@@ -157,7 +152,7 @@ class _Block(Steps):
                 with b.loop("i", 0, size, "vector") as i:
                     value = joined.result[i] + result[own * size + i] * factor
                     b.store(joined.result, (i,), value)
-            y = b.let("y_at", rows.y + number * rows.y_stride)
+            y = b.let("y_at", self._query(t.ZERO) * size + number * size)
             with b.loop("i", 0, size, "vector") as i:
                 b.store(p.y, (y + i,), joined.result[i] / joined.totals[0])
 
@@ -182,14 +177,7 @@ class _Block(Steps):
         low = b.let("low", t.maximum(self.position + 1 - p.window, 0)) if p.window else None
 
         def rows_of(number: Expr) -> Rows:
-            return self._rows(
-                count,
-                self.first,
-                number,
-                self._tokens_apart,
-                number * p.block_tokens,
-                self._seen,
-            )
+            return self._rows(count, number, p.heads, number * p.block_tokens, self._seen)
 
         end = b.let("end", self.position + count)
         blocks = t.ZERO if low is None else low // self.step, ceil_div(end, t.as_expr(self.step))
@@ -206,24 +194,19 @@ class _Block(Steps):
         with b.loop("number", 0, p.group) as number:
             self.finish(rows_of(number), running)
 
-    @property
-    def _heads_apart(self) -> tuple[int, int]:
-        """Distances of the queries and results of one token."""
-        return self.p.key_size, self.p.value_size
-
-    @property
-    def _tokens_apart(self) -> tuple[int, int]:
-        """Distances of the queries and results of one head."""
-        return self.p.heads * self.p.key_size, self.p.heads * self.p.value_size
+    def _query(self, number: Expr) -> Expr:
+        """The number of the query of the first token and head `number` of the group."""
+        token = self.sequence * self.p.tokens + self.first
+        return token * self.p.heads + self.head * self.p.group + number
 
     def _rows(
-        self, count: int | Expr, token: Expr, number: Expr, apart: tuple[int, int], state: Expr,
+        self, count: int | Expr, number: Expr, apart: int, state: Expr,
         seen: Callable[[Expr], tuple[Expr | None, Expr]],
     ) -> Rows:  # fmt: skip
-        """Return queries from one of `token` and head `number` of the group on."""
-        p = self.p
-        at = (self.sequence * p.tokens + token) * p.heads + self.head * p.group + number
-        return Rows(count, at * p.key_size, apart[0], at * p.value_size, apart[1], state, seen)
+        """Return queries from that of head `number` on, `apart` queries from each to the next."""
+        at, sizes = self._query(number), (self.p.key_size, self.p.value_size)
+        (q, q_stride), (y, y_stride) = ((at * size, apart * size) for size in sizes)
+        return Rows(count, q, q_stride, y, y_stride, state, seen)
 
     def _seen(self, row: Expr) -> tuple[Expr | None, Expr]:
         """The keys that the query of a token of the block sees."""
