@@ -117,7 +117,7 @@ def pytest_collection() -> Iterator[None]:
     with paused_collector():
         result = yield
     gc.freeze()
-    gc.set_threshold(5_000, 10, 10)
+    gc.set_threshold(30_000, 10, 10)
     return result
 
 
