@@ -322,8 +322,10 @@ def kernel_variants(
     """Return variants of a kernel of a compiled model, in its layouts, under each schedule it offers."""
     rng = np.random.default_rng(7)
     of_bytes, of_words = _multiplies_bytes(op), _multiplies_words(op)
-    operand = _own_operand if of_bytes or of_words else _operand
+    operand = _own_operand if of_bytes else _operand
     given = {x: operand(x, rng, sizes) for x in dict.fromkeys(op.inputs)}
+    if of_words:
+        given |= {x: x.producer_owner.attr("value") for x in given if x.producer_owner.is_constant}
     choice = _formats(op)
     expected = tuple(_alone(op, choice, sizes).reference([given[x] for x in op.inputs]))
     alone = _alone(op, choice, has_constants=of_words)
