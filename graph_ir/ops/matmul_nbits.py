@@ -238,8 +238,11 @@ class MatmulNBits(TunableOp):
 
 
 def known_zero(values: Array | None) -> int:
-    """Return the attribute `zero` for constant zero points, None if they are not constant."""
-    return -1 if values is None or values.size > 1 else int(values.item())
+    """Return the attribute `zero` for zero points, None if they are not constant: -1 unless all are one level."""
+    if values is None or values.size > 1:
+        return -1
+    value = float(values.item())
+    return int(value) if value >= 0 and value.is_integer() else -1
 
 
 def _divides(count: Size, groups: int, k: int, name: str) -> bool:

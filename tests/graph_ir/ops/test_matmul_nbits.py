@@ -10,6 +10,7 @@ import pytest
 from graphc.base.errors import UserError
 from graphc.base.packed_words import packed_words, unpacked_words
 from graphc.graph_ir.ir.graph import Array
+from graphc.graph_ir.ops.matmul_nbits import known_zero
 from support.check_op import check_op, make_op
 
 RANDOM = np.random.default_rng(0)
@@ -24,6 +25,14 @@ def operands(bits: int, group: int, of_bytes: bool = False, one_zero: bool = Fal
     scales = [np.ldexp(np.float32(1), RANDOM.integers(-3, 2, (rows, 2))) for rows in (n, m)]
     arrays = [x, packed_words(numbers, bits), scales[0], zero.astype(np.float32)]
     return [*arrays, scales[1]] if of_bytes else arrays
+
+
+@pytest.mark.parametrize(
+    "zeros, known",
+    [(None, -1), ([[8.0]], 8), ([[0.0]], 0), ([[8.0, 8.0]], -1), ([[-2.0]], -1), ([[7.5]], -1)],
+)
+def test_one_zero_point_that_is_a_level_is_known(zeros: Any, known: int) -> None:
+    assert known_zero(None if zeros is None else np.array(zeros, np.float32)) == known
 
 
 @pytest.mark.parametrize("bits", [4, 8])
