@@ -77,6 +77,14 @@ def test_signed_numbers_per_column_and_ragged_k() -> None:
     assert op is not None and (op.attr("bits"), op.attr("group")) == (8, 16)
 
 
+@pytest.mark.parametrize("zero", [-5, 0, 7, 100])
+def test_rounded_rows_whatever_levels_lie_around_the_zero_point(zero: int) -> None:
+    numbers = RANDOM.integers(3, 12, (24, 64)).astype(np.int8)
+    graph = weights_of(numbers, np.float32([[0.5]]), np.int8(zero), activation_bits=8)
+    op = packed(graph, 0.02)
+    assert op is not None and op.attr("zero") == (zero - 3 if zero > 3 else -1)
+
+
 def test_rows_are_rounded_only_where_the_model_allows_it() -> None:
     numbers = RANDOM.integers(0, 16, (24, 2, 32)).astype(np.uint8)
     graph = weights_of(numbers, RANDOM.random((24, 2, 1)), np.array(8, np.uint8), activation_bits=8)
