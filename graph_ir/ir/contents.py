@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dims import Dim, symbols_of
 from ...base.mapped_file import release
 from .format import Format
 from .logical_tensor import LogicalTensor
@@ -53,11 +54,18 @@ def attribute_tokens(value: Any) -> Iterator[Token]:
         for item in value:
             yield from attribute_tokens(item)
     elif isinstance(value, LogicalTensor):
-        yield f"{value.dtype}{value.plain_dims}".encode()
+        yield f"{value.dtype}{value.plain_dims}{_ranges(value.plain_dims)}".encode()
         yield from attribute_tokens(value.format)
+    elif isinstance(value, Dim):
+        yield f"{value}{_ranges((value,))}".encode()
     elif isinstance(
         value, Format
     ):  # the letters are ignored: equal layouts may be spelled differently
         yield f"{value.order}{value.blocks}".encode()
     else:
         yield repr(value.item() if isinstance(value, np.generic) else value).encode()
+
+
+def _ranges(sizes: Iterable[object]) -> str:
+    """The ranges of the symbols in sizes, whose text has only names."""
+    return "".join(f" {symbol.name} in {symbol.range_text}" for symbol in symbols_of(sizes))

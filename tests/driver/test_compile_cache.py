@@ -15,22 +15,25 @@ import numpy as np
 import pytest
 
 from graphc import cli
-from graphc.base.errors import GraphcWarning
+from graphc.base.dims import Symbol, size
+from graphc.base.errors import GraphcWarning, UserError
 from graphc.base.options import CompileOptions
 from graphc.codegen.host import target_for
 from graphc.driver import cache_key as cache_key_module
 from graphc.driver.cache_key import cache_key, file_key, source_fingerprint
 from graphc.driver.compile_cache import CompileCache, cache_folder, default_cache
 from graphc.driver.compiler import compile as compile_model
-from graphc.driver.compiler import compile_stages
+from graphc.driver.compiler import compile_request, compile_stages
 from graphc.driver.reproducer import is_bug
 from graphc.driver.request import CompileRequest
+from graphc.graph_ir.ir.contents import attribute_tokens
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.runtime.executor import CompiledModel
 from support.caches import artifact, compile_cached, small
 from support.cli_models import layer
+from support.onnx_models import model, node
 
 Capture = pytest.CaptureFixture[str]
 
@@ -93,6 +96,26 @@ def test_everything_that_decides_the_code_is_in_the_key(monkeypatch: pytest.Monk
         "requested",
         "lowerings",  # in the key of user code: tests/lab/test_user_kernels.py
     }
+
+
+def test_the_ranges_of_sizes_are_in_the_key(kept: CompileCache) -> None:
+    """Else a model of some sizes would be found where that for all is wanted, and refuse what it should take."""
+    proto = model([node("Relu", "x")], {"x": ["N"]}).SerializeToString()
+    for text, accepted in (("f32[N=1..8]", (1, 8)), ("f32[N]", (1, 9)), ("f32[N=2..8]", (2, 8))):
+        request = replace(request_of(proto, {"x": text}), target=target_for("native"), cache=kept)
+        found = compile_request(request)
+        assert not found.from_cache
+        run = CompiledModel(found.artifact)
+        assert [run(np.ones(n, np.float32)).shape for n in accepted] == [(n,) for n in accepted]
+    with pytest.raises(UserError, match="must be f32.N. with N in 2..8"):
+        run(np.ones(9, np.float32))
+
+
+def test_the_ranges_of_sizes_are_in_attributes_too() -> None:
+    """Also of sizes that no type of a tensor holds."""
+    shapes = [(size(Symbol("N", least)) + 1,) for least in (1, 2)]
+    first, second = ([*attribute_tokens({"shape": shape})] for shape in shapes)
+    assert first != second
 
 
 def test_the_key_is_the_same_in_another_process() -> None:
