@@ -147,7 +147,7 @@ def _multiplies_bytes(op: Op) -> bool:
 
 
 def _multiplies_words(op: Op) -> bool:
-    """Return whether a kernel multiplies packed weights, whose code depends on the values of zero points."""
+    """Return whether a kernel multiplies packed weights, whose zero point may be a number in its code."""
     return any(isinstance(part, MatmulNBits) for part in group_of(op).ops)
 
 
@@ -325,10 +325,10 @@ def kernel_variants(
     operand = _own_operand if of_bytes else _operand
     given = {x: operand(x, rng, sizes) for x in dict.fromkeys(op.inputs)}
     if of_words:
-        given |= {x: x.producer_owner.attr("value") for x in given if x.producer_owner.is_constant}
+        given |= {x: x.producer_owner.attr("value") for x in given if x.is_constant}
     choice = _formats(op)
     expected = tuple(_alone(op, choice, sizes).reference([given[x] for x in op.inputs]))
-    alone = _alone(op, choice, has_constants=of_words)
+    alone = _alone(op, choice)
     packed = tuple(x.details.format.pack(array) for x, array in given.items())
     base = Variant(
         f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
@@ -352,26 +352,14 @@ def _formats(op: Op) -> FormatChoice:
     return FormatChoice(inputs, outputs)
 
 
-def _alone(
-    op: Op,
-    choice: FormatChoice,
-    sizes: Mapping[str, int] = MappingProxyType({}),
-    has_constants: bool = False,
-) -> Op:
-    """A graph of this op only, its operands in the formats of `choice`, with values for dynamic `sizes`, if given.
-
-    `has_constants`: those of the op stay constants, rather than inputs.
-    """
+def _alone(op: Op, choice: FormatChoice, sizes: Mapping[str, int] = MappingProxyType({})) -> Op:
+    """A graph of this op only, its operands in the formats of `choice`, with values for dynamic `sizes`, if given."""
     graph = Graph("alone")
     mapping: dict[GraphTensor, GraphTensor] = {}
     for tensor, fmt in zip(op.inputs, choice.inputs, strict=True):
         if tensor not in mapping:
-            details, producer = known(tensor.details, sizes).with_format(fmt), tensor.producer_owner
-            if has_constants and producer.is_constant:
-                mapping[tensor] = graph.make_constant(producer.attr("value"), tensor.name)
-                mapping[tensor].details = details
-            else:
-                mapping[tensor] = graph.make_input(details, tensor.name)
+            details = known(tensor.details, sizes).with_format(fmt)
+            mapping[tensor] = graph.make_input(details, tensor.name)
     attrs = {key: known(value, sizes) for key, value in op.attrs.items()}
     twin = graph.make(op.op_name, [mapping[x] for x in op.inputs], attrs, op.name)
     for tensor, fmt in zip(twin.outputs, choice.outputs, strict=True):
