@@ -7,7 +7,7 @@ import numpy as np
 from ...base.block_types import BlockType
 from ...base.dtypes import BF16, F16, F32
 from ...graph_ir.ir.graph import GraphTensor
-from ...graph_ir.ops.matmul_nbits import FLOAT_BITS, PARTS
+from ...graph_ir.ops.matmul_nbits import FLOAT_BITS, PARTS, known_zero
 from ..op_builder import OpBuilder
 from .packed import packed_operands
 from .weights import BF16 as BF16_KIND
@@ -37,5 +37,6 @@ def linear(build: OpBuilder, x: GraphTensor, weight: Weight) -> GraphTensor:
         build.graph.make_constant(found[name], f"{weight.name}.{name}")
         for name in ("w", "scale", "zero_point", *parts)
     ]
-    attrs = {"bits": bits, "group": group, "parts": ",".join(parts)}
+    zero = known_zero(found["zero_point"])
+    attrs = {"bits": bits, "group": group, "parts": ",".join(parts), "zero": zero}
     return build.helper("matmul_nbits", x, *constants, **attrs)

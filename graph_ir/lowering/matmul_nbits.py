@@ -13,7 +13,7 @@ from ..ir.schedule import Schedule
 from ..nest.problem import View, matmul
 from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
-from ..schedule.byte_pairs import center_of
+from ..schedule.byte_pairs import is_centered
 from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of
 from ..schedule.matmul_nbits import (
@@ -40,9 +40,10 @@ def nbits_function(
     parts = {name: memory[one] for name, one in zip(op.part_names, op.others, strict=True)}
     x_scale = parts.pop("x_scale", None)
     words, scale, zero = memory[op.w], memory[op.scale], memory[op.zero_point]
-    ahead = ctx.target.machine.fetch_ahead
-    center = center_of(op, ctx)
-    packed = PackedWeights(words, scale, zero, op.bits, op.group, parts, ahead, center)
+    packed = PackedWeights(
+        words, scale, zero, op.bits, op.group, parts, ctx.target.machine.fetch_ahead, op.zero,
+        is_centered(op, ctx), ctx.target.table.has_fma,
+    )  # fmt: skip
     epilogue = epilogue_of(op, output, memory)
     x, y = (matrix_view(one, memory[one], 0, axes) for one, axes in ((op.x, "mk"), (output, "mn")))
     views = x, View(memory[op.w], {}), y

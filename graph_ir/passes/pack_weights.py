@@ -70,9 +70,7 @@ def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     constants = (words, weights.scale, weights.zero)
     operands = [rows[0], *map(make.constant, constants), *rows[1:]]
     parts = "x_scale" if len(rows) > 1 else ""
-    attrs = {"bits": weights.bits, "group": group, "parts": parts}
-    if rounded:
-        attrs["zero"] = known_zero(weights.zero)
+    attrs = {"bits": weights.bits, "group": group, "parts": parts, "zero": known_zero(weights.zero)}
     y = make("matmul_nbits", *operands, **attrs)
     record(graph, "form", [op.name], [y.producer_owner.name], _reason(weights, rounded))
     return make("reshape", y, shape=op.outputs[0].details.plain_dims) if a.details.rank > 2 else y

@@ -5,11 +5,10 @@ from __future__ import annotations
 from ...base.dtypes import S8
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
-from ..ops.matmul_nbits import FLOAT_BITS, MatmulNBits, known_zero
+from ..ops.matmul_nbits import FLOAT_BITS, MatmulNBits
 from ..rewriting.decisions import record
 from ..rewriting.rewrite import rewrite
 from ..rewriting.rounded_rows import rounded_rows
-from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 
 GROUP = 32
@@ -39,8 +38,7 @@ def round_activations(graph: Graph, ctx: LowerContext) -> bool:
             rows[op.x, group] = rounded_rows(make, op.x, group)
         x, scale = rows[op.x, group]
         parts = ",".join([*op.part_names, "x_scale"])
-        attrs = {**op.attrs, "parts": parts, "zero": known_zero(constant_value(op.zero_point))}
-        y = make(op.op_name, x, *op.inputs[1:], scale, **attrs)
+        y = make(op.op_name, x, *op.inputs[1:], scale, **op.attrs | {"parts": parts})
         record(graph, "form", [op.name], [y.producer_owner.name], "rows are rounded to 8 bits")
         return y
 

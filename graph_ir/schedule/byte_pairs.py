@@ -46,9 +46,9 @@ def dots_of(bits: int, target: Target) -> str:
     return "dot2" if words_in_pairs(bits) and target.table.has_fma else ""
 
 
-def center_of(op: MatmulNBits, ctx: LowerContext) -> int | None:
-    """Return the zero point of all levels if 16 bits hold the sum of a group less it, on a CPU that sums so."""
+def is_centered(op: MatmulNBits, ctx: LowerContext) -> bool:
+    """Return whether 16 bits hold the sum of a group less the zero point of all levels, on a CPU that sums so."""
     if op.part("x_scale") is None or op.zero < 0 or op.part("book"):
-        return None
+        return False
     fits = fits_centered(op.bits, op.zero, min(op.group, op.x_group))
-    return op.zero if fits and dots_of(op.bits, ctx.target) == "dot2" else None
+    return fits and dots_of(op.bits, ctx.target) == "dot2"

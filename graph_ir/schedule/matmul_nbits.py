@@ -15,7 +15,7 @@ from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
 from ..rewriting.values import constant_value
-from .byte_pairs import MAX_S8, center_of, dots_of, level_bits
+from .byte_pairs import MAX_S8, dots_of, is_centered, level_bits
 from .context import LowerContext
 from .format_choice import FormatChoice
 from .gemm import Gemm
@@ -129,7 +129,7 @@ def few_rows_of(op: MatmulNBits, ctx: LowerContext) -> range:
     if is_known(m):
         return range(0)
     low, high = bounds(m)
-    is_rounded = op.part("x_scale") is not None and center_of(op, ctx) is None
+    is_rounded = op.part("x_scale") is not None and not is_centered(op, ctx)
     most = MAX_FEW_ROUNDED if is_rounded else MAX_FEW_ROWS
     if max_on_byte_tiles(op, ctx) == MAX_ON_BYTE_TILES:  # which are as fast for five rows
         most = MAX_FEW_ROWS
@@ -235,8 +235,8 @@ class NBitsSpace(ScheduleSpace):
             found = self._panels()
         elif self.op.part("x_scale") is not None:
             found = [self._in_registers(rows, "registers", use) for rows in self._heights()]
-            is_centered = center_of(self.op, self.ctx) is not None
-            tallest = min(CENTERED_ROWS, self.rows) if is_centered else self._tallest(2)
+            fits = is_centered(self.op, self.ctx)
+            tallest = min(CENTERED_ROWS, self.rows) if fits else self._tallest(2)
             found.append(self._in_registers(tallest, "bytes", use))
             # Few rows of a dynamic number have dot products.
             if is_known(self.op.sizes[0]) or self.is_dynamic:

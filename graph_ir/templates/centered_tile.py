@@ -30,12 +30,6 @@ class CenteredRows(GivenRows):
         return min(self.step, self.weights.group)
 
     @property
-    def center(self) -> int:
-        """The zero point of all weights."""
-        assert self.weights.center is not None
-        return self.weights.center
-
-    @property
     def _starts(self) -> Buffer:
         return Buffer("x_starts", S16, (2 * self.most * self.k // self.unit,), "local")
 
@@ -51,14 +45,14 @@ class CenteredRows(GivenRows):
                 lanes //= 2
                 new = t.load(part, (0,), lanes) + t.load(part, (lanes,), lanes)
             both = b.let("x_both", new)
-            if self.center:
-                start = both * t.const(-self.center, S16, 2)
+            if self.weights.known_zero:
+                start = both * t.const(-self.weights.known_zero, S16, 2)
                 b.store(self._starts, (self._start_at(row, unit),), start)
             self._store_scaled(b, row, unit, t.call("reduce_add", t.cast(both, S32)))
 
     def start(self, row: Expr, group: Expr, digit: int) -> Expr:
         """Return both sums of a group of weights before its terms, as one s32."""
-        if not self.center:
+        if not self.weights.known_zero:
             return t.const(0, S32)
         return t.bitcast(Load(self._starts, (self._start_at(row, group),), 2), S32)
 

@@ -175,7 +175,7 @@ class NBitsLowering(Lowering):
     ) -> RegisterTile:
         fetches = self.fetches and self.unpack == "registers"
         in_pairs = words_in_pairs(self.level_bits) if self.use == "dot2" else 0
-        means = Means(fetches, self.target.table.has_fma, in_pairs)
+        means = Means(fetches, in_pairs)
         x = self._x(position)
         if isinstance(x, FixedPointRows):
             return FixedPointTile(x, row, rows, weights, vectors, means)
@@ -187,7 +187,7 @@ class NBitsLowering(Lowering):
     @property
     def _is_centered(self) -> bool:
         """Return whether sums of bytes less the zero point stay in 16 bits."""
-        return self.weights.center is not None and self.use == "dot2"
+        return self.weights.is_centered and self.use == "dot2"
 
     def _store(
         self, b: t.LoopBuilder, row: Position, r: Expr, v: int, sums: Buffer, columns: int

@@ -58,7 +58,7 @@ class ByteTiles:
         self.b = weights.b
         self.shape = shape
         self.columns, self.lanes = weights.columns, weights.lanes
-        self.means = Means(False, target.table.has_fma, 0)
+        self.means = Means(False, 0)
         self.width = max(x.step, shape.row_bytes)
         self.shared = self.width // x.step
         self.tiles = math.ceil(x.most / shape.rows)

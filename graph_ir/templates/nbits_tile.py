@@ -23,11 +23,10 @@ MAX_S32 = 2**31
 
 @dataclass(frozen=True)
 class Means:
-    """`fetches`: words are fetched ahead. `fused`: multiply and add are one instruction. `in_pairs`: groups of four
-    levels that are summed in two lanes of 16 bits, two terms at a time; 0 if sums have 32 bits."""
+    """`fetches`: words are fetched ahead. `in_pairs`: groups of four levels that are summed in two lanes of 16 bits,
+    two terms at a time; 0 if sums have 32 bits."""
 
     fetches: bool
-    fused: bool
     in_pairs: int
 
 
@@ -149,7 +148,7 @@ class RegisterTile:
         return found
 
     def _fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
-        return t.fma(a, b, c) if self.means.fused else c + a * b
+        return t.fma(a, b, c) if self.weights.weights.is_fused else c + a * b
 
 
 class FloatTile(RegisterTile):

@@ -25,7 +25,8 @@ class PackedWeights:
     """Buffers of the weights [n, k], their scales and zero points, all in panels as wide as the register tile.
 
     `zero` may hold one number for all weights; `parts` are other operands of the op; `ahead`: bytes between words that
-    are multiplied and those that are fetched; `center`: the zero point of all weights, if 16 bits hold sums less it.
+    are multiplied and those that are fetched; `known_zero`: the zero point of all weights, -1 where it is not known;
+    `is_centered`: 16 bits hold sums less it; `is_fused`: multiply and add are one instruction.
     """
 
     words: Buffer
@@ -35,7 +36,9 @@ class PackedWeights:
     group: int
     parts: Mapping[str, Buffer] = field(default_factory=dict)
     ahead: int = ZEN5.fetch_ahead
-    center: int | None = None
+    known_zero: int = -1
+    is_centered: bool = False
+    is_fused: bool = False
 
     @property
     def has_one_zero(self) -> bool:
@@ -64,9 +67,9 @@ class PackedWeights:
 
     @property
     def has_integer_scales(self) -> bool:
-        """Return whether sums of bytes, less `center`, are multiplied by integer scales before they become f32."""
+        """Return whether sums of bytes, less the zero point, are multiplied by integers before they become f32."""
         is_integer = self.scale.dtype in (S8, U8) and "block_scale" in self.parts
-        return self.center is not None and is_integer and not self.has_minima
+        return self.is_centered and is_integer and not self.has_minima
 
     @property
     def max_level(self) -> int:
@@ -155,23 +158,14 @@ class WeightPanel:
             half = word.low >> dtype.bits if index else word.low
             return t.cast(t.bitcast(t.cast(half, U16), dtype), F32)
         part, byte = divmod(index, WORD_BYTES)
-        low = word.low
-        if "book" in self.weights.parts:
+        low, bits = word.low, self.weights.low_bits
+        shift = 8 * byte + part * bits
+        if (
+            "book" in self.weights.parts or word.high is not None
+        ):  # bytes of four levels are made at once
             low, bits, shift = t.bitcast(self.quad(word, part), U32), 8, 8 * byte
-        else:
-            bits = self.weights.low_bits
-            shift = 8 * byte + part * bits
         low = _field(low, shift, (1 << bits) - 1, shift + bits < 32)
-        if word.high is not None:
-            low = low | self._upper(word, part, 8 * byte, 1)
         return t.cast(t.bitcast(low, S32), F32)
-
-    def _upper(self, word: Word, part: int, shift: int, each: int) -> Expr:
-        """Return the upper bits of field `part` above the lower ones."""
-        assert word.high is not None
-        weights = self.weights
-        at = shift + word.shift + part * weights.high_bits - weights.low_bits
-        return _field(word.high, at, ((1 << weights.high_bits) - 1 << weights.low_bits) * each)
 
     def picked(self, word: Word, index: int, table: Expr) -> Expr:
         """Level `index` of each word through a table with a lane for each of the 4-bit numbers."""
@@ -181,10 +175,11 @@ class WeightPanel:
 
     def quad(self, word: Word, part: int) -> Expr:
         """Levels of four neighboring k of each word, as bytes."""
-        bits, each = self.weights.low_bits, 0x01010101
+        bits, upper, each = self.weights.low_bits, self.weights.high_bits, 0x01010101
         low = _field(word.low, part * bits, ((1 << bits) - 1) * each, bits < 8)
         if word.high is not None:
-            low = low | self._upper(word, part, 0, each)
+            mask = ((1 << upper) - 1 << bits) * each
+            low = low | _field(word.high, word.shift + part * upper - bits, mask)
         level = t.bitcast(low, U8)
         if "book" not in self.weights.parts:
             return level
@@ -363,7 +358,10 @@ class WeightPanel:
             for number in range(words):
                 self.fetch(group * words + number)
             for v in range(vectors):
-                weight, high = self._fused(group, v), self.high_words(group, size, v)
+                weight, high = (
+                    self.scaled(group, v, is_exact=False),
+                    self.high_words(group, size, v),
+                )
                 for number in range(words):
                     packed = b.let("up", self.word(group * words + number, v))
                     word = self.joined(packed, high, number)
@@ -375,24 +373,24 @@ class WeightPanel:
                         row = (part * size + (number * numbers + i)) * self.columns
                         b.store(local, (row + v * self.lanes * 2,), pair)
 
-    def _fused(self, group: Expr, v: int) -> Callable[[Word, int], Expr]:
-        """Bind a scale and an offset; return the function that makes weights of a group's levels of one operation."""
-        scale = self.b.let("us", self.scale(group, v))
-        start = t.const(0.0, F32, self.lanes) - self.zero(group, v) * scale
-        if self.weights.has_minima:
-            start = start + self.minimum(group, v)
-        offset = self.b.let("uo", start)
+    def scaled(self, group: Expr, v: int, is_exact: bool = True) -> Callable[[Word, int], Expr]:
+        """Bind what levels of a group are scaled by; return the function that makes weights of them.
+
+        One operation makes a weight where the zero point times the scale is exact, or need not be.
+        """
+        known, b = self.weights.known_zero, self.b
+        scale, zero, *minimum = self.factors(group, v)
+        scale = b.let("us", scale)
+        is_power = known >= 0 and not known & (known - 1)
+        if is_exact and not (self.weights.is_fused and is_power):
+            less, added = b.let("uz", zero), [b.let("um", one) for one in minimum]
+            return lambda word, index: sum(added, (self.number(word, index) - less) * scale)
+        if known:
+            minimum = [sum(minimum, t.const(0.0, F32, self.lanes) - zero * scale)]
+        if not minimum:
+            return lambda word, index: self.number(word, index) * scale
+        offset = b.let("uo", minimum[0])
         return lambda word, index: t.fma(self.number(word, index), scale, offset)
-
-    def scaled(self, group: Expr, v: int) -> Callable[[Word, int], Expr]:
-        """Bind what levels of a group are scaled by; return the function that makes weights of them."""
-        scale, zero, *minimum = (self.b.let("uf", one) for one in self.factors(group, v))
-
-        def weight(word: Word, index: int) -> Expr:
-            scaled = (self.number(word, index) - zero) * scale
-            return scaled + minimum[0] if minimum else scaled
-
-        return weight
 
 
 def _field(word: Expr, shift: int, mask: int, is_masked: bool = True) -> Expr:

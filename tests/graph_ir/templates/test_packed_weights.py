@@ -15,16 +15,20 @@ from graphc.tensor_ir.nodes import Buffer, Function, Module
 COLUMNS, LANES = 16, 8
 
 
-@pytest.mark.parametrize("one_zero", [False, True])
+@pytest.mark.parametrize("known_zero", [None, -1, 0, 4, 7])
 @pytest.mark.parametrize(
     ("bits", "group", "k0", "k"), [(4, 16, 0, 64), (4, 32, 32, 32), (8, 64, 16, 16)]
 )
-def test_unpacked(bits: int, group: int, k0: int, k: int, one_zero: bool) -> None:
+def test_unpacked(bits: int, group: int, k0: int, k: int, known_zero: int | None) -> None:
+    """Zero points of groups, or one for all, whose value is known or -1; bits are those of weights rounded once."""
     random, all_k, panels = np.random.default_rng(0), 64, 2
+    one_zero = known_zero is not None
     n, groups = COLUMNS * panels, all_k // group
     numbers = random.integers(0, 1 << bits, (n, all_k))
     scale = random.random((n, groups)).astype(np.float32)
     zero = random.integers(0, 9, (1, 1) if one_zero else (n, groups)).astype(np.float32)
+    if known_zero is not None and known_zero >= 0:
+        zero[:] = known_zero
 
     def in_panels(values: np.ndarray, block: int) -> np.ndarray:
         inner = values.reshape(panels, COLUMNS, -1, block)
@@ -37,7 +41,9 @@ def test_unpacked(bits: int, group: int, k0: int, k: int, one_zero: bool) -> Non
         for name, x in zip("wsz", arrays, strict=True)
     ]
     out = Buffer("out", F32, (k * COLUMNS,))
-    b, packed = t.LoopBuilder(), PackedWeights(made[0], made[1], made[2], bits, group)
+    known = -1 if known_zero is None else known_zero
+    b = t.LoopBuilder()
+    packed = PackedWeights(made[0], made[1], made[2], bits, group, known_zero=known, is_fused=True)
     panel = WeightPanel(b, packed, t.ONE, COLUMNS, all_k, LANES)
     panel.unpack(k0, k, out, COLUMNS // LANES)
     body = b.body()
