@@ -25,14 +25,25 @@ class Rotary:
         return Rotary(tuple((plain / divisors).tolist()), gain)
 
 
-def yarn_divisors(size: int, base: float, factor: float, original: int) -> Array:
-    """Return what YaRN divides the frequencies by: 1 where a pair turns 32 times in the original length, `factor` where
-    it turns once, and a ramp of the inverses between."""
+def yarn_divisors(
+    size: int,
+    base: float,
+    factor: float,
+    original: int,
+    fast: float = 32.0,
+    slow: float = 1.0,
+    whole: bool = True,
+) -> Array:
+    """Return what YaRN divides the frequencies by: 1 where a pair turns `fast` times in the original length, `factor`
+    where it turns `slow` times, and a ramp of the inverses between, from a `whole` pair to another."""
 
-    def pair_of(turns: int) -> float:
+    def pair_of(turns: float) -> float:
         return size * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
 
-    low, high = max(math.floor(pair_of(32)), 0), min(math.ceil(pair_of(1)), size - 1)
+    low, high = pair_of(fast), pair_of(slow)
+    if whole:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, size - 1)
     ramp = np.clip((np.arange(size // 2) - low) / max(high - low, 0.001), 0, 1)
     return np.asarray(1 / (1 - ramp + ramp / factor))
 

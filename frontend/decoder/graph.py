@@ -12,6 +12,7 @@ number that holds the window. Each present output may share the memory of its pa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,7 +30,12 @@ from ..op_builder import OpBuilder
 from .caches import Cache, caches, rounded
 from .config import DecoderConfig, Rotary
 from .linear import linear
-from .weights import Weight, Weights
+from .weights import Weight, Weights, refuse
+
+_READ_ELSEWHERE = re.compile(
+    r"token_embd\.weight|rope_(freqs|factors_(long|short))\.weight|blk\.\d+\.attn_rot_embd\..*|(v|mm)\..*"
+)
+"""Tensors of embeddings, of rotary embedding, and of parts that are not the decoder."""
 
 EMBEDDINGS, ROWS, LOGITS = "embeddings", "rows", "logits"
 
@@ -71,6 +77,7 @@ class Decoder:
         self.angles: dict[Rotary, tuple[GraphTensor, GraphTensor]] = {}
         self.presents: list[GraphTensor] = []
         self.outer: tuple[Size, Size] = 1, new  # sequences, and new tokens of each
+        self._read: set[str] = set()  # names of weights
 
     def graph(self) -> Graph:
         """Build all of it."""
@@ -92,6 +99,9 @@ class Decoder:
         graph.make_output(build.reshaped(logits, shape), LOGITS)
         for one, present in zip(self.caches, self.presents, strict=True):
             graph.make_output(present, one.present)
+        others = [name for name in self.weights if name not in self._read]
+        unknown = [name for name in others if not _READ_ELSEWHERE.fullmatch(name)]
+        refuse(unknown, f"model '{config.name}'")
         return graph
 
     def select_rows(self, count: Size) -> GraphTensor | None:
@@ -255,6 +265,7 @@ class Decoder:
             raise self._wrong(name, "must be in the file", "no tensor of that name")
         if dims and found.dims != dims:
             raise self._wrong(name, f"must be {list(dims)}", str(list(found.dims)))
+        self._read.add(name)
         return found
 
     def _wrong(self, name: str, rule: str, values: str) -> UserError:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ...base.block_types import Array, BlockType
+from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 
 BF16 = "bf16"
@@ -39,3 +40,11 @@ class Weight:
 
 Weights = Mapping[str, Weight]
 """Tensors by name: `token_embd.weight`, `blk.0.attn_q.weight`, `blk.0.attn_q.bias` and so on."""
+
+
+def refuse(tensors: Sequence[str], who: str) -> None:
+    """Raise UnsupportedError, `who` in front, if there is a tensor that no decoder reads."""
+    if tensors:
+        more = f" and {len(tensors) - 3} more" if len(tensors) > 3 else ""
+        what = f"{who}: the tensors {', '.join(tensors[:3])}{more} are not supported"
+        raise UnsupportedError(what, "give a model without them")

@@ -6,8 +6,7 @@ import re
 
 import numpy as np
 
-from ...base.errors import UnsupportedError
-from ..decoder.weights import Weight
+from ..decoder.weights import Weight, refuse
 
 _WHOLE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 _LAYER = {
@@ -40,10 +39,7 @@ def renamed(
             unknown += [] if name.endswith(_IGNORED) or name.startswith("vision") else [name]
         elif not (is_tied and own == "output.weight"):
             found[own] = _with_one(tensor) if is_gemma and "norm" in own else tensor
-    if unknown:
-        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
-        what = f"{who}: the tensors {', '.join(unknown[:3])}{more} are not supported"
-        raise UnsupportedError(what, "give a model without them")
+    refuse(unknown, who)
     return found
 
 
