@@ -17,6 +17,7 @@ from ..ir.computation import Index
 from ..ir.graph import GraphTensor, Op
 from ..ir.schedule import Schedule
 from ..nest.epilogue import EpilogueValue, storing
+from ..nest.nest import Sharing
 from ..nest.problem import View
 from ..ops.matmul import MAX_FEW, MatmulCore
 from ..rewriting.attention import (
@@ -34,10 +35,10 @@ from ..schedule.context import LowerContext
 from ..schedule.gemm import Gemm
 from ..schedule.matmul_problem import group_memory, matrix_view, operand_view
 from ..schedule.matmul_tile import tile_of_plain
-from ..templates.attention import AttentionProblem, AttentionTemplate, RowWork
-from ..templates.dynamic_attention import DynamicAttention, at_size
-from ..templates.online_attention import OnlineAttention
+from ..templates.attention import AttentionTemplate
+from ..templates.attention_matmul import AttentionProblem
 from ..templates.row_panel import RowEmitter, RowGroup
+from ..templates.running_softmax import RowWork, padded_softmax
 from .matmul import epilogue_value, sharing_of
 from .notes import group_note
 
@@ -63,10 +64,10 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     result = None if plain_result else epilogue_value(second.outputs[0], output, others)
     result = storing(result, sums, output.details.dtype)
     note, params = group_note(group, schedule), tuple(memory.values())
+    whole = AttentionTemplate(problem, blocking, ctx.target, sharing_of(ctx))
+    scaled = _scores_epilogue(first, softmax_scores(second.inputs[0]), others, sums)
     if is_online:
-        long_scores = _scores_epilogue(first, softmax_scores(second.inputs[0]), others, sums)
-        online = OnlineAttention(problem, blocking, ctx.target)
-        return Function(name, params, Block((online.online(long_scores, result),)), note)
+        return Function(name, params, Block((whole.online(scaled, result),)), note)
     scores, row_group = split_row_work(ops, first, second, has_epilogue=not is_dynamic)
     row_group, divisor = _division_put_off(row_group)
     epilogue = _scores_epilogue(first, scores, others, sums)
@@ -75,15 +76,10 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
         row_work = _row_work(row_group, scores, others, template, divisor)
         return template.nest(epilogue, row_work, result, divisor is not None)
 
-    if not is_dynamic:
-        body = nest(AttentionTemplate(problem, blocking, ctx.target))
-        return Function(name, params, Block((body,)), note)
-    open_ = DynamicAttention(problem, blocking, ctx.target, sharing_of(ctx))
-    if divisor is not None and is_softmax(ops):
-        scaled = _scores_epilogue(first, softmax_scores(second.inputs[0]), others, sums)
-        body = open_.nest(None, open_.softmax(scaled), result, True)
+    if is_dynamic and divisor is not None and is_softmax(ops):
+        body = whole.nest(None, _softmax(whole, scaled), result, True)
     else:
-        body = nest(open_)
+        body = nest(whole)
     for rows, template in _few(problem, blocking.kernel, ctx).items():
         body = If(t.equal(t.as_expr(problem.rows), rows), nest(template), body)
     return Function(name, params, Block((body,)), note)
@@ -99,7 +95,7 @@ def _few(
     if symbol is None:
         return found
     for rows in range(max(symbol.least, 2), min(symbol.most, MAX_FEW) + 1):
-        sizes = at_size(problem, symbol.name, rows)
+        sizes = problem.at_size(symbol.name, rows)
         if is_known(sizes.columns):
             first, second = (
                 tile_of_plain(Gemm(1, rows, n, k, kernel, ctx.target), b.step("n") == 1)
@@ -108,7 +104,7 @@ def _few(
                 )
             )  # fmt: skip
             own = AttentionBlocking(rows, sizes.columns, (first, second), kernel, False, False)
-            found[rows] = AttentionTemplate(sizes, own, ctx.target)
+            found[rows] = AttentionTemplate(sizes, own, ctx.target, Sharing())
     return found
 
 
@@ -222,9 +218,24 @@ def _row_work(
     def work(outer: Index, at: Callable[[Expr], Index], row: Index) -> list[list[Stmt]]:
         given = {scores: lambda index: Load(panel, at(index[-1]))}
         emitter = RowEmitter(group, outer, in_memory, given, panel, lambda index: at(index[-1]))
-        parts = emitter.phases(lambda number, dtype: (template.row_values(number, dtype), row))
+        parts = emitter.phases(
+            lambda number, dtype: (template.of_rows(f"row_values{number}", dtype), row)
+        )
         if divisor is not None:
             parts[-1].append(Store(template.divisors, row, emitter.scalar(divisor)))
         return parts
 
     return work
+
+
+def _softmax(template: AttentionTemplate, scores: EpilogueValue | None) -> RowWork:
+    """Return a softmax of a dynamic number of columns as row work; `scores`: the ops before it."""
+
+    def score(b: t.LoopBuilder, index: Index, element: Expr) -> Expr:
+        lets, value = scores(index, element) if scores else ([], element)
+        b.emit(*lets)
+        return value
+
+    sums, columns = template.sums, t.as_expr(template.problem.columns)
+    of_rows = template.of_rows("row_values0", sums), template.divisors
+    return padded_softmax(template.panel, columns, template.target.lanes(sums), score, of_rows)

@@ -60,6 +60,15 @@ class Lowering:
             return [scalar_task(self.nest, position)]
         return register_tiles(self.nest, position, self.target, self.locals)
 
+    def whole_panels(self, position: Position, width: int, begin: Expr, end: Expr) -> list[Stmt]:
+        """Return the register tiles of panels `begin` to `end` of B, all of which are packed to their `width`."""
+        number, columns = Var("n0"), position.extents["n"]
+        size: int | Expr = width
+        if self.nest.tile is None:  # plain loops end with the columns
+            size = t.minimum(t.as_expr(columns) - number * width, width)
+        tiles = self.tiles(position.enter("n", number, width, size))
+        return [*self.allocated(), For(number, begin, end, t.block_of(tiles))]
+
     def task(self, depth: int, position: Position) -> Stmt:
         """Return the loops from `depth` on, for one task."""
         if self.nest.tile is None:

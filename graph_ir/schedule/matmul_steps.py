@@ -27,17 +27,25 @@ def inner_nest(
     block: int = 0,
     exact: bool = False,
     stages: Sequence[str] = (),
+    cut: tuple[str, int] = ("", 0),
 ) -> Nest:
     """Return the nest `name` of a matmul in other loops: all rows, or each `block` of them, a panel of B after the
-    other; `stages` are steps."""
+    other; `stages` are steps. `cut`: the size of blocks of axis n or k around the panels, 0 for none."""
     columns = problem.b.block_of_columns or tile.columns(target, problem.kernel.accumulator)
-    outer, rows = ("m0 n0", "m1") if block else ("n0", "m")
+    rows, panels, lanes, depth, (axis, size) = "m1" if block else "m", "n0", "n1", "k", cut
+    if size and axis == "n":
+        size = max(size, columns)
+        panels, lanes = "n10", "n11"
+    elif size:
+        depth = "k1"
+    outer = [*problem.batch, *(["m0"] if block else []), *([f"{axis}0"] if size else []), panels]
     steps = [
         *([f"split m {block}"] if block else []),
-        f"split n {columns}",
-        " ".join(["reorder", *problem.batch, outer, rows, "n1", "k"]),
+        *([f"split {axis} {size}"] if size else []),
+        f"split {panels[:-1]} {columns}",
+        " ".join(["reorder", *outer, rows, lanes, depth]),
         *stages,
-        f"tensorize {tile_text(tile, problem.kernel)} over {rows} n1 k{' exact' * exact}",
+        f"tensorize {tile_text(tile, problem.kernel)} over {rows} {lanes} {depth}{' exact' * exact}",
     ]
     return apply(contraction(problem), "; ".join(steps_to_take(name, steps)))
 

@@ -8,100 +8,82 @@
         C = epilogue(panel x D) written with the output's strides
 
 The panel (rows x columns of the first matmul) stays in cache, which it shares with the packed keys and values: the
-schedule cuts rows accordingly.
+schedule cuts rows accordingly. Long sequences have an online softmax instead of row work (`running_softmax`), over
+blocks of columns, in which both right-hand sides are packed; no packed matrix and no row of scores is ever whole.
+
+Numbers of rows and columns that are known at run time take the same loops, with these differences: heads are tasks of
+one loop, whose number is computed; a block has as many rows as fit the panel, whose size is fixed, so that there are
+many rows of few columns or few of many; scores are computed for whole panels of keys, the last one padded with zeros;
+and values are read in place. So no epilogue asks which columns there are: elementwise ops before the first reduction
+are part of the row work. One row alone sums along each key, in place.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
-from ...base.dims import bounds
+from ...base.dims import bounds, is_known
 from ...base.dtypes import DType
-from ...base.records import dataclass
 from ...targets.isa import Target
 from ...targets.microkernels import register_rows
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import (
-    Allocate,
-    Block,
-    Buffer,
-    Expr,
-    For,
-    Let,
-    LoopKind,
-    Stmt,
-    Var,
-)
+from ...tensor_ir.nodes import Allocate, Block, Buffer, Expr, For, If, Let, LoopKind, Stmt, Var
 from ..ir.computation import Index
-from ..nest.epilogue import EpilogueValue
-from ..nest.nest import Stage
-from ..nest.packing import is_read_in_place
+from ..nest.epilogue import EpilogueValue, store_result
+from ..nest.nest import Sharing, Stage
+from ..nest.packing import is_read_in_place, loop
 from ..nest.problem import Contraction, View, matmul
-from ..nest.tasks import nested
+from ..nest.tasks import batch_indices, ceil_div, nested, shared_tasks
 from ..schedule.attention_blocking import AttentionBlocking
 from ..schedule.gemm import worth_threads
 from ..schedule.matmul_steps import inner_nest
-from .attention_matmul import HeadMatmul
+from .attention_matmul import AttentionProblem, HeadMatmul, RowBlock
+from .running_softmax import RowWork, RunningSoftmax
 
-RowWork = Callable[[Index, Callable[[Expr], Index], Index], Sequence[Sequence[Stmt]]]
-"""(plain index of the row, column -> index into the panel, index into the divisors) -> statements that rewrite the row
-in place, and store its divisor if rows are divided after the second matmul: parts, each run for all rows at once."""
+MAX_ROWS = 512
+"""Rows of a block of a dynamic number of columns, for which values are kept, that all have room in the panel if their
+columns are few."""
 
-
-@dataclass(frozen=True)
-class AttentionProblem:
-    """Sizes: C[rows, width] = work(A[rows, depth] x B[depth, columns]) x D[columns, width], per batch index.
-
-    The batch, rows and columns may be expressions of sizes that are known at run time (`dynamic_attention`).
-    """
-
-    batch: tuple[Any, ...]
-    rows: Any
-    columns: Any
-    depth: int
-    width: int
-    a: View
-    b: View
-    d: View
-    c: View
+ROW_STRIDE, PANELS = Var("row_stride"), Var("panels")
+"""Elements from a row of scores to the next, and panels of keys, of a dynamic number of columns."""
 
 
 class AttentionTemplate:
-    """Builds both nests of one problem; `panel` is the local buffer that `row_work` reads and writes."""
+    """Builds both nests of one problem; `panel` is the local buffer that row work reads and writes."""
 
     def __init__(
-        self, problem: AttentionProblem, blocking: AttentionBlocking, target: Target
+        self,
+        problem: AttentionProblem,
+        blocking: AttentionBlocking,
+        target: Target,
+        sharing: Sharing,
     ) -> None:
-        self.problem = p = problem
-        self.target = target
-        self.tiles, self.blocking, self.kernel = blocking.tiles, blocking, blocking.kernel
+        self.problem, self.blocking, self.target, self.sharing = problem, blocking, target, sharing
+        self.tiles, self.kernel = blocking.tiles, blocking.kernel
         self.sums = self.kernel.accumulator
-        self.block, self.row_stride, elements = self._panel_sizes()
-        self.panel = Buffer("panel", self.sums, (elements,), "local")
-        self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(p.batch)))
-        self.divisors = Buffer("divisors", self.sums, (self.block,), "local")
-        self.per_row: dict[int, Buffer] = {}
+        self.panel_columns = self.tiles[0].columns(target, self.sums)
+        self.is_dynamic = not is_known(problem.rows, problem.columns)
+        self.block, columns = blocking.rows, blocking.columns
+        self.row_stride: int | Expr = columns
+        if self.is_dynamic:
+            columns = -(-columns // self.panel_columns) * self.panel_columns
+            self.block = min(bounds(problem.rows)[1], max(blocking.rows, MAX_ROWS))
+            self.row_stride = ROW_STRIDE
+        self.panel = Buffer("panel", self.sums, (blocking.rows * columns,), "local")
+        self.locals = {"panel": self.panel}
+        self.batch_vars = tuple(Var(f"b{axis}") for axis in range(len(problem.batch)))
 
-    reads_values_in_place = False
-    """Rows of values that are contiguous are not packed."""
-
-    def _panel_sizes(self) -> tuple[int, int | Expr, int]:
-        """(rows of a block at most, elements from a row of scores to the next, elements of the panel)."""
-        rows, columns = self.blocking.rows, self.problem.columns
-        return rows, columns, rows * columns
+    def of_rows(self, name: str, dtype: DType, elements: int = 1) -> Buffer:
+        """Return the local of this name, of `elements` for each row of a block."""
+        return self.locals.setdefault(name, Buffer(name, dtype, (self.block * elements,), "local"))
 
     @property
-    def locals(self) -> tuple[Buffer, ...]:
-        """Return the local buffers of a head."""
-        return self.panel, self.divisors, *self.per_row.values()
-
-    def row_values(self, number: int, dtype: DType) -> Buffer:
-        """A local of one element per row of the panel, the same for the same number."""
-        local = Buffer(f"row_values{number}", dtype, (self.block,), "local")
-        return self.per_row.setdefault(number, local)
+    def divisors(self) -> Buffer:
+        """Return the local that row work leaves divisors of rows in."""
+        return self.of_rows("divisors", self.sums)
 
     def nest(
         self,
@@ -115,94 +97,179 @@ class AttentionTemplate:
         With `divides`, `row_work` leaves each row's divisor in `divisors`, and the second matmul's rows are divided:
         the sum of (e / s) v is the sum of e v, divided by s once, in as many divisions as the row is wide.
         """
-        first, second = self._scores(scores), self._result(result)
+        first, second = self._scores(scores), self._result(self.problem.c, result)
         keys, values = first.head(self.batch_vars), second.head(self.batch_vars)
 
-        def block(number: Expr, rows: int) -> list[Stmt]:
-            row = number * self.block
-            last = self._result(self._divided(result, row)) if divides else second
-            return [
-                first.block((number, self.block), rows, keys.position, self.panel_as("n")),
-                *self._rows(row, rows, row_work),
-                last.block((number, self.block), rows, values.position, self.panel_as("k")),
-            ]
+        def block(rows: RowBlock, of_scores: Iterable[Stmt]) -> list[Stmt]:
+            last = second
+            if divides:
+                last = self._result(self.problem.c, self._divided(result, rows.first))
+            at = rows.enter(values.position).staged("A", self.panel_as("k"))
+            weighted = last.task(last.depth_of("m0"), at)
+            return [*of_scores, *self._rows(rows, row_work), weighted]
 
-        return self.over_rows(block, [*keys.before, *values.before])
+        def with_scores(rows: RowBlock) -> list[Stmt]:
+            at = rows.enter(keys.position).staged("C", self.panel_as("n"))
+            if self.is_dynamic:
+                return block(rows, first.whole_panels(at, self.panel_columns, t.ZERO, PANELS))
+            return block(rows, [first.task(first.depth_of("m0"), at)])
 
-    def over_rows(
-        self, block: Callable[[Expr, int], list[Stmt]], right: Sequence[Stmt] = ()
+        head = self._over_rows(with_scores, [*keys.before, *values.before])
+        if self._reads_keys_in_place():
+            alone = self._over_rows(lambda rows: block(rows, self._row_of_scores()), values.before)
+            head = If(t.equal(t.as_expr(self.problem.rows), 1), alone, head)
+        return self._over_heads(head)
+
+    def online(self, scores: EpilogueValue | None, result: EpilogueValue | None) -> Stmt:
+        """The whole computation with a softmax; `scores` is the epilogue of the first matmul, `result` that of the
+        quotient."""
+        p = self.problem
+        state = [
+            self.of_rows(name, self.sums, size)
+            for name, size in (("result", p.width), ("maxima", 1), ("totals", 1))
+        ]
+        columns = self.blocking.columns
+        first = self._scores(scores, columns)
+        second = self._result(View(state[0], {"m": p.width, "n": 1}), None, columns)
+
+        def block(rows: RowBlock) -> list[Stmt]:
+            b = t.LoopBuilder()
+            running = RunningSoftmax(b, p.width, *state)
+            at = rows.enter(first.head(self.batch_vars).position)
+            at, before, _ = first.entered(first.depth_of("m0"), at)
+            b.emit(*first.allocated(), *before)
+            sums = rows.enter(second.head(self.batch_vars).position)
+            sums = sums.staged("C", second.nest.problem.c).reduced(False, False)
+            running.start(rows.count)
+            for column, count in b.tiles("cb", p.columns, columns):
+                keys = at.enter("n", column, columns, count).staged("C", self.panel_as("n"))
+                values = sums.enter("k", column, columns, count).staged("A", self.panel_as("k"))
+                b.emit(first.task(first.depth_of("n0"), keys))
+                with b.loop("pr", 0, rows.count) as row:
+                    running.add(row, self.panel, row * columns, (0, count))
+                b.emit(second.task(second.depth_of("k0"), values))
+            running.finish(rows.count, partial(self._store, b, rows.first, result))
+            return b.statements()
+
+        return self._over_heads(self._over_rows(block))
+
+    def _store(
+        self, b: t.LoopBuilder, first: Expr, result: EpilogueValue | None, row: Expr, column: Expr, value: Expr
+    ) -> None:  # fmt: skip
+        """Store the epilogue of a value of row `first` + `row` of the result."""
+        c, index = self.problem.c, (*self.batch_vars, first + row, column)
+        at = c.of_batch(self.batch_vars, (first + row) * c.step("m") + column)
+        store_result(b, at.buffer, at.base, index, value, result)
+
+    def _over_heads(self, head: Stmt) -> Stmt:
+        """Return the loops over heads, which threads share where that pays."""
+        p = self.problem
+        if not self.is_dynamic:
+            return nested(self.batch_vars, p.batch, head, self._kind)
+        task, heads = Var("task"), t.as_expr(math.prod(p.batch))
+        body = Block((*batch_indices(self.batch_vars, p.batch, task), head))
+        if self.sharing.threads == 1 or not worth_threads(bounds(p.work)[1], self.target):
+            return loop(task, heads, body, "serial")
+        return shared_tasks(task, heads, self.sharing.pays(p.work), body)
+
+    @property
+    def _kind(self) -> LoopKind:
+        """The kind of loops over heads, and over blocks of rows that are tasks."""
+        return "parallel" if worth_threads(self.problem.work, self.target) else "serial"
+
+    def _over_rows(
+        self, block: Callable[[RowBlock], Iterable[Stmt]], packed: Sequence[Stmt] = ()
     ) -> Stmt:
-        """Return `block` (its number, rows) for all rows of all heads, and before them what a head packs."""
-        p, b, var = self.problem, t.LoopBuilder(), Var("mb")
-        work = math.prod(p.batch) * p.rows * p.columns * (p.depth + p.width)
-        kind: LoopKind = "parallel" if worth_threads(work, self.target) else "serial"
-        if self.blocking.splits_rows:
-            for rows in b.tile_sizes(var, p.rows, self.block):
-                number = var if rows == self.block else t.as_expr(p.rows // self.block)
-                b.emit(*block(number, rows))
+        """Return `block` for all rows of a head, after the statements that pack its keys and values."""
+        b, task = t.LoopBuilder(), Var("mb")
+        for rows in self._row_blocks(b, task):
+            b.emit(*block(rows))
+        body = Block((*packed, *map(Allocate, self.locals.values()), *b.statements()))
+        if not self.blocking.splits_rows:
+            return body
+        blocks = t.as_expr(-(-self.problem.rows // self.block))
+        return For(task, t.ZERO, blocks, body, self._kind)
+
+    def _row_blocks(self, b: t.LoopBuilder, task: Var) -> Iterator[RowBlock]:
+        """Blocks of about equal size where rows are dynamic; full blocks and the last one where they are not."""
+        rows, step = self.problem.rows, self.block
+        if self.is_dynamic:
+            yield from self._even_blocks(b)
+        elif self.blocking.splits_rows:
+            for count in b.tile_sizes(task, rows, step):
+                yield RowBlock(task if count == step else t.as_expr(rows // step), step, count)
         else:
-            for number, rows in b.tiles("mb", p.rows, self.block):
-                b.emit(*block(number, rows))
-        inner: Stmt = Block((*right, *map(Allocate, self.locals), *b.statements()))
-        if self.blocking.splits_rows:
-            inner = For(var, t.ZERO, t.as_expr(-(-p.rows // self.block)), inner, kind)
-        return nested(self.batch_vars, p.batch, inner, kind)
+            for number, count in b.tiles("mb", rows, step):
+                yield RowBlock(number, step, count)
+
+    def _even_blocks(self, b: t.LoopBuilder) -> Iterator[RowBlock]:
+        """Blocks of equally many rows, whose scores fit the panel."""
+        rows, width = t.as_expr(self.problem.rows), self.panel_columns
+        b.emit(Let(PANELS, ceil_div(t.as_expr(self.problem.columns), width)))
+        b.emit(Let(ROW_STRIDE, t.maximum(PANELS, 1) * width))
+        most = t.minimum(t.as_expr(self.panel.elements) // ROW_STRIDE, self.block)
+        blocks = b.let("blocks", ceil_div(rows, most))
+        size = b.let("size", ceil_div(rows, t.maximum(blocks, 1)))
+        with b.loop("mb", 0, blocks) as block:
+            first = b.let("first", block * size)
+            yield RowBlock(first, 1, b.let("count", t.minimum(size, rows - first)))
 
     def panel_as(self, columns: str) -> View:
         """Return the panel as result of the first matmul, with columns n, or left operand of the second, with k."""
         return View(self.panel, {"m": self.row_stride, columns: 1})
 
-    def scores_problem(self, epilogue: EpilogueValue | None) -> Contraction:
-        """Return the first matmul, into the panel."""
+    def _scores(self, epilogue: EpilogueValue | None, cut: int = 0) -> HeadMatmul:
+        """The first matmul, into the panel, in blocks of `cut` columns if not 0."""
         p = self.problem
         sizes, views = (p.rows, p.columns, p.depth), (p.a, p.b, self.panel_as("n"))
-        return matmul(p.batch, sizes, views, self.kernel, epilogue)
+        problem = matmul(p.batch, sizes, views, self.kernel, epilogue)
+        return self._matmul("scores", problem, ("n", cut), "keys", [(p.b, p.depth * p.columns)])
 
-    def result_problem(self, c: View, epilogue: EpilogueValue | None) -> Contraction:
-        """Return the second matmul, of the panel, into `c`."""
+    def _result(self, c: View, epilogue: EpilogueValue | None, cut: int = 0) -> HeadMatmul:
+        """The second matmul, of the panel, into `c`."""
         p = self.problem
         sizes, views = (p.rows, p.width, p.columns), (self.panel_as("k"), p.d, c)
-        return matmul(p.batch, sizes, views, self.kernel, epilogue)
-
-    def _scores(self, epilogue: EpilogueValue | None) -> HeadMatmul:
-        p = self.problem
-        return self._matmul(self.scores_problem(epilogue), "keys", ((p.b, p.depth * p.columns),))
-
-    def _result(self, epilogue: EpilogueValue | None) -> HeadMatmul:
-        p = self.problem
-        next_head = (p.d, p.columns * p.width), (p.a, p.rows * p.depth)
-        return self._matmul(self.result_problem(p.c, epilogue), "values", next_head)
+        problem = matmul(p.batch, sizes, views, self.kernel, epilogue)
+        ahead = [(p.d, p.columns * p.width), (p.a, p.rows * p.depth)]
+        return self._matmul("result", problem, ("k", cut), "values", ahead)
 
     def _matmul(
-        self, problem: Contraction, name: str, ahead: Sequence[tuple[View, int]]
+        self,
+        nest_name: str,
+        problem: Contraction,
+        cut: tuple[str, int],
+        name: str,
+        ahead: Sequence[tuple[View, int]],
     ) -> HeadMatmul:
-        """One of both matmuls: A is converted for each block of rows, and B packed for each head, where needed."""
-        tile = self.tiles[name == "values"]
+        """One of both matmuls: B is packed for each head, or each block of `cut`, and A converted for each block of
+        rows, where needed."""
+        tile, b, (axis, is_cut) = self.tiles[name == "values"], problem.b, cut
         if (shape := self.kernel.registers) is not None:
             # One height for all blocks of rows, of which the last may be the lowest.
             rest = self.problem.rows % self.block or self.block
             tile = replace(tile, rows=min(register_rows(tile, shape), self.block, rest))
         steps: list[str] = []
         alone: tuple[Stage, ...] = ()
+        in_place = self.is_dynamic and name == "values" and b.step("n") == 1
+        if is_cut:
+            steps.append(f"stage B at {axis}0 as {name}")
+        elif not b.blocks and not in_place and problem.batch:
+            steps.append(f"stage B at {problem.batch[-1]} as {name}")
+        elif not b.blocks and not in_place:  # one head: no loop is around
+            alone = (Stage("B", "root", name),)
         if not is_read_in_place(problem.a, problem.sizes["k"], self.kernel):
-            steps.append(f"stage A at m0 as rows_of_{name}")
-        in_place = self.reads_values_in_place and name == "values" and problem.b.step("n") == 1
-        if not problem.b.blocks and not in_place:
-            if problem.batch:
-                steps.append(f"stage B at {problem.batch[-1]} as {name}")
-            else:  # one head: no loop is around
-                alone = (Stage("B", "root", name),)
-        nest_name = "result" if name == "values" else "scores"
-        nest = inner_nest(nest_name, problem, tile, self.target, self.block, stages=steps)
+            at = "k0" if is_cut and axis == "k" else "m0"
+            steps.append(f"stage A at {at} as rows_of_{name}")
+        nest = inner_nest(nest_name, problem, tile, self.target, self.block, stages=steps, cut=cut)
         nest = nest.changed(stages=(*nest.stages, *alone))
         return HeadMatmul(nest, self.target, ahead if self.blocking.prefetches else ())
 
-    def _rows(self, row: Expr, rows: int | Expr, row_work: RowWork) -> list[Stmt]:
+    def _rows(self, rows: RowBlock, row_work: RowWork) -> list[Stmt]:
         var = Var("pr")
         start = var * self.row_stride
-        index = (*self.batch_vars, row + var)
+        index = (*self.batch_vars, rows.first + var)
         parts = row_work(index, lambda column: (start + column,), (var,))
-        return [For(var, t.as_expr(0), t.as_expr(rows), Block(tuple(part))) for part in parts]
+        return [loop(var, rows.count, Block(tuple(part)), "serial") for part in parts]
 
     def _divided(self, result: EpilogueValue | None, row: Expr) -> EpilogueValue:
         def value(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
@@ -216,3 +283,23 @@ class AttentionTemplate:
             return [Let(quotient, acc / divisor), *lets], final
 
         return value
+
+    def _reads_keys_in_place(self) -> bool:
+        """Return whether a dynamic number of rows may be one, whose scores are sums along each key."""
+        p = self.problem
+        is_dense = p.b.step("k") == 1 == p.a.step("k") and not p.b.blocks
+        return self.is_dynamic and bounds(p.rows)[0] <= 1 and is_dense
+
+    def _row_of_scores(self) -> list[Stmt]:
+        """Scores of one row: a sum along each key."""
+        p, b = self.problem, t.LoopBuilder()
+        with b.loop("key", 0, t.as_expr(p.columns)) as key:
+            total = b.allocate("score_sum", self.sums, (1,))
+            b.store(total, (0,), 0.0)
+            with b.loop("kd", 0, t.as_expr(p.depth), "vector") as k:
+                query = p.a.of_batch(self.batch_vars, k)
+                other = p.b.of_batch(self.batch_vars, key * p.b.step("n") + k)
+                term = query.buffer[query.base] * other.buffer[other.base]
+                b.store(total, (0,), total[0] + term)
+            b.store(self.panel, (key,), total[0])
+        return b.statements()

@@ -1,10 +1,14 @@
-"""A matmul of attention: a nest that the template lowers head by head and block of rows by block of rows."""
+"""The problem of attention, and its matmuls: nests that are lowered head by head and block of rows by block of rows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+from ...base.dims import substitute
+from ...base.records import dataclass
 from ...targets.isa import Target
 from ...tensor_ir.nodes import Brgemm, Expr, PrefetchHint, Stmt, Var
 from ..nest.lower import Lowering
@@ -12,6 +16,61 @@ from ..nest.nest import Nest
 from ..nest.position import Position
 from ..nest.problem import View
 from ..nest.stages import Staged
+
+
+@dataclass(frozen=True)
+class AttentionProblem:
+    """Sizes: C[rows, width] = work(A[rows, depth] x B[depth, columns]) x D[columns, width], per batch index.
+
+    The batch, rows and columns may be expressions of sizes that are known at run time.
+    """
+
+    batch: tuple[Any, ...]
+    rows: Any
+    columns: Any
+    depth: int
+    width: int
+    a: View
+    b: View
+    d: View
+    c: View
+
+    @property
+    def work(self) -> Any:
+        """Return the multiply-adds of both matmuls."""
+        return math.prod(self.batch) * self.rows * self.columns * (self.depth + self.width)
+
+    def at_size(self, name: str, number: int) -> AttentionProblem:
+        """Return the problem for one number of a dynamic size; its buffers keep the shapes they have."""
+
+        def of(value: Any) -> Any:
+            return substitute(value, {name: number})
+
+        def operand(view: View) -> View:
+            return replace(view, strides={axis: of(x) for axis, x in view.strides.items()})
+
+        return replace(
+            self, batch=tuple(map(of, self.batch)), rows=of(self.rows), columns=of(self.columns),
+            a=operand(self.a), b=operand(self.b), d=operand(self.d), c=operand(self.c),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """`count` rows of a head, from row number * step on."""
+
+    number: Expr
+    step: int
+    count: int | Expr
+
+    @property
+    def first(self) -> Expr:
+        """Return the number of the first row."""
+        return self.number * self.step
+
+    def enter(self, head: Position) -> Position:
+        """Return the position of the rows in a head."""
+        return head.enter("m", self.number, self.step, self.count)
 
 
 class HeadMatmul(Lowering):
@@ -33,15 +92,6 @@ class HeadMatmul(Lowering):
             position = position.enter(var.name, var, 1, 1)
         position, before, _ = self.entered(len(batch), position)
         return Staged(None, position, [*self.allocated(), *before], [])
-
-    def block(self, first: tuple[Expr, int], rows: int | Expr, head: Position, panel: View) -> Stmt:
-        """Return the matmul of `rows` rows of a head from number * step = `first` on."""
-        return self.task(self.depth_of("m0"), self.rows_at(first, rows, head, panel))
-
-    @staticmethod
-    def rows_at(first: tuple[Expr, int], rows: int | Expr, head: Position, panel: View) -> Position:
-        """Return the position of these rows, with the panel as C or A."""
-        return head.enter("m", *first, rows).staged("C" if "n" in panel.strides else "A", panel)
 
     def tiles(self, position: Position) -> list[Stmt]:
         """Return the register tiles at a position, with prefetch hints."""
