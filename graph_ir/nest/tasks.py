@@ -4,7 +4,8 @@ tasks, shared by threads where there is enough work."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ...base.dims import Dim, Size, ceil_quotient, is_known
@@ -124,11 +125,10 @@ class _DynamicTasks:
         """Return one loop over all tasks; threads share it where that pays."""
         blocks, chunks = self._counts()
         total = chunks * blocks * t.as_expr(math.prod(size for _, size in self.batch))
-        task = Var("task")
-        inner = self._task(task, blocks, chunks, position, body)
-        if not self.nest.is_parallel or self.sharing.threads == 1:
-            return For(task, t.ZERO, total, inner)
-        return shared_tasks(task, total, self._pays(), inner)
+        b, is_shared = t.LoopBuilder(), self.nest.is_parallel and self.sharing.threads > 1
+        with shared_tasks(b, total, self._pays() if is_shared else None) as task:
+            b.emit(self._task(task, blocks, chunks, position, body))
+        return t.block_of(b.statements())
 
     def _pays(self) -> Expr:
         return self.sharing.pays(math.prod(self.sizes.values()))
@@ -172,13 +172,18 @@ class _DynamicTasks:
         return b.body()
 
 
-def shared_tasks(task: Var, total: Expr, pays: Expr, body: Stmt) -> Stmt:
-    """Return `body` for each of `total` tasks, in one parallel loop; in one thread where that does not pay."""
-    b, chunks = t.LoopBuilder(), t.select(pays, total, 1)
+@contextmanager
+def shared_tasks(b: t.LoopBuilder, total: Expr, pays: Expr | None) -> Iterator[Var]:
+    """Open a loop over `total` tasks, which threads share where that `pays`; None: there is one thread."""
+    if pays is None:
+        with b.loop("task", 0, total) as task:
+            yield task
+        return
+    chunks = t.select(pays, total, 1)
     with b.loop("chunk", 0, chunks, "parallel") as chunk:
         each = b.let("each", ceil_div(total, chunks))
-        b.emit(For(task, chunk * each, t.minimum((chunk + 1) * each, total), body))
-    return b.body()
+        with b.loop("task", chunk * each, t.minimum((chunk + 1) * each, total)) as task:
+            yield task
 
 
 def batch_indices(names: Sequence[Var], sizes: Sequence[Size], number: Expr) -> list[Stmt]:

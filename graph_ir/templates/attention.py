@@ -166,11 +166,11 @@ class AttentionTemplate:
         p = self.problem
         if not self.is_dynamic:
             return nested(self.batch_vars, p.batch, head, self._kind)
-        task, heads = Var("task"), t.as_expr(math.prod(p.batch))
-        body = Block((*batch_indices(self.batch_vars, p.batch, task), head))
-        if self.sharing.threads == 1 or not worth_threads(bounds(p.work)[1], self.target):
-            return loop(task, heads, body, "serial")
-        return shared_tasks(task, heads, self.sharing.pays(p.work), body)
+        b, heads = t.LoopBuilder(), t.as_expr(math.prod(p.batch))
+        several = self.sharing.threads > 1 and worth_threads(bounds(p.work)[1], self.target)
+        with shared_tasks(b, heads, self.sharing.pays(p.work) if several else None) as task:
+            b.emit(*batch_indices(self.batch_vars, p.batch, task), head)
+        return t.block_of(b.statements())
 
     @property
     def _kind(self) -> LoopKind:

@@ -16,85 +16,45 @@ et al., GQA (arXiv 2305.13245).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
 from ...base.dtypes import F32
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Expr, Function, LoopKind, Var
+from ...tensor_ir.nodes import Expr, Function
 from ..nest.nest import Sharing
 from ..nest.packing import pack_panels
-from ..nest.tasks import ceil_div
+from ..nest.tasks import ceil_div, shared_tasks
 from ..schedule.workspaces import FEW, PARTS
 from .cached_attention_steps import CachedProblem, Rows, Steps, key_block
 from .running_softmax import RunningSoftmax, finite
 
 
 def cached_attention_function(
-    name: str, problem: CachedProblem, target: Target, sharing: Sharing, note: str
+    name: str, p: CachedProblem, target: Target, sharing: Sharing, note: str
 ) -> Function:
-    """Return the function of `problem.params`."""
-    b = t.LoopBuilder(buffer.name for buffer in problem.params)
-    nest = _Nest(b, problem, target, sharing)
-    with b.when(t.as_expr(problem.tokens) <= FEW):
-        nest.few()
-    with b.otherwise():
-        nest.many()
-    return b.function(name, problem.params, note)
+    """Return the function of `p.params`."""
+    b, tokens = t.LoopBuilder(buffer.name for buffer in p.params), t.as_expr(p.tokens)
+    pairs, pays = t.as_expr(p.kv_heads) * p.batch, None
+    if sharing.threads > 1:
+        # All rows of a cache: how many of them a sequence has is not looked up.
+        work = tokens * p.room * p.batch * (p.heads * (p.key_size + p.value_size))
+        pays = work >= sharing.least
 
+    def block(pair: Expr, first: Expr) -> _Block:
+        return _Block(b, p, target, b.let("pair", pair), b.let("first", first))
 
-class _Nest:
-    """The loops over sequences, heads of keys and tokens, which threads share."""
-
-    def __init__(
-        self, b: t.LoopBuilder, p: CachedProblem, target: Target, sharing: Sharing
-    ) -> None:
-        self.b, self.p, self.target, self.sharing = b, p, target, sharing
-        self.pairs = t.as_expr(p.kv_heads) * p.batch
-
-    def few(self) -> None:
-        """Parts of the keys of each token and head of keys, then their results together."""
-        b, p = self.b, self.p
-        step = key_block(p, self.target)
-        parts = t.minimum(ceil_div(t.as_expr(p.room), t.as_expr(step)), PARTS)
-        queries = self.pairs * p.tokens
-
-        def block(query: Expr) -> _Block:
-            first = b.let("first", query % t.as_expr(p.tokens))
-            return _Block(b, p, self.target, b.let("pair", query // t.as_expr(p.tokens)), first)
-
-        with self._tasks(queries * parts) as task:
+    with b.when(tokens <= FEW):  # parts of the keys of each token, then their results together
+        queries, room = pairs * tokens, ceil_div(t.as_expr(p.room), key_block(p, target))
+        parts = t.minimum(room, PARTS)
+        with shared_tasks(b, queries * parts, pays) as task:
             query = b.let("query", task // parts)
-            block(query).part(query, b.let("part", task % parts))
+            block(query // tokens, query % tokens).part(query, b.let("part", task % parts))
         with b.loop("query", 0, queries) as query:
-            block(query).joined(query)
-
-    def many(self) -> None:
-        """Blocks of tokens of each head of keys."""
-        b, p = self.b, self.p
-        blocks = ceil_div(t.as_expr(p.tokens), p.block_tokens)
-        with self._tasks(blocks * self.pairs) as task:
-            first = b.let("first", task % blocks * p.block_tokens)
-            _Block(b, p, self.target, b.let("pair", task // blocks), first).many()
-
-    @contextmanager
-    def _tasks(self, total: Expr) -> Iterator[Var]:
-        """Open a loop over tasks, which threads share where that pays: their number is an expression of sizes, which
-        callers of tasks can compute."""
-        b, p = self.b, self.p
-        chunks: Expr = t.ONE
-        if self.sharing.threads > 1:
-            # All rows of a cache: how many of them a sequence has is not looked up.
-            work = t.as_expr(p.tokens) * p.room * p.batch * (p.heads * (p.key_size + p.value_size))
-            chunks = t.select(work >= self.sharing.least, total, 1)
-        each = b.let("each", ceil_div(total, t.maximum(chunks, 1)))
-        kind: LoopKind = "parallel" if self.sharing.threads > 1 else "serial"
-        with (
-            b.loop("chunk", 0, chunks, kind) as chunk,
-            b.loop("task", chunk * each, t.minimum((chunk + 1) * each, total)) as task,
-        ):
-            yield task
+            block(query // tokens, query % tokens).joined(query)
+    with b.otherwise():
+        blocks = ceil_div(tokens, p.block_tokens)
+        with shared_tasks(b, blocks * pairs, pays) as task:
+            block(task // blocks, task % blocks * p.block_tokens).many()
+    return b.function(name, p.params, note)
 
 
 class _Block(Steps):
@@ -106,35 +66,33 @@ class _Block(Steps):
         super().__init__(b, p, target, pair)
         self.first, self.sequence = first, b.let("sequence", pair // p.kv_heads)
         self.head = b.let("head", pair % p.kv_heads)
-        self.length = b.let("length", t.minimum(p.lengths[self.sequence], p.room))
-        self.position = b.let("position", self.length - p.tokens + first)
+        length = b.let("length", t.minimum(p.lengths[self.sequence], p.room))
+        self.position = b.let("position", length - p.tokens + first)
+        low, _ = self._seen(t.ZERO)
+        self.low = None if low is None else b.let("low", low)
 
     def part(self, query: Expr, part: Expr) -> None:
         """Attend to a part of the keys with the queries of one token, number `query` of all."""
         b, p = self.b, self.p
-        own = self.position
-        low = b.let("low", t.maximum(own + 1 - p.window, 0)) if p.window else None
-        begin, end, each = self._parts(low)
+        begin, end, each = self._parts()
         start = b.let("start", begin + part * each)
         with b.when(start < end):
             running = RunningSoftmax(b, p.value_size, *p.work)
             panel = b.allocate("panel", F32, (p.group * self.step,))
             at = b.let("at", (query * PARTS + part) * p.group)
-            rows = self._rows(p.group, t.ZERO, 1, at, lambda _: (low, own + 1))
+            own = self.low, self.position + 1
+            rows = Rows(p.group, self._query(t.ZERO), 1, at, lambda _: own)
             running.start(p.group, at)
             blocks = start, t.minimum(start + each, end)
-            with self._key_blocks(blocks, own + 1) as (key, n):
-                keys, values = self.as_f32(key, n)
-                unseen = self.first_seen(low, key)
-                self.dots(rows, keys, values, unseen, n, panel)
-                self.softmax(rows, running, panel, key, unseen, n)
-                self.add_values(rows, running, panel, values, unseen, n)
+            for keys in self.key_blocks(blocks, self.position + 1, self.low):
+                self.dots(rows, keys, panel)
+                self.softmax(rows, running, panel, keys)
+                self.add_values(rows, running, panel, keys)
 
     def joined(self, query: Expr) -> None:
         """Store the results of a token: those of its parts, scaled to the largest maximum."""
         b, p, size = self.b, self.p, self.p.value_size
-        low = t.maximum(self.position + 1 - p.window, 0) if p.window else None
-        begin, end, each = self._parts(low)
+        begin, end, each = self._parts()
         parts = b.let("used", ceil_div(end - begin, each))
         result, maxima, totals = p.work
         joined = RunningSoftmax.allocate(b, 1, size, F32)
@@ -152,17 +110,15 @@ class _Block(Steps):
                 with b.loop("i", 0, size, "vector") as i:
                     value = joined.result[i] + result[own * size + i] * factor
                     b.store(joined.result, (i,), value)
-            y = b.let("y_at", self._query(t.ZERO) * size + number * size)
-            with b.loop("i", 0, size, "vector") as i:
-                b.store(p.y, (y + i,), joined.result[i] / joined.totals[0])
+            self.finish(Rows(1, self._query(number), 1, t.ZERO, self._seen), joined)
 
-    def _parts(self, low: Expr | None) -> tuple[Expr, Expr, Expr]:
+    def _parts(self) -> tuple[Expr, Expr, Expr]:
         """Return (first block of the keys of a token, end, blocks of a part).
 
         They depend on the position of the token alone, so that its bits do not depend on threads.
         """
         b, step = self.b, t.as_expr(self.step)
-        begin = t.ZERO if low is None else b.let("first_block", low // self.step)
+        begin = t.ZERO if self.low is None else b.let("first_block", self.low // self.step)
         end = b.let("end_block", ceil_div(self.position + 1, step))
         return begin, end, b.let("each_part", t.maximum(ceil_div(end - begin, t.as_expr(PARTS)), 1))
 
@@ -174,23 +130,21 @@ class _Block(Steps):
         packed = b.allocate("packed_keys", F32, (self.step * p.key_size,))
         running = RunningSoftmax.allocate(b, p.group * p.block_tokens, p.value_size, F32)
         running.start(p.group * p.block_tokens)
-        low = b.let("low", t.maximum(self.position + 1 - p.window, 0)) if p.window else None
 
         def rows_of(number: Expr) -> Rows:
-            return self._rows(count, number, p.heads, number * p.block_tokens, self._seen)
+            state = number * p.block_tokens
+            return Rows(count, self._query(number), p.heads, state, self._seen)
 
         end = b.let("end", self.position + count)
-        blocks = t.ZERO if low is None else low // self.step, ceil_div(end, t.as_expr(self.step))
-        with self._key_blocks(blocks, end) as (begin, n):
-            keys, values = self.as_f32(begin, n)
-            unseen = self.first_seen(low, begin)
-            b.emit(*pack_panels(keys, packed, p.key_size, n, self.width, self.lanes))
-            values = self.panels_of(values, unseen, n)
+        begin = t.ZERO if self.low is None else self.low // self.step
+        for keys in self.key_blocks((begin, ceil_div(end, self.step)), end, self.low):
+            b.emit(*pack_panels(keys.keys, packed, p.key_size, keys.count, self.width, self.lanes))
+            in_panels = self.in_panels(keys)
             with b.loop("number", 0, p.group) as number:
                 rows = rows_of(number)
-                self.multiply(rows, packed, unseen, n, panel)
-                self.softmax(rows, running, panel, begin, unseen, n)
-                self.add_values(rows, running, panel, values, unseen, n)
+                self.multiply(rows, packed, in_panels, panel)
+                self.softmax(rows, running, panel, in_panels)
+                self.add_values(rows, running, panel, in_panels)
         with b.loop("number", 0, p.group) as number:
             self.finish(rows_of(number), running)
 
@@ -199,23 +153,7 @@ class _Block(Steps):
         token = self.sequence * self.p.tokens + self.first
         return token * self.p.heads + self.head * self.p.group + number
 
-    def _rows(
-        self, count: int | Expr, number: Expr, apart: int, state: Expr,
-        seen: Callable[[Expr], tuple[Expr | None, Expr]],
-    ) -> Rows:  # fmt: skip
-        """Return queries from that of head `number` on, `apart` queries from each to the next."""
-        at, sizes = self._query(number), (self.p.key_size, self.p.value_size)
-        (q, q_stride), (y, y_stride) = ((at * size, apart * size) for size in sizes)
-        return Rows(count, q, q_stride, y, y_stride, state, seen)
-
     def _seen(self, row: Expr) -> tuple[Expr | None, Expr]:
         """The keys that the query of a token of the block sees."""
         end = self.position + row + 1
         return (t.maximum(end - self.p.window, 0) if self.p.window else None), end
-
-    @contextmanager
-    def _key_blocks(self, blocks: tuple[Expr, Expr], end: Expr) -> Iterator[tuple[Var, Var]]:
-        """Open a loop over blocks of keys up to key `end`: (first key, number of keys)."""
-        with self.b.loop("key_block", *blocks) as number:
-            begin = self.b.let("begin", number * self.step)
-            yield begin, self.b.let("keys_of_block", t.minimum(end - begin, self.step))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from ...base.dtypes import F32
 from ...base.records import dataclass
@@ -83,18 +84,30 @@ class CachedProblem:
 
 @dataclass(frozen=True)
 class Rows:
-    """Queries that are multiplied at once: `count` of them, at `q` and `stride` apart, with results at `y`.
+    """Queries that are multiplied at once: `count` of them from number `query` on, `apart` from each to the next.
 
     `state`: the first of them in the buffers of maxima and totals. `seen`: (first key, end) of query i.
     """
 
     count: int | Expr
-    q: Expr
-    stride: int
-    y: Expr
-    y_stride: int
+    query: Expr
+    apart: int
     state: Expr
     seen: Callable[[Expr], tuple[Expr | None, Expr]]
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A block of `count` keys from key `begin` on and their values in f32, with axes k and n.
+
+    Nobody sees the first `unseen` panels of keys.
+    """
+
+    begin: Expr
+    count: Expr
+    keys: View
+    values: View
+    unseen: Expr
 
 
 def key_block(p: CachedProblem, target: Target) -> int:
@@ -111,30 +124,31 @@ class Steps:
         self.kernel, self.lanes = f32_kernel(target), target.lanes(F32)
         self.tile = pick_tile(p.block_tokens, KEYS, target, self.kernel)
         self.width = self.tile.columns(target)
-        self.value_tile = pick_tile(p.block_tokens, p.value_size, target, self.kernel)
         self.step = key_block(p, target)
 
-    def as_f32(self, begin: Expr, n: Expr) -> tuple[View, View]:
-        """Return (keys with axes k and n, values with axes k and n) of a block: in memory, or converted."""
-        p = self.p
-        scales = p.scales or (None, None)
-        (keys, at), (values, start) = (
-            self._converted(buffer, size, scale, begin, n)
-            for buffer, size, scale in zip(
-                (p.keys, p.values), (p.key_size, p.value_size), scales, strict=True
-            )
-        )
-        return View(keys, {"k": 1, "n": p.key_size}, base=at), View(
-            values, {"k": p.value_size, "n": 1}, base=start
-        )
+    def key_blocks(self, blocks: tuple[Expr, Expr], end: Expr, low: Expr | None) -> Iterator[Keys]:
+        """Yield the blocks of keys up to key `end`, in a loop; keys in front of `low` are not seen."""
+        b, p = self.b, self.p
+        key_scale, value_scale = p.scales or (None, None)
+        with b.loop("key_block", *blocks) as number:
+            begin = b.let("begin", number * self.step)
+            n = b.let("keys_of_block", t.minimum(end - begin, self.step))
+            keys = self._in_f32(p.keys, "nk", key_scale, begin, n)
+            values = self._in_f32(p.values, "kn", value_scale, begin, n)
+            unseen: Expr = t.ZERO
+            if low is not None:
+                unseen = b.let("unseen", t.maximum(low - begin, 0) // self.width)
+            yield Keys(begin, n, keys, values, unseen)
 
-    def _converted(
-        self, source: Buffer, size: int, scale: tuple[Buffer, int] | None, begin: Expr, n: Expr
-    ) -> tuple[Buffer, Expr]:
-        """Return (the buffer, offset) of `n` rows in f32."""
+    def _in_f32(
+        self, source: Buffer, axes: str, scale: tuple[Buffer, int] | None, begin: Expr, n: Expr
+    ) -> View:
+        """Return `n` rows in f32, where they lie or converted; `axes`: that of rows, that of their elements."""
         b, row = self.b, self.pair * self.p.room + begin
+        size = self.p.key_size if source is self.p.keys else self.p.value_size
+        strides = dict(zip(axes, (size, 1), strict=True))
         if source.dtype == F32:
-            return source, b.let("at", row * size)
+            return View(source, strides, base=b.let("at", row * size))
         local = b.allocate(f"{source.name}_block", F32, (self.step * size,))
         groups = scale[1] if scale else 1
         with b.loop("key", 0, n) as key, b.loop("part", 0, groups) as part:
@@ -143,64 +157,50 @@ class Steps:
             with b.loop("i", 0, size // groups, "vector") as i:
                 value = t.cast(source[row * size + (offset + i)], F32)
                 b.store(local, (offset + i,), value if factor is None else value * factor)
-        return local, t.ZERO
+        return View(local, strides)
 
-    def _fetch(self, keys: View, values: View, key: Expr, d: Expr) -> None:
-        """Hints for later keys, and for the values of these, which are read after the scores of a block."""
-        p = self.p
-        for i in range(DOT_KEYS):
-            later = keys.base + ((key + (i + AHEAD)) * p.key_size + d)
-            own = values.base + ((key + i) * p.value_size + d)
-            self.b.emit(Prefetch(t.slice_of(keys.buffer, (later,)), 1))
-            self.b.emit(Prefetch(t.slice_of(values.buffer, (own,)), 2))
-
-    def panels_of(self, values: View, first: Expr, n: Expr) -> View:
-        """Copy the values of a block, from panel `first` of the keys on, into panels; return their view.
+    def in_panels(self, keys: Keys) -> Keys:
+        """Copy the values of the keys that somebody sees into panels; return the block with these.
 
         Rows of a cache are often 1 or 4 KB apart and share a few sets of L1, from which tiles of rows then miss.
         """
-        b, p, width = self.b, self.p, self.value_tile.columns(self.target)
+        b, p, values = self.b, self.p, keys.values
+        width = pick_tile(p.block_tokens, p.value_size, self.target, self.kernel).columns(
+            self.target
+        )
         size = self.step * width
         packed = b.allocate("packed_values", F32, (size * -(-p.value_size // width),))
-        with b.loop("key", first * self.width, n) as key:
+        with b.loop("key", keys.unseen * self.width, keys.count) as key:
             at = b.let("at", values.base + key * p.value_size)
             for panel, columns in b.tiles("panel", p.value_size, width):
                 with b.loop("i", 0, columns, "vector") as i:
                     index = (panel * size + key * width + i,)
                     b.store(packed, index, values.buffer[at + panel * width + i])
-        return View(packed, {"k": width, "n": 1}, {"n": (width, size)})
+        return replace(keys, values=View(packed, {"k": width, "n": 1}, {"n": (width, size)}))
 
-    def first_seen(self, low: Expr | None, begin: Expr) -> Expr:
-        """Return the number of panels of keys of a block from `begin` on that lie in front of key `low`."""
-        if low is None:
-            return t.ZERO
-        return self.b.let("unseen", t.maximum(low - begin, 0) // self.width)
-
-    def dots(
-        self, rows: Rows, keys: View, values: View, first: Expr, n: Expr, panel: Buffer
-    ) -> None:
-        """Leave the scores of a few queries in the panel, a sum along each key from panel `first` on."""
-        b, p, count = self.b, self.p, rows.count
+    def dots(self, rows: Rows, keys: Keys, panel: Buffer) -> None:
+        """Leave the scores of a few queries in the panel, a sum along each key that is seen."""
+        b, p, count, buffer = self.b, self.p, rows.count, keys.keys.buffer
+        first = rows.query * p.key_size
         assert isinstance(count, int)
         lanes = math.gcd(p.key_size, self.lanes)
         at_once = DOT_QUERIES if self.target.table.registers >= 32 else DOT_QUERIES // 2
-        with b.loop("key", first * self.width, n, step=DOT_KEYS) as key:
+        with b.loop("key", keys.unseen * self.width, keys.count, step=DOT_KEYS) as key:
             # Those behind the last key are the last again: nobody sees their scores.
-            at = [
-                b.let("at", keys.base + t.minimum(key + i, n - 1) * p.key_size)
-                for i in range(DOT_KEYS)
-            ]
+            numbers = [t.minimum(key + i, keys.count - 1) for i in range(DOT_KEYS)]
+            at = [b.let("at", keys.keys.base + number * p.key_size) for number in numbers]
             for start in range(0, count, at_once):
                 own = range(start, min(start + at_once, count))
                 sums = b.allocate("sums", F32, (len(own) * DOT_KEYS, lanes))
                 for i in range(sums.shape[0]):
                     b.store(sums, (i, 0), t.const(0.0, F32, lanes))
                 with b.loop("d", 0, p.key_size, step=lanes) as d:
-                    if not start and keys.buffer is p.keys:
-                        self._fetch(keys, values, key, d)
-                    k = [b.let("k", t.load(keys.buffer, (one + d,), lanes)) for one in at]
+                    if not start and buffer is p.keys:
+                        self._fetch(keys, key, d)
+                    k = [b.let("k", t.load(buffer, (one + d,), lanes)) for one in at]
                     for r, query in enumerate(own):
-                        q = b.let("q", t.load(p.q, (rows.q + (d + query * rows.stride),), lanes))
+                        element = d + query * (rows.apart * p.key_size)
+                        q = b.let("q", t.load(p.q, (first + element,), lanes))
                         for i in range(DOT_KEYS):
                             index = r * DOT_KEYS + i, 0
                             b.store(sums, index, self._fma(q, k[i], t.load(sums, index, lanes)))
@@ -209,37 +209,39 @@ class Steps:
                         sum_ = t.load(sums, (r * DOT_KEYS + i, 0), lanes)
                         b.store(panel, (key + (query * self.step + i),), t.call("reduce_add", sum_))
 
+    def _fetch(self, keys: Keys, key: Expr, d: Expr) -> None:
+        """Hints for later keys, and for the values of these, which are read after the scores of a block."""
+        p = self.p
+        for i in range(DOT_KEYS):
+            later = keys.keys.base + ((key + (i + AHEAD)) * p.key_size + d)
+            own = keys.values.base + ((key + i) * p.value_size + d)
+            self.b.emit(Prefetch(t.slice_of(p.keys, (later,)), 1))
+            self.b.emit(Prefetch(t.slice_of(p.values, (own,)), 2))
+
     def _fma(self, x: Expr, y: Expr, total: Expr) -> Expr:
         return t.fma(x, y, total) if self.target.table.has_fma else total + x * y
 
-    def multiply(self, rows: Rows, packed: Buffer, first: Expr, n: Expr, panel: Buffer) -> None:
-        """Leave the scores of many queries in the panel, of whole panels of keys from panel `first` on."""
+    def multiply(self, rows: Rows, packed: Buffer, keys: Keys, panel: Buffer) -> None:
+        """Leave the scores of many queries in the panel, of whole panels of keys."""
         p, width = self.p, self.width
         views = (
-            View(p.q, {"m": rows.stride, "k": 1}, base=rows.q),
+            View(p.q, {"m": rows.apart * p.key_size, "k": 1}, base=rows.query * p.key_size),
             View(packed, {"k": width, "n": 1}, {"n": (width, p.key_size * width)}),
             View(panel, {"m": self.step, "n": 1}),
         )
-        problem = matmul((), (p.block_tokens, self.step, p.key_size), views, self.kernel, None)
-        nest = Lowering(
-            inner_nest("scores", problem, self.tile, self.target, exact=True), self.target
-        )
-        with self.b.loop("n0", first, ceil_div(n, width)) as number:
-            at = Position.outermost(problem).enter("m", t.ZERO, 1, rows.count)
-            tiles = nest.tiles(at.enter("n", number, width, width))
-            self.b.emit(*nest.allocated(), *tiles)
+        nest, at = self._matmul("scores", rows, (self.step, p.key_size), views)
+        panels = ceil_div(keys.count, width)
+        self.b.emit(*nest.whole_panels(at, width, keys.unseen, panels))
 
-    def softmax(
-        self, rows: Rows, running: RunningSoftmax, panel: Buffer, begin: Expr, first: Expr, n: Expr
-    ) -> None:
+    def softmax(self, rows: Rows, running: RunningSoftmax, panel: Buffer, keys: Keys) -> None:
         """Replace scores by exponentials, and scale what was summed before to the new maximum."""
         b = self.b
-        start = b.let("start", first * self.width)
-        columns = b.let("columns", ceil_div(n, self.lanes) * self.lanes)
+        start = b.let("start", keys.unseen * self.width)
+        columns = b.let("columns", ceil_div(keys.count, self.lanes) * self.lanes)
         with b.loop("row", 0, rows.count) as row:
             low, end = rows.seen(row)
-            below = b.let("below", low - begin) if low is not None else None
-            above, at = b.let("above", end - begin), b.let("at", row * self.step)
+            below = b.let("below", low - keys.begin) if low is not None else None
+            above, at = b.let("above", end - keys.begin), b.let("at", row * self.step)
 
             def score(column: Expr, element: Expr) -> Expr:
                 found = b.let("score", self._limited(element * self.p.scale))
@@ -255,31 +257,32 @@ class Steps:
         cap = self.p.cap
         return t.call("tanh", score * (1 / cap)) * cap if cap else score
 
-    def add_values(
-        self, rows: Rows, running: RunningSoftmax, panel: Buffer, values: View, first: Expr, n: Expr
-    ) -> None:
-        """Add exponentials times values to the results, from panel `first` of the keys on."""
-        p, size = self.p, self.p.value_size
-        most = rows.count if isinstance(rows.count, int) else p.block_tokens
-        views = (
-            View(panel, {"m": self.step, "k": 1}), values,
-            View(running.result, {"m": size, "n": 1}, base=rows.state * size),
-        )  # fmt: skip
-        problem = matmul((), (most, p.value_size, self.step), views, self.kernel, None)
-        tile = pick_tile(most, size, self.target, self.kernel)
-        nest = Lowering(inner_nest("result", problem, tile, self.target, exact=True), self.target)
-        at = Position.outermost(problem).enter("m", t.ZERO, 1, rows.count)
-        seen = at.enter("k", first, self.width, n - first * self.width)
+    def add_values(self, rows: Rows, running: RunningSoftmax, panel: Buffer, keys: Keys) -> None:
+        """Add exponentials times values to the results."""
+        size, first = self.p.value_size, keys.unseen
+        result = View(running.result, {"m": size, "n": 1}, base=rows.state * size)
+        views = View(panel, {"m": self.step, "k": 1}), keys.values, result
+        nest, at = self._matmul("result", rows, (size, self.step), views)
+        seen = at.enter("k", first, self.width, keys.count - first * self.width)
         self.b.emit(nest.task(0, seen.reduced(False, True)))
 
+    def _matmul(
+        self, name: str, rows: Rows, sizes: tuple[int, int], views: tuple[View, View, View]
+    ) -> tuple[Lowering, Position]:
+        """Return the matmul `name` of sizes n and k, and the position of the rows in it."""
+        most = rows.count if isinstance(rows.count, int) else self.p.block_tokens
+        tile = (
+            self.tile if name == "scores" else pick_tile(most, sizes[0], self.target, self.kernel)
+        )
+        problem = matmul((), (most, *sizes), views, self.kernel, None)
+        nest = Lowering(inner_nest(name, problem, tile, self.target, exact=True), self.target)
+        return nest, Position.outermost(problem).enter("m", t.ZERO, 1, rows.count)
+
     def finish(self, rows: Rows, running: RunningSoftmax) -> None:
-        """Store the quotients."""
-        b, size = self.b, self.p.value_size
-        with b.loop("row", 0, rows.count) as row:
-            own = b.let("query", rows.state + row)
-            total, at = (
-                b.let("total", running.totals[own]),
-                b.let("at", rows.y + row * rows.y_stride),
-            )
-            with b.loop("i", 0, size, "vector") as i:
-                b.store(self.p.y, (at + i,), running.result[own * size + i] / total)
+        """Store the results of rows divided by their totals."""
+        b, p = self.b, self.p
+
+        def store(row: Expr, i: Expr, value: Expr) -> None:
+            b.store(p.y, ((rows.query + row * rows.apart) * p.value_size + i,), value)
+
+        running.finish(rows.count, store, rows.state)
