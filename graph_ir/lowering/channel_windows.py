@@ -22,7 +22,6 @@ from ..schedule.matmul_problem import group_memory
 from ..templates.byte_windows import ByteWindowTemplate
 from ..templates.channel_windows import WindowProblem, WindowTemplate
 from ..templates.dot_windows import DotWindowTemplate
-from ..templates.dynamic_channel_windows import DynamicWindowTemplate
 from ..templates.row_windows import RowWindowTemplate
 from .matmul import epilogue_names, epilogue_of
 from .notes import group_note
@@ -70,14 +69,13 @@ def _function(
     kernel = None
     if isinstance(op, DepthwiseConvolution) and op.inputs[1].details.format.is_blocked:
         kernel = dot_kernel(op, ctx.target)
-    given = problem, schedule, ctx.target, epilogue, whole
-    template = WindowTemplate(*given)
-    if whole.is_dynamic:
-        template = DynamicWindowTemplate(*given, sizes.lets)
-    elif kernel is not None:
-        template = DotWindowTemplate(*given, kernel)
+    given = problem, schedule, ctx.target, epilogue, whole, sizes.lets
+    if kernel is not None:
+        template: WindowTemplate = DotWindowTemplate(*given, kernel=kernel)
     elif problem.multiplies_bytes_as_floats and packs_vectors(problem.y.dtype, ctx.target):
         template = ByteWindowTemplate(*given)
+    else:
+        template = WindowTemplate(*given)
     return template.function(name, tuple(memory.values()), group_note(group, schedule))
 
 

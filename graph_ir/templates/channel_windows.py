@@ -8,7 +8,9 @@
         y[pixels] = epilogue(acc)
 
 Loop bounds skip window rows outside the image; columns outside are skipped at compile time, as the first and last
-blocks of a row have separate code. So nothing is padded, and the loops contain no border checks.
+blocks of a row have separate code. So nothing is padded, and the loops contain no border checks. Where heights and
+widths are dynamic, results whose windows lie inside the image are computed in blocks too, and what these leave in
+blocks of four, two and one; those at the left and right border one at a time, with loops over the columns inside.
 
 A slice has a number of channels for which the rows read for one row of results stay in L1 for the next one: 1.2 to 2.3
 times faster on MobileNetV2.
@@ -21,7 +23,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...base.contraction import accumulator_of
-from ...base.dims import ceil_quotient
+from ...base.dims import ceil_quotient, floor_quotient
 from ...base.dtypes import F32, DType
 from ...base.records import dataclass
 from ...targets.isa import Target
@@ -107,10 +109,29 @@ class ResultBlock:
         return self.image, self.channel, self.row, self.column + result
 
 
-class WindowTemplate:
-    """Builds the loop nest of one problem under a schedule; `epilogue` takes [image, channel, row, column].
+class Windows:
+    """The windows of one problem under a schedule; `epilogue` takes [image, channel, row, column]."""
 
-    `lets` bind the variables that dynamic sizes of the problem are; `whole`: its geometry in the model's sizes.
+    b: t.LoopBuilder
+
+    def __init__(
+        self,
+        problem: WindowProblem,
+        schedule: Schedule,
+        target: Target,
+        epilogue: EpilogueValue | None,
+    ) -> None:
+        self.problem, self.g = problem, problem.geometry
+        self.schedule, self.target = schedule, target
+        self.epilogue = storing(epilogue, problem.accumulator, problem.y.dtype)
+        self.start = t.const(problem.start, problem.accumulator)
+        self.kind: LoopKind = "parallel" if schedule.word("split") == "parallel" else "serial"
+
+
+class WindowTemplate(Windows):
+    """Builds the loop nest of one problem.
+
+    `whole`: its geometry in the model's sizes; `lets` bind the variables that dynamic sizes of the problem are.
     """
 
     def __init__(
@@ -122,12 +143,8 @@ class WindowTemplate:
         whole: ConvolutionGeometry,
         lets: Sequence[Stmt] = (),
     ) -> None:
-        self.problem = problem
-        self.g, self.whole, self.lets = problem.geometry, whole, lets
-        self.target = target
-        self.schedule = schedule
-        self.epilogue = storing(epilogue, problem.accumulator, problem.y.dtype)
-        self.kind: LoopKind = "parallel" if schedule.word("split") == "parallel" else "serial"
+        super().__init__(problem, schedule, target, epilogue)
+        self.whole, self.lets = whole, lets
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """All windows as a function."""
@@ -142,32 +159,71 @@ class WindowTemplate:
             b.emit(*self.lets)
             first = piece * size
             last = b.let("last", t.minimum(first + size, self.g.result[0]))
-            self._begin_piece()
+            if whole.is_dynamic:
+                self.ends = self._inner_columns()
             for number, channels in b.tiles("slice", self.g.groups, width):
                 with b.loop("row", first, last) as row:
                     self._row(image, row, number * width, channels)
         return b.function(name, params, note)
 
-    def _begin_piece(self) -> None:
-        """Bind what all rows of a piece use."""
-
     def _row(self, image: Expr, row: Expr, channel: Expr, channels: int) -> None:
-        """One row of results: blocks with windows over the border one at a time, the others in a loop."""
-        b, size = self.b, self.schedule.number("np")
-        rows = self._kernel_rows(row)
-        blocks = [(at, min(size, self.g.result[1] - at)) for at in range(0, self.g.result[1], size)]
+        """Store one row of results of `channels` channels."""
+        empty = ResultBlock(image, channel, row, t.ZERO, channels, 0, (), self._kernel_rows(row))
+        blocks = self._dynamic_blocks(empty) if self.whole.is_dynamic else self._blocks(empty)
+        for block in blocks:
+            self._block(block)
+
+    def _blocks(self, empty: ResultBlock) -> Iterator[ResultBlock]:
+        """Blocks with windows over the border one at a time, the others in a loop."""
+        width, size = self.g.result[1], self.schedule.number("np")
+        blocks = [(at, min(size, width - at)) for at in range(0, width, size)]
         inner = [at for at, count in blocks if count == size and self._is_inside(at, count)]
-
-        def block(position: Expr, at: int, count: int) -> None:
-            taps = self._taps(at, count)
-            self._block(ResultBlock(image, channel, row, position, channels, count, taps, rows))
-
         for at, count in blocks:
+            block = replace(empty, column=t.as_expr(at), count=count, taps=self._taps(at, count))
             if inner and at == inner[0]:
-                with b.loop("position", at, inner[-1] + 1, step=size) as position:
-                    block(position, at, count)
+                with self.b.loop("position", at, inner[-1] + 1, step=size) as position:
+                    yield replace(block, column=position)
             elif not inner or not inner[0] <= at <= inner[-1]:
-                block(t.as_expr(at), at, count)
+                yield block
+
+    def _dynamic_blocks(self, empty: ResultBlock) -> Iterator[ResultBlock]:
+        """The border one result at a time, blocks, lower blocks of what these leave, and the border."""
+        b, size = self.b, self.schedule.number("np")
+        begin, end, until = self.ends
+        left = until - end
+
+        def block(at: Expr, count: int) -> ResultBlock:
+            return replace(empty, column=at, count=count, taps=self._all_taps(count))
+
+        yield from self._border(empty, t.ZERO, begin)
+        with b.loop("position", begin, end, step=size) as position:
+            yield block(position, size)
+        for count in (2**power for power in reversed(range((size - 1).bit_length()))):
+            above = left // (2 * count) * (2 * count)
+            with b.when(left - above >= count):
+                yield block(end + above, count)
+        yield from self._border(empty, until, t.as_expr(self.g.result[1]))
+
+    def _border(self, empty: ResultBlock, first: Expr, last: Expr) -> Iterator[ResultBlock]:
+        """One result at a time, of the elements of its window that are inside the image, in their order."""
+        b, g = self.b, self.g
+        with b.loop("border", first, last) as at:
+            left = b.let("left", at * g.strides[1] - g.before[1])
+            columns = inside(b, left, g.image[1], g.kernel[1], g.dilations[1])
+            yield replace(empty, column=at, count=1, columns=columns)
+
+    def _inner_columns(self) -> tuple[Expr, Expr, Expr]:
+        """Return the first result whose window lies inside the image, the end of whole blocks of them, and the end
+        of all."""
+        b, g, size = self.b, self.g, self.schedule.number("np")
+        first = -(-g.before[1] // g.strides[1])
+        begin = b.let("begin", t.minimum(t.as_expr(first), g.result[1]))
+        reach = (g.kernel[1] - 1) * g.dilations[1] + 1
+        inside = floor_quotient(g.image[1] + g.before[1] - reach, g.strides[1]) + 1
+        until = t.minimum(t.as_expr(inside), g.result[1])
+        count = b.let("inner", t.maximum(until - begin, 0))
+        whole = count // size * size
+        return begin, b.let("end", begin + whole), begin + count
 
     def _kernel_rows(self, row: Expr) -> tuple[Expr, Expr]:
         """The rows of the window that lie inside the image, [begin, end), for a row of results."""
@@ -202,7 +258,7 @@ class WindowTemplate:
         line = self._line(block.row)
         with self.b.loop("c", 0, block.channels, "vector") as offset:
             one = block.part(offset, 1)
-            acc = self._sums(one, line, t.const(self.problem.start, self.problem.accumulator))
+            acc = self._sums(one, line, self.start)
             for position in range(block.count):
                 self._store(one.index(position), acc[position])
 

@@ -15,31 +15,22 @@ sums and 5, instead of 9 multiplications, 9 sums and 3 loads.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...base.dtypes import S8, S16, S32, U8, U16, U32
-from ...targets.isa import Microkernel, Target
+from ...targets.isa import Microkernel
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Broadcast, Buffer, Expr, Load
-from ..ir.schedule import Schedule
-from ..nest.convolution_geometry import ConvolutionGeometry
-from ..nest.epilogue import EpilogueValue
-from .channel_windows import ResultBlock, WindowProblem, WindowTemplate
+from .channel_windows import ResultBlock, WindowTemplate
 
 
 class DotWindowTemplate(WindowTemplate):
     """The loop nest for weights [groups of kernel rows][kernel columns][channels][k_group]."""
 
-    def __init__(
-        self,
-        problem: WindowProblem,
-        schedule: Schedule,
-        target: Target,
-        epilogue: EpilogueValue | None,
-        whole: ConvolutionGeometry,
-        kernel: Microkernel,
-    ) -> None:
-        super().__init__(problem, schedule, target, epilogue, whole)
+    def __init__(self, *given: Any, kernel: Microkernel) -> None:
+        super().__init__(*given)
         self.kernel = kernel
-        self.lanes = target.lanes(kernel.accumulator)
+        self.lanes = self.target.lanes(kernel.accumulator)
         # The weights of a tap, before they are widened.
         self.word = U32 if kernel.k_group == 4 else U16
         self.starts: dict[int, Expr] = {}

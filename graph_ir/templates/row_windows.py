@@ -16,18 +16,19 @@ from collections.abc import Callable, Iterator
 
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Buffer, Expr, Function, LoopKind
+from ...tensor_ir.builder import Value
+from ...tensor_ir.nodes import Buffer, Expr, Function
 from ..ir.schedule import Schedule
-from ..nest.epilogue import EpilogueValue, store_result, storing
+from ..nest.epilogue import EpilogueValue, store_result
 from ..schedule.row_windows import line_elements, staged_lines
-from .channel_windows import WindowProblem, inside
+from .channel_windows import WindowProblem, Windows, inside
 
 MAX_UNROLLED = 64
 """Rows, columns or columns of padding of a window that have code of their own; more are loops."""
 
 
-class RowWindowTemplate:
-    """Builds the loop nest of one problem under a schedule; `epilogue` takes [image, channel, row, column].
+class RowWindowTemplate(Windows):
+    """Builds the loop nest of one problem.
 
     The problem's image and result are [n, c, rows, columns], and its weights [c, kernel rows, kernel columns].
     """
@@ -39,22 +40,16 @@ class RowWindowTemplate:
         target: Target,
         epilogue: EpilogueValue | None,
     ) -> None:
-        self.problem = problem
-        self.g = problem.geometry
-        self.target = target
-        self.schedule = schedule
-        self.epilogue = storing(epilogue, problem.accumulator, problem.y.dtype)
+        super().__init__(problem, schedule, target, epilogue)
         self.line = line_elements(self.g)
         self.is_convolution = problem.weights is not None
 
     def function(self, name: str, params: tuple[Buffer, ...], note: str) -> Function:
         """All windows as a function."""
         self.b = b = t.LoopBuilder(param.name for param in params)
-        g = self.g
-        kind: LoopKind = "parallel" if self.schedule.word("split") == "parallel" else "serial"
         with (
-            b.loop("image", 0, g.batch, kind) as image,
-            b.loop("channel", 0, g.groups, kind) as channel,
+            b.loop("image", 0, self.g.batch, self.kind) as image,
+            b.loop("channel", 0, self.g.groups, self.kind) as channel,
         ):
             self._plane(image, channel)
         return b.function(name, params, note)
@@ -93,15 +88,11 @@ class RowWindowTemplate:
             if len(sides) > MAX_UNROLLED:
                 for low, high in ((0, before), (end, self.line)):
                     with b.loop("c", low, high, "vector") as c:
-                        b.store(stage, (line * self.line + c,), self._start)
+                        b.store(stage, (line * self.line + c,), self.start)
                 return
             for column in sides:
                 position = line * self.line + column
-                b.store(stage, (position,), self._start)
-
-    @property
-    def _start(self) -> Expr:
-        return t.const(self.problem.start, self.problem.accumulator)
+                b.store(stage, (position,), self.start)
 
     @property
     def _columns(self) -> int:
@@ -145,7 +136,7 @@ class RowWindowTemplate:
                     b.loop("c", 0, self._columns, "vector") as c,
                 ):
                     position = line * self.line + (c + g.before[1])
-                    b.store(stage, (position,), self._start)
+                    b.store(stage, (position,), self.start)
         with b.loop("line", begin, end) as line, b.loop("c", 0, self._columns, "vector") as c:
             position = line * self.line + (c + g.before[1])
             b.store(stage, (position,), self._element(start, top + line, c))
@@ -155,48 +146,39 @@ class RowWindowTemplate:
         b, taps = self.b, self.g.kernel[0]
         begin, end = self._inside(top, taps, self.g.dilations[0])
         position = line * self.line + self.g.before[1]
+
+        def combine(first: Value, last: Value) -> None:
+            with b.loop("c", 0, self._columns, "vector") as c:
+
+                def row(tap: Value) -> Expr:
+                    return self._element(start, top + tap * self.g.dilations[0], c)
+
+                b.store(stage, (position + c,), self._combined(first, last, row))
+
         if taps > MAX_UNROLLED:
-            self._combine_some(stage, start, top, position, (begin, end))
-            return
-        if end == t.as_expr(taps):
-            self._combine_all(stage, start, top, position)
-            return
-        with b.when(t.equal(end - begin, taps)):
-            self._combine_all(stage, start, top, position)
-        with b.otherwise():
-            self._combine_some(stage, start, top, position, (begin, end))
+            combine(begin, end)
+        elif end == t.as_expr(taps):
+            combine(0, taps)
+        else:
+            with b.when(t.equal(end - begin, taps)):
+                combine(0, taps)
+            with b.otherwise():
+                combine(begin, end)
 
-    def _combine_some(
-        self, stage: Buffer, start: Expr, top: Expr, position: Expr, rows: tuple[Expr, Expr]
-    ) -> None:
-        """The rows [begin, end) of the windows that begin in image row `top`, column by column."""
-        b = self.b
-        with b.loop("c", 0, self._columns, "vector") as c:
-
-            def row(tap: Expr) -> Expr:
-                return self._element(start, top + tap * self.g.dilations[0], c)
-
-            b.store(stage, (position + c,), self._combined_in_loop(rows, row))
-
-    def _combined_in_loop(self, taps: tuple[Expr, Expr], element: Callable[[Expr], Expr]) -> Expr:
-        """The elements of a window with numbers [begin, end), combined by a loop."""
-        b = self.b
+    def _combined(self, begin: Value, end: Value, element: Callable[[Value], Expr]) -> Expr:
+        """The elements of a window with numbers [begin, end) combined: unrolled, or by a loop if they are many or not
+        known."""
+        b, combine = self.b, self.problem.combine
+        if isinstance(end, int) and end <= MAX_UNROLLED:
+            value = element(0)
+            for tap in range(1, end):
+                value = t.binary(combine, b.let("v", value), element(tap))
+            return value
         acc = b.allocate("acc", self.problem.accumulator, (1,))
-        b.store(acc, (0,), self._start)
-        with b.loop("tap", *taps) as tap:
-            value = t.binary(self.problem.combine, acc[0], element(tap))
-            b.store(acc, (0,), value)
+        b.store(acc, (0,), self.start)
+        with b.loop("tap", begin, end) as number:
+            b.store(acc, (0,), t.binary(combine, acc[0], element(number)))
         return b.let("v", acc[0])
-
-    def _combine_all(self, stage: Buffer, start: Expr, top: Expr, position: Expr) -> None:
-        """The same where all of these rows lie inside the image."""
-        b = self.b
-        with b.loop("c", 0, self._columns, "vector") as c:
-            value = self._element(start, top, c)
-            for tap in range(1, self.g.kernel[0]):
-                other = self._element(start, top + tap * self.g.dilations[0], c)
-                value = t.binary(self.problem.combine, b.let("v", value), other)
-            b.store(stage, (position + c,), value)
 
     def _inside(self, top: Expr, count: int, step: int) -> tuple[Expr, Expr]:
         """The rows of `count`, `step` apart from image row `top` on, that lie inside the image."""
@@ -224,10 +206,10 @@ class RowWindowTemplate:
         with b.loop("column", 0, g.result[1], "vector") as column:
             at = b.let("at", line + column * g.strides[1])
             if not self.is_convolution and g.kernel[1] > MAX_UNROLLED:
-                acc = self._combined_columns(stage, at)
+                acc = self._combined(0, g.kernel[1], lambda tap: stage[at + tap * g.dilations[1]])
                 self._store((*index, column), result * g.result[1] + column, acc)
                 return
-            sums: list[Expr | None] = [self._start if self.is_convolution else None] * height
+            sums: list[Expr | None] = [self.start if self.is_convolution else None] * height
             for column_tap in range(g.kernel[1]):
                 weights = self._weights(index[1], column_tap)
                 for lower, users in self._lines(height):
@@ -242,15 +224,6 @@ class RowWindowTemplate:
                 assert total is not None
                 position = (result + number) * g.result[1] + column
                 self._store((*index[:2], index[2] + number, column), position, total)
-
-    def _combined_columns(self, stage: Buffer, at: Expr) -> Expr:
-        """The columns of a wide window of the staged lines from `at` on."""
-        taps, dilation = self.g.kernel[1], self.g.dilations[1]
-
-        def column(tap: Expr) -> Expr:
-            return stage[at + tap * dilation]
-
-        return self._combined_in_loop((t.as_expr(0), t.as_expr(taps)), column)
 
     def _lines(self, height: int) -> Iterator[tuple[int, list[tuple[int, int]]]]:
         """(staged line, the (row of results, row of the window) that take its elements) for `height` rows."""
