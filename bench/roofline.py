@@ -30,7 +30,7 @@ from ..base.records import dataclass
 from ..base.whole_file import whole_file
 from ..codegen.aot import compile_to_object
 from ..codegen.host import cpu_name, host_supports
-from ..graph_ir.schedule.matmul_nbits import DIGITS
+from ..graph_ir.schedule.nbits_instructions import DIGITS
 from ..runtime.loader import LoadedCode
 from ..runtime.native import runs_tiles
 from ..targets.isa import Microkernel, Target

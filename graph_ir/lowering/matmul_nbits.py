@@ -16,13 +16,9 @@ from ..rewriting.kernel_group import KernelGroup
 from ..schedule.byte_pairs import is_centered
 from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of
-from ..schedule.matmul_nbits import (
-    NBitsSpace,
-    few_schedules,
-    kernel_of_use,
-    max_on_byte_tiles,
-)
+from ..schedule.matmul_nbits import NBitsSpace, few_schedules
 from ..schedule.matmul_problem import group_memory, matrix_view
+from ..schedule.nbits_instructions import kernel_of_use, max_on_byte_tiles
 from ..templates.matmul_nbits import NBitsLowering
 from ..templates.packed_weights import PackedWeights
 from .contraction import as_block

@@ -12,6 +12,9 @@ from .context import LowerContext
 MAX_S8 = 127
 """The largest s8, and the largest magnitude of a rounded activation."""
 
+APART = 4
+"""Elements between rows of 16 bits: they begin at different offsets of cache lines, so that loads do not conflict."""
+
 MAX_S16 = (1 << 15) - 1
 """The largest s16."""
 
@@ -37,13 +40,19 @@ def level_bits(op: MatmulNBits) -> int:
 
 
 def dots_of(bits: int, target: Target) -> str:
-    """Return the byte dot product for levels of `bits` bits: of four bytes, or of two where 16 bits hold their sum.
+    """Return the dot product for levels of `bits` bits: of four, or of two, as bytes if 16 bits hold the sum of these.
 
     "" if the CPU has none.
     """
     if microkernel(U8, S8, target).k_group == WORD_BYTES:
         return "dot4"
-    return "dot2" if words_in_pairs(bits) and target.table.has_fma else ""
+    return "dot2" if target.table.has_fma else ""
+
+
+def is_wide(op: MatmulNBits, ctx: LowerContext) -> bool:
+    """Return whether 16 bits do not hold the sum of two levels times s8: both are widened, on a CPU that does so."""
+    bits = level_bits(op)
+    return not words_in_pairs(bits) and dots_of(bits, ctx.target) == "dot2"
 
 
 def is_centered(op: MatmulNBits, ctx: LowerContext) -> bool:

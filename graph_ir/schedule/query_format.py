@@ -20,7 +20,7 @@ from .context import LowerContext
 from .direct_convolution import convolution_formats
 from .format_choice import FormatChoice
 from .matmul import matmul_formats
-from .matmul_nbits import nbits_formats
+from .nbits_formats import nbits_formats
 from .winograd import winograd_formats
 
 FormatRule = Callable[[Any, LowerContext], list[FormatChoice]]

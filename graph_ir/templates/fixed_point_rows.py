@@ -16,7 +16,7 @@ from ...base.packed_words import WORD_BYTES
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Buffer, Expr, Load, Var
-from ..schedule.matmul_nbits import DIGITS
+from ..schedule.nbits_instructions import DIGITS
 from .nbits_rows import GivenRows
 
 SMALL = 2.0**-4

@@ -36,6 +36,7 @@ from .nbits_byte_tiles import ByteTiles, SignedRows
 from .nbits_rows import GivenRows
 from .nbits_tile import DotTile, FixedPointTile, FloatTile, Means, RegisterTile, row_runs
 from .packed_weights import PackedWeights, WeightPanel
+from .wide_tile import WideRows, WideTile
 
 
 class NBitsLowering(Lowering):
@@ -164,6 +165,8 @@ class NBitsLowering(Lowering):
         make = FixedPointRows if in_digits else SignedRows if self.use == "tile4" else GivenRows
         if self._is_centered:
             make = CenteredRows
+        elif self._is_wide:
+            make = WideRows
         a, rows = self.problem.a, max_rows(self.nest)
         return make(
             a, self.x_scale, self.weights, self.depth, self.step, self.depth // self.x_group, rows,
@@ -182,12 +185,20 @@ class NBitsLowering(Lowering):
         make = FloatTile if self.x_scale is None else DotTile
         if self._is_centered:
             make = CenteredTile
+        elif self._is_wide:
+            make = WideTile
         return make(x, row, rows, weights, vectors, means)
 
     @property
     def _is_centered(self) -> bool:
         """Return whether sums of bytes less the zero point stay in 16 bits."""
         return self.weights.is_centered and self.use == "dot2"
+
+    @property
+    def _is_wide(self) -> bool:
+        """Return whether rows of bytes and weights are widened to 16 bits."""
+        is_rounded = self.x_scale is not None and self.use == "dot2"
+        return is_rounded and not words_in_pairs(self.level_bits)
 
     def _store(
         self, b: t.LoopBuilder, row: Position, r: Expr, v: int, sums: Buffer, columns: int

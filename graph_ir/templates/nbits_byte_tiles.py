@@ -22,7 +22,7 @@ from ...tensor_ir.nodes import Allocate, Buffer, Expr, Stmt, Var
 from ..nest.problem import View
 from ..nest.register_tile import RegisterTile as GemmTile
 from ..nest.row_tiles import TileHeight
-from ..schedule.matmul_nbits import SCALED
+from ..schedule.nbits_instructions import SCALED
 from .nbits_rows import GivenRows
 from .nbits_tile import Means, RegisterTile, row_runs
 from .packed_weights import WeightPanel

@@ -20,7 +20,7 @@ from graphc.graph_ir.ops.compose import Composer
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.rewriting.rounded_rows import rounded_rows
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.graph_ir.schedule.matmul_nbits import MAX_ON_BYTE_TILES
+from graphc.graph_ir.schedule.nbits_instructions import MAX_ON_BYTE_TILES
 from graphc.targets.isa import Target
 from support.gguf_files import TYPES, blocks
 

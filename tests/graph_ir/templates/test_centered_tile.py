@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
-from graphc.base.dims import Size, Symbol, size
-from graphc.base.dtypes import F32, S8
-from graphc.base.options import CompileOptions
-from graphc.base.packed_words import LOW_BITS, packed_words
-from graphc.codegen.aot import assembly
 from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile as compile_model
-from graphc.driver.compiler import compile_stages
-from graphc.graph_ir.ir.graph import Array, Graph
-from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul_nbits import MatmulNBits
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.rewriting.kernel_group import group_of
@@ -24,51 +14,10 @@ from graphc.graph_ir.schedule.byte_pairs import fits_centered
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.matmul_nbits import few_schedules
 from graphc.targets.isa import Target
+from support.centered_matmul import K, centered_matmul, extreme_rows, longest_loop, spills
 
 AVX2 = Target("avx2", "x86-64-v3", "+avx2,+fma")
 VNNI = Target("avx512", features="+avx512vnni")
-K, GROUP = 64, 32
-
-
-def centered_matmul(
-    bits: int,
-    levels: Array,
-    scales: Array | None,
-    x: Array,
-    zero: int | None = None,
-    is_dynamic: bool = False,
-) -> tuple[Graph, list[Array]]:
-    """Return a matmul of s8 rows, with integer scales of 16 weights or the scale 1 of 32, and its inputs."""
-    middle = 1 << bits - 1 if zero is None else zero
-    m: Size = size(Symbol("T", 1, 512)) if is_dynamic else len(x)
-    k, low, graph = x.shape[1], LOW_BITS[bits], Graph("centered")
-    arrays = [packed_words(levels & (1 << low) - 1, low)]
-    group = GROUP if scales is None else k // scales.shape[1]
-    ones = np.ones((len(levels), k // GROUP), np.float32)
-    arrays.append(ones if scales is None else scales)
-    arrays.append(np.full((1, 1), middle, np.float32))
-    names = []
-    if bits > low:
-        names, arrays = ["high"], [*arrays, packed_words(levels >> low, bits - low)]
-    if scales is not None:
-        names.append("block_scale")
-        arrays.append(np.ones((len(levels), 1), np.float16))
-    factors = np.ones((len(x), k // GROUP), np.float32)
-    operands = [
-        graph.make_input(LogicalTensor(S8, (m, k)), "x"), *map(graph.make_constant, arrays),
-        graph.make_input(LogicalTensor(F32, (m, k // GROUP)), "x_scale"),
-    ]  # fmt: skip
-    attrs = {"bits": bits, "group": group, "parts": ",".join([*names, "x_scale"]), "zero": middle}
-    graph.make_output(graph.make("matmul_nbits", operands, attrs, "y").outputs[0])
-    return graph, [x, factors]
-
-
-def extreme_rows(m: int) -> Array:
-    """Return rows of -127, of 127, and of both."""
-    x = np.full((m, K), -127, np.int8)
-    x[1::3] = 127
-    x[2::3, ::3] = 127
-    return x
 
 
 @pytest.mark.parametrize("isa", [x for x in ("avx512", "avx2", "generic") if host_supports(x)])
@@ -132,9 +81,5 @@ def test_zero_points_that_are_not_in_the_middle_take_wider_sums() -> None:
 
 def test_sums_stay_in_registers() -> None:
     """LLVM would sum terms in pairs and load operands early, which takes 70 spills and 1.3 times as long."""
-    graph, _ = centered_matmul(5, np.zeros((16, 640), np.int64), None, np.zeros((64, 640), np.int8))
-    compiled = compile_stages(graph, AVX2, CompileOptions(threads=1))
-    blocks = re.split(r"^\S+:", assembly(compiled.llvm_ir, AVX2), flags=re.MULTILINE)
-    loop = max(blocks, key=lambda text: text.count("vpmaddubsw"))
-    assert loop.count("vpmaddubsw") == 80
-    assert len(re.findall(r"vmov\w+\t%ymm\d+, [-\d]*\(%rsp\)", loop)) <= 20
+    loop = longest_loop(5, "vpmaddubsw", AVX2)
+    assert loop.count("vpmaddubsw") == 80 and spills(loop) <= 20
