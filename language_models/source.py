@@ -18,7 +18,7 @@ from ..frontend.decoder.config import DecoderConfig
 from ..frontend.decoder.graph import EMBEDDINGS, decoder_graph, embedded
 from ..frontend.decoder.weights import Weights
 from ..frontend.gguf import decoder_config, read_gguf
-from ..frontend.huggingface import ModelFolder, read_folder
+from ..frontend.huggingface import ModelFolder, folder_config, read_folder
 from ..runtime.executor import CompiledModel
 from .genai import GenaiConfig, is_genai, read_genai
 from .session import Embed, Step
@@ -105,7 +105,7 @@ def _gguf(path: Path, context: int | None, default: int) -> tuple[Source, int]:
 def _folder(path: Path, context: int | None, default: int) -> tuple[Source, int]:
     folder = read_folder(path)
     context = _checked(path, context, folder.context, default)
-    config = folder.config(context)
+    config = folder_config(folder, context)
 
     def compiled(new: int, past: int, cache: DType, **options: Any) -> CompiledModel:
         sizes = size(Symbol("T", 1, new)), size(Symbol("P", 0, past))

@@ -36,6 +36,11 @@ class Architecture:
     local_base: float = 0.0
     scales_by_width_at: int = 0
 
+    def rotated(self, layers: int) -> tuple[bool, ...]:
+        """Return whether each layer has rotary embedding."""
+        every = self.unrotated_every
+        return tuple(not every or (layer + 1) % every != 0 for layer in range(layers))
+
 
 ARCHITECTURES = {
     "llama": Architecture(rotates_pairs=True),

@@ -48,9 +48,9 @@ def yarn_divisors(
     return np.asarray(1 / (1 - ramp + ramp / factor))
 
 
-def yarn_gain(factor: float) -> float:
+def yarn_gain(factor: float, scale: float = 1.0) -> float:
     """Return what YaRN multiplies cos and sin by."""
-    return 0.1 * math.log(factor) + 1
+    return 0.1 * scale * math.log(max(factor, 1.0)) + 1
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class DecoderConfig:
         rotary, local_rotary: Of layers without and with a window.
         window: Keys that a query of a layer with a window sees, its own among them.
         is_local: Whether each layer has the window.
+        rotated: Whether each layer has rotary embedding.
         query_scale: Factor of scores.
         experts_used: Experts that each token goes through, where layers have experts.
         score_cap, logit_cap: Limits by cap * tanh(x / cap); 0: none.
@@ -93,6 +94,7 @@ class DecoderConfig:
     local_rotary: Rotary
     window: int
     is_local: tuple[bool, ...]
+    rotated: tuple[bool, ...]
     query_scale: float
     experts_used: int = 0
     score_cap: float = 0.0
@@ -108,8 +110,3 @@ class DecoderConfig:
     def keeps_window(self, layer: int) -> bool:
         """Return whether a layer needs only the keys in its window; one layer at least keeps all tokens."""
         return bool(self.window) and self.is_local[layer] and not all(self.is_local)
-
-    def is_rotated(self, layer: int) -> bool:
-        """Return whether a layer has rotary embedding."""
-        every = self.architecture.unrotated_every
-        return not every or (layer + 1) % every != 0

@@ -125,7 +125,7 @@ class Decoder:
         q, k, v = self._projections(x, at)
         q = self._norm(q, f"{at}attn_q_norm", optional=True)
         k = self._norm(k, f"{at}attn_k_norm", optional=True)
-        if config.is_rotated(layer):
+        if config.rotated[layer]:
             q, k = (self._rotated(one, layer) for one in (q, k))
         news = [
             part

@@ -60,6 +60,7 @@ class _Metadata:
             local_rotary=self._local_rotary(key_size, rotary),
             window=self._window() if any(is_local) else 0,
             is_local=is_local,
+            rotated=self.row.rotated(layers),
             query_scale=(width / heads if by_width else key_size) ** -0.5,
             experts_used=self._experts_used(),
             score_cap=self._number("attn_logit_softcapping", 0.0),

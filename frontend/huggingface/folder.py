@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -11,95 +10,38 @@ import numpy as np
 
 from ...base.block_types import Array
 from ...base.errors import UnsupportedError, UserError
-from ...base.file_errors import unreadable
-from ...base.records import dataclass
+from ...base.suggestion import suggestion
 from ..decoder.architectures import architecture
 from ..decoder.config import DecoderConfig, Rotary, yarn_divisors, yarn_gain
 from ..decoder.weights import Weight
+from .model_folder import ModelFolder, read_json
 from .names import renamed
 from .safetensors import read_safetensors
+from .settings import DEFAULTS, check_settings, local_layers, rotated_layers
 
 _ARCHITECTURES = {"mistral": "llama", "gemma3_text": "gemma3"}
 """Types of models whose decoder has another name here."""
 _ROTARY = ("default", "linear", "llama3", "yarn", "longrope")
 
 
-@dataclass(frozen=True)
-class ModelFolder:
-    """A folder of Hugging Face Transformers: `settings` is its `config.json`."""
-
-    path: Path
-    settings: dict[str, Any]
-    weights: dict[str, Weight]
-
-    def json(self, name: str) -> dict[str, Any]:
-        """Return an object in a file of the folder; empty where there is no such file. Raise UserError for a corrupt
-        one."""
-        return read_json(self.path / name) if (self.path / name).is_file() else {}
-
-    @property
-    def context(self) -> int:
-        """The largest number of tokens the model was made for."""
-        return self.integer("max_position_embeddings")
-
-    def config(self, context: int) -> DecoderConfig:
-        """Return the configuration for runs of up to `context` tokens. May raise UserError or UnsupportedError."""
-        return _config(self, context)
-
-    def integer(self, name: str, default: int | None = None) -> int:
-        """Return a positive integer of the settings. Raise UserError if it is missing or none."""
-        value = self.settings.get(name)
-        value = default if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 31:
-            raise self.rule(f"'{name}' must be a positive integer", str(value))
-        return value
-
-    def number(self, name: str, default: float) -> float:
-        """Return a number of the settings. Raise UserError if it is none."""
-        value = self.settings.get(name)
-        value = default if value is None else value
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
-            raise self.rule(f"'{name}' must be a number", str(value))
-        return float(value)
-
-    def rule(self, rule: str, values: str) -> UserError:
-        """Return the error for a folder that breaks a rule."""
-        text = f"'{self.path}': {rule}, got {values}"
-        return UserError(text)
-
-
 def read_folder(path: Path) -> ModelFolder:
     """Read a folder with `config.json` and safetensors. May raise UserError or UnsupportedError."""
     whole = read_json(path / "config.json")
     settings = _asread_json(whole.get("text_config")) or whole  # of a model that sees pictures too
-    name = _architecture(settings)
-    architecture(name, f"'{path}'")
-    is_tied = bool(settings.get("tie_word_embeddings", whole.get("tie_word_embeddings", True)))
+    name, kind = _architecture(settings), str(settings.get("model_type", ""))
+    if kind not in DEFAULTS:
+        what = f"'{path}': architecture '{kind}' is not supported, known are {', '.join(DEFAULTS)}"
+        raise UnsupportedError(what, suggestion(kind, list(DEFAULTS)) or "give another model")
+    both = {"tie_word_embeddings": whole.get("tie_word_embeddings"), **settings}
+    given = {key: value for key, value in both.items() if key in settings or value is not None}
+    settings = DEFAULTS[kind] | given
+    is_tied = bool(settings["tie_word_embeddings"])
     return ModelFolder(path, settings, renamed(name, _tensors(path), is_tied, f"'{path}'"))
 
 
 def _architecture(settings: dict[str, Any]) -> str:
     name = str(settings.get("model_type", ""))
     return _ARCHITECTURES.get(name, name)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file. Raise UserError for a file that holds none."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise unreadable(path, error) from error
-    except (ValueError, RecursionError) as error:
-        text = f"'{path}': the file must be JSON, got {error}"
-        raise UserError(text) from None
-    if not isinstance(found, dict):
-        text = f"'{path}': the file must be a JSON object, got {type(found).__name__}"
-        raise UserError(text)
-    return found
 
 
 def _tensors(path: Path) -> dict[str, Weight]:
@@ -116,14 +58,17 @@ def _tensors(path: Path) -> dict[str, Weight]:
     return found
 
 
-def _config(folder: ModelFolder, context: int) -> DecoderConfig:
+def folder_config(folder: ModelFolder, context: int) -> DecoderConfig:
+    """Return the configuration of a folder for runs of up to `context` tokens. May raise UserError or
+    UnsupportedError."""
     name = _architecture(folder.settings)
     row = architecture(name, f"'{folder.path}'")
-    width, heads = folder.integer("hidden_size"), folder.integer("num_attention_heads")
-    layers = folder.integer("num_hidden_layers")
-    key_size = folder.integer("head_dim", width // heads)
+    check_settings(folder, row)
+    width, heads = folder.size("hidden_size"), folder.size("num_attention_heads")
+    rotated = rotated_layers(folder, folder.layers)
+    key_size = folder.size("head_dim", width // heads)
     rotary = _rotary(folder, key_size, "full_attention", context)
-    is_local = _local(folder, layers)
+    is_local = local_layers(folder, rotated)
     scalar = folder.number("query_pre_attn_scalar", float(key_size))
     if scalar <= 0:
         raise folder.rule("'query_pre_attn_scalar' must be positive", str(scalar))
@@ -134,9 +79,9 @@ def _config(folder: ModelFolder, context: int) -> DecoderConfig:
         rotates_pairs=False,
         vocabulary=table.dims[0] if table and table.dims else 0,
         width=width,
-        layers=layers,
+        layers=folder.layers,
         heads=heads,
-        kv_heads=folder.integer("num_key_value_heads", heads),
+        kv_heads=folder.size("num_key_value_heads", heads),
         key_size=key_size,
         value_size=key_size,
         epsilon=folder.number("rms_norm_eps", 1e-6),
@@ -147,34 +92,24 @@ def _config(folder: ModelFolder, context: int) -> DecoderConfig:
         else rotary,
         window=folder.integer("sliding_window") if any(is_local) else 0,
         is_local=is_local,
+        rotated=rotated,
         query_scale=scalar**-0.5,
         score_cap=folder.number("attn_logit_softcapping", 0.0),
         logit_cap=folder.number("final_logit_softcapping", 0.0),
     )
 
 
-def _local(folder: ModelFolder, layers: int) -> tuple[bool, ...]:
-    """Return whether each layer has the window."""
-    kinds, window = folder.settings.get("layer_types"), folder.settings.get("sliding_window")
-    if window is None or folder.settings.get("use_sliding_window") is False:
-        return (False,) * layers
-    if isinstance(kinds, list):
-        if len(kinds) != layers:
-            raise folder.rule(f"'layer_types' must have {layers} elements", str(len(kinds)))
-        return tuple(kind == "sliding_attention" for kind in kinds)
-    every = architecture(_architecture(folder.settings), "").global_every
-    return tuple(every == 1 or (layer + 1) % every > 0 for layer in range(layers))
-
-
 def _rotary(folder: ModelFolder, key_size: int, layers: str, context: int) -> Rotary:
     """The rotary embedding of layers of a type, as `rope_parameters` or the older `rope_scaling` say."""
     settings = folder.settings
     given = _asread_json(settings.get("rope_parameters") or settings.get("rope_scaling"))
-    given = _asread_json(given.get(layers, given))
-    base = settings.get("rope_theta", 10_000.0)
+    base, of_kind = settings.get("rope_theta", 10_000.0), given.get(layers)
     if layers == "sliding_attention" and "rope_local_base_freq" in settings:
         base, given = settings["rope_local_base_freq"], {}
+    given = given if of_kind is None else _asread_json(of_kind)
     kind = str(given.get("rope_type", given.get("type", "default")))
+    if kind in ("su", "yarn") and settings.get("model_type") == "phi3":
+        kind = "longrope"  # by its first names
     if kind not in _ROTARY:
         what = f"'{folder.path}': rotary embedding of type '{kind}' is not supported"
         raise UnsupportedError(what, f"known are {', '.join(_ROTARY)}")
@@ -206,9 +141,7 @@ def _scaled_rotary(
         or folder.integer("original_max_position_embeddings", folder.context)
     )
     if kind == "yarn":
-        factor = float(given["factor"])
-        gain = float(given.get("attention_factor") or yarn_gain(factor))
-        return Rotary.of(size, base, yarn_divisors(size, base, factor, original), gain)
+        return _yarn(size, base, given, original)
     if kind == "longrope":
         factors = given["long_factor" if context > original else "short_factor"]
         scale = folder.context / original
@@ -220,6 +153,17 @@ def _scaled_rotary(
             float(given.get("attention_factor") or gain),
         )
     return Rotary.of(size, base)
+
+
+def _yarn(size: int, base: float, given: dict[str, Any], original: int) -> Rotary:
+    factor, all_dims = float(given["factor"]), given.get("mscale_all_dim")
+    gain = yarn_gain(factor)
+    if given.get("mscale") and all_dims:
+        gain = yarn_gain(factor, float(given["mscale"])) / yarn_gain(factor, float(all_dims))
+    fast, slow = float(given.get("beta_fast") or 32), float(given.get("beta_slow") or 1)
+    whole = bool(given.get("truncate", True))
+    divisors = yarn_divisors(size, base, factor, original, fast, slow, whole)
+    return Rotary.of(size, base, divisors, float(given.get("attention_factor") or gain))
 
 
 def _llama3_divisors(size: int, base: float, given: dict[str, Any]) -> Array:

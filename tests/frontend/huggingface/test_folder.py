@@ -12,6 +12,7 @@ import torch
 
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend.huggingface import read_folder
+from graphc.frontend.huggingface.settings import DEFAULTS
 from graphc.language_models import load
 from support.torch_zoo import zoo
 
@@ -51,6 +52,18 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
             }
         },
     ),
+    "yarn, all parameters": (
+        "Llama",
+        {
+            "rope_parameters": {
+                "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16,
+                "beta_fast": 3.0, "beta_slow": 0.5, "truncate": False, "mscale": 0.7, "mscale_all_dim": 1.2,
+            }
+        },
+    ),
+    "qwen2, windows": ("Qwen2", {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1}),
+    "smollm3, other layers": ("SmolLM3", {"no_rope_layers": [0, 1]}),
+    "smollm3, every second": ("SmolLM3", {"no_rope_layer_interval": 2}),
 }  # fmt: skip
 
 
@@ -80,6 +93,55 @@ def test_logits_are_those_of_transformers(name: str, tmp_path: Path) -> None:
     found = np.concatenate(
         [session.feed(tokens[:9], every=True), session.feed(tokens[9:], every=True)]
     )
+    np.testing.assert_allclose(found, wanted, atol=3e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_settings_that_are_absent_are_those_of_transformers(kind: str) -> None:
+    names = {"gemma3_text": "Gemma3Text", "smollm3": "SmolLM3"}
+    made = getattr(transformers, f"{names.get(kind, kind.capitalize())}Config")
+    plain = made()
+    rope = plain.rope_parameters
+    of_kinds = {
+        "rope_theta": rope.get("full_attention", rope).get("rope_theta"),
+        "rope_local_base_freq": rope.get("sliding_attention", rope).get("rope_theta"),
+        "sliding_window_pattern": plain.to_dict().get("_sliding_window_pattern"),
+        "sliding_window": (made(use_sliding_window=True) if "qwen" in kind else plain).to_dict().get("sliding_window"),
+    }  # fmt: skip
+    for name, value in DEFAULTS[kind].items():
+        assert value == (of_kinds[name] if name in of_kinds else getattr(plain, name)), name
+
+
+ABSENT: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "tied": ("Llama", {"tie_word_embeddings": False}, ["tie_word_embeddings"]),
+    "layers": (
+        "Qwen3",
+        {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1},
+        ["layer_types"],
+    ),
+    "window": ("Qwen2", {"sliding_window": 6}, ["layer_types", "use_sliding_window"]),
+    "caps": ("Gemma2", {"query_pre_attn_scalar": 256}, ["attn_logit_softcapping", "query_pre_attn_scalar"]),
+    "pattern": ("Gemma3", {"sliding_window": 6, "sliding_window_pattern": 2}, ["layer_types", "rope_parameters"]),
+    "epsilon": ("Phi3", {"rms_norm_eps": 1e-5, "tie_word_embeddings": False}, ["rms_norm_eps", "tie_word_embeddings"]),
+    "base": ("SmolLM3", {"tie_word_embeddings": True}, ["rope_parameters", "no_rope_layers", "layer_types"]),
+}  # fmt: skip
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ABSENT)
+def test_logits_with_settings_absent(name: str, tmp_path: Path) -> None:
+    kind, more, absent = ABSENT[name]
+    saved(tmp_path, kind, more)
+    path = tmp_path / "config.json"
+    settings = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in settings.items() if k not in absent} | more))
+    if not set(more) - set(absent):
+        path.write_text(json.dumps({k: v for k, v in settings.items() if k not in absent}))
+    model = getattr(transformers, f"{kind}ForCausalLM").from_pretrained(tmp_path).float().eval()
+    tokens = np.random.default_rng(0).integers(0, 90, 20).tolist()
+    with torch.no_grad():
+        wanted = model(torch.tensor([tokens])).logits[0].numpy()
+    found = load(tmp_path, threads=1, context=30).session.feed(tokens, every=True)
     np.testing.assert_allclose(found, wanted, atol=3e-4 * np.abs(wanted).max())
 
 
@@ -126,7 +188,7 @@ def test_shards_and_texts(tmp_path: Path) -> None:
             "model.safetensors",
             (2).to_bytes(8, "little") + b"{}",
             UserError,
-            "no tensor of that name",
+            "must be at most 0, as the tensors are",
         ),
     ],
 )
@@ -149,8 +211,26 @@ def test_corrupt_folders(
         ),
         ({"rope_parameters": {"rope_type": "default", "rope_theta": "far"}}, "must be complete"),
         ({"rope_parameters": {"rope_type": "spiral"}}, "type 'spiral' is not supported"),
-        ({"layer_types": ["full_attention"], "sliding_window": 4}, "'layer_types' must have 2"),
+        (
+            {"model_type": "gemma2", "layer_types": ["full_attention"], "hidden_activation": None},
+            "'layer_types' must have 2",
+        ),
         ({"num_attention_heads": 0}, "'num_attention_heads' must be a positive integer"),
+        (
+            {"num_hidden_layers": 1 << 30},
+            "'num_hidden_layers' must be at most 21, as the tensors are",
+        ),
+        ({"head_dim": 1 << 30}, "'head_dim' must be at most 90, as the tensors are"),
+        (
+            {"num_hidden_layers": 1},
+            "the tensors blk.1.attn_norm.weight, .* and 6 more are not supported",
+        ),
+        ({"hidden_act": "gelu"}, "hidden_act 'gelu' is not supported; known are silu, swish"),
+        ({"use_bidirectional_attention": True}, "use_bidirectional_attention is not supported"),
+        (
+            {"model_type": "qwen3", "use_sliding_window": True, "layer_types": ["chunked"] * 2},
+            "type 'chunked'",
+        ),
     ],
 )
 def test_wrong_settings(tmp_path: Path, more: dict[str, Any], message: str) -> None:
@@ -164,7 +244,7 @@ def test_wrong_settings(tmp_path: Path, more: dict[str, Any], message: str) -> N
 def test_an_index_that_is_no_table_names_no_files(tmp_path: Path) -> None:
     saved(tmp_path, "Llama", {})
     (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": [1]}')
-    with pytest.raises(UserError, match="no tensor of that name"):
+    with pytest.raises(UserError, match="must be at most 0, as the tensors are"):
         load(tmp_path, context=30)
 
 
