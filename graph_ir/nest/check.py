@@ -222,8 +222,12 @@ def _chunks(nest: Nest, target: Target) -> Iterator[str]:
 
 
 def _parallel(nest: Nest, target: Target) -> Iterator[str]:
-    """Threads that share dynamic sizes are counted by blocks of rows and chunks of panels."""
-    sizes = nest.problem.sizes
+    """Threads share loops around register tiles; those that share dynamic sizes are counted by blocks of rows and
+    chunks of panels."""
+    sizes, tile = nest.problem.sizes, nest.tile
+    for loop in nest.loops:
+        if tile is not None and loop.kind == "parallel" and loop.name in tile.loops:
+            yield f"parallelize {loop.name}: it must be outside of the register tile; split {loop.name} first"
     if is_known(*(sizes[axis] for axis in "mnk")) or not nest.is_parallel or "y" in sizes:
         return
     parallel = [x for x in nest.loops if x.kind != "serial" and x.axis not in nest.problem.batch]

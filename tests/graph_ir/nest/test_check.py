@@ -83,3 +83,16 @@ def test_random_steps_of_a_convolution_are_refused_or_exact() -> None:
             legal += 1
             check(after, PADDED, "rows")
     assert legal > 5
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "tensorize 2x3 over m n k; parallelize b0 m",
+        "parallelize b0 m n; tensorize 2x3 over m n k",
+        "split m 4; reorder b0 m0 m1 n k; tensorize 2x3 over m1 n k; parallelize b0 m0 m1 n",
+    ],
+)
+def test_loops_of_a_register_tile_are_not_shared(steps: str) -> None:
+    reason = invalid_reason(apply(contraction(problem(*SIZES, "plain")), steps), TARGET)
+    assert reason.startswith("parallelize m") and "must be outside of the register tile" in reason
