@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from threading import RLock
 from typing import Any, Literal, overload
 
 from ..base.dtypes import BF16, F16, F32, S8, DType
@@ -17,8 +17,8 @@ from .buffers import CacheBuffers
 from .chat import Message, chat_text
 from .lookup import looked_up
 from .perplexity import perplexity
-from .prompts import Prompt, Prompts, is_several
-from .sampling import Sampler, Sampling
+from .prompts import Prompt, Prompts, given_tokens, is_chat, is_several
+from .sampling import Sampler, Sampling, check_integer
 from .session import Session
 from .source import Source, source_of
 from .stops import Stops
@@ -44,6 +44,9 @@ MAX_LOOKUP = 16
 class LanguageModel:
     """A decoder, its tokenizer and the sequence it has seen.
 
+    Threads may call one model: a call waits for others. Streams take turns, each token a turn, and what another call
+    has overwritten is computed again; a list of prompts is faster.
+
     Attributes:
         config: Sizes and constants.
         session: The tokens seen and their caches; calls of `generate` reuse what prompts have in common.
@@ -67,6 +70,7 @@ class LanguageModel:
             config.vocabulary, source.step_of(step), source.embed, buffers, context, CHUNK
         )
         self.usage = Usage()
+        self._lock = RLock()
 
     @cached_property
     def batch_step(self) -> CompiledModel | None:
@@ -131,25 +135,23 @@ class LanguageModel:
         """
         if is_several(prompt) and stream:
             raise UserError("generate: stream takes one prompt, got several; call it for each")
+        check_integer("max_tokens", max_tokens)
+        check_integer("lookup", lookup, high=MAX_LOOKUP)
+        check_integer("batch", batch, 1, MAX_BATCH)
         unknown = set(how) - set(Sampling.__dataclass_fields__)
         if unknown:
             raise UserError(f"generate: arguments must be those of Sampling, got '{min(unknown)}'")
-        for name, value, low, high in (
-            ("lookup", lookup, 0, MAX_LOOKUP),
-            ("batch", batch, 1, MAX_BATCH),
-        ):
-            if not low <= value <= high:
-                raise UserError(f"generate: {name} must be in [{low}, {high}], got {value}")
         stops, sampling = (stop,) if isinstance(stop, str) else stop, Sampling(**how)
-        if is_several(prompt):
-            count = min(batch, len(prompt))
-            if count > 1 and not lookup and self.batch_step is not None:
-                return self._together(prompt, max_tokens, stops, sampling, count)
-            return self._each(prompt, max_tokens, stop=stop, lookup=lookup, **how)
-        tokens = self.tokens_of(prompt)  # type: ignore[arg-type]
-        made = self.stream_tokens(tokens, max_tokens, Sampler(sampling), lookup)
-        texts = self._texts(made, Stops(stops))
-        return texts if stream else "".join(texts)
+        with self._lock:
+            if is_several(prompt):
+                count = min(batch, len(prompt))
+                if count > 1 and not lookup and self.batch_step is not None:
+                    return self._together(prompt, max_tokens, stops, sampling, count)
+                return self._each(prompt, max_tokens, stop=stop, lookup=lookup, **how)
+            tokens = self.tokens_of(prompt)  # type: ignore[arg-type]
+            made = self.stream_tokens(tokens, max_tokens, Sampler(sampling), lookup)
+            texts = self._texts(made, Stops(stops))
+            return texts if stream else "".join(texts)
 
     def _each(self, prompts: Prompts, max_tokens: int, **how: Any) -> list[str]:
         """The texts that follow several prompts; `usage` is that of all of them."""
@@ -184,9 +186,7 @@ class LanguageModel:
         """Return the tokens of a prompt. Raise UserError for messages where the file has no template."""
         if isinstance(prompt, str):
             return self.tokenizer.encode(prompt)
-        if len(prompt) and isinstance(prompt[0], Mapping):
-            return self._chat_tokens(prompt)  # type: ignore[arg-type]
-        return [int(one) for one in prompt]  # type: ignore[arg-type]
+        return self._chat_tokens(prompt) if is_chat(prompt) else given_tokens(prompt)
 
     def _chat_tokens(self, messages: Sequence[Message]) -> list[int]:
         source = self.source
@@ -212,49 +212,54 @@ class LanguageModel:
 
         `guesses`: tokens looked up at once; the session holds none of them when the iterator ends.
         """
-        session, ends = self.session, self.tokenizer.ends
-        fed = session.reuse(prompt) if len(prompt) else []
-        self.usage = usage = Usage(prompt=len(fed), reused=len(prompt) - len(fed))
-        start = time.perf_counter()
-        rows = [session.feed(fed)[-1]]  # logits after the text, and after each guess
-        usage.prefill_seconds = time.perf_counter() - start
-        guessed: list[int] = []
+        session, ends, text = self.session, self.tokenizer.ends, list(prompt)
+        guessed, usage = list[int](), Usage()
+        self.usage = usage
+        with self._lock, usage.timed("prefill_seconds"):
+            fed = session.reuse(text) if text else []
+            usage.prompt, usage.reused = len(fed), len(text) - len(fed)
+            rows = [session.feed(fed)[-1]]  # logits after the text, and after each guess
         try:
             while usage.new < limit:
-                start = time.perf_counter()
-                text = session.tokens[: len(session.tokens) - len(guessed)]
-                token = sampler.choose(rows.pop(0), text)
+                with usage.timed("decode_seconds"):
+                    token = sampler.choose(rows.pop(0), text)
                 if token in ends:
                     return
                 usage.new += 1
-                usage.decode_seconds += time.perf_counter() - start
                 yield token
                 if usage.new == limit or len(text) == session.context:
                     return
-                start = time.perf_counter()
                 if guessed and guessed[0] == token:
                     usage.right += 1
-                    del guessed[0]
-                else:
-                    session.truncate(len(text))
-                    guessed = self._guessed([*text, token], min(guesses, limit - usage.new - 1))
+                    text.append(guessed.pop(0))
+                    continue
+                with self._lock, usage.timed("decode_seconds"):
+                    session.resume(text)
+                    text.append(token)
+                    guessed = self._guessed(text, min(guesses, limit - usage.new - 1))
+                    usage.guessed += len(guessed)
                     rows = [*session.feed([token, *guessed], every=True)]
-                usage.decode_seconds += time.perf_counter() - start
         finally:
-            session.truncate(len(session.tokens) - len(guessed))
+            self._forget(text, guessed)
+
+    def _forget(self, text: list[int], guessed: list[int]) -> None:
+        """Remove guesses from the session, unless another call uses it."""
+        if self._lock.acquire(blocking=False):
+            if self.session.tokens == text + guessed:
+                self.session.truncate(len(text))
+            self._lock.release()
 
     def _guessed(self, text: list[int], count: int) -> list[int]:
         """Tokens that may follow, as many as the context holds."""
-        found = looked_up(text, min(count, self.session.context - len(text)))
-        self.usage.guessed += len(found)
-        return found
+        return looked_up(text, min(count, self.session.context - len(text)))
 
     def perplexity(self, text: str) -> float:
         """Return exp of the mean negative log likelihood of the tokens of a text but the first.
 
         A text longer than the context is split into parts that fill it. Raise UserError for less than two tokens.
         """
-        return perplexity(self.session, self.tokenizer.encode(text), CHUNK)
+        with self._lock:
+            return perplexity(self.session, self.tokenizer.encode(text), CHUNK)
 
 
 def load(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -33,16 +36,30 @@ class Sampling:
 
     def check(self) -> None:
         """Raise UserError for a number outside its range."""
-        rules = (
-            ("temperature", self.temperature >= 0, "at least 0"),
-            ("top_k", self.top_k >= 0, "at least 0"),
-            ("top_p", 0 < self.top_p <= 1, "in (0, 1]"),
-            ("min_p", 0 <= self.min_p <= 1, "in [0, 1]"),
-            ("repetition_penalty", self.repetition_penalty > 0, "positive"),
+        rules: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+            ("temperature", lambda x: x >= 0, "a number of at least 0"),
+            ("top_p", lambda x: 0 < x <= 1, "a number in (0, 1]"),
+            ("min_p", lambda x: 0 <= x <= 1, "a number in [0, 1]"),
+            ("repetition_penalty", lambda x: x > 0, "a positive number"),
         )
         for name, holds, rule in rules:
-            if not holds:
-                raise UserError(f"{name} must be {rule}, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not math.isfinite(value) or not holds(value):
+                raise UserError(f"{name} must be {rule}, got {value!r}")
+        check_integer("top_k", self.top_k)
+        if self.seed is not None:
+            check_integer("seed", self.seed)
+
+
+def check_integer(name: str, value: object, low: int = 0, high: int | None = None) -> None:
+    """Raise UserError for what is not an integer from `low` to `high`."""
+    if (
+        not isinstance(value, int | np.integer)
+        or not low <= value
+        or not (high is None or value <= high)
+    ):
+        rule = f"of at least {low}" if high is None else f"in [{low}, {high}]"
+        raise UserError(f"{name} must be an integer {rule}, got {value!r}")
 
 
 class Sampler:
@@ -54,15 +71,21 @@ class Sampler:
         self._random = np.random.default_rng(sampling.seed)
 
     def choose(self, logits: Array, seen: Sequence[int]) -> int:
-        """Return the next token, of logits f32 [vocabulary] after the tokens `seen`."""
+        """Return the next token, of logits f32 [vocabulary] after the tokens `seen`. Raise UserError if the largest is
+        not a finite number."""
         how = self._how
         if how.repetition_penalty != 1 and len(seen):
             logits = _penalized(logits, np.unique(seen), how.repetition_penalty)
+        best = int(logits.argmax())  # the first NaN, if there is one
+        if not math.isfinite(logits[best]):
+            raise UserError(
+                f"logits must be finite numbers, got {logits[best]}; the weights are wrong, or their sums overflow"
+            )
         if not how.temperature:
-            return int(logits.argmax())
+            return best
         order = _likeliest(logits, how.top_k)
-        scaled = logits[order].astype(np.float64) / how.temperature
-        share = np.exp(scaled - scaled[0])
+        with np.errstate(over="ignore"):  # as -inf, whose share is 0
+            share = np.exp((logits[order] - np.float64(logits[best])) / how.temperature)
         share /= share.sum()
         before = np.cumsum(share) - share
         kept = (before < how.top_p) & (share >= how.min_p * share[0])
@@ -72,8 +95,9 @@ class Sampler:
 
 def _penalized(logits: Array, seen: Array, penalty: float) -> Array:
     logits = logits.copy()
-    old = logits[seen]
-    logits[seen] = np.where(old > 0, old / penalty, old * penalty)
+    old, limit = logits[seen].astype(np.float64), np.finfo(logits.dtype).max
+    with np.errstate(all="ignore"):
+        logits[seen] = np.clip(np.where(old > 0, old / penalty, old * penalty), -limit, limit)
     return logits
 
 

@@ -104,6 +104,12 @@ class Session:
         self.truncate(self._cached)
         return list(tokens[len(self.tokens) :])
 
+    def resume(self, tokens: Sequence[int]) -> None:
+        """Make the sequence `tokens` again, after whatever it was used for since."""
+        if self.tokens[: len(tokens)] != tokens:
+            self.feed(self.reuse(tokens))
+        self.truncate(len(tokens))
+
     def check(self, tokens: Sequence[int], seen: int = 0) -> None:
         """Raise UserError for no token, one that is not in the vocabulary, or more than the context holds after those
         seen."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..base.errors import UserError
+
 
 class Stops:
     """Passes text on, but what may be the beginning of a stop text waits until it is known."""
 
     def __init__(self, texts: Sequence[str]) -> None:
+        """Raise UserError for what is not a list of texts."""
+        if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
+            raise UserError(f"stop must be a text, or a list of texts, got {texts!r}")
         self._texts = [text for text in texts if text]
         self._waiting = ""
         self.found = False

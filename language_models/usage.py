@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ..base.records import dataclass
 
 
@@ -19,6 +23,13 @@ class Usage:
     right: int = 0
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the seconds that the block takes to a field."""
+        start = time.perf_counter()
+        yield
+        setattr(self, name, getattr(self, name) + time.perf_counter() - start)
 
     @property
     def prefill_rate(self) -> float:

@@ -17,7 +17,8 @@ class FolderTokenizer:
 
     def encode(self, text: str, begins: bool = True, control: bool = True) -> list[int]:
         """Return the tokens of a text. Texts of control tokens always stand for them, as the library has it."""
-        return list(self._model.encode(text, add_special_tokens=begins).ids)
+        whole = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        return list(self._model.encode(whole, add_special_tokens=begins).ids)
 
     def decode(self, tokens: Iterable[int], control: bool = False) -> str:
         """Return the text of tokens, without those of control unless `control`."""

@@ -88,7 +88,7 @@ def test_logits_are_those_of_a_sequence_alone(either: LanguageModel) -> None:
 
 def test_refused(either: LanguageModel) -> None:
     for count in (0, 33):
-        with pytest.raises(UserError, match=rf"batch must be in \[1, 32\], got {count}"):
+        with pytest.raises(UserError, match=rf"batch must be an integer in \[1, 32\], got {count}"):
             either.generate(PROMPTS, batch=count)
     with pytest.raises(UserError, match="there must be a token"):
         either.generate([[5], []])

@@ -63,5 +63,5 @@ def test_the_context_limits_guesses(model: LanguageModel) -> None:
 
 @pytest.mark.parametrize("count", [-1, 17])
 def test_too_many_guesses(model: LanguageModel, count: int) -> None:
-    with pytest.raises(UserError, match=r"lookup must be in \[0, 16\]"):
+    with pytest.raises(UserError, match=r"lookup must be an integer in \[0, 16\]"):
         model.generate([1, 2], 4, lookup=count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +124,68 @@ def test_wrong_arguments(model: LanguageModel, tiny_path: Path) -> None:
         load(tiny_path, context=513)
     with pytest.raises(UserError, match="got none"):
         model.generate([])
+
+
+WRONG: list[tuple[str, Any]] = [
+    *(("temperature", value) for value in (-1, math.nan, math.inf, "1", None)),
+    *(("top_p", value) for value in (0, 1.5, math.nan, "x")),
+    *(("min_p", value) for value in (-0.1, 2, None)),
+    *(("repetition_penalty", value) for value in (0, math.nan, math.inf, "x")),
+    *(("top_k", value) for value in (-1, 2.5, "x")),
+    *(("seed", value) for value in (-1, 1.5, "x")),
+    *(("max_tokens", value) for value in (-1, 1.5, "3", None)),
+    *(("lookup", value) for value in (-1, 17, 1.5, "x")),
+    *(("batch", value) for value in (0, 33, 2.5, "x")),
+    *(("stop", value) for value in (5, None, b"x", [5], [None])),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_arguments_outside_of_their_range(model: LanguageModel, name: str, value: Any) -> None:
+    for prompt in ("hello", ["hello", "world"]):
+        with pytest.raises(UserError, match=f"^{name} must be "):
+            model.generate(prompt, **{"max_tokens": 3} | {name: value})  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        None, 5, b"abc", [b"abc"], {"role": "user", "content": "x"}, {1, 2}, [1.5], [None], iter([1, 2]), ["a", None],
+        [[1], {2}], np.array([1.0]), [{"role": "user", "content": "x"}, 3],
+    ],
+)  # fmt: skip
+def test_what_is_no_prompt(model: LanguageModel, prompt: Any) -> None:
+    with pytest.raises(
+        UserError, match="a prompt must be a text, a list of tokens or a list of messages"
+    ):
+        model.generate(prompt, 3)
+
+
+def test_arrays_are_lists_of_tokens(model: LanguageModel) -> None:
+    tokens = np.array([[1, 9], [1, 8]])
+    alone = [model.generate(one.tolist(), 4) for one in tokens]
+    assert model.generate(tokens[0], 4) == alone[0] and model.generate(tokens, 4) == alone  # type: ignore[call-overload]
+
+
+def test_streams_take_turns(model: LanguageModel) -> None:
+    """Streams of one model, other calls between their tokens, and streams that are dropped."""
+    prompts = ["hello world", "world", "he"]
+    alone = [model.generate(one, 9) for one in prompts]
+    for lookup in (0, 4):
+        streams = [model.generate(one, 9, stream=True, lookup=lookup) for one in prompts]
+        dropped = model.generate([1, 9, 9, 9, 9], 9, stream=True, lookup=8)
+        next(dropped)
+        texts = ["", "", ""]
+        for _ in range(12):
+            for i, stream in enumerate(streams):
+                texts[i] += next(stream, "")
+            model.session.truncate(0)
+            dropped = iter(())
+        assert texts == alone
+
+
+def test_threads_may_call_one_model(model: LanguageModel) -> None:
+    prompts = ["hello world", "world", "he", "hello"] * 3
+    alone = [model.generate(one, 12) for one in prompts]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda one: model.generate(one, 12), prompts)) == alone

@@ -75,3 +75,25 @@ def test_a_seed_repeats_and_tokens_seen_become_less_likely() -> None:
 def test_numbers_outside_their_range(how: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=f"{next(iter(how))} must be"):
         Sampler(Sampling(**how))
+
+
+@pytest.mark.parametrize("temperature", [1e-320, 1e-40, 1e300])
+def test_extreme_temperatures(temperature: float) -> None:
+    kept = {0, 1, 2, 3} if temperature > 1 else {0}
+    assert set(drawn(200, temperature=temperature)) == kept
+
+
+@pytest.mark.parametrize("penalty", [1e-320, 1e-40, 1e40, 1e300])
+def test_extreme_penalties_stay_finite(penalty: float) -> None:
+    logits = np.array([3.0, 2.0, 0.0, -1.0], np.float32)
+    for temperature in (0.0, 1.0):
+        sampler = Sampler(Sampling(temperature, repetition_penalty=penalty, seed=0))
+        assert sampler.choose(logits, [0, 2, 3]) == (0 if penalty < 1 else 1)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_logits_that_are_no_numbers(value: float, temperature: float) -> None:
+    logits = np.array([1, value, 2], np.float32)
+    with pytest.raises(UserError, match="logits must be finite numbers, got (nan|inf)"):
+        Sampler(Sampling(temperature)).choose(logits, ())
