@@ -77,6 +77,10 @@ SWITCHES = {
         "interleave several rows of softmax and norms",
         "graph_ir/templates/test_row_panel.py::test_rows_interleaved_or_one_at_a_time",
     ),
+    "next-rows": Switch(
+        "prefetch the next rows of softmax and the like while exponentials of these are computed",
+        "graph_ir/templates/test_row_panel.py::test_next_rows_are_prefetched_or_not",
+    ),
     "shuffled-rows": Switch(
         "repeat elements of rows by vector shuffles",
         "graph_ir/templates/test_repeat_rows.py::test_shuffled_or_one_at_a_time",

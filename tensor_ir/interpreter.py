@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dtypes import BOOL, S64, DType
+from ..base.dtypes import BOOL, S64, U8, DType
 from ..base.errors import InternalError
 from .evaluate import Env, Evaluate, compile_expr, compile_index, compile_size
 from .instructions import instruction_meaning
@@ -289,7 +289,8 @@ def _binder(
         raise InternalError(f"'{function}': parameter '{param.name}' is a buffer, got a scalar")
     source, flat_index = arg.buffer.name, compile_index(arg.buffer, arg.indices, 0)
     dtype, size = param.dtype, compile_size(elements_of(param.shape))
-    is_piece = len(param.shape) > 1 and any(index != Const(0, S64) for index in arg.indices)
+    may_be_cut = arg.buffer.dtype == U8 or max(len(param.shape), len(arg.buffer.shape)) > 1
+    is_piece = may_be_cut and any(index != Const(0, S64) for index in arg.indices)
 
     def bind(env: Env, sizes: Env) -> Any:
         count = size(sizes)

@@ -96,7 +96,14 @@ class _Parser(ExpressionParser):
         match body[0]:
             case ast.Expr(value=ast.Constant(value=str(note))):
                 body = body[1:]
-        return Function(node.name, params, Block(self._statements(body)), note)
+        match node.decorator_list:
+            case []:
+                in_order = False
+            case [ast.Name(id="in_order")]:
+                in_order = True
+            case _:
+                raise error_at(node, "a function may be @in_order, and nothing else")
+        return Function(node.name, params, Block(self._statements(body)), note, in_order)
 
     def _declaration(
         self, name: str, kind: ast.expr | None, storage: Storage, at: ast.AST
@@ -269,9 +276,11 @@ class _Parser(ExpressionParser):
             match call.args:
                 case [address]:
                     return Prefetch(self._slice(address))
-                case [address, ast.Constant(value=1)]:
-                    return Prefetch(self._slice(address), 1)
-            raise error_at(call, "prefetch takes one address, and 1 for a line wanted in L1")
+                case [address, ast.Constant(value=int(level))] if level in (0, 1):
+                    return Prefetch(self._slice(address), level)
+            raise error_at(
+                call, "prefetch takes one address, and 1 for a line in L1, 0 for one to write to"
+            )
         if name == "parallel_invoke":
             match call.args:
                 case [count, ast.Name(id=function), *args]:

@@ -85,7 +85,7 @@ def print_module(module: Module) -> str:
 def print_function(function: Function) -> str:
     """One function, ending with a newline."""
     params = ", ".join(_declaration(param) for param in function.params)
-    lines = [f"def {function.name}({params}):"]
+    lines = ["@in_order"] * function.in_order + [f"def {function.name}({params}):"]
     if function.note:
         lines.append(INDENT + _docstring(function.note))
     lines.extend(_suite(function.body, 1, is_function=True))

@@ -34,8 +34,10 @@ from .nodes import (
     If,
     Let,
     Load,
+    Prefetch,
     Ramp,
     Select,
+    Slice,
     Stmt,
     Store,
     Unary,
@@ -45,6 +47,7 @@ from .substitution import substitute_expr
 from .visitor import vars_in, walk
 
 LANE, TRIP = "%lane", "%trip"  # names that no program uses
+LINE = 64  # bytes of a cache line, which a hint of several lanes counts in
 
 
 class NotVectorizable(Exception):
@@ -287,6 +290,14 @@ class BodyVectorizer:
         self.algebra.ranges[var.name] = self.algebra.ranges[s.var.name]
         return For(var, begin, end, self.stmt(s.body), s.kind, s.step)
 
+    def _prefetch(self, s: Prefetch) -> Stmt:
+        """A hint for each cache line of contiguous lanes; none where lanes are apart."""
+        (index,) = s.address.indices
+        stride, at = self._stride(index)
+        buffer, lanes = s.address.buffer, self.chunk.lanes if stride == 1 else stride == 0
+        starts = range(0, lanes, LINE // buffer.dtype.size)
+        return Block(tuple([Prefetch(Slice(buffer, (at + x,)), s.level) for x in starts]))
+
     def _if(self, s: If) -> Stmt:
         condition = self.expr(s.condition)
         if condition.lanes != 1:
@@ -338,5 +349,6 @@ _VECTORIZE_STMT: dict[type, Callable[[BodyVectorizer, Any], Stmt]] = {
     Allocate: BodyVectorizer._allocate,
     Store: BodyVectorizer._store,
     For: BodyVectorizer._for,
+    Prefetch: BodyVectorizer._prefetch,
     If: BodyVectorizer._if,
 }

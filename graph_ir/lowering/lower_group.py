@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...base.errors import InternalError
 from ...base.on_demand import on_demand
+from ...tensor_ir.joint_vectors import keeps_order
 from ...tensor_ir.names import identifier
 from ...tensor_ir.nodes import Buffer, Function
 from ..ir.class_table import ClassTable
@@ -25,7 +27,7 @@ from ..rewriting.groups import is_tuned
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.channel_windows import ALGORITHMS
 from ..schedule.context import LowerContext
-from ..schedule.loops import combines, joined_concat
+from ..schedule.loops import combines, fetches_rows, joined_concat
 from ..schedule.transpose import transpose_tiles_of
 from ..templates.joined import Join, joined_loops
 from ..templates.loops import PointwiseLoops, Tasks, pointwise_loops, tasks_for
@@ -67,7 +69,8 @@ def lower_group(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Fu
         if lowering is None:
             raise InternalError(f"{tuned[0]!r} is tunable, but has no template")
         return lowering(tuned[0], group, schedule, ctx)
-    return without_reads_of_empty(_loops(group, schedule, ctx), group)
+    function = without_reads_of_empty(_loops(group, schedule, ctx), group)
+    return replace(function, in_order=keeps_order(function.body, ctx.target))
 
 
 def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Function:
@@ -106,6 +109,7 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
             schedule.word("values") == "kept",
             schedule.number("block"),
             ctx.target.table.has_fma,
+            fetches_rows(group, ctx),
         )
         return row_panel_loops(name, buffers, rows, tasks, note)
     reduced, most = reductions[0].outputs[0], ctx.target.l1_bytes

@@ -317,10 +317,6 @@ class RowSpace(LoopSpace):
         """Return the predicted cycles of a schedule for sizes that are known."""
         if not isinstance(self.elements, int) or not self.row_bytes:
             return None
-        bytes_of_all = sum(
-            x.details.elements * x.details.dtype.size
-            for x in (*self.group.inputs, *self.group.outputs)
-        )
         output = self.group.outputs[0].details
         size = output.dtype.accumulator.size
         row = RowCost(
@@ -328,7 +324,7 @@ class RowSpace(LoopSpace):
             reductions=sum(map(combines, self.group.ops)),
             expensive=len(self.kept),
             far_bytes=output.dtype.size * self.row_bytes // size
-            if bytes_of_all > self.target.l2_bytes
+            if _bytes_of(self.group) > self.target.l2_bytes
             else 0,
         )
         rows = self.elements * size // self.row_bytes
@@ -339,6 +335,17 @@ class RowSpace(LoopSpace):
     def invalid_reason(self, schedule: Schedule) -> str:
         """Require existing blocks of rows."""
         return f"block must be at most {self.max_rows}" * (schedule.number("block") > self.max_rows)
+
+
+def fetches_rows(group: KernelGroup, ctx: LowerContext) -> bool:
+    """Return whether rows are prefetched, as not all of them stay in L2."""
+    return ctx.options.enabled("next-rows") and _bytes_of(group) > ctx.target.l2_bytes
+
+
+def _bytes_of(group: KernelGroup) -> int:
+    """Bytes of what a group reads and writes, of typical sizes."""
+    tensors = (*group.inputs, *group.outputs)
+    return sum(typical(x.details.elements) * x.details.dtype.size for x in tensors)
 
 
 def _assumed(size: Size) -> int:

@@ -30,8 +30,9 @@ from ...tensor_ir.split_loop import split_loop
 from ...tensor_ir.visitor import vars_in, walk
 from ..ir.computation import Index, Reduction
 from ..ir.graph import GraphTensor
-from ..ir.group_values import GroupValues, narrow
+from ..ir.group_values import GroupValues, narrow, stored_at
 from ..ir.op_kinds import FusibleOp
+from .merged_axes import flat_buffers, merged_axes
 
 Tasks = int | Expr
 """Pieces of the outermost loop: a number, or an expression of sizes that are known at run time."""
@@ -65,21 +66,19 @@ def pointwise_loops(
     note: str,
 ) -> Function:
     """The function of a pointwise group. `outputs` share one shape and format; params are `buffers` in order."""
-    details = outputs[0].details
-    dims = details.physical_dims
+    dims: tuple[Size, ...] = outputs[0].details.physical_dims
     index = tuple(Var(f"i{axis}") for axis in range(len(dims)))
-    values = GroupValues({x: b for x, b in buffers.items() if x not in outputs})
-    plain = clamped(
-        details.format.plain_index(index),
-        details.plain_dims,
-        details.format.is_padded(details.plain_dims),
-    )
-    stores = [
-        Store(buffers[y], index, narrow(values.read(y)(plain), y.details.dtype)) for y in outputs
-    ]
+    has_block = bool(dims) and is_known(dims[-1]) and 0 < loops.block < dims[-1]
+    values, stores = _elements(buffers, outputs, index)
+    if loops.inner == "vector" and not has_block and is_known(*dims):
+        flat = flat_buffers(buffers)
+        known, stored = _elements(flat, outputs, index)
+        merged = merged_axes(index, dims, [*known.lets, *stored])
+        if merged.sizes != dims:
+            values, stores = _elements(flat, outputs, merged.index)
+            index, dims, buffers = merged.loops, merged.sizes, flat
     body: Stmt = Block((*values.lets, *stores))
     nests: list[Stmt]
-    has_block = bool(dims) and is_known(dims[-1]) and 0 < loops.block < dims[-1]
     if loops.inner != "vector" or (not has_block and any(size != 1 for size in dims[:-1])):
         kind: LoopKind = "unrolled" if loops.inner == "unrolled" else "vector"
         outside, inside = _lifted(values.lets, index[-1])
@@ -92,6 +91,25 @@ def pointwise_loops(
     else:
         nests = [loop_nest(index, dims, body, True, loops.tasks)]
     return Function(name, tuple(buffers.values()), Block(tuple(nests)), note)
+
+
+def _elements(
+    buffers: Mapping[GraphTensor, Buffer], outputs: Sequence[GraphTensor], index: Index
+) -> tuple[GroupValues, list[Store]]:
+    """(values, their stores) of the elements of all outputs at an index in memory."""
+    details = outputs[0].details
+    values = GroupValues({x: b for x, b in buffers.items() if x not in outputs})
+    padded = details.format.is_padded(details.plain_dims)
+    plain = clamped(details.format.plain_index(index), details.plain_dims, padded)
+    stores = [
+        Store(
+            buffers[y],
+            stored_at(buffers[y], y, index),
+            narrow(values.read(y)(plain), y.details.dtype),
+        )
+        for y in outputs
+    ]
+    return values, stores
 
 
 def _lifted(lets: Sequence[Let], last: Var) -> tuple[list[Let], list[Let]]:
@@ -107,10 +125,10 @@ def _lifted(lets: Sequence[Let], last: Var) -> tuple[list[Let], list[Let]]:
 
 
 def _blocked(
-    index: tuple[Var, ...], dims: Sequence[int], body: Stmt, axis: int, loops: PointwiseLoops
+    index: tuple[Var, ...], dims: Sequence[Size], body: Stmt, axis: int, loops: PointwiseLoops
 ) -> list[Stmt]:
     """Loops in which a block of the innermost axis is run through for all of `axis` before the next block."""
-    last, size, block = index[-1], dims[-1], loops.block
+    last, size, block = index[-1], int(dims[-1]), loops.block
     full, rest = divmod(size, block)
     number = Var(f"{last.name}_block")
     begin = number * block

@@ -6,15 +6,17 @@ after    for j in 0..49: acc += x[n * 49 + j]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from ...base.dims import Size
+from ...base.dims import Size, is_known
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.analysis import IndexAlgebra
-from ...tensor_ir.nodes import Expr, Let, Load, Stmt, Store, Var
+from ...tensor_ir.nodes import Buffer, Expr, Let, Load, Stmt, Store, Var
+from ...tensor_ir.sizes import elements_of
 from ...tensor_ir.visitor import Node, children, vars_in
 from ..ir.computation import Index
+from ..ir.graph import GraphTensor
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,16 @@ def merged_axes(
         found.append((var, size))
     loops, sizes = zip(*found, strict=True)
     return MergedAxes(loops, sizes, tuple(x if x in loops else t.as_expr(0) for x in index))
+
+
+def flat_buffers(buffers: Mapping[GraphTensor, Buffer]) -> dict[GraphTensor, Buffer]:
+    """The same memory with one axis, where the sizes of all axes but the first are known."""
+    return {
+        x: Buffer(b.name, b.dtype, (elements_of(b.shape),))
+        if is_known(*x.details.physical_dims[1:])
+        else b
+        for x, b in buffers.items()
+    }
 
 
 def _runs_on(outer: Var, inner: Var, size: Size, body: Sequence[Stmt]) -> bool:

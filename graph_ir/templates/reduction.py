@@ -31,12 +31,11 @@ from ...tensor_ir.nodes import (
     Store,
     Var,
 )
-from ...tensor_ir.sizes import elements_of
 from ..ir.computation import Index
 from ..ir.graph import GraphTensor
 from ..ir.group_values import GroupValues, narrow, stored_at
 from .loops import Tasks, clamped, loop_nest, reduction_of
-from .merged_axes import MergedAxes, merged_axes
+from .merged_axes import MergedAxes, flat_buffers, merged_axes
 from .partial_sums import SERIAL_BLOCK, blocked_sum, compensated, cut_of, sums_in_blocks
 
 ROWS = 8
@@ -64,8 +63,9 @@ def reduction_loops(
     note: str,
 ) -> Function:
     """The function of one reduction op with a pointwise prologue before it and a pointwise epilogue after it."""
-    nest = _Reduction(_flat(buffers), reduced, outputs, loops).nest()
-    return Function(name, tuple(buffers.values()), Block((nest,)), note)
+    flat = flat_buffers(buffers)
+    nest = _Reduction(flat, reduced, outputs, loops).nest()
+    return Function(name, tuple(flat.values()), Block((nest,)), note)
 
 
 def column_block(result: GraphTensor, tasks: int, l1_bytes: int) -> int:
@@ -77,16 +77,6 @@ def column_block(result: GraphTensor, tasks: int, l1_bytes: int) -> int:
     columns = max(int(dims[-1]), 1)
     blocks = max(-(-columns // most), tasks if math.prod(dims[:-1]) == 1 else 1)
     return -(-columns // blocks // UNIT) * UNIT
-
-
-def _flat(buffers: Mapping[GraphTensor, Buffer]) -> dict[GraphTensor, Buffer]:
-    """The same memory with one axis, where the sizes of all axes but the first are known."""
-    return {
-        x: Buffer(b.name, b.dtype, (elements_of(b.shape),))
-        if is_known(*x.details.physical_dims[1:])
-        else b
-        for x, b in buffers.items()
-    }
 
 
 class _Reduction:

@@ -27,13 +27,15 @@ from ...tensor_ir.nodes import (
     Function,
     Let,
     Load,
+    Prefetch,
+    Slice,
     Stmt,
     Store,
     Var,
 )
 from ..ir.computation import Index, Read
 from ..ir.graph import GraphTensor, Op
-from ..ir.group_values import GroupValues, narrow
+from ..ir.group_values import GroupValues, index_in, narrow
 from ..schedule.loops import EXPENSIVE
 from .loops import Tasks, loop_nest, reduction_of
 
@@ -49,7 +51,8 @@ class RowGroup:
     """Ops in order, `dims` of the tensors that span whole rows, the reductions among the ops, and the result.
 
     `keeps`: whether expensive values that several loops need wait in memory: in local rows if `keeps_local`.
-    `block`: number of interleaved rows. `has_fma`: quotients may be multiplications, corrected.
+    `block`: number of interleaved rows. `has_fma`: quotients may be multiplications, corrected. `fetches`: the loop of
+    an expensive value prefetches the next rows.
     """
 
     ops: tuple[Op, ...]
@@ -60,6 +63,7 @@ class RowGroup:
     keeps_local: bool = True
     block: int = 1
     has_fma: bool = False
+    fetches: bool = False
 
     def spans_row(self, tensor: GraphTensor) -> bool:
         """Return whether a tensor has an element per column (others have one per row)."""
@@ -189,6 +193,7 @@ class RowEmitter:
         self.scalars: set[GraphTensor] = set()
         self.rows: Rows | None = None
         self.locals: list[Buffer] = []
+        self.fetches = group.fetches
 
     def row(self) -> list[Stmt]:
         """Locals, a loop per stage with the row's scalars between them."""
@@ -325,7 +330,7 @@ class RowEmitter:
         here = (t.as_expr(0),)
         update = Store(acc, here, t.binary(reduction.combine, Load(acc, here), value))
         self.body += [Allocate(acc), Store(acc, here, Const(reduction.identity, value.dtype))]
-        self._loop(column, [*values.lets, *stores, update])
+        self._loop(column, [*self._next_rows(stage, column), *values.lets, *stores, update])
         finished = reduction.finish(Load(acc, here))
         if first is not None:
             finished = first + finished
@@ -360,7 +365,25 @@ class RowEmitter:
         index = self._index(output, column)
         value = narrow(values.read(output)(index), output.details.dtype)
         stored = Store(self.result, self.result_index(index), t.cast(value, self.result.dtype))
-        self._loop(column, [*values.lets, stored])
+        self._loop(column, [*self._next_rows(output, column), *values.lets, stored])
+
+    def _next_rows(self, stage: GraphTensor, column: Var) -> list[Stmt]:
+        """Hints for the rows behind this block, in the first loop of an expensive value: it leaves memory idle.
+
+        The next row's first loop would wait for memory, as CPUs' own prefetchers stop at the end of a page."""
+        values = {stage, *self.group.reads(stage)} - self.given.keys()
+        if not self.fetches or all(x.producer_owner.op_name not in EXPENSIVE for x in values):
+            return []
+        self.fetches = False
+        *outer, row = self.outer
+        index = (*outer, row + self.group.block, column)
+        read = [
+            (x, b) for x, b in self.in_memory.items() if x.details.plain_dims == self.group.dims
+        ]
+        hints: list[Stmt] = [Prefetch(Slice(b, index_in(b, x, index)), 1) for x, b in read]
+        if self.group.spans_row(self.group.output):
+            hints.append(Prefetch(Slice(self.result, self.result_index(index)), 0))
+        return hints
 
     def _multiply_shares(self, values: GroupValues) -> None:
         """Divide by the sum of a softmax by multiplying by its inverse, corrected: the quotient, rounded once.

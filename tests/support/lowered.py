@@ -16,7 +16,9 @@ from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.targets.isa import Target
 from graphc.tensor_ir import interpreter
+from graphc.tensor_ir.parser import parse_module
 from graphc.tensor_ir.passes.expand_brgemm import expand_brgemm
+from graphc.tensor_ir.printer import print_module
 
 Make = Callable[..., GraphTensor]
 
@@ -62,11 +64,12 @@ def interpret(lowered: LoweredModel, arrays: Sequence[Array], outputs: Sequence[
 
 
 def check_interpreted(graph: Graph, ctx: LowerContext, exact: bool = True) -> LoweredModel:
-    """The lowered program, before and after tiles are expanded, computes what the references do."""
+    """The lowered program, before and after tiles are expanded, computes what the references do, and its text is it."""
     details = [op.outputs[0].details for op in graph.inputs]
     arrays = [integers(x.plain_dims, i).astype(x.dtype.numpy) for i, x in enumerate(details)]
     expected = graph.evaluate(arrays)
     lowered = lower(graph, ctx)
+    assert parse_module(print_module(lowered.module)) == lowered.module
     expanded = expand_brgemm(lowered.module, ctx.target)
     for module in (lowered.module, expanded):
         results = [np.full_like(e, 77) for e in expected]

@@ -106,7 +106,8 @@ ERRORS = {
     "def f(a: f32[4]):\n    with a:\n        pass": "line 2: with takes block, or brgemm(...) as (row, col, acc)",
     "def f(a: f32[4]):\n    store(a[0], 1.0)": "line 2: store takes an address, a value and active=",
     "def f(a: f32[4]):\n    x = load(a)": "line 2: load takes an address, lanes and optionally active=",
-    "def f(a: f32[4]):\n    prefetch(a.at(0), 3)": "line 2: prefetch takes one address, and 1 for a line wanted in L1",
+    "def f(a: f32[4]):\n    prefetch(a.at(0), 3)": "line 2: prefetch takes one address, and 1 for a line in L1, 0",
+    "@fast\ndef f():\n    pass": "line 2: a function may be @in_order, and nothing else",
     "def f(:": "line 1: invalid syntax",
     "def f():\n    x = \0": "source code string cannot contain null bytes",
 }

@@ -128,3 +128,10 @@ accumulate=False, n_padded=8, tile_rows=4, acc=f32) as (row, col, acc):
 
 def test_a_program_reads_as_its_text() -> None:
     assert print_module(parse_module(TEXT)) == TEXT
+
+
+def test_functions_whose_order_is_kept_say_so() -> None:
+    text = "@in_order\ndef f(a: f32[4]):\n    a[0] = 1.0\n"
+    module = parse_module(text)
+    assert module.functions[0].in_order
+    assert print_module(module) == text

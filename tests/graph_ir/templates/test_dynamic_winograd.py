@@ -90,7 +90,7 @@ def test_tiles_that_registers_have_room_for_are_one_register_tile(isa: str, more
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("isa", ["avx512", "avx2"])
+@pytest.mark.parametrize("isa", ["avx2", pytest.param("avx512", marks=pytest.mark.isa("avx512f"))])
 def test_few_results_have_the_form_that_is_best_for_them(isa: str) -> None:
     """Images of 4 x 4: direct for a few, F(2x2) for some and F(4x4) for many, as in the model of that number."""
     text = form(network(B), isa)

@@ -8,6 +8,7 @@ from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.lowering.registry import get_func
 from graphc.graph_ir.schedule.loops import MAX_SCALARS
+from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import For, Load
 from graphc.tensor_ir.visitor import walk, walk_statements
@@ -29,6 +30,22 @@ def test_a_chain_becomes_one_loop_nest(shape: tuple[int, ...]) -> None:
 def test_broadcast_operands() -> None:
     graph = build({"a": (4, 1, 5), "b": (3, 1)}, lambda make, x: make("sub", x["a"], x["b"]))
     check_interpreted(graph, context())
+
+
+@pytest.mark.parametrize(
+    ("bias", "sizes"),
+    [((2, 3, 5, 7), [210]), ((3, 1, 1), [2, 3, 35]), ((7,), [30, 7]), ((1,), [210])],
+)
+def test_axes_that_all_operands_run_through_as_one_are_one_loop(
+    bias: tuple[int, ...], sizes: list[int]
+) -> None:
+    graph = build(
+        {"a": (2, 3, 5, 7), "b": bias}, lambda make, x: make("relu", make("add", x["a"], x["b"]))
+    )
+    lowered = check_interpreted(graph, context())
+    loops = [s for s in walk_statements(lowered.module.functions[0].body) if isinstance(s, For)]
+    assert [loop.end for loop in loops] == [t.as_expr(size) for size in sizes]
+    assert loops[-1].kind == "vector"
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])

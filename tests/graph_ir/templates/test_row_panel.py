@@ -5,9 +5,14 @@ import pytest
 
 import graphc
 from graphc.base.dtypes import by_name
+from graphc.base.options import CompileOptions
+from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.loops import MAX_ROWS
+from graphc.targets.isa import Target
+from graphc.tensor_ir.nodes import Prefetch
+from graphc.tensor_ir.visitor import walk
 from support.lowered import build, check_interpreted, context
 from support.tolerance import assert_close
 
@@ -83,6 +88,47 @@ def test_rows_interleaved_or_one_at_a_time(target: str, dims: tuple[int, ...], d
         assert_close(one, expected)
         np.testing.assert_array_equal(one, two)
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("isa", ["avx2", "generic"])
+@pytest.mark.parametrize(
+    ("op_name", "dims", "dtype", "hints"),
+    [
+        ("softmax", (3, 700, 257), "f32", 2),
+        ("log_softmax", (1500, 400), "f16", 2),
+        ("softmax", (40, 257), "f32", 0),  # stays in L2
+        (
+            "rms_norm",
+            (1500, 400),
+            "f32",
+            0,
+        ),  # a loop without an expensive value waits for memory itself
+    ],
+)
+def test_next_rows_are_prefetched_or_not(
+    op_name: str, dims: tuple[int, ...], dtype: str, hints: int, isa: str
+) -> None:
+    """The hints name the same columns of the rows behind the block; results do not depend on them."""
+    graph = softmax_of(dims, dtype, op_name)
+    x = np.random.default_rng(5).standard_normal(dims).astype(by_name(dtype).numpy)
+    found = []
+    for off in ((), ("next-rows",)):
+        options = CompileOptions(disabled=frozenset(off))
+        lowered = compile_stages(graph, Target(isa), options).lowered
+        found.append(
+            [
+                node
+                for f in lowered.module.functions
+                for node in walk(f)
+                if isinstance(node, Prefetch)
+            ]
+        )
+    assert [len(found[0]), len(found[1])] == [hints, 0]
+    assert [one.level for one in found[0]] == [1, 0][:hints]
+    with_hints, without = (
+        graphc.compile(graph, isa, disabled=off)(x) for off in ((), ("next-rows",))
+    )
+    np.testing.assert_array_equal(with_hints, without)
 
 
 def test_rows_that_are_not_finite() -> None:

@@ -24,6 +24,7 @@ from graphc.tensor_ir.nodes import (
     Store,
     Var,
 )
+from graphc.tensor_ir.parser import parse_module
 from graphc.tensor_ir.passes.flatten_index import flatten_index
 from graphc.tensor_ir.passes.simplify import simplify
 from graphc.tensor_ir.passes.vectorize import vectorize
@@ -183,3 +184,18 @@ def test_an_index_that_all_lanes_load_does_not_halve_the_vectors(rng: np.random.
     loads = [n for n in walk(after) if isinstance(n, Load) and n.buffer.name == "x"]
     assert {load.lanes for load in loads} == {8}
     assert_same_meaning(before, after, rng)
+
+
+def test_hints_name_each_line_of_contiguous_lanes(golden: Golden) -> None:
+    """Lanes that lie apart have none; where no lane moves there is one."""
+    text = """\
+def f(a: f32[256], b: f32[256], c: f32[256]):
+    for i in vector(0, 64):
+        prefetch(a.at(i + 64), 1)
+        prefetch(b.at(i * 4))
+        prefetch(b.at(7), 0)
+        c[i] = exp(a[i])
+"""
+    after = vectorized(parse_module(text), AVX2)
+    golden(print_module(after))
+    assert parse_module(print_module(after)) == after
