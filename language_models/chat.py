@@ -12,6 +12,9 @@ from ..base.errors import UnsupportedError, UserError
 MAX_TEMPLATE = 1 << 18
 """Characters of a template."""
 
+MAX_INDENT = 16
+"""Spaces of a level of JSON."""
+
 Message = Mapping[str, Any]
 """`role` and `content`, as in `{"role": "user", "content": "Hello"}`."""
 
@@ -84,8 +87,14 @@ def _check(messages: Sequence[Message]) -> None:
 
 
 def _refuse(message: str) -> NoReturn:
-    raise ValueError(message)
+    from .sandbox import bounded_value
+
+    raise ValueError(bounded_value(message))
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+    from .sandbox import bounded_value
+
+    if indent is not None and not 0 <= indent <= MAX_INDENT:
+        raise ValueError(f"indent must be in [0, {MAX_INDENT}], got {indent}")
+    return json.dumps(bounded_value(value), ensure_ascii=False, indent=indent)

@@ -85,11 +85,52 @@ def test_a_giant_template() -> None:
         "{{ ('x' * 99999) | replace('x', 'y' * 99999) }}",
         "{{ range(99999) | join('y' * 99999) }}",
         "{{ ('y' * 99999).join(['x'] * 99999) }}",
+        "{{ ''.join(['x' * 99999] * 999) }}",
+        "{{ (['x' * 99999] * 999) | join }}",
+        "{{ '{:{w}}'.format(1, w='999999999') }}",
+        "{{ ('{:999999}' * 999).format(1) }}",
+        "{{ ('{0}' * 9999).format('x' * 99999) }}",
+        "{{ ('%(a)s' * 9999) % {'a': 'x' * 99999} }}",
+        "{{ ('x' * 99999).translate({120: 'y' * 99999}) }}",
+        "{{ ('\t' * 99999).expandtabs(9999) }}",
+        "{{ ('x\n' * 99999) | indent(99999) }}",
+        "{{ ('x\n' * 99999) | indent('y' * 99999) }}",
+        "{{ ([[1] * 999] * 9999) | sum(start=[]) }}",
+        "{% set x = 'x' * 9999999 %}{{ [x, x, x, x] }}",
+        "{% set x = 'x' * 9999999 %}{{ [x, x, x, x] | string }}",
+        "{% set x = 'x' * 9999999 %}{{ {'a': x, 'b': x} | tojson }}",
+        "{% set x = 'x' * 9999999 %}{{ ([x, x] ~ x) | length }}",
+        "{% set x = 'x' * 9999999 %}{{ (x + x + x) | length }}",
+        "{% set x = ['x' * 9999999] %}{{ x + x }}",
+        "{% set x = 'x' * 9999999 %}{{ raise_exception([x, x]) }}",
+        "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
     ],
 )
 def test_huge_results_are_refused_before_they_are_computed(template: str) -> None:
     with pytest.raises(UserError, match="must end within 5 s and 256 MiB"):
         chat_text(template, [{"role": "user", "content": "hi"}], {})
+
+
+def test_ordinary_operations_are_computed() -> None:
+    template = (
+        "{{ 'a' ~ 1 ~ [2] ~ none }} {{ 'x' + 'y' }} {{ [1] + [2] }} {{ '%s-%5.1f' % ('a', 2.5) }} "
+        "{{ '{:>4}{}'.format(1, 2) }} "
+        "{{ ', '.join(['a', 'b']) }} {{ messages | map(attribute='role') | join(',') }} {{ [1, 2] | sum }} "
+        "{{ 'a\nb' | indent(2) }} {{ {'a': 1} | tojson(indent=1) }} {{ 'aXb'.replace('X', '-').split('-') }}"
+    )
+    text = chat_text(template, [{"role": "user", "content": "hi"}], {})
+    assert text == (
+        "a1[2]None xy [1, 2] a-  2.5    12 a, b user 3 a\n  b {\n \"a\": 1\n} ['a', 'b']"
+    )
+
+
+def test_long_chats_take_no_square_of_their_length() -> None:
+    template = (
+        "{% set ns = namespace(all=[]) %}{% for m in messages %}{% set ns.all = ns.all + [m] %}"
+        "{% if messages | length > 1 %}{{ m.content }}{% endif %}{% endfor %}{{ ns.all | length }}"
+    )
+    messages = [{"role": "user", "content": "hi"}] * 1000
+    assert chat_text(template, messages, {}) == "hi" * 1000 + "1000"
 
 
 def test_silent_loops_and_growing_texts_end(monkeypatch: pytest.MonkeyPatch) -> None:
