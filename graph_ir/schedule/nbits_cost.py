@@ -68,7 +68,7 @@ class NBitsCost:
         else:  # the copy is written and read again, and waits for memory before it is multiplied
             work += self._sums_of_bytes(blocking)
             times = 1
-        return work / self.gemm.cores + times * self._traffic
+        return work / self.gemm.cores + times * self._traffic(blocking)
 
     def _sums_of_bytes(self, blocking: MatmulBlocking) -> float:
         """Cycles to multiply rows of bytes by a panel of bytes."""
@@ -105,7 +105,7 @@ class NBitsCost:
         else:
             unpacked = (tiles * self._unpacking + m) / self._issued
             work = self._vectors * max(unpacked, (tiles + m) / machine.fma_per_cycle)
-        found = (work / self.gemm.cores, times * self._traffic)
+        found = (work / self.gemm.cores, times * self._traffic(blocking))
         return max(found) + machine.unhidden * min(found)
 
     def _in_digits(self, tiles: int, use: str) -> float:
@@ -138,7 +138,7 @@ class NBitsCost:
             return UNPACKING_JOINED
         return UNPACKING if level_bits(self.op) < 8 else UNPACKING_BYTES
 
-    @property
-    def _traffic(self) -> float:
-        """Cycles to read all weights once."""
-        return self.gemm.b_bytes / self._machine.shared_bytes_per_cycle
+    def _traffic(self, blocking: MatmulBlocking) -> float:
+        """Cycles to read all weights once; each core reads those of its groups of columns."""
+        cores = min(self.gemm.cores, blocking.n_groups)
+        return self.gemm.b_bytes / self._machine.shared_bytes_per_cycle / cores
