@@ -24,7 +24,7 @@ from ..schedule.winograd import few_blocking, winograd_blocking
 from ..schedule.winograd_direct import direct_group
 from ..schedule.winograd_tile import WinogradBlocking, tile_count, worth_threads
 from ..templates.winograd import WinogradTemplate
-from ..templates.winograd_image import Image, WinogradProblem
+from ..templates.winograd_tiles import Image, WinogradProblem
 from .convolution import convolution_function
 from .matmul import epilogue_names, epilogue_of
 from .notes import group_note

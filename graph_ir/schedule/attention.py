@@ -118,15 +118,12 @@ class AttentionSpace(ScheduleSpace):
     @cached_property
     def pick(self) -> Schedule:
         """Whole rows, unless packed keys and values are too large for a thread's stack."""
-        if self.may_be_online and not self.fits_stack:
-            return self._online(min(self.columns, COLUMNS))
-        return self._whole_pick()
+        is_long = self.may_be_online and not self.fits_stack
+        return self._online(min(self.columns, COLUMNS)) if is_long else self._whole_pick()
 
     def ranked(self) -> list[Schedule]:
         """The pick, other blocks of rows and columns, other tasks, nothing fetched ahead, and the other softmax."""
-        found = [self.pick]
-        for ways in (self._whole_rows, self._online_blocks):
-            found += ways()
+        found = [self.pick, *self._whole_rows(), *self._online_blocks()]
         found.sort(key=lambda schedule: schedule.word("softmax") != self.pick.word("softmax"))
         return list(dict.fromkeys(found))
 
@@ -139,7 +136,7 @@ class AttentionSpace(ScheduleSpace):
             return [self._whole(size) for size in (rows, max(rows // 2, 1))]
         sizes = (rows, rows // 2, rows // 4, rows * 2, self.rows)
         kept = dict.fromkeys(size for size in sizes if 0 < size <= min(self.rows, 4 * rows))
-        shared = self._whole(min(rows, _shares(self.rows, self.ctx.options.threads)))
+        shared = self._whole(min(rows, math.ceil(self.rows / self.ctx.options.threads)))
         others = [pick.replaced(prefetch="none"), shared.replaced(split="rows")]
         return [*map(self._whole, kept), *others]
 
@@ -200,31 +197,29 @@ class AttentionSpace(ScheduleSpace):
                 return f"mr{i} x nv{i} must be at most {limit} on {self.ctx.target.isa}"
         return ""
 
-    @property
-    def _sum_bytes(self) -> int:
-        return self.kernel.accumulator.size
-
     def _whole_pick(self) -> Schedule:
         """Rows whose scores take a quarter of L2, which they share with the packed keys and values."""
-        fitting = self.ctx.target.l2_bytes // 4 // (self._sum_bytes * self.columns)
-        most = min(max(4, fitting), MAX_ROWS)
-        rows = -(-math.ceil(self.rows / math.ceil(self.rows / most)) // 4) * 4
-        return self._whole(min(self.rows, rows))
+        rows = self._fitting_rows(4, self.columns)
+        return self._whole(min(self.rows, -(-rows // 4) * 4))
+
+    def _fitting_rows(self, share: int, columns: int) -> int:
+        """Return the rows of blocks of equal size whose scores of `columns` take 1 / `share` of L2."""
+        fitting = self.ctx.target.l2_bytes // share // (self.kernel.accumulator.size * columns)
+        blocks = math.ceil(self.rows / min(max(4, fitting), MAX_ROWS))
+        return math.ceil(self.rows / blocks)
 
     def _whole(self, rows: int) -> Schedule:
-        return Schedule.of(
-            self.algorithm, softmax="whole", rows=rows, columns=self.columns,
-            **self._tiles(rows, self.columns), split="heads",
-            prefetch="none" if self.is_dynamic else "head", use=self.kernel.instruction,
-        )  # fmt: skip
+        prefetch = "none" if self.is_dynamic else "head"
+        return self._blocks("whole", rows, self.columns, "heads", prefetch)
 
     def _online(self, columns: int) -> Schedule:
         """Rows whose scores of a block of columns take half of L2."""
-        most = max(4, self.ctx.target.l2_bytes // 2 // (self._sum_bytes * columns))
-        rows = math.ceil(self.rows / math.ceil(self.rows / most))
+        return self._blocks("online", self._fitting_rows(2, columns), columns, "rows", "none")
+
+    def _blocks(self, softmax: str, rows: int, columns: int, split: str, prefetch: str) -> Schedule:
         return Schedule.of(
-            self.algorithm, softmax="online", rows=rows, columns=columns,
-            **self._tiles(rows, columns), split="rows", prefetch="none",
+            self.algorithm, softmax=softmax, rows=rows, columns=columns,
+            **self._tiles(rows, columns), split=split, prefetch=prefetch,
             use=self.kernel.instruction,
         )  # fmt: skip
 
@@ -242,8 +237,3 @@ class AttentionSpace(ScheduleSpace):
             height = min(tile.rows, MAX_TILE_ROWS) if self.is_dynamic else tile.rows
             settings |= {f"mr{number}": height, f"nv{number}": tile.vectors}
         return settings
-
-
-def _shares(rows: int, threads: int) -> int:
-    """Rows of a block where each thread has one."""
-    return math.ceil(rows / threads)

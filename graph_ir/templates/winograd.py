@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...base.dims import Dim, Size, bounds
 from ...targets.isa import Target
@@ -31,8 +32,7 @@ from ..schedule.matmul_steps import inner_nest
 from ..schedule.winograd_tile import WinogradBlocking, winograd_kernel
 from .winograd_bytes import ByteResults
 from .winograd_floats import FloatResults
-from .winograd_image import Line, Planes, WinogradProblem
-from .winograd_tiles import all_of
+from .winograd_tiles import Planes, WinogradProblem, all_of
 
 
 class WinogradTemplate:
@@ -150,17 +150,16 @@ class WinogradTemplate:
         b, x, n = self.b, self.problem.x, self.form.elements
         below, beside = self.problem.dilations
         steps = self.results.madd, self.results.bind
-        rows = [Line.make(b, row + i * below, x.height, clip) for i in range(n)]
-        columns = [Line.make(b, column + i * beside, x.width, clip) for i in range(n)]
+        rows = self._lines(row, below, x.height, clip)
+        columns = self._lines(column, beside, x.width, clip)
         with b.loop("c", 0, x.channels, "vector") as c:
             middle = []
-            for at in columns:
+            for right, column_exists in columns:
                 d = []
-                for line in rows:
-                    offset = x.offset(batch, line.index, at.index) + c
-                    value: Expr = x.buffer[offset]
+                for down, row_exists in rows:
+                    value: Expr = x.buffer[x.offset(batch, down, right) + c]
                     if clip:
-                        exists = line.exists & at.exists
+                        exists = row_exists & column_exists
                         value = t.select(exists, value, t.const(0, value.dtype))
                     if value.dtype != v.buffer.dtype:
                         value = Cast(value, v.buffer.dtype)
@@ -170,6 +169,14 @@ class WinogradTemplate:
                 across = [of_column[i] for of_column in middle]
                 for j, value in enumerate(self.form.transform_input(across, *steps)):
                     b.store(v.buffer, (v.index(i * n + j, tile, c),), value)
+
+    def _lines(self, first: Expr, step: int, size: Any, clip: bool) -> list[tuple[Expr, Expr]]:
+        """Return (index, whether it exists) of the rows or columns of a tile from `first` on."""
+        b, lines = self.b, []
+        for at in (first + i * step for i in range(self.form.elements)):
+            index = b.let("at", t.minimum(t.maximum(at, 0), size - 1)) if clip else at
+            lines.append((index, b.let("exists", t.equal(at, index)) if clip else t.const(True)))
+        return lines
 
     # V x U -> M
 

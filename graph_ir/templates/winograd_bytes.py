@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr
-from .winograd_image import Planes
-from .winograd_tiles import WinogradTiles
+from .winograd_tiles import Planes, WinogradTiles
 
 
 class ByteResults(WinogradTiles):
@@ -31,20 +30,15 @@ class ByteResults(WinogradTiles):
         self, at: tuple[Expr, Expr, Expr], tile: Expr, start: Expr, index: Expr, columns: int, sums: Buffer, m: Planes,
     ) -> None:  # fmt: skip
         """One panel, `index` columns behind the first, of which `columns` columns are used."""
-        b, y, size = self.b, self.problem.y, self.form.results
+        b = self.b
         with b.loop("o", 0, columns, "vector") as o:
             self._sums(tile, index + o, o, sums, m)
-        batch, row, column = at
-        below, beside = self.problem.dilations
-        rows = b.let("rows", self.results_along(row, y.height, below))
-        across = b.let("across", self.results_along(column, y.width, beside))
-        with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
-            first = b.let("start", (i * size + j) * self.panel)
-            down = b.let("down", row + i * below)
-            right = b.let("right", column + j * beside)
+        for number, (image, row, column) in self.each_result(at, self.counts_of(at)):
+            first = b.let("start", number * self.panel)
+            down, right = b.let("down", row), b.let("right", column)
             with b.loop("o", 0, columns, "vector") as o:
                 channel = start + index + o
-                self.store((batch, channel, down, right), sums[first + o])
+                self.store((image, channel, down, right), sums[first + o])
 
     def _sums(self, tile: Expr, column: Expr, o: Expr, sums: Buffer, m: Planes) -> None:
         """A^T M A of one channel, divided by what it is too large by."""

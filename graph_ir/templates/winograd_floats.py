@@ -8,8 +8,7 @@ from ...base.dims import is_known
 from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr
-from .winograd_image import Planes
-from .winograd_tiles import WinogradTiles, all_of
+from .winograd_tiles import Planes, WinogradTiles, all_of
 
 
 class FloatResults(WinogradTiles):
@@ -56,30 +55,21 @@ class FloatResults(WinogradTiles):
 
     def _convolve_tile(self, number: Expr, chunk: Expr, last: Expr) -> None:
         """All results of one tile again, for the panels [chunk, last): the sums over their windows."""
-        b, y, size = self.b, self.problem.y, self.form.results
-        batch, row, column = self.first_pixel(number)
-        below, beside = self.problem.dilations
-        rows = b.let("rows", self.results_along(row, y.height, below))
-        across = b.let("across", self.results_along(column, y.width, beside))
-
-        def pixel(i: Expr, j: Expr) -> tuple[Expr, Expr]:
-            return row + i * below, column + j * beside
-
+        b, y, at = self.b, self.problem.y, self.first_pixel(number)
+        counts, results = self.counts_of(at), self.form.results**2
         with b.loop("panel", chunk, last) as panel:
             start = b.let("start", panel * self.panel)
             columns = b.let("columns", t.minimum(y.channels - start, self.panel))
             with b.loop("o", 0, columns, "vector") as o:
-                sums = b.allocate("sums", F32, (size * size,))
-                with b.loop("i", 0, size * size) as i:
+                sums = b.allocate("sums", F32, (results,))
+                with b.loop("i", 0, results) as i:
                     b.store(sums, (i,), t.const(0.0, F32))
                 with b.loop("c", 0, self.problem.x.channels) as c:
                     taps = self._taps(panel, c, o)
-                    with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
-                        index = i * size + j
-                        self._add_window((batch, *pixel(i, j)), c, taps, sums, index)
-                with b.loop("i", 0, rows) as i, b.loop("j", 0, across) as j:
-                    total = sums[i * size + j]
-                    self.store((batch, start + o, *pixel(i, j)), total)
+                    for index, result in self.each_result(at, counts):
+                        self._add_window(result, c, taps, sums, index)
+                for index, (image, row, column) in self.each_result(at, counts):
+                    self.store((image, start + o, row, column), sums[index])
 
     def _taps(self, panel: Expr, c: Expr, o: Expr) -> Buffer:
         """The nine weights of a channel, recovered from U."""

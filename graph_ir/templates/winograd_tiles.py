@@ -1,16 +1,76 @@
-"""The tiles of a Winograd convolution: their positions, their transforms, and the store of one result."""
+"""Memory of a Winograd convolution, images and the planes of a block of tiles, and its tiles: their positions, their
+transforms, and the store of one result."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ...base.dtypes import DType
+from ...base.records import dataclass
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
-from ...tensor_ir.nodes import Expr, Var
+from ...tensor_ir.nodes import Buffer, Expr, Var
 from ..nest.epilogue import EpilogueValue, store_result
-from ..schedule.winograd_tile import WinogradBlocking, tiles_along
-from .winograd_image import Planes, WinogradProblem
+from ..schedule.winograd_tile import WinogradBlocking, plane_strides, tiles_along
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image per batch index, channels last, in a flat buffer: [batch][height][width][channels].
+
+    Height and width may be dynamic.
+    """
+
+    buffer: Buffer
+    height: Any
+    width: Any
+    channels: int
+
+    def offset(self, batch: Expr, row: Expr, column: Expr) -> Expr:
+        """The index of channel 0 of a pixel."""
+        line = batch * self.height + row
+        return (line * self.width + column) * self.channels
+
+
+@dataclass(frozen=True)
+class WinogradProblem:
+    """Sizes and operands of one convolution. `top` and `left` are the rows and columns of padding before the image,
+    `dilations` the distances of the rows and columns of a window, and so of a tile.
+
+    `u` holds the transformed weights [points, channels / panel of y][channels of x][panel of y], of s16 with pairs of
+    channels innermost, of an odd number with a zero behind.
+    """
+
+    batch: Any
+    x: Image
+    u: Buffer
+    y: Image
+    top: int
+    left: int
+    dilations: tuple[int, int] = (1, 1)
+
+
+@dataclass(frozen=True)
+class Planes:
+    """A matrix [tiles, columns] per point in a local buffer. Strides put points and rows in different cache sets."""
+
+    buffer: Buffer
+    plane: int
+    row: int
+
+    @staticmethod
+    def allocate(
+        b: t.LoopBuilder, name: str, points: int, tiles: int, columns: int, dtype: DType
+    ) -> Planes:
+        """A local matrix [tiles, columns] for each of `points`."""
+        row, plane = plane_strides(tiles, columns, dtype)
+        return Planes(b.allocate(name, dtype, (points * plane,)), plane, row)
+
+    def index(self, point: Expr | int, tile: Expr, column: Expr) -> Expr:
+        """Index of an element."""
+        start = t.as_expr(point) * self.plane
+        return start + tile * self.row + column
 
 
 class WinogradTiles:
@@ -57,6 +117,20 @@ class WinogradTiles:
         """Rows of results of a tile, or columns, that lie before `size`: none in a tile behind a short phase."""
         left = (t.as_expr(size) + (step - 1) - first) // step
         return t.minimum(left if step == 1 else t.maximum(left, 0), self.form.results)
+
+    def counts_of(self, at: tuple[Expr, Expr, Expr]) -> tuple[Expr, Expr]:
+        """Return (rows, columns) of the results of the tile whose first one is `at`."""
+        b, y, (_, row, column), (below, beside) = self.b, self.problem.y, at, self.problem.dilations
+        rows = b.let("rows", self.results_along(row, y.height, below))
+        return rows, b.let("across", self.results_along(column, y.width, beside))
+
+    def each_result(
+        self, at: tuple[Expr, Expr, Expr], counts: tuple[Expr, Expr]
+    ) -> Iterator[tuple[Expr, tuple[Expr, Expr, Expr]]]:
+        """Yield (number in a whole tile, [image, row, column]) of the results of a tile, in loops."""
+        b, (image, row, column), (below, beside) = self.b, at, self.problem.dilations
+        with b.loop("i", 0, counts[0]) as i, b.loop("j", 0, counts[1]) as j:
+            yield i * self.form.results + j, (image, row + i * below, column + j * beside)
 
     def columns(self, m: Planes, tile: Expr, o: Expr) -> Iterator[list[Expr]]:
         """Yield A^T M of one channel, a column of the points at a time."""

@@ -16,7 +16,7 @@ from graphc.graph_ir.ops.winograd import WinogradConvolution
 from graphc.graph_ir.ops.winograd_form import F2, F4, WinogradForm
 from graphc.graph_ir.schedule.winograd_tile import WinogradBlocking, tiles_along
 from graphc.graph_ir.templates.winograd import WinogradTemplate
-from graphc.graph_ir.templates.winograd_image import Image, WinogradProblem
+from graphc.graph_ir.templates.winograd_tiles import Image, WinogradProblem
 from graphc.targets.microkernels import f32_tiles
 from graphc.tensor_ir.nodes import Buffer, Module
 from graphc.tensor_ir.pipeline import run as run_passes

@@ -1,17 +1,17 @@
-"""Positions of tiles, and multiply-adds of either kind of number."""
+"""Addresses of pixels and planes, positions of tiles, and multiply-adds of either kind of number."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from graphc.base.dtypes import F32, S16, DType
 from graphc.graph_ir.ops.winograd_form import F4
 from graphc.graph_ir.schedule.winograd_tile import WinogradBlocking
-from graphc.graph_ir.templates.winograd_image import Image, WinogradProblem
-from graphc.graph_ir.templates.winograd_tiles import WinogradTiles
+from graphc.graph_ir.templates.winograd_tiles import Image, Planes, WinogradProblem, WinogradTiles
 from graphc.targets.isa import GemmTile, Target
 from graphc.tensor_ir import builder as t
-from graphc.tensor_ir.nodes import Buffer, Var
+from graphc.tensor_ir.nodes import Buffer, Const, Var
 from graphc.tensor_ir.printer import print_expr
 
 
@@ -50,3 +50,20 @@ def test_a_tile_behind_a_short_phase_has_no_results() -> None:
 def test_multiply_adds(target: str, dtype: DType, factor: int, text: str) -> None:
     value = tiles(target).madd(factor, Var("x", dtype), Var("y", dtype))
     assert print_expr(value) == text
+
+
+def test_pixels_lie_channels_last() -> None:
+    image = Image(Buffer("x", F32, (2 * 5 * 7 * 3,)), 5, 7, 3)
+    for position in ((0, 0, 0), (1, 4, 6), (1, 2, 3)):
+        offset = image.offset(*map(t.as_expr, position))
+        assert offset == t.as_expr(int(np.ravel_multi_index((*position, 0), (2, 5, 7, 3))))
+
+
+@pytest.mark.parametrize(("tiles", "columns"), [(1, 1), (11, 16), (7, 33)])
+def test_rows_of_all_planes_are_apart_and_inside(tiles: int, columns: int) -> None:
+    planes = Planes.allocate(t.LoopBuilder(), "v", 16, tiles, columns, F32)
+    positions = [planes.index(p, t.as_expr(i), t.ZERO) for p in range(16) for i in range(tiles)]
+    starts = sorted(x.value for x in positions if isinstance(x, Const))
+    assert len(starts) == 16 * tiles
+    assert all(b - a >= columns for a, b in zip(starts, starts[1:], strict=False))
+    assert starts[-1] + columns <= planes.buffer.shape[0]
