@@ -53,9 +53,8 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     problem = _problem(first, second, output, ops, memory)
     blocking = attention_blocking(schedule, first, ctx.target)
     sizes = "x".join(map(str, (*problem.batch, problem.rows, problem.columns, problem.depth)))
-    is_online = schedule.word("softmax") == "online"
     is_dynamic = has_dynamic_sizes(first, second)
-    kind = "online_attention" if is_online else "attention"
+    kind = "online_attention" if blocking.is_online else "attention"
     tiles = _tiles_text(blocking, ctx)
     name = identifier(f"{blocking.kernel.a}_{kind}_{sizes}_{tiles}", 120)
     others = {x: b for x, b in memory.items() if x is not output}
@@ -66,7 +65,7 @@ def attention_function(group: KernelGroup, schedule: Schedule, ctx: LowerContext
     note, params = group_note(group, schedule), tuple(memory.values())
     whole = AttentionTemplate(problem, blocking, ctx.target, sharing_of(ctx))
     scaled = _scores_epilogue(first, softmax_scores(second.inputs[0]), others, sums)
-    if is_online:
+    if blocking.is_online:
         return Function(name, params, Block((whole.online(scaled, result),)), note)
     scores, row_group = split_row_work(ops, first, second, has_epilogue=not is_dynamic)
     row_group, divisor = _division_put_off(row_group)

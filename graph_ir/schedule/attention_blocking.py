@@ -29,7 +29,8 @@ RESCALE_CYCLES = 3
 class AttentionBlocking:
     """`rows` of the scores at a time, `columns` of them (all, unless online); the register tiles of both matmuls.
 
-    `splits_rows`: blocks of rows are tasks, not heads. `prefetches`: the next head's matrices.
+    `splits_rows`: blocks of rows are tasks, not heads. `prefetches`: the next head's matrices. `is_online`: softmax is
+    done block by block of columns.
     """
 
     rows: int
@@ -38,6 +39,7 @@ class AttentionBlocking:
     kernel: Microkernel
     splits_rows: bool
     prefetches: bool
+    is_online: bool = False
 
 
 def attention_blocking(schedule: Schedule, matmul: MatmulCore, target: Target) -> AttentionBlocking:
@@ -49,6 +51,7 @@ def attention_blocking(schedule: Schedule, matmul: MatmulCore, target: Target) -
     return AttentionBlocking(
         schedule.number("rows"), schedule.number("columns"), (first, second), kernel,
         schedule.word("split") == "rows", schedule.word("prefetch") == "head",
+        schedule.word("softmax") == "online",
     )  # fmt: skip
 
 

@@ -27,21 +27,21 @@ def inner_nest(
     block: int = 0,
     exact: bool = False,
     stages: Sequence[str] = (),
-    cut: tuple[str, int] = ("", 0),
+    cut: tuple[str, int] | None = None,
 ) -> Nest:
     """Return the nest `name` of a matmul in other loops: all rows, or each `block` of them, a panel of B after the
-    other; `stages` are steps. `cut`: the size of blocks of axis n or k around the panels, 0 for none."""
+    other; `stages` are steps. `cut`: an axis, n or k, and the size of its blocks around the panels."""
     columns = problem.b.block_of_columns or tile.columns(target, problem.kernel.accumulator)
-    rows, panels, lanes, depth, (axis, size) = "m1" if block else "m", "n0", "n1", "k", cut
-    if size and axis == "n":
-        size = max(size, columns)
-        panels, lanes = "n10", "n11"
-    elif size:
-        depth = "k1"
-    outer = [*problem.batch, *(["m0"] if block else []), *([f"{axis}0"] if size else []), panels]
+    rows, panels, lanes, depth, blocks = "m1" if block else "m", "n0", "n1", "k", []
+    if cut is not None and cut[0] == "k":
+        depth, blocks = "k1", [f"split k {cut[1]}"]
+    elif cut is not None:
+        panels, lanes, blocks = "n10", "n11", [f"split n {max(cut[1], columns)}"]
+    around = [f"{cut[0]}0"] if cut else []
+    outer = [*problem.batch, *(["m0"] if block else []), *around, panels]
     steps = [
         *([f"split m {block}"] if block else []),
-        *([f"split {axis} {size}"] if size else []),
+        *blocks,
         f"split {panels[:-1]} {columns}",
         " ".join(["reorder", *outer, rows, lanes, depth]),
         *stages,

@@ -129,8 +129,8 @@ class AttentionTemplate:
             for name, size in (("result", p.width), ("maxima", 1), ("totals", 1))
         ]
         columns = self.blocking.columns
-        first = self._scores(scores, columns)
-        second = self._result(View(state[0], {"m": p.width, "n": 1}), None, columns)
+        first = self._scores(scores)
+        second = self._result(View(state[0], {"m": p.width, "n": 1}), None)
 
         def block(rows: RowBlock) -> list[Stmt]:
             b = t.LoopBuilder()
@@ -218,32 +218,34 @@ class AttentionTemplate:
         """Return the panel as result of the first matmul, with columns n, or left operand of the second, with k."""
         return View(self.panel, {"m": self.row_stride, columns: 1})
 
-    def _scores(self, epilogue: EpilogueValue | None, cut: int = 0) -> HeadMatmul:
-        """The first matmul, into the panel, in blocks of `cut` columns if not 0."""
+    def _scores(self, epilogue: EpilogueValue | None) -> HeadMatmul:
+        """The first matmul, into the panel."""
         p = self.problem
         sizes, views = (p.rows, p.columns, p.depth), (p.a, p.b, self.panel_as("n"))
         problem = matmul(p.batch, sizes, views, self.kernel, epilogue)
-        return self._matmul("scores", problem, ("n", cut), "keys", [(p.b, p.depth * p.columns)])
+        return self._matmul("scores", problem, ("n", "keys"), [(p.b, p.depth * p.columns)])
 
-    def _result(self, c: View, epilogue: EpilogueValue | None, cut: int = 0) -> HeadMatmul:
+    def _result(self, c: View, epilogue: EpilogueValue | None) -> HeadMatmul:
         """The second matmul, of the panel, into `c`."""
         p = self.problem
         sizes, views = (p.rows, p.width, p.columns), (self.panel_as("k"), p.d, c)
         problem = matmul(p.batch, sizes, views, self.kernel, epilogue)
         ahead = [(p.d, p.columns * p.width), (p.a, p.rows * p.depth)]
-        return self._matmul("result", problem, ("k", cut), "values", ahead)
+        return self._matmul("result", problem, ("k", "values"), ahead)
 
     def _matmul(
         self,
         nest_name: str,
         problem: Contraction,
-        cut: tuple[str, int],
-        name: str,
+        packed: tuple[str, str],
         ahead: Sequence[tuple[View, int]],
     ) -> HeadMatmul:
-        """One of both matmuls: B is packed for each head, or each block of `cut`, and A converted for each block of
-        rows, where needed."""
-        tile, b, (axis, is_cut) = self.tiles[name == "values"], problem.b, cut
+        """One of both matmuls; `packed`: the axis of the scores' columns, and the name of B.
+
+        B is packed for each head, or each block of columns, and A converted for each block of rows, where needed.
+        """
+        (axis, name), b, online = packed, problem.b, self.blocking.is_online
+        tile = self.tiles[name == "values"]
         if (shape := self.kernel.registers) is not None:
             # One height for all blocks of rows, of which the last may be the lowest.
             rest = self.problem.rows % self.block or self.block
@@ -251,15 +253,14 @@ class AttentionTemplate:
         steps: list[str] = []
         alone: tuple[Stage, ...] = ()
         in_place = self.is_dynamic and name == "values" and b.step("n") == 1
-        if is_cut:
-            steps.append(f"stage B at {axis}0 as {name}")
-        elif not b.blocks and not in_place and problem.batch:
-            steps.append(f"stage B at {problem.batch[-1]} as {name}")
-        elif not b.blocks and not in_place:  # one head: no loop is around
-            alone = (Stage("B", "root", name),)
+        if not b.blocks and not in_place:
+            if online or problem.batch:
+                steps.append(f"stage B at {f'{axis}0' if online else problem.batch[-1]} as {name}")
+            else:  # one head: no loop is around
+                alone = (Stage("B", "root", name),)
         if not is_read_in_place(problem.a, problem.sizes["k"], self.kernel):
-            at = "k0" if is_cut and axis == "k" else "m0"
-            steps.append(f"stage A at {at} as rows_of_{name}")
+            steps.append(f"stage A at {'k0' if online and axis == 'k' else 'm0'} as rows_of_{name}")
+        cut = (axis, self.blocking.columns) if online else None
         nest = inner_nest(nest_name, problem, tile, self.target, self.block, stages=steps, cut=cut)
         nest = nest.changed(stages=(*nest.stages, *alone))
         return HeadMatmul(nest, self.target, ahead if self.blocking.prefetches else ())

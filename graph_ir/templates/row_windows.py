@@ -79,20 +79,12 @@ class RowWindowTemplate(Windows):
 
     def _fill_sides(self, stage: Buffer, lines: int) -> None:
         """The columns of padding, which no row overwrites."""
-        before, end = self.g.before[1], self.g.before[1] + self._columns
-        sides = [*range(before), *range(end, self.line)]
-        if not sides:
-            return
-        b = self.b
+        b, before = self.b, self.g.before[1]
+        sides = (0, before), (before + self._columns, self.line)
         with b.loop("side", 0, lines) as line:
-            if len(sides) > MAX_UNROLLED:
-                for low, high in ((0, before), (end, self.line)):
-                    with b.loop("c", low, high, "vector") as c:
-                        b.store(stage, (line * self.line + c,), self.start)
-                return
-            for column in sides:
-                position = line * self.line + column
-                b.store(stage, (position,), self.start)
+            for low, high in sides:
+                with b.loop("c", low, high, "vector") as c:
+                    b.store(stage, (line * self.line + c,), self.start)
 
     @property
     def _columns(self) -> int:
@@ -117,26 +109,19 @@ class RowWindowTemplate(Windows):
                 top = (first + line) * g.strides[0] - g.before[0]
                 self._combine_rows(stage, start, b.let("top", top), line)
         height = self.schedule.number("height")
-        with b.loop("row", 0, count - count % height, step=height) as row:
-            self._results(stage, row, plane, (image, channel, first + row), height)
-        if rest := count % height:
-            at = count - rest
-            index = (image, channel, first + at)
-            self._results(stage, t.as_expr(at), plane, index, rest)
+        for number, rows in b.tiles("row", count, height):
+            row = number * height
+            self._results(stage, row, plane, (image, channel, first + row), rows)
 
     def _copy_rows(self, stage: Buffer, start: Expr, top: Expr, count: int) -> None:
         """The rows of the image under `count` rows of windows, zeros for those outside; the first one is `top`."""
         b, g = self.b, self.g
         lines = staged_lines(g, True, count)
         begin, end = self._inside(b.let("top", top), lines, 1)
-        for low, high in ((t.as_expr(0), begin), (end, t.as_expr(lines))):
-            if low != high:
-                with (
-                    b.loop("line", low, high) as line,
-                    b.loop("c", 0, self._columns, "vector") as c,
-                ):
-                    position = line * self.line + (c + g.before[1])
-                    b.store(stage, (position,), self.start)
+        for low, high in ((t.ZERO, begin), (end, t.as_expr(lines))):
+            with b.loop("line", low, high) as line, b.loop("c", 0, self._columns, "vector") as c:
+                position = line * self.line + (c + g.before[1])
+                b.store(stage, (position,), self.start)
         with b.loop("line", begin, end) as line, b.loop("c", 0, self._columns, "vector") as c:
             position = line * self.line + (c + g.before[1])
             b.store(stage, (position,), self._element(start, top + line, c))
