@@ -38,12 +38,19 @@ def is_read_in_place(a: View, k: int, kernel: Microkernel) -> bool:
 
 
 def pack_panels(
-    source: View, local: Buffer, k: int, n: Size | Expr, columns: int, lanes: int
+    source: View,
+    local: Buffer,
+    k: int,
+    n: Size | Expr,
+    columns: int,
+    lanes: int,
+    rows: tuple[Value, Value] | None = None,
 ) -> list[Stmt]:
     """Copy k x n elements of B into panels of `columns`; unused columns of the last one become zero.
 
-    Elements are converted to the type of `local`. n may be known at run time. Columns that are dense in memory are
-    transposed in registers of `lanes`: 4 rows by 2,047 keys of 256, copied from a cache, take 0.8 of the time.
+    Elements are converted to the type of `local`. n may be known at run time; `rows`: the first and the end of those k
+    that are copied, all if there are none. Columns that are dense in memory are transposed in registers of `lanes`: 4
+    rows by 2,047 keys of 256, copied from a cache, take 0.8 of the time.
     """
     b, size, squares = t.LoopBuilder(), k * columns, 0
     full, rest = divmod(n, columns) if isinstance(n, int) else _counts(b, t.as_expr(n), columns)
@@ -63,7 +70,7 @@ def pack_panels(
         with b.when(isinstance(rest, int) or rest > 0), b.loop("pz", 0, size, "vector") as z:
             b.store(local, (z + full * size,), 0)
     # Row by row, so that the source is read in the order it lies in memory, which is what prefetchers follow.
-    with b.loop("pk", 0, k) as i:
+    with b.loop("pk", *(rows or (0, k))) as i:
         if full and squares * lanes < k:
             with b.when(not squares or i >= squares * lanes), b.loop("pp", 0, full) as panel:
                 copy(i, panel, columns)

@@ -14,6 +14,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.builder import Value
 from ...tensor_ir.nodes import Buffer, Expr, Prefetch
 from ..nest.lower import Lowering
+from ..nest.packing import pack_panels
 from ..nest.position import Position
 from ..nest.problem import View, matmul
 from ..nest.tasks import ceil_div
@@ -164,18 +165,13 @@ class Steps:
 
         Rows of a cache are often 1 or 4 KB apart and share a few sets of L1, from which tiles of rows then miss.
         """
-        b, p, values = self.b, self.p, keys.values
-        width = pick_tile(p.block_tokens, p.value_size, self.target, self.kernel).columns(
-            self.target
-        )
+        b, p = self.b, self.p
+        tile = pick_tile(p.block_tokens, p.value_size, self.target, self.kernel)
+        width = tile.columns(self.target)
         size = self.step * width
         packed = b.allocate("packed_values", F32, (size * -(-p.value_size // width),))
-        with b.loop("key", keys.unseen * self.width, keys.count) as key:
-            at = b.let("at", values.base + key * p.value_size)
-            for panel, columns in b.tiles("panel", p.value_size, width):
-                with b.loop("i", 0, columns, "vector") as i:
-                    index = (panel * size + key * width + i,)
-                    b.store(packed, index, values.buffer[at + panel * width + i])
+        rows = keys.unseen * self.width, keys.count
+        b.emit(*pack_panels(keys.values, packed, self.step, p.value_size, width, self.lanes, rows))
         return replace(keys, values=View(packed, {"k": width, "n": 1}, {"n": (width, size)}))
 
     def dots(self, rows: Rows, keys: Keys, panel: Buffer) -> None:
