@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn
 
-from ..base.errors import UnsupportedError, UserError
+from ..base.errors import GraphcError, UnsupportedError, UserError
 
 MAX_TEMPLATE = 1 << 18
 """Characters of a template."""
@@ -26,8 +26,6 @@ def chat_text(template: str, messages: Sequence[Message], tokens: Mapping[str, s
     messages that the template refuses, or a template that is none. Raise UnsupportedError for one that is too large.
     """
     try:
-        from jinja2 import TemplateError
-
         from .sandbox import BoundedSandbox, bounded
     except ImportError:
         raise UserError("chat templates need the package 'jinja2'; install graphc[llm]") from None
@@ -47,15 +45,9 @@ def chat_text(template: str, messages: Sequence[Message], tokens: Mapping[str, s
     try:
         with bounded():
             return _limited(scope.from_string(template).generate(given))
-    except (
-        TemplateError,
-        ArithmeticError,
-        LookupError,
-        TypeError,
-        ValueError,
-        RecursionError,
-        MemoryError,
-    ) as error:
+    except GraphcError:
+        raise
+    except Exception as error:  # noqa: BLE001 - filters raise what they like, NameError too
         reason = str(error)[:200] or type(error).__name__
         raise UserError(
             f"the chat template refuses the messages ({reason}); give others, or the prompt as text"

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, overload
+from weakref import WeakSet
 
 from ..base.dtypes import BF16, F16, F32, S8, DType
 from ..base.errors import UserError
@@ -41,6 +42,19 @@ MAX_LOOKUP = 16
 """Tokens that are guessed at once."""
 
 
+_MODELS: WeakSet[LanguageModel] = WeakSet()
+
+
+def _free_after_fork() -> None:
+    """In a child process, no thread is left that could end a call: its sequence is computed again."""
+    for model in list(_MODELS):
+        model.free()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_after_fork)
+
+
 class LanguageModel:
     """A decoder, its tokenizer and the sequence it has seen.
 
@@ -71,6 +85,7 @@ class LanguageModel:
         )
         self.usage = Usage()
         self._lock = RLock()
+        _MODELS.add(self)
 
     @cached_property
     def batch_step(self) -> CompiledModel | None:
@@ -241,6 +256,14 @@ class LanguageModel:
                     rows = [*session.feed([token, *guessed], every=True)]
         finally:
             self._forget(text, guessed)
+
+    def free(self) -> None:
+        """Forget a call of a thread that is gone, with the sequence."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._lock = RLock()
+            self.session.truncate(0)
 
     def _forget(self, text: list[int], guessed: list[int]) -> None:
         """Remove guesses from the session, unless another call uses it."""

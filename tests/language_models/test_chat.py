@@ -56,6 +56,8 @@ def test_wrong_messages(messages: Any, message: str) -> None:
         "{% for i in range(99999) %}{% for j in range(99999) %}xxxxxxxxxx{% endfor %}{% endfor %}",
         "{{ undefined.attribute }}",
         "{% include 'other' %}",
+        "{{ 'abc' | truncate(-5) }}",
+        "{{ 1e400 | int }}",
     ],
 )
 def test_templates_that_are_none(template: str) -> None:

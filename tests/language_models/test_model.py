@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -182,6 +185,28 @@ def test_streams_take_turns(model: LanguageModel) -> None:
             model.session.truncate(0)
             dropped = iter(())
         assert texts == alone
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_process_goes_on_where_a_thread_was_in_a_call(model: LanguageModel) -> None:
+    wanted, ended = model.generate("hello", 8), Event()
+
+    def busy() -> None:
+        while not ended.is_set():
+            model.generate("hello world", 20)
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(busy)
+        for _ in range(4):
+            child = os.fork()
+            if not child:
+                signal.alarm(30)
+                os._exit(model.generate("hello", 8) != wanted)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        ended.set()
+        other.result()
+    assert model.generate("hello", 8) == wanted
 
 
 def test_threads_may_call_one_model(model: LanguageModel) -> None:
