@@ -1,7 +1,8 @@
-"""Language models: tokens per second of prompts and of new tokens, beside llama.cpp in the same process.
+"""Language models: tokens per second of prompts and of new tokens, beside other engines in the same process.
 
 A prompt of n tokens is fed to an empty context; new tokens follow a context of n tokens, one at a time. Rounds
-alternate between the engines; a row has the median of each. llama.cpp is the package `xllamacpp`.
+alternate between the engines; a row has the median of each. llama.cpp is the package `xllamacpp`;
+onnxruntime-genai runs a folder of its own (`decode_genai`).
 """
 
 from __future__ import annotations
@@ -21,15 +22,14 @@ from ..base.errors import UserError
 from ..base.records import dataclass
 from ..language_models import LanguageModel, load
 from ..targets.isa import Target
+from .decode_genai import CONTEXT, GENAI, NEW, Genai
 from .roofline import read_seconds
 
 PROMPTS, CONTEXTS = (16, 128, 1024), (0, 512, 2048)
 LONG = 5.0
 """Seconds of a first round that counts: caches are warm long before its end."""
-NEW = 16
-"""Tokens that are generated after a context; the first of them is not timed."""
 EXACT, ROUNDED, LLAMA = "graphc", "graphc q8", "llama.cpp"
-CONTEXT = 4096
+PEERS = (LLAMA, GENAI)
 OnStep = Callable[[str, int, int], None]
 
 
@@ -62,8 +62,12 @@ class DecodeRow:
         """Return graphc's best rate relative to llama.cpp's; None where that was not timed."""
         if LLAMA not in self.rates:
             return None
-        own = max(rate for name, rate in self.rates.items() if name != LLAMA)
-        return own / self.rates[LLAMA]
+        return self.own / self.rates[LLAMA]
+
+    @property
+    def own(self) -> float:
+        """Return graphc's best rate."""
+        return max(rate for name, rate in self.rates.items() if name not in PEERS)
 
 
 class Own:
@@ -133,18 +137,26 @@ def decode_rows(
     report: OnStep,
     prompts: Sequence[int] = PROMPTS,
     contexts: Sequence[int] = CONTEXTS,
+    genai: Path | None = None,
 ) -> list[DecodeRow]:
-    """Return a row for each prompt and each context that the model holds. Raise UserError for an unknown peer."""
-    unknown = [name for name in peers if name != LLAMA]
+    """Return a row for each prompt and each context that the model holds.
+
+    `genai`: the folder of that peer, if it has one. Raise UserError for an unknown peer.
+    """
+    unknown = [name for name in peers if name not in PEERS]
     if unknown:
-        raise UserError(f"peers of language models must be {LLAMA}, got '{unknown[0]}'")
+        raise UserError(
+            f"peers of language models must be {' or '.join(PEERS)}, got '{unknown[0]}'"
+        )
     models = {
         name: load(path, threads=threads, target=target, activations=activations)
         for name, activations in ((EXACT, "exact"), (ROUNDED, "q8"))
     }
     engines: dict[str, Engine] = {name: Own(model) for name, model in models.items()}
-    if peers:
+    if LLAMA in peers:
         engines[LLAMA] = LlamaCpp(path, threads)
+    if genai is not None and GENAI in peers:
+        engines[GENAI] = Genai(genai, threads)
     model = models[ROUNDED]
     held = model.session.context
     rows: list[DecodeRow] = []

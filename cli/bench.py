@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against", "--vs", default="", metavar="LIST",
         help="other engines, which read ONNX only: ort, ort-exact (without int8 saturation), openvino; for the suite "
-        "torch also inductor, autotune; for a language model (.gguf) and the suite decode llama.cpp",
+        "torch also inductor, autotune; for a language model and the suite decode llama.cpp and onnxruntime-genai",
     )  # fmt: skip
     parser.add_argument(
         "--ablate", action="store_true",

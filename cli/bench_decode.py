@@ -1,4 +1,4 @@
-"""`graphc bench MODEL.gguf`: prompts and new tokens of a language model beside llama.cpp."""
+"""`graphc bench MODEL.gguf`: prompts and new tokens of a language model beside other engines."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def is_language_model(path: str | None) -> bool:
     return path is not None and (Path(path).suffix == ".gguf" or Path(path).is_dir())
 
 
+def own_folder(model: str) -> Path | None:
+    """Return the folder that a model argument is, if onnxruntime-genai reads it too."""
+    return Path(model) if (Path(model) / "genai_config.json").is_file() else None
+
+
 def run_decode(
     args: argparse.Namespace,
     threads: int,
@@ -27,6 +32,7 @@ def run_decode(
 ) -> int:
     """Time the model, or those of the suite, and print their rows."""
     from ..bench.decode import decode_facts, decode_rows
+    from ..bench.decode_genai import GENAI, genai_folder
     from ..bench.decode_models import decode_cases, decode_file
     from ..codegen.host import target_for
 
@@ -35,8 +41,12 @@ def run_decode(
     found: list[tuple[Path, list[DecodeRow]]] = []
     with progress(args.quiet or args.json) as report:
         for case in cases:
-            with nullcontext(Path(case)) if args.model else decode_file(case) as path:
-                rows = decode_rows(path, target, threads, peers, args.rounds, report)
+            made = GENAI in peers and not args.model
+            with (
+                nullcontext(Path(case)) if args.model else decode_file(case) as path,
+                genai_folder(case) if made else nullcontext(own_folder(case)) as genai,
+            ):
+                rows = decode_rows(path, target, threads, peers, args.rounds, report, genai=genai)
             found.append((path, rows))
     facts = [decode_facts(path, rows, threads) for path, rows in found]
     output(
@@ -55,8 +65,7 @@ def lines(path: Path, rows: Sequence[DecodeRow], threads: int) -> Iterator[str]:
     cells = [head]
     for row in rows:
         ratio = [f"{row.ratio:.2f}"] if row.ratio is not None else []
-        own = max(rate for name, rate in row.rates.items() if name != LLAMA)
-        share = f"{own / row.roof:.0%}" if row.roof else ""
+        share = f"{row.own / row.roof:.0%}" if row.roof else ""
         cells.append([*(f"{row.rates[name]:.1f}" for name in engines), *ratio, share, row.name])
     yield f"{path.name}, {threads} threads"
     yield from table(cells)

@@ -10,6 +10,7 @@ import pytest
 from graphc.base.errors import UserError
 from graphc.bench import decode
 from graphc.bench.decode import EXACT, LLAMA, ROUNDED, DecodeRow, decode_rows, geometric_mean
+from graphc.bench.decode_genai import GENAI
 from graphc.cli import main
 from graphc.codegen.host import target_for
 from support.gguf_files import TinyDecoder
@@ -56,9 +57,18 @@ def test_prompts_and_contexts_that_the_model_holds(
     assert steps[-1] == ("decode at 8", 3, 3)
 
 
+def test_a_peer_that_has_a_folder_of_its_own(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "Genai", Planted)
+    for folder, names in ((tiny.parent, {EXACT, ROUNDED, GENAI}), (None, {EXACT, ROUNDED})):
+        (row,) = decode_rows(
+            tiny, target_for("native"), 1, [GENAI], 1, lambda *step: None, (4,), (), folder
+        )
+        assert row.rates.keys() == names and row.ratio is None
+
+
 def test_the_ratio_is_that_of_the_better_of_ours() -> None:
     rows = [
-        DecodeRow("prompt 4", {EXACT: 8.0, ROUNDED: 16.0, LLAMA: 4.0}),
+        DecodeRow("prompt 4", {EXACT: 8.0, ROUNDED: 16.0, LLAMA: 4.0, GENAI: 99.0}),
         DecodeRow("prompt 8", {EXACT: 9.0, ROUNDED: 3.0, LLAMA: 9.0}),
         DecodeRow("decode at 0", {EXACT: 1.0, ROUNDED: 2.0}),
     ]
@@ -76,7 +86,7 @@ def test_the_command_prints_a_table(tiny: Path, capsys: pytest.CaptureFixture[st
         and "prompt 16" in lines[2]
     )
     assert main(["bench", str(tiny), "--against", "ort", "-q"]) == 2
-    assert "peers of language models must be llama.cpp, got 'ort'" in capsys.readouterr().err
+    assert "must be llama.cpp or onnxruntime-genai, got 'ort'" in capsys.readouterr().err
 
 
 def test_a_peer_that_is_not_installed(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,13 @@ import pytest
 from graphc.base.errors import UserError
 from graphc.bench import decode_record
 from graphc.bench.decode import EXACT, LLAMA, ROUNDED
+from graphc.bench.decode_genai import GENAI
 from graphc.bench.decode_models import GEMMA, decode_cases
 from graphc.bench.records import Cell, read_record
 
 
 def result(threads: int, rate: float) -> dict[str, Any]:
-    rates = {EXACT: 2 * rate, ROUNDED: 3 * rate, LLAMA: rate}
+    rates = {EXACT: 2 * rate, ROUNDED: 3 * rate, LLAMA: rate, GENAI: 5.0}
     return {
         "threads": threads,
         "rows": [
@@ -27,8 +28,8 @@ def result(threads: int, rate: float) -> dict[str, Any]:
 
 def test_rows_of_a_result() -> None:
     assert decode_record.rows_of("m", result(2, 10.0)) == [
-        ["m", 2, "prompt 16", 20.0, 30.0, 10.0, 2.0, 3.0, None],
-        ["m", 2, "decode at 0", 8.0, 9.0, None, None, None, 90.0],
+        ["m", 2, "prompt 16", 20.0, 30.0, 10.0, 5.0, 2.0, 3.0, None],
+        ["m", 2, "decode at 0", 8.0, 9.0, None, None, None, None, 90.0],
     ]
 
 
@@ -70,7 +71,7 @@ def test_a_run_continues_and_replaces_what_is_chosen(
     assert order == sorted(order, key=str) and len(order) == 14
     assert record.rows[0][:4] == [GEMMA, 1, "prompt 16", 160.0]
     assert (
-        f"| {GEMMA} | 1 | prompt 16 | 160.0 | 240.0 | 80.0 | 2.00 | 3.00 |"
+        f"| {GEMMA} | 1 | prompt 16 | 160.0 | 240.0 | 80.0 | 5.0 | 2.00 | 3.00 |"
         in capsys.readouterr().out
     )
 
