@@ -2,7 +2,7 @@
 
 A prompt of n tokens is fed to an empty context; new tokens follow a context of n tokens, one at a time. Rounds
 alternate between the engines; a row has the median of each. llama.cpp is the package `xllamacpp`;
-onnxruntime-genai runs a folder of its own (`decode_genai`).
+onnxruntime-genai runs another folder (`decode_genai`).
 """
 
 from __future__ import annotations
