@@ -75,6 +75,7 @@ class DecoderConfig:
         rotated: Whether each layer has rotary embedding.
         query_scale: Factor of scores.
         experts_used: Experts that each token goes through, where layers have experts.
+        joins_to_one: Whether the weights of these experts sum to 1, instead of those of all.
         score_cap, logit_cap: Limits by cap * tanh(x / cap); 0: none.
     """
 
@@ -97,6 +98,7 @@ class DecoderConfig:
     rotated: tuple[bool, ...]
     query_scale: float
     experts_used: int = 0
+    joins_to_one: bool = True
     score_cap: float = 0.0
     logit_cap: float = 0.0
 

@@ -219,7 +219,7 @@ class Decoder:
         return build.helper("mul", gate, up)
 
     def _experts(self, x: GraphTensor, at: str) -> GraphTensor:
-        """The k experts that the router prefers, weighted by a softmax of their scores."""
+        """The k experts that the router prefers, weighted by a softmax of their scores, or of all."""
         build, k = self.build, self.config.experts_used
         layers = {
             name: self._expert_layer(f"{at}ffn_{name}_exps.weight")
@@ -227,8 +227,11 @@ class Decoder:
         }
         count = layers["gate"].weights.details.plain_dims[0]
         scores = self._linear(x, f"{at}ffn_gate_inp", count)
-        best, chosen = build.outputs("top_k", scores, k=k, axis=1, largest=True)
-        weights = build.helper("softmax", best, axis=1)
+        if not self.config.joins_to_one:
+            scores = build.helper("softmax", scores, axis=1)
+        weights, chosen = build.outputs("top_k", scores, k=k, axis=1, largest=True)
+        if self.config.joins_to_one:
+            weights = build.helper("softmax", weights, axis=1)
         routes = routes_of(build, weights, build.converted(chosen, S64), count)
         rows = build.helper("gather", x, routes.rows, axis=0)
         gate, up = (routes.through(build, rows, layers[name]) for name in ("gate", "up"))

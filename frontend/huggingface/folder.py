@@ -19,7 +19,9 @@ from .names import renamed
 from .safetensors import read_safetensors
 from .settings import DEFAULTS, check_settings, local_layers, rotated_layers
 
-_ARCHITECTURES = {"mistral": "llama", "gemma3_text": "gemma3"}
+_ARCHITECTURES = {
+    "mistral": "llama", "mixtral": "llama", "qwen3_moe": "qwen3moe", "gemma3_text": "gemma3",
+}  # fmt: skip
 """Types of models whose decoder has another name here."""
 _ROTARY = ("default", "linear", "llama3", "yarn", "longrope")
 
@@ -94,9 +96,22 @@ def folder_config(folder: ModelFolder, context: int) -> DecoderConfig:
         is_local=is_local,
         rotated=rotated,
         query_scale=scalar**-0.5,
+        experts_used=_experts_used(folder),
+        joins_to_one=bool(folder.settings.get("norm_topk_prob", True)),
         score_cap=folder.number("attn_logit_softcapping", 0.0),
         logit_cap=folder.number("final_logit_softcapping", 0.0),
     )
+
+
+def _experts_used(folder: ModelFolder) -> int:
+    """Experts that each token goes through; 0 where no layer has any."""
+    routers = [x for name, x in folder.weights.items() if name.endswith("ffn_gate_inp.weight")]
+    if not routers:
+        return 0
+    used, least = folder.integer("num_experts_per_tok"), min(x.dims[0] for x in routers if x.dims)
+    if used > least:
+        raise folder.rule(f"'num_experts_per_tok' must be at most {least}", str(used))
+    return used
 
 
 def _rotary(folder: ModelFolder, key_size: int, layers: str, context: int) -> Rotary:

@@ -23,8 +23,16 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 131072, "num_key_value_heads": 8, "sliding_window": 4096,
         "tie_word_embeddings": False, "rms_norm_eps": 1e-6,
     },
+    "mixtral": {
+        "max_position_embeddings": 131072, "num_key_value_heads": 8, "sliding_window": None, "rope_theta": 1e6,
+        "tie_word_embeddings": False, "rms_norm_eps": 1e-5, "num_experts_per_tok": 2,
+    },
     "qwen2": _QWEN,
     "qwen3": _QWEN | {"head_dim": 128},
+    "qwen3_moe": {
+        "max_position_embeddings": 32768, "num_key_value_heads": 4, "use_sliding_window": False, "sliding_window": 4096,
+        "tie_word_embeddings": False, "rms_norm_eps": 1e-6, "num_experts_per_tok": 8, "norm_topk_prob": False,
+    },
     "gemma2": _GEMMA | {
         "max_position_embeddings": 8192, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
     },
@@ -43,7 +51,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 """Settings by the type of the model, as in Transformers 5.24."""
 
 _SILU, _GELU = ("silu", "swish"), ("gelu_pytorch_tanh", "gelu_new")
-_ALL_LOCAL = ("mistral", "phi3")
+_ALL_LOCAL = ("mistral", "mixtral", "phi3", "qwen3_moe")
 """Types whose window, if there is one, is that of all layers."""
 
 _LAYER_TYPES = {"sliding_attention": True, "full_attention": False}

@@ -62,6 +62,15 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "qwen2, windows": ("Qwen2", {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1}),
+    "mixtral": ("Mixtral", {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 6}),
+    "qwen3_moe": (
+        "Qwen3Moe",
+        {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "norm_topk_prob": True},
+    ),
+    "qwen3_moe, weights of all, one layer without experts": (
+        "Qwen3Moe",
+        {"num_experts": 5, "num_experts_per_tok": 3, "moe_intermediate_size": 24, "mlp_only_layers": [1]},
+    ),
     "smollm3, other layers": ("SmolLM3", {"no_rope_layers": [0, 1]}),
     "smollm3, every second": ("SmolLM3", {"no_rope_layer_interval": 2}),
 }  # fmt: skip
@@ -98,7 +107,7 @@ def test_logits_are_those_of_transformers(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", DEFAULTS)
 def test_settings_that_are_absent_are_those_of_transformers(kind: str) -> None:
-    names = {"gemma3_text": "Gemma3Text", "smollm3": "SmolLM3"}
+    names = {"gemma3_text": "Gemma3Text", "smollm3": "SmolLM3", "qwen3_moe": "Qwen3Moe"}
     made = getattr(transformers, f"{names.get(kind, kind.capitalize())}Config")
     plain = made()
     rope = plain.rope_parameters
@@ -143,6 +152,33 @@ def test_logits_with_settings_absent(name: str, tmp_path: Path) -> None:
         wanted = model(torch.tensor([tokens])).logits[0].numpy()
     found = load(tmp_path, threads=1, context=30).session.feed(tokens, every=True)
     np.testing.assert_allclose(found, wanted, atol=3e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(
+    ("drop", "more", "message"),
+    [
+        ("experts.1.", {}, "must be numbered from 0 on, got [0, 2]"),
+        ("", {"num_experts_per_tok": 4}, "'num_experts_per_tok' must be at most 3, got 4"),
+        ("experts.1.w1", {"narrow": "experts.1.w1"}, "experts must be alike"),
+    ],
+)
+def test_experts_that_are_not_complete(
+    drop: str, more: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    saved(tmp_path, "Mixtral", {"num_local_experts": 3, "num_experts_per_tok": 2})
+    path, narrow = tmp_path / "model.safetensors", more.get("narrow")
+    tensors = load_file(path)
+    kept = {k: v for k, v in tensors.items() if narrow or not drop or drop not in k}
+    save_file(
+        {k: v[:, :8].contiguous() if narrow and narrow in k else v for k, v in kept.items()}, path
+    )
+    settings = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(settings | more))
+    with pytest.raises(UserError) as caught:
+        load(tmp_path, threads=1, context=30)
+    assert message in str(caught.value)
 
 
 def test_shards_and_texts(tmp_path: Path) -> None:
