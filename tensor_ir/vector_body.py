@@ -47,7 +47,6 @@ from .substitution import substitute_expr
 from .visitor import vars_in, walk
 
 LANE, TRIP = "%lane", "%trip"  # names that no program uses
-LINE = 64  # bytes of a cache line, which a hint of several lanes counts in
 
 
 class NotVectorizable(Exception):
@@ -124,7 +123,7 @@ def identity(op: str, dtype: DType) -> Expr:
 
 
 class BodyVectorizer:
-    """Rewrites the body of one loop for one chunk of its iterations."""
+    """Rewrites the body of one loop for one chunk of its iterations; `line`: bytes of a cache line."""
 
     def __init__(
         self,
@@ -132,8 +131,10 @@ class BodyVectorizer:
         algebra: IndexAlgebra,
         names: Names,
         accumulators: Mapping[str, Accumulator],
+        line: int,
     ) -> None:
         self.chunk = chunk
+        self.line = line
         self.algebra = algebra
         self.names = names
         self.accumulators = accumulators
@@ -294,8 +295,10 @@ class BodyVectorizer:
         """A hint for each cache line of contiguous lanes; none where lanes are apart."""
         (index,) = s.address.indices
         stride, at = self._stride(index)
-        buffer, lanes = s.address.buffer, self.chunk.lanes if stride == 1 else stride == 0
-        starts = range(0, lanes, LINE // buffer.dtype.size)
+        if stride not in (0, 1):
+            return Block(())
+        buffer, lanes = s.address.buffer, self.chunk.lanes if stride else 1
+        starts = range(0, lanes, self.line // buffer.dtype.size)
         return Block(tuple([Prefetch(Slice(buffer, (at + x,)), s.level) for x in starts]))
 
     def _if(self, s: If) -> Stmt:

@@ -29,7 +29,7 @@ _ROTARY = ("default", "linear", "llama3", "yarn", "longrope")
 def read_folder(path: Path) -> ModelFolder:
     """Read a folder with `config.json` and safetensors. May raise UserError or UnsupportedError."""
     whole = read_json(path / "config.json")
-    settings = _asread_json(whole.get("text_config")) or whole  # of a model that sees pictures too
+    settings = _object(whole.get("text_config")) or whole  # of a model that sees pictures too
     name, kind = _architecture(settings), str(settings.get("model_type", ""))
     if kind not in DEFAULTS:
         what = f"'{path}': architecture '{kind}' is not supported, known are {', '.join(DEFAULTS)}"
@@ -50,7 +50,7 @@ def _tensors(path: Path) -> dict[str, Weight]:
     index = path / "model.safetensors.index.json"
     if not index.is_file():
         return read_safetensors(path / "model.safetensors")
-    files = _asread_json(read_json(index).get("weight_map"))
+    files = _object(read_json(index).get("weight_map"))
     found: dict[str, Weight] = {}
     for name in sorted(set(map(str, files.values()))):
         if Path(name).name != name:
@@ -108,7 +108,8 @@ def _experts_used(folder: ModelFolder) -> int:
     routers = [x for name, x in folder.weights.items() if name.endswith("ffn_gate_inp.weight")]
     if not routers:
         return 0
-    used, least = folder.integer("num_experts_per_tok"), min(x.dims[0] for x in routers if x.dims)
+    used = folder.integer("num_experts_per_tok")
+    least = min(x.dims[0] if x.dims else 0 for x in routers)
     if used > least:
         raise folder.rule(f"'num_experts_per_tok' must be at most {least}", str(used))
     return used
@@ -117,11 +118,11 @@ def _experts_used(folder: ModelFolder) -> int:
 def _rotary(folder: ModelFolder, key_size: int, layers: str, context: int) -> Rotary:
     """The rotary embedding of layers of a type, as `rope_parameters` or the older `rope_scaling` say."""
     settings = folder.settings
-    given = _asread_json(settings.get("rope_parameters") or settings.get("rope_scaling"))
+    given = _object(settings.get("rope_parameters") or settings.get("rope_scaling"))
     base, of_kind = settings.get("rope_theta", 10_000.0), given.get(layers)
     if layers == "sliding_attention" and "rope_local_base_freq" in settings:
         base, given = settings["rope_local_base_freq"], {}
-    given = given if of_kind is None else _asread_json(of_kind)
+    given = given if of_kind is None else _object(of_kind)
     kind = str(given.get("rope_type", given.get("type", "default")))
     if kind in ("su", "yarn") and settings.get("model_type") == "phi3":
         kind = "longrope"  # by its first names
@@ -139,7 +140,7 @@ def _rotary(folder: ModelFolder, key_size: int, layers: str, context: int) -> Ro
         raise folder.rule(rule, str(error)) from None
 
 
-def _asread_json(value: Any) -> dict[str, Any]:
+def _object(value: Any) -> dict[str, Any]:
     """Return a JSON object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 

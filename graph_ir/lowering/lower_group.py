@@ -109,7 +109,7 @@ def _loops(group: KernelGroup, schedule: Schedule, ctx: LowerContext) -> Functio
             schedule.word("values") == "kept",
             schedule.number("block"),
             ctx.target.table.has_fma,
-            fetches_rows(group, ctx),
+            fetches_rows(group, dims[:-1], ctx),
         )
         return row_panel_loops(name, buffers, rows, tasks, note)
     reduced, most = reductions[0].outputs[0], ctx.target.l1_bytes

@@ -337,9 +337,10 @@ class RowSpace(LoopSpace):
         return f"block must be at most {self.max_rows}" * (schedule.number("block") > self.max_rows)
 
 
-def fetches_rows(group: KernelGroup, ctx: LowerContext) -> bool:
-    """Return whether rows are prefetched, as not all of them stay in L2."""
-    return ctx.options.enabled("next-rows") and _bytes_of(group) > ctx.target.l2_bytes
+def fetches_rows(group: KernelGroup, rows: Sequence[Size], ctx: LowerContext) -> bool:
+    """Return whether `rows` are prefetched: there are several, and not all of them stay in L2."""
+    several = any(size != 1 for size in rows)
+    return several and ctx.options.enabled("next-rows") and _bytes_of(group) > ctx.target.l2_bytes
 
 
 def _bytes_of(group: KernelGroup) -> int:

@@ -282,9 +282,9 @@ class _VectorLoop:
         model = self.loop.begin + Var(LANE) + (Var(TRIP) * step + offset)
         ranges = {LANE: (0, (active or lanes) - 1), TRIP: (0, trips - 1)}
         chunk = Chunk(self.loop.var, base, lanes, active, model, ranges, copy)
-        return BodyVectorizer(chunk, self.algebra, self.names, self.accumulators).stmt(
-            self.loop.body
-        )
+        line = self.target.machine.cache_line
+        body = BodyVectorizer(chunk, self.algebra, self.names, self.accumulators, line)
+        return body.stmt(self.loop.body)
 
 
 class _ByLane(Rewriter):

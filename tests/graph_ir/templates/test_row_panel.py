@@ -97,6 +97,8 @@ def test_rows_interleaved_or_one_at_a_time(target: str, dims: tuple[int, ...], d
         ("softmax", (3, 700, 257), "f32", 2),
         ("log_softmax", (1500, 400), "f16", 2),
         ("softmax", (40, 257), "f32", 0),  # stays in L2
+        ("softmax", (600_001,), "f32", 0),  # a single row
+        ("log_softmax", (1, 1, 600_001), "f32", 0),
         (
             "rms_norm",
             (1500, 400),
