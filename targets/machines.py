@@ -120,9 +120,6 @@ class Machine:
     0.5 us at 15 GB/s. A token of Gemma 3 270M takes 0.93 of the time without hints, 0.97 with 4 or 16 KiB (a loaded
     Sapphire Rapids)."""
 
-    streams: int = 16
-    """Lines of an image that prefetchers follow concurrently (fitted to convolutions on Zen 5)."""
-
     prefetched: int = 4
     """Number of bytes streamed from behind L2 per byte that prefetchers do not hide (fitted to convolutions on
     Zen 5)."""

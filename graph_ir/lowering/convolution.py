@@ -65,12 +65,11 @@ class _Convolution:
         problem, value = self.case.problem, self._value()
         if value is not None:
             outputs, axes = self.case.geometry.outputs, tuple(problem.free)
-            channel, pixel = ("m", "n") if self.band == "matmul" else ("n", "m")
 
             def epilogue(index: Index, acc: Expr) -> tuple[list[Let], Expr]:
                 at = dict(zip(axes, index, strict=True))
-                channels = at["b1"] * outputs + at[channel]
-                return value((at["b0"], channels, at.get("y", t.ZERO), at[pixel]), acc)
+                channels = at["b1"] * outputs + at["n"]
+                return value((at["b0"], channels, at.get("y", t.ZERO), at["m"]), acc)
 
             problem = replace(problem, epilogue=epilogue)
         sharing = sharing_of(self.ctx)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -154,25 +153,9 @@ def _panel(nest: Nest, stage: Stage, where: str, target: Target) -> Iterator[str
 
 
 def _image(nest: Nest, stage: Stage, where: str, target: Target) -> Iterator[str]:
-    """Whole rows of an image are copied, in a layout whose last dimension is contiguous in memory."""
-    a, layout = nest.problem.a, stage.layout
-    inside = [x for x in nest.loops[: nest.depth(stage.at)] if x.axis == "m" or x.axis == "y"]
-    if any(x.axis == "m" for x in inside):
+    """Whole rows of an image are copied."""
+    if any(x.axis == "m" for x in nest.loops[: nest.depth(stage.at)]):
         yield f"{where}: loops over m must be inside, as whole rows of the image are copied"
-    patches = tuple(x for x in ("y", "m", "ky", "kx", "k") if x in a.strides)
-    if layout == patches and inside:
-        yield f"{where}: {inside[0].name} must be inside, as all patches are copied"
-    fits = {
-        ("iy", "ix", "k"): a.strides["k"] == 1 and "k" not in a.blocks,
-        ("iy", "k", "ix"): a.windows["ix"].stride == 1 and "k" not in a.blocks,
-        ("iy", "k0", "ix", "k1"): "k" in a.blocks,
-        patches: a.strides["k"] == 1 and "k" not in a.blocks,
-    }
-    if not fits.get(layout, False):
-        offered = " or ".join(f"[{','.join(one)}]" for one, fit in fits.items() if fit)
-        yield f"{where}: the layout must be {offered} for this image, not [{','.join(layout)}]"
-    if nest.problem.kernel.k_group > 1 and layout[-1] != "k":
-        yield f"{where}: k must be the last dimension, of which the instruction takes several neighbors"
     size, limit = _image_bytes(nest, stage), target.machine.max_local_bytes
     if size > limit:
         yield f"{where}: {size} bytes do not fit the {limit} of local memory; stage it inside of a loop over y"
@@ -184,11 +167,8 @@ def _image_bytes(nest: Nest, stage: Stage) -> int:
     sizes["y"] = _inside(nest, "y", stage.at)
     kernel = nest.problem.kernel
     elements = -(-sizes["k"] // kernel.k_group) * kernel.k_group
-    if "iy" in stage.layout:
-        for window in a.windows.values():
-            elements *= 1 + sum((sizes[x] - 1) * step for x, step in window.steps.items())
-    else:
-        elements *= math.prod(sizes[x] for x in ("y", "m", "ky", "kx"))
+    for window in a.windows.values():
+        elements *= 1 + sum((sizes[x] - 1) * step for x, step in window.steps.items())
     return elements * kernel.copied_a.size
 
 

@@ -20,11 +20,8 @@ from .epilogue import EpilogueValue, storing
 from .problem import Contraction, View, Window
 
 Weights = tuple[Buffer, int]
-"""Weights in panels of that many outputs, group by group; panels hold the axes that are summed in the order of
-`REDUCED`, groups of `k_group` channels innermost."""
-
-REDUCED = {"planes": ("ky", "k", "kx")}
-"""The order of the axes that are summed, where it is not that of a window in an image with channels last."""
+"""Weights in panels of that many outputs, group by group; panels hold the taps of the window, groups of `k_group`
+channels innermost."""
 
 
 def convolution(
@@ -42,8 +39,7 @@ def convolution(
     """
     x, w, y = operands
     free = {"b0": g.batch, "b1": g.groups, "y": g.result[0], "m": g.result[1], "n": g.outputs}
-    sizes = {"ky": g.kernel[0], "kx": g.kernel[1], "k": g.channels}
-    reduced = {axis: sizes[axis] for axis in REDUCED.get(band, tuple(sizes))}
+    reduced = {"ky": g.kernel[0], "kx": g.kernel[1], "k": g.channels}
     names = {"b0": "b0", "y": "iy", "m": "ix"}
     of_result = {axis: y.step(name) for axis, name in names.items()}
     of_result |= {"b1": y.step("c", g.outputs), "n": 1}

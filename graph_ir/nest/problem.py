@@ -117,6 +117,13 @@ class View:
         return found
 
     @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Return the dimensions of a copy of a part of a padded image, none of other operands."""
+        if not self.windows:
+            return ()
+        return ("iy", "k0", "ix", "k1") if "k" in self.blocks else ("iy", "ix", "k")
+
+    @property
     def block_of_columns(self) -> int:
         """Return the width of the blocks that axis n is split into, 0 if it is not."""
         return self.blocks.get("n", (0, 0))[0]

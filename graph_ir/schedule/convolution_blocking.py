@@ -26,14 +26,10 @@ from .matmul_tile import (
 from .matmul_tile import pick_blocking as pick_matmul_blocking
 from .two_dimensional import MAX_TOGETHER, joins_lines, line_cycles, tiles_of
 
-TILED_BANDS = ("image", "rows", "im2col")
+TILED_BANDS = ("image", "rows")
 """Bands that two-dimensional registers read."""
 
-FLAT_BANDS = ("im2col",)
-"""Bands whose pixels form a single line; in other bands each row of the result is a line."""
-
 UNEVEN_COST = 0.2  # the penalty for unequal shares; zero on one thread
-MAX_IM2COL_BYTES = 1 << 20
 
 PART_OF_GROUP = 0.25
 """Cycles of loading fewer terms than a dot product takes: under a mask, and a broadcast apart from it. Copies of such
@@ -42,8 +38,7 @@ pixels have whole groups, but are made pixel by pixel, a cycle each. Measured on
 
 @dataclass(frozen=True)
 class ConvolutionChoice:
-    """A band, or "matmul" of weights and image in plain layouts, a blocking for a microkernel, and the predicted
-    cycles on one core."""
+    """A band, a blocking for a microkernel, and the predicted cycles on one core."""
 
     band: str
     blocking: MatmulBlocking
@@ -91,35 +86,12 @@ def candidate_choices(
             steps.add(min(g.terms, max(64, run)))
         groups = {pick.n_groups, 1, min(p.threads, math.ceil(g.outputs / p.columns(pick.tile)))}
         for height, k_block, count in itertools.product(*map(sorted, (heights, steps, groups))):
-            flat = choice.band in FLAT_BANDS
-            if not _fills(p, choice.band, height, pick.tile):
-                continue
-            if height == rows if flat else fits_stack(p, choice.band, height):
+            fills = _fills(p, choice.band, height, pick.tile)
+            if fills and fits_stack(p, choice.band, height):
                 found[choice.band, MatmulBlocking(pick.tile, height, k_block, count)] = None
     return [
         ConvolutionChoice(band, blocking, p.kernel, blocking_cycles(p, band, blocking))
         for band, blocking in found
-    ]
-
-
-def ranked_matmuls(p: ConvolutionGemm, tiles: Sequence[GemmTile] = ()) -> list[ConvolutionChoice]:
-    """Ways to run a convolution of single pixels as weights times image, each plain; predicted fastest first.
-
-    The image is copied into panels, the only extra cost compared with `ranked_choices`.
-    """
-    g, kernel, target = p.geometry, p.kernel, p.target
-    if not g.is_pointwise or kernel.a != kernel.b or g.is_dynamic:
-        return []
-    whole = p.gemm
-    alone = replace(whole, batch=1, threads=1)
-    return [
-        ConvolutionChoice(
-            "matmul",
-            pick_matmul_blocking(whole, tile),
-            kernel,
-            whole.batch * matmul_cycles(alone, tile),
-        )
-        for tile in tiles or ranked_tiles(whole.m, whole.n, target, kernel)
     ]
 
 
@@ -133,6 +105,11 @@ def matmul_cycles(gemm: Gemm, tile: GemmTile) -> float:
     return steps * cycles + copied / gemm.target.machine.copy_bytes_per_cycle
 
 
+def has_dense_lines(g: ConvolutionGeometry, band: str) -> bool:
+    """Return whether the pixels of all rows of a copy are equally far apart, so that they can be a single line."""
+    return band == "rows" and g.is_pointwise
+
+
 def fits(p: ConvolutionGemm, band: str) -> bool:
     """Return whether a band can run, and is worth it, for these sizes and types."""
     g, group = p.geometry, p.kernel.k_group
@@ -144,13 +121,8 @@ def fits(p: ConvolutionGemm, band: str) -> bool:
         return False
     if g.is_dynamic and (band != "image" or g.channels % group or not _sums_at_once(p)):
         return False  # copies, and sums beside the result, are of known size
-    if band == "im2col":
-        copied = g.terms * math.prod(g.result) * p.copied.size
-        return copied <= MAX_IM2COL_BYTES and g.channels % group == 0
     if band == "image" and (g.is_padded or p.kernel.converts_a):
         return False  # in place nothing is converted
-    if band == "planes" and (g.channels * g.groups > p.target.machine.streams or group > 1):
-        return False
     return fits_stack(p, band, 1)
 
 
@@ -161,7 +133,7 @@ def _tiles(p: ConvolutionGemm, band: str, requested: tuple[GemmTile, ...]) -> Se
         return requested or ranked_tiles(g.outputs, g.result[1], p.target, p.kernel)
     if p.kernel.registers is None:
         return requested or p.kernel.tiles
-    whole = band in FLAT_BANDS or (band == "image" and g.is_pointwise)
+    whole = band in TILED_BANDS and g.is_pointwise
     two = tiles_of(p.kernel, MAX_TOGETHER * g.result[1])
     if not whole and joins_lines(p.kernel, two[0], g.result[0], g.result):
         suited = two
@@ -185,7 +157,7 @@ def _has_whole_steps(p: ConvolutionGemm, band: str) -> bool:
 def _fills(p: ConvolutionGemm, band: str, height: int, tile: GemmTile) -> bool:
     """Return whether lines of pixels have the rows of a two-dimensional register."""
     g, shape = p.geometry, p.kernel.registers
-    if shape is None or band in FLAT_BANDS or not (band == "image" and g.is_pointwise):
+    if shape is None or not (band in TILED_BANDS and g.is_pointwise):
         return True
     return math.prod(g.result) // math.ceil(g.result[0] / height) >= register_rows(tile, shape)
 
@@ -202,8 +174,7 @@ def fits_stack(p: ConvolutionGemm, band: str, height: int) -> bool:
     g = p.geometry
     if band == "patches":
         return fits_patches(p, height)
-    channels = g.channels if band == "planes" else p.channels
-    copied = g.span(0, height) * g.span(1, g.result[1]) * channels * p.copied.size
+    copied = g.span(0, height) * g.span(1, g.result[1]) * p.channels * p.copied.size
     if band == "image":
         copied = 0
     if not (p.result_holds_sums or g.is_pointwise):
@@ -218,7 +189,7 @@ def blocking_cycles(p: ConvolutionGemm, band: str, blocking: MatmulBlocking) -> 
     g, target, machine = p.geometry, p.target, p.target.machine
     columns, height = p.columns(blocking.tile), blocking.m_block
     panels = math.ceil(math.ceil(g.outputs / columns) / blocking.n_groups)
-    is_flat = band in FLAT_BANDS or joins_lines(p.kernel, blocking.tile, height, g.result)
+    is_flat = joins_lines(p.kernel, blocking.tile, height, g.result, has_dense_lines(g, band))
     line = height * g.result[1] if is_flat else g.result[1]
     lines = math.ceil(height * g.result[1] / line)
     if band == "image" and g.is_pointwise:  # equal parts, which may end within a row
@@ -241,9 +212,8 @@ def blocking_cycles(p: ConvolutionGemm, band: str, blocking: MatmulBlocking) -> 
     task += lines * (sums - 1) * moved / machine.copy_bytes_per_cycle
     image = _touched(g, 0, height) * _touched(g, 1, g.result[1]) * g.channels * p.copied.size
     if band != "image":
-        copied = line * g.terms * p.copied.size if band == "im2col" else image
         pixels = image / (g.channels * p.copied.size) if in_part else 0
-        task += max(copied / machine.copy_bytes_per_cycle, pixels)
+        task += max(image / machine.copy_bytes_per_cycle, pixels)
     # Data that does not stay in L2 is loaded again: panels for every band, the image for every panel. Two-dimensional
     # registers wait for panels in L2 too.
     room = target.l2_bytes // 2
@@ -312,11 +282,8 @@ def pick_blocking(p: ConvolutionGemm, band: str, tile: GemmTile) -> MatmulBlocki
     elif g.terms > k_block and g.kernel[0] > 1:
         run = g.terms // g.kernel[0]  # steps of whole rows of the kernel, if one fits
         k_block = max(run, k_block // run * run) if run <= k_block else k_block
-    rows = g.result[0]
-    heights = [rows]
-    if band not in FLAT_BANDS:
-        cuts = _shares(rows)
-        heights = [height for height in cuts if fits_stack(p, band, height)] or cuts[:1]
+    cuts = _shares(g.result[0])
+    heights = [height for height in cuts if fits_stack(p, band, height)] or cuts[:1]
     groups = 1 if band == "patches" else min(math.ceil(g.outputs / columns), p.cores)
     splits = itertools.product(heights, range(1, groups + 1))
     choices = (

@@ -18,7 +18,6 @@ from ...base.contraction import accumulator_of
 from ...base.dtypes import F32, S8, U8, DType
 from ...base.errors import UserError
 from ...base.records import dataclass
-from ...targets.isa import Target
 from ..ir.graph import Array, GraphTensor, Op
 from ..ir.schedule import Parameter, Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
@@ -65,8 +64,8 @@ class ConvolutionForm:
     `cycles` predicts their cycles on one core, None where the form cannot run it; `needs` says what it can run.
     `settings`: parameters of the schedule that the form decides. `switches` (of `options.SWITCHES`) each turn the form
     off. `admits`: of a form that prepares the weights at compile time, and so needs them constant, which it can.
-    `spatial_axes`: the most it runs. `min_outputs`: results per group from which on it is worth it. `is_last`:
-    whether its result has the channels last. Forms are ranked by cycles times `price`.
+    `spatial_axes`: the most it runs. `min_outputs`: results per group from which on it is worth it. `layout` of
+    image and result: plain, channels last, or any. Forms are ranked by cycles times `price`.
     """
 
     name: str
@@ -79,7 +78,7 @@ class ConvolutionForm:
     admits: Admits | None = None
     spatial_axes: int = 2
     min_outputs: int = 0
-    is_last: Callable[[ConvolutionGeometry], bool] = lambda g: False
+    layout: str = "any"
     price: float = 1.0
 
     def suits(self, requested: Schedule) -> bool:
@@ -122,7 +121,6 @@ def possible_forms(
     if not geometry.terms:
         return []
     found = []
-    reorder = _reorder_cycles(op, geometry, ctx.target)
     problems = [ConvolutionGemm(geometry, kernel, ctx.target) for kernel in kernels]
     for form in FORMS:
         if op.window.rank > form.spatial_axes:
@@ -131,24 +129,42 @@ def possible_forms(
         if cycles is None or (form.admits is not None and not _admits(form.admits, op)):
             continue
         if all(map(ctx.options.enabled, form.switches)):
-            moved = reorder if form.is_last(geometry) else 0.0
-            found.append((form, cycles + moved))
+            moved = 2.0 * _moved_bytes(op, geometry, form)
+            found.append((form, cycles + moved / ctx.target.machine.image_bytes_per_cycle))
     return found
 
 
-def _reorder_cycles(op: Convolution, g: ConvolutionGeometry, target: Target) -> float:
-    """To put the channels of the result first again, where nothing but elementwise ops comes after it: what a model
-    returns is plain."""
+def _moved_bytes(op: Convolution, g: ConvolutionGeometry, form: ConvolutionForm) -> float:
+    """Return the bytes of image and result that lie in another layout before or after a form: plain where nothing but
+    elementwise ops leads to what a model takes or returns, else channels last."""
+    if form.layout == "any":
+        return 0.0
+    results = g.outputs * math.prod(g.result) * op.outputs[0].details.dtype.size
+    pixels = g.channels * math.prod(g.image) * op.x.details.dtype.size
+    is_plain = form.layout == "plain"
+    moved = results * (_is_returned(op) != is_plain) + pixels * (_is_given(op) != is_plain)
+    return g.batch * g.groups * moved
+
+
+def _is_given(op: Convolution) -> bool:
+    """Return whether nothing but elementwise ops makes the image of what a model takes."""
+    first = op.x.producer_owner
+    while is_elementwise(first):
+        first = first.inputs[0].producer_owner
+    return first.is_input
+
+
+def _is_returned(op: Op) -> bool:
+    """Return whether nothing but elementwise ops uses the result of an op before the model returns it."""
     seen: set[Op] = set()
     pending: list[Op] = [op]
     while pending:
         users = {user for y in pending.pop().outputs for _, user in y.uses} - seen
         if not all(user.kind == "sink" or is_elementwise(user) for user in users):
-            return 0.0
+            return False
         seen |= users
         pending += users
-    moved = g.batch * g.groups * g.outputs * math.prod(g.result) * op.outputs[0].details.dtype.size
-    return 2.0 * moved / target.machine.image_bytes_per_cycle
+    return True
 
 
 def _admits(admits: Admits, op: Convolution) -> bool:
@@ -171,7 +187,8 @@ def requested_forms(
     Raise UserError if no such form can run the convolution.
     """
     requested = wanted_by_name(op, ctx) or Schedule("")
-    if "ky" in requested.steps:
+    of_convolution = "ky" in requested.steps or "b1" in requested.steps
+    if of_convolution or (not requested.algorithm and "band" in requested.settings):
         requested = Schedule("direct")
     if not requested.algorithm and not requested.settings.keys() & _DECIDED:
         return None
@@ -247,7 +264,7 @@ def _direct(make: Composer, op: Convolution) -> GraphTensor:
 
 
 def _direct_cycles(problems: Sequence[ConvolutionGemm]) -> float | None:
-    """The cycles of its best layout, band, tile and instruction, channels last or single pixels."""
+    """The cycles of its best band, tile and instruction."""
     found = (choice.cycles for choice in offered(problems) if choice.band != "patches")
     return min(found, default=None)
 
@@ -288,7 +305,7 @@ def _winograd_of_floats(form: WinogradForm) -> ConvolutionForm:
         {"form": form.name},
         ("winograd", "blocked-layouts", "fold"),
         admits=_are_moderate,
-        is_last=lambda g: True,
+        layout="last",
         price=LARGER_ERRORS,
     )
 
@@ -327,7 +344,7 @@ FORMS = (
         ("direct",),
         "floats or bytes by signed bytes, and one or two spatial axes",
         switches=("direct-convolution", "blocked-layouts"),
-        is_last=lambda g: not g.is_pointwise,
+        layout="last",
     ),
     ConvolutionForm(
         "patches",
@@ -337,6 +354,7 @@ FORMS = (
         "floats that are multiplied as they are, and one or two spatial axes of known sizes",
         switches=("direct-convolution", "blocked-layouts"),
         min_outputs=MIN_ROWS,
+        layout="plain",
     ),
     ConvolutionForm(
         "depthwise",
@@ -356,6 +374,7 @@ FORMS = (
         "floats",
         spatial_axes=99,
         min_outputs=MIN_ROWS,
+        layout="plain",
     ),
 )
 

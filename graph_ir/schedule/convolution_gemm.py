@@ -10,7 +10,7 @@ from ...base.records import dataclass
 from ...targets.isa import GemmTile, Microkernel, Target
 from ..nest.convolution_geometry import ConvolutionGeometry
 from .context import LowerContext
-from .gemm import Gemm, worth_threads
+from .gemm import worth_threads
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,3 @@ class ConvolutionGemm:
     ) -> list[ConvolutionGemm]:
         """Return the convolution with each of several microkernels."""
         return [cls(geometry, x, ctx.target, ctx.options.threads) for x in kernels]
-
-    @property
-    def gemm(self) -> Gemm:
-        """Return a convolution of single pixels as a GEMM of weights and image."""
-        g = self.geometry
-        sizes = (g.batch * g.groups, g.outputs, math.prod(g.result), g.channels)
-        return Gemm(*sizes, self.kernel, self.target, self.threads)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from ...base.dims import Size
 from ...targets.isa import Microkernel
 from ...tensor_ir.nodes import Buffer
 from ..ir.graph import GraphTensor, Op
@@ -18,7 +17,7 @@ from ..ops.convolution_direct import DirectConvolution
 from ..rewriting.groups import is_elementwise
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
-from .convolution_blocking import FLAT_BANDS
+from .convolution_blocking import has_dense_lines
 from .convolution_sizes import geometry_of, with_sizes_of
 from .convolution_steps import convolution_steps
 from .gemm import Gemm
@@ -55,26 +54,28 @@ class ConvolutionCase:
     @property
     def lines(self) -> int:
         """Return the pixels of a row of the result where the epilogue gets a pixel by its number, else 0."""
-        by_number = self.band in (*FLAT_BANDS, "matmul", "patches") or self.of_pixels
+        by_number = self.band == "patches" or self.of_pixels or self.joins_lines
+        return self.geometry.result[1] if by_number else 0
+
+    @property
+    def joins_lines(self) -> bool:
+        """Return whether the lines of pixels of a band are one GEMM."""
         rows, result = min(self.blocking.m_block, self.typical.result[0]), self.geometry.result
-        by_number = by_number or joins_lines(self.kernel, self.blocking.tile, rows, result)
-        return result[1] if by_number else 0
+        is_dense = has_dense_lines(self.geometry, self.band)
+        return joins_lines(self.kernel, self.blocking.tile, rows, result, is_dense)
 
     @cached_property
     def problem(self) -> Contraction:
         """Return the contraction, before its epilogue."""
-        if self.band == "matmul":
-            return self._of_weights()
         return self._of_pixels() if self.of_pixels else self._of_taps()
 
     @property
     def steps(self) -> str:
         """Return the steps that the band and the blocking stand for."""
         target, blocking = self.ctx.target, self.blocking
-        if self.of_pixels:
-            blocking = replace(blocking, m_block=self._block_of_pixels())
-        elif self.band != "matmul":
-            return convolution_steps(self.problem, self.band, blocking, target)
+        if not self.of_pixels:
+            return convolution_steps(self.problem, self.band, blocking, target, self.joins_lines)
+        blocking = replace(blocking, m_block=self._block_of_pixels())
         return matmul_steps(self.problem, blocking, target)
 
     def _of_taps(self) -> Contraction:
@@ -91,40 +92,21 @@ class ConvolutionCase:
         operands = image, (self.w, self.columns), result
         return convolution(g, operands, self.band, self.kernel, None, tuple(sizes.lets))
 
-    def _of_weights(self) -> Contraction:
-        """Weights [outputs, channels] times image [channels, pixels], all plain."""
-        g = self.geometry
-        pixels = math.prod(g.result)
-        a = self._view(self.w, (0, g.outputs), g.channels, m=g.channels, k=1)
-        b = self._view(self.x, (g.groups * g.channels, g.channels), pixels, k=pixels, n=1)
-        c = self._view(self.y, (g.groups * g.outputs, g.outputs), pixels, m=pixels, n=1)
-        return self._matmul((g.outputs, pixels, g.channels), (a, b, c))
-
     def _of_pixels(self) -> Contraction:
         """Any number of pixels [pixels, channels] times weights in panels [channels, outputs], channels last."""
         g, group, width = self.geometry, self.kernel.k_group, self.columns
         pixels = math.prod(g.result)
         step = -(-g.channels // group) * group * width  # elements of a panel
         inner, outer = g.groups * g.channels, g.groups * g.outputs
-        a = self._view(self.x, (pixels * inner, g.channels), 1, m=inner, k=1)
-        b = self._view(self.w, (0, -(-g.outputs // width)), step, k=width, n=1)
-        c = self._view(self.y, (pixels * outer, g.outputs), 1, m=outer, n=1)
-        return self._matmul(
-            (pixels, g.outputs, g.channels), (a, replace(b, blocks={"n": (width, step)}), c)
+        x, y = pixels * inner, pixels * outer
+        panels = -(-g.outputs // width)
+        views = (
+            View(self.x, {"b0": x, "b1": g.channels, "m": inner, "k": 1}),
+            View(self.w, {"b0": 0, "b1": panels * step, "k": width, "n": 1}, {"n": (width, step)}),
+            View(self.y, {"b0": y, "b1": g.outputs, "m": outer, "n": 1}),
         )
-
-    @staticmethod
-    def _view(buffer: Buffer, batch: tuple[Size, Size], each: Size, **strides: Size) -> View:
-        """Return a matrix of each image and group, which are multiples of `each` apart."""
-        images, groups = batch
-        return View(buffer, {"b0": images * each, "b1": groups * each, **strides})
-
-    def _matmul(
-        self, sizes: tuple[Size, Size, Size], views: tuple[View, View, View]
-    ) -> Contraction:
-        """The matmuls of images and groups of `sizes` m, n, k."""
-        batch = self.geometry.batch, self.geometry.groups
-        return matmul(batch, sizes, views, self.kernel, None)
+        sizes = pixels, g.outputs, g.channels
+        return matmul((g.batch, g.groups), sizes, views, self.kernel, None)
 
     def _block_of_pixels(self) -> int:
         """Pixels of a band: equally many, close to those of its rows; as the cost model says if they are dynamic."""

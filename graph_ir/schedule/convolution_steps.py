@@ -9,14 +9,8 @@ from ..ir.schedule import Schedule
 from ..nest.problem import Contraction
 from .matmul_steps import kept_bytes, parallel_step, tile_text
 from .matmul_tile import MatmulBlocking
-from .two_dimensional import joins_lines
 
-LAYOUTS = {
-    "rows": "band[iy,ix,k]",
-    "planes": "band[iy,k,ix]",
-    "blocks": "band[iy,k0,ix,k1]",
-    "im2col": "patches[y,m,ky,kx,k]",
-}
+LAYOUTS = {"rows": "band[iy,ix,k]", "blocks": "band[iy,k0,ix,k1]"}
 """The layouts of what is copied of an image, by band."""
 
 
@@ -27,9 +21,7 @@ def band_of(schedule: Schedule) -> str:
     for band, layout in LAYOUTS.items():
         if layout.partition("[")[2] in schedule.steps:
             return band
-    if "ky" in schedule.steps or schedule.settings["b"] == "panels":
-        return "image"
-    return "matmul"
+    return "image"
 
 
 def terms_of(steps: str, columns: int, channels: int, terms: int) -> int:
@@ -43,38 +35,41 @@ def terms_of(steps: str, columns: int, channels: int, terms: int) -> int:
 
 
 def convolution_steps(
-    problem: Contraction, band: str, blocking: MatmulBlocking, target: Target
+    problem: Contraction, band: str, blocking: MatmulBlocking, target: Target, joined: bool
 ) -> str:
-    """Return the schedule that a band and a blocking stand for, as text."""
-    return "; ".join(_Steps(problem, band, blocking, target).steps())
+    """Return the schedule that a band and a blocking stand for, as text; `joined`: lines of pixels are one GEMM."""
+    return "; ".join(_Steps(problem, band, blocking, target, joined).steps())
 
 
 class _Steps:
     def __init__(
-        self, problem: Contraction, band: str, blocking: MatmulBlocking, target: Target
+        self,
+        problem: Contraction,
+        band: str,
+        blocking: MatmulBlocking,
+        target: Target,
+        joined: bool,
     ) -> None:
         self.problem, self.band, self.blocking, self.target = problem, band, blocking, target
+        self.joined = joined
         self.sizes = problem.sizes
         group = problem.kernel.k_group
-        self.channels = (
-            self.sizes["k"] if band in ("image", "im2col") else -(-self.sizes["k"] // group) * group
-        )
+        channels = self.sizes["k"]
+        self.channels = channels if band == "image" else -(-channels // group) * group
 
     def steps(self) -> list[str]:
         """Return the steps of the schedule."""
         problem, tile, target = self.problem, self.blocking.tile, self.target
         columns = tile.columns(target, problem.kernel.accumulator)
         splits, outer, inner = self._sum()
-        flat, joined = self.band == "im2col", self._joins_lines()
-        rows = [] if flat or joined else ["y1"]
+        rows, lines = ([], ["y1"]) if self.joined else (["y1"], [])
         panels = -(-self.sizes["n"] // columns)
         chunked = self.blocking.n_groups > 1 and panels > 1
-        around = ["b0", "b1", *(["n0_chunk"] if chunked else []), *([] if flat else ["y0"])]
+        around = ["b0", "b1", *(["n0_chunk"] if chunked else []), "y0"]
         waits = bool(outer) and problem.c.buffer.dtype != problem.kernel.accumulator
         middle = ["n0", *rows, *outer] if waits else ["n0", *outer, *rows]
-        lines = ["y"] if flat else ["y1"] if joined else []
         tiled = [*lines, "m", "n1", *inner]
-        steps = [f"split n {columns}", *([] if flat else [f"split y {self._rows()}"]), *splits]
+        steps = [f"split n {columns}", f"split y {self._rows()}", *splits]
         steps += [f"chunk n0 {self.blocking.n_groups}"] if chunked else []
         steps.append(" ".join(["reorder", *around, *middle, *tiled]))
         if self.band in LAYOUTS:
@@ -92,10 +87,6 @@ class _Steps:
         of_output = b.blocks["n"][1] // columns * b.buffer.dtype.size
         return bool(of_output * outputs > kept_bytes(self.problem.kernel, self.target))
 
-    def _joins_lines(self) -> bool:
-        rows, result = self._rows(), (self.sizes["y"], self.sizes["m"])
-        return joins_lines(self.problem.kernel, self.blocking.tile, rows, result)
-
     def _rows(self) -> int:
         rows = self.sizes["y"]
         return min(self.blocking.m_block, rows) if isinstance(rows, int) else self.blocking.m_block
@@ -110,11 +101,7 @@ class _Steps:
             depth = min(channels // width, max(1, block // width)) * width
             return [f"split k {depth} {width}"], ["ky", "kx", "k0"], ["k1", "k2"]
         block = block * channels // g["k"]
-        if self.band == "planes":
-            at_once = min(g["ky"], max(1, block // (taps * channels)))
-            is_even = self.problem.a.windows["iy"].steps["ky"] == 1
-            return self._split("ky", at_once if is_even else 1, axes)
-        whole = self.band == "im2col" or taps == 1 or self._is_even()
+        whole = taps == 1 or self._is_even()
         if whole and block >= taps * channels:
             return self._split("ky", min(g["ky"], block // (taps * channels)), axes)
         if whole and block >= channels:

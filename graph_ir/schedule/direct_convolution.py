@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from ...base.contraction import accumulator_of
-from ...targets.isa import GemmTile, Microkernel, Target
+from ...targets.isa import Microkernel, Target
 from ...targets.microkernels import microkernels
 from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Parameter, Schedule
@@ -18,14 +18,12 @@ from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .contraction_space import ContractionSpace
 from .convolution_blocking import (
-    FLAT_BANDS,
     ConvolutionChoice,
     blocking_cycles,
     candidate_choices,
     fits,
     fits_stack,
     ranked_choices,
-    ranked_matmuls,
 )
 from .convolution_blocks import block_tile, blocked_choices
 from .convolution_gemm import ConvolutionGemm
@@ -34,22 +32,17 @@ from .convolution_sizes import geometry_of
 from .convolution_steps import band_of, terms_of
 from .format_choice import FormatChoice
 from .matmul import USE_MEANING, blocking_of, kernel_of
-from .matmul_cost import blocking_cycles as gemm_cycles
 from .problem import problem_of
 from .register_tile import BLOCKING_MEANINGS, unsupported_tile_reason, widths_requested
 from .requested import requested_settings, wanted_by_name
 
-LAST_BANDS = ("image", "rows", "im2col")
+LAST_BANDS = ("image", "rows")
 """Bands for an image channels last."""
-PLAIN_BANDS = ("planes", "matmul", "patches")
-ALL_PLAIN = ("matmul", "patches")
-"""Bands for images, weights and results that are all plain."""
 NOTHING = Schedule("")
 
 
 def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[FormatChoice]:
-    """Channels last with the weights in panels; the image may be plain if it has few channels, and everything if it
-    is a matmul of weights and image."""
+    """Channels last with the weights in panels, or everything plain where weights meet patches of few channels."""
     rank = op.inputs[0].details.rank
     last = channels_last(rank)
     first = plain(rank, last.axes)
@@ -60,8 +53,8 @@ def convolution_formats(op: DirectConvolution, ctx: LowerContext) -> list[Format
     choices = offered(problems, requested)
     for choice in [c for c in choices if c.band == band] or choices:
         panels = panel_format(op, choice, ctx.target)
-        formats = (first if choice.band in PLAIN_BANDS else last, panels, last)
-        if choice.band in ALL_PLAIN:
+        formats = (last, panels, last)
+        if choice.band == "patches":
             formats = (first, plain(panels.rank, panels.axes), first)
         cycles.setdefault(formats, choice.cycles)
     best, rate = min(cycles.values()), ctx.target.machine.shared_bytes_per_cycle
@@ -88,30 +81,18 @@ def convolution_kernels(op: Convolution, ctx: LowerContext) -> tuple[Microkernel
 
 
 def panel_format(op: Convolution, choice: ConvolutionChoice, target: Target) -> Format:
-    """Weights [O, C, kernel...] in panels of outputs: kernel then channels inside, for "planes" the channels before the
-    last axis of the kernel; groups of channels innermost. Groups, if w has them as an axis, come first."""
+    """Weights [O, C, kernel...] in panels of outputs: kernel then channels inside, groups of channels innermost.
+    Groups, if w has them as an axis, come first."""
     rank = op.inputs[0].details.rank
     groups = (0,) * (op.inputs[1].details.rank - rank)
     first = len(groups)
     kernel = range(first + 2, first + rank)
-    planes = choice.band == "planes"
-    inner = (*kernel[:-1], first + 1, kernel[-1]) if planes else (*kernel, first + 1)
     blocks = {first: choice.blocking.tile.columns(target, choice.kernel.accumulator)}
     if choice.kernel.k_group > 1:
         blocks[first + 1] = choice.kernel.k_group
     axes = "G" * first + "OI" + "DHW"[5 - rank :]
-    order = (*groups, first, *inner, *blocks)
+    order = (*groups, first, *kernel, first + 1, *blocks)
     return Format(axes, order, (0,) * (first + rank) + tuple(blocks.values()))
-
-
-Way = Callable[[ConvolutionGemm, tuple[GemmTile, ...]], Sequence[ConvolutionChoice]]
-WAYS: tuple[Way, ...] = (
-    lambda p, tiles: ranked_choices(p, LAST_BANDS, tiles),
-    lambda p, tiles: ranked_choices(p, ("planes",), tiles),
-    ranked_matmuls,
-    lambda p, tiles: ranked_choices(p, ("patches",), tiles),
-)
-"""The choices for each layout of the image, with some register tiles or those of the microkernel."""
 
 
 def offered(
@@ -126,9 +107,9 @@ def offered(
     tiles = [widths_requested(requested, p.kernel.tiles, p.target, p.kernel) for p in problems]
     found: list[ConvolutionChoice] = []
     for is_requested in (True, False) if "nv" in requested.settings else (False,):
-        for way in WAYS:
+        for bands in (LAST_BANDS, ("patches",)):
             choices = (
-                way(p, tuple(some.values()) if is_requested else ())
+                ranked_choices(p, bands, tuple(some.values()) if is_requested else ())
                 for p, some in zip(problems, tiles, strict=True)
             )
             found += sorted(itertools.chain(*choices), key=lambda choice: choice.cycles)
@@ -148,7 +129,7 @@ class DirectSpace(ContractionSpace):
 
     algorithm = "direct"
     meanings = {
-        "band": "where the image is read: in place, or from a copy of rows, blocks, planes or patches",
+        "band": "where the image is read: in place, or from a copy of rows, blocks or patches",
         **BLOCKING_MEANINGS,
         "mc": "rows of the result per band",
         "use": USE_MEANING,
@@ -188,9 +169,8 @@ class DirectSpace(ContractionSpace):
         if self._is_blocked:
             return ("blocks",)
         if self.op.outputs[0].details.format.is_plain:
-            return ("matmul",) if self.geometry.is_pointwise else ("patches",)
-        bands = ("planes",) if self.op.inputs[0].details.format.is_plain else LAST_BANDS
-        return tuple(band for band in bands if any(fits(p, band) for p in self.problems))
+            return ("patches",)
+        return tuple(band for band in LAST_BANDS if any(fits(p, band) for p in self.problems))
 
     def _problem_of(self, schedule: Schedule) -> ConvolutionGemm:
         kernel = kernel_of(schedule, self.op, self.ctx.target)
@@ -222,7 +202,7 @@ class DirectSpace(ContractionSpace):
         settings: dict[str, Parameter] = {"band": band}
         if "ky" in schedule.steps or not self._problem_of(schedule).result_holds_sums:
             settings["kc"] = self._terms_at_once(schedule)
-        elif band != "matmul" and not g.is_dynamic and "mc" in schedule.settings:
+        elif not g.is_dynamic and "mc" in schedule.settings:
             settings["mc"] = max(1, schedule.number("mc") // g.result[1])
         return super().point(schedule).replaced(**settings)
 
@@ -240,7 +220,7 @@ class DirectSpace(ContractionSpace):
 
     def ranked(self) -> list[Schedule]:
         """The picks, then other bands of rows, steps of the sum and groups of panels."""
-        if self.picks[0].band in (*ALL_PLAIN, "blocks"):
+        if self.picks[0].band in ("patches", "blocks"):
             return [self.offer(convolution_schedule(choice)) for choice in self.picks]
         found: list[ConvolutionChoice] = []
         for problem in self.problems:
@@ -253,11 +233,9 @@ class DirectSpace(ContractionSpace):
     def cycles(self, schedule: Schedule) -> float:
         """Return the predicted cycles of a schedule in the layouts of the convolution."""
         schedule = self.point(schedule)
-        problem, band = self._problem_of(schedule), schedule.word("band")
+        problem = self._problem_of(schedule)
         blocking = blocking_of(schedule, problem.kernel)
-        if band == "matmul":
-            return gemm_cycles(problem.gemm, blocking, False)
-        return blocking_cycles(problem, band, blocking)
+        return blocking_cycles(problem, schedule.word("band"), blocking)
 
     def fixed(self) -> dict[str, Parameter]:
         """The width of the panels that the weights lie in, and the instruction that takes them."""
@@ -295,12 +273,7 @@ class DirectSpace(ContractionSpace):
         band, height = schedule.word("band"), schedule.number("mc")
         if band not in self._bands():
             return f"band must be {' or '.join(self._bands())} in the layouts chosen"
-        rows = self.geometry.result[0]
-        if band in FLAT_BANDS and height != rows:
-            return f"mc must be all {rows} rows of the result with band={band}"
         problem = self._problem_of(schedule)
-        if band == "matmul":
-            return unsupported_tile_reason(schedule, self.ctx.target)
         if not fits(problem, band):
             return f"use must not be {schedule.word('use')} with band={band}"
         if not fits_stack(problem, band, height):

@@ -59,8 +59,9 @@ def _by_images(op: Convolution, ctx: LowerContext) -> FormsBySize:
     def best(number: int) -> ConvolutionForm:
         return ranked_forms(op, ctx, replace(g, batch=number))[0][0]
 
-    if most == 1 or not _may_change(best(1), g, ctx):
-        return FormsBySize((best(1),))
+    one = best(1)
+    if most == 1 or not (_is_winograd(one) or one.name in FEWEST_FIRST):
+        return FormsBySize((one,))
     forms, lasts = _steps(best, 1, MAX_IMAGES)
     possible = [
         (form, last)
@@ -68,13 +69,6 @@ def _by_images(op: Convolution, ctx: LowerContext) -> FormsBySize:
         if first <= most and (last >= least or form is forms[-1])
     ]  # fmt: skip
     return _listed([f for f, _ in possible], [n * math.prod(g.result) for _, n in possible[:-1]])
-
-
-def _may_change(form: ConvolutionForm, g: ConvolutionGeometry, ctx: LowerContext) -> bool:
-    """Return whether more images may run in another form than one: few channels may be read as planes, in
-    another order."""
-    is_last = g.channels > ctx.target.machine.streams
-    return _is_winograd(form) or (form.name in FEWEST_FIRST and is_last)
 
 
 def _by_height(op: Convolution, ctx: LowerContext) -> FormsBySize:

@@ -35,14 +35,20 @@ def tiles_of(kernel: Microkernel, m: int) -> list[GemmTile]:
     return [replace(tile, rows=min(number, 2) * height) for tile in kernel.tiles]
 
 
-def joins_lines(kernel: Microkernel, tile: GemmTile, rows: int, result: tuple[Size, Size]) -> bool:
-    """Return whether `rows` lines of pixels are one GEMM, each of them a register: pairs of lines share each load of
-    weights."""
+def joins_lines(
+    kernel: Microkernel,
+    tile: GemmTile,
+    rows: int,
+    result: tuple[Size, Size],
+    is_dense: bool = False,
+) -> bool:
+    """Return whether `rows` lines of pixels are one GEMM: lines that are `is_dense`, or each of them a register, so
+    that pairs of lines share each load of weights."""
     shape, (lines, pixels) = kernel.registers, result
-    if shape is None or not isinstance(lines, int) or not isinstance(pixels, int):
+    if not isinstance(lines, int) or not isinstance(pixels, int) or rows < 2 or lines % rows:
         return False
-    fills = shape.rows < tile.rows == MAX_TOGETHER * pixels <= MAX_TOGETHER * shape.rows
-    return fills and rows > 1 and lines % rows == 0
+    fills = shape and shape.rows < tile.rows == MAX_TOGETHER * pixels <= MAX_TOGETHER * shape.rows
+    return is_dense or bool(fills)
 
 
 def cycles_per_group(m: int, n: int, tile: GemmTile, machine: Machine, shape: TileShape) -> float:

@@ -131,7 +131,7 @@ def test_a_node_of_a_model_computes_what_it_does_there() -> None:
         ("conv c32h14w14o32k3p1", "conv n1c32h14w14o32k3s1p1 f32"),
         ("conv c8h=3..9w=4..9o16k3p1", "conv n1c8h=3..9w=4..9o16k3s1p1 f32"),
         ("conv c8h7w9o16k3x1p1x0 u8xs8", "conv n1c8h7w9o16k3x1s1p1x0 u8xs8"),
-        ("conv c8h9w7o16k3s2p0x0x1x1d2g2", "conv n1c8h9w7o16k3s2p0x0x1x1d2g2 f32"),
+        ("conv c32h29w27o64k3s2p0x0x1x1d2g2", "conv n1c32h29w27o64k3s2p0x0x1x1d2g2 f32"),
         ("dwconv c5h7w7k3p1", "dwconv n1c5h7w7k3s1p1 f32"),
         ("max_pool c5h7w8k3x2s2", "max_pool n1c5h7w8k3x2s2p0 f32"),
     ],

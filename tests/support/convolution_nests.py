@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from graphc.base.dtypes import F32
-from graphc.graph_ir.nest.convolution import REDUCED, convolution
+from graphc.graph_ir.nest.convolution import convolution
 from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.nest.lower import lower
 from graphc.graph_ir.nest.nest import Nest
@@ -29,8 +29,6 @@ def problem(g: ConvolutionGeometry, band: str) -> Contraction:
     (height, width), channels = g.image, g.groups * g.channels
     image = Buffer("image", F32, (g.batch * height * width * channels,))
     x = last_operand(image, (height, width), channels)
-    if band == "planes":
-        x = replace(x, strides={**x.strides, "iy": width, "ix": 1, "c": height * width})
     if band == "blocks":
         strides = {**x.strides, "iy": width * 2, "ix": 2}
         x = replace(x, strides=strides, blocks={"c": (2, 2 * height * width)})
@@ -68,17 +66,12 @@ def arrays(g: ConvolutionGeometry, band: str) -> tuple[list[np.ndarray], np.ndar
         last = x.reshape(g.batch, -1, 2, *g.image).transpose(0, 1, 3, 4, 2)
     panels = np.pad(w, ((0, 0), (0, -g.outputs % COLUMNS), (0, 0), (0, 0), (0, 0)))
     panels = panels.reshape(g.groups, -1, COLUMNS, g.channels, *g.kernel)
-    letters = {"ky": 4, "kx": 5, "k": 3}
-    order = [letters[axis] for axis in REDUCED.get(band, tuple(letters))]
-    packed = panels.transpose(0, 1, *order, 2)
+    packed = panels.transpose(0, 1, 4, 5, 3, 2)
     if band == "blocks":
         packed = panels.reshape(g.groups, -1, COLUMNS, g.channels // 2, 2, *g.kernel).transpose(
             0, 1, 3, 5, 6, 4, 2
         )
-    flat = [
-        np.ascontiguousarray(one, np.float32).ravel()
-        for one in (x if band == "planes" else last, packed)
-    ]
+    flat = [np.ascontiguousarray(one, np.float32).ravel() for one in (last, packed)]
     return [*flat, np.full(out.size, np.nan, np.float32)], out.ravel()
 
 

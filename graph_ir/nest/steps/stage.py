@@ -68,8 +68,14 @@ def stage(nest: Nest, operand: str, at: str, name: str, above: int = 0) -> Nest:
         raise UserError(
             f"schedule: stage C at {at}: {lines[-1]} must be outside, as the accumulators of one row wait"
         )
-    if bool(layout) != (operand == "A" and bool(nest.problem.a.windows)):
+    fitting = nest.problem.a.dimensions if operand == "A" else ()
+    if layout != fitting:
         raise UserError(
-            f"schedule: stage {operand} at {at}: an image needs a layout such as band[iy,ix,k], other operands none"
+            f"schedule: stage {operand} at {at}: it must be {name}{_in_brackets(fitting)} for this operand, "
+            f"got {name}{_in_brackets(layout)}"
         )
     return nest.changed(stages=(*nest.stages, Stage(operand, at, name, above, layout)))
+
+
+def _in_brackets(dimensions: tuple[str, ...]) -> str:
+    return f"[{','.join(dimensions)}]" if dimensions else ""

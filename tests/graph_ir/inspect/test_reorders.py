@@ -40,9 +40,11 @@ def test_layers_change_layout_at_the_edges_only(disabled: tuple[str, ...]) -> No
     assert has_layouts(graph)
 
 
-def test_a_first_layer_reads_the_plain_image() -> None:
-    found = remaining_reorders(optimized(layers(2, 3)))
-    assert len(found) == 1 and found[0].at_edge
+def test_a_first_layer_reorders_the_image_itself() -> None:
+    """Three channels last: nothing larger than the image is moved."""
+    first, last = remaining_reorders(optimized(layers(2, 3)))
+    assert first.at_edge and last.at_edge
+    assert first.bytes == 2 * 4 * 3 * 81
 
 
 def test_none_without_layouts() -> None:

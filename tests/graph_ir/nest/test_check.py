@@ -39,7 +39,7 @@ def random_steps(rnd: random.Random, axes: str, columns: int, layout: str) -> st
         outer.sort(key=lambda x: (x[0] != "b", x[-1] != "0", rnd.random()))
     steps.append(f"reorder {' '.join([*outer, *inner])}")
     if "ky" in axes or rnd.random() < 0.3:
-        dims = rnd.choice(["iy,ix,k", "iy,k,ix", "y,m,ky,kx,k"]) if "ky" in axes else ""
+        dims = rnd.choice(["iy,ix,k", "iy,ix,k", "iy,k,ix"]) if "ky" in axes else ""
         steps.append(f"stage A at {rnd.choice(outer)} as rows{f'[{dims}]' if dims else ''}")
     if layout == "panels" and rnd.random() < 0.9:
         steps.append("stage B at root as panels")

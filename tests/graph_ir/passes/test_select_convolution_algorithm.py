@@ -56,7 +56,6 @@ def without_direct(graph, ctx):
 @pytest.mark.parametrize(
     ("x", "w", "attrs"),
     [
-        ((2, 4, 4, 5), (8, 4, 1, 1), {}),
         ((2, 4, 4, 5), (8, 4, 2, 3), {"before": (1, 0), "strides": (2, 1)}),
         ((2, 32, 4, 5), (32, 16, 2, 3), {"groups": 2}),
         ((1, 16, 9), (16, 16, 3), {"after": (1,)}),
@@ -65,6 +64,23 @@ def without_direct(graph, ctx):
 def test_direct(x, w, attrs):
     names = after("convolution", F32, [x, w], attrs)
     assert names == ["direct_convolution", "reshape"][: 1 + ("groups" in attrs)]
+
+
+@pytest.mark.parametrize(
+    ("around", "names"), [("relu", MATMUL), ("transpose", ["direct_convolution"])]
+)
+def test_single_pixels_between_plain_layouts_are_matmuls(around, names):
+    graph = Graph("pointwise")
+    x, w = (
+        graph.make_input(LogicalTensor(F32, shape)) for shape in ((2, 64, 9, 9), (64, 64, 1, 1))
+    )
+    attrs = {"perm": (0, 1, 3, 2)} if around == "transpose" else {}
+    y = graph.make(around, (x,), attrs).outputs[0]
+    y = graph.make("convolution", (y, w)).outputs[0]
+    graph.make_output(graph.make(around, (y,), attrs).outputs[0])
+    run_pass(select_convolution_algorithm, graph)
+    made = [op.op_name for op in graph.ops if op.kind not in ("source", "sink")]
+    assert sorted(name for name in made if name != around) == names
 
 
 @pytest.mark.parametrize(("last", "form"), [("relu", "patches"), ("reduce_max", "direct")])

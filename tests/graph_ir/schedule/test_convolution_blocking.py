@@ -18,7 +18,6 @@ from graphc.graph_ir.schedule.convolution_blocking import (
     _shares,
     candidate_choices,
     ranked_choices,
-    ranked_matmuls,
 )
 from graphc.graph_ir.schedule.convolution_gemm import ConvolutionGemm
 from graphc.targets.isa import Target
@@ -26,7 +25,7 @@ from graphc.targets.machines import ZEN5
 from graphc.targets.microkernels import microkernel
 
 TARGET = Target("avx512", l1_bytes=48 << 10, l2_bytes=1 << 20)
-LAST = ("image", "rows", "im2col")
+LAST = ("image", "rows")
 
 
 def square(channels: int, size: int, outputs: int, kernel: int = 3) -> ConvolutionGeometry:
@@ -49,7 +48,6 @@ def best(g: ConvolutionGeometry, threads: int = 1) -> ConvolutionChoice:
     [
         (square(64, 56, 64), "rows"),
         (square(64, 56, 64, 1), "image"),
-        (square(128, 2, 128), "im2col"),
     ],
 )
 def test_band(geometry: ConvolutionGeometry, band: str) -> None:
@@ -133,17 +131,6 @@ def test_copied_bands_fit_the_stack(threads: int) -> None:
     g = square(128, 112, 128)
     for choice in candidate_choices(problem(g, threads), ("rows",)):
         assert g.span(0, choice.blocking.m_block) * 114 * 128 * 4 <= ZEN5.max_local_bytes
-
-
-def test_planes_are_for_few_channels() -> None:
-    assert ranked_choices(problem(square(3, 8, 16)), ("planes",))
-    assert not ranked_choices(problem(square(64, 8, 16)), ("planes",))
-
-
-def test_matmuls_are_single_pixels() -> None:
-    single = square(64, 14, 64, 1)
-    assert {c.band for c in ranked_matmuls(problem(single))} == {"matmul"}
-    assert not ranked_matmuls(problem(replace(single, strides=(2, 2), result=(7, 7))))
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 7, 56, 97, 100, 1023])
