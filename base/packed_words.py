@@ -33,8 +33,8 @@ def packed_words(numbers: Array, bits: int) -> Array:
 
 
 def unpacked_words(words: Array, bits: int) -> Array:
-    """Return the numbers u8 [n, k] of words: the inverse of `packed_words`."""
-    n, size = words.shape
+    """Return the numbers u8 [..., k] of words [..., bytes]: the inverse of `packed_words`."""
+    *lead, size = words.shape
     shifts = np.arange(0, 8, bits, dtype=np.uint8).reshape(-1, 1)
-    parts = (words.reshape(n, -1, 1, WORD_BYTES) >> shifts) & np.uint8((1 << bits) - 1)
-    return parts.reshape(n, size * 8 // bits)
+    parts = (words.reshape(*lead, -1, 1, WORD_BYTES) >> shifts) & np.uint8((1 << bits) - 1)
+    return parts.reshape(*lead, size * 8 // bits)

@@ -25,12 +25,15 @@ CHUNK = 1 << 14
 SCALE = 0.02
 """About the largest weight."""
 
+ROUTER = "ffn_gate_inp"
+"""The matrix that chooses experts, of f32 in every file."""
+
 CONTEXT_LENGTH, NORM_EPSILON = 8192, 1e-6
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of a model, as the metadata of a file has them."""
+    """Sizes of a model, as the metadata of a file has them; `hidden` is that of each expert where there are some."""
 
     architecture: str
     layers: int
@@ -42,17 +45,24 @@ class Shape:
     vocabulary: int
     rotary_base: float
     has_head_norms: bool = False
+    experts: int = 0
+    experts_used: int = 0
 
     def tensors(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Yield names and dims, outermost first; the head is the embedding."""
         q, kv = self.heads * self.key_size, self.kv_heads * self.key_size
         yield "token_embd", (self.vocabulary, self.width)
         yield "output_norm", (self.width,)
-        matrices = {
+        matrices: dict[str, tuple[int, ...]] = {
             "attn_q": (q, self.width), "attn_k": (kv, self.width), "attn_v": (kv, self.width),
-            "attn_output": (self.width, q), "ffn_gate": (self.hidden, self.width), "ffn_up": (self.hidden, self.width),
-            "ffn_down": (self.width, self.hidden), "attn_norm": (self.width,), "ffn_norm": (self.width,),
+            "attn_output": (self.width, q), "attn_norm": (self.width,), "ffn_norm": (self.width,),
         }  # fmt: skip
+        each, ending = ((self.experts,), "_exps") if self.experts else ((), "")
+        for name in ("gate", "up"):
+            matrices[f"ffn_{name}{ending}"] = (*each, self.hidden, self.width)
+        matrices[f"ffn_down{ending}"] = (*each, self.width, self.hidden)
+        if self.experts:
+            matrices[ROUTER] = (self.experts, self.width)
         if self.has_head_norms:
             matrices |= dict.fromkeys(("attn_q_norm", "attn_k_norm"), (self.key_size,))
         for layer in range(self.layers):
@@ -63,8 +73,11 @@ class Shape:
 SHAPES = {
     "Qwen3 0.6B": Shape("qwen3", 28, 1024, 16, 8, 128, 3072, 151_936, 1e6, has_head_norms=True),
     "Llama 1B": Shape("llama", 16, 2048, 32, 8, 64, 8192, 128_256, 5e5),
-}
-"""Sizes of Qwen3-0.6B and Llama-3.2-1B."""
+    "Qwen3 MoE 1B": Shape(
+        "qwen3moe", 12, 1024, 16, 4, 128, 768, 151_936, 1e6, has_head_norms=True, experts=32, experts_used=4
+    ),
+}  # fmt: skip
+"""Sizes of Qwen3-0.6B and Llama-3.2-1B, and of a mixture of experts whose layers are half as wide as Qwen3-30B-A3B's."""
 
 KINDS = ("Q4_0", "Q4_K_M", "Q8_0", "F16")
 GEMMA = "Gemma 3 270M Q4_K_M"
@@ -132,13 +145,15 @@ def write_model(path: Path, shape: Shape, kind: str) -> None:
         _, elements, size = _layout(types[name])
         # No two tensors are equal: graphc would keep them once.
         blocks = np.roll(chunks[types[name]], number * size)
+        if name.endswith(ROUTER):  # which chooses other experts for other tokens
+            blocks = np.random.default_rng(number).standard_normal(dims, np.float32).view(np.uint8)
         writer.write_tensor_data(np.resize(blocks, int(np.prod(dims)) // elements * size))
     writer.close()
 
 
 def type_of(name: str, rank: int, kind: str, layers: int) -> str:
     """Return the type of a tensor in a file of `kind`, which may be a mix, as llama.cpp quantizes."""
-    if rank == 1:
+    if rank == 1 or name.endswith(ROUTER):
         return "F32"
     if kind != "Q4_K_M":
         return kind
@@ -147,7 +162,8 @@ def type_of(name: str, rank: int, kind: str, layers: int) -> str:
     _, number, part = name.split(".")
     layer, eighth = int(number), layers // 8
     is_wide = layer < eighth or layer >= 7 * layers // 8 or (layer - eighth) % 3 == 2
-    return "Q6_K" if part in ("attn_v", "ffn_down") and is_wide else "Q4_K"
+    is_mixed = part in ("attn_v", "ffn_down", "ffn_down_exps")
+    return "Q6_K" if is_mixed and is_wide else "Q4_K"
 
 
 def _layout(name: str) -> tuple[int, int, int]:
@@ -187,6 +203,10 @@ def _metadata(writer: Any, shape: Shape) -> None:
     writer.add_embedding_length(shape.width)
     writer.add_block_count(shape.layers)
     writer.add_feed_forward_length(shape.hidden)
+    if shape.experts:
+        writer.add_expert_count(shape.experts)
+        writer.add_expert_used_count(shape.experts_used)
+        writer.add_expert_feed_forward_length(shape.hidden)
     writer.add_head_count(shape.heads)
     writer.add_head_count_kv(shape.kv_heads)
     writer.add_key_length(shape.key_size)

@@ -22,7 +22,7 @@ from ...base.dtypes import F32, F64, S64, DType
 from ...base.errors import UserError
 from ...graph_ir.ir.graph import Graph, GraphTensor
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..correspondence.compositions.experts import ExpertLayer, routes_of
+from ..correspondence.compositions.experts import routes_of
 from ..correspondence.compositions.heads import capped
 from ..correspondence.compositions.indexing import positions
 from ..correspondence.compositions.rotary import rotary
@@ -225,7 +225,7 @@ class Decoder:
             name: self._expert_layer(f"{at}ffn_{name}_exps.weight")
             for name in ("gate", "up", "down")
         }
-        count = layers["gate"].weights.details.plain_dims[0]
+        count = layers["gate"].dims[0]
         scores = self._linear(x, f"{at}ffn_gate_inp", count)
         if not self.config.joins_to_one:
             scores = build.helper("softmax", scores, axis=1)
@@ -234,15 +234,16 @@ class Decoder:
             weights = build.helper("softmax", weights, axis=1)
         routes = routes_of(build, weights, build.converted(chosen, S64), count)
         rows = build.helper("gather", x, routes.rows, axis=0)
-        gate, up = (routes.through(build, rows, layers[name]) for name in ("gate", "up"))
-        return routes.joined(build, routes.through(build, self._gated(gate, up), layers["down"]))
+        gate, up = (linear(build, rows, layers[name], routes) for name in ("gate", "up"))
+        down = linear(build, self._gated(gate, up), layers["down"], routes)
+        return routes.joined(build, down)
 
-    def _expert_layer(self, name: str) -> ExpertLayer:
+    def _expert_layer(self, name: str) -> Weight:
         weight = self._weight(name)
         if len(weight.dims) != 3 or not self.config.experts_used:
             rule = "must have 3 dims, and the metadata the number of experts used"
             raise self._wrong(name, rule, str(list(weight.dims)))
-        return ExpertLayer(self.build.constant(weight.values(), F32), None)
+        return weight
 
     def _norm(self, x: GraphTensor, name: str, optional: bool = False) -> GraphTensor:
         """The RMS norm of the last axis; x itself where an optional one has no weight."""

@@ -1,4 +1,4 @@
-"""Linear layers: weights in blocks and of 16 bits stay so until they are multiplied, others are f32."""
+"""Linear layers, of experts too: weights in blocks and of 16 bits stay so until they are multiplied, others are f32."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ...base.block_types import BlockType
 from ...base.dtypes import BF16, F16, F32
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.matmul_nbits import FLOAT_BITS, PARTS, known_zero
+from ..correspondence.compositions.experts import ExpertLayer, Routes
 from ..op_builder import OpBuilder
 from .packed import packed_operands
 from .weights import BF16 as BF16_KIND
@@ -17,13 +18,18 @@ HALVES = {"<f2": F16, BF16_KIND: BF16}
 """Kinds of weights that stay floats of 16 bits."""
 
 
-def linear(build: OpBuilder, x: GraphTensor, weight: Weight) -> GraphTensor:
-    """Return x f32 [T, k] times the transposed weight [n, k], f32 [T, n]."""
-    kind, k = weight.kind, weight.dims[-1]
+def linear(
+    build: OpBuilder, x: GraphTensor, weight: Weight, routes: Routes | None = None
+) -> GraphTensor:
+    """Return x f32 [T, k] times the transposed weight [n, k], f32 [T, n].
+
+    `routes`: those of the rows to experts, each of which has one of the weights [experts, n, k].
+    """
+    kind, (*lead, k) = weight.kind, weight.dims
     if kind in HALVES and k % 2 == 0:
         found = {
             "w": np.ascontiguousarray(weight.raw).view(HALVES[kind].numpy),
-            "scale": np.ones((weight.dims[0], 1), np.float32),
+            "scale": np.ones((len(weight.raw), 1), np.float32),
             "zero_point": np.zeros((1, 1), np.float32),
         }
         bits, group = FLOAT_BITS, k
@@ -31,12 +37,18 @@ def linear(build: OpBuilder, x: GraphTensor, weight: Weight) -> GraphTensor:
         found, bits, group = packed_operands(kind, weight.raw), kind.bits, kind.group
     else:
         constant = build.constant(weight.values(), F32)
+        if routes is not None:
+            return routes.through(build, x, ExpertLayer(constant, None))
         return build.helper("matmul_core", x, constant, transpose_b=True)
     parts = [name for name in PARTS if name in found]
-    constants = [
-        build.graph.make_constant(found[name], f"{weight.name}.{name}")
-        for name in ("w", "scale", "zero_point", *parts)
-    ]
     zero = known_zero(found["zero_point"])
+    constants = []
+    for name in ("w", "scale", "zero_point", *parts):
+        of_all = name in ("zero_point", "book")
+        values = found[name] if of_all else found[name].reshape(*lead, -1)
+        constants.append(build.graph.make_constant(values, f"{weight.name}.{name}"))
+    if routes is not None:
+        parts.append("expert")
+        constants.append(routes.experts)
     attrs = {"bits": bits, "group": group, "parts": ",".join(parts), "zero": zero}
     return build.helper("matmul_nbits", x, *constants, **attrs)

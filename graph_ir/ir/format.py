@@ -33,6 +33,7 @@ _ALPHABETS = (
     "OIW",
     "OIHW",
     "OIDHW",
+    "GNK",
     "GOIW",
     "GOIHW",
 )

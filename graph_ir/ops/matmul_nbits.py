@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...base.dims import Size
+from ...base.dims import Size, Symbol, bounds, size
 from ...base.dtypes import BF16, F8E8M0FNU, F16, F32, S8, S64, U8, DType, by_name
 from ...base.packed_words import LOW_BITS, NIBBLE, WORD_BYTES, unpacked_words
 from ...base.size_queries import typical_all
@@ -26,10 +26,13 @@ PARTS: Mapping[str, tuple[DType, ...]] = {
     "block_scale": (F32, F16),
     "minimum": (F32, F16, U8),
     "block_minimum": (F32, F16),
+    "expert": (S64,),
     "x_scale": (F32,),
 }
 """Operands that weights may have beside words, scales and zero points, in their order, and their dtypes."""
 
+
+Dims = tuple[Size, ...]
 
 FLOAT_BITS = 16
 """Bits of levels that are floats."""
@@ -48,15 +51,17 @@ class MatmulNBits(TunableOp):
     is one; a block's minimum without minima of groups is multiplied by the upper nibble of `scale`, whose lower one is
     the scale.
     X is f32, or s8 with `x_scale`, which is -127 or more where `zero` is given.
+    With `expert`, weights are a matrix [n, k] for each of several experts: row i of X is multiplied by that of
+    expert[i], whose operands have the experts as their first axis; a row of no expert is 0.
     """
 
     x = Operand("f32 or s8 [m, k]")
-    w = Operand("u8 [n, k * low bits / 8], or f16 or bf16 [n, k]")
+    w = Operand("u8 [n, k * low bits / 8], or f16 or bf16 [n, k]; of experts [experts, n, ...], as are the next ones")
     scale = Operand("f32, f16, u8, s8 or f8 [n, k / group]")
     zero_point = Operand("f32 [n, k / group] or [1, 1], integers")
     others = VariadicOperand(
         "those that `parts` names: high u8 [n, k * high bits / 8], book u8 [16], block_scale and block_minimum "
-        "[n, blocks of k], minimum [n, k / group], x_scale f32 [m, groups of k]"
+        "[n, blocks of k], minimum [n, k / group], expert s64 [m], x_scale f32 [m, groups of k]"
     )
     bits = IntAttr("of a level: 2, 3, 4, 5, 6 or 8, or 16 of a float", least=2)
     group = IntAttr("neighboring k that share a scale", least=4)
@@ -65,9 +70,16 @@ class MatmulNBits(TunableOp):
 
     @property
     def sizes(self) -> tuple[Size, int, int]:
-        """(m, n, k); m may be dynamic."""
+        """(m, n, k); m may be dynamic: of experts, it is the number of neighboring rows that have the same one."""
         m, k = self.x.details.plain_dims
-        return m, self.w.details.plain_dims[0], k
+        if self.part("expert") is not None:
+            m = size(Symbol("rows_of_expert", 1, max(bounds(m)[1], 1)))
+        return m, self.w.details.plain_dims[-2], k
+
+    @property
+    def experts(self) -> int:
+        """Matrices of weights; 0 where there is one for all rows."""
+        return self.w.details.plain_dims[0] if self.part("expert") is not None else 0
 
     @property
     def numbers(self) -> int:
@@ -102,46 +114,50 @@ class MatmulNBits(TunableOp):
             raise self.rule(rule, f"bits {self.bits}, group {self.group}")
         given = S8 if "x_scale" in parts else F32
         levels = (F16, BF16) if self.bits == FLOAT_BITS else (U8,)
-        if x.rank != 2 or w.rank != 2 or w.dtype not in levels or x.dtype != given:
+        lead = w.plain_dims[:-1]
+        rank = 3 if "expert" in parts else 2
+        if x.rank != 2 or w.rank != rank or w.dtype not in levels or x.dtype != given:
             wanted = (
                 "f32 [m, k], or s8 with x_scale, and w u8 [n, bytes], or f16 or bf16 of 16 bits"
             )
             raise self.rule(f"x must be {wanted}", f"{x} and {w}")
-        (m, k), (n, size) = x.plain_dims, w.plain_dims
+        (m, k), row = x.plain_dims, w.plain_dims[-1]
         low = LOW_BITS[self.bits]
-        if k % self.group or size * w.dtype.bits != k * low:
+        if k % self.group or row * w.dtype.bits != k * low:
             rule = (
                 f"k must be a multiple of group {self.group}, and w have k * {low} / 8 bytes a row"
             )
             raise self.rule(rule, f"{x} and {w}")
-        self._check_groups(scale, zero, n, k // self.group)
-        self._check_parts(parts, m, n, k)
-        return [LogicalTensor(F32, (m, n))]
+        self._check_groups(scale, zero, (*lead, k // self.group))
+        self._check_parts(parts, m, lead, k)
+        return [LogicalTensor(F32, (m, lead[-1]))]
 
-    def _check_groups(
-        self, scale: LogicalTensor, zero: LogicalTensor, n: Size, groups: int
-    ) -> None:
+    def _check_groups(self, scale: LogicalTensor, zero: LogicalTensor, dims: Dims) -> None:
         for name, given, dtypes in (("scale", scale, SCALES), ("zero_point", zero, (F32,))):
             uniform = name == "zero_point" and given.plain_dims == (1, 1)
-            if given.dtype not in dtypes or not (given.plain_dims == (n, groups) or uniform):
+            if given.dtype not in dtypes or not (given.plain_dims == dims or uniform):
                 wanted = " or ".join(map(str, dtypes))
-                raise self.rule(f"{name} must be {wanted} {[n, groups]}", str(given))
+                raise self.rule(f"{name} must be {wanted} {list(dims)}", str(given))
 
-    def _check_parts(self, parts: Mapping[str, LogicalTensor], m: Size, n: Size, k: int) -> None:
+    def _check_parts(
+        self, parts: Mapping[str, LogicalTensor], m: Size, lead: Dims, k: int
+    ) -> None:
         high = self.bits - LOW_BITS[self.bits]
         if (high > 0) != ("high" in parts) or ("book" in parts and self.bits != 4):
             rule = "parts must have high where bits are 3, 5 or 6, and book only where they are 4"
             raise self.rule(rule, f"bits {self.bits} and '{self.parts}'")
         groups = k // self.group
-        dims = {"high": (n, k * high // 8), "book": (16,), "minimum": (n, groups)}
+        dims: dict[str, Dims] = {
+            "high": (*lead, k * high // 8), "book": (16,), "minimum": (*lead, groups), "expert": (m,),
+        }  # fmt: skip
         for name, given in parts.items():
-            rows = m if name == "x_scale" else n
-            fits = given.plain_dims == dims.get(name, (rows, given.plain_dims[-1]))
+            rows = (m,) if name == "x_scale" else lead
+            fits = given.plain_dims == dims.get(name, (*rows, *given.plain_dims[-1:]))
             if name not in dims:
                 fits = fits and _divides(given.plain_dims[-1], groups, k, name)
             if not fits or given.dtype not in PARTS[name]:
                 wanted = " or ".join(map(str, PARTS[name]))
-                shape = list(dims.get(name, (rows, groups)))
+                shape = list(dims.get(name, (*rows, groups)))
                 raise self.rule(f"{name} must be {wanted} {shape}", str(given))
 
     def named(self, inputs: Sequence[Array]) -> dict[str, Array]:
@@ -150,7 +166,7 @@ class MatmulNBits(TunableOp):
         return dict(zip(names, inputs, strict=True))
 
     def levels(self, inputs: Sequence[Array]) -> Array:
-        """Return the levels less their zero points, f64 [n, groups, group]."""
+        """Return the levels less their zero points, f64 [n, groups, group], of experts [experts, n, groups, group]."""
         given = self.named(inputs)
         if self.bits == FLOAT_BITS:
             return np.asarray(
@@ -166,7 +182,7 @@ class MatmulNBits(TunableOp):
         return np.asarray(levels.reshape(*given["scale"].shape, self.group) - zero[..., None])
 
     def scales(self, inputs: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the scale and the minimum of each group, f32 [n, groups]; of integers each is rounded once."""
+        """Return the scale and the minimum of each group, f32 [..., n, groups]; of integers each is rounded once."""
         given = self.named(inputs)
         scale, block = given["scale"], given.get("block_minimum")
         minimum = given.get("minimum", np.zeros_like(scale, np.float32))
@@ -177,15 +193,26 @@ class MatmulNBits(TunableOp):
             wide = one.astype(np.float32)
             if of_block is not None:
                 blocks = of_block.astype(np.float32)
-                wide = wide * np.repeat(blocks, wide.shape[1] // blocks.shape[1], axis=1)
+                wide = wide * np.repeat(blocks, wide.shape[-1] // blocks.shape[-1], axis=-1)
             found.append(wide)
         return found[0], found[1]
 
     def weights(self, inputs: Sequence[Array]) -> Array:
-        """Return the weights, f64 [n, k]."""
+        """Return the weights, f64 [..., n, k]."""
         levels, (scale, minimum) = self.levels(inputs), self.scales(inputs)
         wide = levels * scale[..., None].astype(np.float64) + minimum[..., None]
-        return np.asarray(wide.reshape(len(levels), -1))
+        return np.asarray(wide.reshape(*levels.shape[:-2], -1))
+
+    def product(self, inputs: Sequence[Array], rows: Array, matrices: Array) -> Array:
+        """Return `rows` f64 [m, k] times matrices f64 [..., n, k] in the place of the weights, f64 [m, n]."""
+        expert = self.named(inputs).get("expert")
+        if expert is None:
+            return np.asarray(rows @ matrices.T)
+        found = np.zeros((len(rows), matrices.shape[1]))
+        for number, matrix in enumerate(matrices):
+            mine = expert == number
+            found[mine] = rows[mine] @ matrix.T
+        return found
 
     def rows(self, inputs: Sequence[Array]) -> Array:
         """Return the rows of X, f64 [m, k]."""
@@ -195,11 +222,12 @@ class MatmulNBits(TunableOp):
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The formula in float64, rounded once."""
         with np.errstate(all="ignore"):
-            return [(self.rows(inputs) @ self.weights(inputs).T).astype(np.float32)]
+            y = self.product(inputs, self.rows(inputs), self.weights(inputs))
+        return [y.astype(np.float32)]
 
     def get_gflop(self) -> float:
         """Two operations per multiply-add."""
-        m, n, k = typical_all(self.sizes)
+        m, n, k = typical_all((self.x.details.plain_dims[0], *self.sizes[1:]))
         return 2.0 * m * n * k / 1e9
 
     def computation(self) -> Computation:
@@ -210,31 +238,44 @@ class MatmulNBits(TunableOp):
         x, w, scale, zero, *others = reads
         parts = dict(zip(self.part_names, others, strict=True))
         (m, n), (k,) = index, r
+        lead, has_expert = (n,), None
+        if "expert" in parts:
+            expert, last = parts["expert"]((m,)), self.experts - 1
+            has_expert = t.equal(t.maximum(t.minimum(expert, last), 0), expert)
+            lead = t.maximum(t.minimum(expert, last), 0), n
         of_group, low = k // self.group, LOW_BITS[self.bits]
-        level = w((n, k)) if self.bits == FLOAT_BITS else _bits_at(w, n, k, low)
+        level = w((*lead, k)) if self.bits == FLOAT_BITS else _bits_at(w, lead, k, low)
         if "high" in parts:
-            level = level | _bits_at(parts["high"], n, k, self.bits - low) << low
+            level = level | _bits_at(parts["high"], lead, k, self.bits - low) << low
         if "book" in parts:
             level = t.cast(parts["book"]((level,)), S64)
-        z = zero((t.as_expr(0),) * 2 if self.zero_point.details.elements == 1 else (n, of_group))
-        factors, groups = [scale((n, of_group))], self.sizes[2] // self.group
+        is_uniform = self.zero_point.details.elements == 1
+        z = zero((t.ZERO,) * 2 if is_uniform else (*lead, of_group))
+        weight, *minimum = self._factors(scale, parts, lead, of_group)
+        weight = (t.cast(level, F32) - z) * weight
+        if minimum:
+            weight = weight + minimum[0]
+        row = t.cast(x((m, k)), F32)
+        if "x_scale" in parts:
+            row = row * parts["x_scale"]((m, k // self.x_group))
+        return row * weight if has_expert is None else t.select(has_expert, row * weight, 0.0)
+
+    def _factors(
+        self, scale: Read, parts: Mapping[str, Read], lead: Index, of_group: Expr
+    ) -> list[Expr]:
+        """Return the scale of a group and, where weights have one, its minimum."""
+        factors, groups = [scale((*lead, of_group))], self.sizes[2] // self.group
         if "minimum" in parts:
-            factors.append(parts["minimum"]((n, of_group)))
+            factors.append(parts["minimum"]((*lead, of_group)))
         elif "block_minimum" in parts:
             both = t.cast(factors[0], S64)
             factors = [both & NIBBLE, both >> 4]
         for i, name in enumerate(("block_scale", "block_minimum")[: len(factors)]):
             factors[i] = t.cast(factors[i], F32)
             if (given := self.part(name)) is not None:
-                block = of_group // (groups // int(given.details.plain_dims[1]))
-                factors[i] = factors[i] * t.cast(parts[name]((n, block)), F32)
-        weight = (t.cast(level, F32) - z) * factors[0]
-        if len(factors) > 1:
-            weight = weight + factors[1]
-        row = t.cast(x((m, k)), F32)
-        return (
-            row * parts["x_scale"]((m, k // self.x_group)) if "x_scale" in parts else row
-        ) * weight
+                block = of_group // (groups // int(given.details.plain_dims[-1]))
+                factors[i] = factors[i] * t.cast(parts[name]((*lead, block)), F32)
+        return factors
 
 
 def known_zero(values: Array | None) -> int:
@@ -252,8 +293,8 @@ def _divides(count: Size, groups: int, k: int, name: str) -> bool:
     return groups % count == 0 or (name == "x_scale" and count % groups == 0)
 
 
-def _bits_at(words: Read, n: Expr, k: Expr, bits: int) -> Expr:
-    """Return level k of row n, in words of levels of `bits` bits."""
+def _bits_at(words: Read, lead: Index, k: Expr, bits: int) -> Expr:
+    """Return level k of row `lead`, in words of levels of `bits` bits."""
     word, number = k // (8 * WORD_BYTES // bits), k % (8 * WORD_BYTES // bits)
-    byte = t.cast(words((n, word * WORD_BYTES + number % WORD_BYTES)), S64)
+    byte = t.cast(words((*lead, word * WORD_BYTES + number % WORD_BYTES)), S64)
     return byte >> number // WORD_BYTES * bits & (1 << bits) - 1

@@ -102,7 +102,7 @@ class NBitsSpace(ScheduleSpace):
         self.gemm = Gemm(
             1, *self.sizes, f32_kernel(ctx.target), ctx.target, threads, b_bits=weight_bits(op)
         )
-        self.vectors = op.w.details.format.blocks[2] // ctx.target.lanes(F32)
+        self.vectors = op.w.details.format.blocks[op.w.details.rank] // ctx.target.lanes(F32)
 
     def ranked(self) -> list[Schedule]:
         """Every way that suits the type of the rows, the faster first."""

@@ -42,7 +42,7 @@ def weight_bits(op: MatmulNBits) -> float:
     """Return the bits of an element of the weights in memory, with its part of scales and the like."""
     weights = (op.w, op.scale, *op.others)
     total = sum(one.details.typical.size_bytes for one in weights)
-    return 8 * total / math.prod(op.sizes[1:])
+    return 8 * total / (max(op.experts, 1) * math.prod(op.sizes[1:]))
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,13 @@ def nbits_formats(op: MatmulNBits, ctx: LowerContext) -> list[FormatChoice]:
     requested = requested_settings(op, problem_of(op), ctx).settings.get("nv")
     vectors = requested if isinstance(requested, int) and 0 < requested <= 6 else _vectors(op, ctx)
     columns = vectors * ctx.target.lanes(f32_kernel(ctx.target).accumulator)
-    axes = "NK"
-    words = Format(axes, (0, 1, 0, 1), (0, 0, columns, WORD_BYTES // op.w.details.dtype.size))
-    scales = Format(axes, (0, 1, 0), (0, 0, columns))
+    axes, outer = ("GNK", (0, 1, 2)) if op.experts else ("NK", (0, 1))
+    n, k = outer[-2:]
+    each, sizes = WORD_BYTES // op.w.details.dtype.size, (0,) * len(outer)
+    words = Format(axes, (*outer, n, k), (*sizes, columns, each))
+    scales = Format(axes, (*outer, n), (*sizes, columns))
     zero = plain(2) if op.zero_point.details.elements == 1 else scales
-    others = {"high": words, "book": plain(1), "x_scale": plain(2, "MK")}
+    others = {"high": words, "book": plain(1), "expert": plain(1), "x_scale": plain(2, "MK")}
     given = (plain(2, "MK"), words, scales, zero, *(others.get(x, scales) for x in op.part_names))
     return [FormatChoice(given, (plain(2, "MN"),))]
 

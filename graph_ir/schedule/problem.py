@@ -30,7 +30,8 @@ def problem_of(
         sizes = _text(*lead, *zip("mnk", op.sizes, strict=True))
         return f"matmul {sizes} {_types(op.contraction)}"
     if isinstance(op, MatmulNBits):
-        sizes = _text(*zip("mnk", op.sizes, strict=True))
+        lead = [("e", op.experts)] if op.experts else []
+        sizes = _text(*lead, *zip("mnk", op.sizes, strict=True))
         return f"matmul {sizes} {op.x.details.dtype}xu{op.bits}g{op.group}"
     if isinstance(op, WinogradConvolution):
         window, x = Window((3, 3), (1, 1), op.dilations, *op.padding), op.x.details.dtype

@@ -13,6 +13,7 @@ where one zero point serves all weights, they begin at -zero * sum of X, so that
 from __future__ import annotations
 
 import itertools
+import math
 
 from ...base.dims import is_known
 from ...base.dtypes import F32, U8
@@ -31,6 +32,7 @@ from ..schedule.byte_pairs import words_in_pairs
 from ..schedule.matmul_steps import parallel_step, tile_text
 from ..schedule.matmul_tile import MatmulBlocking
 from .centered_tile import CenteredRows, CenteredTile
+from .expert_runs import Run
 from .fixed_point_rows import FixedPointRows
 from .nbits_byte_tiles import ByteTiles, SignedRows
 from .nbits_rows import GivenRows
@@ -40,7 +42,10 @@ from .wide_tile import WideRows, WideTile
 
 
 class NBitsLowering(Lowering):
-    """Lowers the nest; B of the problem is `weights`, and `x_scale` that of `x_group` neighboring bytes of rows."""
+    """Lowers the nest; B of the problem is `weights`, and `x_scale` that of `x_group` neighboring bytes of rows.
+
+    `run`: the rows and panels that it multiplies, where weights are those of several experts.
+    """
 
     def __init__(
         self,
@@ -53,9 +58,12 @@ class NBitsLowering(Lowering):
         target: Target,
         unpack: str,
         use: str,
+        run: Run | None = None,
     ) -> None:
         nest = contraction(problem).changed(sharing=sharing)
-        super().__init__(apply(nest, _schedule(problem, blocking, target, unpack, weights)), target)
+        steps = _schedule(problem, blocking, target, unpack, weights, run is not None)
+        super().__init__(apply(nest, steps), target)
+        self.run = run
         self.problem, self.weights, self.x_scale, self.x_group = problem, weights, x_scale, x_group
         self.unpack, self.use = unpack, use
         self.lanes = target.lanes(F32)
@@ -66,6 +74,15 @@ class NBitsLowering(Lowering):
         self.step = max(x_group, weights.group) if weights.has_integer_scales else weights.group
         self.step = min(self.step, x_group)
         self.level_bits = weights.max_level.bit_length()
+
+    def statement(self) -> Stmt:
+        """Return the whole nest, or that of a run."""
+        if self.run is None:
+            return super().statement()
+        position, rows = Position.outermost(self.problem), self.problem.sizes["m"]
+        rows = rows if is_known(rows) else self.run.rows
+        position = position.enter("m", self.run.first, 1, rows)
+        return self.task(0, position.chunked("n0", self.run.panels))
 
     def stage(self, stage: Stage, position: Position) -> Staged | None:
         """The weights of a panel, unpacked; or what dot products need of rows of A: sums of groups, digits."""
@@ -106,6 +123,8 @@ class NBitsLowering(Lowering):
     def _weights(self, b: t.LoopBuilder, position: Position) -> tuple[WeightPanel, int]:
         """Return the panel at a position, and its vectors; one where their number is not needed yet."""
         panel, columns = position.iteration("n"), position.extents["n"]
+        if self.run is not None:
+            panel = self.run.expert * math.ceil(self.problem.sizes["n"] / self.columns) + panel
         weights = WeightPanel(b, self.weights, panel, self.columns, self.depth, self.lanes)
         return weights, -(-columns // self.lanes) if isinstance(columns, int) else 1
 
@@ -219,12 +238,21 @@ def _first_k(position: Position) -> int:
 
 
 def _schedule(
-    problem: Contraction, blocking: MatmulBlocking, target: Target, unpack: str, weights: PackedWeights
-) -> str:  # fmt: skip
-    """Return the schedule of a blocking: weights become panels once per block of rows, or are unpacked in registers."""
+    problem: Contraction,
+    blocking: MatmulBlocking,
+    target: Target,
+    unpack: str,
+    weights: PackedWeights,
+    is_task: bool,
+) -> str:
+    """Return the schedule of a blocking: weights become panels once per block of rows, or are unpacked in registers.
+
+    `is_task`: whether it is part of a task, whose loops are not shared again.
+    """
     is_dynamic = not is_known(problem.sizes["m"])
     chunks = "" if is_dynamic else f" {blocking.n_groups}"
-    chunk = [f"chunk n0{chunks}"] if is_dynamic or blocking.n_groups > 1 else []
+    is_chunked = not is_task and (is_dynamic or blocking.n_groups > 1)
+    chunk = [f"chunk n0{chunks}"] if is_chunked else []
     outer = ["n0_chunk", "m0"] if chunk else ["m0"]
     columns, tile = blocking.tile.columns(target), blocking.tile
     steps = [f"split n {columns}", f"split m {'even ' * is_dynamic}{blocking.m_block}", *chunk]
@@ -240,7 +268,7 @@ def _schedule(
     steps.append(
         f"tensorize {tile_text(tile, problem.kernel)} over m1 n1 {'k1' if unpack == 'panel' else 'k'}"
     )
-    return "; ".join([*steps, *parallel_step(problem, target, outer)])
+    return "; ".join([*steps, *([] if is_task else parallel_step(problem, target, outer))])
 
 
 def aligned_block(k_block: int, weights: PackedWeights) -> int:

@@ -33,6 +33,9 @@ MODELS = {
     ),
     "llama, experts": TinyDecoder("llama", experts=4),
     "qwen3moe": TinyDecoder("qwen3moe", experts=5),
+    "qwen3moe, super-blocks": TinyDecoder(
+        "qwen3moe", experts=5, width=256, key_size=64, hidden=256, kinds=("q4_k", "q6_k", "q3_k", "mxfp4", "q5_1"),
+    ),
     "qwen2": TinyDecoder("qwen2"),
     "qwen3": TinyDecoder("qwen3", key_size=32),
     "gemma2": TinyDecoder(

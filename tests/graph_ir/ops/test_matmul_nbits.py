@@ -63,6 +63,29 @@ def test_formula(bits: int, group: int, one_zero: bool, of_bytes: bool, scale_dt
     check_op("matmul_nbits", arrays, attrs, formula, 0)
 
 
+@pytest.mark.parametrize("of_bytes", [False, True])
+def test_rows_of_experts(of_bytes: bool) -> None:
+    """Each row is multiplied by the matrix of its expert; that of no expert is 0."""
+
+    def formula(x: Array, w: Array, scale: Array, zero: Array, expert: Array, *rest: Array) -> Array:
+        levels = unpacked_words(w, 4).reshape(3, 5, 2, 16) - zero[..., None]
+        weights = (levels * scale[..., None]).reshape(3, 5, 32)
+        rows = x * np.repeat(rest[0], 16, 1) if rest else x
+        has_expert = (expert >= 0) & (expert < 3)
+        matrices = weights[np.where(has_expert, expert, 0)]
+        return np.where(has_expert[:, None], np.einsum("mk,mnk->mn", rows, matrices), 0.0)
+
+    x = RANDOM.integers(-8, 9, (6, 32)).astype(np.int8 if of_bytes else np.float32)
+    scale, x_scale = (
+        np.ldexp(np.float32(1), RANDOM.integers(-3, 2, dims)) for dims in ((3, 5, 2), (6, 2))
+    )
+    words = packed_words(RANDOM.integers(0, 16, (15, 32)), 4).reshape(3, 5, 16)
+    zero = RANDOM.integers(0, 16, (3, 5, 2)).astype(np.float32)
+    arrays = [x, words, scale, zero, np.array([2, 2, 0, 3, -1, 2]), *([x_scale] * of_bytes)]
+    parts = "expert,x_scale" if of_bytes else "expert"
+    check_op("matmul_nbits", arrays, {"bits": 4, "group": 16, "parts": parts}, formula, 0)
+
+
 PARTS = [
     (3, 16, "high,block_scale"), (2, 16, "block_scale,block_minimum"), (5, 32, "high,minimum"),
     (6, 16, "high,block_scale,x_scale"), (4, 32, "book"), (4, 16, "block_scale,minimum,block_minimum,x_scale"),
@@ -124,7 +147,7 @@ def test_parts(bits: int, group: int, parts: str) -> None:
         ({}, {"group": 12}, "bits must be 2 to 6, 8 or 16, and group a multiple of the levels of a word, "
          "got bits 4, group 12"),
         ({}, {"parts": "low"}, "parts must name the operands after zero_point, of high, book, block_scale, minimum, "
-         "block_minimum, x_scale in this order, got 'low' and 0 operands"),
+         "block_minimum, expert, x_scale in this order, got 'low' and 0 operands"),
         ({0: (2, 3, 32)}, {}, "x must be f32 [m, k], or s8 with x_scale, and w u8 [n, bytes], "
          "or f16 or bf16 of 16 bits, got f32[2,3,32] and u8[3,16]"),
         ({0: (2, 24)}, {}, "k must be a multiple of group 16, and w have k * 4 / 8 bytes a row, "
