@@ -167,7 +167,7 @@ def decode_rows(
         report(name, len(rows), len(steps))
         tokens = _tokens(count, model.config.vocabulary)
         rates = _rates(engines, kind == "prompt", tokens, rounds)
-        read = model.weight_bytes + model.session.bytes_read(count + NEW // 2)
+        read = model.read_bytes + model.session.bytes_read(count + NEW // 2)
         roof = 0.0 if kind == "prompt" else 1 / read_seconds(target, threads, read)
         rows.append(DecodeRow(name, rates, roof))
         report(name, len(rows), len(steps))

@@ -77,7 +77,7 @@ SHAPES = {
         "qwen3moe", 12, 1024, 16, 4, 128, 768, 151_936, 1e6, has_head_norms=True, experts=32, experts_used=4
     ),
 }  # fmt: skip
-"""Sizes of Qwen3-0.6B and Llama-3.2-1B, and of a mixture of experts whose layers are half as wide as Qwen3-30B-A3B's."""
+"""Sizes of Qwen3-0.6B and Llama-3.2-1B, and of a mixture of experts, half as wide as Qwen3-30B-A3B."""
 
 KINDS = ("Q4_0", "Q4_K_M", "Q8_0", "F16")
 GEMMA = "Gemma 3 270M Q4_K_M"

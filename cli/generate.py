@@ -264,18 +264,18 @@ def _answer(
 
 
 def _speeds(model: LanguageModel, is_alone: bool = True) -> Iterator[tuple[str, str]]:
-    usage, size = model.usage, model.weight_bytes
+    usage = model.usage
     reused = f", {usage.reused} from the cache" if usage.reused else ""
     yield "prompt", f"{usage.prompt} tokens{reused}, {usage.prefill_rate:.1f} per second"
     if usage.new > 1:
         rate = usage.decode_rate
-        bandwidth = f", {rate * size / 1e9:.1f} GB/s of weights" if is_alone else ""
+        bandwidth = f", {rate * model.read_bytes / 1e9:.1f} GB/s of weights" if is_alone else ""
         yield "decode", f"{usage.new} tokens, {rate:.1f} per second{bandwidth}"
     if usage.guessed:
         yield "lookup", f"{usage.right} of {usage.guessed} guessed tokens were right"
     yield (
         "memory",
-        f"{_peak_bytes() / 2**20:.0f} MiB at most, packed weights {size / 2**20:.0f} MiB, "
+        f"{_peak_bytes() / 2**20:.0f} MiB at most, packed weights {model.weight_bytes / 2**20:.0f} MiB, "
         f"full caches {model.session.nbytes / 2**20:.1f} MiB",
     )
 

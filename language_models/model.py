@@ -97,8 +97,13 @@ class LanguageModel:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of weights that a step reads, as the compiled model keeps them."""
+        """Bytes of weights, as the compiled model keeps them."""
         return int(self.step.stats["constants_bytes"])
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of weights that a new token reads: all but those of experts that it does not go through."""
+        return self.weight_bytes - self.source.idle_bytes
 
     @cached_property
     def tokenizer(self) -> TextTokenizer:

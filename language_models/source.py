@@ -16,7 +16,7 @@ from ..frontend.decoder.batch import batch_graph
 from ..frontend.decoder.caches import Cache, caches
 from ..frontend.decoder.config import DecoderConfig
 from ..frontend.decoder.graph import EMBEDDINGS, decoder_graph, embedded
-from ..frontend.decoder.weights import Weights
+from ..frontend.decoder.weights import Weights, idle_bytes
 from ..frontend.gguf import decoder_config, read_gguf
 from ..frontend.huggingface import ModelFolder, folder_config, read_folder
 from ..runtime.executor import CompiledModel
@@ -40,6 +40,7 @@ class Source:
         compiled: Compiles the decoder for numbers of new and old tokens and a type of caches, with options of
             `graphc.compile`.
         step_of: Returns a compiled decoder as a session calls it.
+        idle_bytes: Bytes of weights that one new token does not read.
         batched: Compiles the decoder of several sequences, at most a number, for a room and a type of caches; None
             where there is none.
     """
@@ -53,6 +54,7 @@ class Source:
     names: Mapping[str, str]
     compiled: Callable[..., CompiledModel]
     step_of: Callable[[CompiledModel], Step] = lambda model: model
+    idle_bytes: int = 0
     batched: Callable[..., CompiledModel] | None = None
 
 
@@ -98,6 +100,7 @@ def _gguf(path: Path, context: int | None, default: int) -> tuple[Source, int]:
         template,
         names,
         compiled,
+        idle_bytes=idle_bytes(file.tensors, config.experts_used),
         batched=partial(_batched, config, file.tensors),
     ), context
 
@@ -115,6 +118,7 @@ def _folder(path: Path, context: int | None, default: int) -> tuple[Source, int]
     return Source(
         path, config, partial(caches, config), partial(embedded, config, folder.weights),
         lambda: folder_tokenizer(folder), _template(folder), _special_texts(folder), compiled,
+        idle_bytes=idle_bytes(folder.weights, config.experts_used),
         batched=partial(_batched, config, folder.weights),
     ), context  # fmt: skip
 

@@ -110,25 +110,27 @@ def _of_packed(op: MatmulNBits, inputs: list[Array], unit: float) -> Array:
     zero, centered = inputs[3].astype(np.float64), op.levels(inputs)
     rows = np.abs(op.rows(inputs))
     magnitudes = np.abs(centered + zero[..., None]) + np.abs(zero[..., None])
-    both = (magnitudes * scale[..., None] + minimum[..., None]).reshape(len(scale), -1)
+    both = (magnitudes * scale[..., None] + minimum[..., None]).reshape(*scale.shape[:-1], -1)
     terms = op.sizes[2]
     share = (math.sqrt(op.group) + 2) / math.sqrt(terms)
     deviation = DEVIATIONS / math.sqrt(3)
-    found = np.asarray(deviation * unit * share * (rows @ both.T))
+    found = np.asarray(deviation * unit * share * op.multiplied(inputs, rows, both))
     if op.part("x_scale") is not None:
         return found
-    lost = 2.0**-23 * deviation * _largest_and_lengths(op, rows, centered * scale[..., None])
+    lost = (
+        2.0**-23 * deviation * _largest_and_lengths(op, inputs, rows, centered * scale[..., None])
+    )
     # Or weights become a panel of floats, and all terms are added one after another.
-    squares = np.sqrt(np.square(rows) @ np.square(op.weights(inputs)).T)
+    squares = np.sqrt(op.multiplied(inputs, np.square(rows), np.square(op.weights(inputs))))
     in_panels = deviation * unit * (math.sqrt(terms) + 1) * squares
     return np.asarray(np.maximum(found + lost, in_panels))
 
 
-def _largest_and_lengths(op: MatmulNBits, rows: Array, scaled: Array) -> Array:
+def _largest_and_lengths(op: MatmulNBits, inputs: list[Array], rows: Array, scaled: Array) -> Array:
     """The largest of each group of X times the length of its weights, over all groups as errors add up: [m, n]."""
     largest = np.max(rows.reshape(len(rows), -1, op.group), axis=2)
-    lengths = np.sqrt(np.sum(np.square(scaled), axis=2))
-    return np.asarray(np.sqrt(np.square(largest) @ np.square(lengths).T))
+    squares = np.sum(np.square(scaled), axis=-1)
+    return np.asarray(np.sqrt(op.multiplied(inputs, np.square(largest), squares)))
 
 
 def _of_groups(op: GroupedMatmul, inputs: list[Array], unit: float) -> Array:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...base.block_types import BlockType
 from ...base.dtypes import BF16, F16, F32
 from ...graph_ir.ir.graph import GraphTensor
 from ...graph_ir.ops.matmul_nbits import FLOAT_BITS, PARTS, known_zero
-from ..correspondence.compositions.experts import ExpertLayer, Routes
+from ..correspondence.compositions.experts import ExpertLayer, PackedLayer, Routes
 from ..op_builder import OpBuilder
 from .packed import packed_operands
 from .weights import BF16 as BF16_KIND
@@ -47,8 +49,8 @@ def linear(
         of_all = name in ("zero_point", "book")
         values = found[name] if of_all else found[name].reshape(*lead, -1)
         constants.append(build.graph.make_constant(values, f"{weight.name}.{name}"))
+    attrs: dict[str, Any] = {"bits": bits, "group": group, "zero": zero}
     if routes is not None:
-        parts.append("expert")
-        constants.append(routes.experts)
-    attrs = {"bits": bits, "group": group, "parts": ",".join(parts), "zero": zero}
-    return build.helper("matmul_nbits", x, *constants, **attrs)
+        attrs["parts"] = ",".join([*parts, "expert"])
+        return routes.through(build, x, PackedLayer(tuple(constants), attrs, None))
+    return build.helper("matmul_nbits", x, *constants, parts=",".join(parts), **attrs)

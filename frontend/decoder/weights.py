@@ -42,6 +42,12 @@ Weights = Mapping[str, Weight]
 """Tensors by name: `token_embd.weight`, `blk.0.attn_q.weight`, `blk.0.attn_q.bias` and so on."""
 
 
+def idle_bytes(weights: Weights, experts_used: int) -> int:
+    """Return the bytes of the experts that a token does not go through, which are the tensors of three axes."""
+    experts = (one for one in weights.values() if len(one.dims) == 3)
+    return sum(one.raw.nbytes // one.dims[0] * (one.dims[0] - experts_used) for one in experts)
+
+
 def refuse(tensors: Sequence[str], who: str) -> None:
     """Raise UnsupportedError, `who` in front, if there is a tensor that no decoder reads."""
     if tensors:

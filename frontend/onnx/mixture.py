@@ -8,21 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ...base.dtypes import F32, S64
+from ...base.dtypes import F32, S64, U8
+from ...base.packed_words import WORD_BYTES, packed_words
 from ...graph_ir.ir.graph import GraphTensor
-from ..correspondence.compositions.experts import ExpertLayer, Routes, routes_of
+from ...graph_ir.ops.matmul_nbits import known_zero
+from ...graph_ir.rewriting.values import constant_value
+from ..correspondence.compositions.experts import ExpertLayer, PackedLayer, Routes, routes_of
 from ..op_builder import Value, like
 from .quantize import shaped
 from .scope import Handler, NodeContext
 from .weight_only import dequantized, middle_of, unpacked
 
+Layer = ExpertLayer | PackedLayer
+
 GATED = "swiglu"
 ACTIVATIONS = ("relu", "gelu", "silu", "identity", GATED)
 
 
-def _mixture(
-    node: NodeContext, layer_of: Callable[[NodeContext, int], ExpertLayer | None]
-) -> Value:
+def _mixture(node: NodeContext, layer_of: Callable[[NodeContext, int], Layer | None]) -> Value:
     """`layer_of` gives layer 1, 2 or 3 of the experts; None for a third one that is left out."""
     kind = node.attr_text("activation_type", "relu")
     if kind not in ACTIVATIONS:
@@ -115,8 +118,8 @@ def _plain_layer(node: NodeContext, number: int) -> ExpertLayer | None:
     return ExpertLayer(node.tensor(at), node.tensor(at + 1) if node.has(at + 1) else None)
 
 
-def _quantized_layer(node: NodeContext, number: int) -> ExpertLayer | None:
-    """Weights of 2, 4 or 8 bits with a scale per row, or per block of `block_size`."""
+def _quantized_layer(node: NodeContext, number: int) -> Layer | None:
+    """Weights of 2, 4 or 8 bits with a scale per row, or per block of `block_size`; constants stay packed."""
     at, zero_at = 3 * number - 1, 10 + number
     if not node.has(at):
         return None
@@ -133,14 +136,19 @@ def _quantized_layer(node: NodeContext, number: int) -> ExpertLayer | None:
     if width % block or node.details(at + 1).elements != experts * rows * blocks:
         rule = f"there must be a scale per row or per block of block_size, for weights of {width} columns"
         raise node.rule(rule, f"{node.details(at + 1)}, block_size {block}")
-    numbers = node.reshaped(
-        unpacked(node, at, (experts, rows), bits), (experts, rows, blocks, block)
-    )
-    scale = node.converted(shaped(node, at + 1, (experts, rows, blocks, 1)), F32)
-    weights = dequantized(
-        node, numbers, scale, _zero_points(node, zero_at, (experts, rows, blocks), bits)
-    )
+    numbers = unpacked(node, at, (experts, rows), bits)
+    scale = node.converted(shaped(node, at + 1, (experts, rows, blocks)), F32)
+    zero = _zero_points(node, zero_at, (experts, rows, blocks), bits)
     bias = node.tensor(at + 2) if node.has(at + 2) else None
+    levels, zeros = constant_value(numbers), constant_value(zero)
+    if levels is not None and zeros is not None and block % (8 * WORD_BYTES // bits) == 0:
+        words = packed_words(levels.reshape(-1, width), bits).reshape(experts, rows, size)
+        zeros = zeros.reshape((1, 1) if zeros.size == 1 else (experts, rows, blocks))
+        attrs = {"bits": bits, "group": block, "parts": "expert", "zero": known_zero(zeros)}
+        operands = node.constant(words, U8), scale, node.constant(zeros, F32)
+        return PackedLayer(operands, attrs, bias)
+    numbers = node.reshaped(numbers, (experts, rows, blocks, block))
+    weights = dequantized(node, numbers, node.reshaped(scale, (experts, rows, blocks, 1)), zero)
     return ExpertLayer(node.reshaped(weights, (experts, rows, width)), bias)
 
 
@@ -154,8 +162,11 @@ def _zero_points(
     outer, count = (
         ((experts, rows), blocks) if node.details(index).rank == 3 else ((experts,), rows)
     )
-    numbers = node.sliced(unpacked(node, index, outer, bits), len(outer), 0, count)
-    return node.reshaped(numbers, (*dims, 1))
+    numbers = unpacked(node, index, outer, bits)
+    known = constant_value(numbers)
+    if known is not None:
+        return node.constant(known[..., :count].reshape(*dims, 1), U8)
+    return node.reshaped(node.sliced(numbers, len(outer), 0, count), (*dims, 1))
 
 
 HANDLERS: dict[str, Handler] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...base.dims import Size, Symbol, bounds, size
+from ...base.dims import MOST, Size, Symbol, bounds, size
 from ...base.dtypes import BF16, F8E8M0FNU, F16, F32, S8, S64, U8, DType, by_name
 from ...base.packed_words import LOW_BITS, NIBBLE, WORD_BYTES, unpacked_words
 from ...base.size_queries import typical_all
@@ -56,7 +56,9 @@ class MatmulNBits(TunableOp):
     """
 
     x = Operand("f32 or s8 [m, k]")
-    w = Operand("u8 [n, k * low bits / 8], or f16 or bf16 [n, k]; of experts [experts, n, ...], as are the next ones")
+    w = Operand(
+        "u8 [n, k * low bits / 8], or f16 or bf16 [n, k]; of experts [experts, n, ...], as are the next ones"
+    )
     scale = Operand("f32, f16, u8, s8 or f8 [n, k / group]")
     zero_point = Operand("f32 [n, k / group] or [1, 1], integers")
     others = VariadicOperand(
@@ -73,7 +75,7 @@ class MatmulNBits(TunableOp):
         """(m, n, k); m may be dynamic: of experts, it is the number of neighboring rows that have the same one."""
         m, k = self.x.details.plain_dims
         if self.part("expert") is not None:
-            m = size(Symbol("rows_of_expert", 1, max(bounds(m)[1], 1)))
+            m = size(Symbol("rows_of_expert", 1, min(max(bounds(m)[1], 1), MOST)))
         return m, self.w.details.plain_dims[-2], k
 
     @property
@@ -139,9 +141,7 @@ class MatmulNBits(TunableOp):
                 wanted = " or ".join(map(str, dtypes))
                 raise self.rule(f"{name} must be {wanted} {list(dims)}", str(given))
 
-    def _check_parts(
-        self, parts: Mapping[str, LogicalTensor], m: Size, lead: Dims, k: int
-    ) -> None:
+    def _check_parts(self, parts: Mapping[str, LogicalTensor], m: Size, lead: Dims, k: int) -> None:
         high = self.bits - LOW_BITS[self.bits]
         if (high > 0) != ("high" in parts) or ("book" in parts and self.bits != 4):
             rule = "parts must have high where bits are 3, 5 or 6, and book only where they are 4"
@@ -203,8 +203,8 @@ class MatmulNBits(TunableOp):
         wide = levels * scale[..., None].astype(np.float64) + minimum[..., None]
         return np.asarray(wide.reshape(*levels.shape[:-2], -1))
 
-    def product(self, inputs: Sequence[Array], rows: Array, matrices: Array) -> Array:
-        """Return `rows` f64 [m, k] times matrices f64 [..., n, k] in the place of the weights, f64 [m, n]."""
+    def multiplied(self, inputs: Sequence[Array], rows: Array, matrices: Array) -> Array:
+        """Return `rows` f64 [m, k] times matrices f64 [..., n, k], as by the weights, f64 [m, n]."""
         expert = self.named(inputs).get("expert")
         if expert is None:
             return np.asarray(rows @ matrices.T)
@@ -222,7 +222,7 @@ class MatmulNBits(TunableOp):
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The formula in float64, rounded once."""
         with np.errstate(all="ignore"):
-            y = self.product(inputs, self.rows(inputs), self.weights(inputs))
+            y = self.multiplied(inputs, self.rows(inputs), self.weights(inputs))
         return [y.astype(np.float32)]
 
     def get_gflop(self) -> float:
@@ -238,7 +238,8 @@ class MatmulNBits(TunableOp):
         x, w, scale, zero, *others = reads
         parts = dict(zip(self.part_names, others, strict=True))
         (m, n), (k,) = index, r
-        lead, has_expert = (n,), None
+        lead: Index = (n,)
+        has_expert: Expr | None = None
         if "expert" in parts:
             expert, last = parts["expert"]((m,)), self.experts - 1
             has_expert = t.equal(t.maximum(t.minimum(expert, last), 0), expert)

@@ -91,18 +91,26 @@ class NBitsSpace(ScheduleSpace):
     def __init__(
         self, op: MatmulNBits, group: KernelGroup, ctx: LowerContext, rows: int | None = None
     ) -> None:
-        """`rows`: the number to choose for, if it is dynamic."""
+        """`rows`: the number to choose for, if it is dynamic. What multiplies them, and with it how sums are rounded,
+        is then chosen as for one thread."""
         super().__init__(op.name, problem_of(op))
         self.op = op
         self.ctx = ctx
         self.rows = rows_of(op) if rows is None else rows
         self.sizes = (self.rows, *op.sizes[1:])
         self.is_dynamic = rows is None and not is_known(op.sizes[0])
-        threads = 1 if self.is_dynamic else ctx.options.threads  # shared when it runs
+        threads = ctx.options.threads if is_known(op.sizes[0]) else 1
         self.gemm = Gemm(
             1, *self.sizes, f32_kernel(ctx.target), ctx.target, threads, b_bits=weight_bits(op)
         )
         self.vectors = op.w.details.format.blocks[op.w.details.rank] // ctx.target.lanes(F32)
+
+    @property
+    def of_few(self) -> Schedule:
+        """The pick for a few of a dynamic number of rows, whose panels are shared."""
+        panels = math.ceil(self.gemm.n / (self.vectors * self.ctx.target.lanes(F32)))
+        cores = replace(self.gemm, threads=self.ctx.options.threads).cores
+        return self.pick.replaced(ng=min(panels, cores))
 
     def ranked(self) -> list[Schedule]:
         """Every way that suits the type of the rows, the faster first."""
@@ -267,7 +275,7 @@ def few_schedules(
     """
     found: dict[tuple[str, str, int], tuple[list[int], Schedule]] = {}
     for rows in few_rows_of(op, ctx):
-        pick = NBitsSpace(op, group, ctx, rows).pick
+        pick = NBitsSpace(op, group, ctx, rows).of_few
         own = rows if pick.number("mr") > MAX_SHARED_TILE else 0
         key = pick.word("unpack"), pick.word("use"), own
         found[key] = [*found.get(key, ([], pick))[0], rows], pick

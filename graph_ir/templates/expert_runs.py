@@ -44,7 +44,7 @@ class ExpertRows:
     chunks: int
 
     def statements(self, multiply: Callable[[Run], Stmt]) -> list[Stmt]:
-        """Return the loops over chunks and runs; `multiply` stores the products of a run."""
+        """Return the loops over chunks and runs; `multiply` stores the results of a run."""
         b, share = t.LoopBuilder(), -(-self.panels // self.chunks)
         with b.loop("share", 0, self.chunks, "parallel" if self.chunks > 1 else "serial") as chunk:
             end = t.minimum((chunk + 1) * share, self.full)
@@ -73,7 +73,10 @@ class ExpertRows:
 
     def _store_zeros(self, b: t.LoopBuilder, run: Run) -> None:
         here, zero = Position.outermost(self.problem), t.const(0, self.problem.kernel.accumulator)
-        with b.loop("row", run.first, run.first + run.rows) as row, b.loop("col", 0, here.extents["n"]) as col:
+        with (
+            b.loop("row", run.first, run.first + run.rows) as row,
+            b.loop("col", 0, here.extents["n"]) as col,
+        ):
             at = here.enter("m", row, 1, 1).enter("n", col, 1, 1)
             result, index = self.problem.c.buffer, (row, col)
             store_result(b, result, at.offset("C"), index, zero, self.problem.epilogue)

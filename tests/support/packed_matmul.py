@@ -19,6 +19,7 @@ def packed_matmul(
     group: int,
     of_bytes: bool,
     one_zero: bool = True,
+    *,
     rows: Size | None = None,
     experts: int = 0,
 ) -> tuple[Graph, list[Array]]:

@@ -6,6 +6,9 @@ matmul.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ....base.dtypes import S64
 from ....base.records import dataclass
 from ....graph_ir.ir.graph import GraphTensor
@@ -20,6 +23,20 @@ class ExpertLayer:
 
     weights: GraphTensor
     bias: GraphTensor | None
+
+
+@dataclass(frozen=True)
+class PackedLayer:
+    """Weights that stay packed: the operands of `matmul_nbits` between the rows and `expert`, and its attributes."""
+
+    operands: tuple[GraphTensor, ...]
+    attrs: Mapping[str, Any]
+    bias: GraphTensor | None
+
+    @property
+    def weights(self) -> GraphTensor:
+        """The words [experts, outputs, bytes]."""
+        return self.operands[0]
 
 
 @dataclass(frozen=True)
@@ -43,9 +60,14 @@ class Routes:
         scaled = node.helper("mul", apart, node.reshaped(self.weights, (tokens, k, 1)))
         return node.helper("reduce_sum", scaled, axes=(1,), keep_dims=False)
 
-    def through(self, node: OpBuilder, x: GraphTensor, layer: ExpertLayer) -> GraphTensor:
+    def through(
+        self, node: OpBuilder, x: GraphTensor, layer: ExpertLayer | PackedLayer
+    ) -> GraphTensor:
         """Return the rows times the matrices of their experts, plus their biases."""
-        y = grouped_matmul(node, x, node.transposed(layer.weights, (0, 2, 1)), self.ends)
+        if isinstance(layer, PackedLayer):
+            y = node.helper("matmul_nbits", x, *layer.operands, self.experts, **layer.attrs)
+        else:
+            y = grouped_matmul(node, x, node.transposed(layer.weights, (0, 2, 1)), self.ends)
         if layer.bias is None:
             return y
         bias = node.converted(layer.bias, y.details.dtype)

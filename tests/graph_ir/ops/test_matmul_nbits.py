@@ -67,7 +67,9 @@ def test_formula(bits: int, group: int, one_zero: bool, of_bytes: bool, scale_dt
 def test_rows_of_experts(of_bytes: bool) -> None:
     """Each row is multiplied by the matrix of its expert; that of no expert is 0."""
 
-    def formula(x: Array, w: Array, scale: Array, zero: Array, expert: Array, *rest: Array) -> Array:
+    def formula(
+        x: Array, w: Array, scale: Array, zero: Array, expert: Array, *rest: Array
+    ) -> Array:
         levels = unpacked_words(w, 4).reshape(3, 5, 2, 16) - zero[..., None]
         weights = (levels * scale[..., None]).reshape(3, 5, 32)
         rows = x * np.repeat(rest[0], 16, 1) if rest else x
