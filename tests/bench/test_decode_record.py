@@ -47,16 +47,18 @@ def test_a_run_continues_and_replaces_what_is_chosen(
     folder = str(tmp_path / "records")
     decode_record.main([folder, "--only", "Qwen3 0.6B Q4", "--threads", "1"])
     decode_record.main([folder, "--only", "Q4_K_M"])
-    llama = "Llama 1B Q4_K_M"
+    llama, experts = "Llama 1B Q4_K_M", "Qwen3 MoE 1B Q4_K_M"
     qwen = ["Qwen3 0.6B Q4_0", "Qwen3 0.6B Q4_K_M"]
     wanted = [
         (qwen[0], 1),
         (qwen[1], 1),
         (GEMMA, 1),
         (llama, 1),
+        (experts, 1),
         (GEMMA, 2),
         (qwen[1], 2),
         (llama, 2),
+        (experts, 2),
     ]
     assert calls == wanted
     decode_record.main([folder, "--only", "Gemma", "--threads", "1", "--again"])
@@ -68,7 +70,7 @@ def test_a_run_continues_and_replaces_what_is_chosen(
     record = read_record(tmp_path / "records" / "decode.json")
     names = decode_cases("")
     order = [(names.index(str(row[0])), row[1]) for row in record.rows]
-    assert order == sorted(order, key=str) and len(order) == 14
+    assert order == sorted(order, key=str) and len(order) == 18
     assert record.rows[0][:4] == [GEMMA, 1, "prompt 16", 160.0]
     assert (
         f"| {GEMMA} | 1 | prompt 16 | 160.0 | 240.0 | 80.0 | 5.0 | 2.00 | 3.00 |"

@@ -56,9 +56,8 @@ def test_exact_between_guard_pages(sizes: tuple[Any, ...], isa: str) -> None:
 def test_bits_of_dynamic_rows_do_not_depend_on_threads(of_bytes: bool) -> None:
     """Of 3 rows of floats, the cost model once took other instructions for two threads than for one."""
     graph, arrays = packed_matmul(9, 256, 320, 4, 32, of_bytes, rows=size(Symbol("M", 1, 1024)))
-    random = np.random.default_rng(0)
-    floats = -1 if of_bytes else 0
-    arrays[floats] = random.normal(size=arrays[floats].shape).astype(np.float32)
+    floats = arrays[-1 if of_bytes else 0]
+    floats[:] = np.random.default_rng(0).normal(size=floats.shape)
     models = [compile_model(graph, threads=threads, cache=False) for threads in (1, 2, 3)]
     for m in range(1, 10):
         wanted, *others = (model(*(x[:m] for x in arrays)) for model in models)
