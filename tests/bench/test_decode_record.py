@@ -69,8 +69,8 @@ def test_a_run_continues_and_replaces_what_is_chosen(
     assert calls == [*wanted, (GEMMA, 1)]
     record = read_record(tmp_path / "records" / "decode.json")
     names = decode_cases("")
-    order = [(names.index(str(row[0])), row[1]) for row in record.rows]
-    assert order == sorted(order, key=str) and len(order) == 18
+    order = [(names.index(str(row[0])), int(str(row[1]))) for row in record.rows]
+    assert order == sorted(order) and len(order) == 18
     assert record.rows[0][:4] == [GEMMA, 1, "prompt 16", 160.0]
     assert (
         f"| {GEMMA} | 1 | prompt 16 | 160.0 | 240.0 | 80.0 | 5.0 | 2.00 | 3.00 |"

@@ -54,7 +54,7 @@ def test_exact_between_guard_pages(sizes: tuple[Any, ...], isa: str) -> None:
 
 @pytest.mark.parametrize("of_bytes", [False, True])
 def test_bits_of_dynamic_rows_do_not_depend_on_threads(of_bytes: bool) -> None:
-    """Of 3 rows of floats, the cost model once took other instructions for two threads than for one."""
+    """The cost model once took other instructions for 3 rows of floats on two threads than on one."""
     graph, arrays = packed_matmul(9, 256, 320, 4, 32, of_bytes, rows=size(Symbol("M", 1, 1024)))
     floats = arrays[-1 if of_bytes else 0]
     floats[:] = np.random.default_rng(0).normal(size=floats.shape)
