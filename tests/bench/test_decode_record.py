@@ -71,9 +71,9 @@ def test_a_run_continues_and_replaces_what_is_chosen(
     names = decode_cases("")
     order = [(names.index(str(row[0])), int(str(row[1]))) for row in record.rows]
     assert order == sorted(order) and len(order) == 18
-    assert record.rows[0][:4] == [GEMMA, 1, "prompt 16", 160.0]
+    assert record.rows[0][:4] == [GEMMA, 1, "prompt 16", 200.0]
     assert (
-        f"| {GEMMA} | 1 | prompt 16 | 160.0 | 240.0 | 80.0 | 5.0 | 2.00 | 3.00 |"
+        f"| {GEMMA} | 1 | prompt 16 | 200.0 | 300.0 | 100.0 | 5.0 | 2.00 | 3.00 |"
         in capsys.readouterr().out
     )
 
