@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...targets.isa import GemmTile, Microkernel, Target
-from ...targets.microkernels import rows_that_fit
 from ..ir.format import Format, channels_last, plain
 from ..nest.convolution_geometry import ConvolutionGeometry
 from ..ops.convolution import Convolution
@@ -17,7 +16,7 @@ from .context import LowerContext
 from .convolution_blocking import fits, ranked_choices
 from .convolution_gemm import ConvolutionGemm
 from .format_choice import FormatChoice
-from .register_tile import tile_of
+from .register_tile import highest_tile
 
 BLOCKS = (16, 8)
 """Channels of a block."""
@@ -59,9 +58,7 @@ def block_sizes(g: ConvolutionGeometry, kernel: Microkernel, target: Target) -> 
 
 def block_tile(p: ConvolutionGemm, size: int) -> GemmTile:
     """The highest register tile that is one block wide."""
-    vectors = size // p.target.lanes(p.kernel.accumulator)
-    heights = [tile.rows for tile in p.kernel.tiles if tile.vectors == vectors]
-    return tile_of(max(*heights, rows_that_fit(vectors, p.target), 1), vectors, p.kernel)
+    return highest_tile(size // p.target.lanes(p.kernel.accumulator), p.kernel, p.target)
 
 
 def channel_blocks(rank: int, size: int) -> Format:

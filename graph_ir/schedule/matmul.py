@@ -23,7 +23,7 @@ from .context import LowerContext
 from .contraction_space import ContractionSpace
 from .format_choice import FormatChoice
 from .gemm import Gemm
-from .matmul_blocks import blocked_matmul_choice, runs_blocks
+from .matmul_blocks import block_tile, blocked_matmul_choice, runs_blocks
 from .matmul_cost import blocking_cycles, kernel_cycles
 from .matmul_few import steps_of_all_rows
 from .matmul_problem import Memory, matmul_memory, matmul_problem
@@ -254,7 +254,7 @@ class MatmulSpace(ContractionSpace):
             self.offer(matmul_schedule(blocking, self._b, gemm.kernel))
             for gemm in map(self._gemm, self.kernels)
             for tile in self._tiles(gemm)
-            for blocking in candidate_blockings(gemm, tile)
+            for blocking in candidate_blockings(gemm, tile)[: 1 if self._b == "blocked" else None]
         ]
         return list(dict.fromkeys(found))
 
@@ -262,7 +262,7 @@ class MatmulSpace(ContractionSpace):
         """The candidates, then every tile that fits the registers with the blocks most worth trying."""
         found = dict.fromkeys(self.candidates)
         vectors = self._panel_vectors() if self._packed else None
-        for gemm in map(self._gemm, self.kernels):
+        for gemm in map(self._gemm, self.kernels if self._b != "blocked" else ()):
             for tile in tiles_that_fit(gemm):
                 if vectors in (None, tile.vectors):
                     blockings = candidate_blockings(gemm, tile)[:MAX_BLOCKINGS]
@@ -293,6 +293,9 @@ class MatmulSpace(ContractionSpace):
         return gemm_of(self.op, kernel, self.ctx)
 
     def _tiles(self, gemm: Gemm) -> list[GemmTile]:
+        if self._b == "blocked":
+            tile = block_tile(gemm.kernel, gemm.target)
+            return [tile] if tile else []
         tiles = _ranked(self.op, gemm)
         if not self._packed:
             return tiles
@@ -310,19 +313,23 @@ class MatmulSpace(ContractionSpace):
 
     @property
     def _b(self) -> str:
+        """The layout of B. Nobody takes blocks for speed, so that one schedule of them is tried."""
+        if self.op.outputs[0].details.format.is_blocked:
+            return "blocked"
         return "panels" if self._packed else "plain"
 
     def cycles(self, schedule: Schedule) -> float:
         """Return the predicted cycles of a schedule, given the layout of B."""
         gemm = self._gemm(kernel_of(schedule, self.op, self.ctx.target))
-        return blocking_cycles(gemm, blocking_of(self.point(schedule), gemm.kernel), self._packed)
+        blocking = blocking_of(self.point(schedule), gemm.kernel)
+        return blocking_cycles(gemm, blocking, packed=self._b == "panels")
 
     def fixed(self) -> dict[str, Parameter]:
         """Schedule settings already implied by the operand layouts: the panel width of B, and the instruction if only
         one remains."""
-        fixed: dict[str, Parameter] = {"b": "plain"}
+        fixed: dict[str, Parameter] = {"b": self._b}
         if self._packed:
-            fixed = {"b": "panels", "nv": self._panel_vectors()}
+            fixed["nv"] = self._panel_vectors()
         if len(self.kernels) == 1:
             fixed["use"] = self.kernels[0].instruction
         return fixed

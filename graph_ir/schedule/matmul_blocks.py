@@ -6,18 +6,15 @@ they are taken only where they are requested (`-X layout=blocked`, `b=blocked`).
 
 from __future__ import annotations
 
-import math
-
 from ...base.dims import is_known
 from ...targets.isa import GemmTile, Microkernel, Target
-from ...targets.microkernels import rows_that_fit
 from ..ir.format import Format
 from ..ops.matmul import MatmulCore
 from .format_choice import FormatChoice
 from .gemm import Gemm
-from .matmul_tile import MatmulBlocking, extra_bytes, pick_blocking
+from .matmul_tile import extra_bytes
 from .panels import BLOCK
-from .register_tile import tile_of
+from .register_tile import highest_tile
 
 
 def blocked_matmul_choice(
@@ -56,10 +53,7 @@ def block_tile(kernel: Microkernel, target: Target) -> GemmTile | None:
     lanes = target.lanes(kernel.accumulator)
     if kernel.converts_a or BLOCK % lanes or BLOCK % kernel.k_group:
         return None
-    vectors = BLOCK // lanes
-    heights = [tile.rows for tile in kernel.tiles if tile.vectors == vectors]
-    highest = max(*heights, rows_that_fit(vectors, target), 1)
-    return tile_of(min(highest, BLOCK), vectors, kernel)
+    return highest_tile(BLOCK // lanes, kernel, target, BLOCK)
 
 
 def runs_blocks(op: MatmulCore, kernel: Microkernel, target: Target) -> bool:
@@ -67,16 +61,3 @@ def runs_blocks(op: MatmulCore, kernel: Microkernel, target: Target) -> bool:
     no zero."""
     is_even = not op.contraction.a.is_float or op.sizes[2] % kernel.k_group == 0
     return is_known(*op.sizes) and is_even and block_tile(kernel, target) is not None
-
-
-def pick_blocked(gemm: Gemm, tile: GemmTile, holds_sums: bool) -> MatmulBlocking:
-    """Whole blocks; all of k at once where the result cannot hold sums."""
-    found = pick_blocking(gemm, tile)
-    m_block, k_block = (_whole(x) for x in (found.m_block, found.k_block))
-    if not holds_sums:
-        k_block = _whole(gemm.k)
-    return MatmulBlocking(tile, m_block, k_block, found.n_groups)
-
-
-def _whole(size: int) -> int:
-    return math.ceil(size / BLOCK) * BLOCK

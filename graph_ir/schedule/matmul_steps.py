@@ -120,12 +120,17 @@ class _Steps:
         return steps + parallel_step(self.problem, self.target, outer)
 
     def _of_blocks(self) -> list[str]:
-        """The blocks of B become a panel in every run; a block of A or C is contiguous, so that depth is a batch."""
+        """The blocks of B become a panel in every run; a block of A or C is contiguous, so that depth is a batch.
+
+        Blocks of k are whole ones, or all of k where C cannot hold sums.
+        """
+        is_cast = self.problem.c.buffer.dtype != self.kernel.accumulator
+        depth = self.k if is_cast else self.k_block
         outer = [*self.problem.batch, *(["n0_chunk"] if self._is_chunked() else []), "m0"]
         return [
             f"split n {BLOCK}",
             f"split m {-(-self.m_block // BLOCK) * BLOCK} {BLOCK}",
-            f"split k {-(-self.k_block // BLOCK) * BLOCK} {BLOCK}",
+            f"split k {-(-depth // BLOCK) * BLOCK} {BLOCK}",
             *([self._chunk()] if self._is_chunked() else []),
             " ".join(["reorder", *outer, "k0", "n0", "m1", "m2", "n1", "k1", "k2"]),
             "stage B at n0 as b_panel",

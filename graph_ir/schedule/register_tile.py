@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...targets.isa import GemmTile, Microkernel, Target
+from ...targets.microkernels import rows_that_fit
 from ..ir.schedule import Schedule
 from .gemm import Gemm
 
@@ -28,6 +29,15 @@ def tile_of(rows: int, vectors: int, kernel: Microkernel) -> GemmTile:
     """The tile of the microkernel's table, with its efficiency, or one that it does not have."""
     known = (tile for tile in kernel.tiles if (tile.rows, tile.vectors) == (rows, vectors))
     return next(known, GemmTile(rows, vectors))
+
+
+def highest_tile(
+    vectors: int, kernel: Microkernel, target: Target, most: int = 1 << 30
+) -> GemmTile:
+    """Return the highest register tile of some width, of at most `most` rows."""
+    heights = [tile.rows for tile in kernel.tiles if tile.vectors == vectors]
+    highest = max(*heights, rows_that_fit(vectors, target), 1)
+    return tile_of(min(highest, most), vectors, kernel)
 
 
 def tiles_that_fit(gemm: Gemm) -> list[GemmTile]:

@@ -23,7 +23,6 @@ from ..ops.winograd import WinogradConvolution
 from ..rewriting.groups import is_tuned
 from ..rewriting.kernel_group import KernelGroup, group_of
 from .attention import AttentionSpace
-from .blocked_space import BlockedSpace
 from .channel_windows import WindowSpace, pool_geometry, pools_in_place
 from .context import LowerContext
 from .convolution_sizes import geometry_of
@@ -56,15 +55,9 @@ def pool_space(op: WindowReduce, ctx: LowerContext) -> ScheduleSpace:
     return make(op, pool_geometry(op), ctx)
 
 
-def matmul_space(op: MatmulCore, group: KernelGroup, ctx: LowerContext) -> ScheduleSpace:
-    """Return the space of a matmul, a blocked one if its result is blocked."""
-    make = BlockedSpace if op.outputs[0].details.format.is_blocked else MatmulSpace
-    return make(op, group, ctx)
-
-
 SPACES = ClassTable[MakeSpace](
     {
-        MatmulCore: matmul_space,
+        MatmulCore: MatmulSpace,
         MatmulNBits: NBitsSpace,
         DirectConvolution: DirectSpace,
         WinogradConvolution: WinogradSpace,
