@@ -16,6 +16,7 @@ from ...base.records import dataclass
 Parameter = int | str
 STEP_NAMES = (
     "split",
+    "tile",
     "chunk",
     "reorder",
     "stage",
@@ -86,6 +87,13 @@ def read_steps(text: str) -> dict[str, Parameter]:
             case ["split", "m" | "y" | "k" as axis, *factors]:
                 first = next((int(x) for x in factors if x.isdigit()), 0)
                 found |= {"kc" if axis == "k" else "mc": first} if first else {}
+            case ["tile", *axes]:
+                sizes = dict(zip(axes, axes[len(axes) // 2 :], strict=False))
+                found |= {
+                    "kc" if axis == "k" else "mc": int(sizes[axis])
+                    for axis in ("m", "y", "k")
+                    if sizes.get(axis, "").isdigit()
+                }
             case ["chunk", "n0", count] if count.isdigit() and int(count):
                 found["ng"] = int(count)
             case ["stage", "B", "at", "root", *_]:

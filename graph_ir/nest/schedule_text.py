@@ -22,10 +22,11 @@ from .steps.specialize import specialize
 from .steps.split import split
 from .steps.stage import stage
 from .steps.tensorize import tensorize
+from .steps.tile import tile
 
 STEPS: dict[str, Callable[..., Nest]] = {
     step.__name__: step
-    for step in (split, chunk, reorder, stage, tensorize, prefetch, parallelize, specialize)
+    for step in (split, tile, chunk, reorder, stage, tensorize, prefetch, parallelize, specialize)
 }
 _CONNECTING = frozenset(("at", "as", "over", "above"))
 _TILE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
@@ -67,9 +68,9 @@ def apply_step(nest: Nest, step: str) -> Nest:
 
 
 def _argument(word: str) -> Any:
-    tile = _TILE.fullmatch(word)
-    if tile:
-        return GemmTile(int(tile[1]), int(tile[2]))
+    shape = _TILE.fullmatch(word)
+    if shape:
+        return GemmTile(int(shape[1]), int(shape[2]))
     return int(word) if _NUMBER.fullmatch(word) else word
 
 

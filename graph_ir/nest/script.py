@@ -107,11 +107,11 @@ class Script:
 
     def split(self, loop: Name, *factors: int, even: bool = False) -> Script:
         """Split a loop into loops over ever smaller tiles."""
-        name = str(loop)
-        before = {one.name for one in self.nest.loops}
-        self._step("split", name, *["even"] * even, *factors)
-        self.splits[name] = tuple(x.name for x in self.nest.loops if x.name not in before)
-        return self
+        return self._step("split", loop, *["even"] * even, *factors)
+
+    def tile(self, *loops: Name | int) -> Script:
+        """Split loops by as many sizes, and put their inner parts together: `nest.tile("m", "n", 20, 24)`."""
+        return self._step("tile", *loops)
 
     def chunk(self, loop: Name, chunks: int = 0) -> Script:
         """Cut the iterations of a loop into contiguous chunks; as many as threads if 0."""
@@ -149,8 +149,11 @@ class Script:
         return self
 
     def _step(self, *words: Any) -> Script:
-        step = " ".join(map(str, words))
+        step, before = " ".join(map(str, words)), [loop.name for loop in self.nest.loops]
         self.nest = apply_step(self.nest, step)
+        made = [loop.name for loop in self.nest.loops if loop.name not in before]
+        for name in (x for x in before if x not in [loop.name for loop in self.nest.loops]):
+            self.splits[name] = tuple(x for x in made if x[:-1] == name)
         self.steps.append(step)
         return self
 

@@ -6,6 +6,7 @@ import pytest
 
 from graphc.base.dims import Symbol, size
 from graphc.base.errors import UserError
+from graphc.graph_ir.ir.schedule import read_steps
 from graphc.graph_ir.nest.lower import lower
 from graphc.graph_ir.nest.nest import contraction
 from graphc.graph_ir.nest.scalar import lower_scalar
@@ -67,6 +68,24 @@ def test_a_specialized_nest_is_a_branch() -> None:
     assert "m=4," in others
 
 
+@pytest.mark.parametrize("axes", ["m n 4 24", "n m 24 4", "m k 8 3", "b0 k 1 4", "m n k 4 24 5"])
+def test_tiles_are_loops_that_are_split_and_put_together(axes: str) -> None:
+    nest = apply(contraction(problem(11, 53, 10)), f"tile {axes}")
+    run(nest, 11)
+    names = axes.split()[: len(axes.split()) // 2]
+    inner = [f"{name}{level}" for level in (0, 1) for name in names]
+    loops = [loop.name for loop in nest.loops]
+    assert [x for x in loops if x in inner] == inner == loops[loops.index(inner[0]) :][: len(inner)]
+
+
+def test_a_tile_is_two_splits_and_a_reorder() -> None:
+    given = contraction(problem(11, 53, 10))
+    rest = "; stage B at n0 as panel; tensorize 4x3 over m1 n1 k; parallelize b0 m0"
+    by_hand = "split m 8; split n 24; reorder b0 m0 n0 m1 n1 k"
+    assert apply(given, f"tile m n 8 24{rest}") == apply(given, by_hand + rest)
+    assert read_steps(f"tile m n 8 24{rest}") == read_steps(by_hand + rest)
+
+
 def test_a_blocking_is_a_schedule_one_can_read() -> None:
     blocking = MatmulBlocking(GemmTile(4, 3), 32, 256, 2)
     assert matmul_steps(problem(64, 96, 512), blocking, TARGET) == (
@@ -77,6 +96,10 @@ def test_a_blocking_is_a_schedule_one_can_read() -> None:
 
 REFUSED = {
     "split n 24 10": "split n: the factors must be numbers from 1, each dividing the one before it, got '24 10'",
+    "tile m n 4": "tile m n 4: there must be loops, each once, then as many sizes, as in tile m n 20 24",
+    "tile m m 4 4": "tile m m 4 4: there must be loops, each once, then as many sizes, as in tile m n 20 24",
+    "tile m q 4 4": "there is no loop 'q', only b0, m, n, k; it must be one of these",
+    "split m 4; tile m1 m0 2 2": "m10 steps by 2 and must be inside of m00",
     "split q 4": "there is no loop 'q', only b0, m, n, k; it must be one of these",
     "merge n": "'merge n': there is no transformation 'merge', it must be one of "
     + ", ".join(STEPS),
