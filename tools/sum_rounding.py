@@ -136,10 +136,10 @@ def _largest_and_lengths(op: MatmulNBits, inputs: list[Array], rows: Array, scal
 def _of_groups(op: GroupedMatmul, inputs: list[Array], unit: float) -> Array:
     """Return the rounding like that of other matmuls: the drift of terms of either sign, and their size if there is
     one sign."""
-    a, b, ends = inputs
+    a, b, expert = inputs
     terms = max(a.shape[1], 1)
-    wander = np.sqrt(op.reference([np.square(a), np.square(b), ends])[0].astype(np.float64))
-    size = op.reference([np.abs(a), np.abs(b), ends])[0].astype(np.float64) / math.sqrt(3)
+    wander = np.sqrt(op.reference([np.square(a), np.square(b), expert])[0].astype(np.float64))
+    size = op.reference([np.abs(a), np.abs(b), expert])[0].astype(np.float64) / math.sqrt(3)
     deviation = DEVIATIONS / math.sqrt(3) * unit
     worst = min(deviation * math.sqrt(terms), terms * unit)
     return np.asarray(worst * np.maximum(wander, size) + deviation * wander)

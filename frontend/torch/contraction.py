@@ -6,6 +6,7 @@ from string import ascii_lowercase
 
 from ...base.dtypes import S32, S64
 from ..correspondence.compositions.contraction import grouped_matmul, linear, scaled
+from ..correspondence.compositions.indexing import positions
 from ..correspondence.reading import Pair
 from ..einsum import einsum
 from ..torch_calls.call import Value
@@ -44,7 +45,10 @@ def _read_groups(node: Node) -> Value:
     a, b = node.tensor_of(), node.tensor_of("mat2" if node.has("mat2") else "weight")
     if (a.details.rank, b.details.rank) != (2, 3) or node.given("bias"):
         raise node.unsupported("other groups than of rows, or a bias")
-    c = grouped_matmul(node, a, b, node.converted(node.tensor_of("offs"), S64))
+    ends = node.converted(node.reshaped(node.tensor_of("offs"), (1, b.details.plain_dims[0])), S64)
+    ended = node.helper("ge", positions(node, a.details.plain_dims[0], 0, 2), ends)
+    expert = node.helper("reduce_sum", node.converted(ended, S64), axes=(1,), keep_dims=False)
+    c = grouped_matmul(node, a, b, expert)
     return node.converted(c, node.dtype("out_dtype") or a.details.dtype)
 
 

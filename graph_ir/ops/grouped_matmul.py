@@ -1,4 +1,4 @@
-"""grouped_matmul: rows sorted into groups, each multiplied by the matrix of its group, as mixtures of experts do."""
+"""grouped_matmul: rows of several experts, each multiplied by the matrix of its expert."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base.dtypes import F32, F64, S32, S64
+from ...base.dtypes import F32, F64, S64
 from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.operands import Operand
@@ -15,7 +15,7 @@ from ..ir.registry import register
 
 @register("grouped_matmul")
 class GroupedMatmul(Op):
-    """c[i] = a[i] @ b[g] for the first group g with i < ends[g]; 0 for rows of no group.
+    """c[i] = a[i] @ b[expert[i]]; 0 for rows of no expert. Neighboring rows of one expert are multiplied together.
 
     Column j of a matrix of b is column j % width of panel j // width, so that a kernel reads it in one stream.
     """
@@ -23,37 +23,34 @@ class GroupedMatmul(Op):
     kind: ClassVar[str] = "loop"
 
     a = Operand("f32 or f64 [rows, k]")
-    b = Operand("the type of a, [groups, panels, k, width]")
-    ends = Operand("s32 or s64 [groups]: the row after the last one of each group")
+    b = Operand("the type of a, [experts, panels, k, width]")
+    expert = Operand("s64 [rows]")
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """[rows, panels * width]."""
-        a, b, ends = inputs
-        if a.dtype not in (F32, F64) or b.dtype != a.dtype or ends.dtype not in (S32, S64):
-            raise self.rule("a and b must be f32 or f64, ends s32 or s64", f"{a}, {b} and {ends}")
-        if (a.rank, b.rank, ends.rank) != (2, 4, 1):
-            raise self.rule(
-                "a must be [rows, k], b [groups, panels, k, width]", f"{a}, {b} and {ends}"
-            )
-        groups, panels, k, width = b.plain_dims
-        if a.plain_dims[1] != k or ends.plain_dims[0] != groups:
-            raise self.rule("k and the number of groups must agree", f"{a}, {b} and {ends}")
+        a, b, expert = inputs
+        if a.dtype not in (F32, F64) or b.dtype != a.dtype or expert.dtype != S64:
+            raise self.rule("a and b must be f32 or f64, expert s64", f"{a}, {b} and {expert}")
+        if (a.rank, b.rank, expert.rank) != (2, 4, 1):
+            rule = "a must be [rows, k], b [experts, panels, k, width]"
+            raise self.rule(rule, f"{a}, {b} and {expert}")
+        _, panels, k, width = b.plain_dims
+        if a.plain_dims[1] != k or expert.plain_dims[0] != a.plain_dims[0]:
+            raise self.rule("k and the number of rows must agree", f"{a}, {b} and {expert}")
         if not all(isinstance(size, int) for size in b.plain_dims):
             raise self.rule("the sizes of b must be numbers", f"{b}", "give them with --input")
         return [LogicalTensor(a.dtype, (a.plain_dims[0], panels * width))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
-        """Group by group, summed in float64."""
-        a, b, ends = inputs
-        groups, panels, k, width = b.shape
-        matrices = b.transpose(0, 2, 1, 3).reshape(groups, k, panels * width)
-        result, start = np.zeros((len(a), panels * width), a.dtype), 0
+        """Expert by expert, summed in float64."""
+        a, b, expert = inputs
+        experts, panels, k, width = b.shape
+        matrices = b.transpose(0, 2, 1, 3).reshape(experts, k, panels * width)
+        result = np.zeros((len(a), panels * width), a.dtype)
         with np.errstate(all="ignore"):
-            for matrix, end in zip(matrices, np.clip(ends, 0, len(a)), strict=True):
-                if start < end:
-                    rows = a[start:end].astype(np.float64)
-                    result[start:end] = rows @ matrix.astype(np.float64)
-                    start = int(end)
+            for number, matrix in enumerate(matrices):
+                mine = expert == number
+                result[mine] = a[mine].astype(np.float64) @ matrix.astype(np.float64)
         return [result]
 
     def get_gflop(self) -> float:

@@ -118,7 +118,7 @@ EXAMPLES: dict[str, tuple[list[tuple[DType, tuple[int, ...]]], dict[str, Any]]] 
         [(F32, (1, 2, 4, 8)), (F32, (1, 2, 5, 8)), (F32, (1, 2, 5, 6)), (S64, (1,))],
         {"scale": 0.25, "cap": 5.0, "window": 2},
     ),
-    "grouped_matmul": ([(F32, (5, 6)), (F32, (3, 2, 6, 4)), (S64, (3,))], {}),
+    "grouped_matmul": ([(F32, (5, 6)), (F32, (3, 2, 6, 4)), (S64, (5,))], {}),
     "scatter": ([(S64, (4, 2)), *X, (F32, (4, 6))], {"run": 3, "reduction": "max"}),
     "scatter_elements": ([*X, (S64, (2, 3, 6)), (F32, (2, 3, 6))], {"axis": 1, "reduction": "add"}),
     "top_k": (X, {"k": 2, "axis": 1, "largest": False}),

@@ -124,16 +124,16 @@ MAX_COLUMNS = 64
 """Columns of a panel of a grouped matmul: four registers of 512 bits."""
 
 
-def grouped_matmul(node: OpBuilder, a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
-    """Return rows of a times the matrix of their group, b [groups, k, n], in f32 or f64; `ends`: s64 [groups]."""
+def grouped_matmul(node: OpBuilder, a: Tensor, b: Tensor, expert: Tensor) -> Tensor:
+    """Return rows of a times the matrix of their expert, b [experts, k, n], in f32 or f64; `expert`: s64 [rows]."""
     wide = F64 if a.details.dtype == F64 else F32
-    groups, k, n = b.details.plain_dims
+    experts, k, n = b.details.plain_dims
     width = min(MAX_COLUMNS, max(n, 1))
     panels = -(-n // width)
     b, missing = node.converted(b, wide), (0, 0, panels * width - n)
     b = node.helper("pad", b, before=(0, 0, 0), after=missing) if missing[-1] else b
-    b = node.transposed(node.reshaped(b, (groups, k, panels, width)), (0, 2, 1, 3))
-    return node.sliced(node.helper("grouped_matmul", node.converted(a, wide), b, ends), 1, 0, n)
+    b = node.transposed(node.reshaped(b, (experts, k, panels, width)), (0, 2, 1, 3))
+    return node.sliced(node.helper("grouped_matmul", node.converted(a, wide), b, expert), 1, 0, n)
 
 
 def kronecker(node: OpBuilder, x: Tensor, y: Tensor) -> Tensor:

@@ -43,12 +43,11 @@ class PackedLayer:
 class Routes:
     """Rows in the order of their experts: `rows` names the token of each, `experts` its expert, s64 [tokens * k].
 
-    `ends`: where the rows of each expert end; `slots`: where the k rows of each token are, s64 [tokens * k].
+    `slots`: where the k rows of each token are, s64 [tokens * k].
     """
 
     rows: GraphTensor
     experts: GraphTensor
-    ends: GraphTensor
     slots: GraphTensor
     weights: GraphTensor
 
@@ -67,7 +66,7 @@ class Routes:
         if isinstance(layer, PackedLayer):
             y = node.helper("matmul_nbits", x, *layer.operands, self.experts, **layer.attrs)
         else:
-            y = grouped_matmul(node, x, node.transposed(layer.weights, (0, 2, 1)), self.ends)
+            y = grouped_matmul(node, x, node.transposed(layer.weights, (0, 2, 1)), self.experts)
         if layer.bias is None:
             return y
         bias = node.converted(layer.bias, y.details.dtype)
@@ -82,8 +81,8 @@ def routes_of(node: OpBuilder, weights: GraphTensor, chosen: GraphTensor, expert
     mine = node.converted(node.helper("eq", flat, positions(node, experts, 1, 2)), S64)
     counted = node.helper("cum_sum", mine, axis=0)
     counts = node.helper("reduce_sum", mine, axes=(0,), keep_dims=False)
-    ends = node.helper("cum_sum", counts, axis=0)
-    begins = node.helper("gather", node.helper("sub", ends, counts), flat, axis=0)
+    starts = node.helper("cum_sum", counts, axis=0, exclusive=True)
+    begins = node.helper("gather", starts, flat, axis=0)
     before = node.helper(
         "sub", node.helper("gather_elements", counted, flat, axis=1), node.constant(1, S64)
     )
@@ -94,4 +93,4 @@ def routes_of(node: OpBuilder, weights: GraphTensor, chosen: GraphTensor, expert
     )
     rows = node.helper("div", order, node.constant(k, S64), rounding="floor") if k > 1 else order
     sorted_experts = node.helper("gather", node.reshaped(chosen, (tokens * k,)), order, axis=0)
-    return Routes(rows, sorted_experts, ends, slots, weights)
+    return Routes(rows, sorted_experts, slots, weights)

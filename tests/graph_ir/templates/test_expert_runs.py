@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from graphc.base.dims import Symbol, size
+from graphc.base.dtypes import F32, F64, S64, DType
 from graphc.codegen.host import host_supports
 from graphc.driver.compiler import compile as compile_model
+from graphc.graph_ir.ir.graph import Array, Graph
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tools.fuzz.guarded import guarded, guarded_copy
 from support.packed_matmul import packed_matmul
 
@@ -39,3 +42,56 @@ def test_rows_of_experts(sizes: tuple[Any, ...], is_dynamic: bool, isa: str) -> 
         np.testing.assert_array_equal(out, wanted)
         if is_dynamic:
             assert model(*(x[:0] for x in arrays)).shape == (0, sizes[1])
+
+
+FLOATS: tuple[tuple[tuple[int, ...], list[int]], ...] = (
+    ((3, 2, 5, 64), [0] * 17 + [2] * 12 + [9] * 2),
+    ((2, 1, 7, 20), [0] * 8),
+    ((3, 2, 1, 1), [1, 1, -3, 2, 1]),
+    ((2, 3, 4, 16), [1]),
+    ((0, 2, 3, 8), [0, 1]),
+    ((4, 2, 3, 8), []),
+)
+"""Panels of `grouped_matmul`, and the experts of rows."""
+
+
+def floats(dtype: DType) -> tuple[Graph, list[Array]]:
+    """A graph of every case."""
+    graph, arrays, rng = Graph("experts"), list[Array](), np.random.default_rng(6)
+    for panels, expert in FLOATS:
+        rows = rng.standard_normal((len(expert), panels[2])), rng.standard_normal(panels)
+        given = [*(x.astype(dtype.numpy) for x in rows), np.array(expert, np.int64)]
+        inputs = [
+            graph.make_input(LogicalTensor(kind, x.shape), f"x{len(arrays) + i}")
+            for i, (kind, x) in enumerate(zip((dtype, dtype, S64), given, strict=True))
+        ]
+        arrays += given
+        graph.make_output(graph.make("grouped_matmul", inputs).outputs[0])
+    return graph, arrays
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_floats_between_guard_pages(dtype: DType, isa: str) -> None:
+    graph, arrays = floats(dtype)
+    expected = graph.evaluate(arrays)
+    inputs = {f"x{i}": guarded_copy(a, "end") for i, a in enumerate(arrays)}
+    outputs = [guarded(y.shape, y.dtype, "end") for y in expected]
+    compile_model(graph, target=isa, threads=1).bind(inputs, outputs)()
+    for result, wanted in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(result, wanted, atol=1e-5 if dtype == F32 else 1e-12)
+
+
+def test_floats_on_two_threads_are_the_same_bits() -> None:
+    rng = np.random.default_rng(8)
+    graph, expert = Graph("experts"), np.repeat([0, 1, 2, 3], [40, 1, 49, 10])
+    weights = rng.standard_normal((3, 8, 96, 64), dtype=np.float32)
+    a = graph.make_input(LogicalTensor(F32, (100, 96)), "a")
+    at = graph.make_input(LogicalTensor(S64, (100,)), "expert")
+    operands = [a, graph.make_constant(weights, "b"), at]
+    graph.make_output(graph.make("grouped_matmul", operands).outputs[0])
+    x = rng.standard_normal((100, 96), dtype=np.float32)
+    one, two = (compile_model(graph, threads=n)(x, expert) for n in (1, 2))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_allclose(one, graph.evaluate([x, expert])[0], atol=1e-4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....base.dtypes import F32, F64, S32, S64, DType
+from ....base.dtypes import F32, F64, S64, DType
 from ....graph_ir.ir.graph import GraphTensor
 from ..scope import ANY, Dims, Scope
 
@@ -38,14 +38,14 @@ def matmul(scope: Scope) -> None:
 
 
 def grouped(scope: Scope) -> None:
-    """Rows of a few groups, some of which are empty, end before others or beyond the last row."""
+    """Rows of a few experts and of none, in runs and in no order."""
     dtype = scope.random.choice((F32, F32, F64))
     a = scope.like(dtype, scope.fitting((scope.size(), scope.size())))
     rows, k = a.details.plain_dims
     panels = tuple(min(scope.size(), most) for most in (4, 3, 1 << 30, 70))
     b = scope.weight(dtype, (panels[0], panels[1], k, panels[3]))
-    ends = scope.small_integers(scope.random.choice((S32, S64)), panels[:1], -1, rows + 2)
-    scope.make("grouped_matmul", [a, b, ends])
+    expert = scope.small_integers(S64, (rows,), -1, panels[0] + 1)
+    scope.make("grouped_matmul", [a, b, expert])
 
 
 RECIPES: dict[str, Callable[[Scope], None]] = {"matmul_core": matmul, "grouped_matmul": grouped}
